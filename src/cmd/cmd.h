@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verbs of the command line: one file per verb, one row per verb in main.c's table.
+ *
+ * A verb gets its own name as argv[0] and returns the exit status of the process (sysexits.h, or
+ * the status of the script for `run`). It writes failures as one line on stderr with cmd_fail().
+ * Verbs that read settings use app_options (app.h); the others parse their few flags themselves. */
+#pragma once
+
+#include "base/err.h"
+
+int cmd_stdio(int argc, char **argv);
+int cmd_serve(int argc, char **argv);
+int cmd_run(int argc, char **argv);
+int cmd_image(int argc, char **argv);
+int cmd_doctor(int argc, char **argv);
+int cmd_config(int argc, char **argv);
+int cmd_version(int argc, char **argv);
+int cmd_help(int argc, char **argv);
+
+/* The privileged process of the native engine; started by native_monitor_start() alone and not
+ * shown in the help. */
+int cmd_monitor(int argc, char **argv);
+
+/* "caisson VERB: message" and the hint of the code, on stderr; returns the code's exit status, so
+ * that `return cmd_fail("run", &e)` reads well. */
+int cmd_fail(const char *verb, const struct err *e);
+
+/* A wrong command line: the message, where help is, exit status 64. */
+int cmd_usage(const char *verb, const char *fmt, ...) PRINTF(2, 3);

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entry point: picks the verb. Called as mcp-code-sandbox or mcp-sandbox (links to this program)
+ * the verb and the profile come from the name, as users of those servers expect. */
+#include "cmd/cmd.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct verb {
+	const char *name;
+	int (*fn)(int argc, char **argv);
+	const char *help; /* NULL: not shown */
+};
+
+static const struct verb verbs[] = {
+    {"stdio", cmd_stdio, "serve one MCP client on standard input and output"},
+    {"serve", cmd_serve, "serve MCP, links and the page over HTTP"},
+    {"run", cmd_run, "run one Python file in a fresh sandbox"},
+    {"image", cmd_image, "build, list, import, export and remove images"},
+    {"doctor", cmd_doctor, "say what this machine can enforce, and what is missing"},
+    {"config", cmd_config, "print the settings in force and where each came from"},
+    {"version", cmd_version, "print the version"},
+    {"help", cmd_help, "print this help"},
+    {"monitor", cmd_monitor, NULL},
+};
+
+static const struct {
+	const char *program;
+	const char *verb;
+	const char *profile;
+} aliases[] = {
+    {"mcp-code-sandbox", "stdio", "code"},
+    {"mcp-sandbox", "serve", "classic"},
+};
+
+static const struct {
+	const char *option;
+	const char *verb;
+} option_verbs[] = {
+    {"--help", "help"},
+    {"-h", "help"},
+    {"--version", "version"},
+    {"-V", "version"},
+};
+
+int cmd_fail(const char *verb, const struct err *e)
+{
+	const char *hint = err_code_hint(e->code);
+
+	(void)fprintf(stderr, "caisson %s: %s%s%s\n", verb, e->text, *hint ? ". " : "", hint);
+	return err_code_exit(e->code);
+}
+
+int cmd_usage(const char *verb, const char *fmt, ...)
+{
+	char text[ERR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)fprintf(stderr, "caisson %s: %s (see 'caisson help')\n", verb, text);
+	return err_code_exit(ERR_USAGE);
+}
+
+int cmd_version(int argc UNUSED, char **argv UNUSED)
+{
+	(void)printf("caisson %s\n", CAISSON_VERSION);
+	return 0;
+}
+
+int cmd_help(int argc UNUSED, char **argv UNUSED)
+{
+	(void)puts("usage: caisson VERB [OPTIONS]\n");
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (verbs[i].help)
+			(void)printf("  %-8s  %s\n", verbs[i].name, verbs[i].help);
+	(void)puts("\nEvery setting is an option too (--memory-limit 1g, --profile code); "
+	           "'caisson config' lists them.\n"
+	           "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys "
+	           "of --config FILE.");
+	return 0;
+}
+
+static const struct verb *find_verb(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
+		if (streq(verbs[i].name, name))
+			return &verbs[i];
+	return NULL;
+}
+
+static int run_verb(const char *name, int argc, char **argv)
+{
+	const struct verb *verb = find_verb(name);
+
+	if (!verb) {
+		(void)fprintf(stderr, "caisson: there is no verb '%s' (see 'caisson help')\n", name);
+		return err_code_exit(ERR_USAGE);
+	}
+	return verb->fn(argc, argv);
+}
+
+/* The profile of an alias is a default: an environment that names one wins. */
+static int run_alias(size_t alias, int argc, char **argv)
+{
+	_cleanup_free_ char *name = strdup(aliases[alias].verb);
+
+	if (!name || setenv("CAISSON_ALIAS_PROFILE", aliases[alias].profile, 1) < 0) {
+		(void)fprintf(stderr, "caisson: no memory\n");
+		return err_code_exit(ERR_OUT_OF_MEMORY);
+	}
+	argv[0] = name;
+	return run_verb(name, argc, argv);
+}
+
+int main(int argc, char **argv)
+{
+	static char *no_args[] = {NULL};
+
+	if (argc < 1)
+		return run_verb("help", 0, no_args);
+	const char *slash = strrchr(argv[0], '/');
+	const char *program = slash ? slash + 1 : argv[0];
+
+	for (size_t i = 0; i < ARRAY_SIZE(aliases); i++)
+		if (streq(aliases[i].program, program))
+			return run_alias(i, argc, argv);
+	if (argc < 2) {
+		(void)cmd_help(0, no_args);
+		return err_code_exit(ERR_USAGE);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(option_verbs); i++)
+		if (streq(option_verbs[i].option, argv[1]))
+			return run_verb(option_verbs[i].verb, argc - 1, argv + 1);
+	return run_verb(argv[1], argc - 1, argv + 1);
+}
