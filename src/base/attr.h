@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Attributes and scope-bound cleanups. Every cleanup preserves errno and accepts the empty value. */
+#pragma once
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define MUST_CHECK     __attribute__((warn_unused_result))
+#define PRINTF(f, a)   __attribute__((format(printf, f, a)))
+#define NORETURN       __attribute__((noreturn))
+#define UNUSED         __attribute__((unused))
+#define NONNULL        __attribute__((nonnull))
+#define _cleanup_(f)   __attribute__((cleanup(f)))
+#define ARRAY_SIZE(a)  (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)      ((a) < (b) ? (a) : (b))
+#define MAX(a, b)      ((a) > (b) ? (a) : (b))
+
+/* Hand the value over and leave the empty value behind, so that the cleanup does nothing. */
+#define TAKE_PTR(p)                                                                                \
+	({                                                                                         \
+		__typeof__(p) taken_ = (p);                                                        \
+		(p) = NULL;                                                                        \
+		taken_;                                                                            \
+	})
+#define TAKE_FD(fd)                                                                                \
+	({                                                                                         \
+		int taken_ = (fd);                                                                 \
+		(fd) = -1;                                                                         \
+		taken_;                                                                            \
+	})
+
+/* Closes FD if it is one and returns -1, so `fd = fd_close(fd)` reads as what it does. */
+static inline int fd_close(int fd)
+{
+	if (fd >= 0) {
+		int saved = errno;
+		(void)close(fd);
+		errno = saved;
+	}
+	return -1;
+}
+
+static inline void cleanup_fd(int *fd)
+{
+	*fd = fd_close(*fd);
+}
+
+static inline void cleanup_free(void *p)
+{
+	int saved = errno;
+	free(*(void **)p);
+	errno = saved;
+}
+
+static inline void cleanup_file(FILE **f)
+{
+	int saved = errno;
+	if (*f)
+		(void)fclose(*f);
+	errno = saved;
+}
+
+static inline void cleanup_dir(DIR **d)
+{
+	int saved = errno;
+	if (*d)
+		(void)closedir(*d);
+	errno = saved;
+}
+
+#define _cleanup_fd_   _cleanup_(cleanup_fd)
+#define _cleanup_free_ _cleanup_(cleanup_free)
+#define _cleanup_file_ _cleanup_(cleanup_file)
+#define _cleanup_dir_  _cleanup_(cleanup_dir)
+
+/* A broken promise of our own code. Never on something that a client, a file or the kernel can
+ * cause: those return errors. Aborts in release builds too. */
+NORETURN void assert_failed(const char *expr, const char *file, int line);
+#define ASSERT(e) ((e) ? (void)0 : assert_failed(#e, __FILE__, __LINE__))

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Typed errors for failures that a person or a client will read.
+ *
+ * A function that can fail so takes `struct err *e` (the caller's stack, never NULL) as its last
+ * parameter and returns a negative errno. Success leaves `e` untouched; failure leaves the other
+ * outputs untouched. Inside a module plain negative errno values are enough.
+ * No allocation, any thread, async-signal-safe apart from the formatting itself. */
+#pragma once
+
+#include "base/attr.h"
+
+#include <stdbool.h>
+
+enum err_code {
+	ERR_NONE = 0,
+#define E(name, code, http, exit, hint) ERR_##name,
+#include "base/err.tbl.h"
+#undef E
+	ERR_CODE_MAX_,
+};
+
+#define ERR_TEXT_MAX 512
+
+struct err {
+	enum err_code code;
+	int errnum;              /* positive errno of the cause, 0 when there is none */
+	char text[ERR_TEXT_MAX]; /* NUL-terminated UTF-8; cut when longer */
+};
+
+#define ERR_INIT ((struct err){0})
+
+/* Sets CODE and the message; when ERRNUM (positive) is not 0 its text is appended after ": ".
+ * Returns -ERRNUM, or -EIO when ERRNUM is 0, so that `return err_set(...)` reads well. */
+int err_set(struct err *e, enum err_code code, int errnum, const char *fmt, ...) PRINTF(4, 5);
+
+/* Puts "context: " before the message that is there. Returns -errnum like err_set(). */
+int err_wrap(struct err *e, const char *fmt, ...) PRINTF(2, 3);
+
+const char *err_code_name(enum err_code code);   /* "file_exists" */
+const char *err_code_hint(enum err_code code);   /* "" when there is none */
+int err_code_http(enum err_code code);           /* HTTP status */
+int err_code_exit(enum err_code code);           /* process exit status */

@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/fdio.h"
+
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define OPEN_TRIES_MAX 64
+
+int fd_write_all(int fd, const void *data, size_t len)
+{
+	const char *p = data;
+
+	while (len > 0) {
+		ssize_t n = write(fd, p, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			struct pollfd wait = {.fd = fd, .events = POLLOUT};
+			(void)poll(&wait, 1, -1);
+			continue;
+		}
+		if (n < 0)
+			return -errno;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fd_read_exact(int fd, void *ret, size_t len)
+{
+	char *p = ret;
+
+	while (len > 0) {
+		ssize_t n = read(fd, p, len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return -ENODATA;
+		p += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+int fd_read_file(int fd, struct buf *b)
+{
+	for (;;) {
+		char piece[16384];
+		ssize_t n = read(fd, piece, sizeof(piece));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			return 0;
+		int r = buf_add(b, piece, (size_t)n);
+		if (r < 0)
+			return r;
+	}
+}
+
+static int change_flag(int fd, int get, int set, int flag, bool on)
+{
+	int flags = fcntl(fd, get);
+
+	if (flags < 0)
+		return -errno;
+	int wanted = on ? flags | flag : flags & ~flag;
+	if (wanted != flags && fcntl(fd, set, wanted) < 0)
+		return -errno;
+	return 0;
+}
+
+int fd_set_nonblock(int fd, bool on)
+{
+	return change_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+int fd_set_cloexec(int fd, bool on)
+{
+	return change_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
+}
+
+int fd_dup(int fd)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+
+	return copy < 0 ? -errno : copy;
+}
+
+void fd_close_many(int *fds, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		fds[i] = fd_close(fds[i]);
+}
+
+union control {
+	char bytes[CMSG_SPACE(sizeof(int) * FDIO_PASS_MAX)];
+	struct cmsghdr align;
+};
+
+ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n, int flags)
+{
+	union control control = {0};
+	struct iovec piece = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+	struct msghdr msg = {.msg_iov = &piece, .msg_iovlen = 1};
+
+	if (n > FDIO_PASS_MAX)
+		return -E2BIG;
+	if (n > 0) {
+		msg.msg_control = control.bytes;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n);
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+		c->cmsg_level = SOL_SOCKET;
+		c->cmsg_type = SCM_RIGHTS;
+		c->cmsg_len = CMSG_LEN(sizeof(int) * n);
+		memcpy(CMSG_DATA(c), fds, sizeof(int) * n);
+	}
+	for (;;) {
+		ssize_t sent = sendmsg(sock, &msg, flags | MSG_NOSIGNAL);
+		if (sent >= 0)
+			return sent;
+		if (errno != EINTR)
+			return -errno;
+	}
+}
+
+ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n, int flags)
+{
+	union control control = {0};
+	struct iovec piece = {.iov_base = ret, .iov_len = len};
+	struct msghdr msg = {.msg_iov = &piece,
+			     .msg_iovlen = 1,
+			     .msg_control = control.bytes,
+			     .msg_controllen = sizeof(control.bytes)};
+	size_t count = 0;
+	ssize_t got;
+
+	do
+		got = recvmsg(sock, &msg, flags | MSG_CMSG_CLOEXEC);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&msg); c; c = CMSG_NXTHDR(&msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t here = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < here && count < FDIO_PASS_MAX; i++)
+			memcpy(&fds[count++], CMSG_DATA(c) + i * sizeof(int), sizeof(int));
+	}
+	if (msg.msg_flags & (MSG_CTRUNC | MSG_TRUNC)) {
+		fd_close_many(fds, count);
+		return -EPROTO;
+	}
+	*ret_n = count;
+	return got;
+}
+
+int fd_open_beneath(int dir, const char *path, int flags, mode_t mode)
+{
+	/* openat2(2) refuses O_PATH together with anything that O_PATH would ignore. */
+	int added = (flags & O_PATH) ? O_CLOEXEC | O_NOFOLLOW
+				     : O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK;
+	struct open_how how = {
+	    .flags = (uint64_t)(unsigned)(flags | added),
+	    .mode = (flags & O_CREAT) ? mode : 0,
+	    .resolve =
+		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
+	};
+
+	/* EAGAIN: a rename raced with the walk (openat2(2)); trying again is the remedy. Bounded,
+	 * because a lease on the file gives the same answer for as long as its owner likes. */
+	for (int tries = 0;; tries++) {
+		long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
+		if (fd >= 0)
+			return (int)fd;
+		if ((errno != EINTR && errno != EAGAIN) || tries >= OPEN_TRIES_MAX)
+			return -errno;
+	}
+}
+
+int fd_make_dirs(const char *path, mode_t mode)
+{
+	_cleanup_free_ char *copy = strdup(path);
+
+	if (!copy)
+		return -ENOMEM;
+	for (char *p = copy + 1; *p; p++) {
+		if (*p != '/')
+			continue;
+		*p = '\0';
+		if (mkdir(copy, mode) < 0 && errno != EEXIST)
+			return -errno;
+		*p = '/';
+	}
+	return mkdir(copy, mode) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+int fd_sealed_memfd(const char *name, const void *data, size_t len)
+{
+	_cleanup_fd_ int fd = memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
+
+	if (fd < 0)
+		return -errno;
+	int r = fd_write_all(fd, data, len);
+	if (r < 0)
+		return r;
+	if (lseek(fd, 0, SEEK_SET) < 0)
+		return -errno;
+	if (fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE | F_SEAL_SEAL) < 0)
+		return -errno;
+	return TAKE_FD(fd);
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Structured log: an event name, and fields. One line per event, to stderr and/or a file.
+ *
+ *   LOG_INFO("session_created", LOG_S("session_id", id), LOG_U("duration_ms", ms));
+ *
+ * Strings are escaped (control bytes, quotes, invalid UTF-8) and cut at LOG_VALUE_MAX, so a hostile
+ * value can neither forge a line nor reach a terminal raw. Submitted code, its output, uploaded
+ * content and keys are never logged. Library layers return errors; the border logs once.
+ * Single-threaded (front, monitor, command line). Nothing ever goes to stdout. */
+#pragma once
+
+#include "base/attr.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR, LOG_LEVEL_CRITICAL };
+enum log_format { LOG_FORMAT_CONSOLE, LOG_FORMAT_JSON };
+
+#define LOG_VALUE_MAX 512             /* bytes of one value before escaping */
+#define LOG_FILE_MAX  (10u << 20)     /* a log file is rotated when it would grow past this */
+#define LOG_BACKUPS   3               /* FILE.1 ... FILE.3 are kept */
+
+enum log_type { LOG_TYPE_STR, LOG_TYPE_I64, LOG_TYPE_U64, LOG_TYPE_BOOL };
+
+struct log_field {
+	const char *key;
+	enum log_type type;
+	union {
+		const char *s;
+		int64_t i;
+		uint64_t u;
+		bool b;
+	};
+};
+
+#define LOG_S(k, v) ((struct log_field){.key = (k), .type = LOG_TYPE_STR, .s = (v)})
+#define LOG_I(k, v) ((struct log_field){.key = (k), .type = LOG_TYPE_I64, .i = (v)})
+#define LOG_U(k, v) ((struct log_field){.key = (k), .type = LOG_TYPE_U64, .u = (v)})
+#define LOG_B(k, v) ((struct log_field){.key = (k), .type = LOG_TYPE_BOOL, .b = (v)})
+
+/* The lead {.key = NULL} row lets an event have no fields at all. */
+#define LOG_AT(level, event, ...)                                                                  \
+	do {                                                                                       \
+		if (log_wants(level)) {                                                            \
+			const struct log_field fields_[] = {{.key = NULL}, ##__VA_ARGS__};         \
+			log_emit(level, event, fields_ + 1, ARRAY_SIZE(fields_) - 1);              \
+		}                                                                                  \
+	} while (0)
+#define LOG_DEBUG(event, ...)   LOG_AT(LOG_LEVEL_DEBUG, event, ##__VA_ARGS__)
+#define LOG_INFO(event, ...)    LOG_AT(LOG_LEVEL_INFO, event, ##__VA_ARGS__)
+#define LOG_WARNING(event, ...) LOG_AT(LOG_LEVEL_WARNING, event, ##__VA_ARGS__)
+#define LOG_ERROR(event, ...)   LOG_AT(LOG_LEVEL_ERROR, event, ##__VA_ARGS__)
+
+struct log_config {
+	enum log_level level;
+	enum log_format format;
+	bool to_stderr;
+	const char *file; /* NULL = none; parent folders are made; opened at the first line */
+};
+
+/* Replaces the configuration. Before the first call: INFO, console, stderr. A file that cannot be
+ * opened is said once on stderr, and the log goes on without it. */
+void log_configure(const struct log_config *c);
+void log_close(void);
+bool log_wants(enum log_level level);
+void log_emit(enum log_level level, const char *event, const struct log_field *fields, size_t n);
+/* "debug", "INFO" ... in any case; an unknown word gives INFO and false. */
+bool log_level_parse(const char *word, enum log_level *ret);
