@@ -192,8 +192,8 @@ void log_emit(enum log_level level, const char *event, const struct log_field *f
 	if (format_line(&line, level, event, fields, n) == 0) {
 		if (state.path && !state.file_broken)
 			write_file(line.data, line.len);
-		if (state.to_stderr)
-			(void)fd_write_all(STDERR_FILENO, line.data, line.len);
+		if (state.to_stderr && fd_write_all(STDERR_FILENO, line.data, line.len) < 0)
+			state.to_stderr = false; /* nobody reads it any more */
 	}
 	errno = saved;
 }
