@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* base: buffers, parsers, text, descriptors, errors. Tables of rows; the comment says why a row is
+ * there. */
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include <cmocka.h>
+
+static void buf_keeps_its_maximum(void **state)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(10);
+
+	(void)state;
+	assert_string_equal(buf_str(&b), "");
+	assert_int_equal(buf_add_str(&b, "12345"), 0);
+	assert_int_equal(buf_add_str(&b, "678901"), -ENOBUFS);
+	assert_string_equal(buf_str(&b), "12345");
+	assert_int_equal(buf_printf(&b, "%d", 67890), 0);
+	assert_int_equal(buf_add_char(&b, 'x'), -ENOBUFS);
+	assert_int_equal(b.len, 10);
+	buf_consume(&b, 4);
+	assert_string_equal(buf_str(&b), "567890");
+	char *s = buf_take(&b);
+	assert_string_equal(s, "567890");
+	free(s);
+	assert_int_equal(b.len, 0);
+}
+
+static void sizes(void **state)
+{
+	static const struct {
+		const char *in;
+		int r;
+		uint64_t v;
+	} rows[] = {
+	    {"512m", 0, UINT64_C(512) << 20},
+	    {"1g", 0, UINT64_C(1) << 30},
+	    {"1GB", 0, UINT64_C(1) << 30},
+	    {"1.5gib", 0, UINT64_C(3) << 29},
+	    {"1048576", 0, 1048576},
+	    {"10b", 0, 10},
+	    {"", -EINVAL, 0},
+	    {"m", -EINVAL, 0},
+	    {"1.", -EINVAL, 0},
+	    {"-1", -EINVAL, 0},
+	    {" 1", -EINVAL, 0},
+	    {"1 m", -EINVAL, 0},
+	    {"1mm", -EINVAL, 0},
+	    {"0x10", -EINVAL, 0},
+	    {"99999999999999999999", -ERANGE, 0}, /* does not fit 64 bits */
+	    {"99999999999t", -ERANGE, 0},         /* the multiple does not */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint64_t v = 0;
+		assert_int_equal(parse_size(rows[i].in, 0, UINT64_MAX, &v), rows[i].r);
+		assert_int_equal(v, rows[i].v);
+	}
+}
+
+static void numbers(void **state)
+{
+	uint64_t u = 7;
+	int64_t i = 7;
+	bool b = false;
+
+	(void)state;
+	assert_int_equal(parse_u64("18446744073709551615", 0, UINT64_MAX, &u), 0);
+	assert_true(u == UINT64_MAX);
+	assert_int_equal(parse_u64("18446744073709551616", 0, UINT64_MAX, &u), -ERANGE);
+	assert_int_equal(parse_u64("+1", 0, 9, &u), -EINVAL);
+	assert_int_equal(parse_u64("10", 0, 9, &u), -ERANGE);
+	assert_int_equal(parse_i64("-9223372036854775808", INT64_MIN, INT64_MAX, &i), 0);
+	assert_true(i == INT64_MIN);
+	assert_int_equal(parse_i64("9223372036854775808", INT64_MIN, INT64_MAX, &i), -ERANGE);
+	assert_int_equal(parse_i64("--1", INT64_MIN, INT64_MAX, &i), -EINVAL);
+	assert_int_equal(parse_milli("0.5", 1, 1000000, &u), 0);
+	assert_int_equal(u, 500);
+	assert_int_equal(parse_milli("2", 1, 1000000, &u), 0);
+	assert_int_equal(u, 2000);
+	assert_int_equal(parse_milli("1.0001", 1, 1000000, &u), -EINVAL);
+	assert_int_equal(parse_milli("nan", 1, 1000000, &u), -EINVAL);
+	assert_int_equal(parse_bool("On", &b), 0);
+	assert_true(b);
+	assert_int_equal(parse_bool("maybe", &b), -EINVAL);
+}
+
+static void ids(void **state)
+{
+	char long_id[66];
+
+	(void)state;
+	memset(long_id, 'A', sizeof(long_id));
+	assert_true(parse_is_session_id("abc", 3));
+	assert_true(parse_is_session_id("0", 1));
+	assert_true(parse_is_session_id(long_id, 64));
+	assert_false(parse_is_session_id(long_id, 65));
+	assert_false(parse_is_session_id("", 0));
+	assert_false(parse_is_session_id("abc\n", 4)); /* the original's anchor let this pass */
+	assert_false(parse_is_session_id("a\0b", 3));
+	assert_false(parse_is_session_id("a b", 3));
+	assert_true(parse_is_filename(".hidden", 7));
+	assert_false(parse_is_filename("a/b", 3));
+	assert_false(parse_is_filename("x\n", 2));
+	assert_true(parse_is_image_name("science", 7));
+	assert_false(parse_is_image_name("..", 2));
+	assert_false(parse_is_image_name("Science", 7));
+	assert_false(parse_is_image_name("a/b", 3));
+}
+
+static void host_ports(void **state)
+{
+	char host[64];
+	uint16_t port;
+
+	(void)state;
+	assert_int_equal(parse_host_port("127.0.0.1:8181", host, sizeof(host), &port), 0);
+	assert_string_equal(host, "127.0.0.1");
+	assert_int_equal(port, 8181);
+	assert_int_equal(parse_host_port("[::1]:0", host, sizeof(host), &port), 0);
+	assert_string_equal(host, "::1");
+	assert_int_equal(parse_host_port("::1:80", host, sizeof(host), &port), -EINVAL);
+	assert_int_equal(parse_host_port("localhost", host, sizeof(host), &port), -EINVAL);
+	assert_int_equal(parse_host_port("h:65536", host, sizeof(host), &port), -ERANGE);
+}
+
+static void utf8(void **state)
+{
+	static const struct {
+		const char *in;
+		size_t len;
+		const char *out; /* as Python's decode('utf-8', 'replace') */
+	} rows[] = {
+	    {"plain", 5, "plain"},
+	    {"\xC3\xA9", 2, "\xC3\xA9"},
+	    {"\xC3", 1, "\xEF\xBF\xBD"},                                 /* cut sequence */
+	    {"\xE2\x82", 2, "\xEF\xBF\xBD"},                             /* cut: one mark */
+	    {"\xC0\xAF", 2, "\xEF\xBF\xBD\xEF\xBF\xBD"},                 /* overlong */
+	    {"\xED\xA0\x80", 3, "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, /* surrogate */
+	    {"\xF0\x9F\x98\x80", 4, "\xF0\x9F\x98\x80"},
+	    {"\xF4\x90\x80\x80", 4,
+	     "\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD\xEF\xBF\xBD"}, /* > U+10FFFF */
+	    {"a\xFF"
+	     "b",
+	     3,
+	     "a\xEF\xBF\xBD"
+	     "b"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(buf_done) struct buf b = BUF_INIT(100);
+		assert_int_equal(text_add_utf8_lossy(&b, rows[i].in, rows[i].len), 0);
+		assert_string_equal(buf_str(&b), rows[i].out);
+		assert_int_equal(text_is_utf8(rows[i].in, rows[i].len),
+				 strlen(rows[i].out) == rows[i].len &&
+				     memcmp(rows[i].in, rows[i].out, rows[i].len) == 0);
+		assert_true(text_is_utf8(b.data, b.len));
+	}
+	assert_int_equal(text_utf8_cut("ab\xC3\xA9", 4, 3), 2);
+	assert_int_equal(text_utf8_cut("ab\xC3\xA9", 4, 4), 4);
+}
+
+static void percent(void **state)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(100);
+	char out[32];
+	size_t n;
+
+	(void)state;
+	assert_int_equal(text_add_percent(&b, "a b/\xC3\xA9?", 7, true), 0);
+	assert_string_equal(buf_str(&b), "a%20b/%C3%A9%3F");
+	assert_int_equal(text_percent_decode(b.data, b.len, out, &n), 0);
+	assert_int_equal(n, 7);
+	assert_memory_equal(out, "a b/\xC3\xA9?", 7);
+	assert_int_equal(text_percent_decode("%0", 2, out, &n), -EINVAL);
+	assert_int_equal(text_percent_decode("%zz", 3, out, &n), -EINVAL);
+	assert_int_equal(text_percent_decode("%00", 3, out, &n), -EINVAL);
+}
+
+static void errors(void **state)
+{
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_int_equal(err_set(&e, ERR_NOT_FOUND, ENOENT, "file '%s'", "x"), -ENOENT);
+	assert_string_equal(e.text, "file 'x': No such file or directory");
+	assert_int_equal(err_wrap(&e, "while reading"), -ENOENT);
+	assert_string_equal(e.text, "while reading: file 'x': No such file or directory");
+	assert_string_equal(err_code_name(e.code), "not_found");
+	assert_int_equal(err_set(&e, ERR_USAGE, 0, "no"), -EIO);
+	for (int code = 1; code < ERR_CODE_MAX_; code++) {
+		assert_true(err_code_name((enum err_code)code)[0] != '\0');
+		assert_in_range(err_code_http((enum err_code)code), 400, 599);
+		assert_in_range(err_code_exit((enum err_code)code), 1, 255);
+	}
+}
+
+static void descriptors_travel(void **state)
+{
+	int pair[2], got[FDIO_PASS_MAX];
+	char text[8];
+	size_t n = 0;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair), 0);
+	_cleanup_fd_ int memfd = fd_sealed_memfd("test", "hello", 5);
+	assert_true(memfd >= 0);
+	assert_int_equal(fd_send(pair[0], "x", 1, (int[]){memfd, memfd}, 2, 0), 1);
+	assert_int_equal(fd_recv(pair[1], text, sizeof(text), got, &n, 0), 1);
+	assert_int_equal(n, 2);
+	assert_int_equal(pread(got[0], text, 5, 0), 5);
+	assert_memory_equal(text, "hello", 5);
+	assert_true(write(got[0], "y", 1) < 0); /* sealed */
+	fd_close_many(got, n);
+	/* A message that is longer than the receiver's buffer is refused, not cut. */
+	assert_int_equal(fd_send(pair[0], "0123456789", 10, &memfd, 1, 0), 10);
+	assert_int_equal(fd_recv(pair[1], text, sizeof(text), got, &n, 0), -EPROTO);
+	(void)close(pair[0]);
+	assert_int_equal(fd_recv(pair[1], text, sizeof(text), got, &n, 0), 0);
+	(void)close(pair[1]);
+}
+
+static void beneath(void **state)
+{
+	char dir[] = "/tmp/caisson-test-XXXXXX", path[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	_cleanup_fd_ int root = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(root >= 0);
+	assert_int_equal(mkdirat(root, "sub", 0755), 0);
+	assert_int_equal(symlinkat("/etc", root, "link"), 0);
+	assert_int_equal(mkfifoat(root, "fifo", 0644), 0);
+	int fd = fd_open_beneath(root, "sub/file", O_WRONLY | O_CREAT | O_EXCL, 0644);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_int_equal(fd_open_beneath(root, "link/passwd", O_RDONLY, 0), -ELOOP);
+	assert_int_equal(fd_open_beneath(root, "link", O_RDONLY, 0), -ELOOP);
+	assert_int_equal(fd_open_beneath(root, "../x", O_RDONLY, 0), -EXDEV);
+	assert_int_equal(fd_open_beneath(root, "/etc/passwd", O_RDONLY, 0), -EXDEV);
+	assert_int_equal(fd_open_beneath(root, "fifo", O_WRONLY, 0), -ENXIO); /* does not block */
+	assert_int_equal(unlinkat(root, "sub/file", 0), 0);
+	assert_int_equal(unlinkat(root, "sub", AT_REMOVEDIR), 0);
+	assert_int_equal(unlinkat(root, "link", 0), 0);
+	assert_int_equal(unlinkat(root, "fifo", 0), 0);
+	(void)snprintf(path, sizeof(path), "%s/a/b/c", dir);
+	assert_int_equal(fd_make_dirs(path, 0755), 0);
+	assert_int_equal(fd_make_dirs(path, 0755), 0);
+	assert_int_equal(unlinkat(root, "a/b/c", AT_REMOVEDIR), 0);
+	assert_int_equal(unlinkat(root, "a/b", AT_REMOVEDIR), 0);
+	assert_int_equal(unlinkat(root, "a", AT_REMOVEDIR), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(buf_keeps_its_maximum),
+	    cmocka_unit_test(sizes),
+	    cmocka_unit_test(numbers),
+	    cmocka_unit_test(ids),
+	    cmocka_unit_test(host_ports),
+	    cmocka_unit_test(utf8),
+	    cmocka_unit_test(percent),
+	    cmocka_unit_test(errors),
+	    cmocka_unit_test(descriptors_travel),
+	    cmocka_unit_test(beneath),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
