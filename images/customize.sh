@@ -1,0 +1,67 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Run by mmdebstrap's customize hook, on the host side, with the new root file system as $1 and
+# CAISSON_PRELOAD (modules, blank separated) in the environment. Makes an installed Debian into a
+# sandbox image, then proves from inside that it works; a failure here fails the build.
+# Ownership, set-uid bits, capabilities and device nodes are not handled here: `caisson image
+# build` drops all of them while it unpacks the result.
+set -eu
+
+root=$1
+here=$(dirname "$(readlink -f "$0")")
+mpl=/opt/caisson/mpl
+
+say()
+{
+	echo "caisson: $*" >&2
+}
+
+inside()
+{
+	chroot "$root" env -i PATH=/usr/local/bin:/usr/bin:/bin HOME=/tmp LANG=C.UTF-8 \
+		PYTHONDONTWRITEBYTECODE=1 "$@"
+}
+
+say "users, directories and names"
+echo 'sandbox:x:1000:' >>"$root/etc/group"
+echo 'sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash' >>"$root/etc/passwd"
+# The places that an engine mounts over must exist, since the root is read-only.
+for d in proc sys dev run tmp mnt/data app/results home/sandbox opt/caisson; do
+	mkdir -p "$root/$d"
+done
+mkdir -p "$root$mpl"
+printf '127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost\n' >"$root/etc/hosts"
+echo sandbox >"$root/etc/hostname"
+echo 'LANG=C.UTF-8' >"$root/etc/default/locale"
+: >"$root/etc/machine-id"
+rm -f "$root/etc/resolv.conf"
+: >"$root/etc/resolv.conf"
+ln -sf python3 "$root/usr/bin/python"
+
+if [ -f "$root/etc/matplotlibrc" ]; then
+	say "chart defaults and font list"
+	# Both are matplotlib's template of all defaults, so the lines are changed where they stand.
+	# There is no display; and what the first font lacks is taken glyph by glyph from the next.
+	sed -i -E -e 's/^#* ?backend:.*/backend: Agg/' \
+		-e 's/^#* ?font\.family:.*/font.family: DejaVu Sans, WenQuanYi Micro Hei/' \
+		"$root/etc/matplotlibrc" "$root/usr/share/matplotlib/mpl-data/matplotlibrc"
+	inside MPLCONFIGDIR=$mpl python3 - <"$here/fontlist.py"
+	chmod -R a+rX "$root$mpl"
+fi
+
+say "byte code"
+# Packages whose files are partly excluded may leave orphans behind; what is missing is made now,
+# since a read-only root can never be given it later. -q -q: a package may ship templates that
+# only look like Python.
+inside python3 -m compileall -q -q -j 2 /usr/lib/python3/dist-packages >&2 || true
+
+say "leftovers of the installation"
+rm -rf "$root"/var/lib/apt/* "$root"/var/cache/apt/* "$root"/var/cache/debconf/* \
+	"$root"/var/cache/fontconfig/* "$root"/var/log/* "$root"/etc/apt/sources.list \
+	"$root"/etc/apt/sources.list.d/* "$root"/etc/apt/apt.conf.d/99mmdebstrap \
+	"$root"/etc/dpkg/dpkg.cfg.d/99mmdebstrap "$root"/root/.cache "$root"/tmp/*
+
+say "trying it from inside"
+# shellcheck disable=SC2086 # one module an argument
+inside MPLCONFIGDIR=/tmp/mpl python3 - ${CAISSON_PRELOAD:-} <"$here/verify.py" >&2
+rm -rf "$root"/tmp/*
