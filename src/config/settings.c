@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/settings.h"
+
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#define VALUE_MAX 4096 /* bytes of any one value */
+
+const struct setting_row setting_rows[SETTING_ID_MAX_] = {
+#define S(t, f, k, v, d, lo, hi, a, m)                                                             \
+	[SETTING_ID_##f] = {.field = #f,                                                           \
+	                    .key = k,                                                              \
+	                    .env = v,                                                              \
+	                    .def = d,                                                              \
+	                    .allowed = a,                                                          \
+	                    .doc = m,                                                              \
+	                    .min = lo,                                                             \
+	                    .max = hi,                                                             \
+	                    .offset = offsetof(struct settings, f),                                \
+	                    .type = SETTING_##t},
+#include "config/settings.tbl.h"
+#undef S
+};
+
+static void *field_of(struct settings *s, enum setting_id id)
+{
+	return (char *)s + setting_rows[id].offset;
+}
+
+static const void *field_of_const(const struct settings *s, enum setting_id id)
+{
+	return (const char *)s + setting_rows[id].offset;
+}
+
+static bool is_text(enum setting_type type)
+{
+	return type == SETTING_STR || type == SETTING_PATH || type == SETTING_ADDR ||
+	       type == SETTING_CHOICE || type == SETTING_SECRET;
+}
+
+static int set_text(char **field, const char *text)
+{
+	char *copy = strdup(text);
+
+	if (!copy)
+		return -ENOMEM;
+	free(*field);
+	*field = copy;
+	return 0;
+}
+
+static bool in_choices(const char *choices, const char *word)
+{
+	size_t len = strlen(word);
+
+	for (const char *p = choices; len > 0; p++) {
+		size_t n = strcspn(p, "|");
+		if (n == len && memcmp(p, word, n) == 0)
+			return true;
+		p += n;
+		if (*p == '\0')
+			break;
+	}
+	return false;
+}
+
+static int set_str(const struct setting_row *row, const char *text, void *field)
+{
+	size_t len = strlen(text);
+
+	if (len < (size_t)row->min || len > (size_t)row->max)
+		return -ERANGE;
+	return set_text(field, text);
+}
+
+static int set_secret(const struct setting_row *row, const char *text, void *field)
+{
+	if (*text != '\0' && strlen(text) < 16)
+		return -ERANGE;
+	return set_str(row, text, field);
+}
+
+static int set_int(const struct setting_row *row, const char *text, void *field)
+{
+	return parse_i64(text, row->min, row->max, field);
+}
+
+static int set_size(const struct setting_row *row, const char *text, void *field)
+{
+	return parse_size(text, (uint64_t)row->min, (uint64_t)row->max, field);
+}
+
+static int set_milli(const struct setting_row *row, const char *text, void *field)
+{
+	return parse_milli(text, (uint64_t)row->min, (uint64_t)row->max, field);
+}
+
+static int set_bool(const struct setting_row *row UNUSED, const char *text, void *field)
+{
+	return parse_bool(text, field);
+}
+
+static int set_port(const struct setting_row *row, const char *text, void *field)
+{
+	uint64_t port;
+	int *ret = field;
+
+	if (strcasecmp(text, "off") == 0) {
+		*ret = SETTING_PORT_OFF;
+		return 0;
+	}
+	int r = parse_u64(text, (uint64_t)row->min, (uint64_t)row->max, &port);
+	if (r == 0)
+		*ret = (int)port;
+	return r;
+}
+
+static int set_addr(const struct setting_row *row, const char *text, void *field)
+{
+	char host[256];
+	uint16_t port;
+	int r = parse_host_port(text, host, sizeof(host), &port);
+
+	return r < 0 ? r : set_str(row, text, field);
+}
+
+static int set_choice(const struct setting_row *row, const char *text, void *field)
+{
+	return in_choices(row->allowed, text) ? set_text(field, text) : -EINVAL;
+}
+
+static int (*const setters[])(const struct setting_row *row, const char *text, void *field) = {
+    [SETTING_STR] = set_str,     [SETTING_PATH] = set_str,     [SETTING_INT] = set_int,
+    [SETTING_SIZE] = set_size,   [SETTING_MILLI] = set_milli,  [SETTING_BOOL] = set_bool,
+    [SETTING_PORT] = set_port,   [SETTING_ADDR] = set_addr,    [SETTING_CHOICE] = set_choice,
+    [SETTING_SECRET] = set_secret,
+};
+
+static int refuse(const struct setting_row *row, const char *where, const char *text, struct err *e)
+{
+	char allowed[256];
+
+	(void)snprintf(allowed, sizeof(allowed), "%s", row->allowed);
+	for (char *p = allowed; row->type == SETTING_CHOICE && *p; p++)
+		if (*p == '|')
+			*p = ' ';
+	char shown[81];
+	size_t n = 0;
+	for (const char *p = text; *p && n < sizeof(shown) - 1; p++)
+		shown[n++] = isprint((unsigned char)*p) ? *p : '?';
+	shown[n] = '\0';
+	(void)err_set(e, ERR_SETTING_INVALID, 0, "%s: '%s' is not allowed; give %s%s", where,
+	              row->type == SETTING_SECRET ? "(secret)" : shown,
+	              row->type == SETTING_CHOICE ? "one of: " : "", allowed);
+	return -EINVAL;
+}
+
+int settings_set(struct settings *s, enum setting_id id, const char *text,
+                 enum setting_source source, const char *where, struct err *e)
+{
+	const struct setting_row *row = &setting_rows[id];
+	char trimmed[VALUE_MAX];
+
+	if (source < s->source[id])
+		return 0;
+	if (text_copy(trimmed, sizeof(trimmed), text) < 0)
+		return refuse(row, where, text, e);
+	const char *value = trimmed;
+	if (!is_text(row->type)) {
+		size_t len = strlen(trimmed);
+		while (len > 0 && isspace((unsigned char)trimmed[len - 1]))
+			trimmed[--len] = '\0';
+		value += strspn(trimmed, " \t\r\n\v\f");
+	}
+	int r = setters[row->type](row, value, field_of(s, id));
+	if (r == -ENOMEM)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "%s", where);
+	if (r < 0)
+		return refuse(row, where, text, e);
+	s->source[id] = source;
+	return 0;
+}
+
+int settings_init(struct settings *s)
+{
+	struct err e = ERR_INIT;
+
+	*s = (struct settings){0};
+	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
+		int r = settings_set(s, id, setting_rows[id].def, SETTING_FROM_DEFAULT, "default",
+		                     &e);
+		if (r < 0) {
+			/* A default that its own row refuses is a broken table. */
+			ASSERT(e.code == ERR_OUT_OF_MEMORY);
+			settings_done(s);
+			return r;
+		}
+	}
+	return 0;
+}
+
+void settings_done(struct settings *s)
+{
+	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
+		if (!is_text(setting_rows[id].type))
+			continue;
+		char **text = field_of(s, id);
+		free(*text);
+		*text = NULL;
+	}
+}
+
+/* Value of the variable NAME: the exact name if there, else the last one that differs in case. */
+static const char *env_value(char *const *environment, const char *name)
+{
+	size_t len = strlen(name);
+	const char *found = NULL;
+
+	for (char *const *p = environment; p && *p; p++) {
+		if (strncasecmp(*p, name, len) != 0 || (*p)[len] != '=')
+			continue;
+		found = *p + len + 1;
+		if (strncmp(*p, name, len) == 0)
+			break;
+	}
+	return found;
+}
+
+int settings_read_env(struct settings *s, char *const *environment, struct err *e)
+{
+	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
+		const char *text = env_value(environment, setting_rows[id].env);
+		if (!text)
+			continue;
+		int r = settings_set(s, id, text, SETTING_FROM_ENV, setting_rows[id].env, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* Is ARG the flag of ROW? *VALUE is the part after '=', or NULL. */
+static bool is_flag(const struct setting_row *row, const char *arg, const char **value)
+{
+	const char *p = arg + 2, *f = row->field;
+
+	if (!text_starts_with(arg, "--"))
+		return false;
+	for (; *f; f++, p++)
+		if (*p != (*f == '_' ? '-' : *f))
+			return false;
+	if (*p != '\0' && *p != '=')
+		return false;
+	*value = *p == '=' ? p + 1 : NULL;
+	return true;
+}
+
+int settings_read_flags(struct settings *s, int *argc, char **argv, struct err *e)
+{
+	int kept = 1;
+	bool only_words = false;
+
+	for (int i = 1; i < *argc; i++) {
+		enum setting_id id = 0;
+		const char *value = NULL;
+
+		only_words = only_words || streq(argv[i], "--");
+		while (id < SETTING_ID_MAX_ && !is_flag(&setting_rows[id], argv[i], &value))
+			id++;
+		if (only_words || id == SETTING_ID_MAX_) {
+			argv[kept++] = argv[i];
+			continue;
+		}
+		const char *where = argv[i];
+		char flag[64];
+		(void)snprintf(flag, sizeof(flag), "%.*s", (int)strcspn(where, "="), where);
+		if (!value && i + 1 >= *argc)
+			return err_set(e, ERR_SETTING_INVALID, 0, "%s: a value is missing; give %s",
+			               flag, setting_rows[id].allowed);
+		if (!value)
+			value = argv[++i];
+		int r = settings_set(s, id, value, SETTING_FROM_FLAG, flag, e);
+		if (r < 0)
+			return r;
+	}
+	*argc = kept;
+	argv[kept] = NULL;
+	return 0;
+}
+
+bool settings_is_explicit(const struct settings *s, enum setting_id id)
+{
+	return s->source[id] != SETTING_FROM_DEFAULT;
+}
+
+enum setting_id settings_find_key(const char *key, size_t len)
+{
+	enum setting_id id = 0;
+
+	while (id < SETTING_ID_MAX_ && (strlen(setting_rows[id].key) != len ||
+	                                memcmp(setting_rows[id].key, key, len) != 0))
+		id++;
+	return id;
+}
+
+const char *setting_source_name(enum setting_source source)
+{
+	static const char *const names[] = {
+	    [SETTING_FROM_DEFAULT] = "default",
+	    [SETTING_FROM_FILE] = "file",
+	    [SETTING_FROM_ENV] = "environment",
+	    [SETTING_FROM_FLAG] = "flag",
+	};
+	return names[source];
+}
+
+void settings_format(const struct settings *s, enum setting_id id, char *ret, size_t size)
+{
+	const void *field = field_of_const(s, id);
+	char *const *text = field;
+	const uint64_t *number = field;
+
+	switch (setting_rows[id].type) {
+	case SETTING_SECRET:
+		(void)snprintf(ret, size, "%s", **text ? "(set)" : "");
+		break;
+	case SETTING_STR:
+	case SETTING_PATH:
+	case SETTING_ADDR:
+	case SETTING_CHOICE:
+		(void)snprintf(ret, size, "%s", *text);
+		break;
+	case SETTING_INT:
+		(void)snprintf(ret, size, "%jd", (intmax_t) * (const int64_t *)field);
+		break;
+	case SETTING_SIZE:
+		if (*number % 1048576 == 0)
+			(void)snprintf(ret, size, "%jum", (uintmax_t)(*number / 1048576));
+		else
+			(void)snprintf(ret, size, "%ju", (uintmax_t)*number);
+		break;
+	case SETTING_MILLI:
+		(void)snprintf(ret, size, "%ju.%03ju", (uintmax_t)(*number / 1000),
+		               (uintmax_t)(*number % 1000));
+		for (size_t n = strlen(ret); n > 2 && ret[n - 1] == '0' && ret[n - 2] != '.'; n--)
+			ret[n - 1] = '\0';
+		break;
+	case SETTING_BOOL:
+		(void)snprintf(ret, size, "%s", *(const bool *)field ? "on" : "off");
+		break;
+	case SETTING_PORT:
+		if (*(const int *)field == SETTING_PORT_OFF)
+			(void)snprintf(ret, size, "off");
+		else
+			(void)snprintf(ret, size, "%d", *(const int *)field);
+		break;
+	}
+}
+
+int settings_write_markdown(FILE *out)
+{
+	static const char head[] =
+	    "# Settings\n\n"
+	    "Made from the table `src/config/settings.tbl.h` by `caisson config --markdown`; a test "
+	    "compares the two.\n\n"
+	    "Order: default, then the file, then the environment, then the command line; the last "
+	    "one wins. Every\nsetting is a flag too: `SANDBOX_MEMORY_LIMIT=1g` is `--memory-limit "
+	    "1g`. A value that is not allowed stops the\nstart with one line. `caisson config` "
+	    "prints the values in force and where each came from.\n\n"
+	    "| variable | key in the file | default | allowed | meaning |\n|---|---|---|---|---|\n";
+
+	(void)fputs(head, out);
+	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
+		const struct setting_row *row = &setting_rows[id];
+
+		(void)fprintf(out, "| %s | %s | %s%s%s | ", row->env, row->key,
+		              *row->def ? "`" : "", row->def, *row->def ? "`" : "");
+		for (const char *p = row->allowed; *p; p++)
+			(void)fputs(*p == '|' ? ", " : (char[]){*p, '\0'}, out);
+		(void)fprintf(out, " | %s |\n", row->doc);
+	}
+	return ferror(out) ? -EIO : 0;
+}

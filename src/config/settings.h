@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings: defaults < file < environment < flags. The table is settings.tbl.h.
+ *
+ * A bad value stops the start: settings_*() fails with ERR_SETTING_INVALID and one line that names
+ * where it came from, the value, and what is allowed. Each value knows its source, because a limit
+ * that somebody set explicitly and that cannot be enforced is refused, a default one is not. */
+#pragma once
+
+#include "base/err.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* What a value of each type may look like. Blanks around a value are ignored except in texts. */
+enum setting_type {
+	SETTING_STR,    /* text */
+	SETTING_PATH,   /* text without NUL */
+	SETTING_INT,    /* optional sign, digits */
+	SETTING_SIZE,   /* docker's sizes: 512m, 1.5g, 1048576 */
+	SETTING_MILLI,  /* decimal with up to three digits after the point, kept in thousandths */
+	SETTING_BOOL,   /* on/off, true/false, yes/no, 1/0 */
+	SETTING_PORT,   /* 0-65535, or `off` = SETTING_PORT_OFF */
+	SETTING_ADDR,   /* HOST:PORT or [V6]:PORT */
+	SETTING_CHOICE, /* one of the words of the row, exactly */
+	SETTING_SECRET, /* text that is never shown */
+};
+
+#define SETTING_PORT_OFF (-1)
+
+enum setting_source {
+	SETTING_FROM_DEFAULT,
+	SETTING_FROM_FILE,
+	SETTING_FROM_ENV,
+	SETTING_FROM_FLAG,
+};
+
+enum setting_id {
+#define S(type, field, key, env, def, min, max, allowed, doc) SETTING_ID_##field,
+#include "config/settings.tbl.h"
+#undef S
+	SETTING_ID_MAX_,
+};
+
+#define SETTING_C_STR    char *
+#define SETTING_C_PATH   char *
+#define SETTING_C_INT    int64_t
+#define SETTING_C_SIZE   uint64_t
+#define SETTING_C_MILLI  uint64_t
+#define SETTING_C_BOOL   bool
+#define SETTING_C_PORT   int
+#define SETTING_C_ADDR   char *
+#define SETTING_C_CHOICE char *
+#define SETTING_C_SECRET char *
+
+struct settings { /* texts are owned and never NULL after settings_init() */
+#define S(type, field, key, env, def, min, max, allowed, doc) SETTING_C_##type field;
+#include "config/settings.tbl.h"
+#undef S
+	enum setting_source source[SETTING_ID_MAX_];
+};
+
+struct setting_row {
+	const char *field;
+	const char *key; /* in the file */
+	const char *env;
+	const char *def;
+	const char *allowed;
+	const char *doc;
+	int64_t min;
+	int64_t max;
+	size_t offset;
+	enum setting_type type;
+};
+
+extern const struct setting_row setting_rows[SETTING_ID_MAX_];
+
+/* Fills in the defaults. -ENOMEM. */
+int settings_init(struct settings *s) MUST_CHECK;
+void settings_done(struct settings *s); /* cleanup: _cleanup_(settings_done) */
+
+/* Takes what ENVIRON has. Names count in any case; the one in capitals wins. Unknown SANDBOX_*
+ * names are ignored. */
+int settings_read_env(struct settings *s, char *const *environment, struct err *e) MUST_CHECK;
+
+/* Takes every `--name VALUE` and `--name=VALUE` that is a setting out of ARGV (from index 1 up to
+ * `--`) and closes the gaps; *ARGC shrinks. What is left is the verb's. */
+int settings_read_flags(struct settings *s, int *argc, char **argv, struct err *e) MUST_CHECK;
+
+/* Sets one value from its text. WHERE names it in a refusal ("SANDBOX_IMAGE", "--image",
+ * "config.toml:3: session.image"). A lower source never overwrites a higher one. */
+int settings_set(struct settings *s, enum setting_id id, const char *text,
+                 enum setting_source source, const char *where, struct err *e) MUST_CHECK;
+
+bool settings_is_explicit(const struct settings *s, enum setting_id id);
+
+/* Row with this KEY of the file, or SETTING_ID_MAX_. */
+enum setting_id settings_find_key(const char *key, size_t len);
+
+/* The value as a user would write it; secrets as "(set)" or "". Cut to SIZE. */
+void settings_format(const struct settings *s, enum setting_id id, char *ret, size_t size);
+const char *setting_source_name(enum setting_source source);
+
+/* docs/configuration.md; a test compares it with the file. */
+int settings_write_markdown(FILE *out) MUST_CHECK;

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of all settings: struct settings, the readers of environment, flags and file, the texts
+ * of refusals, `caisson config` and docs/configuration.md are made from it.
+ *
+ * S(TYPE, field, "toml.key", "ENV", "default", min, max, "allowed", "meaning")
+ *   TYPE     STR PATH INT SIZE MILLI BOOL PORT ADDR CHOICE SECRET (settings.h says what each takes)
+ *   field    member of struct settings; the flag is --field with '-' for '_'
+ *   default  in the form that a user would write
+ *   min max  bounds in the unit of the field (INT: itself, SIZE: bytes, MILLI: thousandths,
+ *            STR and PATH: length)
+ *   allowed  what a refusal says; CHOICE: the words themselves, separated by '|'
+ *
+ * The first block has the names, defaults and meanings of the first tool family's contract. */
+#define MIB INT64_C(1048576)
+#define TIB INT64_C(1099511627776)
+
+S(STR, image, "session.image", "SANDBOX_IMAGE", "llm-sandbox:latest", 1, 200, "the name of an image",
+  "Image of a new sandbox. On the native engine `llm-sandbox:latest` and `python-sandbox:latest` "
+  "mean `science`.")
+S(SIZE, memory_limit, "session.memory_limit", "SANDBOX_MEMORY_LIMIT", "512m", 6 * MIB, 16 * TIB,
+  "a size such as 512m or 2g, at least 6m",
+  "Memory of a sandbox, swap, page cache and an ephemeral workspace included.")
+S(MILLI, cpu_limit, "session.cpu_limit", "SANDBOX_CPU_LIMIT", "1.0", 10, 1024000,
+  "a number of cores from 0.01 to 1024", "CPU time of a sandbox, in cores.")
+S(INT, exec_timeout_s, "session.exec_timeout_s", "SANDBOX_EXEC_TIMEOUT_S", "60", 0, 604800,
+  "whole seconds from 0 (no limit) to 604800", "Time of one run in seconds; 0 = no limit.")
+S(INT, session_ttl_m, "session.ttl_m", "SANDBOX_SESSION_TTL_M", "30", 0, 525600,
+  "whole minutes from 0 to 525600",
+  "Minutes without use after which a sandbox is closed by the next sweep.")
+S(INT, max_sessions, "session.max", "SANDBOX_MAX_SESSIONS", "10", 1, 100000,
+  "a whole number from 1 to 100000", "Sandboxes that may exist at the same time.")
+S(INT, cleanup_interval_m, "session.cleanup_interval_m", "SANDBOX_CLEANUP_INTERVAL_M", "5", 1, 10080,
+  "whole minutes from 1 to 10080", "Minutes between two sweeps for unused sandboxes.")
+S(INT, max_upload_bytes, "limits.max_upload_bytes", "SANDBOX_MAX_UPLOAD_BYTES", "52428800", 0, TIB,
+  "a whole number of bytes from 0 to 1099511627776", "Largest uploaded file.")
+S(INT, max_artifact_read_bytes, "limits.max_artifact_read_bytes", "SANDBOX_MAX_ARTIFACT_READ_BYTES",
+  "10485760", 0, 1073741824, "a whole number of bytes from 0 to 1073741824",
+  "Largest file that a tool returns inside its answer. Links have no such limit.")
+S(INT, max_output_bytes, "limits.max_output_bytes", "SANDBOX_MAX_OUTPUT_BYTES", "102400", 0,
+  67108864, "a whole number of bytes from 0 to 67108864",
+  "Bytes kept of each output stream of a run.")
+S(INT, max_code_bytes, "limits.max_code_bytes", "SANDBOX_MAX_CODE_BYTES", "102400", 0, 67108864,
+  "a whole number of bytes from 0 to 67108864", "Longest source text of one run, in bytes of UTF-8.")
+S(STR, http_host, "artifacts.host", "SANDBOX_HTTP_HOST", "127.0.0.1", 1, 255, "an address",
+  "Address of the listener for artifact links.")
+S(PORT, http_port, "artifacts.port", "SANDBOX_HTTP_PORT", "8080", 0, 65535,
+  "a port from 0 (any free one) to 65535, or off",
+  "Port of the listener for artifact links. A taken port means a free one; `off` means no links.")
+S(STR, log_level, "log.level", "SANDBOX_LOG_LEVEL", "INFO", 1, 32, "a level",
+  "DEBUG, INFO, WARNING or ERROR in any case; another word means INFO.")
+S(PATH, log_file, "log.file", "SANDBOX_LOG_FILE", "logs/sandbox.log", 0, 4000,
+  "a path, or nothing for no file",
+  "Log file, relative to the working directory. In the profile `code` it is written by default; in "
+  "the others only when this is set.")
+S(CHOICE, log_format, "log.format", "SANDBOX_LOG_FORMAT", "console", 0, 0, "console|json",
+  "Form of log lines.")
+
+S(CHOICE, profile, "server.profile", "SANDBOX_PROFILE", "full", 0, 0, "code|classic|both|full",
+  "Set of tools that a client sees.")
+S(ADDR, listen, "server.listen", "SANDBOX_LISTEN", "127.0.0.1:8181", 3, 300, "HOST:PORT",
+  "Address of `caisson serve`.")
+S(STR, app_host, "server.host", "APP_HOST", "", 0, 255, "an address, or nothing",
+  "Address of `caisson serve`, under the name of the second family; `server.listen` wins.")
+S(INT, app_port, "server.port", "APP_PORT", "8181", 0, 65535, "a port from 0 to 65535",
+  "Port of `caisson serve`, under the name of the second family; `server.listen` wins.")
+S(STR, public_url, "server.public_url", "SANDBOX_PUBLIC_URL", "", 0, 1000,
+  "a URL such as https://box.example.org, or nothing",
+  "Base of the links given to clients, when a proxy stands in front.")
+S(STR, allowed_hosts, "server.allowed_hosts", "SANDBOX_ALLOWED_HOSTS", "", 0, 2000,
+  "host names separated by commas, or *",
+  "Further names under which browsers and clients may address the server.")
+S(SECRET, api_key, "auth.api_key", "SANDBOX_API_KEY", "", 0, 200, "at least 16 characters",
+  "Key that HTTP clients must send. Needed to listen on more than loopback.")
+S(BOOL, require_auth, "auth.require_auth", "SANDBOX_REQUIRE_AUTH", "off", 0, 1, "on or off",
+  "Refuse to serve without an API key, on loopback too.")
+S(PATH, state_dir, "server.state_dir", "SANDBOX_STATE_DIR", "", 0, 4000, "an absolute path",
+  "Images and state. Empty: /var/lib/caisson as root, else $XDG_DATA_HOME/caisson or "
+  "~/.local/share/caisson.")
+S(CHOICE, engine, "server.engine", "SANDBOX_ENGINE", "native", 0, 0, "native|docker",
+  "What makes sandboxes.")
+S(BOOL, warm, "session.warm", "SANDBOX_WARM", "on", 0, 1, "on or off",
+  "Fork interpreters from a warm one where that is possible.")
+S(INT, kill_grace_ms, "session.kill_grace_ms", "SANDBOX_KILL_GRACE_MS", "1000", 0, 60000,
+  "whole milliseconds from 0 to 60000",
+  "Milliseconds from the polite end of a run at its deadline to the kill of all its processes.")
+S(SIZE, workspace_limit, "session.workspace_limit", "SANDBOX_WORKSPACE_LIMIT", "512m", MIB, 16 * TIB,
+  "a size such as 512m or 2g, at least 1m", "Bytes of files in a workspace.")
+S(INT, workspace_files, "session.workspace_files", "SANDBOX_WORKSPACE_FILES", "65536", 16, 100000000,
+  "a whole number from 16 to 100000000", "Files and folders in a workspace.")
+S(SIZE, tmp_limit, "session.tmp_limit", "SANDBOX_TMP_LIMIT", "64m", MIB, 16 * TIB,
+  "a size such as 64m, at least 1m", "Bytes of files in /tmp of a sandbox.")
+S(INT, pids_limit, "session.pids_limit", "SANDBOX_PIDS_LIMIT", "256", 4, 1000000,
+  "a whole number from 4 to 1000000", "Processes and threads of a sandbox.")
+S(INT, nofile_limit, "session.nofile_limit", "SANDBOX_NOFILE_LIMIT", "1024", 16, 1048576,
+  "a whole number from 16 to 1048576", "Open files of one process in a sandbox.")
+S(INT, result_chars, "limits.result_chars", "SANDBOX_RESULT_CHARS", "40000", 1000, 1000000,
+  "a whole number from 1000 to 1000000",
+  "Characters of text in one answer of the tools that are only in the profile `full`.")
+
+#undef MIB
+#undef TIB
