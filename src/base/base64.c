@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/base64.h"
+
+#define BAD 0xFF
+
+static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+
+/* Value of a character, BAD for what is none. */
+static const uint8_t *values(void)
+{
+	static uint8_t table[256];
+	static bool ready;
+
+	if (!ready) {
+		for (size_t i = 0; i < sizeof(table); i++)
+			table[i] = BAD;
+		for (uint8_t i = 0; i < 64; i++)
+			table[(uint8_t)alphabet[i]] = i;
+		ready = true;
+	}
+	return table;
+}
+
+/* The last group: "xx==" or "xxx=". What stands in its unused bits does not matter. */
+static int decode_pad(struct base64_decoder *d, uint8_t *ret, size_t *n)
+{
+	if (d->n_chars < 2 || d->n_chars + ++d->n_pad > 4)
+		return -EINVAL;
+	if (d->n_chars + d->n_pad < 4)
+		return 0;
+	uint32_t bytes = d->bits >> (d->n_chars == 2 ? 4 : 2);
+	for (unsigned i = d->n_chars - 1; i-- > 0;) {
+		if (ret)
+			ret[*n] = (uint8_t)(bytes >> (8 * i));
+		(*n)++;
+	}
+	return 0;
+}
+
+int base64_decode(struct base64_decoder *d, const char *text, size_t len, uint8_t *ret,
+                  size_t *ret_len)
+{
+	const uint8_t *value = values();
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] == '=') {
+			int r = decode_pad(d, ret, &n);
+			if (r < 0)
+				return r;
+			continue;
+		}
+		uint8_t v = value[(uint8_t)text[i]];
+		if (v == BAD || d->n_pad > 0)
+			return -EINVAL;
+		d->bits = (d->bits << 6 | v) & 0xFFFFFF;
+		if (++d->n_chars < 4)
+			continue;
+		d->n_chars = 0;
+		if (ret) {
+			ret[n] = (uint8_t)(d->bits >> 16);
+			ret[n + 1] = (uint8_t)(d->bits >> 8);
+			ret[n + 2] = (uint8_t)d->bits;
+		}
+		n += 3;
+	}
+	if (ret_len)
+		*ret_len = n;
+	return 0;
+}
+
+int base64_decode_end(const struct base64_decoder *d)
+{
+	if (d->n_pad > 0)
+		return d->n_chars + d->n_pad == 4 ? 0 : -EINVAL;
+	return d->n_chars == 0 ? 0 : -EINVAL;
+}
+
+void base64_encode(const uint8_t *data, size_t len, char *ret)
+{
+	for (; len >= 3; len -= 3, data += 3, ret += 4) {
+		ret[0] = alphabet[data[0] >> 2];
+		ret[1] = alphabet[(data[0] & 3) << 4 | data[1] >> 4];
+		ret[2] = alphabet[(data[1] & 15) << 2 | data[2] >> 6];
+		ret[3] = alphabet[data[2] & 63];
+	}
+	if (len == 0)
+		return;
+	uint8_t second = len == 2 ? data[1] : 0;
+	ret[0] = alphabet[data[0] >> 2];
+	ret[1] = alphabet[(data[0] & 3) << 4 | second >> 4];
+	ret[2] = len == 2 ? alphabet[(second & 15) << 2] : '=';
+	ret[3] = '=';
+}
