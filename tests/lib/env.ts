@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the tests run: which mode (root or a plain user), which binary, which scratch folder.
+// The runner (runner.ts) sets the variables; started by hand, a test file runs in the caller's own mode.
+
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import * as net from 'node:net';
+import { fileURLToPath } from 'node:url';
+
+export type Mode = 'root' | 'user';
+
+export const top = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../..');
+
+/** A throw-away uid without a passwd entry: what the runner takes as "a plain user" when it is root itself. */
+export const PLAIN_UID = 61234;
+
+const isRoot = process.getuid!() === 0;
+
+export const mode: Mode = (process.env.CAISSON_TEST_MODE as Mode | undefined) ?? (isRoot ? 'root' : 'user');
+export const binary = process.env.CAISSON_TEST_BINARY ?? path.join(top, 'build', 'caisson');
+export const sanitized = process.env.CAISSON_TEST_SANITIZED === '1';
+
+/** Sanitized binaries are several times slower: every deadline of a test is multiplied by this. */
+export const slowness = sanitized ? 4 : 1;
+
+/** The folder with images that all tests share; read only. */
+export const imagesDir = process.env.CAISSON_TEST_IMAGES ??
+	path.join(isRoot ? '/var/lib/caisson' : path.join(os.homedir(), '.local/share/caisson'), 'images');
+
+/** The uid that the product runs under in this mode. */
+export const productUid = mode === 'user' && isRoot ? PLAIN_UID : process.getuid!();
+
+function ownedByProduct(p: string): string {
+	if (isRoot)
+		fs.chownSync(p, productUid, productUid);
+	return p;
+}
+
+const scratchRoot = fs.mkdtempSync(path.join(process.env.CAISSON_TEST_SCRATCH ?? os.tmpdir(), 'caisson-test-'));
+ownedByProduct(scratchRoot);
+process.on('exit', () => fs.rmSync(scratchRoot, { recursive: true, force: true, maxRetries: 3 }));
+
+/** A new folder that the product may write to; gone when the test file ends. */
+export function scratch(name: string): string {
+	return ownedByProduct(fs.mkdtempSync(path.join(scratchRoot, name + '-')));
+}
+
+/** A new state folder whose images are the shared ones. */
+export function newStateDir(): string {
+	const dir = scratch('state');
+	fs.symlinkSync(imagesDir, path.join(dir, 'images'));
+	return dir;
+}
+
+let sharedState: string | undefined;
+/** The state folder of this test file. */
+export function stateDir(): string {
+	return (sharedState ??= newStateDir());
+}
+
+/** A port that was free a moment ago. */
+export async function freePort(): Promise<number> {
+	const server = net.createServer();
+	await new Promise<void>((resolve, reject) => {
+		server.once('error', reject);
+		server.listen(0, '127.0.0.1', resolve);
+	});
+	const { port } = server.address() as net.AddressInfo;
+	await new Promise((resolve) => server.close(resolve));
+	return port;
+}
+
+/** The command line that starts `argv` as the user of this mode; the pid stays that of the command. */
+export function asProductUser(argv: string[]): string[] {
+	if (mode === 'root' || !isRoot)
+		return argv;
+	const id = String(productUid);
+	return ['setpriv', '--reuid', id, '--regid', id, '--clear-groups', '--', ...argv];
+}
+
+/** A clean environment for the product: nothing of the caller's but PATH, plus `extra` (undefined removes). */
+export function productEnv(extra: Record<string, string | undefined> = {}): Record<string, string> {
+	const home = (homeDir ??= scratch('home'));
+	const env: Record<string, string | undefined> = {
+		PATH: process.env.PATH,
+		HOME: home,
+		LANG: 'C.UTF-8',
+		SANDBOX_STATE_DIR: stateDir(),
+		SANDBOX_LOG_FILE: path.join(home, 'sandbox.log'),
+		SANDBOX_IMAGE: process.env.CAISSON_TEST_IMAGE,
+		ASAN_OPTIONS: 'detect_leaks=0:abort_on_error=1:detect_stack_use_after_return=1:strict_string_checks=1',
+		UBSAN_OPTIONS: 'halt_on_error=1:abort_on_error=1:print_stacktrace=1',
+		...extra,
+	};
+	return Object.fromEntries(Object.entries(env).filter((e): e is [string, string] => e[1] !== undefined));
+}
+let homeDir: string | undefined;

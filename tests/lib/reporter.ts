@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reporter for node:test: one JSON line per case, for runner.ts to count. Suites are not cases.
+
+interface Data {
+	name: string;
+	nesting: number;
+	file?: string;
+	skip?: string | boolean;
+	details?: { type?: string; duration_ms?: number; error?: { message?: string; stack?: string; cause?: unknown } };
+}
+
+export interface Row {
+	name: string;
+	outcome: 'passed' | 'failed' | 'skipped';
+	ms: number;
+	why?: string;
+}
+
+function reason(error: NonNullable<Data['details']>['error']): string {
+	const cause = error?.cause as { stack?: string; message?: string } | string | undefined;
+	if (typeof cause === 'string')
+		return cause;
+	return cause?.stack ?? cause?.message ?? error?.stack ?? error?.message ?? 'no reason given';
+}
+
+export default async function* report(events: AsyncIterable<{ type: string; data: Data }>): AsyncGenerator<string> {
+	const path: string[] = []; // names of the suites around the case that starts next
+	for await (const { type, data } of events) {
+		if (type === 'test:start') {
+			path.length = data.nesting;
+			path[data.nesting] = data.name;
+		}
+		if (type !== 'test:pass' && type !== 'test:fail')
+			continue;
+		const suite = data.details?.type === 'suite';
+		const ownFailure = suite && type === 'test:fail' && !/subtests? failed/.test(reason(data.details?.error));
+		if (suite && !ownFailure && !data.skip)
+			continue;
+		const row: Row = {
+			name: [...path.slice(0, data.nesting), data.name].join(' › '),
+			outcome: data.skip ? 'skipped' : type === 'test:pass' ? 'passed' : 'failed',
+			ms: Math.round(data.details?.duration_ms ?? 0),
+		};
+		if (data.skip)
+			row.why = typeof data.skip === 'string' ? data.skip : 'no reason given';
+		else if (row.outcome === 'failed')
+			row.why = reason(data.details?.error);
+		yield JSON.stringify(row) + '\n';
+	}
+}

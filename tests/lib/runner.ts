@@ -1,0 +1,262 @@
+// SPDX-License-Identifier: Apache-2.0
+// The whole test run: unit tests, then every integration file in every mode that this host can do.
+// Prints one line per failure and per skip, one row per mode, and `N passed, N failed, N skipped` last.
+
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { parseArgs } from 'node:util';
+import { spawn, spawnSync } from 'node:child_process';
+import { PLAIN_UID, top, type Mode } from './env.ts';
+import type { Row } from './reporter.ts';
+import { runUnits } from './units.ts';
+
+const usage = `usage: tests/run [options]
+  --only TEXT      only integration files whose name contains TEXT (may be repeated)
+  --case REGEX     only cases whose name matches
+  --mode MODE      root or user (may be repeated; default: both where possible)
+  --jobs N         test files at a time (default 3)
+  --units          unit tests alone
+  --no-units       no unit tests
+  --sanitize       test build-asan/ (address and undefined-behaviour sanitizers)
+  --build DIR      test another build folder
+  --image NAME     image to use instead of science
+  --slow-ms N      also list cases slower than N milliseconds`;
+
+const { values: opt } = parseArgs({
+	options: {
+		only: { type: 'string', multiple: true },
+		case: { type: 'string' },
+		mode: { type: 'string', multiple: true },
+		jobs: { type: 'string', default: '3' },
+		units: { type: 'boolean', default: false },
+		'no-units': { type: 'boolean', default: false },
+		sanitize: { type: 'boolean', default: false },
+		build: { type: 'string' },
+		image: { type: 'string' },
+		'slow-ms': { type: 'string' },
+		help: { type: 'boolean', short: 'h', default: false },
+	},
+});
+if (opt.help) {
+	console.log(usage);
+	process.exit(0);
+}
+
+const isRoot = process.getuid!() === 0;
+const jobs = Math.max(1, Number(opt.jobs) || 1);
+const buildDir = path.resolve(opt.build ?? path.join(top, opt.sanitize ? 'build-asan' : 'build'));
+const fileLimitMs = (opt.sanitize ? 1200 : 420) * 1000;
+const started = performance.now();
+
+interface Place {
+	mode: Mode;
+	title: string;
+	binary: string;
+	possible: boolean;
+	why: string; // why not
+}
+
+interface Tally {
+	title: string;
+	rows: Row[];
+	note?: string;
+}
+
+function say(text: string): void {
+	process.stdout.write(text + '\n');
+}
+
+function hostCgroup(): string {
+	return fs.existsSync('/sys/fs/cgroup/cgroup.controllers') ? 'cgroup v2'
+		: fs.existsSync('/sys/fs/cgroup/memory') ? 'cgroup v1' : 'no cgroups';
+}
+
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-run-'));
+fs.chmodSync(scratch, 0o755);
+process.on('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
+
+function asPlain(argv: string[]): string[] {
+	return isRoot ? ['setpriv', '--reuid', String(PLAIN_UID), '--regid', String(PLAIN_UID), '--clear-groups', '--', ...argv] : argv;
+}
+
+function tryRun(argv: string[], env: Record<string, string> = {}): { ok: boolean; out: string } {
+	const r = spawnSync(argv[0]!, argv.slice(1), { encoding: 'utf8', env: { PATH: process.env.PATH!, ...env }, timeout: 30_000 });
+	return { ok: r.status === 0, out: `${r.stdout ?? ''}${r.stderr ?? ''}${r.error?.message ?? ''}` };
+}
+
+/** A path of the binary that the plain user can execute: the checkout may be in a closed folder. */
+function reachable(binary: string): string {
+	if (!isRoot || tryRun(asPlain(['test', '-x', binary])).ok)
+		return binary;
+	const copy = path.join(scratch, 'caisson');
+	fs.copyFileSync(binary, copy);
+	fs.chmodSync(copy, 0o755);
+	return copy;
+}
+
+/** What `caisson doctor --json` of that user says about running sandboxes at all. */
+function askDoctor(place: Omit<Place, 'possible' | 'why'>): { possible: boolean; why: string } {
+	const argv = [place.binary, 'doctor', '--json'];
+	const r = tryRun(place.mode === 'user' ? asPlain(argv) : argv, { SANDBOX_STATE_DIR: path.join(scratch, `state-${place.mode}`) });
+	let said: { ok?: boolean; checks?: { name?: string; status?: string; text?: string; required?: boolean }[] };
+	try {
+		said = JSON.parse(r.out.slice(r.out.indexOf('{'), r.out.lastIndexOf('}') + 1));
+	} catch {
+		return { possible: true, why: `doctor --json gave no JSON: ${r.out.slice(0, 200)}` };
+	}
+	const bad = (said.checks ?? []).filter((c) => c.status === 'fail' && !/image/.test(c.name ?? ''));
+	return { possible: bad.length === 0, why: bad.map((c) => `${c.name}: ${c.text}`).join('; ') };
+}
+
+function places(): Place[] {
+	const binary = path.join(buildDir, 'caisson');
+	const wanted = new Set(opt.mode ?? ['root', 'user']);
+	const cg = hostCgroup();
+	const found: Place[] = [];
+	for (const mode of ['root', 'user'] as Mode[]) {
+		if (!wanted.has(mode))
+			continue;
+		const base = { mode, title: mode === 'root' ? `root, ${cg}` : `plain user, ${cg}`, binary: mode === 'user' ? reachable(binary) : binary };
+		if (mode === 'root' && !isRoot)
+			found.push({ ...base, possible: false, why: 'started without root' });
+		else {
+			fs.mkdirSync(path.join(scratch, `state-${mode}`));
+			if (isRoot && mode === 'user')
+				fs.chownSync(path.join(scratch, 'state-user'), PLAIN_UID, PLAIN_UID);
+			found.push({ ...base, ...askDoctor(base) });
+		}
+	}
+	return found;
+}
+
+function integrationFiles(): string[] {
+	const dir = path.join(top, 'tests', 'integration');
+	const all = fs.readdirSync(dir).filter((f) => f.endsWith('.test.ts')).sort();
+	const only = opt.only;
+	return all.filter((f) => !only || only.some((t) => f.includes(t))).map((f) => path.join(dir, f));
+}
+
+let serial = 0;
+
+function runFile(file: string, place: Place): Promise<Row[]> {
+	const out = path.join(scratch, `${place.mode}-${path.basename(file)}.${++serial}.jsonl`);
+	const args = ['--test-reporter', path.join(top, 'tests/lib/reporter.ts'), '--test-reporter-destination', out, '--test-force-exit'];
+	if (opt.case)
+		args.push('--test-name-pattern', opt.case);
+	const env: NodeJS.ProcessEnv = {
+		...process.env,
+		CAISSON_TEST_MODE: place.mode,
+		CAISSON_TEST_BINARY: place.binary,
+		CAISSON_TEST_SANITIZED: opt.sanitize ? '1' : '0',
+		NODE_NO_WARNINGS: '1',
+	};
+	if (opt.image)
+		env.CAISSON_TEST_IMAGE = opt.image;
+	return new Promise((resolve) => {
+		const child = spawn(process.execPath, [...args, file], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+		let noise = '';
+		child.stdout.on('data', (b: Buffer) => (noise = (noise + b.toString()).slice(-8000)));
+		child.stderr.on('data', (b: Buffer) => (noise = (noise + b.toString()).slice(-8000)));
+		let late = false;
+		const timer = setTimeout(() => {
+			late = true;
+			child.kill('SIGKILL');
+		}, fileLimitMs);
+		child.on('close', (code, signal) => {
+			clearTimeout(timer);
+			const text = fs.existsSync(out) ? fs.readFileSync(out, 'utf8') : '';
+			const rows = text.trim().split('\n').filter(Boolean).map((l) => JSON.parse(l) as Row);
+			const name = path.basename(file, '.test.ts');
+			for (const r of rows)
+				r.name = `${name} › ${r.name}`;
+			if (late)
+				rows.push({ name, outcome: 'failed', ms: fileLimitMs, why: `the file took more than ${fileLimitMs / 1000} s\n${noise}` });
+			else if (code !== 0 && !rows.some((r) => r.outcome === 'failed'))
+				rows.push({ name, outcome: 'failed', ms: 0, why: `the test process ended with ${code ?? signal}\n${noise}` });
+			resolve(rows);
+		});
+	});
+}
+
+function show(title: string, rows: Row[]): void {
+	for (const r of rows) {
+		if (r.outcome === 'failed')
+			say(`FAILED  [${title}] ${r.name}\n${(r.why ?? '').split('\n').slice(0, 25).map((l) => `        ${l}`).join('\n')}`);
+		else if (r.outcome === 'skipped')
+			say(`skipped [${title}] ${r.name}: ${r.why}`);
+		else if (opt['slow-ms'] && r.ms > Number(opt['slow-ms']))
+			say(`slow    [${title}] ${r.name}: ${r.ms} ms`);
+	}
+}
+
+async function runModes(tallies: Tally[]): Promise<void> {
+	const files = integrationFiles();
+	const queue: { file: string; place: Place; tally: Tally }[] = [];
+	for (const place of places()) {
+		const tally: Tally = { title: place.title, rows: [] };
+		tallies.push(tally);
+		if (!place.possible) {
+			tally.note = `skipped: ${place.why}`;
+			tally.rows.push({ name: 'all integration tests', outcome: 'skipped', ms: 0, why: place.why });
+			show(place.title, tally.rows);
+			continue;
+		}
+		for (const file of files)
+			queue.push({ file, place, tally });
+	}
+	queue.sort((a, b) => weight(b.file) - weight(a.file)); // the long ones first
+	const worker = async (): Promise<void> => {
+		for (let job = queue.shift(); job; job = queue.shift()) {
+			const t0 = performance.now();
+			const rows = await runFile(job.file, job.place);
+			job.tally.rows.push(...rows);
+			const n = (o: Row['outcome']): number => rows.filter((r) => r.outcome === o).length;
+			say(`${n('failed') ? 'FAILED' : 'ok'}  [${job.place.title}] ${path.basename(job.file)}: ${n('passed')} passed, ${n('failed')} failed, ${n('skipped')} skipped (${((performance.now() - t0) / 1000).toFixed(1)} s)`);
+			show(job.place.title, rows);
+		}
+	};
+	await Promise.all(Array.from({ length: jobs }, worker));
+	for (const t of tallies) // a mode that is possible and ran nothing is a failure
+		if (!t.note && t.rows.filter((r) => r.outcome !== 'skipped').length === 0) {
+			t.rows.push({ name: 'mode ran no test', outcome: 'failed', ms: 0 });
+			show(t.title, t.rows.slice(-1));
+		}
+}
+
+const heavy = ['workflows', 'deaths', 'endings', 'runs'];
+function weight(file: string): number {
+	return heavy.length - (heavy.findIndex((h) => path.basename(file).startsWith(h)) + heavy.length + 1) % (heavy.length + 1);
+}
+
+function summary(tallies: Tally[]): boolean {
+	const total = { passed: 0, failed: 0, skipped: 0 };
+	const width = Math.max(...tallies.map((t) => t.title.length), 4);
+	say('');
+	say(`${'mode'.padEnd(width)}  cases  passed  failed  skipped`);
+	for (const t of tallies) {
+		const n = { passed: 0, failed: 0, skipped: 0 };
+		for (const r of t.rows) {
+			n[r.outcome]++;
+			total[r.outcome]++;
+		}
+		say(`${t.title.padEnd(width)}  ${String(t.rows.length).padStart(5)}  ${String(n.passed).padStart(6)}  ${String(n.failed).padStart(6)}  ${String(n.skipped).padStart(7)}${t.note ? `  ${t.note}` : ''}`);
+	}
+	say(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
+	say(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
+	return total.failed === 0 && total.passed > 0;
+}
+
+const tallies: Tally[] = [];
+if (!opt['no-units']) {
+	const tally: Tally = { title: 'unit tests', rows: runUnits(buildDir, ['unit', 'fuzz'], Math.min(jobs, os.availableParallelism())) };
+	tallies.push(tally);
+	show(tally.title, tally.rows);
+}
+if (!opt.units) {
+	if (fs.existsSync(path.join(buildDir, 'caisson')))
+		await runModes(tallies);
+	else
+		tallies.push({ title: 'integration', rows: [{ name: `no ${path.relative(top, buildDir)}/caisson: build it first (make)`, outcome: 'failed', ms: 0 }] });
+}
+process.exitCode = summary(tallies) ? 0 : 1;

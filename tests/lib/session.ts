@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: Apache-2.0
+// A running server with an official v1 client connected to it, over stdio or Streamable HTTP.
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import { after, before, describe } from 'node:test';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
+import { asProductUser, binary, freePort, productEnv, slowness } from './env.ts';
+import { start, type Program } from './process.ts';
+import { until } from './wait.ts';
+
+export type Wire = 'stdio' | 'http';
+export const wires: readonly Wire[] = ['stdio', 'http'];
+
+export interface OpenOptions {
+	profile?: string;
+	env?: Record<string, string | undefined>;
+	args?: string[];
+}
+
+export type Json = Record<string, any>;
+
+export interface ToolResult {
+	content: Json[];
+	structuredContent?: Json;
+	isError?: boolean;
+	_meta?: Json;
+}
+
+export const requestTimeoutMs = 90_000 * slowness;
+
+/** Starts `caisson serve` on a free port and waits until it answers. */
+export async function serve(o: OpenOptions = {}): Promise<{ program: Program; port: number; base: string }> {
+	const port = await freePort();
+	const program = start(['serve', '--listen', `127.0.0.1:${port}`, '--profile', o.profile ?? 'code', ...(o.args ?? [])], {
+		env: { SANDBOX_HTTP_PORT: String(await freePort()), ...o.env },
+	});
+	const base = `http://127.0.0.1:${port}`;
+	await until(`the server on port ${port}`, async () => {
+		if (program.child.exitCode !== null || program.child.signalCode !== null)
+			throw new Error(`serve ended with ${program.child.exitCode ?? program.child.signalCode}: ${program.stderr}`);
+		try {
+			return (await fetch(`${base}/healthz`)).ok;
+		} catch {
+			return false;
+		}
+	}, 15_000);
+	return { program, port, base };
+}
+
+export class Session {
+	readonly wire: Wire;
+	readonly client: Client;
+	readonly pid: number;
+	readonly base?: string; // of the HTTP server
+	readonly log: string; // path of its log file
+	private readonly stderrText: () => string;
+	private readonly ending: () => Promise<void>;
+
+	constructor(wire: Wire, client: Client, pid: number, log: string, stderr: () => string, ending: () => Promise<void>, base?: string) {
+		this.wire = wire;
+		this.client = client;
+		this.pid = pid;
+		this.log = log;
+		this.stderrText = stderr;
+		this.ending = ending;
+		this.base = base;
+	}
+
+	get stderr(): string {
+		return this.stderrText();
+	}
+
+	/** tools/call as it came. */
+	async raw(name: string, args?: Json, options?: RequestOptions): Promise<ToolResult> {
+		const params = args === undefined ? { name } : { name, arguments: args };
+		return (await this.client.callTool(params, undefined, { timeout: requestTimeoutMs, ...options })) as ToolResult;
+	}
+
+	/**
+	 * A call of the first family: checks the encoding that all five tools share and gives back the object.
+	 * One text block of compact JSON, the same object as structuredContent.result, and isError false
+	 * for errors of the business too.
+	 */
+	async call(name: string, args: Json, options?: RequestOptions): Promise<Json> {
+		const r = await this.raw(name, args, options);
+		assert.equal(r.isError ?? false, false, `${name}: ${JSON.stringify(r.content)}`);
+		assert.equal(r.content.length, 1, 'exactly one content block');
+		assert.equal(r.content[0]!.type, 'text');
+		assert.deepEqual(Object.keys(r.structuredContent ?? {}), ['result']);
+		assert.equal(r.content[0]!.text, JSON.stringify(r.structuredContent!.result), 'the text is the compact JSON of the result');
+		return r.structuredContent!.result;
+	}
+
+	run(code: string, session_id?: string, options?: RequestOptions): Promise<Json> {
+		return this.call('sandbox_run_python', session_id === undefined ? { code } : { code, session_id }, options);
+	}
+
+	/** Runs and insists on exit status 0. */
+	async ok(code: string, session_id?: string): Promise<Json> {
+		const r = await this.run(code, session_id);
+		assert.equal(r.error, undefined, JSON.stringify(r));
+		assert.equal(r.exit_code, 0, r.stderr);
+		return r;
+	}
+
+	upload(filename: string, content: string | Buffer, session_id?: string, overwrite?: boolean): Promise<Json> {
+		return this.call('sandbox_upload_file', {
+			filename,
+			content_base64: Buffer.from(content).toString('base64'),
+			...(session_id === undefined ? {} : { session_id }),
+			...(overwrite === undefined ? {} : { overwrite }),
+		});
+	}
+
+	async read(session_id: string, path: string): Promise<Buffer> {
+		const r = await this.call('sandbox_read_artifact', { session_id, path });
+		assert.equal(r.error, undefined, JSON.stringify(r));
+		return Buffer.from(r.content_base64, 'base64');
+	}
+
+	async list(session_id: string): Promise<Json[]> {
+		const r = await this.call('sandbox_list_artifacts', { session_id });
+		assert.equal(r.error, undefined, JSON.stringify(r));
+		return r.artifacts;
+	}
+
+	close(session_id: string): Promise<Json> {
+		return this.call('sandbox_close_session', { session_id });
+	}
+
+	logLines(): string[] {
+		return fs.existsSync(this.log) ? fs.readFileSync(this.log, 'utf8').split('\n').filter(Boolean) : [];
+	}
+
+	/** Disconnects and ends the server. */
+	end(): Promise<void> {
+		return this.ending();
+	}
+}
+
+function newClient(): Client {
+	return new Client({ name: 'caisson-tests', version: '1.0.0' });
+}
+
+async function connect(client: Client, transport: Transport): Promise<void> {
+	await client.connect(transport, { timeout: requestTimeoutMs });
+	await client.listTools(); // from here on the client checks structuredContent against the output schemas
+}
+
+let serial = 0;
+
+async function openStdio(o: OpenOptions): Promise<Session> {
+	const env = productEnv({ SANDBOX_HTTP_PORT: String(await freePort()), ...o.env });
+	const log = (env.SANDBOX_LOG_FILE = o.env?.SANDBOX_LOG_FILE ?? `${env.HOME}/stdio-${++serial}.log`);
+	const argv = asProductUser([binary, 'stdio', '--profile', o.profile ?? 'code', ...(o.args ?? [])]);
+	const transport = new StdioClientTransport({ command: argv[0]!, args: argv.slice(1), env, cwd: env.HOME, stderr: 'pipe' });
+	let stderr = '';
+	transport.stderr!.on('data', (b: Buffer) => (stderr += b.toString()));
+	const client = newClient();
+	try {
+		await connect(client, transport);
+	} catch (e) {
+		await client.close();
+		throw new Error(`stdio server did not come up: ${(e as Error).message}\n${stderr}`);
+	}
+	const pid = transport.pid!;
+	return new Session('stdio', client, pid, log, () => stderr, () => client.close());
+}
+
+async function openHttp(o: OpenOptions): Promise<Session> {
+	const log = o.env?.SANDBOX_LOG_FILE ?? `${productEnv().HOME}/http-${++serial}.log`;
+	const { program, base } = await serve({ ...o, env: { ...o.env, SANDBOX_LOG_FILE: log } });
+	const client = newClient();
+	const ending = async (): Promise<void> => {
+		await client.close();
+		program.kill('SIGTERM');
+		await program.exit;
+	};
+	try {
+		await connect(client, new StreamableHTTPClientTransport(new URL(`${base}/mcp`)));
+	} catch (e) {
+		await program.end();
+		throw new Error(`http server did not come up: ${(e as Error).message}\n${program.stderr}`);
+	}
+	return new Session('http', client, program.pid, log, () => program.stderr, ending, base);
+}
+
+export function open(wire: Wire, o: OpenOptions = {}): Promise<Session> {
+	return wire === 'stdio' ? openStdio(o) : openHttp(o);
+}
+
+/** The same cases over both transports, each with a server of its own for all cases. */
+export function matrix(name: string, o: OpenOptions, cases: (s: () => Session) => void): void {
+	for (const wire of wires) {
+		describe(`${name} over ${wire}`, () => {
+			let session: Session;
+			before(async () => {
+				session = await open(wire, o);
+			});
+			after(async () => {
+				await session?.end();
+			});
+			cases(() => session);
+		});
+	}
+}
+
+/** A server for the duration of `body`. */
+export async function using<T>(wire: Wire, o: OpenOptions, body: (s: Session) => Promise<T>): Promise<T> {
+	const s = await open(wire, o);
+	try {
+		return await body(s);
+	} finally {
+		await s.end();
+	}
+}

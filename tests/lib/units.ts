@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs what Meson knows of (unit tests, corpus replay of the fuzz targets) and counts cases, not programs.
+
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { spawnSync } from 'node:child_process';
+import type { Row } from './reporter.ts';
+
+interface MesonTest {
+	name: string;
+	result: string;
+	duration: number;
+	stdout?: string;
+	stderr?: string;
+}
+
+/** cmocka writes one such line per case, on stderr as a rule. */
+const cmockaCase = /^\[\s*(OK|FAILED|SKIPPED)\s*\] (\S+)/gm;
+
+function casesOf(t: MesonTest): Row[] {
+	const ms = Math.round(t.duration * 1000);
+	const rows: Row[] = [];
+	const seen = new Set<string>();
+	for (const m of `${t.stdout ?? ''}\n${t.stderr ?? ''}`.matchAll(cmockaCase)) {
+		const name = m[2]!;
+		if (m[1] === 'OK')
+			rows.push({ name: `${t.name} › ${name}`, outcome: 'passed', ms: 0 });
+		else if (!seen.has(name)) // a failed case is named again in cmocka's summary
+			rows.push({
+				name: `${t.name} › ${name}`,
+				outcome: m[1] === 'FAILED' ? 'failed' : 'skipped',
+				ms: 0,
+				why: m[1] === 'FAILED' ? `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) : 'skipped by the test itself',
+			});
+		seen.add(name);
+	}
+	const good = t.result === 'OK' || t.result === 'EXPECTEDFAIL';
+	if (t.result === 'SKIP')
+		return [{ name: t.name, outcome: 'skipped', ms, why: (t.stderr || t.stdout || 'exit status 77').trim().slice(-300) }];
+	if (rows.length === 0 || (!good && !rows.some((r) => r.outcome === 'failed')))
+		rows.push({
+			name: t.name,
+			outcome: good ? 'passed' : 'failed',
+			ms,
+			why: good ? undefined : `${t.result}\n${`${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000)}`,
+		});
+	return rows;
+}
+
+export function runUnits(buildDir: string, suites: string[], jobs: number): Row[] {
+	const args = ['test', '-C', buildDir, '--num-processes', String(jobs), '--print-errorlogs'];
+	for (const s of suites)
+		args.push('--suite', s);
+	const run = spawnSync('meson', args, { encoding: 'utf8', maxBuffer: 1 << 28 });
+	const log = path.join(buildDir, 'meson-logs', 'testlog.json');
+	if (run.error || !fs.existsSync(log) || /No tests defined|No suitable tests/.test(run.stdout))
+		return [{ name: 'meson test', outcome: 'failed', ms: 0, why: `${run.error?.message ?? ''}${run.stdout ?? ''}${run.stderr ?? ''}`.slice(-4000) }];
+	if (run.status !== 0 && /ninja.*(failed|stopped)|FAILED: /.test(run.stdout))
+		return [{ name: 'build of the unit tests', outcome: 'failed', ms: 0, why: run.stdout.slice(-4000) }];
+	return fs.readFileSync(log, 'utf8').trim().split('\n').filter(Boolean).flatMap((line) => casesOf(JSON.parse(line)));
+}

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Waiting for what can only be observed by looking: with a deadline and the reason in the failure.
+
+import { setTimeout as pause } from 'node:timers/promises';
+import { slowness } from './env.ts';
+
+/** Looks every 10 ms until `look` gives something truthy; fails with what it last saw. */
+export async function until<T>(what: string, look: () => T | Promise<T>, deadlineMs = 10_000): Promise<NonNullable<T>> {
+	const end = performance.now() + deadlineMs * slowness;
+	for (;;) {
+		const seen = await look();
+		if (seen)
+			return seen as NonNullable<T>;
+		if (performance.now() > end)
+			throw new Error(`waited ${deadlineMs * slowness} ms in vain for: ${what}`);
+		await pause(10);
+	}
+}
+
+/** Fails unless `promise` settles in time. */
+export async function within<T>(what: string, promise: Promise<T>, deadlineMs: number): Promise<T> {
+	let timer: NodeJS.Timeout | undefined;
+	const late = new Promise<never>((_, reject) => {
+		timer = setTimeout(() => reject(new Error(`${what} took more than ${deadlineMs * slowness} ms`)), deadlineMs * slowness);
+	});
+	try {
+		return await Promise.race([promise, late]);
+	} finally {
+		clearTimeout(timer);
+	}
+}
