@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a Python run look like `python3 -c SOURCE`; runtime/embed.py wraps it for the command line.
+
+A cold run is `python3 -c <this text>` with the submitted source as descriptor 3 and nothing else
+above 2. __main__ is the interpreter's own and untouched, argv is ['-c'], sys.path[0] is '', the
+file name is "<string>". Beyond -c, tracebacks show source lines on every version and the source
+may be of any length. The warm path uses load() too. Rules: docs/runtime-frames.md.
+
+Before 3.13 importing linecache would cost as much as the rest of the start, so there the lines are
+registered when they are needed for the traceback that ends the run.
+
+The names here live in a dictionary of their own, so nothing that submitted code does to its
+globals reaches them; what submitted code can reach by digging is its own interpreter only.
+"""
+import sys
+
+SOURCE_FD = 3
+NAME = '<string>'
+source = ''
+
+
+def load(text):
+	"""Code object of the source bytes TEXT, known to linecache as the interpreter would do it."""
+	try:
+		text = text.decode()
+	except UnicodeDecodeError:
+		return compile(text, NAME, 'exec', dont_inherit=True)  # the error of a file, or its cookie
+	version = sys.version_info[:2]
+	if version >= (3, 14) and text.lstrip('\r\n')[:1] in (' ', '\t'):
+		import textwrap
+		text = textwrap.dedent(text)  # since 3.14 -c does so
+	if version >= (3, 10):
+		sys.orig_argv[1:] = '-c', text
+	# The text comes first: a SyntaxError shows its line from the exception itself.
+	code = compile(text, NAME, 'exec', dont_inherit=True)
+	if version >= (3, 13):  # as the interpreter does; before, it registers nothing: see show()
+		import linecache
+		if version >= (3, 14):
+			linecache._register_code(code, text, NAME)
+		else:
+			linecache._register_code(NAME, text, NAME)
+	else:
+		global source
+		source = text
+	return code
+
+
+class Guard:
+	"""Takes the loader's own frame out of the traceback of what escapes from submitted code.
+
+	A with statement re-raises without adding an entry, and finds __exit__ on its stack, not by a
+	name that submitted code might have changed."""
+
+	def __enter__(self):
+		pass
+
+	def __exit__(self, kind, value, tb, ours=globals(), version=sys.version_info[:2],
+	             isinstance=isinstance, KeyboardInterrupt=KeyboardInterrupt, SystemExit=SystemExit):
+		if value is None or isinstance(value, SystemExit):
+			return
+		tb = tb.tb_next
+		while tb is not None and tb.tb_frame.f_globals is ours:
+			tb = tb.tb_next
+		value.__traceback__ = tb
+		if version >= (3, 13) or version >= (3, 11) and isinstance(value, KeyboardInterrupt):
+			return  # the interpreter prints it
+		show(kind, value, tb)
+		raise SystemExit(1)
+
+
+def show(*what):
+	"""Prints an exception as the interpreter does; before 3.13 that leaves out source lines that
+	are in no file, and before 3.11 it would show the loader's frame."""
+	sys.last_type, sys.last_value, sys.last_traceback = what
+	try:
+		if sys.excepthook is not sys.__excepthook__:
+			sys.excepthook(*what)
+		elif sys.stderr is not None:
+			import linecache, traceback
+			lines = [line + '\n' for line in source.splitlines()]
+			linecache.cache.setdefault(NAME, (len(source), None, lines, NAME))
+			traceback.print_exception(*what)
+	except Exception:
+		sys.__excepthook__(*what)
+
+
+def begin():
+	"""Arguments of the exec() that is the run."""
+	with open(SOURCE_FD, 'rb') as f:
+		text = f.read()
+	return load(text), sys.modules['__main__'].__dict__
