@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// One bar chart, logarithmic, as SVG without a library: a few rectangles and texts.
+import type { LatencyRow } from "./rows.ts";
+
+const colours = ["#1b7f5c", "#7fc4a6", "#9a9a9a", "#d99a3d", "#3d74d9", "#8a5bd1"];
+const escape = (s: string) => s.replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c]!);
+
+export function barChart(rows: LatencyRow[], peers: string[], median: (row: string, peer: string) => number | null): string {
+  const left = 300, width = 900, barHeight = 13, gap = 16, top = 60;
+  const all = rows.flatMap((r) => peers.map((p) => median(r.id, p)).filter((v): v is number => v !== null));
+  const low = Math.floor(Math.log10(Math.min(...all))), high = Math.ceil(Math.log10(Math.max(...all)));
+  const x = (v: number) => left + ((Math.log10(v) - low) / (high - low)) * (width - left - 90);
+  const parts: string[] = [];
+  let y = top;
+  for (const row of rows) {
+    const shown = peers.filter((p) => median(row.id, p) !== null);
+    parts.push(`<text x="${left - 12}" y="${y + (shown.length * barHeight) / 2 + 4}" text-anchor="end">${escape(row.title)}</text>`);
+    for (const peer of shown) {
+      const v = median(row.id, peer)!;
+      parts.push(`<rect x="${left}" y="${y}" width="${Math.max(2, x(v) - left).toFixed(1)}" height="${barHeight - 2}" fill="${colours[peers.indexOf(peer) % colours.length]}"/>`);
+      parts.push(`<text x="${(x(v) + 6).toFixed(1)}" y="${y + barHeight - 4}" font-size="10">${v < 10 ? v.toFixed(2) : v.toFixed(0)} ms</text>`);
+      y += barHeight;
+    }
+    y += gap;
+  }
+  const height = y + 20;
+  const grid = Array.from({ length: high - low + 1 }, (_, i) => 10 ** (low + i)).map(
+    (v) => `<line x1="${x(v)}" x2="${x(v)}" y1="${top - 8}" y2="${y}" stroke="#ddd"/><text x="${x(v)}" y="${top - 14}" text-anchor="middle" font-size="10" fill="#666">${v} ms</text>`,
+  );
+  const legend = peers.map(
+    (p, i) => `<rect x="${left + i * 120}" y="12" width="11" height="11" fill="${colours[i % colours.length]}"/><text x="${left + i * 120 + 16}" y="22">${escape(p)}</text>`,
+  );
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>${grid.join("")}${legend.join("")}${parts.join("")}</svg>\n`;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The contenders: each can run a piece of Python in something that exists already (`again`), in something new (`fresh`).
+import { execFile, execFileSync, spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { StdioClient } from "./client.ts";
+
+export interface Peer {
+  name: string;
+  note: string; // what its isolation is
+  start(): Promise<void>;
+  again?(code: string): Promise<string>; // in an existing sandbox; gives stdout
+  fresh?(code: string): Promise<string>; // create, run, first result; the end is not waited for where it can be
+  cycle?(code: string): Promise<void>; // create, run, destroy, all waited for
+  stop(): Promise<void>;
+}
+
+export interface Paths {
+  caisson: string; // the binary
+  state: string; // its state directory
+  root: string; // root file system of the image
+}
+
+function run(command: string, args: string[]): Promise<string> {
+  return new Promise((ok, fail) => {
+    execFile(command, args, { maxBuffer: 1 << 24 }, (error, stdout, stderr) => {
+      if (error) fail(new Error(`${command}: ${error.message} ${stderr}`));
+      else ok(stdout);
+    });
+  });
+}
+
+export class Caisson implements Peer {
+  client!: StdioClient;
+  private session = "bench";
+  readonly name: string;
+  readonly note: string;
+  private paths: Paths;
+  private env: Record<string, string>;
+  constructor(name: string, note: string, paths: Paths, env: Record<string, string>) {
+    this.name = name;
+    this.note = note;
+    this.paths = paths;
+    this.env = env;
+  }
+
+  // Starts the server and waits for its first answer, nothing more.
+  async startOnly(): Promise<void> {
+    this.client = new StdioClient(this.paths.caisson, ["stdio", "--profile", "code"], {
+      SANDBOX_STATE_DIR: this.paths.state,
+      SANDBOX_LOG_LEVEL: "ERROR",
+      SANDBOX_MAX_SESSIONS: "4096",
+      SANDBOX_HTTP_PORT: "0",
+      ...this.env,
+    });
+    await this.client.initialize();
+  }
+
+  async start(): Promise<void> {
+    await this.startOnly();
+    await this.again("print(1)"); // the first use of a server pays its start-up once
+  }
+
+  async again(code: string): Promise<string> {
+    return (await this.client.tool("sandbox_run_python", { code, session_id: this.session })).stdout;
+  }
+
+  async fresh(code: string): Promise<string> {
+    const result = await this.client.tool("sandbox_run_python", { code });
+    void this.client.tool("sandbox_close_session", { session_id: result.session_id }).catch(() => {});
+    return result.stdout;
+  }
+
+  async cycle(code: string): Promise<void> {
+    const result = await this.client.tool("sandbox_run_python", { code });
+    await this.client.tool("sandbox_close_session", { session_id: result.session_id });
+  }
+
+  stop(): Promise<void> {
+    return this.client.close();
+  }
+}
+
+// The floor: the same interpreter without any isolation.
+export function plainPython(paths: Paths): Peer {
+  const once = (code: string) => run("chroot", [paths.root, "/usr/bin/python3", "-c", code]);
+  return {
+    name: "plain python3",
+    note: "fork + exec of the image's interpreter, no isolation",
+    async start() {},
+    again: once,
+    fresh: once,
+    cycle: async (code) => void (await once(code)),
+    async stop() {},
+  };
+}
+
+export function bubblewrap(paths: Paths): Peer | null {
+  if (spawnSync("bwrap", ["--version"]).status !== 0) return null;
+  const args = ["--unshare-all", "--die-with-parent", "--new-session", "--ro-bind", paths.root, "/", "--proc", "/proc",
+    "--dev", "/dev", "--tmpfs", "/tmp", "--tmpfs", "/mnt/data", "--chdir", "/mnt/data", "--setenv", "MPLCONFIGDIR", "/tmp"];
+  const once = (code: string) => run("bwrap", [...args, "/usr/bin/python3", "-c", code]);
+  return {
+    name: "bubblewrap",
+    note: "all namespaces, no cgroup, no filter",
+    async start() {},
+    again: once,
+    fresh: once,
+    cycle: async (code) => void (await once(code)),
+    async stop() {},
+  };
+}
+
+// A Docker engine that bench/docker-engine started; its socket is in DOCKER_HOST.
+export function docker(): Peer | null {
+  if (!process.env.BENCH_DOCKER_IMAGE || !process.env.DOCKER_HOST) return null;
+  const image = process.env.BENCH_DOCKER_IMAGE;
+  const hard = ["--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--memory",
+    "512m", "--cpus", "1", "--tmpfs", "/tmp:size=64m", "--tmpfs", "/mnt/data:size=64m,mode=1777", "-w", "/mnt/data",
+    "-e", "MPLCONFIGDIR=/tmp", "-u", "1000:1000"];
+  let container = "";
+  return {
+    name: "docker",
+    note: "hardened flags of the replaced server, overlay2",
+    async start() {
+      container = execFileSync("docker", ["run", "-d", ...hard, image, "sleep", "infinity"], { encoding: "utf8" }).trim();
+    },
+    again: (code) => run("docker", ["exec", container, "python3", "-c", code]),
+    fresh: (code) => run("docker", ["run", "--rm", ...hard, image, "python3", "-c", code]),
+    cycle: async (code) => void (await run("docker", ["run", "--rm", ...hard, image, "python3", "-c", code])),
+    async stop() {
+      if (container) execFileSync("docker", ["rm", "-f", container]);
+    },
+  };
+}
+
+export function paths(): Paths {
+  const state = process.env.SANDBOX_STATE_DIR ?? "/var/lib/caisson";
+  const found = {
+    caisson: process.env.CAISSON ?? new URL("../build/caisson", import.meta.url).pathname,
+    state,
+    root: `${state}/images/${process.env.SANDBOX_IMAGE ?? "science"}/root`,
+  };
+  for (const [what, path] of Object.entries(found)) if (!existsSync(path)) throw new Error(`${what} is missing: ${path}`);
+  return found;
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is measured. The workloads are what models really ask for: a line, a group-by, a chart.
+
+export const workloads = {
+  print: "print(1)",
+  groupby: `import pandas as pd
+df = pd.DataFrame({"k": [i % 7 for i in range(10000)], "v": range(10000)})
+print(int(df.groupby("k")["v"].sum().sum()))`,
+  chart: `import pandas as pd, matplotlib
+matplotlib.use("Agg")
+import matplotlib.pyplot as plt
+df = pd.DataFrame({"k": [i % 7 for i in range(10000)], "v": range(10000)})
+ax = df.groupby("k")["v"].mean().plot.bar()
+ax.figure.savefig("chart.png", dpi=80)
+print("saved")`,
+} as const;
+
+export type Workload = keyof typeof workloads;
+
+export interface LatencyRow {
+  id: string;
+  title: string;
+  how: "again" | "fresh";
+  workload: Workload;
+  samples: number; // per contender; slow contenders get a tenth, at least 5
+}
+
+export const latencyRows: LatencyRow[] = [
+  { id: "again-print", title: "print(1) in a live sandbox", how: "again", workload: "print", samples: 200 },
+  { id: "again-groupby", title: "pandas group-by in a live sandbox", how: "again", workload: "groupby", samples: 40 },
+  { id: "again-chart", title: "group-by + saved chart in a live sandbox", how: "again", workload: "chart", samples: 20 },
+  { id: "fresh-print", title: "new sandbox, print(1)", how: "fresh", workload: "print", samples: 100 },
+  { id: "fresh-groupby", title: "new sandbox, pandas group-by", how: "fresh", workload: "groupby", samples: 30 },
+  { id: "fresh-chart", title: "new sandbox, group-by + saved chart", how: "fresh", workload: "chart", samples: 20 },
+];
+
+export const throughputClients = [1, 2, 8, 32];
+export const throughputSeconds = 5;
+export const growthSteps = [1, 100, 500, 1000, 2000]; // live sandboxes while a create and a run are timed
