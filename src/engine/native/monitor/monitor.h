@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The privileged process: what its files share.
+ *
+ * Theory of operation. Single-threaded, one ppoll loop (monitor.c) over two descriptors: the channel to
+ * the front and a signalfd. Everything it is told is a fixed-size message (proto.h), checked field by
+ * field (plan.c); anything else ends the process and with it every sandbox.
+ *
+ * It never touches a file of a sandbox, never reads what a sandbox writes, and holds no descriptor per
+ * sandbox: an init is its own child, so its pid is its name until it is reaped (reap.c).
+ *
+ * Processes that it makes, all of them from fork without exec until init:
+ *   template  one per image, ends when the image's namespaces are built (template.c)
+ *   maker     one per sandbox, ends when init is cloned (maker.c); init is the monitor's own child
+ *             (CLONE_PARENT)
+ * What they find out they write into shared memory (struct report), so no pipe is needed. */
+#pragma once
+
+#include "base/err.h"
+#include "engine/native/monitor/cgroup.h"
+#include "engine/native/native.h"
+#include "engine/native/proto.h"
+#include "engine/native/seccomp.h"
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+#define MONITOR_FD      3   /* its channel */
+#define IMAGES_MAX      16  /* templates kept at a time */
+#define IDS_PER_RANGE   65536u
+#define ID_FRONT        65535u /* offset of the front's uid in the range; not mapped in Z */
+#define ID_FIRST        1024u  /* offset of slot 0's uid in Z */
+#define END_WAIT_MS     900    /* from end of the channel to exit, at most */
+
+/* Ids: how Z is mapped (ids.c). */
+enum ids_mode {
+	IDS_RANGE,  /* root: a range reserved by a lock file */
+	IDS_SUBUID, /* plain user: own uid as Z's root, /etc/subuid beyond, by newuidmap(1) */
+	IDS_SINGLE, /* plain user: the own uid alone */
+};
+struct ids {
+	enum ids_mode mode;
+	uint32_t base;      /* RANGE, SUBUID: first host id */
+	uint32_t gid_base;
+	uint32_t count;
+	int lock;           /* RANGE: the descriptor that holds the reservation */
+};
+
+/* One image's namespaces (template.c). */
+struct template {
+	char image[PROTO_IMAGE_MAX]; /* "" = unused */
+	dev_t dev;                   /* of the root folder it was made from */
+	ino_t ino;
+	int userns, mntns;
+	uint64_t used_at;            /* for throwing out the least recently used */
+};
+
+/* What a forked helper found out; shared memory, written by the helper, read after it has ended. */
+struct report {
+	uint32_t step;
+	int32_t errnum;
+	int32_t pid; /* init */
+};
+
+enum box_state { BOX_FREE, BOX_MAKING, BOX_LIVE, BOX_ENDING };
+struct box {
+	enum box_state state;
+	bool doomed;         /* destroyed while it was being made */
+	pid_t maker;
+	pid_t init;
+	int channel;         /* BOX_MAKING: the front's end, until it is sent; else -1 */
+	struct cgroup_fds fds; /* BOX_MAKING: for the front */
+	uint32_t pid_next[2];  /* chains of the pid table: maker, init; slot + 1 */
+};
+
+struct monitor {
+	int channel;
+	int signals;
+	int lifeline_read, lifeline_write;
+	int init_program; /* sealed memfd */
+	int filter;       /* sealed memfd: struct sock_filter[] */
+	bool root;
+	bool ending;
+	struct ids ids;
+	struct cgroup cgroup;
+	const struct native_monitor_config *config;
+	struct template templates[IMAGES_MAX];
+	struct box *boxes;            /* config->max_sandboxes */
+	struct report *reports;       /* shared; same index; [max_sandboxes] is the template's */
+	uint32_t *pid_table;          /* slot + 1 by pid; see reap.c */
+	uint32_t pid_mask;
+	uint32_t n_used;
+	struct instance *instance;    /* the lock that says "alive" (instance.c) */
+};
+
+/* monitor.c */
+int monitor_send(struct monitor *m, const void *frame, const int *fds, size_t n);
+
+/* plan.c: checks a request against everything that is known before anything is done. */
+int plan_check_create(const struct monitor *m, const struct proto_mon_create *c) MUST_CHECK;
+
+/* sandbox.c */
+void sandbox_create(struct monitor *m, const struct proto_mon_create *c);
+void sandbox_destroy(struct monitor *m, uint32_t slot);
+void sandbox_usage(struct monitor *m, uint32_t slot);
+void sandbox_made(struct monitor *m, uint32_t slot, int status); /* the maker has ended */
+void sandbox_gone(struct monitor *m, uint32_t slot);             /* init has ended */
+
+/* maker.c: the maker process. Never returns. */
+struct maker {
+	const struct template *t;
+	uint32_t uid;        /* in Z */
+	int channel;         /* init's end */
+	int program;
+	struct report *report;
+	struct cgroup_fds *fds;
+};
+NORETURN void maker_run(const struct maker *k);
+
+/* template.c */
+int template_get(struct monitor *m, const char *image, struct template **ret, struct report *why) MUST_CHECK;
+void template_free(struct template *t);
+
+/* ids.c */
+int ids_reserve(struct ids *ids, bool root, const char *run_dir, struct err *e) MUST_CHECK;
+int ids_write_maps(const struct ids *ids, pid_t child) MUST_CHECK;
+/* The id in Z of the sandbox in SLOT. */
+uint32_t ids_slot(const struct ids *ids, uint32_t slot);
+/* "name:first:count" lines of subuid(5) for NAME or UID: the first range of at least WANT ids. */
+int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want, uint32_t *ret_first,
+                    uint32_t *ret_count) MUST_CHECK;
+
+/* instance.c: run folder, "this instance lives" lock, leftovers of the dead. */
+struct instance {
+	char run_dir[PATH_MAX];
+	char name[32];       /* "caisson-XXXXXXXX": the name of its control groups */
+	char lock_path[PATH_MAX];
+	int lock;
+};
+int instance_open(struct instance *in, bool root, struct err *e) MUST_CHECK;
+/* Writes the folders that a later start removes when this instance is dead. */
+int instance_record(struct instance *in, const struct cgroup *c, struct err *e) MUST_CHECK;
+void instance_sweep(const struct instance *in);
+void instance_close(struct instance *in);
+
+/* reap.c */
+int reap_init(struct monitor *m) MUST_CHECK;
+void reap_watch(struct monitor *m, uint32_t slot, pid_t pid, bool init);
+void reap_children(struct monitor *m);
+void reap_all(struct monitor *m); /* kills and waits, END_WAIT_MS at most */

@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The fixed-size messages between front, monitor and init, over SOCK_SEQPACKET sockets.
+ *
+ * One message = one packet = one struct that starts with struct proto_head. Both ends come from one
+ * build, so native byte order and layout are fine. A receiver checks type, length, direction and the
+ * number of descriptors with proto_check() and then every field; what fails ends the connection.
+ *
+ * Who believes whom: the monitor trusts nobody, init trusts the monitor's first message and nobody
+ * else, the front trusts the monitor and not init.
+ *
+ * This header is for front, monitor and the static init alike: no code from base, no allocation. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROTO_VERSION    1
+#define PROTO_FDS_MAX    8    /* descriptors of one message */
+#define PROTO_IMAGE_MAX  64   /* ENGINE_NAME_MAX */
+#define PROTO_PATH_MAX   4096 /* ENGINE_PATH_MAX */
+#define PROTO_NAME_MAX   256
+#define PROTO_LIST_MAX   10000 /* ENGINE_FILES_MAX */
+#define PROTO_ARGS_MAX   (1u << 20) /* bytes of a run's cwd, argv and environment together */
+#define PROTO_ARG_MAX    512        /* strings of argv, and of the environment */
+#define PROTO_PUTS_MAX   8          /* files being written at once */
+
+/* Bounds of the limits; both ends check them. */
+#define PROTO_MEMORY_MIN    (UINT64_C(4) << 20)
+#define PROTO_MEMORY_MAX    (UINT64_C(1) << 44)
+#define PROTO_CPU_MIN       10u /* thousandths of a core */
+#define PROTO_CPU_MAX       1024000u
+#define PROTO_PIDS_MIN      1u
+#define PROTO_PIDS_MAX      1000000u
+#define PROTO_DISK_MIN      (UINT64_C(64) << 10)
+#define PROTO_DISK_MAX      (UINT64_C(1) << 44)
+#define PROTO_INODES_MIN    16u
+#define PROTO_INODES_MAX    100000000u
+#define PROTO_NOFILE_MIN    16u
+#define PROTO_NOFILE_MAX    1048576u
+#define PROTO_SLOTS_MAX     60000u /* sandboxes of one monitor; also bounds the uids */
+
+enum proto_type {
+	PROTO_NONE = 0,
+#define M(name, from, to, type, fds, what) PROTO_##name,
+#include "engine/native/messages.tbl.h"
+#undef M
+	PROTO_TYPE_MAX_,
+};
+
+enum proto_step {
+#define S(name, what) PROTO_STEP_##name,
+#include "engine/native/steps.tbl.h"
+#undef S
+	PROTO_STEP_MAX_,
+};
+
+enum proto_party { PROTO_PARTY_F = 1, PROTO_PARTY_M, PROTO_PARTY_I };
+
+struct proto_head {
+	uint32_t type; /* enum proto_type */
+	uint32_t size; /* of the whole message */
+};
+
+struct proto_limits { /* the part of struct engine_limits that the lower side enforces */
+	uint64_t memory_bytes;
+	uint64_t workspace_bytes;
+	uint64_t tmp_bytes;
+	uint32_t cpu_milli;
+	uint32_t pids;
+	uint32_t workspace_inodes;
+	uint32_t nofile;
+};
+
+/* ---- monitor ---- */
+
+struct proto_mon_hello {
+	struct proto_head head;
+	uint32_t version;
+	uint32_t enforced;    /* enum engine_cap bits */
+	uint32_t best_effort;
+	uint32_t slots;       /* sandboxes at most */
+	uint32_t front_uid;   /* uid and gid kept for the front; 0 = none (plain user) */
+	uint32_t pid;         /* of the monitor */
+	char cgroup[16];      /* "v1", "v2", "none": for people */
+};
+
+struct proto_mon_create {
+	struct proto_head head;
+	uint32_t slot;        /* free, < slots; chosen by the front */
+	uint32_t warm;        /* 0 or 1 */
+	struct proto_limits limits;
+	char image[PROTO_IMAGE_MAX];
+};
+
+/* Descriptors: [channel to init, oom counter, peak] as `fds` says; on failure none. */
+enum { PROTO_CREATED_OOM = 1, PROTO_CREATED_PEAK = 2 };
+struct proto_mon_created {
+	struct proto_head head;
+	uint32_t slot;
+	uint32_t fds;         /* which come after the channel */
+	uint32_t step;        /* enum proto_step; NONE = success */
+	int32_t errnum;
+};
+
+struct proto_mon_slot {
+	struct proto_head head;
+	uint32_t slot;
+	uint32_t pad;
+};
+
+struct proto_mon_used {
+	struct proto_head head;
+	uint32_t slot;
+	uint32_t pids;
+	uint64_t memory_bytes;
+	uint64_t cpu_ns;
+};
+
+/* ---- init ---- */
+
+/* Descriptors of INIT_CONFIG in this order: lifeline, filter, then as `fds` says. */
+enum {
+	PROTO_CONFIG_KILL = 1,    /* cgroup.kill of the run leaf */
+	PROTO_CONFIG_BASE_FDS = 2,
+	PROTO_CONFIG_PROCS_MAX = 5, /* cgroup.procs of the run leaf, one a hierarchy */
+};
+struct proto_init_config {
+	struct proto_head head;
+	struct proto_limits limits;
+	uint32_t fds;          /* PROTO_CONFIG_KILL */
+	uint32_t n_procs;      /* cgroup.procs descriptors */
+	uint32_t poll_memory;  /* no group limits memory: watch it from here */
+	uint32_t oom_score;    /* of runs */
+};
+
+struct proto_init_ready {
+	struct proto_head head;
+	uint32_t landlock_abi; /* 0 = none */
+	uint32_t pad;
+};
+
+struct proto_init_failed {
+	struct proto_head head;
+	uint32_t step;
+	int32_t errnum;
+};
+
+enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV };
+
+/* Descriptors: stdout, stderr, args, then as `fds` says. `args` is a sealed memfd of NUL-terminated
+ * strings: working folder, argv (ARGV only), environment. */
+enum { PROTO_RUN_CODE = 1, PROTO_RUN_STDIN = 2, PROTO_RUN_BASE_FDS = 3 };
+struct proto_init_run {
+	struct proto_head head;
+	uint32_t run;          /* serial, never 0 */
+	uint32_t kind;         /* enum proto_run_kind */
+	uint32_t fds;
+	uint32_t argc;
+	uint32_t envc;
+	uint32_t args_size;
+	uint32_t warm;
+	uint32_t pad;
+	uint64_t timeout_ns;   /* 0 = none */
+	uint64_t grace_ns;
+};
+
+struct proto_init_signal {
+	struct proto_head head;
+	uint32_t run;
+	int32_t signo;         /* SIGTERM, SIGINT or SIGKILL */
+};
+
+enum proto_end {
+	PROTO_END_EXITED = 1,  /* value = status */
+	PROTO_END_SIGNALED,    /* value = signal */
+	PROTO_END_FAILED,      /* the run never started: value = errno */
+};
+enum { /* what happened on the way */
+	PROTO_ENDED_TIMEOUT = 1,
+	PROTO_ENDED_KILLED = 2, /* INIT_SIGNAL with SIGKILL */
+	PROTO_ENDED_OOM = 4,    /* the memory watch ended it */
+	PROTO_ENDED_WARM = 8,
+};
+struct proto_init_ended {
+	struct proto_head head;
+	uint32_t run;
+	uint32_t end;
+	int32_t value;
+	uint32_t flags;
+	uint32_t killed;
+	uint32_t pad;
+	uint64_t duration_ns;
+	uint64_t cpu_ns;
+	uint64_t max_rss;      /* bytes, of the largest process */
+};
+
+enum proto_file_op {
+	PROTO_FILE_OPEN = 1, /* answer: a descriptor to read */
+	PROTO_FILE_PUT,      /* answer: a descriptor to write */
+	PROTO_FILE_COMMIT,
+	PROTO_FILE_DROP,     /* forget a put */
+	PROTO_FILE_REMOVE,
+	PROTO_FILE_LIST,     /* answer: a memfd of struct proto_entry */
+	PROTO_FILE_MEASURE,  /* answer: bytes and inodes of the workspace */
+	PROTO_FILE_OP_MAX_,
+};
+enum { PROTO_FILE_OVERWRITE = 1, PROTO_FILE_RECURSIVE = 2 };
+struct proto_init_file {
+	struct proto_head head;
+	uint32_t seq;
+	uint32_t op;
+	uint32_t flags;
+	uint32_t pad;
+	char path[PROTO_PATH_MAX]; /* relative to the workspace, checked; "" = the workspace */
+};
+
+struct proto_init_filed {
+	struct proto_head head;
+	uint32_t seq;
+	int32_t errnum;        /* 0 = done */
+	uint32_t n;            /* LIST: entries in the memfd */
+	uint32_t more;         /* LIST: there were more */
+	uint64_t bytes;        /* MEASURE */
+	uint64_t inodes;
+};
+
+struct proto_entry {
+	uint64_t size;
+	int64_t mtime_ns;
+	int64_t ctime_ns;
+	uint64_t inode;
+	uint32_t mode;
+	uint32_t pad;
+	char name[PROTO_NAME_MAX];
+};
+
+#define PROTO_FRAME_MAX sizeof(struct proto_init_file) /* the largest */
+
+/* A message buffer: aligned for every struct above. */
+union proto_frame {
+	struct proto_head head;
+	struct proto_mon_hello hello;
+	struct proto_mon_create create;
+	struct proto_mon_created created;
+	struct proto_mon_slot slot;
+	struct proto_mon_used used;
+	struct proto_init_config config;
+	struct proto_init_ready ready;
+	struct proto_init_failed failed;
+	struct proto_init_run run;
+	struct proto_init_signal signal;
+	struct proto_init_ended ended;
+	struct proto_init_file file;
+	struct proto_init_filed filed;
+};
+
+/* 0, or -1 when the N bytes and N_FDS descriptors are not a message from FROM to TO. */
+static inline int proto_check(const union proto_frame *f, size_t n, size_t n_fds, enum proto_party from,
+                              enum proto_party to)
+{
+	static const struct {
+		uint8_t from, to, fds;
+		uint32_t size;
+	} rows[PROTO_TYPE_MAX_] = {
+#define M(name, source, target, type, n_most, what)                                                         \
+	[PROTO_##name] = {PROTO_PARTY_##source, PROTO_PARTY_##target, n_most, sizeof(struct type)},
+#include "engine/native/messages.tbl.h"
+#undef M
+	};
+
+	if (n < sizeof(f->head) || f->head.type == PROTO_NONE || f->head.type >= PROTO_TYPE_MAX_)
+		return -1;
+	if (rows[f->head.type].from != from || rows[f->head.type].to != to)
+		return -1;
+	if (f->head.size != n || rows[f->head.type].size != n || n_fds > rows[f->head.type].fds)
+		return -1;
+	return 0;
+}
+
+#define PROTO_HEAD(name, type_) ((struct proto_head){.type = PROTO_##name, .size = sizeof(struct type_)})
+
+/* Whether every limit is inside its bounds. */
+static inline bool proto_limits_ok(const struct proto_limits *l)
+{
+	return l->memory_bytes >= PROTO_MEMORY_MIN && l->memory_bytes <= PROTO_MEMORY_MAX &&
+	       l->workspace_bytes >= PROTO_DISK_MIN && l->workspace_bytes <= PROTO_DISK_MAX &&
+	       l->tmp_bytes >= PROTO_DISK_MIN && l->tmp_bytes <= PROTO_DISK_MAX && l->cpu_milli >= PROTO_CPU_MIN &&
+	       l->cpu_milli <= PROTO_CPU_MAX && l->pids >= PROTO_PIDS_MIN && l->pids <= PROTO_PIDS_MAX &&
+	       l->workspace_inodes >= PROTO_INODES_MIN && l->workspace_inodes <= PROTO_INODES_MAX &&
+	       l->nofile >= PROTO_NOFILE_MIN && l->nofile <= PROTO_NOFILE_MAX;
+}
+
+/* A path inside the workspace: relative, at most PROTO_PATH_MAX bytes with its NUL, no empty, `.` or
+ * `..` part, every part at most 255 bytes. "" only where EMPTY_OK. */
+static inline bool proto_path_ok(const char path[PROTO_PATH_MAX], bool empty_ok)
+{
+	size_t part = 0;
+	size_t i = 0;
+
+	if (path[0] == '\0')
+		return empty_ok;
+	for (; i < PROTO_PATH_MAX; i++) {
+		if (path[i] != '/' && path[i] != '\0') {
+			part++;
+			continue;
+		}
+		if (part == 0 || part > PROTO_NAME_MAX - 1)
+			return false;
+		if (path[i - 1] == '.' && (part == 1 || (part == 2 && path[i - 2] == '.')))
+			return false;
+		if (path[i] == '\0')
+			return true;
+		part = 0;
+	}
+	return false;
+}
