@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/native/landlock.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef __NR_landlock_create_ruleset
+#define __NR_landlock_create_ruleset 444
+#define __NR_landlock_add_rule       445
+#define __NR_landlock_restrict_self  446
+#endif
+
+/* The kernel's interface at level 7. Own names, because the headers of Debian 12 stop at level 2. */
+#define LL_VERSION      (1U << 0) /* LANDLOCK_CREATE_RULESET_VERSION */
+#define LL_PATH_BENEATH 1         /* LANDLOCK_RULE_PATH_BENEATH */
+#define LL_LOG_OFF      (1U << 0) /* LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF */
+
+#define FS_EXECUTE     (1ULL << 0)
+#define FS_WRITE_FILE  (1ULL << 1)
+#define FS_READ_FILE   (1ULL << 2)
+#define FS_READ_DIR    (1ULL << 3)
+#define FS_REMOVE_DIR  (1ULL << 4)
+#define FS_REMOVE_FILE (1ULL << 5)
+#define FS_MAKE_CHAR   (1ULL << 6)
+#define FS_MAKE_DIR    (1ULL << 7)
+#define FS_MAKE_REG    (1ULL << 8)
+#define FS_MAKE_SOCK   (1ULL << 9)
+#define FS_MAKE_FIFO   (1ULL << 10)
+#define FS_MAKE_BLOCK  (1ULL << 11)
+#define FS_MAKE_SYM    (1ULL << 12)
+#define FS_REFER       (1ULL << 13) /* level 2 */
+#define FS_TRUNCATE    (1ULL << 14) /* level 3 */
+#define FS_IOCTL_DEV   (1ULL << 15) /* level 5 */
+
+#define SCOPE_ABSTRACT_UNIX (1ULL << 0) /* level 6 */
+#define SCOPE_SIGNAL        (1ULL << 1) /* level 6 */
+
+struct ll_ruleset {
+	uint64_t handled_fs;
+	uint64_t handled_net; /* level 4; nothing: the network namespace is the wall */
+	uint64_t scoped;      /* level 6 */
+};
+
+struct ll_path {
+	uint64_t allowed;
+	int32_t parent_fd;
+} __attribute__((packed));
+
+#define READ     (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
+#define DEVICE   (FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE) /* open(…, O_TRUNC) of /dev/null */
+#define TERMINAL (DEVICE | FS_READ_DIR | FS_IOCTL_DEV)
+/* everything but device nodes and device ioctls */
+#define WRITE                                                                                      \
+	(READ | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG |        \
+	 FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE)
+/* the rights that exist for something that is not a folder; the kernel refuses the others there */
+#define FILE_RIGHTS (FS_EXECUTE | FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
+
+static const struct {
+	const char *path;
+	uint64_t rights;
+} table[] = {
+#define L(path, rights, why) {path, rights},
+#include "engine/native/landlock.tbl.h"
+#undef L
+};
+
+int native_landlock_abi(void)
+{
+	long v = syscall(__NR_landlock_create_ruleset, NULL, 0, LL_VERSION);
+
+	return v < 0 ? 0 : (int)v;
+}
+
+static uint64_t handled_at(int abi)
+{
+	uint64_t fs = (WRITE & ~(FS_REFER | FS_TRUNCATE)) | FS_MAKE_CHAR | FS_MAKE_BLOCK;
+
+	if (abi >= 2)
+		fs |= FS_REFER;
+	if (abi >= 3)
+		fs |= FS_TRUNCATE;
+	if (abi >= 5)
+		fs |= FS_IOCTL_DEV;
+	return fs;
+}
+
+static size_t ruleset_size_at(int abi)
+{
+	return abi >= 6 ? sizeof(struct ll_ruleset)
+	       : abi >= 4 ? offsetof(struct ll_ruleset, scoped)
+			  : offsetof(struct ll_ruleset, handled_net);
+}
+
+static int add_path(int ruleset, const char *root, const char *path, uint64_t rights)
+{
+	char full[512];
+	size_t n = strlen(root);
+	size_t m = strlen(path);
+	struct stat st;
+
+	if (n + m >= sizeof(full))
+		return -ENAMETOOLONG;
+	memcpy(full, root, n);
+	memcpy(full + n, path, m + 1);
+	int fd = open(full, O_PATH | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT || errno == ENOTDIR ? 0 : -errno;
+	int r = 0;
+	if (fstat(fd, &st) < 0) {
+		r = -errno;
+	} else {
+		struct ll_path rule = {.allowed = rights, .parent_fd = fd};
+
+		if (!S_ISDIR(st.st_mode))
+			rule.allowed &= FILE_RIGHTS;
+		if (syscall(__NR_landlock_add_rule, ruleset, LL_PATH_BENEATH, &rule, 0) != 0)
+			r = -errno;
+	}
+	(void)close(fd);
+	return r;
+}
+
+int native_landlock_prepare(const char *root)
+{
+	int abi = native_landlock_abi();
+
+	if (abi < NATIVE_LANDLOCK_ABI_MIN)
+		return -EOPNOTSUPP;
+	struct ll_ruleset attr = {
+		.handled_fs = handled_at(abi),
+		.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL,
+	};
+	int fd = (int)syscall(__NR_landlock_create_ruleset, &attr, ruleset_size_at(abi), 0);
+	if (fd < 0)
+		return -errno;
+	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
+		int r = add_path(fd, root, table[i].path, table[i].rights & attr.handled_fs);
+
+		if (r < 0) {
+			(void)close(fd);
+			return r;
+		}
+	}
+	return fd;
+}
+
+int native_landlock_apply(int ruleset_fd)
+{
+	/* What hostile code is refused must not fill the host's audit log. */
+	unsigned int flags = native_landlock_abi() >= 7 ? LL_LOG_OFF : 0;
+
+	if (syscall(__NR_landlock_restrict_self, ruleset_fd, flags) != 0)
+		return -errno;
+	return 0;
+}
