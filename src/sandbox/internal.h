@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of this folder alone. */
+#pragma once
+
+#include "sandbox/inventory.h"
+#include "sandbox/sandbox.h"
+
+#define MANAGER_BUCKETS 1024u /* power of two */
+
+enum sandbox_state {
+	SANDBOX_CREATING, /* in the table, counted, waiters wait */
+	SANDBOX_READY,
+	SANDBOX_LOST,     /* ended on its own: the next use says so once and frees the id */
+	SANDBOX_CLOSED,   /* out of the table; the engine may still be at it */
+};
+
+struct waiter { /* who waits for a creation */
+	struct waiter *next;
+	sandbox_fn cb;
+	void *user;
+};
+
+struct reply;
+struct upload;
+
+struct sandbox {
+	struct manager *manager; /* reference */
+	struct sandbox *next;    /* in its bucket */
+	unsigned refs;           /* the table has one */
+	enum sandbox_state state;
+	char id[SANDBOX_ID_MAX + 1];
+	char owner[SANDBOX_OWNER_MAX + 1];
+	struct engine_sandbox *handle; /* while READY or LOST */
+	struct engine_policy policy;
+	struct waiter *waiters;
+	struct run *run;            /* holds the sandbox */
+	struct upload *uploads;     /* the first is at work, the others wait */
+	struct inventory inventory; /* of the workspace after the last change that we know of */
+	bool inventory_known;
+	uint64_t created_ns;
+	uint64_t used_ns;
+};
+
+struct manager {
+	struct manager_config config;
+	unsigned refs; /* one of the owner, one of each sandbox */
+	struct engine *engine; /* NULL until opened */
+	struct sandbox *buckets[MANAGER_BUCKETS];
+	uint8_t hash_key[16]; /* clients choose ids: a secret key keeps them from choosing collisions */
+	unsigned n;
+	struct reply *replies;
+	sd_event_source *sweep_timer;
+	bool closing;
+};
+
+/* The engine handle of a sandbox that can be used now, or NULL with E set. Counts as use. */
+struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e);
+/* The engine's operation table of S. */
+const struct engine_ops *sandbox_ops(const struct sandbox *s);
+uint64_t manager_now(const struct manager *m);
+/* Files may have changed by other means than a run. */
+void sandbox_forget_inventory(struct sandbox *s);

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of sandboxes: creation on first use, the cap, idle expiry, ends. */
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "sandbox/internal.h"
+
+#include <sodium.h>
+#include <string.h>
+
+_Static_assert(sizeof(((struct manager *)0)->hash_key) == crypto_shorthash_KEYBYTES, "key size");
+
+/* An answer that is ready before its call has returned: given by the next turn of the loop. */
+struct reply {
+	struct reply *next;
+	struct manager *manager;
+	sd_event_source *source;
+	struct sandbox *sandbox; /* reference, or NULL with err set */
+	struct err err;
+	sandbox_fn cb;
+	void *user;
+};
+
+uint64_t manager_now(const struct manager *m)
+{
+	return m->config.now ? m->config.now() : now_ns();
+}
+
+static struct manager *manager_unref(struct manager *m)
+{
+	if (m && --m->refs == 0)
+		free(m);
+	return NULL;
+}
+
+/* ---- table ---- */
+
+static struct sandbox **bucket_of(struct manager *m, const char *owner, const char *id)
+{
+	char key[SANDBOX_OWNER_MAX + SANDBOX_ID_MAX + 2];
+	uint8_t hash[crypto_shorthash_BYTES];
+	uint32_t index;
+
+	(void)snprintf(key, sizeof(key), "%s/%s", owner, id);
+	(void)crypto_shorthash(hash, (const uint8_t *)key, strlen(key), m->hash_key);
+	memcpy(&index, hash, sizeof(index));
+	return &m->buckets[index % MANAGER_BUCKETS];
+}
+
+struct sandbox *manager_find(struct manager *m, const char *owner, const char *id)
+{
+	if (!parse_is_session_id(id, strlen(id)) || strlen(owner) > SANDBOX_OWNER_MAX)
+		return NULL;
+	for (struct sandbox *s = *bucket_of(m, owner, id); s; s = s->next)
+		if (streq(s->id, id) && streq(s->owner, owner))
+			return s->state == SANDBOX_CREATING ? NULL : s;
+	return NULL;
+}
+
+static struct sandbox *find_creating(struct manager *m, const char *owner, const char *id)
+{
+	for (struct sandbox *s = *bucket_of(m, owner, id); s; s = s->next)
+		if (streq(s->id, id) && streq(s->owner, owner))
+			return s->state == SANDBOX_CREATING ? s : NULL;
+	return NULL;
+}
+
+static void table_add(struct manager *m, struct sandbox *s)
+{
+	struct sandbox **bucket = bucket_of(m, s->owner, s->id);
+
+	s->next = *bucket;
+	*bucket = s;
+	m->n++;
+}
+
+/* Gives up the table's reference: S may be gone afterwards. */
+static void table_remove(struct sandbox *s)
+{
+	struct manager *m = s->manager;
+	struct sandbox **at = bucket_of(m, s->owner, s->id);
+
+	while (*at && *at != s)
+		at = &(*at)->next;
+	if (!*at)
+		return;
+	*at = s->next;
+	s->next = NULL;
+	m->n--;
+	(void)sandbox_unref(s);
+}
+
+void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbox *s, void *user),
+                  void *user)
+{
+	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
+		for (struct sandbox *s = m->buckets[i]; s; s = s->next)
+			if (s->state == SANDBOX_READY && (!owner || streq(s->owner, owner)))
+				fn(s, user);
+}
+
+unsigned manager_count(const struct manager *m)
+{
+	return m->n;
+}
+
+/* ---- one sandbox ---- */
+
+struct sandbox *sandbox_ref(struct sandbox *s)
+{
+	s->refs++;
+	return s;
+}
+
+struct sandbox *sandbox_unref(struct sandbox *s)
+{
+	if (!s || --s->refs > 0)
+		return NULL;
+	inventory_done(&s->inventory);
+	s->manager = manager_unref(s->manager);
+	free(s);
+	return NULL;
+}
+
+const char *sandbox_id(const struct sandbox *s)
+{
+	return s->id;
+}
+
+const char *sandbox_owner(const struct sandbox *s)
+{
+	return s->owner;
+}
+
+bool sandbox_is_busy(const struct sandbox *s)
+{
+	return s->run != NULL;
+}
+
+uint64_t sandbox_age_ns(const struct sandbox *s)
+{
+	return manager_now(s->manager) - s->created_ns;
+}
+
+uint64_t sandbox_idle_ns(const struct sandbox *s)
+{
+	return manager_now(s->manager) - s->used_ns;
+}
+
+const struct engine_policy *sandbox_policy(const struct sandbox *s)
+{
+	return &s->policy;
+}
+
+void sandbox_touch(struct sandbox *s)
+{
+	s->used_ns = manager_now(s->manager);
+}
+
+const struct engine_ops *sandbox_ops(const struct sandbox *s)
+{
+	return s->handle->engine->ops;
+}
+
+void sandbox_forget_inventory(struct sandbox *s)
+{
+	s->inventory_known = false;
+	inventory_done(&s->inventory);
+}
+
+struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e)
+{
+	if (s->state == SANDBOX_READY) {
+		sandbox_touch(s);
+		return s->handle;
+	}
+	if (s->state == SANDBOX_LOST) {
+		struct err ignored = ERR_INIT;
+		(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended on its own", s->id);
+		(void)sandbox_close(s, true, NULL, NULL, &ignored);
+		return NULL;
+	}
+	(void)err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", s->id);
+	return NULL;
+}
+
+int sandbox_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e)
+{
+	/* Looking is not using: the idle clock goes on. */
+	uint64_t used = s->used_ns;
+	struct engine_sandbox *handle = sandbox_use(s, e);
+
+	if (!handle)
+		return -ENOENT;
+	s->used_ns = used;
+	if (!sandbox_ops(s)->usage)
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "this engine measures no usage");
+	return sandbox_ops(s)->usage(handle, cb, user, e);
+}
+
+/* ---- ends ---- */
+
+struct closing {
+	struct sandbox *sandbox; /* reference */
+	uint64_t start_ns;
+	sandbox_done_fn cb;
+	void *user;
+};
+
+static void on_destroyed(const struct err *e, void *user)
+{
+	struct closing *c = user;
+
+	if (e && e->code != ERR_CANCELLED)
+		LOG_ERROR("session_destroy_failed", LOG_S("session_id", c->sandbox->id),
+		          LOG_S("error", e->text));
+	else
+		LOG_INFO("session_destroyed", LOG_S("session_id", c->sandbox->id),
+		         LOG_U("duration_ms", (now_ns() - c->start_ns) / NS_PER_MS));
+	if (c->cb)
+		c->cb(e, c->user);
+	(void)sandbox_unref(c->sandbox);
+	free(c);
+}
+
+int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user, struct err *e)
+{
+	if (s->state != SANDBOX_READY && s->state != SANDBOX_LOST)
+		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", s->id);
+	if (s->run && !force)
+		return err_set(e, ERR_SESSION_BUSY, EBUSY,
+		               "Session %s is currently executing code", s->id);
+	struct closing *c = calloc(1, sizeof(*c));
+	if (!c)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "closing session %s", s->id);
+	*c = (struct closing){
+	    .sandbox = sandbox_ref(s), .start_ns = now_ns(), .cb = cb, .user = user};
+	LOG_INFO("session_destroying", LOG_S("session_id", s->id));
+	struct engine_sandbox *handle = TAKE_PTR(s->handle);
+	s->state = SANDBOX_CLOSED;
+	table_remove(s);
+	handle->engine->ops->destroy(handle, on_destroyed, c);
+	return 0;
+}
+
+static void on_lost(struct engine_sandbox *handle UNUSED, const char *why, void *user)
+{
+	struct sandbox *s = user;
+
+	LOG_WARNING("session_lost", LOG_S("session_id", s->id), LOG_S("why", why));
+	if (s->state == SANDBOX_READY)
+		s->state = SANDBOX_LOST;
+}
+
+/* ---- creation ---- */
+
+static int on_reply(sd_event_source *source UNUSED, void *user)
+{
+	struct reply *r = user;
+	struct manager *m = r->manager;
+
+	for (struct reply **at = &m->replies; *at; at = &(*at)->next)
+		if (*at == r) {
+			*at = r->next;
+			break;
+		}
+	r->cb(r->sandbox, r->sandbox ? NULL : &r->err, r->user);
+	(void)sandbox_unref(r->sandbox);
+	(void)sd_event_source_disable_unref(r->source);
+	free(r);
+	return 0;
+}
+
+static void reply_later(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
+                        void *user)
+{
+	struct reply *r = calloc(1, sizeof(*r));
+
+	if (!r || sd_event_add_defer(m->config.loop, &r->source, on_reply, r) < 0) {
+		/* Without memory the promise "later" gives way to the promise "once". */
+		struct err oom = ERR_INIT;
+		(void)err_set(&oom, ERR_OUT_OF_MEMORY, ENOMEM, "opening a session");
+		free(r);
+		cb(NULL, &oom, user);
+		return;
+	}
+	r->manager = m;
+	r->sandbox = s ? sandbox_ref(s) : NULL;
+	if (e)
+		r->err = *e;
+	r->cb = cb;
+	r->user = user;
+	r->next = m->replies;
+	m->replies = r;
+}
+
+static int add_waiter(struct sandbox *s, sandbox_fn cb, void *user)
+{
+	struct waiter *w = calloc(1, sizeof(*w)), **at = &s->waiters;
+
+	if (!w)
+		return -ENOMEM;
+	w->cb = cb;
+	w->user = user;
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
+	return 0;
+}
+
+static void call_waiters(struct sandbox *s, const struct err *e)
+{
+	struct waiter *w = TAKE_PTR(s->waiters);
+
+	while (w) {
+		struct waiter *next = w->next;
+		w->cb(e ? NULL : s, e, w->user);
+		free(w);
+		w = next;
+	}
+}
+
+static void on_created(struct engine_sandbox *handle, const struct engine_policy *policy,
+                       const struct err *e, void *user)
+{
+	struct sandbox *s = user; /* our reference from create_sandbox() */
+
+	if (e) {
+		LOG_ERROR("session_create_failed", LOG_S("session_id", s->id),
+		          LOG_S("error", e->text));
+		s->state = SANDBOX_CLOSED;
+		table_remove(s);
+		call_waiters(s, e);
+	} else {
+		s->handle = handle;
+		s->policy = *policy;
+		s->state = SANDBOX_READY;
+		s->inventory_known = true; /* a new workspace is empty */
+		sandbox_touch(s);
+		handle->engine->ops->on_lost(handle, on_lost, s);
+		LOG_INFO("session_created", LOG_S("session_id", s->id),
+		         LOG_U("duration_ms",
+		               (manager_now(s->manager) - s->created_ns) / NS_PER_MS));
+		call_waiters(s, NULL);
+	}
+	(void)sandbox_unref(s);
+}
+
+static struct sandbox *new_sandbox(struct manager *m, const char *owner, const char *id)
+{
+	struct sandbox *s = calloc(1, sizeof(*s));
+	char random[13];
+
+	if (!s)
+		return NULL;
+	if (!id)
+		rand_hex(random, 6);
+	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : "sess_", id ? id : random);
+	(void)snprintf(s->owner, sizeof(s->owner), "%s", owner);
+	m->refs++;
+	s->manager = m;
+	s->refs = 1;
+	s->created_ns = manager_now(m);
+	s->used_ns = s->created_ns;
+	return s;
+}
+
+/* On success the waiter is registered; its answer comes from on_created(). */
+static int create_sandbox(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
+                          void *user, struct err *e)
+{
+	int r = manager_start(m, e);
+	if (r < 0)
+		return r;
+	if (m->n >= m->config.max_sandboxes) {
+		LOG_WARNING("max_sessions_reached", LOG_U("limit", m->config.max_sandboxes));
+		return err_set(
+		    e, ERR_MAX_SESSIONS, 0,
+		    "Maximum %u concurrent sessions reached. Close an existing session first.",
+		    m->config.max_sandboxes);
+	}
+	struct sandbox *s = new_sandbox(m, owner, id);
+	if (!s || add_waiter(s, cb, user) < 0) {
+		(void)sandbox_unref(s);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
+	}
+	struct engine_create create = {.limits = m->config.limits, .warm = m->config.warm};
+	memcpy(create.image, m->config.image, sizeof(create.image));
+	LOG_INFO("session_creating", LOG_S("session_id", s->id));
+	table_add(m, s); /* takes the first reference */
+	r = m->engine->ops->create(m->engine, &create, on_created, sandbox_ref(s), e);
+	if (r < 0) {
+		s->state = SANDBOX_CLOSED;
+		free(TAKE_PTR(s->waiters));
+		table_remove(s);
+		(void)sandbox_unref(s);
+	}
+	return r;
+}
+
+void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user)
+{
+	struct err e = ERR_INIT;
+
+	if (m->closing)
+		(void)err_set(&e, ERR_CANCELLED, 0, "the server is shutting down");
+	else if ((id && !parse_is_session_id(id, strlen(id))) || strlen(owner) > SANDBOX_OWNER_MAX)
+		(void)err_set(&e, ERR_INVALID_SESSION_ID, 0, "not a session id");
+	if (e.code != ERR_NONE) {
+		reply_later(m, NULL, &e, cb, user);
+		return;
+	}
+	struct sandbox *s = id ? manager_find(m, owner, id) : NULL;
+	if (s) {
+		LOG_DEBUG("session_reused", LOG_S("session_id", s->id));
+		reply_later(m, s, NULL, cb, user);
+		return;
+	}
+	s = id ? find_creating(m, owner, id) : NULL;
+	if (s) {
+		if (add_waiter(s, cb, user) == 0)
+			return;
+		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "session %s", id);
+		reply_later(m, NULL, &e, cb, user);
+		return;
+	}
+	if (create_sandbox(m, owner, id, cb, user, &e) < 0)
+		reply_later(m, NULL, &e, cb, user);
+}
+
+/* ---- expiry ---- */
+
+static void sweep_one(struct sandbox *s)
+{
+	uint64_t idle = sandbox_idle_ns(s);
+	struct err e = ERR_INIT;
+
+	if (s->state == SANDBOX_CREATING || (s->state == SANDBOX_READY && idle <= s->manager->config.ttl_ns))
+		return;
+	if (s->run) {
+		LOG_INFO("session_ttl_deferred_busy", LOG_S("session_id", s->id));
+		return;
+	}
+	LOG_INFO("session_ttl_expired", LOG_S("session_id", s->id),
+	         LOG_U("idle_minutes", idle / NS_PER_S / 60));
+	if (sandbox_close(s, false, NULL, NULL, &e) < 0)
+		LOG_ERROR("session_destroy_failed", LOG_S("session_id", s->id),
+		          LOG_S("error", e.text));
+}
+
+void manager_sweep(struct manager *m)
+{
+	LOG_DEBUG("ttl_cleanup_started", LOG_U("sessions", m->n));
+	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
+		for (struct sandbox *s = m->buckets[i], *next; s; s = next) {
+			next = s->next;
+			sweep_one(s);
+		}
+}
+
+static int on_sweep(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct manager *m = user;
+
+	manager_sweep(m);
+	(void)sd_event_source_set_time_relative(source, m->config.sweep_ns / NS_PER_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* ---- manager ---- */
+
+int manager_new(const struct manager_config *config, struct manager **ret, struct err *e)
+{
+	if (sodium_init() < 0)
+		return err_set(e, ERR_SYSTEM, 0, "libsodium does not start");
+	struct manager *m = calloc(1, sizeof(*m));
+	if (!m)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the table of sandboxes");
+	m->config = *config;
+	m->refs = 1;
+	rand_bytes(m->hash_key, sizeof(m->hash_key));
+	int r = sd_event_add_time_relative(config->loop, &m->sweep_timer, CLOCK_MONOTONIC,
+	                                   config->sweep_ns / NS_PER_US, NS_PER_S / NS_PER_US,
+	                                   on_sweep, m);
+	if (r < 0) {
+		free(m);
+		return err_set(e, ERR_SYSTEM, -r, "a timer");
+	}
+	*ret = m;
+	return 0;
+}
+
+static const char *cap_name(uint32_t caps)
+{
+	static const struct {
+		uint32_t cap;
+		const char *name;
+	} names[] = {
+	    {ENGINE_CAP_MEMORY, "SANDBOX_MEMORY_LIMIT"},
+	    {ENGINE_CAP_CPU, "SANDBOX_CPU_LIMIT"},
+	    {ENGINE_CAP_PIDS, "SANDBOX_PIDS_LIMIT"},
+	    {ENGINE_CAP_DISK, "SANDBOX_WORKSPACE_LIMIT"},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (caps & names[i].cap)
+			return names[i].name;
+	return "a limit";
+}
+
+int manager_start(struct manager *m, struct err *e)
+{
+	if (m->engine)
+		return 0;
+	struct engine *engine;
+	int r = m->config.open_engine(m->config.user, &engine, e);
+	if (r < 0) {
+		LOG_ERROR("startup_failed", LOG_S("error", e->text));
+		return r;
+	}
+	uint32_t missing = m->config.limits.explicit_mask & ~engine->ops->caps(engine);
+	if (missing != 0) {
+		engine->ops->close(engine);
+		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
+		               "%s was set and cannot be enforced on this machine",
+		               cap_name(missing));
+	}
+	m->engine = engine;
+	return 0;
+}
+
+struct engine *manager_engine(struct manager *m)
+{
+	return m->engine;
+}
+
+struct manager *manager_free(struct manager *m)
+{
+	if (!m)
+		return NULL;
+	m->closing = true;
+	m->sweep_timer = sd_event_source_disable_unref(m->sweep_timer);
+	if (m->engine) {
+		/* Ends all creations, runs and file calls; their callbacks run inside. */
+		m->engine->ops->close(m->engine);
+		m->engine = NULL;
+	}
+	while (m->replies)
+		(void)on_reply(NULL, m->replies);
+	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
+		while (m->buckets[i]) {
+			struct sandbox *s = m->buckets[i];
+			s->state = SANDBOX_CLOSED;
+			s->handle = NULL;
+			table_remove(s);
+		}
+	return manager_unref(m);
+}

@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The manager: which sandboxes there are, whose they are, how long they live, what runs in them and
+ * which files come out. It stands on any engine and knows neither MCP nor HTTP.
+ *
+ * A sandbox is known by (owner, id): two owners may use the same id and never see each other's. The
+ * owner is an opaque name given by whoever authenticated the caller; "" is the local user.
+ *
+ * One event loop, no blocking call. A call that takes a callback calls it exactly once and never
+ * before it has returned. Texts passed in are borrowed for the duration of the call. */
+#pragma once
+
+#include "engine/engine.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct manager;
+struct sandbox;
+struct run;
+
+
+#define SANDBOX_ID_MAX    64 /* [A-Za-z0-9_-]{1,64} */
+#define SANDBOX_OWNER_MAX 63
+#define RUN_ID_SIZE       32 /* "run_20260301T101500Z_9be1" and NUL */
+#define SANDBOX_RUN_NO_TIMEOUT UINT64_MAX
+
+/* ---- manager --------------------------------------------------------------------------------- */
+
+struct manager_config {
+	sd_event *loop; /* borrowed */
+	/* Opens the engine at its first need; called again by the next need when it failed. */
+	int (*open_engine)(void *user, struct engine **ret, struct err *e);
+	void *user;
+	char image[ENGINE_NAME_MAX];
+	struct engine_limits limits;
+	bool warm;
+	uint64_t run_timeout_ns; /* 0 = none */
+	uint64_t grace_ns;
+	uint64_t ttl_ns;
+	uint64_t sweep_ns;
+	uint64_t output_max; /* bytes kept of each stream of a run */
+	unsigned max_sandboxes;
+	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
+};
+
+int manager_new(const struct manager_config *config, struct manager **ret, struct err *e) MUST_CHECK;
+/* Ends all sandboxes and the engine. Callbacks still due are called from inside. NULL is fine. */
+struct manager *manager_free(struct manager *m);
+
+/* Opens the engine now, and refuses limits that were set explicitly and cannot be enforced. */
+int manager_start(struct manager *m, struct err *e) MUST_CHECK;
+/* The open engine, or NULL. */
+struct engine *manager_engine(struct manager *m);
+
+/* Closes what nobody has used for longer than the TTL; what runs is left for the next sweep. Called
+ * by the manager's own timer. */
+void manager_sweep(struct manager *m);
+unsigned manager_count(const struct manager *m);
+
+typedef void (*sandbox_fn)(struct sandbox *s, const struct err *e, void *user);
+typedef void (*sandbox_done_fn)(const struct err *e, void *user);
+
+/* The sandbox ID of OWNER, made when there is none; ID NULL makes one with a new id. Two first calls
+ * with one id share one creation. CB gets a borrowed sandbox: take a reference to keep it.
+ * Fails with MAX_SESSIONS, or whatever the engine says. */
+void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user);
+/* The ready sandbox, borrowed, or NULL. */
+struct sandbox *manager_find(struct manager *m, const char *owner, const char *id);
+/* Calls FN for each ready sandbox of OWNER (NULL: of all). FN must not close sandboxes. */
+void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbox *s, void *user),
+                  void *user);
+
+/* ---- one sandbox ----------------------------------------------------------------------------- */
+
+struct sandbox *sandbox_ref(struct sandbox *s);
+struct sandbox *sandbox_unref(struct sandbox *s); /* NULL is fine; returns NULL */
+const char *sandbox_id(const struct sandbox *s);
+const char *sandbox_owner(const struct sandbox *s);
+bool sandbox_is_busy(const struct sandbox *s); /* a run holds it */
+uint64_t sandbox_age_ns(const struct sandbox *s);
+uint64_t sandbox_idle_ns(const struct sandbox *s);
+const struct engine_policy *sandbox_policy(const struct sandbox *s);
+/* Counts as use: the idle clock starts again. */
+void sandbox_touch(struct sandbox *s);
+
+/* Ends the sandbox and removes its files. SESSION_BUSY while a run holds it, unless FORCE. From this
+ * call on its id is free. CB may be NULL. */
+int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user, struct err *e);
+
+int sandbox_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
+
+/* ---- runs ------------------------------------------------------------------------------------ */
+
+enum run_reason {
+	RUN_EXITED,
+	RUN_SIGNALED,
+	RUN_TIMEOUT,
+	RUN_OOM,
+	RUN_OUTPUT_LIMIT,
+	RUN_CANCELLED, /* run_cancel(), or the sandbox was closed by force */
+};
+const char *run_reason_name(enum run_reason reason); /* "exited" */
+
+struct artifact {
+	char name[256]; /* bytes of one component; hostile, maybe not UTF-8 */
+	uint64_t size;
+	int64_t mtime_ns;
+};
+
+struct run_output { /* what was kept of one stream: any bytes */
+	const char *data;
+	size_t len;
+	bool truncated; /* there was more */
+};
+
+struct run_result {
+	const char *id;
+	enum run_reason reason;
+	int exit_code; /* as a shell counts, -1 after a timeout, 137 after an out-of-memory kill */
+	int signal;
+	struct run_output out;
+	struct run_output err;
+	const struct artifact *artifacts; /* new or changed files, by name */
+	size_t n_artifacts;
+	bool artifacts_more; /* the workspace holds too many files to know them all */
+	bool warm;
+	bool state_lost;
+	uint64_t duration_ms;
+	uint64_t cpu_ns;
+	uint64_t peak_bytes;
+};
+
+struct run_request {
+	enum engine_run_kind kind;
+	const char *code;
+	size_t code_len;
+	const char *const *argv;
+	const char *cwd;
+	uint64_t timeout_ns; /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
+	bool unbounded;      /* all output is streamed and none kept */
+	bool no_artifacts;   /* no inventory before and after */
+	bool artifacts_always; /* also of a run that failed */
+	/* Output as it comes; may be NULL. */
+	void (*on_output)(struct run *r, enum engine_stream stream, const void *data, size_t len,
+	                  void *user);
+	/* The end: RESULT (valid during the call), or E. */
+	void (*on_done)(struct run *r, const struct run_result *result, const struct err *e,
+	                void *user);
+	void *user;
+};
+
+/* Starts a run; the sandbox is busy until on_done. SESSION_BUSY when a run holds it already.
+ * *RET is valid until on_done has returned. */
+int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
+                struct err *e) MUST_CHECK;
+const char *run_id(const struct run *r);
+struct sandbox *run_sandbox(struct run *r);
+/* Kills everything of the run; on_done follows. */
+void run_cancel(struct run *r);
+/* Sends SIGINT or SIGTERM to the run's processes. */
+void run_signal(struct run *r, int signo);
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
+/* Turns what a client calls a path (absolute below /mnt/data or /app/results) or a path relative to
+ * the workspace into the engine's form: parts joined by '/', no empty, '.' or '..' part. RET has
+ * ENGINE_PATH_MAX bytes. The messages of the failures are those of the first family's contract. */
+int workspace_path(const char *path, size_t len, bool relative_too, char *ret, struct err *e) MUST_CHECK;
+
+typedef void (*sandbox_list_fn)(const struct engine_file *files, size_t n, bool more,
+                                const struct err *e, void *user);
+typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const struct err *e, void *user);
+
+/* Entries of a folder ("" = the workspace), sorted by name, all types. */
+int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
+                 struct err *e) MUST_CHECK;
+/* A regular file for reading; CB owns FD. INFO (size, times, inode) as fstat(2) says; its name is the
+ * last part of PATH. */
+int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, void *user,
+                      struct err *e) MUST_CHECK;
+int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
+                        void *user, struct err *e) MUST_CHECK;
+
+/* Where the bytes of an upload come from: memory, or a place in a file (pread). Both stay valid until
+ * the end of the upload. */
+struct upload_source {
+	const char *data; /* or NULL */
+	int fd;
+	uint64_t off;
+	uint64_t len;
+	bool base64;      /* the bytes are base64 text */
+};
+struct upload_request {
+	const char *path;
+	bool overwrite;
+	struct upload_source source;
+	/* WRITTEN: size of the file. FILE_EXISTS, NO_SPACE, INVALID_CONTENT ... */
+	void (*on_done)(uint64_t written, const struct err *e, void *user);
+	void *user;
+};
+/* Is the source good base64? In pieces from memory or file; the length is the caller's to limit. */
+int upload_check_base64(const struct upload_source *source, uint64_t *ret_len) MUST_CHECK;
+/* Writes a file; appears whole or not at all. A few MiB per turn of the loop. */
+int sandbox_upload(struct sandbox *s, const struct upload_request *request, struct err *e) MUST_CHECK;
+
+/* Media type by the name's extension; never NULL. Independent of the machine. */
+const char *mime_type(const char *name);
