@@ -4,13 +4,15 @@
 import { setTimeout as pause } from 'node:timers/promises';
 import { slowness } from './env.ts';
 
+type Falsy = false | null | undefined | 0 | '';
+
 /** Looks every 10 ms until `look` gives something truthy; fails with what it last saw. */
-export async function until<T>(what: string, look: () => T | Promise<T>, deadlineMs = 10_000): Promise<NonNullable<T>> {
+export async function until<T>(what: string, look: () => T | Promise<T>, deadlineMs = 10_000): Promise<Exclude<T, Falsy>> {
 	const end = performance.now() + deadlineMs * slowness;
 	for (;;) {
 		const seen = await look();
 		if (seen)
-			return seen as NonNullable<T>;
+			return seen as Exclude<T, Falsy>;
 		if (performance.now() > end)
 			throw new Error(`waited ${deadlineMs * slowness} ms in vain for: ${what}`);
 		await pause(10);
