@@ -18,7 +18,8 @@
 
 #include "mcp/mcp.h"
 
-/* ---- outgoing ---- */
+/* ---- outgoing ----
+ * From within these operations a transport may close the peer concerned, but no other one. */
 
 enum mcp_out {
 	MCP_OUT_NOTIFICATION,

@@ -1,0 +1,559 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a call: from its message to the one answer. */
+#include "mcp/internal.h"
+
+#include "mcp/content.h"
+
+#define FAIL_TEXT_MAX 1024 /* bytes of an error message of ours; longer ones are cut */
+
+static json_t *meta_of(const json_t *params)
+{
+	json_t *meta = json_object_get(params, "_meta");
+
+	return json_is_object(meta) ? meta : NULL;
+}
+
+struct mcp_call *call_new(struct mcp_peer *peer, json_t *message, enum mcp_era era)
+{
+	struct mcp_call *c = calloc(1, sizeof(*c));
+	json_t *token;
+
+	if (!c)
+		return NULL;
+	c->refs = 1;
+	c->modern = era == MCP_ERA_MODERN;
+	c->checking = c->modern;
+	c->server = peer->server;
+	c->peer = peer;
+	c->transport = peer->transport;
+	c->who = peer->who;
+	c->who->refs++;
+	c->root = json_incref(message);
+	c->id = json_incref(json_object_get(message, "id"));
+	c->params = json_object_get(message, "params");
+	token = json_object_get(meta_of(c->params), "progressToken");
+	if (json_is_string(token) || json_is_integer(token))
+		c->token = token;
+	if (c->modern) {
+		c->revision = MCP_REV_2026_07_28;
+		c->level = -1;
+	} else {
+		c->revision = peer->revision ? peer->revision : MCP_REV_LEGACY_MAX;
+		c->level = (int)peer->level;
+		c->client_caps = json_incref(peer->client_caps);
+	}
+	list_init(&c->listen_node);
+	list_append(&peer->calls, &c->node);
+	peer->n_calls++;
+	return c;
+}
+
+struct mcp_call *mcp_call_ref(struct mcp_call *c)
+{
+	c->refs++;
+	return c;
+}
+
+struct mcp_call *mcp_call_unref(struct mcp_call *c)
+{
+	if (!c || --c->refs > 0)
+		return NULL;
+	ASSERT(c->finished);
+	if (c->data_free)
+		c->data_free(c->data);
+	json_decref(c->id);
+	json_decref(c->client_caps);
+	json_decref(c->arguments);
+	json_decref(c->inputs);
+	json_decref(c->state);
+	json_decref(c->listen);
+	json_decref(c->root);
+	lifted_unref(c->lifted);
+	item_unref(c->item);
+	identity_unref(c->who);
+	free(c);
+	return NULL;
+}
+
+void call_leave_peer(struct mcp_call *c)
+{
+	if (!c->peer)
+		return;
+	list_remove(&c->node);
+	c->peer->n_calls--;
+	c->peer = NULL;
+}
+
+void call_end(struct mcp_call *c)
+{
+	ASSERT(!c->finished);
+	c->finished = true;
+	c->on_cancel = NULL;
+	ask_drop(c);
+	listen_remove(c);
+	call_leave_peer(c);
+	c->sink = NULL;
+	c->task = NULL;
+	mcp_call_unref(c);
+}
+
+const char *call_param(const struct mcp_call *c, const char *key, size_t max)
+{
+	const json_t *v = json_object_get(c->params, key);
+	const char *text = json_string_value(v);
+	size_t len = json_string_length(v);
+
+	return text && len <= max && strlen(text) == len ? text : NULL;
+}
+
+/* ---- answers ---- */
+
+void batch_unref(struct batch *b)
+{
+	if (--b->refs > 0)
+		return;
+	buf_done(&b->out);
+	free(b);
+}
+
+/* Adds one answer to the array, and sends it when it was the last one. */
+static void batch_add(struct batch *b, const char *json, size_t len)
+{
+	if (json && !b->failed) {
+		int r = buf_add_char(&b->out, b->out.len ? ',' : '[');
+
+		if (r == 0)
+			r = buf_add(&b->out, json, len);
+		b->failed = r < 0;
+	}
+	b->waiting--;
+}
+
+void batch_flush(struct batch *b)
+{
+	struct mcp_sink *sink = b->sink;
+	size_t len;
+	char *text;
+
+	if (b->waiting > 0 || !b->sealed || !sink)
+		return;
+	b->sink = NULL;
+	if (b->out.len == 0 && !b->failed) {
+		sink->ops->finish(sink, 202, NULL, 0);
+		return;
+	}
+	if (b->failed || buf_add_char(&b->out, ']') < 0) {
+		text = wire_error(NULL, MCP_ERR_INTERNAL, "The batch's answer is too large", NULL,
+				  &len);
+		sink->ops->finish(sink, 200, text, len);
+		return;
+	}
+	len = b->out.len;
+	text = buf_take(&b->out);
+	sink->ops->finish(sink, 200, text, text ? len : 0);
+}
+
+void call_deliver(struct mcp_call *c, unsigned http_status, char *json, size_t len)
+{
+	struct mcp_sink *sink = c->sink;
+	struct batch *batch = c->batch;
+
+	c->sink = NULL;
+	if (batch) {
+		c->batch = NULL;
+		batch_add(batch, json, len);
+		free(json);
+		batch_flush(batch);
+		batch_unref(batch);
+		return;
+	}
+	if (sink)
+		sink->ops->finish(sink, http_status, json, len);
+	else
+		free(json);
+}
+
+static json_t *server_meta(const struct mcp_call *c, json_t *result)
+{
+	json_t *meta = json_object_get(result, "_meta");
+
+	if (!json_is_object(meta)) {
+		meta = json_object();
+		if (json_object_set_new(result, "_meta", meta) < 0)
+			return NULL;
+	} else if (meta->refcount > 1) {
+		meta = json_copy(meta);
+		if (json_object_set_new(result, "_meta", meta) < 0)
+			return NULL;
+	}
+	if (json_object_set(meta, META_SERVER_INFO, c->server->info) < 0)
+		return NULL;
+	return result;
+}
+
+/* What clients of older revisions cannot read becomes text. */
+static void content_for_old(const struct mcp_call *c, json_t *result)
+{
+	json_t *content = json_object_get(result, "content");
+
+	for (size_t i = 0; i < json_array_size(content); i++) {
+		const json_t *block = json_array_get(content, i);
+		const char *type = json_string_value(json_object_get(block, "type"));
+		const char *uri = json_string_value(json_object_get(block, "uri"));
+		const char *name = json_string_value(json_object_get(block, "name"));
+
+		if (!type)
+			continue;
+		if (streq(type, "resource_link") && c->revision < MCP_REV_2025_06_18)
+			json_array_set_new(content, i,
+					   mcp_textf("%s: %s", name ? name : "resource",
+						     uri ? uri : ""));
+		else if (streq(type, "audio") && c->revision < MCP_REV_2025_03_26)
+			json_array_set_new(content, i, mcp_textf("[audio content]"));
+	}
+}
+
+static bool decorate_modern(const struct mcp_call *c, json_t *result)
+{
+	const char *type = json_string_value(json_object_get(result, "resultType"));
+
+	if (!type && json_object_set_new(result, "resultType", json_string("complete")) < 0)
+		return false;
+	if (!server_meta(c, result))
+		return false;
+	if (!(c->method->flags & METHOD_CACHED) || (type && !streq(type, "complete")))
+		return true;
+	/* Only lists that are the same for everybody could be public; ours may be filtered. */
+	if (!json_object_get(result, "ttlMs") &&
+	    json_object_set_new(result, "ttlMs", json_integer(c->server->config.list_ttl_ms)) < 0)
+		return false;
+	return json_object_get(result, "cacheScope") ||
+	       json_object_set_new(result, "cacheScope", json_string("private")) == 0;
+}
+
+json_t *call_decorate(const struct mcp_call *c, json_t *result)
+{
+	json_t *own = result;
+	bool ok = true;
+
+	if (!json_is_object(result)) {
+		json_decref(result);
+		return NULL;
+	}
+	if (result->refcount > 1) { /* shared: what we add must not show elsewhere */
+		own = json_copy(result);
+		json_decref(result);
+	}
+	if (c->modern)
+		ok = own && decorate_modern(c, own);
+	else if (own && c->revision < MCP_REV_2025_06_18)
+		content_for_old(c, own);
+	if (own && !c->modern && !json_is_object(json_object_get(own, "structuredContent")))
+		json_object_del(own, "structuredContent");
+	if (ok)
+		return own;
+	json_decref(own);
+	return NULL;
+}
+
+void mcp_call_finish(struct mcp_call *c, json_t *result)
+{
+	size_t len;
+	char *text;
+
+	ASSERT(!c->finished);
+	result = call_decorate(c, result);
+	if (c->task) {
+		task_finish(c, result);
+		return;
+	}
+	if (!result) {
+		mcp_call_finish_error(c, MCP_ERR_INTERNAL, "The result could not be built", NULL);
+		return;
+	}
+	if (!c->cancelled) {
+		text = wire_response(c->id, result, &len);
+		if (!text)
+			text = wire_error(c->id, MCP_ERR_INTERNAL, "The result is too large", NULL,
+					  &len);
+		call_deliver(c, 200, text, len);
+	}
+	json_decref(result);
+	call_end(c);
+}
+
+void call_answer_text(struct mcp_call *c, const char *result, size_t result_len)
+{
+	size_t len;
+	char *text = wire_response_raw(c->id, result, result_len, &len);
+
+	call_deliver(c, 200, text, len);
+	call_end(c);
+}
+
+static unsigned http_status_of(const struct mcp_call *c, int code)
+{
+	if (!c->modern)
+		return code == MCP_ERR_REQUEST || code == MCP_ERR_BAD_HTTP ? 400
+		       : code == MCP_ERR_SESSION                           ? 404
+									   : 200;
+	switch (code) {
+	case MCP_ERR_METHOD:
+		return 404;
+	case MCP_ERR_HEADER:
+	case MCP_ERR_CLIENT_CAPABILITY:
+	case MCP_ERR_VERSION:
+	case MCP_ERR_REQUEST:
+		return 400;
+	default:
+		/* The specification leaves the status of errors of handlers open; 200 is what the
+		 * official TypeScript SDK sends. */
+		return c->checking ? 400 : 200;
+	}
+}
+
+void mcp_call_finish_error(struct mcp_call *c, int code, const char *message, json_t *data)
+{
+	size_t len;
+	char *text;
+
+	ASSERT(!c->finished);
+	if (c->task) {
+		task_fail(c, code, message, data);
+		return;
+	}
+	if (c->cancelled) {
+		json_decref(data);
+	} else {
+		text = wire_error(c->id, code, message, data, &len);
+		call_deliver(c, http_status_of(c, code), text, len);
+	}
+	call_end(c);
+}
+
+void call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
+{
+	struct buf b = BUF_INIT(FAIL_TEXT_MAX);
+	va_list ap;
+	int r;
+
+	va_start(ap, fmt);
+	r = buf_vprintf(&b, fmt, ap);
+	va_end(ap);
+	mcp_call_finish_error(c, code, r < 0 ? "Invalid request" : buf_str(&b), data);
+	buf_done(&b);
+}
+
+void mcp_call_finish_no_resource(struct mcp_call *c, const char *uri)
+{
+	mcp_call_finish_error(c, c->modern ? MCP_ERR_PARAMS : MCP_ERR_RESOURCE_NOT_FOUND,
+			      "Resource not found", json_pack("{s:s}", "uri", uri));
+}
+
+/* ---- notifications of a call ---- */
+
+void call_notify(struct mcp_call *c, const char *method, json_t *params)
+{
+	json_t *message = wire_notification(method, params);
+	char *text = NULL;
+	size_t len = 0;
+
+	if (message && c->sink)
+		text = wire_text(message, &len);
+	json_decref(message);
+	if (text)
+		c->sink->ops->send(c->sink, MCP_OUT_NOTIFICATION, text, len);
+}
+
+static bool is_listening(const struct mcp_call *c)
+{
+	return c->sink && !c->finished && !c->cancelled && !c->task &&
+	       !(c->sink->ops->congested && c->sink->ops->congested(c->sink));
+}
+
+bool mcp_call_wants_progress(const struct mcp_call *c)
+{
+	return c->token && c->sink && !c->finished && !c->cancelled && !c->task;
+}
+
+/* Whole numbers go out as such: 50, not 50.0. */
+static json_t *number(double d)
+{
+	const double exact = 9007199254740992.0; /* 2^53 */
+
+	if (d > -exact && d < exact) {
+		double whole = (double)(json_int_t)d;
+
+		if (!(d < whole) && !(d > whole))
+			return json_integer((json_int_t)d);
+	}
+	return json_real(d);
+}
+
+void mcp_call_progress(struct mcp_call *c, double progress, double total, const char *message)
+{
+	json_t *p;
+
+	if (!c->token || !is_listening(c) || (c->has_progress && !(progress > c->progress)))
+		return;
+	p = json_pack("{s:O,s:o}", "progressToken", c->token, "progress", number(progress));
+	if (!p)
+		return; /* not a finite number */
+	if (total >= 0)
+		json_object_set_new(p, "total", number(total));
+	if (message && c->revision >= MCP_REV_2025_03_26)
+		json_object_set_new(p, "message", json_string(message));
+	c->has_progress = true;
+	c->progress = progress;
+	call_notify(c, "notifications/progress", p);
+}
+
+bool mcp_call_logs(const struct mcp_call *c, enum mcp_level level)
+{
+	return c->level >= 0 && (int)level >= c->level && is_listening(c) &&
+	       (c->server->config.offers & MCP_OFFER_LOGGING);
+}
+
+void mcp_call_log(struct mcp_call *c, enum mcp_level level, const char *logger, json_t *data)
+{
+	json_t *p;
+
+	if (!mcp_call_logs(c, level)) {
+		json_decref(data);
+		return;
+	}
+	p = json_pack("{s:s,s:o}", "level", level_name(level), "data", data);
+	if (p && logger)
+		json_object_set_new(p, "logger", json_string(logger));
+	if (p)
+		call_notify(c, "notifications/message", p);
+}
+
+/* ---- cancelling ---- */
+
+void mcp_call_on_cancel(struct mcp_call *c, mcp_cancel_fn cb, void *user)
+{
+	if (c->cancelled && cb && !c->finished) {
+		cb(c, user);
+		return;
+	}
+	c->on_cancel = cb;
+	c->on_cancel_user = user;
+}
+
+bool mcp_call_is_cancelled(const struct mcp_call *c)
+{
+	return c->cancelled;
+}
+
+void call_cancel(struct mcp_call *c)
+{
+	mcp_cancel_fn cb = c->on_cancel;
+
+	if (c->finished || c->cancelled)
+		return;
+	c->cancelled = true;
+	mcp_call_ref(c);
+	if (c->sink || c->batch)
+		call_deliver(c, 200, NULL, 0);
+	if (c->waiting) {
+		/* No handler is at work that would finish it. */
+		mcp_call_finish_error(c, MCP_ERR_INTERNAL, "Cancelled", NULL);
+	} else if (cb) {
+		c->on_cancel = NULL;
+		cb(c, c->on_cancel_user);
+	}
+	mcp_call_unref(c);
+}
+
+void mcp_call_close_stream(struct mcp_call *c, unsigned retry_ms)
+{
+	if (c->sink && !c->batch && !c->modern && c->sink->ops->detach)
+		c->sink->ops->detach(c->sink, retry_ms);
+}
+
+/* ---- what handlers ask ---- */
+
+enum mcp_era mcp_call_era(const struct mcp_call *c)
+{
+	return c->modern ? MCP_ERA_MODERN : MCP_ERA_LEGACY;
+}
+
+enum mcp_revision mcp_call_revision(const struct mcp_call *c)
+{
+	return c->revision;
+}
+
+struct mcp_server *mcp_call_server(const struct mcp_call *c)
+{
+	return c->server;
+}
+
+const char *mcp_call_principal(const struct mcp_call *c)
+{
+	return c->who->principal;
+}
+
+void *mcp_call_principal_data(const struct mcp_call *c)
+{
+	return c->who->data;
+}
+
+void mcp_call_set_data(struct mcp_call *c, void *data, void (*free_fn)(void *))
+{
+	if (c->data_free && c->data != data)
+		c->data_free(c->data);
+	c->data = data;
+	c->data_free = free_fn;
+}
+
+void *mcp_call_data(const struct mcp_call *c)
+{
+	return c->data;
+}
+
+json_t *mcp_call_meta(const struct mcp_call *c)
+{
+	return meta_of(c->params);
+}
+
+bool mcp_call_client_has(const struct mcp_call *c, const char *path)
+{
+	const json_t *at = c->client_caps;
+
+	while (*path && at) {
+		size_t len = strcspn(path, ".");
+
+		at = json_object_getn(at, path, len);
+		path += len + (path[len] == '.');
+	}
+	return json_is_object(at) || json_is_true(at);
+}
+
+json_t *mcp_call_client_extension(const struct mcp_call *c, const char *id)
+{
+	return json_object_get(json_object_get(c->client_caps, "extensions"), id);
+}
+
+int mcp_call_text(const struct mcp_call *c, const json_t *string, struct mcp_text_ref *ret)
+{
+	if (!json_is_string(string))
+		return -EINVAL;
+	if (lifted_find(c->lifted, json_string_value(string), json_string_length(string), ret))
+		return 0;
+	*ret = (struct mcp_text_ref){
+		.text = json_string_value(string),
+		.len = json_string_length(string),
+		.fd = -1,
+	};
+	return 0;
+}
+
+const char *mcp_text_arg(const struct mcp_call *c, const json_t *arguments, const char *key)
+{
+	struct mcp_text_ref ref;
+
+	if (mcp_call_text(c, json_object_get(arguments, key), &ref) < 0 || !ref.text)
+		return NULL;
+	return strlen(ref.text) == ref.len ? ref.text : NULL;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Texts of JSON-RPC messages: one line each, since jansson's compact form holds no newline. */
+#include "mcp/internal.h"
+
+#define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
+
+static int dump_into(const char *data, size_t len, void *user)
+{
+	return buf_add(user, data, len);
+}
+
+int wire_append(struct buf *b, const json_t *value)
+{
+	return json_dump_callback(value, dump_into, b, DUMP_FLAGS) < 0 ? -ENOMEM : 0;
+}
+
+static char *take(struct buf *b, int r, size_t *ret_len)
+{
+	char *text = NULL;
+	size_t len = b->len;
+
+	if (r == 0)
+		text = buf_take(b);
+	buf_done(b);
+	*ret_len = text ? len : 0;
+	return text;
+}
+
+char *wire_text(const json_t *message, size_t *ret_len)
+{
+	struct buf b = BUF_INIT(WIRE_MAX);
+	int r = message ? wire_append(&b, message) : -ENOMEM;
+
+	return take(&b, r, ret_len);
+}
+
+static int begin(struct buf *b, const json_t *id)
+{
+	int r = buf_add_str(b, "{\"jsonrpc\":\"2.0\"");
+
+	if (r == 0 && id) {
+		r = buf_add_str(b, ",\"id\":");
+		if (r == 0)
+			r = wire_append(b, id);
+	}
+	return r;
+}
+
+char *wire_response_raw(const json_t *id, const char *result, size_t result_len, size_t *ret_len)
+{
+	struct buf b = BUF_INIT(WIRE_MAX);
+	int r = buf_reserve(&b, result_len + 64);
+
+	if (r == 0)
+		r = begin(&b, id);
+	if (r == 0)
+		r = buf_add_str(&b, ",\"result\":");
+	if (r == 0)
+		r = buf_add(&b, result, result_len);
+	if (r == 0)
+		r = buf_add_char(&b, '}');
+	return take(&b, r, ret_len);
+}
+
+char *wire_response(const json_t *id, const json_t *result, size_t *ret_len)
+{
+	struct buf b = BUF_INIT(WIRE_MAX);
+	int r = begin(&b, id);
+
+	if (r == 0)
+		r = buf_add_str(&b, ",\"result\":");
+	if (r == 0)
+		r = wire_append(&b, result);
+	if (r == 0)
+		r = buf_add_char(&b, '}');
+	return take(&b, r, ret_len);
+}
+
+char *wire_error(const json_t *id, int code, const char *message, json_t *data, size_t *ret_len)
+{
+	struct buf b = BUF_INIT(WIRE_MAX);
+	json_t *error = json_object();
+	int r = begin(&b, id);
+
+	if (json_object_set_new(error, "code", json_integer(code)) < 0)
+		r = -ENOMEM;
+	/* A message that is not UTF-8 cannot come from our own texts; should it be so, the code
+	 * alone still tells what happened. */
+	if (json_object_set_new(error, "message", json_string(message)) < 0 &&
+	    json_object_set_new(error, "message", json_string("error")) < 0)
+		r = -ENOMEM;
+	if (data && json_object_set_new(error, "data", data) < 0)
+		r = -ENOMEM;
+	if (r == 0)
+		r = buf_add_str(&b, ",\"error\":");
+	if (r == 0)
+		r = wire_append(&b, error);
+	if (r == 0)
+		r = buf_add_char(&b, '}');
+	json_decref(error);
+	return take(&b, r, ret_len);
+}
+
+static json_t *with_params(json_t *message, json_t *params)
+{
+	if (!message) {
+		json_decref(params);
+		return NULL;
+	}
+	if (params && json_object_set_new(message, "params", params) < 0) {
+		json_decref(message);
+		return NULL;
+	}
+	return message;
+}
+
+json_t *wire_notification(const char *method, json_t *params)
+{
+	return with_params(json_pack("{s:s,s:s}", "jsonrpc", "2.0", "method", method), params);
+}
+
+json_t *wire_request(const char *id, const char *method, json_t *params)
+{
+	return with_params(
+		json_pack("{s:s,s:s,s:s}", "jsonrpc", "2.0", "id", id, "method", method), params);
+}
+
+char *mcp_error_body(int code, const char *message, size_t *ret_len)
+{
+	return wire_error(NULL, code, message, NULL, ret_len);
+}
