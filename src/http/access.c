@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What handlers can ask a request. */
+#include "http/internal.h"
+
+#include "base/text.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+enum http_method http_request_method(const struct http_request *req)
+{
+	return req->head.method;
+}
+
+const char *http_request_path(const struct http_request *req)
+{
+	return req->text + req->head.target;
+}
+
+const char *http_request_param(const struct http_request *req, const char *name)
+{
+	const size_t len = strlen(name);
+
+	for (unsigned i = 0; i < req->match.n_params; i++)
+		if (req->match.params[i].name_len == len && memcmp(req->match.params[i].name, name, len) == 0)
+			return req->match.params[i].value;
+	return NULL;
+}
+
+const char *http_request_header(const struct http_request *req, const char *name)
+{
+	return http_head_get(req->text, &req->head, name);
+}
+
+bool http_request_next_header(const struct http_request *req, size_t *i, const char **ret_name,
+			      const char **ret_value)
+{
+	if (*i >= req->head.n_fields)
+		return false;
+	*ret_name = req->text + req->head.fields[*i].name;
+	*ret_value = req->text + req->head.fields[*i].value;
+	(*i)++;
+	return true;
+}
+
+const char *http_request_query(const struct http_request *req, const char *name)
+{
+	for (unsigned i = 0; i < req->n_query; i++)
+		if (streq(req->query[i].name, name))
+			return req->query[i].value;
+	return NULL;
+}
+
+/* ---- media types ---- */
+
+bool http_request_content_type_is(const struct http_request *req, const char *type)
+{
+	const char *value = http_request_header(req, "content-type");
+	const size_t len = strlen(type);
+
+	if (!value || strncasecmp(value, type, len) != 0)
+		return false;
+	value += len + strspn(value + len, " \t");
+	return *value == '\0' || *value == ';';
+}
+
+/* Does one element of an Accept list cover TYPE? Parameters are ignored, but for q=0. */
+static bool range_covers(const char *range, size_t len, const char *type, bool wildcards)
+{
+	const char *semi = memchr(range, ';', len);
+	const char *slash = strchr(type, '/');
+	size_t n = semi ? (size_t)(semi - range) : len;
+	const size_t major = (size_t)(slash - type) + 1;
+
+	if (semi) {
+		const char *q = semi + 1 + strspn(semi + 1, " \t");
+
+		if (strncasecmp(q, "q=0", 3) == 0 && strspn(q + 3, ".0") == strcspn(q + 3, ",; \t"))
+			return false;
+	}
+	while (n > 0 && (range[n - 1] == ' ' || range[n - 1] == '\t'))
+		n--;
+	if (n == strlen(type) && strncasecmp(range, type, n) == 0)
+		return true;
+	if (!wildcards || n < 3 || range[n - 1] != '*')
+		return false;
+	return (n == 3 && range[0] == '*') || (n == major + 1 && strncasecmp(range, type, major) == 0);
+}
+
+static bool accepts(const struct http_request *req, const char *type, bool wildcards)
+{
+	const char *p;
+
+	for (unsigned i = 0; i < req->head.n_fields; i++) {
+		if (strcasecmp(req->text + req->head.fields[i].name, "accept") != 0)
+			continue;
+		p = req->text + req->head.fields[i].value;
+		for (p += strspn(p, ", \t"); *p; p += strspn(p, ", \t")) {
+			const size_t len = strcspn(p, ",");
+
+			if (range_covers(p, len, type, wildcards))
+				return true;
+			p += len;
+		}
+	}
+	return false;
+}
+
+bool http_request_accepts(const struct http_request *req, const char *type)
+{
+	return !http_request_header(req, "accept") || accepts(req, type, true);
+}
+
+bool http_request_accepts_exactly(const struct http_request *req, const char *type)
+{
+	return accepts(req, type, false);
+}
+
+/* ---- body, peer, names ---- */
+
+const char *http_request_body(const struct http_request *req, size_t *ret_len)
+{
+	if (ret_len)
+		*ret_len = req->body.whole.len;
+	return buf_str(&req->body.whole);
+}
+
+uint64_t http_request_body_length(const struct http_request *req)
+{
+	if (req->head.framing == HTTP_BODY_CHUNKED)
+		return UINT64_MAX;
+	return req->head.framing == HTTP_BODY_LENGTH ? req->head.content_length : 0;
+}
+
+uid_t http_request_peer_uid(const struct http_request *req)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+
+	if (!req->conn->is_unix || getsockopt(req->conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+		return (uid_t)-1;
+	return cred.uid;
+}
+
+static bool peer_address(const struct http_request *req, struct sockaddr_storage *ret)
+{
+	socklen_t len = sizeof(*ret);
+
+	return getpeername(req->conn->fd, (struct sockaddr *)ret, &len) == 0;
+}
+
+static void format_peer(const struct http_request *req, char *ret, size_t size)
+{
+	struct sockaddr_storage ss = {0};
+	char text[INET6_ADDRSTRLEN] = "";
+
+	if (req->conn->is_unix) {
+		(void)snprintf(ret, size, "unix:uid=%u", http_request_peer_uid(req));
+		return;
+	}
+	if (!peer_address(req, &ss)) {
+		(void)snprintf(ret, size, "gone");
+	} else if (ss.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)&ss;
+
+		(void)inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
+		(void)snprintf(ret, size, "%s:%u", text, ntohs(in->sin_port));
+	} else {
+		const struct sockaddr_in6 *in6 = (const void *)&ss;
+
+		(void)inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
+		(void)snprintf(ret, size, "[%s]:%u", text, ntohs(in6->sin6_port));
+	}
+}
+
+const char *http_request_peer(const struct http_request *req)
+{
+	/* Made on demand: most requests never show it. */
+	struct http_request *mut = req->conn->req;
+
+	if (mut && *mut->peer == '\0')
+		format_peer(req, mut->peer, sizeof(mut->peer));
+	return req->peer;
+}
+
+bool http_request_peer_is_loopback(const struct http_request *req)
+{
+	struct sockaddr_storage ss = {0};
+
+	if (req->conn->is_unix)
+		return true;
+	if (!peer_address(req, &ss))
+		return false;
+	if (ss.ss_family == AF_INET)
+		return (ntohl(((const struct sockaddr_in *)(const void *)&ss)->sin_addr.s_addr) >> 24) == 127;
+	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)&ss)->sin6_addr);
+}
+
+unsigned http_request_scopes(const struct http_request *req)
+{
+	return req->conn->scopes;
+}
+
+unsigned http_request_route_flags(const struct http_request *req)
+{
+	return req->match.row ? req->match.row->flags : 0;
+}
+
+const char *http_request_base_url(const struct http_request *req)
+{
+	struct http_request *mut = req->conn->req;
+	const char *host = req->head.host ? req->text + req->head.host : "localhost";
+	struct buf url = BUF_INIT(512);
+
+	if (mut && !mut->base_url && buf_printf(&url, "http://%s", host) == 0)
+		mut->base_url = buf_take(&url);
+	buf_done(&url);
+	return req->base_url ? req->base_url : "http://localhost";
+}
+
+const char *http_request_origin(const struct http_request *req)
+{
+	return req->origin;
+}
+
+void http_request_set_principal(struct http_request *req, const char *principal)
+{
+	const size_t n = strnlen(principal, sizeof(req->principal) - 1);
+
+	memcpy(req->principal, principal, n);
+	req->principal[n] = '\0';
+}
+
+const char *http_request_principal(const struct http_request *req)
+{
+	return req->principal;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Request bodies: framing, limits, and handing them on. */
+#include "http/internal.h"
+
+#include <string.h>
+
+size_t body_recv_size(const struct http_body *body)
+{
+	switch (body->framing) {
+	case HTTP_BODY_CHUNKED:
+		return HTTP_CHUNKED_RECV;
+	case HTTP_BODY_LENGTH:
+		return body->left < HTTP_SCRATCH_BYTES ? (size_t)body->left : HTTP_SCRATCH_BYTES;
+	case HTTP_BODY_NONE:
+		break;
+	}
+	return 0;
+}
+
+void body_begin(struct http_request *req)
+{
+	struct http_body *body = &req->body;
+	const uint64_t max = req->match.row ? req->match.row->body_max : 0;
+
+	body->framing = req->head.framing;
+	body->left = req->head.content_length;
+	body->max = max ? max : HTTP_BODY_MAX_DEFAULT;
+	body->done = body->framing == HTTP_BODY_NONE ||
+		     (body->framing == HTTP_BODY_LENGTH && body->left == 0);
+}
+
+/* Hands N bytes to the reader. False: the reader has had enough or answered. */
+static bool hand_over(struct http_conn *c, const char *data, size_t n)
+{
+	struct http_request *req = c->req;
+	struct http_body *body = &req->body;
+
+	const int r = body->on_data(req, data, n, body->userdata);
+
+	if (c->state != HTTP_CONN_REQUEST)
+		return false; /* answered: neither REQ nor BODY may exist any more */
+	if (r < 0)
+		body->wanted = false;
+	return r >= 0;
+}
+
+static int finish(struct http_conn *c)
+{
+	struct http_body *body = &c->req->body;
+
+	body->done = true;
+	(void)body->on_data(c->req, NULL, 0, body->userdata);
+	return 0;
+}
+
+static int feed_length(struct http_conn *c)
+{
+	struct http_body *body = &c->req->body;
+	struct http_in *in = &c->in;
+	const size_t n = body->left < in->len ? (size_t)body->left : in->len;
+	bool more = true;
+
+	if (n > 0) {
+		body->left -= n;
+		body->total += n;
+		more = hand_over(c, in->data + in->off, n);
+		input_consume(in, n);
+	}
+	return more && body->left == 0 ? finish(c) : 0;
+}
+
+static int feed_chunked(struct http_conn *c)
+{
+	struct http_body *body = &c->req->body;
+	struct http_in *in = &c->in;
+
+	while (in->len > 0 && !body->paused) {
+		const char *data;
+		size_t n;
+		const int64_t used = http_chunk_next(&body->chunk, in->data + in->off, in->len, &data, &n);
+
+		if (used < 0)
+			return 400;
+		body->total += n;
+		if (body->total > body->max || body->chunk.left > body->max - body->total)
+			return 413;
+		if (data && !hand_over(c, data, n)) {
+			input_consume(in, (size_t)used);
+			return 0;
+		}
+		input_consume(in, (size_t)used);
+		if (http_chunk_done(&body->chunk))
+			return finish(c);
+	}
+	return 0;
+}
+
+int body_feed(struct http_conn *c)
+{
+	switch (c->req->body.framing) {
+	case HTTP_BODY_NONE:
+		return finish(c);
+	case HTTP_BODY_LENGTH:
+		return feed_length(c);
+	case HTTP_BODY_CHUNKED:
+		return feed_chunked(c);
+	}
+	return 0;
+}
+
+void http_request_read_body(struct http_request *req, http_body_fn on_data, void *userdata)
+{
+	static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+	struct http_body *body = &req->body;
+	struct http_conn *c = req->conn;
+
+	ASSERT(!body->wanted);
+	body->wanted = true;
+	body->on_data = on_data;
+	body->userdata = userdata;
+	if (body->done) { /* nothing will come: the end is told from the loop */
+		body->done = false;
+		body->framing = HTTP_BODY_NONE;
+	} else if (req->head.expect_continue && c->in.len == 0 &&
+		   out_add(&c->out, go_on, sizeof(go_on) - 1) < 0) {
+		conn_break(c);
+	}
+	conn_schedule(c);
+}
+
+void http_request_pause_body(struct http_request *req)
+{
+	req->body.paused = true;
+	if (!req->conn->in_run)
+		conn_update(req->conn);
+}
+
+void http_request_resume_body(struct http_request *req)
+{
+	req->body.paused = false;
+	conn_schedule(req->conn);
+}

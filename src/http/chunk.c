@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/chunk.h"
+
+#define CHUNK_DIGITS_MAX 15 /* 60 bits */
+
+enum {
+	CHUNK_SIZE,      /* digits of the size */
+	CHUNK_SIZE_LF,   /* LF after the size */
+	CHUNK_DATA,
+	CHUNK_DATA_CR,   /* CRLF after the data */
+	CHUNK_DATA_LF,
+	CHUNK_END_CR,    /* CRLF after the last chunk */
+	CHUNK_END_LF,
+	CHUNK_DONE,
+};
+
+static int hex(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	if (c >= 'A' && c <= 'F')
+		return c - 'A' + 10;
+	return -1;
+}
+
+static int size_char(struct http_chunk *c, char ch)
+{
+	const int digit = hex(ch);
+
+	if (digit >= 0) {
+		if (c->digits++ == CHUNK_DIGITS_MAX)
+			return -EBADMSG;
+		c->left = c->left * 16 + (uint64_t)digit;
+		return 0;
+	}
+	if (ch != '\r' || c->digits == 0)
+		return -EBADMSG;
+	c->state = CHUNK_SIZE_LF;
+	return 0;
+}
+
+/* States that want exactly one character, and what follows. */
+static int fixed_char(struct http_chunk *c, char ch)
+{
+	static const struct {
+		char want;
+		unsigned next;
+	} steps[] = {
+		[CHUNK_SIZE_LF] = {'\n', CHUNK_DATA},  [CHUNK_DATA_CR] = {'\r', CHUNK_DATA_LF},
+		[CHUNK_DATA_LF] = {'\n', CHUNK_SIZE},  [CHUNK_END_CR] = {'\r', CHUNK_END_LF},
+		[CHUNK_END_LF] = {'\n', CHUNK_DONE},
+	};
+
+	if (ch != steps[c->state].want)
+		return -EBADMSG;
+	if (c->state == CHUNK_SIZE_LF && c->left == 0)
+		c->state = CHUNK_END_CR;
+	else
+		c->state = steps[c->state].next;
+	if (c->state == CHUNK_SIZE) {
+		c->left = 0;
+		c->digits = 0;
+	}
+	return 0;
+}
+
+int64_t http_chunk_next(struct http_chunk *c, const char *buf, size_t len, const char **ret_data,
+			size_t *ret_n)
+{
+	size_t i = 0;
+
+	*ret_data = NULL;
+	*ret_n = 0;
+	if (c->state == CHUNK_DATA && len > 0) {
+		const size_t n = c->left < len ? (size_t)c->left : len;
+
+		c->left -= n;
+		if (c->left == 0)
+			c->state = CHUNK_DATA_CR;
+		*ret_data = buf;
+		*ret_n = n;
+		return (int64_t)n;
+	}
+	while (i < len && c->state != CHUNK_DATA && c->state != CHUNK_DONE) {
+		const int r = c->state == CHUNK_SIZE ? size_char(c, buf[i]) : fixed_char(c, buf[i]);
+
+		if (r < 0)
+			return r;
+		i++;
+	}
+	return (int64_t)i;
+}
+
+bool http_chunk_done(const struct http_chunk *c)
+{
+	return c->state == CHUNK_DONE;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a checked head to a handler: routing, Host, Origin, the auth hook, limits, dispatch. */
+#include "http/internal.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+#include "http/host.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+/* ---- life ---- */
+
+/* Room for the head, the decoded path and the decoded query, each at most as long as the head. */
+static struct http_request *request_new(struct http_conn *c, size_t head_len)
+{
+	const size_t text = 2 * head_len + 4;
+	struct http_request *req = malloc(sizeof(*req) + text);
+
+	if (!req)
+		return NULL;
+	memset(req, 0, sizeof(*req));
+	req->conn = c;
+	req->text = req->data;
+	req->head_len = head_len;
+	req->start_ns = now_ns();
+	buf_init(&req->extra, HTTP_EXTRA_MAX);
+	memcpy(req->text, c->in.data + c->in.off, head_len);
+	return req;
+}
+
+void request_free(struct http_request *req)
+{
+	if (!req)
+		return;
+	buf_done(&req->extra);
+	buf_done(&req->body.whole);
+	free(req->base_url);
+	free(req);
+}
+
+void request_gone(struct http_conn *c)
+{
+	struct http_request *req = TAKE_PTR(c->req);
+
+	if (req && req->on_gone)
+		req->on_gone(req->gone_userdata);
+	request_free(req);
+}
+
+void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userdata), void *userdata)
+{
+	req->on_gone = on_gone;
+	req->gone_userdata = userdata;
+}
+
+/* ---- Host and Origin ---- */
+
+/* The numeric address this connection came to, v6 in brackets; "" for unix sockets. */
+static void local_address(const struct http_conn *c, char *ret, size_t size)
+{
+	struct sockaddr_storage ss = {0};
+	socklen_t len = sizeof(ss);
+	char text[INET6_ADDRSTRLEN] = "";
+
+	*ret = '\0';
+	if (c->is_unix || getsockname(c->fd, (struct sockaddr *)&ss, &len) < 0)
+		return;
+	if (ss.ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const void *)&ss;
+
+		if (inet_ntop(AF_INET, &in->sin_addr, ret, (socklen_t)size))
+			return;
+	} else if (ss.ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const void *)&ss;
+
+		if (inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text)))
+			(void)snprintf(ret, size, "[%s]", text);
+	}
+}
+
+static bool host_is_ours(const struct http_request *req, const char *local)
+{
+	const char *value = req->head.host ? req->text + req->head.host : NULL;
+	struct http_host host;
+
+	if (req->conn->is_unix)
+		return true;
+	if (!value) /* HTTP/1.0 without one: no browser, so no rebinding */
+		return true;
+	return http_host_parse(value, strlen(value), &host) == 0 &&
+	       http_host_is_ours(&host, local, req->conn->server->cfg.hosts);
+}
+
+static bool check_names(struct http_request *req)
+{
+	const unsigned flags = req->match.row ? req->match.row->flags : 0;
+	const char *origin = http_request_header(req, "origin");
+	struct err e = ERR_INIT;
+	char local[INET6_ADDRSTRLEN + 2];
+
+	local_address(req->conn, local, sizeof(local));
+	if (!(flags & HTTP_ROUTE_ANY_HOST) && !host_is_ours(req, local)) {
+		(void)err_set(&e, ERR_FORBIDDEN, 0, "this server does not answer to the Host of the request");
+		http_respond_err(req, &e);
+		return false;
+	}
+	if (!origin || req->conn->is_unix)
+		return true;
+	if (http_origin_is_ours(origin, local, req->conn->server->cfg.hosts)) {
+		req->origin = origin;
+		return true;
+	}
+	if (flags & HTTP_ROUTE_ANY_ORIGIN)
+		return true;
+	(void)err_set(&e, ERR_FORBIDDEN, 0, "requests from this Origin are not allowed");
+	http_respond_err(req, &e);
+	return false;
+}
+
+/* ---- routing ---- */
+
+static void add_allow(struct http_request *req, unsigned allow)
+{
+	static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"};
+	char value[64] = "";
+	size_t n = 0;
+
+	allow |= HTTP_OPTIONS;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (allow & (1u << i)) {
+			const size_t len = strlen(names[i]);
+
+			if (n > 0) {
+				value[n++] = ',';
+				value[n++] = ' ';
+			}
+			memcpy(value + n, names[i], len + 1);
+			n += len;
+		}
+	(void)http_add_header(req, "Allow", value);
+}
+
+/* Answers what has no handler: 404, 405, OPTIONS. */
+static void respond_unrouted(struct http_request *req)
+{
+	const unsigned allow = req->match.allow;
+
+	if (req->head.method == HTTP_OPTIONS && (allow || streq(http_request_path(req), "*"))) {
+		add_allow(req, allow);
+		http_respond(req, 204, NULL, NULL, 0);
+	} else if (allow) {
+		add_allow(req, allow);
+		http_respond_text(req, 405, "text/plain; charset=utf-8", "Method Not Allowed\n");
+	} else {
+		http_respond_text(req, 404, "text/plain; charset=utf-8", "Not Found\n");
+	}
+}
+
+/* Cuts target into path and query, decodes both, finds the row. 0 or the status to refuse with. */
+static int route(struct http_request *req)
+{
+	char *target = req->text + req->head.target;
+	char *query = strchr(target, '?');
+	char *out = req->text + req->head_len;
+	char *segs[HTTP_SEGMENTS_MAX];
+	int n;
+
+	if (query) {
+		*query++ = '\0';
+		n = http_uri_query(query, out, req->query, HTTP_QUERY_MAX);
+		if (n < 0)
+			return 400;
+		req->n_query = (unsigned)n;
+		out += strlen(query) + 2;
+	}
+	if (*target != '/')
+		return 0; /* OPTIONS * */
+	n = http_uri_segments(target, strlen(target), out, segs, HTTP_SEGMENTS_MAX);
+	if (n == -EBADMSG)
+		return 400;
+	if (n > 0)
+		http_routes_match(req->conn->server->routes, req->conn->scopes, req->head.method, segs,
+				  (unsigned)n, &req->match);
+	return 0;
+}
+
+/* ---- dispatch ---- */
+
+/* Collects the body of a row that takes it in one piece, then calls the handler. */
+static int on_whole_body(struct http_request *req, const void *data, size_t len, void *userdata)
+{
+	(void)userdata;
+	if (!data) {
+		req->match.row->handler(req, req->match.userdata);
+		return 0;
+	}
+	if (buf_add(&req->body.whole, data, len) < 0) {
+		http_respond_text(req, 503, "text/plain; charset=utf-8", "Out of memory\n");
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+static void dispatch(struct http_request *req)
+{
+	const struct http_route *row = req->match.row;
+	const struct http_config *cfg = &req->conn->server->cfg;
+
+	if ((row->flags & HTTP_ROUTE_AUTH) && cfg->auth && !cfg->auth(req, cfg->auth_userdata)) {
+		ASSERT(req->conn->state != HTTP_CONN_REQUEST); /* it has answered */
+		return;
+	}
+	body_begin(req);
+	if (req->body.framing == HTTP_BODY_LENGTH && req->body.left > req->body.max) {
+		http_respond_text(req, 413, "text/plain; charset=utf-8", "Content Too Large\n");
+		return;
+	}
+	if ((row->flags & HTTP_ROUTE_STREAM_BODY) || req->body.done) {
+		row->handler(req, req->match.userdata);
+		return;
+	}
+	buf_init(&req->body.whole, (size_t)req->body.max);
+	http_request_read_body(req, on_whole_body, NULL);
+}
+
+void request_begin(struct http_conn *c, size_t head_len)
+{
+	struct http_request *req = request_new(c, head_len);
+	int status;
+
+	if (!req) {
+		c->broken = true;
+		return;
+	}
+	input_consume(&c->in, head_len);
+	status = http_head_parse(req->text, head_len, &req->head);
+	if (status == 0)
+		status = route(req);
+	if (status) {
+		request_free(req);
+		conn_refuse(c, status);
+		return;
+	}
+	c->req = req;
+	c->state = HTTP_CONN_REQUEST;
+	c->keep_alive = req->head.keep_alive;
+	c->http10 = req->head.minor == 0;
+	body_begin(req); /* what is unread matters for refusals, too */
+	if (!check_names(req))
+		return;
+	if (req->match.row)
+		dispatch(req);
+	else
+		respond_unrouted(req);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of unknown length, written as things happen. */
+#include "http/internal.h"
+
+#include "base/rand.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static struct http_conn *conn_of(struct http_stream *st)
+{
+	return HTTP_CONTAINER(st, struct http_conn, stream);
+}
+
+struct http_stream *http_stream_begin(struct http_request *req, int status, const char *type,
+				      const struct http_stream_ops *ops, void *userdata)
+{
+	struct http_conn *c = req->conn;
+
+	ASSERT(c->state == HTTP_CONN_REQUEST);
+	if (c->http10)
+		c->keep_alive = false; /* its end is the end of the connection */
+	if (reply_head(req, status, type, false, 0) < 0) {
+		reply_failed(req);
+		return NULL;
+	}
+	if (req->head.method == HTTP_HEAD) {
+		reply_go(req);
+		return NULL;
+	}
+	if (c->server->cfg.log)
+		c->server->cfg.log(req, status, 0, now_ns() - req->start_ns, c->server->cfg.log_userdata);
+	request_free(TAKE_PTR(c->req)); /* an idle stream costs no more than its connection */
+	c->state = HTTP_CONN_STREAM;
+	c->drain_owed = false;
+	c->stream = (struct http_stream){.ops = ops, .userdata = userdata, .last_write_ns = now_ns()};
+	conn_schedule(c);
+	return &c->stream;
+}
+
+struct http_stream *http_stream_begin_sse(struct http_request *req, const struct http_stream_ops *ops,
+					  void *userdata)
+{
+	/* no-transform and X-Accel-Buffering: proxies must neither compress nor hold back. */
+	if (http_add_header(req, "Cache-Control", "no-cache, no-store, no-transform") < 0 ||
+	    http_add_header(req, "X-Accel-Buffering", "no") < 0) {
+		reply_failed(req);
+		return NULL;
+	}
+	return http_stream_begin(req, 200, "text/event-stream", ops, userdata);
+}
+
+static int queue_all(struct http_conn *c, const struct iovec *iov, unsigned n, size_t total)
+{
+	char line[24];
+	int r = 0;
+
+	if (!c->http10) {
+		const int k = snprintf(line, sizeof(line), "%zx\r\n", total);
+
+		r = out_add(&c->out, line, (size_t)k);
+	}
+	for (unsigned i = 0; r == 0 && i < n; i++)
+		r = iov[i].iov_len ? out_add(&c->out, iov[i].iov_base, iov[i].iov_len) : 0;
+	if (r == 0 && !c->http10)
+		r = out_add(&c->out, "\r\n", 2);
+	if (r < 0)
+		conn_break(c); /* half a chunk may stand in the queue */
+	return r;
+}
+
+int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned n)
+{
+	struct http_conn *c = conn_of(st);
+	size_t total = 0;
+	int r;
+
+	ASSERT(c->state == HTTP_CONN_STREAM);
+	if (c->broken)
+		return 0; /* on_close comes */
+	if (out_queued(&c->out) > c->server->cfg.stream_queue_max)
+		return -ENOBUFS;
+	for (unsigned i = 0; i < n; i++)
+		total += iov[i].iov_len;
+	if (total == 0)
+		return 0; /* an empty chunk would be the end */
+	st->last_write_ns = now_ns();
+	r = queue_all(c, iov, n, total);
+	if (r < 0)
+		return r;
+	if (c->in_run)
+		return 0; /* goes out in the next step, with whatever else is written now */
+	r = out_flush(c);
+	if (r < 0 && r != -EAGAIN) {
+		conn_break(c);
+		return 0;
+	}
+	if (r == -EAGAIN)
+		c->drain_owed = true;
+	conn_update(c);
+	return 0;
+}
+
+int http_stream_write(struct http_stream *st, const void *data, size_t len)
+{
+	/* iov_base has no const variant; it is only read. */
+	const struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
+
+	return http_stream_writev(st, &iov, 1);
+}
+
+size_t http_stream_queued(const struct http_stream *st)
+{
+	const struct http_conn *c = (const void *)((const char *)st - offsetof(struct http_conn, stream));
+
+	return out_queued(&c->out);
+}
+
+uint64_t http_stream_last_write_ns(const struct http_stream *st)
+{
+	return st->last_write_ns;
+}
+
+void http_stream_end(struct http_stream *st)
+{
+	struct http_conn *c = conn_of(st);
+
+	ASSERT(c->state == HTTP_CONN_STREAM);
+	c->state = HTTP_CONN_REPLY;
+	if (!c->http10 && out_add(&c->out, "0\r\n\r\n", 5) < 0)
+		c->broken = true;
+	conn_schedule(c);
+}
+
+void http_stream_abort(struct http_stream *st)
+{
+	struct http_conn *c = conn_of(st);
+
+	ASSERT(c->state == HTTP_CONN_STREAM);
+	c->state = HTTP_CONN_REPLY; /* no on_close: the owner knows */
+	conn_break(c);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/uri.h"
+
+#include "base/text.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* OUT may not overlap S; has room for LEN + 1. */
+static int64_t decode(const char *s, size_t len, char *out, bool plus)
+{
+	size_t n;
+
+	memcpy(out, s, len);
+	for (size_t i = 0; plus && i < len; i++)
+		if (out[i] == '+')
+			out[i] = ' ';
+	/* In place: what is written never overtakes what is read. */
+	return text_percent_decode(out, len, out, &n) < 0 ? -EBADMSG : (int64_t)n;
+}
+
+static bool cannot_exist(const char *seg, size_t len)
+{
+	return strcmp(seg, ".") == 0 || strcmp(seg, "..") == 0 || memchr(seg, '/', len) != NULL;
+}
+
+int http_uri_segments(const char *path, size_t len, char *out, char **segs, unsigned max)
+{
+	const char *p = path + 1, *end = path + len;
+	unsigned n = 0;
+	bool exists = true;
+
+	for (;;) {
+		const char *slash = memchr(p, '/', (size_t)(end - p));
+		const size_t part = (size_t)((slash ? slash : end) - p);
+		const int64_t got = decode(p, part, out, false);
+
+		if (got < 0)
+			return (int)got;
+		exists = exists && n < max && !cannot_exist(out, (size_t)got);
+		if (exists)
+			segs[n++] = out;
+		out += got + 1;
+		if (!slash)
+			return exists ? (int)n : -ENOENT;
+		p = slash + 1;
+	}
+}
+
+int http_uri_query(const char *query, char *out, struct http_pair *pairs, unsigned max)
+{
+	unsigned n = 0;
+
+	for (const char *p = query; *p;) {
+		const size_t len = strcspn(p, "&");
+		const char *eq = memchr(p, '=', len);
+		const size_t name = eq ? (size_t)(eq - p) : len;
+		int64_t got;
+
+		if (len > 0) {
+			if (n == max)
+				return -EBADMSG;
+			got = decode(p, name, out, true);
+			if (got < 0)
+				return (int)got;
+			pairs[n].name = out;
+			out += got + 1;
+			pairs[n].value = out - 1; /* the NUL: empty */
+			if (eq) {
+				got = decode(eq + 1, len - name - 1, out, true);
+				if (got < 0)
+					return (int)got;
+				pairs[n].value = out;
+				out += got + 1;
+			}
+			n++;
+		}
+		p += len;
+		p += *p == '&';
+	}
+	return (int)n;
+}
