@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* caisson image build|list|import|export|rm */
+#include "cmd/cmd.h"
+#include "cmd/progress_line.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "config/settings.h"
+#include "image/image.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define VERB "image"
+#define OPERANDS_MAX 2
+
+struct image_args {
+	struct image_store store;
+	char state_dir[PATH_MAX];
+	const char *operands[OPERANDS_MAX];
+	int n_operands;
+	const char *mirror;
+	const char *defs;
+	bool json;
+	bool packages;
+	bool if_missing;
+};
+
+struct subverb {
+	const char *name;
+	int min_operands;
+	int max_operands;
+	int (*fn)(struct image_args *a, struct err *e);
+	const char *usage;
+};
+
+static int do_build(struct image_args *a, struct err *e);
+static int do_list(struct image_args *a, struct err *e);
+static int do_import(struct image_args *a, struct err *e);
+static int do_export(struct image_args *a, struct err *e);
+static int do_remove(struct image_args *a, struct err *e);
+
+static const struct subverb subverbs[] = {
+    {"build", 0, 1, do_build, "build [NAME] [--mirror URL] [--if-missing]   (NAME: science)"},
+    {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
+    {"import", 2, 2, do_import, "import NAME FILE.tar[.gz|.zst|.xz]"},
+    {"export", 2, 2, do_export, "export NAME FILE.tar[.gz|.zst]"},
+    {"rm", 1, 1, do_remove, "rm NAME"},
+};
+
+static int find_state_dir(const struct settings *s, char ret[PATH_MAX], struct err *e)
+{
+	const char *data = getenv("XDG_DATA_HOME");
+	const char *home = getenv("HOME");
+	char path[PATH_MAX];
+
+	if (s->state_dir[0])
+		(void)snprintf(path, sizeof(path), "%s", s->state_dir);
+	else if (geteuid() == 0)
+		(void)snprintf(path, sizeof(path), "/var/lib/caisson");
+	else if (data && data[0] == '/')
+		(void)snprintf(path, sizeof(path), "%s/caisson", data);
+	else if (home && home[0] == '/')
+		(void)snprintf(path, sizeof(path), "%s/.local/share/caisson", home);
+	else
+		return err_set(e, ERR_SETTING_INVALID, 0, "there is no home directory; name one with --state-dir");
+	int r = fd_make_dirs(path, 0755);
+
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "cannot make %s (see --state-dir)", path);
+	return realpath(path, ret) ? 0 : err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
+}
+
+/* The definitions of this very program: an uninstalled one has its source tree. */
+static const char *find_defs(void)
+{
+	const char *given = getenv("SANDBOX_IMAGE_DEFS");
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+
+	if (given && given[0])
+		return given;
+	self[n > 0 ? n : 0] = '\0';
+	bool installed = text_starts_with(self, IMAGE_DEFS_PREFIX "/");
+
+	return installed || access(IMAGE_DEFS_SOURCE, R_OK) < 0 ? IMAGE_DEFS_INSTALLED : IMAGE_DEFS_SOURCE;
+}
+
+/* A descriptor that becomes readable on ^C and friends, so that builds clean up after themselves. */
+static int watch_signals(void)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGINT);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGHUP);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	int fd = signalfd(-1, &set, SFD_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static void print_size(char ret[32], uint64_t bytes)
+{
+	if (bytes == 0)
+		(void)snprintf(ret, 32, "?");
+	else
+		(void)snprintf(ret, 32, "%" PRIu64 " MB", (bytes + 500000) / 1000000);
+}
+
+static void print_ready(const struct image_manifest *m, uint64_t started)
+{
+	char size[32];
+
+	print_size(size, image_manifest_u64(m, "size_bytes"));
+	(void)printf("Image '%s' is ready: %s, Python %s, %zu packages, made in %" PRIu64 " s.\n",
+	             image_manifest_str(m, "name"), size, image_manifest_str(m, "python_version"),
+	             image_manifest_n_packages(m), (now_ns() - started) / NS_PER_S);
+}
+
+static struct image_watch watch_for(struct progress_line *line, int cancel_fd)
+{
+	progress_line_init(line, stderr, isatty(STDERR_FILENO) != 0);
+	return (struct image_watch){.step = progress_line_step,
+	                            .tick = progress_line_tick,
+	                            .warn = progress_line_warn,
+	                            .user = line,
+	                            .cancel_fd = cancel_fd};
+}
+
+static bool is_there(struct image_args *a, const char *name)
+{
+	struct image_manifest m = {0};
+	struct err ignored = ERR_INIT;
+	bool there = image_manifest_load(&a->store, name, &m, &ignored) >= 0;
+
+	image_manifest_done(&m);
+	return there;
+}
+
+static int do_build(struct image_args *a, struct err *e)
+{
+	const char *name = a->n_operands > 0 ? a->operands[0] : "science";
+	_cleanup_(image_def_done) struct image_def def = {0};
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	struct progress_line line;
+
+	if (a->if_missing && is_there(a, name))
+		return 0;
+	int r = image_def_load(a->defs, name, &def, e);
+
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int cancel = watch_signals();
+	const struct image_watch w = watch_for(&line, cancel);
+	const struct image_build_options o = {.mirror = a->mirror};
+
+	(void)fprintf(stderr, "Building image '%s' (Debian %s) in %s\n", name, def.suite, a->store.path);
+	r = image_build(&a->store, &def, &o, &w, &m, e);
+	progress_line_end(&line, r >= 0);
+	if (r >= 0)
+		print_ready(&m, line.began);
+	return r;
+}
+
+static int do_import(struct image_args *a, struct err *e)
+{
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	_cleanup_fd_ int cancel = watch_signals();
+	struct progress_line line;
+	const struct image_watch w = watch_for(&line, cancel);
+	int r = image_import(&a->store, a->operands[0], a->operands[1], &w, &m, e);
+
+	progress_line_end(&line, r >= 0);
+	if (r >= 0)
+		print_ready(&m, line.began);
+	return r;
+}
+
+static int do_export(struct image_args *a, struct err *e)
+{
+	_cleanup_fd_ int cancel = watch_signals();
+	struct progress_line line;
+	const struct image_watch w = watch_for(&line, cancel);
+	int r = image_export(&a->store, a->operands[0], a->operands[1], &w, e);
+
+	progress_line_end(&line, r >= 0);
+	if (r >= 0)
+		(void)printf("Image '%s' is in %s.\n", a->operands[0], a->operands[1]);
+	return r;
+}
+
+static int do_remove(struct image_args *a, struct err *e)
+{
+	int r = image_store_remove(&a->store, a->operands[0], e);
+
+	if (r >= 0)
+		(void)printf("Image '%s' is removed.\n", a->operands[0]);
+	return r;
+}
+
+static int print_row(void *user UNUSED, const struct image_manifest *m)
+{
+	char size[32];
+	char built[32];
+
+	print_size(size, image_manifest_u64(m, "size_bytes"));
+	/* "2026-11-21T22:44:05Z" -> "2026-11-21 22:44" */
+	(void)snprintf(built, sizeof(built), "%.16s", image_manifest_str(m, "built_at"));
+	char *t = strchr(built, 'T');
+
+	if (t)
+		*t = ' ';
+	(void)printf("%-20s %9s  %-8s %8zu  %-17s %s\n", image_manifest_str(m, "name"), size,
+	             image_manifest_str(m, "python_version"), image_manifest_n_packages(m), built,
+	             image_manifest_str(m, "description"));
+	return 0;
+}
+
+static int add_json(void *user, const struct image_manifest *m)
+{
+	return json_array_append(user, m->json) < 0 ? -ENOMEM : 0;
+}
+
+static int print_json(const json_t *json, struct err *e)
+{
+	_cleanup_free_ char *text = json_dumps(json, JSON_INDENT(2));
+
+	if (!text)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "listing images");
+	return puts(text) < 0 ? err_set(e, ERR_SYSTEM, errno, "cannot write") : 0;
+}
+
+static int list_one(struct image_args *a, struct err *e)
+{
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	int r = image_manifest_load(&a->store, a->operands[0], &m, e);
+	size_t i;
+	json_t *p;
+
+	if (r < 0)
+		return r;
+	if (a->json)
+		return print_json(m.json, e);
+	if (!a->packages)
+		return print_row(NULL, &m);
+	json_array_foreach(json_object_get(m.json, "packages"), i, p)
+	{
+		const char *name = json_string_value(json_object_get(p, "name"));
+		const char *version = json_string_value(json_object_get(p, "version"));
+
+		(void)printf("%s %s\n", name ? name : "?", version ? version : "?");
+	}
+	return 0;
+}
+
+static int do_list(struct image_args *a, struct err *e)
+{
+	if (a->n_operands > 0)
+		return list_one(a, e);
+	if (a->packages)
+		return err_set(e, ERR_USAGE, 0, "list --packages needs the NAME of an image");
+	json_t *all = json_array();
+
+	if (!a->json)
+		(void)printf("%-20s %9s  %-8s %8s  %-17s %s\n", "NAME", "SIZE", "PYTHON", "PACKAGES", "BUILT (UTC)",
+		             "DESCRIPTION");
+	int r = image_manifest_each(&a->store, a->json ? add_json : print_row, all, e);
+
+	if (r >= 0 && a->json)
+		r = print_json(all, e);
+	json_decref(all);
+	return r;
+}
+
+static int usage(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(subverbs); i++)
+		(void)fprintf(stderr, "%s caisson image %s\n", i ? "      " : "usage:", subverbs[i].usage);
+	return err_code_exit(ERR_USAGE);
+}
+
+static int parse_args(struct image_args *a, int argc, char **argv, struct err *e)
+{
+	for (int i = 2; i < argc; i++) {
+		if (streq(argv[i], "--json"))
+			a->json = true;
+		else if (streq(argv[i], "--packages"))
+			a->packages = true;
+		else if (streq(argv[i], "--if-missing"))
+			a->if_missing = true;
+		else if (streq(argv[i], "--mirror") && i + 1 < argc)
+			a->mirror = argv[++i];
+		else if (argv[i][0] == '-' && argv[i][1])
+			return err_set(e, ERR_USAGE, 0, "unknown option %s (see 'caisson image')", argv[i]);
+		else if (a->n_operands < OPERANDS_MAX)
+			a->operands[a->n_operands++] = argv[i];
+		else
+			return err_set(e, ERR_USAGE, 0, "too many arguments (see 'caisson image')");
+	}
+	return 0;
+}
+
+static int run(const struct subverb *v, int argc, char **argv, struct err *e)
+{
+	_cleanup_(settings_done) struct settings settings;
+	struct image_args a = {.store = {.dir = -1}, .defs = find_defs()};
+
+	if (settings_init(&settings) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading settings");
+	int r = settings_read_env(&settings, environ, e);
+
+	if (r >= 0)
+		r = settings_read_flags(&settings, &argc, argv, e);
+	if (r >= 0)
+		r = parse_args(&a, argc, argv, e);
+	if (r >= 0 && (a.n_operands < v->min_operands || a.n_operands > v->max_operands))
+		r = err_set(e, ERR_USAGE, 0, "usage: caisson image %s", v->usage);
+	if (r >= 0)
+		r = find_state_dir(&settings, a.state_dir, e);
+	if (r >= 0)
+		r = image_store_open(&a.store, a.state_dir, true, e);
+	if (r >= 0)
+		r = v->fn(&a, e);
+	image_store_done(&a.store);
+	return r;
+}
+
+int cmd_image(int argc, char **argv)
+{
+	struct err e = ERR_INIT;
+
+	if (argc < 2)
+		return usage();
+	for (size_t i = 0; i < ARRAY_SIZE(subverbs); i++)
+		if (streq(subverbs[i].name, argv[1]))
+			return run(&subverbs[i], argc, argv, &e) < 0 ? cmd_fail(VERB, &e) : 0;
+	return usage();
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Progress for a person: on a terminal one line that moves, otherwise a plain line now and then. */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct progress_line {
+	FILE *out; /* borrowed */
+	bool tty;
+	uint64_t began;
+	uint64_t step_began;
+	uint64_t last_shown;
+	char step[64]; /* "" before the first */
+};
+
+void progress_line_init(struct progress_line *p, FILE *out, bool tty);
+/* The three match struct image_watch; USER is the struct progress_line. */
+void progress_line_step(void *user, const char *text);
+void progress_line_tick(void *user, const char *text, uint64_t done, uint64_t total);
+void progress_line_warn(void *user, const char *text);
+/* Closes the step at hand. */
+void progress_line_end(struct progress_line *p, bool ok);

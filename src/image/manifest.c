@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/manifest.h"
+
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "image/inventory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+const char *image_manifest_str(const struct image_manifest *m, const char *key)
+{
+	const char *s = json_string_value(json_object_get(m->json, key));
+
+	return s ? s : "";
+}
+
+uint64_t image_manifest_u64(const struct image_manifest *m, const char *key)
+{
+	json_int_t v = json_integer_value(json_object_get(m->json, key));
+
+	return v > 0 ? (uint64_t)v : 0;
+}
+
+size_t image_manifest_n_packages(const struct image_manifest *m)
+{
+	return json_array_size(json_object_get(m->json, "packages"));
+}
+
+void image_manifest_done(struct image_manifest *m)
+{
+	json_decref(m->json);
+	m->json = NULL;
+}
+
+static int load_json(int dir, json_t **ret)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(MANIFEST_FILE_MAX);
+	_cleanup_fd_ int fd = fd_open_beneath(dir, MANIFEST_FILE, O_RDONLY, 0);
+
+	if (fd < 0)
+		return fd;
+	int r = fd_read_file(fd, &text);
+
+	if (r < 0)
+		return r;
+	*ret = json_loadb(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, NULL);
+	return json_is_object(*ret) ? 0 : -EBADMSG;
+}
+
+int image_manifest_load(const struct image_store *s, const char *name, struct image_manifest *ret,
+                        struct err *e)
+{
+	if (!parse_is_image_name(name, strlen(name)))
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "'%.64s' is no image name", name);
+	_cleanup_fd_ int dir = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (dir < 0 || fstatat(dir, "root", &st, 0) < 0 || !S_ISDIR(st.st_mode))
+		return err_set(e, ERR_IMAGE_MISSING, ENOENT, "there is no image '%s' in %s", name, s->path);
+	json_t *json = NULL;
+	int r = load_json(dir, &json);
+
+	if (r == -ENOENT) {
+		json = json_pack("{s:s, s:[]}", "name", name, "packages");
+		r = json ? 0 : -ENOMEM;
+	}
+	if (r < 0) {
+		json_decref(json);
+		return err_set(e, ERR_SYSTEM, -r, "cannot read the manifest of image '%s'", name);
+	}
+	/* The folder's name is the image's name, wherever the manifest came from. */
+	(void)json_object_set_new(json, "name", json_string(name));
+	ret->json = json;
+	return 0;
+}
+
+int image_manifest_each(const struct image_store *s,
+                        int (*fn)(void *user, const struct image_manifest *m), void *user,
+                        struct err *e)
+{
+	struct dirent **names = NULL;
+	int n = scandirat(s->dir, ".", &names, NULL, alphasort);
+	int r = n < 0 ? err_set(e, ERR_SYSTEM, errno, "cannot read %s", s->path) : 0;
+
+	for (int i = 0; i < n; i++) {
+		struct image_manifest m = {0};
+		struct err ignored = ERR_INIT;
+
+		if (r >= 0 && parse_is_image_name(names[i]->d_name, strlen(names[i]->d_name)) &&
+		    image_manifest_load(s, names[i]->d_name, &m, &ignored) >= 0)
+			r = fn(user, &m);
+		image_manifest_done(&m);
+		free(names[i]);
+	}
+	free(names);
+	return r;
+}
+
+static json_t *string_array(char *const *v, size_t n)
+{
+	json_t *array = json_array();
+
+	for (size_t i = 0; array && i < n; i++)
+		(void)json_array_append_new(array, json_string(v[i]));
+	return array;
+}
+
+static void utc_now(char ret[32])
+{
+	time_t now = time(NULL);
+	struct tm tm;
+
+	(void)strftime(ret, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime_r(&now, &tm));
+}
+
+static int write_file(int dir, const char *name, const char *text, size_t len)
+{
+	_cleanup_fd_ int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+	if (fd < 0 || fchmod(fd, 0644) < 0)
+		return -errno;
+	return fd_write_all(fd, text, len);
+}
+
+static int write_preload(int dir, const struct image_facts *f)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(MANIFEST_FILE_MAX);
+
+	for (size_t i = 0; i < f->n_preload; i++) {
+		int r = buf_printf(&b, "%s\n", f->preload[i]);
+
+		if (r < 0)
+			return r;
+	}
+	return write_file(dir, MANIFEST_PRELOAD, buf_str(&b), b.len);
+}
+
+static json_t *describe(const struct image_facts *f, const struct inventory *inv, json_t *packages)
+{
+	char built_at[32];
+
+	utc_now(built_at);
+	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}",
+	                 "format_version", MANIFEST_FORMAT, "name", f->name, "source", f->source,
+	                 "description", f->description, "suite", f->suite, "built_at", built_at,
+	                 "python_version", inv->python, "size_bytes", (json_int_t)inv->bytes, "files",
+	                 (json_int_t)inv->files, "setid_dropped", (json_int_t)f->setid_dropped,
+	                 "devices_dropped", (json_int_t)f->devices_dropped, "release_was_stale",
+	                 f->release_was_stale, "preload", string_array(f->preload, f->n_preload), "excludes",
+	                 string_array(f->excludes, f->n_excludes), "packages", packages);
+}
+
+int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
+                         struct image_manifest *ret, struct err *e)
+{
+	struct inventory inv = {0};
+	json_t *packages = json_array();
+	int r = packages ? inventory_take(d->root, &inv, packages) : -ENOMEM;
+
+	if (r < 0) {
+		json_decref(packages);
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,
+		               r == -ENOENT ? "the root file system has no python3 in usr/bin or usr/local/bin"
+		                            : "cannot read the new image");
+	}
+	json_t *json = describe(f, &inv, packages);
+	_cleanup_free_ char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
+
+	r = text ? write_file(d->dir, MANIFEST_FILE, text, strlen(text)) : -ENOMEM;
+	if (r >= 0)
+		r = write_preload(d->dir, f);
+	if (r < 0) {
+		json_decref(json);
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot write the manifest");
+	}
+	ret->json = json;
+	return 0;
+}

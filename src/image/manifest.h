@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is in an image: NAME/manifest.json. Written once when the image is made. The package list is
+ * read from the image itself (dpkg's status file and the folders of Python distributions), so an
+ * imported image has one too. */
+#pragma once
+
+#include "base/attr.h"
+#include "base/err.h"
+#include "image/store.h"
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MANIFEST_FORMAT    1
+#define MANIFEST_FILE      "manifest.json"
+#define MANIFEST_PRELOAD   "preload"
+#define MANIFEST_FILE_MAX  (4u << 20)
+#define MANIFEST_PACKAGES  20000
+
+struct image_manifest {
+	json_t *json; /* owned; the whole document */
+};
+
+/* Borrowed views; "" and 0 where the manifest lacks them. */
+const char *image_manifest_str(const struct image_manifest *m, const char *key);
+uint64_t image_manifest_u64(const struct image_manifest *m, const char *key);
+size_t image_manifest_n_packages(const struct image_manifest *m);
+
+void image_manifest_done(struct image_manifest *m);
+
+/* Reads NAME's manifest. -ENOENT: no such image. An image without one (made by hand) gives an empty
+ * manifest with its name. */
+int image_manifest_load(const struct image_store *s, const char *name, struct image_manifest *ret,
+                        struct err *e) MUST_CHECK;
+
+/* All images, sorted by name: calls FN with each manifest (borrowed). A negative answer ends it. */
+int image_manifest_each(const struct image_store *s,
+                        int (*fn)(void *user, const struct image_manifest *m), void *user,
+                        struct err *e) MUST_CHECK;
+
+/* What the maker knows; the rest is looked up in the draft's root. */
+struct image_facts {
+	const char *name;
+	const char *source; /* "build" or "import" */
+	const char *description;
+	const char *suite;
+	char *const *preload;
+	size_t n_preload;
+	char *const *excludes;
+	size_t n_excludes;
+	bool release_was_stale;
+	uint64_t setid_dropped;
+	uint64_t devices_dropped;
+};
+
+/* Writes manifest.json and preload into the draft. -ENOENT when its root has no python3. */
+int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
+                         struct image_manifest *ret, struct err *e) MUST_CHECK;

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Import and export: an image as one compressed tar file. */
+#include "image/image.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "image/root.h"
+#include "image/scratch.h"
+#include "image/unpack.h"
+
+#include <archive_entry.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define BLOCK_SIZE (256u << 10)
+#define TICK_EVERY 256
+
+static int open_archive(struct archive *a, int fd, struct err *e)
+{
+	if (!a || archive_read_support_format_tar(a) != ARCHIVE_OK ||
+	    archive_read_support_filter_gzip(a) < ARCHIVE_WARN || archive_read_support_filter_zstd(a) < ARCHIVE_WARN ||
+	    archive_read_support_filter_xz(a) < ARCHIVE_WARN)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "preparing to unpack");
+	if (archive_read_open_fd(a, fd, BLOCK_SIZE) != ARCHIVE_OK)
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "this is no tar, tar.gz, tar.zst or tar.xz file");
+	return 0;
+}
+
+static int unpack_file(struct image_draft *d, int fd, const struct image_watch *w,
+                       struct unpack_stats *stats, struct err *e)
+{
+	struct archive *a = archive_read_new();
+	int r = open_archive(a, fd, e);
+
+	if (r >= 0)
+		r = image_unpack(a, d->root, w, stats, e);
+	(void)archive_read_free(a);
+	return r;
+}
+
+static int import_draft(const struct image_store *s, struct image_draft *d, const char *name, int fd,
+                        const struct image_watch *w, struct image_manifest *ret, struct err *e)
+{
+	struct unpack_stats stats = {0};
+
+	w->step(w->user, "unpacking");
+	int r = unpack_file(d, fd, w, &stats, e);
+
+	if (r >= 0)
+		r = image_root_finish(d->root, e);
+	if (r < 0)
+		return r;
+	const struct image_facts facts = {
+	    .name = name,
+	    .source = "import",
+	    .description = "",
+	    .suite = "",
+	    .setid_dropped = stats.setid,
+	    .devices_dropped = stats.skipped,
+	};
+
+	w->step(w->user, "recording and putting in place");
+	r = image_manifest_write(d, &facts, ret, e);
+	if (r < 0)
+		return r;
+	r = image_draft_commit(s, d, name, e);
+	if (r < 0)
+		image_manifest_done(ret);
+	return r;
+}
+
+int image_import(const struct image_store *s, const char *name, const char *file,
+                 const struct image_watch *w, struct image_manifest *ret, struct err *e)
+{
+	struct image_draft d = IMAGE_DRAFT_INIT;
+	struct stat st;
+	_cleanup_fd_ int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return err_set(e, ERR_NOT_FOUND, errno, "cannot open %s", file);
+	image_store_clean(s);
+	/* At least as much as the archive itself; the rest is seen while it is unpacked. */
+	int r = scratch_check_space(s->path, S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0, e);
+
+	if (r >= 0)
+		r = image_draft_new(s, name, &d, e);
+	if (r >= 0)
+		r = import_draft(s, &d, name, fd, w, ret, e);
+	image_draft_drop(s, &d);
+	return r;
+}
+
+static int add_filter(struct archive *a, const char *file)
+{
+	static const struct {
+		const char *suffix;
+		int (*add)(struct archive *a);
+	} filters[] = {
+	    {".tar", archive_write_add_filter_none},
+	    {".tar.gz", archive_write_add_filter_gzip},
+	    {".tgz", archive_write_add_filter_gzip},
+	    {".tar.zst", archive_write_add_filter_zstd},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(filters); i++)
+		if (text_ends_with(file, filters[i].suffix))
+			return filters[i].add(a) == ARCHIVE_OK ? 0 : -ENOMEM;
+	return -EINVAL;
+}
+
+static int copy_file(struct archive *out, int root, const char *path, char *block)
+{
+	_cleanup_fd_ int fd = fd_open_beneath(root, path, O_RDONLY, 0);
+
+	if (fd < 0)
+		return fd;
+	for (;;) {
+		ssize_t n = read(fd, block, BLOCK_SIZE);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+		if (archive_write_data(out, block, (size_t)n) < 0)
+			return -EIO;
+	}
+}
+
+/* One entry of the tree; everything belongs to root in the file, whoever made the image. */
+static int write_entry(struct archive *out, int root, struct archive_entry *entry, size_t prefix,
+                       char *block)
+{
+	const char *full = archive_entry_pathname(entry);
+	char path[PATH_MAX];
+
+	if (strlen(full) < prefix || text_copy(path, sizeof(path), full + prefix) < 0)
+		return -ENAMETOOLONG;
+	if (!path[0])
+		return 0;
+	archive_entry_set_pathname(entry, path);
+	archive_entry_set_uid(entry, 0);
+	archive_entry_set_gid(entry, 0);
+	archive_entry_set_uname(entry, NULL);
+	archive_entry_set_gname(entry, NULL);
+	const char *link = archive_entry_hardlink(entry);
+
+	if (link) {
+		char target[PATH_MAX];
+
+		if (strlen(link) < prefix || text_copy(target, sizeof(target), link + prefix) < 0)
+			return -ENAMETOOLONG;
+		archive_entry_set_hardlink(entry, target);
+	}
+	if (archive_write_header(out, entry) < ARCHIVE_WARN)
+		return -EIO;
+	if (archive_entry_filetype(entry) == AE_IFREG && !link && archive_entry_size(entry) > 0)
+		return copy_file(out, root, path, block);
+	return 0;
+}
+
+static int write_tree(struct archive *disk, struct archive *out, int root, const char *top,
+                      const struct image_watch *w, struct err *e)
+{
+	_cleanup_free_ char *block = malloc(BLOCK_SIZE);
+	struct archive_entry_linkresolver *links = archive_entry_linkresolver_new();
+	int r = block && links ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "preparing the archive");
+	uint64_t n = 0;
+
+	if (links)
+		archive_entry_linkresolver_set_strategy(links, ARCHIVE_FORMAT_TAR_PAX_RESTRICTED);
+	while (r >= 0) {
+		struct archive_entry *entry = archive_entry_new();
+		struct archive_entry *spare = NULL;
+		int ar = entry ? archive_read_next_header2(disk, entry) : ARCHIVE_FATAL;
+
+		if (ar == ARCHIVE_OK || ar == ARCHIVE_WARN) {
+			(void)archive_read_disk_descend(disk);
+			archive_entry_linkify(links, &entry, &spare);
+			r = entry ? write_entry(out, root, entry, strlen(top), block) : 0;
+			if (r < 0)
+				r = err_set(e, ERR_SYSTEM, -r, "cannot write the archive (%.200s)",
+				            archive_error_string(out) ? archive_error_string(out) : "");
+			if (++n % TICK_EVERY == 0)
+				w->tick(w->user, "files", n, 0);
+			if (r >= 0 && image_cancelled(w))
+				r = err_set(e, ERR_CANCELLED, ECANCELED, "stopped");
+		}
+		archive_entry_free(entry);
+		archive_entry_free(spare);
+		if (ar == ARCHIVE_EOF)
+			break;
+		if (ar < ARCHIVE_WARN)
+			r = err_set(e, ERR_SYSTEM, EIO, "cannot read the image");
+	}
+	if (links)
+		archive_entry_linkresolver_free(links);
+	return r;
+}
+
+static int export_to(int fd, int root, const char *file, const struct image_watch *w, struct err *e)
+{
+	struct archive *out = archive_write_new();
+	struct archive *disk = archive_read_disk_new();
+	char top[64];
+	int r = out && disk ? add_filter(out, file) : -ENOMEM;
+
+	(void)snprintf(top, sizeof(top), "/proc/self/fd/%d/", root);
+	if (r == -EINVAL)
+		r = err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "the file's name must end in .tar, .tar.gz, .tgz or .tar.zst");
+	else if (r < 0 || archive_write_set_format_pax_restricted(out) != ARCHIVE_OK ||
+	         archive_write_open_fd(out, fd) != ARCHIVE_OK ||
+	         archive_read_disk_set_symlink_physical(disk) != ARCHIVE_OK ||
+	         archive_read_disk_set_behavior(disk, ARCHIVE_READDISK_NO_XATTR | ARCHIVE_READDISK_NO_ACL |
+	                                                  ARCHIVE_READDISK_NO_FFLAGS) != ARCHIVE_OK ||
+	         archive_read_disk_open(disk, top) != ARCHIVE_OK)
+		r = err_set(e, ERR_SYSTEM, EIO, "cannot prepare the archive");
+	if (r >= 0)
+		r = write_tree(disk, out, root, top, w, e);
+	if (r >= 0 && archive_write_close(out) != ARCHIVE_OK)
+		r = err_set(e, ERR_SYSTEM, EIO, "cannot write %s (%.200s)", file,
+		            archive_error_string(out) ? archive_error_string(out) : "");
+	(void)archive_write_free(out);
+	(void)archive_read_free(disk);
+	return r;
+}
+
+int image_export(const struct image_store *s, const char *name, const char *file,
+                 const struct image_watch *w, struct err *e)
+{
+	char part[PATH_MAX];
+	char tail[2 * 4 + 1];
+	struct image_manifest m = {0};
+	int r = image_manifest_load(s, name, &m, e);
+
+	image_manifest_done(&m);
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int dir = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int root = dir >= 0 ? openat(dir, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+
+	if (root < 0)
+		return err_set(e, ERR_SYSTEM, errno, "cannot open image '%s'", name);
+	rand_hex(tail, 4);
+	if ((size_t)snprintf(part, sizeof(part), "%s.%s.part", file, tail) >= sizeof(part))
+		return err_set(e, ERR_INVALID_ARGUMENT, ENAMETOOLONG, "%s", file);
+	_cleanup_fd_ int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+
+	if (fd < 0)
+		return err_set(e, ERR_SYSTEM, errno, "cannot make %s", part);
+	w->step(w->user, "packing");
+	r = export_to(fd, root, file, w, e);
+	if (r >= 0 && rename(part, file) < 0)
+		r = err_set(e, ERR_SYSTEM, errno, "cannot make %s", file);
+	if (r < 0)
+		(void)unlink(part);
+	return r;
+}

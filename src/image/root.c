@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/root.h"
+
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define ACCOUNTS_MAX (1u << 20) /* bytes of /etc/passwd, /etc/group */
+
+/* Mount points: the root is read-only when they are needed. */
+static const char *const folders[] = {
+    "proc", "sys", "dev", "run", "tmp", "mnt", "mnt/data", "app", "app/results", "home", "home/" SANDBOX_USER,
+    "opt",  "opt/caisson", "etc",
+};
+
+/* Files of /etc that are the same in every sandbox. */
+static const struct {
+	const char *name;
+	const char *text;
+} files[] = {
+    {"hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost\n"},
+    {"hostname", "sandbox\n"},
+    {"resolv.conf", ""}, /* there is nobody to ask */
+    {"machine-id", ""},
+};
+
+/* Lines that are added when no line has that name. */
+static const struct {
+	const char *file;
+	const char *line;
+} accounts[] = {
+    {"passwd", SANDBOX_USER ":x:1000:1000:" SANDBOX_USER ":/home/" SANDBOX_USER ":/bin/bash\n"},
+    {"group", SANDBOX_USER ":x:1000:\n"},
+};
+
+_Static_assert(SANDBOX_UID == 1000, "the account lines say so");
+
+static int make_folder(int root, const char *path)
+{
+	_cleanup_fd_ int there = fd_open_beneath(root, path, O_RDONLY | O_DIRECTORY, 0);
+
+	if (there >= 0)
+		return 0;
+	char parent[64];
+	const char *slash = strrchr(path, '/');
+
+	(void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+	_cleanup_fd_ int dir = fd_open_beneath(root, parent, O_RDONLY | O_DIRECTORY, 0);
+
+	if (dir < 0)
+		return dir;
+	const char *name = slash ? slash + 1 : path;
+
+	/* Some distributions make these links (/app -> /srv/app): an engine cannot mount over one. */
+	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	return mkdirat(dir, name, 0755) < 0 ? -errno : 0;
+}
+
+static int write_file(int etc, const char *name, const char *text, size_t len)
+{
+	if (unlinkat(etc, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	_cleanup_fd_ int fd = openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+
+	if (fd < 0 || fchmod(fd, 0644) < 0)
+		return -errno;
+	return fd_write_all(fd, text, len);
+}
+
+static bool has_account(const char *text)
+{
+	return text_starts_with(text, SANDBOX_USER ":") || strstr(text, "\n" SANDBOX_USER ":");
+}
+
+static int add_account(int etc, const char *file, const char *line)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(ACCOUNTS_MAX);
+	_cleanup_fd_ int fd = fd_open_beneath(etc, file, O_RDONLY, 0);
+	int r = fd >= 0 ? fd_read_file(fd, &text) : fd;
+
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (has_account(buf_str(&text)))
+		return 0;
+	if (text.len > 0 && text.data[text.len - 1] != '\n')
+		r = buf_add_char(&text, '\n');
+	else
+		r = 0;
+	if (r >= 0)
+		r = buf_add_str(&text, line);
+	return r < 0 ? r : write_file(etc, file, buf_str(&text), text.len);
+}
+
+int image_root_finish(int root, struct err *e)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		r = make_folder(root, folders[i]);
+		if (r < 0)
+			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot make /%s in the image", folders[i]);
+	}
+	_cleanup_fd_ int etc = fd_open_beneath(root, "etc", O_RDONLY | O_DIRECTORY, 0);
+
+	if (etc < 0)
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, -etc, "cannot open /etc in the image");
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		r = write_file(etc, files[i].name, files[i].text, strlen(files[i].text));
+		if (r < 0)
+			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot write /etc/%s in the image", files[i].name);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(accounts); i++) {
+		r = add_account(etc, accounts[i].file, accounts[i].line);
+		if (r < 0)
+			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot write /etc/%s in the image",
+			               accounts[i].file);
+	}
+	return 0;
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/source.h"
+
+#include "base/buf.h"
+#include "base/text.h"
+#include "image/child.h"
+
+#include <string.h>
+
+#define OUTPUT_MAX (256u << 10)
+
+bool source_is_url(const char *s)
+{
+	if (!text_starts_with(s, "http://") && !text_starts_with(s, "https://") &&
+	    !text_starts_with(s, "file:/") && !text_starts_with(s, "copy:/"))
+		return false;
+	for (; *s; s++)
+		if (*s <= ' ' || *s > '~' || strchr("'\"\\`$;|<>[]", *s))
+			return false;
+	return true;
+}
+
+int source_pick(const char *lines, char ret[SOURCE_URL_MAX])
+{
+	while (*lines) {
+		size_t n = strcspn(lines, "\n");
+		size_t url = strcspn(lines, " ");
+		static const char wanted[] = " Debian Packages";
+
+		/* The label is exactly "Debian": not security, not backports, not another vendor. */
+		if (url < n && url < SOURCE_URL_MAX && n - url == strlen(wanted) &&
+		    memcmp(lines + url, wanted, strlen(wanted)) == 0) {
+			memcpy(ret, lines, url);
+			ret[url] = '\0';
+			if (source_is_url(ret))
+				return 0;
+		}
+		lines += n;
+		lines += *lines == '\n' ? 1 : 0;
+	}
+	return -ENOENT;
+}
+
+int source_find_mirror(char ret[SOURCE_URL_MAX], struct err *e)
+{
+	static const char *const argv[] = {"apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL) $(CREATED_BY)",
+	                                   NULL};
+	_cleanup_(buf_done) struct buf out = BUF_INIT(OUTPUT_MAX);
+	int r = child_output(argv, &out);
+
+	if (r >= 0)
+		r = source_pick(buf_str(&out), ret);
+	if (r < 0)
+		return err_set(e, ERR_SOURCE_UNREACHABLE, 0,
+		               "apt knows no Debian archive on this machine; run 'apt-get update', or name one "
+		               "with --mirror URL");
+	return 0;
+}
+
+void source_find_proxy(const char *scheme, char ret[SOURCE_URL_MAX])
+{
+	char key[64];
+	char format[] = "%v";
+	_cleanup_(buf_done) struct buf out = BUF_INIT(OUTPUT_MAX);
+
+	(void)snprintf(key, sizeof(key), "Acquire::%s::Proxy", scheme);
+	const char *const argv[] = {"apt-config", "dump", "--no-empty", "--format", format, key, NULL};
+
+	ret[0] = '\0';
+	if (child_output(argv, &out) < 0 || out.len >= SOURCE_URL_MAX || !source_is_url(buf_str(&out)))
+		return;
+	(void)snprintf(ret, SOURCE_URL_MAX, "%s", buf_str(&out));
+}

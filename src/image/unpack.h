@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Unpacks a tar stream into an empty folder so that nothing in it can do harm.
+ *
+ * Names are taken apart here and opened beneath the folder without following any link. Folders,
+ * files, symbolic and hard links are made; devices, FIFOs and sockets are left out and counted.
+ * Everything belongs to the caller, is readable by everybody, and has no set-uid or set-gid bit, no
+ * extended attribute and no file capability. Modification times of files are kept: Python's
+ * compiled files depend on them. */
+#pragma once
+
+#include "image/image.h"
+
+#include <archive.h>
+
+#define UNPACK_BYTES_MAX   (UINT64_C(16) << 30)
+#define UNPACK_ENTRIES_MAX UINT64_C(1000000)
+#define UNPACK_DEPTH_MAX   64
+
+struct unpack_stats {
+	uint64_t entries;
+	uint64_t bytes;   /* of file contents */
+	uint64_t setid;   /* entries that lost a set-uid or set-gid bit */
+	uint64_t skipped; /* devices, FIFOs, sockets */
+};
+
+/* A is open for reading; borrowed. */
+int image_unpack(struct archive *a, int root, const struct image_watch *w, struct unpack_stats *ret,
+                 struct err *e) MUST_CHECK;
+
+/* Copies NAME without leading "./" and trailing '/' to RET of SIZE bytes. -EINVAL for absolute
+ * names, `..`, empty parts, too long or too deep ones. An empty result means the top itself. */
+int unpack_clean_name(const char *name, char *ret, size_t size) MUST_CHECK;
