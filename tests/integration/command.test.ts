@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// `caisson run FILE` as a person uses it in a terminal and in scripts.
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { describe, it } from 'node:test';
+import { scratch } from '../lib/env.ts';
+import { Census, caisson, start } from '../lib/process.ts';
+import { until } from '../lib/wait.ts';
+
+function script(code: string): string {
+	const file = path.join(scratch('script'), 'script.py');
+	fs.writeFileSync(file, code, { mode: 0o644 });
+	return file;
+}
+
+describe('caisson run', () => {
+	it('passes output and status through', async () => {
+		const r = await caisson(['run', script('import sys\nprint("out")\nprint("err", file=sys.stderr)\nsys.exit(7)')]);
+		assert.equal(r.code, 7, r.stderr.toString());
+		assert.equal(r.stdout.toString(), 'out\n');
+		assert.equal(r.stderr.toString(), 'err\n');
+	});
+	it('output comes as it is made', async () => {
+		const p = start(['run', script('import sys, time\nprint("first", flush=True)\ntime.sleep(300)')]);
+		try {
+			await until('the first line', () => p.stdout === 'first\n', 20_000);
+		} finally {
+			p.kill('SIGTERM');
+			await p.exit;
+		}
+	});
+	it('bytes stay bytes', async () => {
+		const r = await caisson(['run', script('import sys\nsys.stdout.buffer.write(bytes(range(256)) * 4096)')]);
+		assert.equal(r.code, 0);
+		assert.ok(r.stdout.equals(Buffer.concat(Array.from({ length: 4096 }, () => Buffer.from(Array.from({ length: 256 }, (_, i) => i))))));
+	});
+	for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+		it(`${signal} kills the whole tree`, async () => {
+			const p = start(['run', script([
+				'import os, signal, subprocess, time',
+				'signal.signal(signal.SIGINT, signal.SIG_IGN); signal.signal(signal.SIGTERM, signal.SIG_IGN)',
+				'subprocess.Popen(["sleep", "400"], start_new_session=True)',
+				'print("up", flush=True); time.sleep(400)',
+			].join('\n'))]);
+			await until('the script', () => p.stdout === 'up\n', 20_000);
+			const census = new Census();
+			census.take(p.pid);
+			p.kill(signal);
+			const exit = await p.exit;
+			assert.ok(exit.signal === signal || (exit.code ?? 0) > 128 - 1, `${exit.code} ${exit.signal}`);
+			await census.gone(2000);
+		});
+	}
+	it('--out saves the artifacts, and only those', async () => {
+		const out = path.join(scratch('out'), 'here');
+		const r = await caisson(['run', script([
+			'import os',
+			'open("a.txt", "w").write("A"); open("ü b.txt", "w").write("B")',
+			'os.mkdir("sub"); open("sub/c.txt", "w").write("C")',
+			'os.symlink("/etc/passwd", "link"); os.mkfifo("pipe")',
+		].join('\n')), '--out', out]);
+		assert.equal(r.code, 0, r.stderr.toString());
+		assert.equal(fs.readFileSync(path.join(out, 'a.txt'), 'utf8'), 'A');
+		assert.equal(fs.readFileSync(path.join(out, 'ü b.txt'), 'utf8'), 'B');
+		assert.ok(!fs.existsSync(path.join(out, 'link')) && !fs.existsSync(path.join(out, 'pipe')));
+	});
+	it('--out never follows a link that waits there', async () => {
+		const dir = scratch('trap'), victim = path.join(scratch('victim'), 'v.txt');
+		fs.writeFileSync(victim, 'precious');
+		fs.symlinkSync(victim, path.join(dir, 'a.txt'));
+		await caisson(['run', script('open("a.txt", "w").write("A")'), '--out', dir]);
+		assert.equal(fs.readFileSync(victim, 'utf8'), 'precious');
+	});
+	it('a missing file is an error of its own', async () => {
+		const r = await caisson(['run', '/no/such/file.py']);
+		assert.equal(r.code, 66);
+		assert.match(r.stderr.toString(), /\/no\/such\/file\.py/);
+		assert.equal(r.stdout.toString(), '');
+	});
+	it('a traceback shows the source', async () => {
+		const r = await caisson(['run', script('def f():\n    return 1 / 0\nf()\n')]);
+		assert.equal(r.code, 1);
+		assert.match(r.stderr.toString(), /return 1 \/ 0[^]*ZeroDivisionError/);
+	});
+	it('a reader that goes away ends it', async () => {
+		const p = start(['run', script('while True: print("x" * 1000)')]);
+		await until('output', () => p.stdout.length > 10_000, 20_000);
+		const census = new Census();
+		census.take(p.pid);
+		p.child.stdout!.destroy();
+		await p.exit;
+		await census.gone(2000);
+	});
+});

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+// SIGKILL of the front, the monitor, both, or an init, during runs: what may be left, and what must not be touched.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { Census, cgroupFolders, descendants, mounts, namespaceOf, type Ident } from '../lib/process.ts';
+import { freePort } from '../lib/env.ts';
+import { open, using, wires, type Session } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+
+/** The monitor: the child of the front that shares our pid namespace and is caisson itself. */
+function monitorOf(front: number): Ident {
+	const own = namespaceOf(process.pid, 'pid');
+	const found = descendants(front).filter((p) => p.ppid === front && (namespaceOf(p.pid, 'pid') ?? own) === own);
+	assert.equal(found.length, 1, `one monitor below the front: ${found.map((p) => p.name).join(' ')}`);
+	return found[0]!;
+}
+
+/** Two sessions with stubborn runs and something daemonised in each. */
+async function busySession(s: Session): Promise<void> {
+	for (const id of ['one', 'two']) {
+		void s.run([
+			'import os, signal, subprocess, time',
+			'for g in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(g, signal.SIG_IGN)',
+			'subprocess.Popen(["sleep", "500"], start_new_session=True)',
+			'open("started", "w").close()',
+			'time.sleep(500)',
+		].join('\n'), id).catch(() => undefined);
+		await until(`the run in ${id}`, async () => {
+			const l = await s.call('sandbox_list_artifacts', { session_id: id });
+			return l.artifacts?.length > 0;
+		}, 30_000);
+	}
+}
+
+const victims: [string, (front: number) => number[]][] = [
+	['the front', (front) => [front]],
+	['the monitor', (front) => [monitorOf(front).pid]],
+	['both', (front) => [front, monitorOf(front).pid]],
+	['both, the monitor first', (front) => [monitorOf(front).pid, front]],
+];
+
+describe('SIGKILL', { concurrency: 2 }, () => {
+	for (const wire of wires) {
+		for (const [who, pick] of victims) {
+			it(`of ${who} during runs leaves no process and no mount (${wire})`, async () => {
+				const mountsBefore = mounts().length;
+				const s = await open(wire, { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } });
+				await busySession(s);
+				const census = new Census();
+				const living = census.take(s.pid);
+				assert.ok(living.length >= 8, `front, monitor, two inits, four processes of runs at least: ${living.map((p) => p.name)}`);
+				for (const pid of pick(s.pid))
+					process.kill(pid, 'SIGKILL');
+				try {
+					await census.gone(who === 'the monitor' ? 3000 : 1000);
+					assert.equal(mounts().length, mountsBefore);
+				} finally {
+					for (const p of census.survivors())
+						process.kill(p.pid, 'SIGKILL');
+					await s.end().catch(() => undefined);
+				}
+			});
+		}
+	}
+	it('what is left of cgroups goes at the next start of any instance; a live one is not touched', async () => {
+		const other = await open('stdio');
+		try {
+			await other.ok('open("mine", "w").write("1")', 'alive');
+			const before = new Set(cgroupFolders());
+			const s = await open('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } });
+			await busySession(s);
+			const made = cgroupFolders().filter((c) => !before.has(c));
+			const census = new Census();
+			census.take(s.pid);
+			for (const pid of [s.pid, monitorOf(s.pid).pid])
+				process.kill(pid, 'SIGKILL');
+			await census.gone(1000);
+			await s.end().catch(() => undefined);
+			await using('stdio', {}, async (next) => {
+				await next.ok('pass');
+				await until('the dead instance\'s cgroups to be gone', () => {
+					const now = new Set(cgroupFolders());
+					return made.every((c) => !now.has(c));
+				}, 3000);
+				assert.equal((await other.ok('print(open("mine").read())', 'alive')).stdout, '1\n');
+			});
+			assert.equal((await other.ok('print(open("mine").read())', 'alive')).stdout, '1\n');
+		} finally {
+			await other.end();
+		}
+	});
+	it('of an init ends that sandbox with a typed error, not the others', async () => {
+		await using('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: '600', SANDBOX_HTTP_PORT: String(await freePort()) } }, async (s) => {
+			const known = new Set(descendants(s.pid).map((p) => p.pid));
+			await s.ok('pass', 'victim');
+			const own = namespaceOf(process.pid, 'pid');
+			const inits = descendants(s.pid).filter((p) => !known.has(p.pid) && (namespaceOf(p.pid, 'pid') ?? own) !== own);
+			assert.ok(inits.length >= 1);
+			await s.ok('open("f", "w").close()', 'bystander');
+			const victim = inits.sort((a, b) => Number(a.started) - Number(b.started))[0]!;
+			process.kill(victim.pid, 'SIGKILL');
+			const after = await until('the loss to show', async () => {
+				const r = await s.run('pass', 'victim');
+				return (r.error !== undefined || r.exit_code === 0) && r;
+			});
+			assert.ok(after.error === undefined || typeof after.message === 'string', JSON.stringify(after));
+			assert.deepEqual((await s.list('bystander')).map((a) => a.filename), ['f']);
+			await s.call('sandbox_close_session', { session_id: 'victim' });
+			await s.ok('print(1)', 'victim');
+		});
+	});
+});

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// How runs end that do not want to: floods, bombs, full disks, memory, signals. The server stays, and stays small.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { slowness } from '../lib/env.ts';
+import { openDescriptors, residentBytes } from '../lib/process.ts';
+import { using } from '../lib/session.ts';
+import { until, within } from '../lib/wait.ts';
+
+const env = {
+	SANDBOX_MEMORY_LIMIT: '160m', SANDBOX_PIDS_LIMIT: '64', SANDBOX_WORKSPACE_LIMIT: '16m', SANDBOX_WORKSPACE_FILES: '500',
+	SANDBOX_EXEC_TIMEOUT_S: String(20 * slowness),
+};
+/** Limits that a plain user's host may not enforce are refused when they are set explicitly; what is default is best effort. */
+const softly = { SANDBOX_EXEC_TIMEOUT_S: String(20 * slowness) };
+
+async function canLimit(): Promise<boolean> {
+	try {
+		return await using('stdio', { env }, async (s) => {
+			const r = await s.run('pass');
+			return r.error === undefined;
+		});
+	} catch {
+		return false;
+	}
+}
+const limits = await canLimit();
+const skip = limits ? false : 'this host cannot enforce explicit limits for this user (caisson doctor)';
+
+describe('endings', () => {
+	it('signals show as 128 + n', () => using('stdio', { env: softly }, async (s) => {
+		for (const [name, n] of [['SIGKILL', 9], ['SIGSEGV', 11], ['SIGTERM', 15], ['SIGABRT', 6]] as const) {
+			const r = await s.run(`import os, signal; os.kill(os.getpid(), signal.${name})`, 'sig');
+			assert.equal(r.exit_code, 128 + n, name);
+		}
+		assert.equal((await s.ok('print(1)', 'sig')).stdout, '1\n');
+	}));
+	it('out of memory kills the run, not the session', { skip }, () => using('stdio', { env }, async (s) => {
+		const r = await s.run('b = bytearray(400 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1', 'oom');
+		assert.equal(r.exit_code, 137, r.stderr);
+		assert.equal((await s.ok('print(1)', 'oom')).stdout, '1\n');
+	}));
+	it('out of memory in many processes', { skip }, () => using('stdio', { env }, async (s) => {
+		const r = await s.run([
+			'import os',
+			'for i in range(20):',
+			'    if os.fork() == 0:',
+			'        b = bytearray(40 << 20)',
+			'        for j in range(0, len(b), 4096): b[j] = 1',
+			'        import time; time.sleep(100)',
+			'b = bytearray(200 << 20)',
+			'for j in range(0, len(b), 4096): b[j] = 1',
+		].join('\n'), 'oom2');
+		assert.notEqual(r.exit_code, 0);
+		assert.equal((await s.ok('print(1)', 'oom2')).stdout, '1\n');
+	}));
+	it('a fork bomb is stopped, and others hardly notice', { skip }, () => using('stdio', { env: { ...env, SANDBOX_EXEC_TIMEOUT_S: String(4 * slowness) } }, async (s) => {
+		await s.ok('pass', 'calm');
+		const bomb = s.run('import os\nwhile True:\n    try: os.fork()\n    except OSError: pass', 'bomb');
+		await s.client.ping();
+		const calm = await within('a run beside the bomb', s.ok('print("fine")', 'calm'), 15_000);
+		assert.equal(calm.stdout, 'fine\n');
+		assert.equal((await bomb).exit_code, -1);
+		assert.equal((await s.ok('print(1)', 'bomb')).stdout, '1\n');
+	}));
+	it('a full disk is ENOSPC inside, and the session can be cleaned', { skip }, () => using('stdio', { env }, async (s) => {
+		const r = await s.run('f = open("big", "wb")\nwhile True: f.write(b"x" * (1 << 20))', 'disk');
+		assert.match(r.stderr, /OSError: \[Errno 28\] No space left on device/);
+		const up = await s.upload('more.bin', Buffer.alloc(4 << 20), 'disk');
+		assert.ok(up.error !== undefined && up.path === undefined, JSON.stringify(up));
+		await s.client.ping();
+		await s.ok('import os; os.unlink("big")', 'disk');
+		assert.equal((await s.upload('more.bin', Buffer.alloc(4 << 20), 'disk')).path, '/mnt/data/more.bin');
+	}));
+	it('so is a full table of inodes', { skip }, () => using('stdio', { env }, async (s) => {
+		const r = await s.run('for i in range(10000): open(f"f{i}", "w").close()', 'inodes');
+		assert.match(r.stderr, /No space left on device/);
+		assert.equal((await s.upload('x.txt', 'x', 'inodes')).path, undefined);
+		assert.ok((await s.list('inodes')).length <= 500);
+		assert.deepEqual(await s.close('inodes'), { status: 'closed' });
+	}));
+	it('/tmp has its own limit', () => using('stdio', { env: softly }, async (s) => {
+		const r = await s.run('f = open("/tmp/big", "wb")\nfor i in range(200): f.write(b"x" * (1 << 20))', 'tmp');
+		assert.match(r.stderr, /No space left on device/);
+		assert.equal((await s.ok('open("fine", "w").write("x" * 1000)', 'tmp')).artifacts.length, 1);
+	}));
+	it('a flood of output: memory of the server constant, the run goes on', () => using('stdio', { env: softly }, async (s) => {
+		await s.ok('pass', 'flood');
+		const before = residentBytes(s.pid);
+		let peak = 0;
+		const watch = setInterval(() => (peak = Math.max(peak, residentBytes(s.pid))), 20);
+		try {
+			const r = await s.ok([
+				'import os',
+				'b = b"y" * (1 << 16)',
+				'for i in range(8000): os.write(1, b)',
+				'for i in range(1000): os.write(2, b)',
+			].join('\n'), 'flood');
+			assert.equal(r.stdout.length, 102_400);
+			assert.equal(r.stderr.length, 102_400);
+			assert.deepEqual([r.stdout_truncated, r.stderr_truncated], [true, true]);
+		} finally {
+			clearInterval(watch);
+		}
+		assert.ok(peak - before < 8 << 20, `grew by ${(peak - before) >> 10} KiB`);
+	}));
+	it('an endless flood ends at the deadline', () => using('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: String(2 * slowness) } }, async (s) => {
+		const r = await s.run('import os\nwhile True: os.write(1, b"z" * 65536)', 'endless');
+		assert.equal(r.exit_code, -1);
+		assert.equal(r.stdout_truncated, true);
+		assert.ok(r.duration_ms < 5000 * slowness);
+	}));
+	it('standard input is empty, not a wait', () => using('stdio', { env: softly }, async (s) => {
+		const r = await s.run('input("name? ")', 'stdin');
+		assert.match(r.stderr, /EOFError/);
+		assert.ok(r.duration_ms < 10_000 * slowness);
+	}));
+	it('closing its own descriptors hurts nobody', () => using('stdio', { env: softly }, async (s) => {
+		const r = await s.run('import os\nos.closerange(0, 1024)\nos._exit(5)', 'fds');
+		assert.equal(r.exit_code, 5);
+		const half = await s.run('import os, time\nos.write(1, b"before")\nos.close(1); os.close(2)\ntime.sleep(0.2); os._exit(6)', 'fds');
+		assert.deepEqual([half.exit_code, half.stdout], [6, 'before']);
+	}));
+	it('killing every process in sight ends only the run', () => using('stdio', { env: softly }, async (s) => {
+		const r = await s.run('import os\nfor sig in (15, 19, 9):\n    try: os.kill(-1, sig)\n    except OSError: pass\nos.kill(os.getpid(), 9)', 'killer');
+		assert.ok(r.exit_code !== 0 || r.error);
+		assert.equal((await within('the next run', s.run('print(1)', 'killer'), 20_000)).stdout, '1\n');
+	}));
+	it('a hundred runs leave no descriptor and no growth behind', () => using('stdio', { env: softly }, async (s) => {
+		for (let i = 0; i < 5; i++)
+			await s.ok(`open("f${i}", "w").close()`, 'leak');
+		const fds = openDescriptors(s.pid), rss = residentBytes(s.pid);
+		for (let i = 0; i < 60; i++)
+			await s.ok('pass', 'leak');
+		for (let i = 0; i < 20; i++) {
+			await s.upload('u.txt', 'x', 'leak2');
+			await s.close('leak2');
+		}
+		for (let i = 0; i < 20; i++)
+			await s.read('leak', '/mnt/data/f0');
+		await until('descriptors as before', () => openDescriptors(s.pid) <= fds, 2000);
+		assert.ok(residentBytes(s.pid) - rss < 4 << 20, `grew by ${(residentBytes(s.pid) - rss) >> 10} KiB`);
+	}));
+});

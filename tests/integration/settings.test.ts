@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every setting: its default, and that a bad value stops the start with one line that says what is wrong.
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { describe, it } from 'node:test';
+import { productEnv, scratch } from '../lib/env.ts';
+import { caisson } from '../lib/process.ts';
+import { using } from '../lib/session.ts';
+
+/** The first family's variables, their defaults, and values that must be refused. */
+const table: [name: string, fallback: string, bad: string[]][] = [
+	['SANDBOX_IMAGE', 'llm-sandbox:latest', ['']],
+	['SANDBOX_MEMORY_LIMIT', '512m', ['', 'lots', '12x', '-1m', '1e9', '99999999999t', '1 2m']],
+	['SANDBOX_CPU_LIMIT', '1.0', ['', 'one', '-1', 'nan', 'inf', '0']],
+	['SANDBOX_EXEC_TIMEOUT_S', '60', ['', '3.5', '-1', 'abc', '0x10', '99999999999999999999']],
+	['SANDBOX_SESSION_TTL_M', '30', ['', '3.5', '-1', 'abc']],
+	['SANDBOX_MAX_SESSIONS', '10', ['', '0', '-1', '2.5', 'ten']],
+	['SANDBOX_CLEANUP_INTERVAL_M', '5', ['', '0', '-5', 'x']],
+	['SANDBOX_MAX_UPLOAD_BYTES', '52428800', ['', '-1', '1.5', '50m']],
+	['SANDBOX_MAX_ARTIFACT_READ_BYTES', '10485760', ['', '-1', 'x']],
+	['SANDBOX_MAX_OUTPUT_BYTES', '102400', ['', '-1', 'x', '1e5']],
+	['SANDBOX_MAX_CODE_BYTES', '102400', ['', '-1', 'x']],
+	['SANDBOX_HTTP_HOST', '127.0.0.1', ['']],
+	['SANDBOX_HTTP_PORT', '8080', ['', '65536', '-1', 'http', '80 80']],
+	['SANDBOX_LOG_FORMAT', 'console', ['', 'JSON', 'xml']],
+	['SANDBOX_PROFILE', 'full', ['', 'everything']],
+	['SANDBOX_KILL_GRACE_MS', '1000', ['', '-1', '1.5']],
+	['SANDBOX_LISTEN', '127.0.0.1:8181', ['', 'nowhere', '127.0.0.1:99999', ':']],
+];
+const all = [...table.map((r) => r[0]), 'SANDBOX_LOG_LEVEL', 'SANDBOX_LOG_FILE', 'SANDBOX_STATE_DIR'];
+const unset = Object.fromEntries(all.map((n) => [n, undefined]));
+
+describe('settings', () => {
+	it('the defaults are those of the contract', async () => {
+		const r = await caisson(['config'], { env: { ...unset, SANDBOX_STATE_DIR: productEnv().SANDBOX_STATE_DIR } });
+		assert.equal(r.code, 0, r.stderr.toString());
+		const text = r.stdout.toString();
+		for (const [name, fallback] of table) {
+			const line = text.split('\n').find((l) => new RegExp(`\\b${name}\\b`).test(l));
+			assert.ok(line, `${name} in:\n${text}`);
+			assert.ok(line.includes(fallback), `${name} is ${fallback}: ${line}`);
+		}
+	});
+	for (const [name, , bad] of table) {
+		it(`${name} refuses bad values in one line`, async () => {
+			for (const value of bad) {
+				const r = await caisson(['stdio'], { env: { [name]: value }, input: '' });
+				assert.notEqual(r.code, 0, `${name}='${value}' was taken`);
+				assert.equal(r.signal, null);
+				assert.equal(r.stdout.toString(), '', 'nothing on stdout');
+				const lines = r.stderr.toString().trim().split('\n');
+				assert.equal(lines.length, 1, r.stderr.toString());
+				assert.ok(lines[0]!.includes(name), `names the variable: ${lines[0]}`);
+				assert.ok(lines[0]!.includes(`'${value}'`) || lines[0]!.includes(`"${value}"`), `names the value: ${lines[0]}`);
+			}
+		});
+	}
+	it('integers may have blanks around them; an unknown level means INFO', () =>
+		using('stdio', { env: { SANDBOX_MAX_SESSIONS: ' 1 ', SANDBOX_LOG_LEVEL: 'chatty' } }, async (s) => {
+			await s.ok('pass', 'one');
+			assert.equal((await s.run('pass', 'two')).error, 'max_sessions');
+		}));
+	it('the flag wins over the environment, the environment over the file', async () => {
+		const file = path.join(scratch('config'), 'c.toml');
+		fs.writeFileSync(file, '[session]\nmax = 7\nexec_timeout_s = 11\nttl_m = 13\n');
+		const r = await caisson(['config', '--config', file, '--max-sessions', '9'], { env: { SANDBOX_MAX_SESSIONS: '8', SANDBOX_EXEC_TIMEOUT_S: '12' } });
+		assert.equal(r.code, 0, r.stderr.toString());
+		const value = (name: string): string => r.stdout.toString().split('\n').find((l) => l.includes(name))!;
+		assert.match(value('SANDBOX_MAX_SESSIONS'), /\b9\b/);
+		assert.match(value('SANDBOX_EXEC_TIMEOUT_S'), /\b12\b/);
+		assert.match(value('SANDBOX_SESSION_TTL_M'), /\b13\b/);
+	});
+	it('a bad file is refused with its line', async () => {
+		const file = path.join(scratch('config'), 'bad.toml');
+		fs.writeFileSync(file, '[session]\nmax = 3\nthis is no TOML\n');
+		const r = await caisson(['stdio', '--config', file], { input: '' });
+		assert.notEqual(r.code, 0);
+		assert.match(r.stderr.toString(), /bad\.toml:3|line 3/);
+	});
+	it('a listener beyond loopback without a key is refused', async () => {
+		const r = await caisson(['serve', '--listen', '0.0.0.0:0']);
+		assert.notEqual(r.code, 0);
+		assert.equal(r.stderr.toString().trim().split('\n').length, 1);
+	});
+});
+
+describe('the command line', () => {
+	it('version and help go to stdout with status 0', async () => {
+		const version = await caisson(['version']);
+		assert.equal(version.code, 0);
+		assert.match(version.stdout.toString(), /^caisson \d+\.\d+/);
+		assert.match((await caisson(['--help'])).stdout.toString(), /stdio[^]*serve[^]*run[^]*image[^]*doctor/);
+	});
+	for (const args of [['fly'], ['stdio', '--no-such-flag'], ['run'], ['serve', '--listen'], ['stdio', '--profile', 'all']]) {
+		it(`caisson ${args.join(' ')} is refused in one line`, async () => {
+			const r = await caisson(args, { input: '' });
+			assert.notEqual(r.code, 0);
+			assert.equal(r.stdout.toString(), '');
+			assert.ok(r.stderr.toString().trim().split('\n').length <= 2, r.stderr.toString());
+		});
+	}
+	it('--engine docker is a typed refusal with a hint', async () => {
+		const r = await caisson(['stdio', '--engine', 'docker'], { input: '' });
+		assert.equal(r.code, 69);
+		assert.match(r.stderr.toString(), /docker/);
+		assert.match(r.stderr.toString(), /native/);
+	});
+	it('doctor --json is JSON', async () => {
+		const r = await caisson(['doctor', '--json']);
+		const said = JSON.parse(r.stdout.toString()) as object;
+		assert.ok(Object.keys(said).length > 0);
+	});
+	it('image list shows science with its Python', async () => {
+		const r = await caisson(['image', 'list']);
+		assert.equal(r.code, 0, r.stderr.toString());
+		assert.match(r.stdout.toString(), /science.*3\.\d+/);
+	});
+});
