@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of the first tool family alone. */
+#pragma once
+
+#include "tools/common.h"
+
+/* A call of the family that waits for something; first member of what a tool needs besides. */
+struct code_call {
+	struct tools *tools;
+	struct mcp_call *call;
+	struct sandbox *sandbox; /* reference, or NULL */
+};
+
+/* SIZE >= sizeof(struct code_call); zeroed, to be freed with free(3). NULL: the call was finished
+ * for want of memory. */
+void *code_call_new(struct mcp_call *call, struct tools *tools, size_t size);
+
+/* Checks the session id in ARGUMENTS; *RET_ID (SANDBOX_ID_MAX + 1 bytes) is "" when it may be and is
+ * left out. False: the call is finished. */
+bool code_session_id(struct mcp_call *call, const json_t *arguments, char *ret_id);
+/* The session of an id, or NULL and the call is finished with session_not_found. */
+struct sandbox *code_session(struct tools *t, struct mcp_call *call, const char *id);
+
+/* Finishes with the error; codes that the family does not have become execution_failed. */
+void code_finish_err(struct mcp_call *call, const char *id, const struct err *e);
+
+void code_upload_file(struct mcp_call *call, json_t *arguments, void *user);
+void code_run_python(struct mcp_call *call, json_t *arguments, void *user);
+void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user);

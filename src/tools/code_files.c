@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox_upload_file and sandbox_read_artifact of the first tool family. */
+#include "tools/code.h"
+
+#include "base/base64.h"
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define MIB           UINT64_C(1048576)
+#define NAME_MAX_     255
+#define NAME_SHOWN    1000          /* bytes of a refused name that the message repeats */
+#define READ_PIECE    (192u * 1024) /* a multiple of 3: base64 in pieces */
+
+/* ---- sandbox_upload_file ---- */
+
+struct upload_call {
+	struct code_call base;
+	char id[SANDBOX_ID_MAX + 1];
+	char name[NAME_MAX_ + 1];
+	bool overwrite;
+	struct upload_source source; /* lives in the call's arguments or spill file */
+};
+
+static void upload_end(struct upload_call *c)
+{
+	(void)sandbox_unref(c->base.sandbox);
+	free(c);
+}
+
+static void upload_fail(struct upload_call *c, const struct err *e)
+{
+	if (e->code == ERR_FILE_EXISTS)
+		tools_finish_errorf(c->base.call, "file_exists",
+		                    "%s already exists. Set overwrite=true to replace.", c->name);
+	else
+		code_finish_err(c->base.call,
+		                c->base.sandbox ? sandbox_id(c->base.sandbox) : c->id, e);
+	upload_end(c);
+}
+
+static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user)
+{
+	struct upload_call *c = user;
+	char path[sizeof(TOOLS_WORKSPACE) + NAME_MAX_];
+
+	if (e) {
+		upload_fail(c, e);
+		return;
+	}
+	const char *id = sandbox_id(c->base.sandbox);
+	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->name);
+	tools_note(c->base.call, MCP_LEVEL_INFO, "Uploaded to %s in session %s", path, id);
+	mcp_call_progress(c->base.call, 1.0, 1.0, NULL);
+	tools_finish(c->base.call, json_pack("{s:s, s:s}", "session_id", id, "path", path));
+	upload_end(c);
+}
+
+static void on_upload_session(struct sandbox *s, const struct err *e, void *user)
+{
+	struct upload_call *c = user;
+	struct err error = ERR_INIT;
+
+	if (e) {
+		upload_fail(c, e);
+		return;
+	}
+	c->base.sandbox = sandbox_ref(s);
+	struct upload_request request = {
+	    .path = c->name,
+	    .overwrite = c->overwrite,
+	    .source = c->source,
+	    .on_done = on_uploaded,
+	    .user = c,
+	};
+	if (sandbox_upload(s, &request, &error) < 0)
+		upload_fail(c, &error);
+}
+
+/* False: the call is finished. */
+static bool check_filename(struct mcp_call *call, const struct mcp_text_ref *name)
+{
+	if (!name->text || !parse_is_filename(name->text, name->len)) {
+		struct tool_error error = TOOL_ERROR_INIT("invalid_filename");
+		size_t shown = name->text ? text_utf8_cut(name->text, name->len, NAME_SHOWN) : 0;
+		int r = buf_add_str(&error.message, "Invalid filename '");
+		r = r < 0 ? r : buf_add(&error.message, name->text ? name->text : "", shown);
+		r = r < 0 ? r
+		          : buf_printf(&error.message,
+		                       "%s'. Only letters, numbers, dots, hyphens, and underscores "
+		                       "allowed.",
+		                       shown < name->len ? "..." : "");
+		if (r < 0)
+			buf_reset(&error.message);
+		tools_finish_error(call, &error);
+		return false;
+	}
+	/* A lone dot passes the grammar and names the folder itself. */
+	if (strstr(name->text, "..") || streq(name->text, ".")) {
+		tools_finish_errorf(call, "invalid_path", "Path traversal not allowed");
+		return false;
+	}
+	return true;
+}
+
+/* The checks before anything is created, in the contract's order. False: the call is finished. */
+static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *arguments,
+                         char *ret_id, struct mcp_text_ref *ret_name,
+                         struct upload_source *ret_source)
+{
+	uint64_t max = t->config.max_upload_bytes, decoded;
+
+	if (!code_session_id(call, arguments, ret_id))
+		return false;
+	struct mcp_text_ref content = tools_text_arg(call, arguments, "content_base64");
+	if (content.len > max / 3 * 4 + max % 3 * 4 / 3 + 4) {
+		tools_finish_errorf(call, "upload_too_large", "Upload exceeds %juMB limit.",
+		                    (uintmax_t)(max / MIB));
+		return false;
+	}
+	*ret_name = tools_text_arg(call, arguments, "filename");
+	if (!check_filename(call, ret_name))
+		return false;
+	*ret_source = (struct upload_source){.data = content.text,
+	                                     .fd = content.fd,
+	                                     .off = content.off,
+	                                     .len = content.len,
+	                                     .base64 = true};
+	if (upload_check_base64(ret_source, &decoded) < 0) {
+		tools_finish_errorf(call, "invalid_content", "content_base64 is not valid base64");
+		return false;
+	}
+	return true;
+}
+
+void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"filename", ARG_STRING, true},
+	    {"content_base64", ARG_STRING, true},
+	    {"session_id", ARG_STRING_OR_NULL, false},
+	    {"overwrite", ARG_BOOL, false},
+	};
+	struct tools *t = user;
+	char id[SANDBOX_ID_MAX + 1];
+	struct mcp_text_ref name;
+	struct upload_source source;
+
+	if (!tools_check_args(call, "sandbox_upload_file", specs, ARRAY_SIZE(specs), arguments) ||
+	    !check_upload(t, call, arguments, id, &name, &source))
+		return;
+	struct upload_call *c = code_call_new(call, t, sizeof(*c));
+	if (!c)
+		return;
+	memcpy(c->id, id, sizeof(id));
+	memcpy(c->name, name.text, name.len + 1);
+	c->overwrite = args_bool(arguments, "overwrite", false);
+	c->source = source;
+	tools_note(call, MCP_LEVEL_INFO, "Uploading %s (%ju base64 characters)", c->name,
+	           (uintmax_t)source.len);
+	mcp_call_progress(call, 0.1, 1.0, NULL);
+	manager_open(t->config.manager, mcp_call_principal(call), *id ? c->id : NULL,
+	             on_upload_session, c);
+}
+
+/* ---- sandbox_read_artifact ---- */
+
+struct read_call {
+	struct code_call base;
+	char path[ENGINE_PATH_MAX]; /* relative to the workspace */
+	char shown[ENGINE_PATH_MAX]; /* as the client gave it, cut when it is longer */
+};
+
+static void read_end(struct read_call *c)
+{
+	(void)sandbox_unref(c->base.sandbox);
+	free(c);
+}
+
+static void read_not_found(struct read_call *c)
+{
+	tools_finish_errorf(c->base.call, "not_found", "No artifact at %s", c->shown);
+	read_end(c);
+}
+
+/* SIZE bytes of FD as base64; NULL when they cannot be read, or the file has shrunk. */
+static json_t *read_base64(int fd, uint64_t size)
+{
+	size_t len = BASE64_ENCODED_LEN((size_t)size), done = 0;
+	_cleanup_free_ char *text = malloc(len + 1);
+	_cleanup_free_ uint8_t *piece = malloc(READ_PIECE);
+
+	if (!text || !piece)
+		return NULL;
+	for (uint64_t at = 0; at < size;) {
+		size_t want = (size_t)MIN(size - at, (uint64_t)READ_PIECE), n = 0;
+		while (n < want) {
+			ssize_t got = pread(fd, piece + n, want - n, (off_t)(at + n));
+			if (got < 0 && errno == EINTR)
+				continue;
+			if (got <= 0)
+				return NULL;
+			n += (size_t)got;
+		}
+		base64_encode(piece, n, text + done);
+		done += BASE64_ENCODED_LEN(n);
+		at += n;
+	}
+	return json_stringn_nocheck(text, len);
+}
+
+static void on_read_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	_cleanup_fd_ int file = fd;
+	struct read_call *c = user;
+	uint64_t max = c->base.tools->config.max_read_bytes;
+
+	if (e) {
+		read_not_found(c);
+		return;
+	}
+	if (info->size > max) {
+		struct tool_error error = TOOL_ERROR_INIT("artifact_too_large");
+		error.size_bytes = (int64_t)info->size;
+		if (buf_printf(&error.message, "%s is %juMB, exceeds %juMB limit.", info->name,
+		               (uintmax_t)(info->size / MIB), (uintmax_t)(max / MIB)) < 0)
+			buf_reset(&error.message);
+		tools_finish_error(c->base.call, &error);
+		read_end(c);
+		return;
+	}
+	json_t *content = read_base64(file, info->size);
+	if (!content) {
+		read_not_found(c);
+		return;
+	}
+	char path[sizeof(TOOLS_WORKSPACE) + ENGINE_PATH_MAX];
+	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->path);
+	tools_finish(c->base.call,
+	             json_pack("{s:o, s:o, s:s, s:I, s:o}", "path",
+	                       tools_json_bytes(path, strlen(path)), "filename",
+	                       tools_json_bytes(info->name, strlen(info->name)), "mime_type",
+	                       mime_type(info->name), "size_bytes", (json_int_t)info->size,
+	                       "content_base64", content));
+	read_end(c);
+}
+
+void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"session_id", ARG_STRING, true},
+	    {"path", ARG_STRING, true},
+	};
+	struct tools *t = user;
+	char id[SANDBOX_ID_MAX + 1];
+	struct err e = ERR_INIT;
+
+	if (!tools_check_args(call, "sandbox_read_artifact", specs, ARRAY_SIZE(specs), arguments) ||
+	    !code_session_id(call, arguments, id))
+		return;
+	struct sandbox *s = code_session(t, call, id);
+	struct read_call *c = s ? code_call_new(call, t, sizeof(*c)) : NULL;
+	if (!c)
+		return;
+	c->base.sandbox = sandbox_ref(s);
+	struct mcp_text_ref path = tools_text_arg(call, arguments, "path");
+	(void)snprintf(c->shown, sizeof(c->shown), "%s", path.text ? path.text : "");
+	if (!path.text) {
+		read_not_found(c);
+		return;
+	}
+	if (workspace_path(path.text, path.len, false, c->path, &e) < 0) {
+		if (e.code == ERR_NOT_FOUND) {
+			read_not_found(c);
+			return;
+		}
+		tools_finish_errorf(call, err_code_name(e.code), "%s", e.text);
+		read_end(c);
+		return;
+	}
+	if (sandbox_open_file(s, c->path, on_read_open, c, &e) == 0)
+		return;
+	if (e.code == ERR_SANDBOX_LOST || e.code == ERR_SESSION_NOT_FOUND) {
+		code_finish_err(call, id, &e);
+		read_end(c);
+		return;
+	}
+	read_not_found(c);
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/common.h"
+
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LINK_MAX_BYTES (4u * ENGINE_PATH_MAX)
+
+struct tools *tools_new(const struct tools_config *config, struct err *e)
+{
+	struct tools *t = calloc(1, sizeof(*t));
+
+	if (!t) {
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the tools");
+		return NULL;
+	}
+	t->config = *config;
+	return t;
+}
+
+struct tools *tools_free(struct tools *t)
+{
+	free(t);
+	return NULL;
+}
+
+int tools_add_rows(struct mcp_server *server, const struct tool_row *rows, size_t n, void *user,
+                   struct err *e)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct tool_row *row = &rows[i];
+		struct mcp_tool tool = {
+		    .name = row->name,
+		    .title = row->title,
+		    .description = row->description,
+		    .input_schema = row->input_schema,
+		    .output_schema = row->output_schema,
+		    .annotations = row->annotations,
+		    .flags = MCP_TOOL_VALIDATES_ITSELF,
+		    .call = row->call,
+		    .user = user,
+		};
+		int r = mcp_server_add_tool(server, &tool, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+bool tools_check_args(struct mcp_call *call, const char *tool, const struct arg_spec *specs,
+                      size_t n, const json_t *arguments)
+{
+	_cleanup_free_ char *text = NULL;
+
+	if (args_check(tool, specs, n, arguments, &text))
+		return true;
+	mcp_call_finish(call, mcp_tool_error("%s", text ? text : "invalid arguments"));
+	return false;
+}
+
+struct mcp_text_ref tools_text_arg(const struct mcp_call *call, const json_t *arguments,
+                                   const char *name)
+{
+	struct mcp_text_ref ref = {.fd = -1};
+	const json_t *v = json_object_get(arguments, name);
+
+	if (!json_is_string(v) || mcp_call_text(call, v, &ref) < 0)
+		ref = (struct mcp_text_ref){.fd = -1};
+	return ref;
+}
+
+char *tools_text_take(const struct mcp_text_ref *ref)
+{
+	_cleanup_free_ char *copy = malloc(ref->len + 1);
+	size_t n = 0;
+
+	if (!copy)
+		return NULL;
+	if (ref->text)
+		memcpy(copy, ref->text, ref->len);
+	while (!ref->text && n < ref->len) {
+		ssize_t got = pread(ref->fd, copy + n, ref->len - n, (off_t)(ref->off + n));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return NULL;
+		n += (size_t)got;
+	}
+	copy[ref->len] = '\0';
+	return TAKE_PTR(copy);
+}
+
+void tools_finish(struct mcp_call *call, json_t *object)
+{
+	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	json_t *content = text ? mcp_blocks(1, mcp_text(text, strlen(text))) : NULL;
+
+	mcp_call_finish(call, mcp_tool_result(content, json_pack("{s:o}", "result", object), false));
+}
+
+void tools_finish_error(struct mcp_call *call, struct tool_error *error)
+{
+	tools_finish(call, json_pack("{s:s, s:o, s:o, s:n}", "error", error->code, "message",
+	                             tools_json_bytes(buf_str(&error->message), error->message.len),
+	                             "size_bytes",
+	                             error->size_bytes < 0 ? json_null()
+	                                                   : json_integer(error->size_bytes),
+	                             "download_url"));
+	buf_done(&error->message);
+}
+
+void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fmt, ...)
+{
+	struct tool_error error = TOOL_ERROR_INIT(code);
+	va_list ap;
+
+	va_start(ap, fmt);
+	/* Without memory the code alone tells what happened. */
+	if (buf_vprintf(&error.message, fmt, ap) < 0)
+		buf_reset(&error.message);
+	va_end(ap);
+	tools_finish_error(call, &error);
+}
+
+json_t *tools_json_bytes(const void *data, size_t len)
+{
+	if (text_is_utf8(data, len))
+		return json_stringn_nocheck(data, len);
+	_cleanup_(buf_done) struct buf b = BUF_INIT(len * 3 + 1);
+	if (text_add_utf8_lossy(&b, data, len) < 0)
+		return NULL;
+	return json_stringn_nocheck(buf_str(&b), b.len);
+}
+
+json_t *tools_json_link(struct tools *t, const char *sandbox_id, const char *path)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(LINK_MAX_BYTES);
+	const char *base = t->config.link_base ? t->config.link_base(t->config.link_user) : NULL;
+
+	if (!base)
+		return json_null();
+	int r = buf_printf(&b, "%s/files/%s/", base, sandbox_id);
+	r = r < 0 ? r : text_add_percent(&b, path, strlen(path), true);
+	return r < 0 ? json_null() : json_stringn(buf_str(&b), b.len);
+}
+
+json_t *tools_json_artifact(struct tools *t, const char *sandbox_id, const char *name, uint64_t size)
+{
+	char path[sizeof(TOOLS_WORKSPACE) + 256];
+
+	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", name);
+	return json_pack("{s:o, s:o, s:I, s:s, s:o}", "path", tools_json_bytes(path, strlen(path)),
+	                 "filename", tools_json_bytes(name, strlen(name)), "size_bytes",
+	                 (json_int_t)size, "mime_type", mime_type(name), "download_url",
+	                 tools_json_link(t, sandbox_id, name));
+}
+
+void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	if (!mcp_call_logs(call, level))
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	mcp_call_log(call, level, NULL, json_string(text));
+}

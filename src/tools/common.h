@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the tool families: result documents, links, arguments. For this folder alone. */
+#pragma once
+
+#include "base/buf.h"
+#include "mcp/content.h"
+#include "tools/args.h"
+#include "tools/tools.h"
+
+struct tools {
+	struct tools_config config;
+};
+
+#define TOOLS_WORKSPACE "/mnt/data/"
+
+/* Adds a row's tool to the registry. */
+struct tool_row {
+	const char *name;
+	const char *title;
+	const char *description;
+	const char *input_schema;
+	const char *output_schema;
+	const char *annotations;
+	mcp_tool_fn call;
+};
+int tools_add_rows(struct mcp_server *server, const struct tool_row *rows, size_t n, void *user,
+                   struct err *e) MUST_CHECK;
+
+/* Checks arguments; when they do not fit the call is finished with the text and the answer is false. */
+bool tools_check_args(struct mcp_call *call, const char *tool, const struct arg_spec *specs,
+                      size_t n, const json_t *arguments);
+
+/* A string argument; absent and null give a text of NULL with fd -1. */
+struct mcp_text_ref tools_text_arg(const struct mcp_call *call, const json_t *arguments,
+                                   const char *name);
+/* The whole text, owned, NUL-terminated; NULL without memory. Lifted ones are read from their file. */
+char *tools_text_take(const struct mcp_text_ref *ref);
+
+/* Finishes with {"result": OBJECT} and its compact text. OBJECT is owned. */
+void tools_finish(struct mcp_call *call, json_t *object);
+
+struct tool_error {
+	const char *code;
+	struct buf message; /* UTF-8 */
+	int64_t size_bytes; /* -1 = null */
+};
+#define TOOL_ERROR_INIT(c)                                                                         \
+	((struct tool_error){.code = (c), .message = BUF_INIT(4096), .size_bytes = -1})
+/* {error, message, size_bytes, download_url: null}; frees the message. */
+void tools_finish_error(struct mcp_call *call, struct tool_error *error);
+void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fmt, ...) PRINTF(3, 4);
+
+/* JSON string of hostile bytes, invalid UTF-8 replaced. */
+json_t *tools_json_bytes(const void *data, size_t len);
+/* Link to a file of a sandbox, or JSON null. PATH: relative to the workspace. */
+json_t *tools_json_link(struct tools *t, const char *sandbox_id, const char *path);
+/* {path, filename, size_bytes, mime_type, download_url}; FOLDER "" or "a/b/". */
+json_t *tools_json_artifact(struct tools *t, const char *sandbox_id, const char *name, uint64_t size);
+
+/* A log notification of one line to the client. */
+void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...) PRINTF(3, 4);
