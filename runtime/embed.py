@@ -1,16 +1,20 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py boot.py OUT.h - the command-line text of a cold run as a C string.
+"""embed.py OUT.h boot.py zygote.py - command-line texts of a cold run and of a zygote as C strings.
 
 Comments, docstrings and blank lines go, so that the kernel copies and the interpreter compiles
-little. The text leaves one name in __main__ and takes it away before submitted code starts."""
+little. A text leaves one name in __main__ and takes it away before submitted code starts."""
 import ast
 import sys
 
-FRAME = '''_caisson = {'__name__': 'caisson'}
+BOOT = '''_caisson = {'__name__': 'caisson'}
 exec(%r, _caisson)
 with _caisson['Guard']():
 	exec(*globals().pop('_caisson')['begin']())
+'''
+ZYGOTE = '''_caisson = {'__name__': 'caisson'}
+exec(%r, _caisson)
+globals().pop('_caisson')['start']()
 '''
 
 
@@ -34,13 +38,19 @@ def c_string(text):
 	return '\n'.join(out)
 
 
-def main(source, out):
-	with open(source, encoding='ascii') as f:
-		text = FRAME % strip(f.read())
+def constant(name, text):
+	return 'static const char %s[] __attribute__((unused)) =\n%s;\n' % (name, c_string(text))
+
+
+def main(out, *sources):
+	texts = []
+	for source in sources:
+		with open(source, encoding='ascii') as f:
+			texts.append(strip(f.read()))
 	with open(out, 'w', encoding='ascii') as f:
-		f.write('/* Made by runtime/embed.py from %s. */\n#pragma once\n\n' % source.rsplit('/', 1)[-1])
-		f.write('#define RUNTIME_BOOT_SOURCE_FD 3\n\n')
-		f.write('static const char runtime_boot_text[] =\n%s;\n' % c_string(text))
+		f.write('/* Made by runtime/embed.py. */\n#pragma once\n\n')
+		f.write(constant('runtime_boot_text', BOOT % texts[0]))
+		f.write(constant('runtime_zygote_text', ZYGOTE % '\n'.join(texts)))
 
 
 if __name__ == '__main__':

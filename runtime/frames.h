@@ -40,8 +40,10 @@ enum rt_kind {
 	 * SCM_CREDENTIALS of the message (init sets SO_PASSCRED). */
 	RT_READY,
 	/* init → clean interpreter or holder: fork a spare. Descriptors: the spare's interpreter
-	 * channel, then struct rt_fork.n_leaves descriptors of cgroup.procs of the run leaf, which
-	 * the spare joins before it says RT_READY. No answer but that; a failure is an EOF there. */
+	 * channel; when has_ruleset is 1 the Landlock rules of runs (only to the clean interpreter:
+	 * a holder's forks have them already); n_leaves descriptors of cgroup.procs of the run leaf.
+	 * The spare joins the leaf, ties itself by the rules and the filter, and says RT_READY. No
+	 * answer but that; a failure is an EOF there. */
 	RT_FORK,
 	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source and, when RT_STATEFUL
 	 * is set, the place for the result text. After it: struct rt_run, env bytes, cwd bytes. */
@@ -84,7 +86,7 @@ struct rt_clean {
 struct rt_fork {
 	struct rt_head h;
 	uint32_t n_leaves;
-	uint32_t unused;
+	uint32_t has_ruleset;
 };
 
 enum rt_run_flag {

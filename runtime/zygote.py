@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Python half of a zygote: imports, freezes, hands itself to the extension, and later turns a fork
+into something that cannot be told from a fresh `python3 -c`.
+
+Runs in the same dictionary as boot.py, whose load() and show() it uses, as root of the image's user
+namespace. Descriptor 3 is the monitor's channel, 4 the extension, 5 the system call filter. The modules to
+preload stand in CAISSON_PRELOAD, which no run sees. refresh(), enter() and leave() are called by the
+extension in forks: docs/runtime-frames.md."""
+import io as modules_io
+import os
+
+CONTROL_FD, EXTENSION_FD, FILTER_FD = 3, 4, 5
+STATEFUL, DISPLAY = 1, 2  # enum rt_run_flag
+HUGE = 2 << 20
+
+
+def extension():
+	"""Loads the extension from its descriptor; it stays out of sys.modules."""
+	import _imp
+	import importlib.machinery as machinery
+	path = '/proc/self/fd/%d' % EXTENSION_FD
+	spec = machinery.ModuleSpec('_caisson', None, origin=path)
+	module = _imp.create_dynamic(spec)
+	_imp.exec_dynamic(module)
+	return module
+
+
+def preload(names):
+	"""Imports what the image asks for; a module that does not import is left to the runs."""
+	import importlib
+	for name in names:
+		try:
+			importlib.import_module(name)
+		except BaseException as e:
+			sys.stderr.write('zygote: %s: %s\n' % (name, e))
+
+
+def settle():
+	"""Forgets what importing has left that a fresh interpreter does not have."""
+	import linecache
+	import warnings
+	linecache.clearcache()
+	warnings._filters_mutated() if hasattr(warnings, '_filters_mutated') else None
+	for module in list(sys.modules.values()):
+		getattr(module, '__dict__', {}).pop('__warningregistry__', None)
+	for path in list(sys.path_importer_cache):
+		if not path.startswith('/usr/'):
+			del sys.path_importer_cache[path]
+	for name in 'last_type', 'last_value', 'last_traceback', 'last_exc':
+		sys.__dict__.pop(name, None)
+
+
+def freeze():
+	"""No collection of a fork may write into what it shares with all others."""
+	import gc
+	gc.collect()
+	gc.freeze()
+	gc.enable()
+
+
+def collapse(c):
+	"""Huge pages for the heap: a fork then copies a hundredth of the page tables."""
+	with open('/proc/self/maps') as f:
+		lines = f.read().splitlines()
+	for line in lines:
+		part = line.split()
+		if part[1] != 'rw-p' or len(part) > 5 and part[5] != '[heap]' and not part[5].startswith('[anon'):
+			continue
+		low, high = (int(x, 16) for x in part[0].split('-'))
+		for at in range(-(-low // HUGE) * HUGE, high // HUGE * HUGE, HUGE):
+			c.collapse(at, HUGE)
+
+
+def memory():
+	found = {}
+	with open('/proc/self/smaps_rollup') as f:
+		for line in f:
+			part = line.split()
+			if len(part) == 3:
+				found[part[0]] = int(part[1]) * 1024
+	return found.get('Anonymous:', 0), found.get('AnonHugePages:', 0)
+
+
+def ready(started):
+	import socket
+	import struct
+	import time
+	with socket.socket(fileno=os.dup(CONTROL_FD)) as s:
+		s.send(struct.pack('=IiIIIIQQ', 1, 0, 1, len(sys.modules), len(os.listdir('/proc/self/task')),
+		                   int((time.monotonic() - started) * 1000), *memory()))
+
+
+def start():
+	"""Ends by raising: the interpreter then calls the extension as sys.excepthook, on an empty stack."""
+	import gc
+	import time
+	started = time.monotonic()
+	gc.disable()
+	os.set_inheritable(CONTROL_FD, False)
+	c = extension()
+	os.close(EXTENSION_FD)
+	with open(FILTER_FD, 'rb') as f:
+		program = f.read()
+	preload(os.environ.pop('CAISSON_PRELOAD', '').split())
+	for name in 'random', 'linecache', 'textwrap', 'weakref', 'itertools', 'site', 'threading':
+		__import__(name)
+	global known
+	known = frozenset(sys.modules)
+	c.setup(CONTROL_FD, program, refresh, enter, leave, show if sys.version_info < (3, 13) else None)
+	settle()
+	ready(started)
+	freeze()
+	collapse(c)
+	sys.excepthook = c.serve
+	raise SystemError('zygote')
+
+
+# In forks ---------------------------------------------------------------------------------------------
+
+
+def refresh():
+	"""In a spare, ahead of need: nothing random, no identity and no cache is shared with other forks.
+	`random` reseeds itself after a fork; the hash seed and the layout of memory stay."""
+	sys.excepthook = sys.__excepthook__
+	modules = sys.modules
+	for name in 'last_type', 'last_value', 'last_traceback', 'last_exc':
+		sys.__dict__.pop(name, None)
+	if 'numpy.random' in modules:
+		modules['numpy.random'].seed()
+	if 'tempfile' in modules:
+		modules['tempfile']._name_sequence = modules['tempfile'].tempdir = None
+	if 'uuid' in modules:
+		modules['uuid']._node = modules['uuid']._last_timestamp = None
+	if 'multiprocessing.process' in modules:
+		process = modules['multiprocessing.process']
+		process.current_process().authkey = os.urandom(32)
+	if 'threading' in modules:
+		modules['threading'].main_thread()._set_native_id()
+	if 'logging' in modules:
+		import time
+		modules['logging']._startTime = time.time_ns() if sys.version_info >= (3, 13) else time.time()
+	if 'matplotlib' in modules:
+		for name in 'get_configdir', 'get_cachedir':
+			getattr(getattr(modules['matplotlib'], name), 'cache_clear', int)()
+
+
+def stream(fd, mode, name, like):
+	binary = open(fd, mode + 'b', closefd=False)
+	binary.raw.name = '<%s>' % name
+	line = fd == 2 or binary.isatty()
+	text = modules_io.TextIOWrapper(binary, like.encoding, like.errors, '\n', line)
+	text.mode = mode
+	setattr(sys, name, text)
+	setattr(sys, '__%s__' % name, text)
+
+
+def environment(data):
+	"""Exactly what was sent, in the order that was sent, also for getenv(3)."""
+	wanted = {}
+	for item in data.split(b'\0'):
+		name, equals, value = item.partition(b'=')
+		if equals and name:
+			wanted[name] = value
+	inside = os.environ._data
+	for name in [name for name in inside if name not in wanted]:
+		del os.environb[name]
+	for name, value in wanted.items():
+		if inside.get(name) != value:
+			os.environb[name] = value
+	inside.clear()
+	inside.update(wanted)
+	if b'TZ' in wanted:
+		import time
+		time.tzset()
+
+
+def user_site():
+	"""Packages that the sandbox installed for its user since the zygote started."""
+	import site
+	site.USER_BASE = site.USER_SITE = None
+	if site.ENABLE_USER_SITE and os.path.isdir(site.getusersitepackages()):
+		site.addusersitepackages(set(sys.path))
+
+
+def enter(source, flags, env, cwd):
+	"""The last step of a spare: its run's environment, folder, streams and source."""
+	environment(env)
+	if cwd:
+		os.chdir(cwd)
+	old = sys.stdin, sys.stdout, sys.stderr
+	stream(0, 'r', 'stdin', old[0])
+	stream(1, 'w', 'stdout', old[1])
+	stream(2, 'w', 'stderr', old[2])
+	user_site()
+	with open(source, 'rb') as f:
+		text = f.read()
+	return load(text), sys.modules['__main__'].__dict__
+
+
+def leave():
+	"""Destroys what the program made, in the order in which the interpreter does it: names of modules,
+	garbage, then what still stands. The image's own modules stay: they go with the process."""
+	import gc
+	import itertools
+	import weakref
+	for name in 'stdin', 'stdout', 'stderr':
+		setattr(sys, name, getattr(sys, '__%s__' % name))
+	left = []
+	# From the end: looking at the image's modules would write into their reference counts.
+	fresh = list(itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - len(known))))
+	for name in ['__main__'] + fresh[::-1]:
+		try:
+			left.append(weakref.ref(sys.modules.pop(name, None)))
+		except TypeError:
+			pass
+	gc.collect()
+	for ref in reversed(left):
+		module = ref()
+		if module is not None:
+			space = module.__dict__
+			for name in [n for n in space if n[:1] == '_' and n[1:2] != '_']:
+				space[name] = None
+			for name in [n for n in space if n != '__builtins__']:
+				space[name] = None

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "zygote.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE 25 /* Linux 6.1 */
+#endif
+
+struct zygote zygote = {.control = -1};
+
+PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, enter, leave, show) - before serve()");
+
+static PyObject *setup(PyObject *self, PyObject *args)
+{
+	const char *filter;
+	Py_ssize_t len;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "iy#OOOO", &zygote.control, &filter, &len, &zygote.refresh, &zygote.enter,
+	                      &zygote.leave, &zygote.show))
+		return NULL;
+	if (len < 0 || (size_t)len % sizeof(struct sock_filter) || (size_t)len / sizeof(struct sock_filter) > UINT16_MAX) {
+		PyErr_SetString(PyExc_ValueError, "not a filter program");
+		return NULL;
+	}
+	zygote.n_filter = (uint16_t)((size_t)len / sizeof(struct sock_filter));
+	zygote.filter = malloc((size_t)len + 1);
+	if (!zygote.filter)
+		return PyErr_NoMemory();
+	memcpy(zygote.filter, filter, (size_t)len);
+	Py_INCREF(zygote.refresh);
+	Py_INCREF(zygote.enter);
+	Py_INCREF(zygote.leave);
+	Py_INCREF(zygote.show);
+	Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(collapse_doc, "collapse(start, length) -> errno - asks for huge pages (madvise(2))");
+
+static PyObject *collapse(PyObject *self, PyObject *args)
+{
+	unsigned long long start;
+	unsigned long long length;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "KK", &start, &length))
+		return NULL;
+	int r = madvise((void *)(uintptr_t)start, (size_t)length, MADV_COLLAPSE);
+	return PyLong_FromLong(r < 0 ? errno : 0);
+}
+
+PyDoc_STRVAR(serve_doc, "serve(type, value, traceback) - as sys.excepthook: takes the process over for good");
+
+static PyObject *serve(PyObject *self, PyObject *args)
+{
+	(void)self;
+	(void)args;
+	serve_monitor();
+}
+
+static PyMethodDef methods[] = {
+	{"setup", setup, METH_VARARGS, setup_doc},
+	{"collapse", collapse, METH_VARARGS, collapse_doc},
+	{"serve", serve, METH_VARARGS, serve_doc},
+	{NULL, NULL, 0, NULL},
+};
+
+static struct PyModuleDef definition = {
+	PyModuleDef_HEAD_INIT, .m_name = "_caisson", .m_doc = "zygote", .m_size = -1, .m_methods = methods,
+};
+
+__attribute__((visibility("default"))) PyObject *PyInit__caisson(void);
+
+PyObject *PyInit__caisson(void)
+{
+	return PyModule_Create(&definition);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The three loops: zygote, clean interpreter or holder, spare.
+ *
+ * Forks. What init must reap has to become its child, and the kernel gives an orphan to the init of its
+ * *parent's* pid namespace. So between the forker and its product stands a middle process inside the
+ * sandbox's pid namespace which ends at once. A middle is a vfork: it shares the memory, so only the last
+ * fork copies page tables.
+ *
+ *   zygote -vfork-> helper: setns(pid namespace) -vfork-> middle (inside) -fork-> clean interpreter
+ *   clean interpreter or holder                  -vfork-> middle          -fork-> spare
+ *
+ * The helper exists because setns() back into the monitor's pid namespace needs rights there that the
+ * root of Z does not have. The last fork is the C library's, so its handlers (malloc, BLAS) run; Python's own are
+ * called around the whole: PyOS_BeforeFork() by the zygote, PyOS_AfterFork_Child() only by the spare, since a clean
+ * interpreter executes no Python at all and so makes no page its own. */
+#include "zygote.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channel, const int *leaves)
+{
+	struct rt_head ready = {.kind = RT_READY};
+
+	if (enter_sandbox(c, pidfd, leaves) < 0 || enter_close_others(channel) < 0)
+		_exit(1);
+	zygote.control = -1;
+	if (channel_send(3, &ready, sizeof(ready)) < 0)
+		_exit(1);
+	serve_init(3);
+}
+
+/* In the middle: one fork, then the end; the child never comes back here. What a vfork child writes is its
+ * parent's memory, so everything that must survive is passed down. */
+#define MIDDLE_FORKED 0
+#define MIDDLE_FAILED 1
+
+static int reap(pid_t pid)
+{
+	int status;
+
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return WIFEXITED(status) && WEXITSTATUS(status) == MIDDLE_FORKED ? 0 : -EAGAIN;
+}
+
+static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c, int pidfd, int channel,
+                                                       const int *leaves)
+{
+	pid_t middle = vfork();
+
+	if (middle == 0) {
+		pid_t pid = fork();
+		if (pid == 0)
+			clean_main(c, pidfd, channel, leaves);
+		_exit(pid < 0 ? MIDDLE_FAILED : MIDDLE_FORKED);
+	}
+	return middle < 0 ? -errno : reap(middle);
+}
+
+static __attribute__((noinline)) int fork_clean(const struct rt_clean *c, int pidfd, int channel, const int *leaves)
+{
+	volatile int why = 0; /* written by the helper, which shares this memory */
+	pid_t helper = vfork();
+
+	if (helper == 0) {
+		int r = setns(pidfd, CLONE_NEWPID) < 0 ? -errno : fork_clean_inside(c, pidfd, channel, leaves);
+		why = r;
+		_exit(r < 0 ? MIDDLE_FAILED : MIDDLE_FORKED);
+	}
+	if (helper < 0)
+		return -errno;
+	int r = reap(helper);
+	return why < 0 ? why : r;
+}
+
+static int handle_clean(const struct frame *f)
+{
+	const struct rt_clean *c = &f->u.clean;
+
+	if (f->u.h.kind != RT_CLEAN || f->len != sizeof(*c) || c->n_leaves > RT_LEAVES_MAX ||
+	    c->n_rlimits > RT_RLIMITS_MAX || f->n_fds != 2 + c->n_leaves || c->uid == 0)
+		return -EPROTO;
+	zygote.fork_open = 1;
+	PyOS_BeforeFork();
+	int r = fork_clean(c, f->fds[0], f->fds[1], f->fds + 2);
+	PyOS_AfterFork_Parent();
+	zygote.fork_open = 0;
+	return r;
+}
+
+_Noreturn void serve_monitor(void)
+{
+	struct frame *f = &zygote.frame;
+	struct rt_head done = {.kind = RT_CLEAN_DONE};
+
+	while (channel_recv(zygote.control, f) == 0) {
+		int r = handle_clean(f);
+		frame_close_fds(f);
+		if (r == -EPROTO)
+			break;
+		done.error = -r;
+		if (channel_send(zygote.control, &done, sizeof(done)) < 0)
+			break;
+	}
+	_exit(0); /* the monitor has closed the channel, or is not what it was */
+}
+
+static _Noreturn void spare_main(struct frame *f, int channel, int ruleset, const int *leaves, uint32_t n_leaves)
+{
+	struct rt_head ready = {.kind = RT_READY};
+
+	/* an own session and process group: what init signals */
+	if (setsid() < 0 || enter_leaves(leaves, n_leaves) < 0 || enter_tie(ruleset) < 0 ||
+	    enter_close_others(channel) < 0)
+		_exit(1);
+	f->n_fds = 0;
+	PyOS_AfterFork_Child();
+	zygote.fork_open = 0;
+	PyObject *r = PyObject_CallNoArgs(zygote.refresh);
+	if (!r) {
+		PyErr_Clear();
+		_exit(1);
+	}
+	Py_DECREF(r);
+	if (channel_send(3, &ready, sizeof(ready)) < 0 || channel_recv(3, f) < 0)
+		_exit(1);
+	run_start(f, 3);
+}
+
+static __attribute__((noinline)) int fork_spare(struct frame *f)
+{
+	size_t first = f->u.fork.has_ruleset ? 2 : 1;
+	int ruleset = f->u.fork.has_ruleset ? f->fds[1] : -1;
+	pid_t middle = vfork();
+
+	if (middle == 0) {
+		pid_t pid = fork();
+		if (pid == 0)
+			spare_main(f, f->fds[0], ruleset, f->fds + first, f->u.fork.n_leaves);
+		_exit(pid < 0 ? MIDDLE_FAILED : MIDDLE_FORKED);
+	}
+	return middle < 0 ? -errno : reap(middle);
+}
+
+static int handle_fork(struct frame *f)
+{
+	const struct rt_fork *k = &f->u.fork;
+	int whole = !zygote.fork_open; /* a holder has finished its own fork and begins another */
+
+	if (f->u.h.kind != RT_FORK || f->len != sizeof(*k) || k->n_leaves > RT_LEAVES_MAX || k->has_ruleset > 1 ||
+	    f->n_fds != 1 + k->has_ruleset + k->n_leaves)
+		return -EPROTO;
+	if (whole)
+		PyOS_BeforeFork();
+	zygote.fork_open = 1;
+	(void)fork_spare(f); /* a failure shows as the end of the spare's channel */
+	if (whole) {
+		PyOS_AfterFork_Parent();
+		zygote.fork_open = 0;
+	}
+	return 0;
+}
+
+_Noreturn void serve_init(int channel)
+{
+	struct frame *f = &zygote.frame;
+
+	while (channel_recv(channel, f) == 0) {
+		int r = handle_fork(f);
+		frame_close_fds(f);
+		if (r < 0)
+			break;
+	}
+	_exit(0);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The extension that turns an image's Python into a zygote, its forks into clean interpreters, and
+ * their forks into runs.
+ *
+ * Who is who, and which file it lives in:
+ *   zygote             serve.c   root of Z; waits for the monitor; never changes its own namespaces
+ *   clean interpreter  serve.c   fork of the zygote that has entered a sandbox (enter.c); waits for init
+ *   spare              serve.c   fork of that, tied by Landlock and the filter; waits for its run
+ *   run                run.c     what a spare becomes
+ * All of it happens inside sys.excepthook of a `python3 -c` that has raised: at that moment the
+ * interpreter is complete and no Python frame is left, so a run starts on an empty stack as in a
+ * plain interpreter.
+ *
+ * Limited API of CPython 3.9 only. One thread. Nothing of it is reached by submitted code but as its own
+ * process, so a broken state here is that run's own trouble. */
+#pragma once
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "frames.h"
+
+#include <linux/filter.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct frame { /* a received message; the descriptors are owned until taken */
+	union {
+		struct rt_head h;
+		struct rt_clean clean;
+		struct rt_fork fork;
+		struct rt_run run;
+		unsigned char bytes[sizeof(struct rt_run) + RT_ENV_MAX + RT_CWD_MAX];
+	} u;
+	size_t len;
+	int fds[RT_FDS_MAX];
+	size_t n_fds;
+};
+
+struct zygote {
+	int control;              /* zygote only: to the monitor */
+	struct sock_filter *filter;
+	uint16_t n_filter;        /* 0 = no filter (tests) */
+	int tied;                 /* Landlock and filter are on */
+	int fork_open;            /* PyOS_BeforeFork() has run and its other half has not */
+	PyObject *refresh;        /* Python halves, see zygote.py */
+	PyObject *enter;
+	PyObject *leave;
+	PyObject *show;
+	PyObject *result;
+	struct frame frame;       /* one buffer is enough: one thread, one frame at a time */
+};
+extern struct zygote zygote;
+
+/* channel.c. Descriptors received are CLOEXEC and above 2. 0, or -errno; -EPIPE at the end of the
+ * channel; -EPROTO for a message that is cut or carries too much. */
+int channel_recv(int channel, struct frame *f);
+int channel_send(int channel, const void *frame, size_t len);
+void frame_close_fds(struct frame *f);
+
+/* enter.c. Enters the sandbox of the init behind PIDFD and drops everything; the process is only good for
+ * _exit() when it fails. Returns 0 or -errno. */
+int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves);
+/* Closes every descriptor but KEEP, which becomes 3. Returns 0 or -errno. */
+int enter_close_others(int keep);
+/* Writes "0" into each of the cgroup.procs descriptors. Returns 0 or -errno. */
+int enter_leaves(const int *leaves, size_t n);
+/* Landlock by RULESET (-1 = none), then the filter. Returns 0 or -errno. */
+int enter_tie(int ruleset);
+
+/* serve.c. Neither returns. */
+_Noreturn void serve_monitor(void);
+_Noreturn void serve_init(int channel);
+
+/* run.c. Becomes the run that F describes; CHANNEL is the spare's. */
+_Noreturn void run_start(struct frame *f, int channel);
