@@ -82,7 +82,7 @@ static int feed_chunked(struct http_conn *c)
 		if (used < 0)
 			return 400;
 		body->total += n;
-		if (body->total > body->max || body->chunk.left > body->max - body->total)
+		if (body->total > body->max || http_chunk_announced(&body->chunk) > body->max - body->total)
 			return 413;
 		if (data && !hand_over(c, data, n)) {
 			input_consume(in, (size_t)used);

@@ -93,6 +93,11 @@ int64_t http_chunk_next(struct http_chunk *c, const char *buf, size_t len, const
 	return (int64_t)i;
 }
 
+uint64_t http_chunk_announced(const struct http_chunk *c)
+{
+	return c->state == CHUNK_DATA ? c->left : 0;
+}
+
 bool http_chunk_done(const struct http_chunk *c)
 {
 	return c->state == CHUNK_DONE;

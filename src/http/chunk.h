@@ -20,4 +20,6 @@ struct http_chunk {
  * all is used or http_chunk_done(). Data comes in its own call, so one call gives framing or data. */
 int64_t http_chunk_next(struct http_chunk *c, const char *buf, size_t len, const char **ret_data,
 			size_t *ret_n) MUST_CHECK;
+/* Bytes that the current chunk still announces; 0 while its size is being read. */
+uint64_t http_chunk_announced(const struct http_chunk *c);
 bool http_chunk_done(const struct http_chunk *c);
