@@ -88,9 +88,15 @@ int http_date_parse(const char *s, int64_t *ret)
 {
 	struct tm tm = {0};
 	const char *end = strptime(s, "%a, %d %b %Y %H:%M:%S GMT", &tm);
+	char back[HTTP_DATE_SIZE];
+	int64_t when;
 
 	if (!end || *end)
 		return -EINVAL;
-	*ret = (int64_t)timegm(&tm);
+	when = (int64_t)timegm(&tm);
+	http_date_format(when, back);
+	if (strcmp(s, back) != 0) /* strptime(3) takes blanks, short numbers and wrong weekdays */
+		return -EINVAL;
+	*ret = when;
 	return 0;
 }
