@@ -95,7 +95,7 @@ static void on_listed(const struct engine_file *files, size_t n, bool more UNUSE
 	}
 	for (size_t i = 0; i < n; i++)
 		if (S_ISREG(files[i].mode) &&
-		    json_array_append_new(items, tools_json_artifact(c->tools, sandbox_id(c->sandbox),
+		    json_array_append_new(items, tools_json_artifact(c->tools, c->sandbox,
 		                                                     files[i].name,
 		                                                     files[i].size)) < 0) {
 			json_decref(items);

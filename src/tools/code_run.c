@@ -48,12 +48,13 @@ static json_t *stream_text(const struct run_output *output, const char *note)
 	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&b), b.len);
 }
 
-static json_t *artifact_list(struct tools *t, const char *id, const struct run_result *result)
+static json_t *artifact_list(struct tools *t, const struct sandbox *s,
+                             const struct run_result *result)
 {
 	json_t *items = json_array();
 
 	for (size_t i = 0; i < result->n_artifacts; i++)
-		if (json_array_append_new(items, tools_json_artifact(t, id, result->artifacts[i].name,
+		if (json_array_append_new(items, tools_json_artifact(t, s, result->artifacts[i].name,
 		                                                     result->artifacts[i].size)) < 0) {
 			json_decref(items);
 			return NULL;
@@ -74,7 +75,7 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 	                 stream_text(&result->out, ""), "stderr", stream_text(&result->err, note),
 	                 "stdout_truncated", result->out.truncated, "stderr_truncated",
 	                 result->err.truncated, "artifacts",
-	                 artifact_list(c->base.tools, id, result), "duration_ms",
+	                 artifact_list(c->base.tools, c->base.sandbox, result), "duration_ms",
 	                 (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
 }
 

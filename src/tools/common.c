@@ -135,19 +135,25 @@ json_t *tools_json_bytes(const void *data, size_t len)
 	return json_stringn_nocheck(buf_str(&b), b.len);
 }
 
-json_t *tools_json_link(struct tools *t, const char *sandbox_id, const char *path)
+json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(LINK_MAX_BYTES);
 	const char *base = t->config.link_base ? t->config.link_base(t->config.link_user) : NULL;
 
 	if (!base)
 		return json_null();
-	int r = buf_printf(&b, "%s/files/%s/", base, sandbox_id);
+	char query[TOOLS_LINK_QUERY_SIZE] = "";
+	if (t->config.link_query)
+		t->config.link_query(t->config.link_user, sandbox_owner(s), sandbox_id(s), path,
+		                     query);
+	int r = buf_printf(&b, "%s/files/%s/", base, sandbox_id(s));
 	r = r < 0 ? r : text_add_percent(&b, path, strlen(path), true);
+	r = r < 0 ? r : buf_add_str(&b, query);
 	return r < 0 ? json_null() : json_stringn(buf_str(&b), b.len);
 }
 
-json_t *tools_json_artifact(struct tools *t, const char *sandbox_id, const char *name, uint64_t size)
+json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char *name,
+                            uint64_t size)
 {
 	char path[sizeof(TOOLS_WORKSPACE) + 256];
 
@@ -155,7 +161,7 @@ json_t *tools_json_artifact(struct tools *t, const char *sandbox_id, const char 
 	return json_pack("{s:o, s:o, s:I, s:s, s:o}", "path", tools_json_bytes(path, strlen(path)),
 	                 "filename", tools_json_bytes(name, strlen(name)), "size_bytes",
 	                 (json_int_t)size, "mime_type", mime_type(name), "download_url",
-	                 tools_json_link(t, sandbox_id, name));
+	                 tools_json_link(t, s, name));
 }
 
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...)

@@ -53,9 +53,10 @@ void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fm
 /* JSON string of hostile bytes, invalid UTF-8 replaced. */
 json_t *tools_json_bytes(const void *data, size_t len);
 /* Link to a file of a sandbox, or JSON null. PATH: relative to the workspace. */
-json_t *tools_json_link(struct tools *t, const char *sandbox_id, const char *path);
-/* {path, filename, size_bytes, mime_type, download_url}; FOLDER "" or "a/b/". */
-json_t *tools_json_artifact(struct tools *t, const char *sandbox_id, const char *name, uint64_t size);
+json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path);
+/* {path, filename, size_bytes, mime_type, download_url} of a file directly in the workspace. */
+json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char *name,
+                            uint64_t size);
 
 /* A log notification of one line to the client. */
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...) PRINTF(3, 4);

@@ -14,6 +14,8 @@
 
 struct tools;
 
+#define TOOLS_LINK_QUERY_SIZE 80
+
 struct tools_config {
 	sd_event *loop;          /* borrowed */
 	struct manager *manager; /* borrowed */
@@ -25,6 +27,10 @@ struct tools_config {
 	/* Base of artifact links ("http://localhost:8080"), valid until the next call; may bind its
 	 * listener now. NULL, or a NULL answer: links are null. */
 	const char *(*link_base)(void *user);
+	/* Writes what follows the path of a link ("" or a query with a signature) to RET, which has
+	 * TOOLS_LINK_QUERY_SIZE bytes. NULL: nothing follows. */
+	void (*link_query)(void *user, const char *owner, const char *session, const char *path,
+	                   char *ret);
 	void *link_user;
 };
 

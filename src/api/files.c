@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/files.h"
+
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#define LINK_LIFE_S   UINT64_C(86400)
+#define SIGNATURE_LEN 16 /* bytes */
+#define BASE_MAX      1100
+#define TYPE_MAX      200
+
+struct links {
+	struct links_config config;
+	struct http_server *own; /* made here, when config.http is NULL */
+	bool bound;
+	bool failed; /* said once; links are null from then on */
+	char base[BASE_MAX];
+	uint8_t key[crypto_generichash_KEYBYTES];
+};
+
+/* Types that a browser would run as a page of our origin. */
+static const char *const active_types[] = {
+    "text/html", "image/svg+xml", "application/xhtml+xml", "text/xml", "application/xml",
+};
+
+/* ---- signatures ---- */
+
+static void sign(const struct links *l, uint64_t expires, const char *owner, const char *session,
+                 const char *path, char ret[SIGNATURE_LEN * 2 + 1])
+{
+	crypto_generichash_state state;
+	uint8_t mac[SIGNATURE_LEN];
+	const char *const parts[] = {owner, session, path};
+
+	(void)crypto_generichash_init(&state, l->key, sizeof(l->key), sizeof(mac));
+	(void)crypto_generichash_update(&state, (const uint8_t *)&expires, sizeof(expires));
+	/* With its NUL each part ends where it ends: no two triples give one text. */
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
+		(void)crypto_generichash_update(&state, (const uint8_t *)parts[i],
+		                                strlen(parts[i]) + 1);
+	(void)crypto_generichash_final(&state, mac, sizeof(mac));
+	text_hex(mac, sizeof(mac), ret);
+}
+
+void links_query(void *links, const char *owner, const char *session, const char *path, char *ret)
+{
+	const struct links *l = links;
+	char signature[SIGNATURE_LEN * 2 + 1];
+	uint64_t expires = now_wall_ns() / NS_PER_S + LINK_LIFE_S;
+
+	ret[0] = '\0';
+	if (!l->config.sign)
+		return;
+	sign(l, expires, owner, session, path, signature);
+	(void)snprintf(ret, LINKS_QUERY_SIZE, "?e=%ju&s=%s", (uintmax_t)expires, signature);
+}
+
+static bool is_signed(const struct links *l, struct http_request *req, const char *session,
+                      const char *path)
+{
+	const char *e = http_request_query(req, "e"), *s = http_request_query(req, "s");
+	char signature[SIGNATURE_LEN * 2 + 1];
+	uint64_t expires;
+
+	if (!e || !s || parse_u64(e, 0, UINT64_MAX, &expires) < 0 ||
+	    expires < now_wall_ns() / NS_PER_S || strlen(s) != sizeof(signature) - 1)
+		return false;
+	sign(l, expires, "", session, path, signature);
+	return sodium_memcmp(s, signature, sizeof(signature) - 1) == 0;
+}
+
+/* ---- the route ---- */
+
+struct download {
+	struct http_request *req; /* NULL: the client has left */
+	char path[ENGINE_PATH_MAX];
+	char session[SANDBOX_ID_MAX + 1];
+};
+
+static void not_found(struct http_request *req, const char *what, const char *name)
+{
+	char text[512];
+
+	(void)snprintf(text, sizeof(text), "%s %s", what, name);
+	if (!text_is_utf8(text, strlen(text)))
+		(void)snprintf(text, sizeof(text), "%s that name", what);
+	(void)http_add_header(req, "X-Content-Type-Options", "nosniff");
+	http_respond_text(req, 404, "text/plain; charset=utf-8", text);
+}
+
+static void on_gone(void *user)
+{
+	struct download *d = user;
+
+	d->req = NULL;
+}
+
+static bool is_active(const char *type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(active_types); i++)
+		if (streq(active_types[i], type))
+			return true;
+	return text_ends_with(type, "+xml");
+}
+
+static void respond(struct download *d, int fd, const struct engine_file *info)
+{
+	const char *type = mime_type(info->name);
+	char full_type[TYPE_MAX], etag[80];
+
+	(void)snprintf(full_type, sizeof(full_type), "%s%s", type,
+	               text_starts_with(type, "text/") ? "; charset=utf-8" : "");
+	(void)snprintf(etag, sizeof(etag), "\"%jx-%jx-%jx\"", (uintmax_t)info->inode,
+	               (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
+	(void)http_add_header(d->req, "X-Content-Type-Options", "nosniff");
+	/* A page that a sandbox made must not act as a page of this server. */
+	if (is_active(type))
+		(void)http_add_header(d->req, "Content-Security-Policy", "sandbox");
+	struct http_file file = {
+	    .size = info->size,
+	    .type = full_type,
+	    .etag = etag,
+	    .mtime_s = info->mtime_ns / (int64_t)NS_PER_S,
+	    .name = info->name,
+	};
+	LOG_INFO("artifact_download", LOG_S("session_id", d->session), LOG_S("filename", d->path),
+	         LOG_U("size_bytes", info->size));
+	http_respond_file(d->req, fd, &file);
+}
+
+static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	struct download *d = user;
+
+	if (!d->req)
+		(void)fd_close(fd);
+	else if (e)
+		not_found(d->req, "No artifact at /mnt/data/", d->path);
+	else
+		respond(d, fd, info);
+	free(d);
+}
+
+static void get_file(struct http_request *req, void *user)
+{
+	struct links *l = user;
+	const char *session = http_request_param(req, "session");
+	const char *name = http_request_param(req, "name");
+	struct err e = ERR_INIT;
+	char path[ENGINE_PATH_MAX];
+
+	if (l->config.sign && !is_signed(l, req, session, name)) {
+		http_respond_text(req, 403, "text/plain; charset=utf-8",
+		                  "This link has expired, or is not complete.");
+		return;
+	}
+	struct sandbox *s = manager_find(l->config.manager, "", session);
+	if (!s) {
+		not_found(req, "No active session with id", session);
+		return;
+	}
+	if (name[0] == '/' || workspace_path(name, strlen(name), true, path, &e) < 0 ||
+	    !streq(path, name)) {
+		not_found(req, "No artifact at /mnt/data/", name);
+		return;
+	}
+	struct download *d = calloc(1, sizeof(*d));
+	if (!d) {
+		http_respond_text(req, 503, "text/plain; charset=utf-8", "no memory");
+		return;
+	}
+	d->req = req;
+	memcpy(d->path, path, sizeof(path));
+	(void)snprintf(d->session, sizeof(d->session), "%s", session);
+	if (sandbox_open_file(s, path, on_open, d, &e) < 0) {
+		not_found(req, "No artifact at /mnt/data/", d->path);
+		free(d);
+		return;
+	}
+	http_request_on_gone(req, on_gone, d);
+}
+
+static const struct http_route routes[] = {
+    {HTTP_GET | HTTP_HEAD, "/files/{session}/{name...}", get_file, 0, 0},
+};
+
+/* ---- listener ---- */
+
+int links_new(const struct links_config *config, struct links **ret, struct err *e)
+{
+	struct links *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "artifact links");
+	l->config = *config;
+	rand_bytes(l->key, sizeof(l->key));
+	if (*config->public_url) {
+		(void)snprintf(l->base, sizeof(l->base), "%s", config->public_url);
+		size_t len = strlen(l->base);
+		while (len > 0 && l->base[len - 1] == '/')
+			l->base[--len] = '\0';
+	}
+	*ret = l;
+	return 0;
+}
+
+struct links *links_free(struct links *l)
+{
+	if (l)
+		(void)http_server_free(l->own);
+	free(l);
+	return NULL;
+}
+
+int links_add_routes(struct links *l, struct http_server *http, unsigned scopes, struct err *e)
+{
+	int r = http_server_add_routes(http, routes, ARRAY_SIZE(routes), scopes, l);
+
+	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "the route of artifact links") : 0;
+}
+
+/* The name for the listener in a URL: what people can reach from the same machine. */
+static const char *url_host(const char *host)
+{
+	return streq(host, "0.0.0.0") || streq(host, "127.0.0.1") ? "localhost" : host;
+}
+
+int links_listen(struct links *l, struct err *e)
+{
+	struct http_server *http = l->config.http;
+	struct http_listener *listener;
+	uint16_t port = (uint16_t)l->config.port;
+
+	if (l->bound || l->config.port == LINKS_PORT_OFF)
+		return 0;
+	if (!http && !l->own) {
+		struct http_config config = {0};
+		int r = http_server_new(l->config.loop, &config, &l->own);
+		if (r < 0)
+			return err_set(e, ERR_SYSTEM, -r, "the server of artifact links");
+		r = links_add_routes(l, l->own, HTTP_SCOPE_LINKS, e);
+		if (r < 0)
+			return r;
+	}
+	http = http ? http : l->own;
+	int r = http_server_listen(http, l->config.host, port, HTTP_SCOPE_LINKS, &port, &listener, e);
+	if (r == -EADDRINUSE)
+		r = http_server_listen(http, l->config.host, 0, HTTP_SCOPE_LINKS, &port, &listener,
+		                       e);
+	if (r < 0)
+		return r;
+	LOG_INFO("http_server_starting", LOG_S("host", l->config.host), LOG_U("port", port));
+	if (l->base[0] == '\0') {
+		const char *host = url_host(l->config.host);
+		bool v6 = strchr(host, ':') != NULL;
+		(void)snprintf(l->base, sizeof(l->base), "http://%s%s%s:%u", v6 ? "[" : "", host,
+		               v6 ? "]" : "", port);
+	}
+	l->bound = true;
+	return 0;
+}
+
+const char *links_base(void *links)
+{
+	struct links *l = links;
+	struct err e = ERR_INIT;
+
+	if (l->config.port == LINKS_PORT_OFF && l->base[0] == '\0')
+		return NULL;
+	if (!l->bound && !l->failed && l->config.port != LINKS_PORT_OFF && links_listen(l, &e) < 0) {
+		LOG_ERROR("http_server_failed", LOG_S("host", l->config.host),
+		          LOG_S("error", e.text));
+		l->failed = true;
+	}
+	return l->base[0] != '\0' ? l->base : NULL;
+}
