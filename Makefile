@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
+B := build
+.DEFAULT_GOAL := build
+.PHONY: build setup run test demo image bench lint conformance hostile fuzz-smoke install clean help
+
+build: $(B)/build.ninja ## build/caisson
+	@ninja -C $(B)
+
+$(B)/build.ninja:
+	@command -v meson >/dev/null && command -v ninja >/dev/null || { echo "meson or ninja is missing: make setup" >&2; exit 1; }
+	@meson setup $(B)
+
+setup: ## install the packages of tools/packages.txt (Debian, asks sudo)
+	@tools/setup
+
+run: ## set up, build, make the default image, serve on 127.0.0.1:8181
+	@tools/setup run && $(MAKE) --no-print-directory build
+	@$(B)/caisson image build science --if-missing && exec $(B)/caisson serve $(ARGS)
+
+test: ## set up, build, run every test (ARGS: tests/run --help)
+	@tools/setup && $(MAKE) --no-print-directory build
+	@tests/run $(ARGS)
+
+demo: ## analyse a real CSV through MCP; results in ./caisson-demo
+	@tools/setup && $(MAKE) --no-print-directory build
+	@$(B)/caisson image build science --if-missing && examples/demo/run
+
+image: build ## build the image `science` (again when its definition changed)
+	@$(B)/caisson image build science --if-changed
+
+bench: build ## compare with other sandboxes on this machine
+	@bench/run $(ARGS)
+
+lint: build ## formatting, layers, analyzers
+	@tools/lint $(ARGS)
+
+conformance: build ## the official MCP conformance suite
+	@tests/conformance/run $(ARGS)
+
+hostile: build ## hostile code against every engine
+	@tests/hostile/run $(ARGS)
+
+fuzz-smoke: ## every fuzz target for half a minute
+	@tools/fuzz-smoke $(ARGS)
+
+install: build ## install under the prefix of the build (DESTDIR is honoured)
+	@meson install -C $(B)
+
+clean: ## remove what was built (images stay)
+	@rm -rf $(B) build-asan build-fuzz
+
+help: ## this list
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
