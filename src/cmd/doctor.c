@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* caisson doctor [--json]: what this machine can enforce, what is missing, and how to mend it.
+ *
+ * Exit status: 0 sandboxes can be made with every wall; 1 they can, something is weaker; 2 they cannot. */
+#include "cmd/doctor.h"
+#include "cmd/cmd.h"
+
+#include "base/attr.h"
+#include "base/text.h"
+#include "config/paths.h"
+#include "engine/engine.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define VERB       "doctor"
+#define ROWS_MAX   64
+#define WHAT_WIDTH 26
+
+static const struct {
+	const char *name;
+	const char *mark;
+	const char *colour; /* SGR, on a terminal only */
+	int status;
+} states[DOCTOR_STATE_MAX_] = {
+    [DOCTOR_OK] = {"ok", "ok", "32", 0},
+    [DOCTOR_NOTE] = {"note", "note", "36", 0},
+    [DOCTOR_WEAKER] = {"weaker", "weaker", "33", 1},
+    [DOCTOR_MISSING] = {"missing", "MISSING", "31", 2},
+};
+
+static const char *const summaries[] = {
+    "Sandboxes can be made, with every wall.",
+    "Sandboxes can be made; what is marked `weaker` does not hold as hard as it could.",
+    "No sandbox can be made until what is marked MISSING is mended.",
+};
+
+const char *doctor_state_name(enum doctor_state s)
+{
+	return states[s].name;
+}
+
+static void print_text(const struct doctor_row *rows, int status)
+{
+	bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
+
+	for (size_t i = 0; i < doctor_n_checks; i++) {
+		const struct doctor_row *r = &rows[i];
+
+		if (colour)
+			(void)printf("\033[%sm%-8s\033[0m", states[r->state].colour, states[r->state].mark);
+		else
+			(void)printf("%-8s", states[r->state].mark);
+		(void)printf("%-*s%s\n", WHAT_WIDTH, doctor_checks[i].what, r->value);
+		if (r->mend[0])
+			(void)printf("%-8s%-*s-> %s\n", "", WHAT_WIDTH, "", r->mend);
+	}
+	(void)printf("\n%s\n", summaries[status]);
+}
+
+static json_t *capability_words(uint32_t caps)
+{
+	static const struct {
+		uint32_t cap;
+		const char *word;
+	} words[] = {
+	    {ENGINE_CAP_MEMORY, "memory"}, {ENGINE_CAP_CPU, "cpu"},   {ENGINE_CAP_PIDS, "pids"},
+	    {ENGINE_CAP_DISK, "disk"},     {ENGINE_CAP_OWN_UID, "own_uid"},
+	};
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (caps & words[i].cap)
+			(void)json_array_append_new(list, json_string(words[i].word));
+	return list;
+}
+
+static int print_json(const struct doctor_facts *f, const struct doctor_row *rows, int status)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < doctor_n_checks; i++)
+		(void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id, "what",
+		                                            doctor_checks[i].what, "state",
+		                                            doctor_state_name(rows[i].state), "value",
+		                                            rows[i].value, "mend", rows[i].mend));
+	json_t *doc = json_pack("{s:s, s:i, s:s, s:b, s:s, s:o, s:o, s:o}", "version", CAISSON_VERSION, "status", status,
+	                        "summary", summaries[status], "root", f->probe.uid == 0, "cgroup", f->probe.cgroup,
+	                        "enforced", capability_words(f->probe.enforced), "best_effort",
+	                        capability_words(f->probe.best_effort), "rows", list);
+	int r = doc ? json_dumpf(doc, stdout, JSON_INDENT(2)) : -1;
+
+	(void)putchar('\n');
+	json_decref(doc);
+	return r == 0 ? 0 : -EIO;
+}
+
+int cmd_doctor(int argc, char **argv)
+{
+	static struct doctor_facts facts;
+	static struct doctor_row rows[ROWS_MAX];
+	_cleanup_(settings_done) struct settings settings = {0};
+	struct err e = ERR_INIT;
+	bool json = false;
+	int status = 0;
+
+	ASSERT(doctor_n_checks <= ROWS_MAX);
+	if (settings_init(&settings) < 0)
+		return cmd_fail(VERB, &(struct err){.code = ERR_OUT_OF_MEMORY, .text = "out of memory"});
+	if (settings_read_env(&settings, environ, &e) < 0 || settings_read_flags(&settings, &argc, argv, &e) < 0)
+		return cmd_fail(VERB, &e);
+	for (int i = 1; i < argc; i++) {
+		if (!streq(argv[i], "--json"))
+			return cmd_usage(VERB, "unknown argument '%s'", argv[i]);
+		json = true;
+	}
+	facts.settings = &settings;
+	if (config_state_dir(&settings, facts.state_dir, sizeof(facts.state_dir), &e) < 0)
+		facts.state_dir[0] = '\0'; /* a row says so */
+	if (config_image_name(&settings, facts.image, &e) < 0)
+		return cmd_fail(VERB, &e);
+	native_probe(&facts.probe);
+	for (size_t i = 0; i < doctor_n_checks; i++) {
+		doctor_checks[i].look(&facts, &rows[i]);
+		status = MAX(status, states[rows[i].state].status);
+	}
+	if (!json)
+		print_text(rows, status);
+	else if (print_json(&facts, rows, status) < 0)
+		return EXIT_FAILURE;
+	return status;
+}

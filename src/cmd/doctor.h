@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What doctor.c (the verb) and doctor_rows.c (what it looks at) share. */
+#pragma once
+
+#include "config/settings.h"
+#include "engine/native/probe.h"
+
+#include <limits.h>
+#include <stddef.h>
+
+enum doctor_state {
+	DOCTOR_OK,
+	DOCTOR_NOTE,    /* of interest on this host; no wall of a sandbox depends on it */
+	DOCTOR_WEAKER,  /* works, with less than the full strength */
+	DOCTOR_MISSING, /* no sandbox can be made */
+	DOCTOR_STATE_MAX_,
+};
+
+struct doctor_facts { /* borrowed by every row */
+	struct native_probe probe;
+	const struct settings *settings;
+	char state_dir[PATH_MAX]; /* "" = nobody can say where */
+	char image[64];           /* the one that sandboxes get */
+};
+
+struct doctor_row {
+	enum doctor_state state;
+	char value[320];
+	char mend[400]; /* "" = nothing to mend */
+};
+
+struct doctor_check {
+	const char *id;
+	const char *what;
+	void (*look)(const struct doctor_facts *f, struct doctor_row *r);
+};
+
+extern const struct doctor_check doctor_checks[];
+extern const size_t doctor_n_checks;
+
+const char *doctor_state_name(enum doctor_state s);

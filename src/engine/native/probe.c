@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/native/probe.h"
+
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "engine/engine.h"
+#include "engine/native/landlock.h"
+#include "engine/native/monitor/monitor.h"
+#include "engine/native/seccomp.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <pwd.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+
+#define SMALL_FILE_MAX (64u << 10)
+#define SUBID_FILE_MAX (1u << 20)
+#define VULNERABILITIES "/sys/devices/system/cpu/vulnerabilities"
+
+static const struct {
+	const char *what;
+	bool needed;
+} tries[] = {
+#define P(name, needed, what) [PROBE_##name] = {what, needed},
+#include "engine/native/probe.tbl.h"
+#undef P
+};
+
+const char *probe_try_text(enum probe_try t)
+{
+	return tries[t].what;
+}
+
+bool probe_try_needed(enum probe_try t)
+{
+	return tries[t].needed;
+}
+
+bool native_probe_usable(const struct native_probe *p)
+{
+	for (size_t i = 0; i < PROBE_TRY_MAX_; i++)
+		if (tries[i].needed && p->tried[i] != 0)
+			return false;
+	return p->seccomp && p->openat2 && p->pidfd && p->close_range;
+}
+
+/* The first line of a small file, without its newline; "" when it cannot be read. */
+static bool read_line(const char *path, char *ret, size_t size)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(SMALL_FILE_MAX);
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	ret[0] = '\0';
+	if (fd < 0 || fd_read_file(fd, &b) < 0)
+		return false;
+	const char *s = buf_str(&b);
+	size_t n = MIN(strcspn(s, "\n"), size - 1);
+	memcpy(ret, s, n);
+	ret[n] = '\0';
+	return true;
+}
+
+static int read_sysctl(const char *name)
+{
+	char path[128];
+	char text[32];
+	int64_t v;
+
+	(void)snprintf(path, sizeof(path), "/proc/sys/%s", name);
+	if (!read_line(path, text, sizeof(text)) || parse_i64(text, -1000, INT32_MAX, &v) < 0)
+		return PROBE_NOT_THERE;
+	return (int)v;
+}
+
+static void probe_kernel(struct native_probe *p)
+{
+	struct utsname u;
+	uint64_t major;
+	uint64_t minor;
+
+	if (uname(&u) < 0)
+		return;
+	(void)snprintf(p->release, sizeof(p->release), "%s", u.release);
+	(void)snprintf(p->machine, sizeof(p->machine), "%s", u.machine);
+	size_t a = strspn(u.release, "0123456789");
+	size_t b = u.release[a] == '.' ? strspn(u.release + a + 1, "0123456789") : 0;
+	if (parse_u64_n(u.release, a, 0, 999, &major) == 0 && parse_u64_n(u.release + a + 1, b, 0, 999, &minor) == 0)
+		p->kernel = (uint32_t)(major * 1000 + minor);
+}
+
+static void probe_subuid(struct native_probe *p)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(SUBID_FILE_MAX);
+	_cleanup_fd_ int fd = open("/etc/subuid", O_RDONLY | O_CLOEXEC);
+	struct ids ids = {.lock = -1};
+
+	p->newuidmap = access("/usr/bin/newuidmap", X_OK) == 0 && access("/usr/bin/newgidmap", X_OK) == 0;
+	p->max_user_namespaces = read_sysctl("user/max_user_namespaces");
+	p->unprivileged_userns_clone = read_sysctl("kernel/unprivileged_userns_clone");
+	p->apparmor_restrict_userns = read_sysctl("kernel/apparmor_restrict_unprivileged_userns");
+	if (p->uid == 0 || fd < 0 || fd_read_file(fd, &b) < 0)
+		return;
+	const struct passwd *pw = getpwuid(p->uid);
+	p->subuid_entry =
+		ids_parse_subid(buf_str(&b), pw ? pw->pw_name : NULL, p->uid, 1, &ids.base, &ids.count) == 0;
+}
+
+/* In a child, whose parent is this process: opening the groups may move both into a leaf. */
+static void probe_cgroup(struct native_probe *p)
+{
+	struct shared {
+		uint32_t enforced, best_effort;
+		bool swap;
+		char name[sizeof(p->cgroup)];
+	} *s = mmap(NULL, sizeof(*s), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+
+	(void)snprintf(p->cgroup, sizeof(p->cgroup), "none");
+	if (s == MAP_FAILED)
+		return;
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct cgroup c;
+		struct err e = ERR_INIT;
+		char instance[32];
+
+		(void)snprintf(instance, sizeof(instance), "caisson-probe-%d", (int)getpid());
+		if (cgroup_open(&c, instance, &e) < 0)
+			_exit(1);
+		s->enforced = c.enforced;
+		s->best_effort = c.best_effort;
+		s->swap = c.swap;
+		(void)snprintf(s->name, sizeof(s->name), "%s", c.ops->name);
+		cgroup_close(&c);
+		_exit(0);
+	}
+	while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	if (s->name[0]) {
+		p->enforced |= s->enforced;
+		p->best_effort |= s->best_effort;
+		p->swap = s->swap;
+		memcpy(p->cgroup, s->name, sizeof(p->cgroup));
+	}
+	(void)munmap(s, sizeof(*s));
+}
+
+static bool can_filter(void)
+{
+	static struct native_filter f;
+	struct err e = ERR_INIT;
+	int status = 0;
+	uint32_t kill = SECCOMP_RET_KILL_PROCESS;
+
+	if (syscall(__NR_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill) != 0 || native_filter_build(&f, &e) < 0)
+		return false;
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && native_filter_load(f.insn, f.n) == 0 ? 0 : 1);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void probe_calls(struct native_probe *p)
+{
+	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
+	int fd = (int)syscall(__NR_openat2, AT_FDCWD, "/", &how, sizeof(how));
+
+	p->openat2 = fd >= 0;
+	(void)fd_close(fd);
+	fd = (int)syscall(__NR_pidfd_open, getpid(), 0);
+	p->pidfd = fd >= 0;
+	(void)fd_close(fd);
+	p->close_range = syscall(__NR_close_range, ~0U, ~0U, 0) == 0;
+	p->seccomp = can_filter();
+	p->landlock = native_landlock_abi();
+	fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	p->loop = fd >= 0;
+	(void)fd_close(fd);
+}
+
+static void add_word(char *list, size_t size, const char *word)
+{
+	size_t n = strlen(list);
+
+	if (n + strlen(word) + 3 < size)
+		(void)snprintf(list + n, size - n, "%s%s", n ? ", " : "", word);
+}
+
+static void probe_cpu_bugs(struct native_probe *p)
+{
+	_cleanup_dir_ DIR *d = opendir(VULNERABILITIES);
+	const struct dirent *de;
+
+	while (d && (de = readdir(d))) {
+		char path[512];
+		char line[PROBE_TEXT_MAX];
+
+		(void)snprintf(path, sizeof(path), "%s/%s", VULNERABILITIES, de->d_name);
+		if (de->d_name[0] != '.' && read_line(path, line, sizeof(line)) && text_starts_with(line, "Vulnerable"))
+			add_word(p->vulnerable, sizeof(p->vulnerable), de->d_name);
+	}
+}
+
+/* Modules of protocols that had root bugs and that a socket call of any user loads. They cannot be
+ * reached from a sandbox, whose filter knows three families; the host's other users can. */
+static void probe_modules(struct native_probe *p)
+{
+	static const char *const modules[] = {"af_alg", "algif_aead", "rxrpc", "esp4", "esp6", "tipc",
+	                                      "sctp",   "dccp",       "vsock", "can",  "rds",  "n_gsm"};
+	_cleanup_(buf_done) struct buf b = BUF_INIT(4u << 20);
+	char path[256];
+
+	(void)snprintf(path, sizeof(path), "/lib/modules/%s/modules.dep", p->release);
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || fd_read_file(fd, &b) < 0)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(modules); i++) {
+		char file[64];
+
+		(void)snprintf(file, sizeof(file), "/%s.ko", modules[i]);
+		if (strstr(buf_str(&b), file))
+			add_word(p->af_modules, sizeof(p->af_modules), modules[i]);
+	}
+}
+
+static void probe_host(struct native_probe *p)
+{
+	char ksm[16];
+	uint64_t run;
+
+	p->unprivileged_bpf_disabled = read_sysctl("kernel/unprivileged_bpf_disabled");
+	p->io_uring_disabled = read_sysctl("kernel/io_uring_disabled");
+	p->perf_event_paranoid = read_sysctl("kernel/perf_event_paranoid");
+	p->kexec_load_disabled = read_sysctl("kernel/kexec_load_disabled");
+	p->modules_disabled = read_sysctl("kernel/modules_disabled");
+	(void)read_line("/proc/sys/kernel/core_pattern", p->core_pattern, sizeof(p->core_pattern));
+	p->ksm = PROBE_NOT_THERE;
+	if (read_line("/sys/kernel/mm/ksm/run", ksm, sizeof(ksm)) && parse_u64(ksm, 0, 10, &run) == 0)
+		p->ksm = (int)run;
+	probe_cpu_bugs(p);
+	probe_modules(p);
+}
+
+void native_probe(struct native_probe *ret)
+{
+	struct native_probe *p = ret;
+
+	*p = (struct native_probe){.uid = geteuid()};
+	probe_kernel(p);
+	probe_subuid(p);
+	probe_namespaces(p);
+	probe_calls(p);
+	probe_cgroup(p);
+	probe_host(p);
+	if (p->uids != PROBE_UIDS_SINGLE)
+		p->enforced |= ENGINE_CAP_OWN_UID;
+	if (p->tried[PROBE_TMPFS] == 0)
+		p->enforced |= ENGINE_CAP_DISK;
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is tried in a throw-away child, in this order; what fails is reported and the rest goes on where
+ * it can. NEEDED = without it no sandbox can be made.
+ *   P(NAME, needed, "what a person reads when it fails") */
+P(USERNS, true, "user namespace")
+P(MAPS, true, "id maps")
+P(MOUNTNS, true, "mount namespace")
+P(NETNS, true, "network namespace")
+P(IPCNS, true, "ipc namespace")
+P(UTSNS, true, "uts namespace")
+P(CGROUPNS, true, "cgroup namespace")
+P(PIDNS, true, "pid namespace")
+P(PRIVATE, true, "private mounts")
+P(TMPFS, true, "tmpfs with size and inode limit")
+P(OVERLAY, true, "overlay")
+P(PROC, true, "/proc with subset=pid")
+P(DEVPTS, true, "private devpts")
+P(LOOPBACK, true, "loopback interface")
