@@ -28,7 +28,7 @@ int buf_add(struct buf *b, const void *data, size_t len) MUST_CHECK;
 int buf_add_str(struct buf *b, const char *s) MUST_CHECK;
 int buf_add_char(struct buf *b, char c) MUST_CHECK;
 int buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3) MUST_CHECK;
-int buf_vprintf(struct buf *b, const char *fmt, va_list ap) MUST_CHECK;
+int buf_vprintf(struct buf *b, const char *fmt, va_list ap) MUST_CHECK PRINTF(2, 0);
 void buf_consume(struct buf *b, size_t n); /* drops the first N bytes (N <= len) */
 const char *buf_str(const struct buf *b);  /* borrowed; "" when empty */
 char *buf_take(struct buf *b);             /* owned string; the buffer is empty afterwards; NULL = no memory */

@@ -151,6 +151,15 @@ static int read_string(struct reader *r, struct buf *value)
 }
 
 /* A number or a truth value: taken as it stands; the setting's own reader judges it. */
+/* The text is not NUL-terminated: strspn(3) would read on. */
+static bool all_of(const char *s, size_t n, const char *set)
+{
+	for (size_t i = 0; i < n; i++)
+		if (!s[i] || !strchr(set, s[i]))
+			return false;
+	return true;
+}
+
 static int read_word(struct reader *r, struct buf *value)
 {
 	const char *start = r->p;
@@ -160,7 +169,7 @@ static int read_word(struct reader *r, struct buf *value)
 	size_t n = (size_t)(r->p - start);
 	bool truth = (n == 4 && memcmp(start, "true", 4) == 0) ||
 	             (n == 5 && memcmp(start, "false", 5) == 0);
-	if (n == 0 || (!truth && strspn(start, "+-.0123456789_") < n))
+	if (n == 0 || (!truth && !all_of(start, n, "+-.0123456789_")))
 		return fail(r, "a value is a string in quotes, a number, true or false");
 	for (size_t i = 0; i < n; i++) {
 		bool between = i > 0 && i + 1 < n && start[i - 1] >= '0' && start[i - 1] <= '9' &&

@@ -28,7 +28,7 @@ json_t *mcp_text(const char *text, size_t len)
 	return json_pack("{s:s,s:o}", "type", "text", "text", json_stringn(text, len));
 }
 
-static json_t *textf(const char *fmt, va_list ap)
+static PRINTF(1, 0) json_t *textf(const char *fmt, va_list ap)
 {
 	struct buf b = BUF_INIT(TEXT_MAX);
 	json_t *block = NULL;
