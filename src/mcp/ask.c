@@ -108,12 +108,12 @@ bool ask_resume(struct mcp_call *c)
 			return false;
 		}
 	}
-	/* Malformed and unknown answers count as not given: the handler asks again. */
+	/* Malformed, unknown and overlong answers count as not given: the handler asks again. */
 	json_object_foreach(responses, key, answer) {
 		const char *method = json_string_value(json_object_get(questions, key));
 
 		if ((questions && !method) || json_object_size(c->inputs) >= INPUTS_MAX ||
-		    !ask_form_ok(method, answer))
+		    lifted_is_in(c->lifted, answer) || !ask_form_ok(method, answer))
 			continue;
 		if (!keep_answer(c, key, answer)) {
 			call_fail(c, MCP_ERR_INTERNAL, NULL, "Out of memory");
@@ -333,7 +333,7 @@ static struct ask *ask_find(struct mcp_peer *p, const json_t *id)
 	return NULL;
 }
 
-void ask_answer(struct mcp_peer *p, const json_t *message)
+void ask_answer(struct mcp_peer *p, const json_t *message, const struct lifted *lifted)
 {
 	struct ask *a = ask_find(p, json_object_get(message, "id"));
 	json_t *result = json_object_get(message, "result");
@@ -348,7 +348,8 @@ void ask_answer(struct mcp_peer *p, const json_t *message)
 		result = json_pack("{s:s}", "action", "cancel");
 	else
 		json_incref(result);
-	ok = ask_form_ok(a->method, result) && keep_answer(c, a->key, result);
+	ok = !lifted_is_in(lifted, result) && ask_form_ok(a->method, result) &&
+	     keep_answer(c, a->key, result);
 	json_decref(result);
 	ask_free(a);
 	if (!ok)

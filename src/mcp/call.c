@@ -32,7 +32,7 @@ struct mcp_call *call_new(struct mcp_peer *peer, json_t *message, enum mcp_era e
 	c->id = json_incref(json_object_get(message, "id"));
 	c->params = json_object_get(message, "params");
 	token = json_object_get(meta_of(c->params), "progressToken");
-	if (json_is_string(token) || json_is_integer(token))
+	if (json_is_string(token) || json_is_number(token))
 		c->token = token;
 	if (c->modern) {
 		c->revision = MCP_REV_2026_07_28;

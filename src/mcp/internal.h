@@ -12,6 +12,7 @@
 #include "mcp/mcp.h"
 #include "mcp/peer.h"
 #include "mcp/revision.h"
+#include "mcp/spill.h"
 
 #define MCP_NS                "io.modelcontextprotocol/"
 #define META_VERSION          MCP_NS "protocolVersion"
@@ -131,13 +132,6 @@ void peer_unref(struct mcp_peer *peer);
 void peer_send(struct mcp_peer *peer, enum mcp_out kind, const json_t *message);
 
 /* ---- messages ---- */
-
-/* Long strings of one message, lifted into a spill file (reader.c). */
-struct lifted;
-struct lifted *lifted_ref(struct lifted *l);
-struct lifted *lifted_unref(struct lifted *l);
-/* True and RET when TEXT is the placeholder of a lifted string. L may be NULL. */
-bool lifted_find(const struct lifted *l, const char *text, size_t len, struct mcp_text_ref *ret);
 
 enum message_fault {
 	MESSAGE_OK,
@@ -297,7 +291,7 @@ void modern_refuse_capability(struct mcp_call *call, json_t *caps);
 bool caps_cover(const json_t *caps, const json_t *needs);
 
 /* ask.c: questions to the client. */
-void ask_answer(struct mcp_peer *peer, const json_t *message);
+void ask_answer(struct mcp_peer *peer, const json_t *message, const struct lifted *lifted);
 void ask_drop(struct mcp_call *call);
 void ask_expire(struct mcp_peer *peer, int64_t now);
 /* Is ANSWER of the outer form that METHOD (NULL: any) asks for? */

@@ -258,12 +258,12 @@ static enum message_kind look_at(struct incoming *in)
 
 	if (!json_is_object(in->root))
 		return invalid(in, "A message must be an object");
-	if (json_is_string(id) || json_is_integer(id))
+	if ((json_is_string(id) || json_is_integer(id)) && !lifted_is_in(in->lifted, id))
 		in->id = id;
 	if (!version || !streq(version, "2.0"))
 		return invalid(in, "jsonrpc must be \"2.0\"");
 	if (id && !in->id)
-		return invalid(in, "id must be a string or an integer");
+		return invalid(in, "id must be a short string or an integer");
 	if (!method && answers)
 		return in->id ? KIND_RESPONSE : invalid(in, "A response without id");
 	if (!json_is_string(method) || answers)
@@ -472,7 +472,7 @@ static void receive_one(struct mcp_peer *p, struct incoming *in)
 		notification(p, in);
 		break;
 	case KIND_RESPONSE:
-		ask_answer(p, in->root);
+		ask_answer(p, in->root, in->lifted);
 		break;
 	case KIND_INVALID:
 		break;

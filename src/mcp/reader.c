@@ -1,28 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers the bytes of one message and turns them into a document. */
 #include "mcp/internal.h"
+#include "mcp/scanner.h"
+
+#define VALUES_MAX 100000U /* values in one message: bounds the memory of the tree */
 
 struct mcp_reader {
-	struct buf text;
-	size_t max_message;
-	int fault;
+	struct scanner scan;
+	char *spill_dir; /* owned */
+};
+
+/* What a fault of the scanner is for the client, and the errno that the transport sees. */
+static const struct {
+	enum message_fault fault;
+	int error;
+	const char *why;
+} faults[] = {
+	[SCAN_OK] = {MESSAGE_OK, 0, NULL},
+	[SCAN_SYNTAX] = {MESSAGE_NOT_JSON, -EBADMSG, "The message is not JSON"},
+	[SCAN_UTF8] = {MESSAGE_NOT_JSON, -EBADMSG, "The message is not UTF-8"},
+	[SCAN_DEPTH] = {MESSAGE_INVALID, -E2BIG, "The message is nested too deeply"},
+	[SCAN_VALUES] = {MESSAGE_INVALID, -E2BIG, "The message has too many values"},
+	[SCAN_TOO_LARGE] = {MESSAGE_TOO_LARGE, -EMSGSIZE, NULL},
+	[SCAN_NO_MEMORY] = {MESSAGE_NO_MEMORY, -ENOMEM, NULL},
+	[SCAN_NO_SPILL] = {MESSAGE_NO_MEMORY, -ENOSPC, NULL},
 };
 
 struct mcp_reader *mcp_reader_new(const struct mcp_reader_config *config)
 {
+	static const struct mcp_reader_config defaults;
+	const struct mcp_reader_config *c = config ? config : &defaults;
 	struct mcp_reader *r = calloc(1, sizeof(*r));
 
 	if (!r)
 		return NULL;
-	r->max_message = config && config->max_message ? config->max_message : MCP_MESSAGE_MAX;
-	buf_init(&r->text, r->max_message);
+	if (c->spill_dir) {
+		r->spill_dir = strdup(c->spill_dir);
+		if (!r->spill_dir) {
+			free(r);
+			return NULL;
+		}
+	}
+	scanner_init(&r->scan, &(struct scan_limits){
+				       .max_message = c->max_message ? c->max_message
+								     : MCP_MESSAGE_MAX,
+				       .max_rest = c->max_inline ? c->max_inline : MCP_INLINE_MAX,
+				       .lift_min = c->lift_min ? c->lift_min : MCP_LIFT_MIN,
+				       .max_values = VALUES_MAX,
+				       .max_depth = MCP_DEPTH_MAX,
+				       .spill_dir = r->spill_dir,
+			       });
 	return r;
 }
 
 struct mcp_reader *mcp_reader_free(struct mcp_reader *r)
 {
 	if (r) {
-		buf_done(&r->text);
+		scanner_done(&r->scan);
+		free(r->spill_dir);
 		free(r);
 	}
 	return NULL;
@@ -30,97 +65,64 @@ struct mcp_reader *mcp_reader_free(struct mcp_reader *r)
 
 int mcp_reader_feed(struct mcp_reader *r, const char *bytes, size_t len)
 {
-	int e;
-
-	if (r->fault < 0)
-		return r->fault;
-	e = buf_add(&r->text, bytes, len);
-	if (e < 0)
-		r->fault = e == -ENOBUFS ? -EMSGSIZE : e;
-	return r->fault;
+	return faults[scanner_feed(&r->scan, bytes, len)].error;
 }
 
 bool mcp_reader_is_blank(const struct mcp_reader *r)
 {
-	return r->fault == 0 && strspn(buf_str(&r->text), " \t\r\n") == r->text.len;
+	return scanner_is_blank(&r->scan);
 }
 
 void mcp_reader_reset(struct mcp_reader *r)
 {
-	r->fault = 0;
-	if (r->text.cap > MCP_LIFT_MIN)
-		buf_done(&r->text);
-	else
-		buf_reset(&r->text);
+	scanner_reset(&r->scan);
 }
 
-struct lifted *lifted_ref(struct lifted *l)
-{
-	return l;
-}
+/* The scanner has seen to the syntax; what is left to object to is in the tree. */
+static const struct {
+	enum json_error_code code;
+	enum message_fault fault;
+	const char *why;
+} objections[] = {
+	{json_error_duplicate_key, MESSAGE_INVALID, "The message has a duplicate key"},
+	{json_error_numeric_overflow, MESSAGE_INVALID, "The message has a number out of range"},
+	{json_error_null_byte_in_key, MESSAGE_INVALID, "The message has a NUL in a key"},
+	{json_error_out_of_memory, MESSAGE_NO_MEMORY, NULL},
+};
 
-struct lifted *lifted_unref(struct lifted *l)
+static enum message_fault parse(const struct buf *rest, json_t **ret_root, const char **ret_why)
 {
-	(void)l;
-	return NULL;
-}
+	json_error_t e;
 
-bool lifted_find(const struct lifted *l, const char *text, size_t len, struct mcp_text_ref *ret)
-{
-	(void)l;
-	(void)text;
-	(void)len;
-	(void)ret;
-	return false;
-}
-
-static bool too_deep(const char *s, size_t len)
-{
-	unsigned depth = 0;
-	bool inside = false;
-
-	for (size_t i = 0; i < len; i++) {
-		if (inside) {
-			if (s[i] == '\\')
-				i++;
-			else if (s[i] == '"')
-				inside = false;
-		} else if (s[i] == '"') {
-			inside = true;
-		} else if (s[i] == '{' || s[i] == '[') {
-			if (++depth > MCP_DEPTH_MAX)
-				return true;
-		} else if ((s[i] == '}' || s[i] == ']') && depth > 0) {
-			depth--;
+	*ret_root = json_loadb(buf_str(rest), rest->len,
+			       JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
+	if (*ret_root)
+		return MESSAGE_OK;
+	for (size_t i = 0; i < ARRAY_SIZE(objections); i++) {
+		if (objections[i].code == json_error_code(&e)) {
+			*ret_why = objections[i].why;
+			return objections[i].fault;
 		}
 	}
-	return false;
+	*ret_why = "The message is not JSON";
+	return MESSAGE_NOT_JSON;
 }
 
 enum message_fault reader_take(struct mcp_reader *r, json_t **ret_root, struct lifted **ret_lifted,
 			       const char **ret_why)
 {
-	enum message_fault fault = MESSAGE_OK;
-	json_error_t e;
+	enum scan_fault scanned = scanner_end(&r->scan);
+	enum message_fault fault = faults[scanned].fault;
 
-	*ret_lifted = NULL;
 	*ret_root = NULL;
-	if (r->fault < 0) {
-		fault = r->fault == -EMSGSIZE ? MESSAGE_TOO_LARGE : MESSAGE_NO_MEMORY;
-	} else if (too_deep(buf_str(&r->text), r->text.len)) {
-		fault = MESSAGE_INVALID;
-		*ret_why = "The message is nested too deeply";
-	} else {
-		*ret_root = json_loadb(buf_str(&r->text), r->text.len,
-				       JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-		if (!*ret_root && json_error_code(&e) == json_error_duplicate_key) {
-			fault = MESSAGE_INVALID;
-			*ret_why = "The message has a duplicate key";
-		} else if (!*ret_root) {
-			fault = MESSAGE_NOT_JSON;
-			*ret_why = "The message is not JSON";
-		}
+	*ret_lifted = NULL;
+	*ret_why = faults[scanned].why;
+	if (fault == MESSAGE_OK)
+		fault = parse(&r->scan.rest, ret_root, ret_why);
+	if (fault == MESSAGE_OK) {
+		*ret_lifted = r->scan.lifted;
+		r->scan.lifted = NULL;
 	}
-	mcp_reader_reset(r);
+	scanner_reset(&r->scan);
 	return fault;
 }

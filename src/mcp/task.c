@@ -341,7 +341,8 @@ void run_tasks_update(struct mcp_call *c)
 	json_object_foreach(responses, key, answer) {
 		const json_t *q = json_object_get(t->questions, key);
 
-		if (!q || !ask_form_ok(json_string_value(json_object_get(q, "method")), answer))
+		if (!q || lifted_is_in(c->lifted, answer) ||
+		    !ask_form_ok(json_string_value(json_object_get(q, "method")), answer))
 			continue;
 		if (!work->inputs)
 			work->inputs = json_object();
@@ -350,7 +351,9 @@ void run_tasks_update(struct mcp_call *c)
 	}
 	all = json_object_size(t->questions) == 0;
 	changed(t, all ? TASK_WORKING : TASK_INPUT_REQUIRED);
+	mcp_call_ref(work);
 	mcp_call_finish(c, json_object());
 	if (all && work->task == t && !work->cancelled)
 		work->enter(work);
+	mcp_call_unref(work);
 }

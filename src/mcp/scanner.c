@@ -1,0 +1,614 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mcp/scanner.h"
+
+#include "base/text.h"
+
+#define KEEP_MAX (64U << 10) /* bytes of memory kept between messages */
+
+enum state {
+	ST_VALUE,       /* a value must come */
+	ST_FIRST_VALUE, /* a value or ] */
+	ST_FIRST_KEY,   /* a key or } */
+	ST_KEY,         /* a key must come */
+	ST_COLON,
+	ST_AFTER,       /* , or the end of the container */
+	ST_END,         /* only blanks may come */
+	ST_STRING,
+	ST_ESCAPE,      /* after the backslash */
+	ST_HEX,         /* digits of \u */
+	ST_UTF8,        /* inside a multi-byte character */
+	ST_LITERAL,     /* inside true, false, null */
+	ST_MINUS,
+	ST_ZERO,
+	ST_DIGITS,
+	ST_POINT,
+	ST_FRACTION,
+	ST_E,
+	ST_E_SIGN,
+	ST_EXPONENT,
+};
+
+void scanner_init(struct scanner *s, const struct scan_limits *limits)
+{
+	*s = (struct scanner){.limits = *limits};
+	ASSERT(limits->max_depth <= 64);
+	buf_init(&s->rest, limits->max_rest);
+}
+
+void scanner_reset(struct scanner *s)
+{
+	struct scan_limits limits = s->limits;
+	struct buf rest = s->rest;
+
+	lifted_unref(s->lifted);
+	if (rest.cap > KEEP_MAX)
+		buf_done(&rest);
+	else
+		buf_reset(&rest);
+	*s = (struct scanner){.limits = limits, .rest = rest};
+}
+
+void scanner_done(struct scanner *s)
+{
+	lifted_unref(s->lifted);
+	s->lifted = NULL;
+	buf_done(&s->rest);
+}
+
+static bool fail(struct scanner *s, enum scan_fault fault)
+{
+	if (s->fault == SCAN_OK)
+		s->fault = fault;
+	return false;
+}
+
+/* ---- what is left ---- */
+
+static bool keep(struct scanner *s, const char *data, size_t len)
+{
+	int r = buf_add(&s->rest, data, len);
+
+	return r == 0 || fail(s, r == -ENOBUFS ? SCAN_TOO_LARGE : SCAN_NO_MEMORY);
+}
+
+static bool keep_char(struct scanner *s, unsigned char c)
+{
+	char b = (char)c;
+
+	return keep(s, &b, 1);
+}
+
+static bool spill(struct scanner *s, const char *data, size_t len)
+{
+	return lifted_add(s->lifted, data, len) == 0 || fail(s, SCAN_NO_SPILL);
+}
+
+/* ---- strings ---- */
+
+static const struct {
+	char escape;
+	char value;
+} escapes[] = {
+	{'"', '"'},   {'\\', '\\'}, {'/', '/'},   {'b', '\b'},
+	{'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'},
+};
+
+/* What \C stands for, or 0 when it is no such escape. */
+static char unescape(unsigned char c)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(escapes); i++) {
+		if (escapes[i].escape == (char)c)
+			return escapes[i].value;
+	}
+	return 0;
+}
+
+static size_t encode_utf8(unsigned cp, char ret[4])
+{
+	if (cp < 0x80) {
+		ret[0] = (char)cp;
+		return 1;
+	}
+	if (cp < 0x800) {
+		ret[0] = (char)(0xc0 | cp >> 6);
+		ret[1] = (char)(0x80 | (cp & 0x3f));
+		return 2;
+	}
+	if (cp < 0x10000) {
+		ret[0] = (char)(0xe0 | cp >> 12);
+		ret[1] = (char)(0x80 | (cp >> 6 & 0x3f));
+		ret[2] = (char)(0x80 | (cp & 0x3f));
+		return 3;
+	}
+	ret[0] = (char)(0xf0 | cp >> 18);
+	ret[1] = (char)(0x80 | (cp >> 12 & 0x3f));
+	ret[2] = (char)(0x80 | (cp >> 6 & 0x3f));
+	ret[3] = (char)(0x80 | (cp & 0x3f));
+	return 4;
+}
+
+static int hex_value(unsigned char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	c |= 0x20;
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static unsigned hex4(const char *s)
+{
+	unsigned v = 0;
+
+	for (unsigned i = 0; i < 4; i++)
+		v = v << 4 | (unsigned)hex_value((unsigned char)s[i]);
+	return v;
+}
+
+static bool is_high(unsigned cp)
+{
+	return cp >= 0xd800 && cp <= 0xdbff;
+}
+
+static unsigned join(unsigned high, unsigned low)
+{
+	return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
+}
+
+/* Moves what is there of the current string, checked and without a half escape, into the file. */
+static bool spill_decoded(struct scanner *s, const char *raw, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len) {
+		const char *back = memchr(raw + i, '\\', len - i);
+		size_t plain = back ? (size_t)(back - raw) - i : len - i;
+		char out[4];
+		unsigned cp;
+
+		if (plain > 0 && !spill(s, raw + i, plain))
+			return false;
+		i += plain;
+		if (!back)
+			break;
+		if (raw[i + 1] != 'u') {
+			out[0] = unescape((unsigned char)raw[i + 1]);
+			i += 2;
+			if (!spill(s, out, 1))
+				return false;
+			continue;
+		}
+		cp = hex4(raw + i + 2);
+		i += 6;
+		if (is_high(cp)) {
+			cp = join(cp, hex4(raw + i + 2));
+			i += 6;
+		}
+		if (!spill(s, out, encode_utf8(cp, out)))
+			return false;
+	}
+	return true;
+}
+
+/* The current string has become long: from here on it goes to the file. */
+static bool begin_lifting(struct scanner *s)
+{
+	const size_t start = s->string_start;
+
+	if (s->in_key)
+		return fail(s, SCAN_VALUES);
+	if (!s->lifted)
+		s->lifted = lifted_new(s->limits.spill_dir);
+	if (!s->lifted || lifted_begin(s->lifted) < 0)
+		return fail(s, SCAN_NO_SPILL);
+	if (!spill_decoded(s, s->rest.data + start, s->rest.len - start))
+		return false;
+	s->rest.len = start;
+	s->lifting = true;
+	return true;
+}
+
+/* Bytes of a string that stand for themselves. */
+static bool add_plain(struct scanner *s, const char *data, size_t len)
+{
+	if (!s->lifting && s->rest.len - s->string_start + len > s->limits.lift_min &&
+	    !begin_lifting(s))
+		return false;
+	return s->lifting ? spill(s, data, len) : keep(s, data, len);
+}
+
+static bool begin_string(struct scanner *s, bool is_key)
+{
+	s->in_key = is_key;
+	s->lifting = false;
+	s->high = 0;
+	s->state = ST_STRING;
+	if (!keep_char(s, '"'))
+		return false;
+	s->string_start = s->rest.len;
+	return true;
+}
+
+static bool end_string(struct scanner *s)
+{
+	if (s->high)
+		return fail(s, SCAN_UTF8);
+	if (s->lifting) {
+		char name[LIFTED_NAME_MAX];
+
+		if (lifted_end(s->lifted, name) < 0)
+			return fail(s, SCAN_NO_SPILL);
+		if (!keep(s, name, strlen(name)))
+			return false;
+	}
+	s->state = s->in_key ? ST_COLON : s->depth ? ST_AFTER : ST_END;
+	return keep_char(s, '"');
+}
+
+static bool on_escape(struct scanner *s, unsigned char c)
+{
+	char value = unescape(c);
+
+	if (c == 'u') {
+		s->n_hex = 4;
+		s->code = 0;
+		s->state = ST_HEX;
+		return s->lifting || keep(s, "\\u", 2);
+	}
+	if (!value)
+		return fail(s, SCAN_SYNTAX);
+	if (s->high)
+		return fail(s, SCAN_UTF8);
+	s->state = ST_STRING;
+	if (s->lifting)
+		return spill(s, &value, 1);
+	return keep_char(s, '\\') && keep_char(s, c);
+}
+
+static bool on_hex(struct scanner *s, unsigned char c)
+{
+	int v = hex_value(c);
+	unsigned cp;
+	char out[4];
+
+	if (v < 0)
+		return fail(s, SCAN_SYNTAX);
+	s->code = s->code << 4 | (unsigned)v;
+	if (!s->lifting && !keep_char(s, c))
+		return false;
+	if (--s->n_hex > 0)
+		return true;
+	s->state = ST_STRING;
+	cp = s->code;
+	if (s->high) {
+		if (cp < 0xdc00 || cp > 0xdfff)
+			return fail(s, SCAN_UTF8);
+		cp = join(s->high, cp);
+		s->high = 0;
+	} else if (is_high(cp)) {
+		s->high = cp;
+		return true;
+	} else if (cp >= 0xdc00 && cp <= 0xdfff) {
+		return fail(s, SCAN_UTF8);
+	}
+	return !s->lifting || spill(s, out, encode_utf8(cp, out));
+}
+
+/* The first byte of a multi-byte character: how many follow, and what the next one may be (RFC 3629,
+ * section 4: no overlong forms, no surrogates, nothing above U+10FFFF). */
+static bool begin_utf8(struct scanner *s, unsigned char c)
+{
+	s->low_bound = 0x80;
+	s->high_bound = 0xbf;
+	if (c >= 0xc2 && c <= 0xdf) {
+		s->n_more = 1;
+	} else if (c >= 0xe0 && c <= 0xef) {
+		s->n_more = 2;
+		if (c == 0xe0)
+			s->low_bound = 0xa0;
+		else if (c == 0xed)
+			s->high_bound = 0x9f;
+	} else if (c >= 0xf0 && c <= 0xf4) {
+		s->n_more = 3;
+		if (c == 0xf0)
+			s->low_bound = 0x90;
+		else if (c == 0xf4)
+			s->high_bound = 0x8f;
+	} else {
+		return fail(s, SCAN_UTF8);
+	}
+	s->state = ST_UTF8;
+	return true;
+}
+
+static bool on_utf8(struct scanner *s, unsigned char c)
+{
+	if (c < s->low_bound || c > s->high_bound)
+		return fail(s, SCAN_UTF8);
+	s->low_bound = 0x80;
+	s->high_bound = 0xbf;
+	if (--s->n_more == 0)
+		s->state = ST_STRING;
+	/* The first byte is there already, so a character is never cut by the switch to the file. */
+	return s->lifting ? spill(s, (const char *)&c, 1) : keep_char(s, c);
+}
+
+/* How many bytes from P on stand for themselves: printable ASCII but " and \. */
+static size_t plain_run(const unsigned char *p, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len && p[i] >= 0x20 && p[i] < 0x80 && p[i] != '"' && p[i] != '\\')
+		i++;
+	return i;
+}
+
+/* In ST_STRING; returns how many bytes were used, at least one unless there is a fault. */
+static size_t on_string(struct scanner *s, const unsigned char *p, size_t len)
+{
+	size_t n;
+
+	if (s->high && *p != '\\') {
+		fail(s, SCAN_UTF8);
+		return 0;
+	}
+	n = plain_run(p, len);
+	if (n > 0)
+		return add_plain(s, (const char *)p, n) ? n : 0;
+	if (*p == '"')
+		return end_string(s) ? 1 : 0;
+	if (*p == '\\') {
+		/* A string of escapes alone has to become long, too. */
+		if (!s->high && !add_plain(s, "", 0))
+			return 0;
+		s->state = ST_ESCAPE;
+		return 1;
+	}
+	if (*p < 0x20) {
+		fail(s, SCAN_SYNTAX);
+		return 0;
+	}
+	if (!begin_utf8(s, *p) || !add_plain(s, (const char *)p, 1))
+		return 0;
+	return 1;
+}
+
+/* ---- numbers and literals ---- */
+
+static void end_value(struct scanner *s)
+{
+	s->state = s->depth ? ST_AFTER : ST_END;
+}
+
+static bool is_digit(unsigned char c)
+{
+	return c >= '0' && c <= '9';
+}
+
+/* The state after C inside a number; ST_VALUE when C does not belong to it any more. */
+static enum state number_next(enum state at, unsigned char c)
+{
+	switch ((unsigned)at) {
+	case ST_MINUS:
+		return c == '0' ? ST_ZERO : is_digit(c) ? ST_DIGITS : ST_VALUE;
+	case ST_ZERO:
+		return c == '.' ? ST_POINT : c == 'e' || c == 'E' ? ST_E : ST_VALUE;
+	case ST_DIGITS:
+		if (is_digit(c))
+			return ST_DIGITS;
+		return c == '.' ? ST_POINT : c == 'e' || c == 'E' ? ST_E : ST_VALUE;
+	case ST_POINT:
+		return is_digit(c) ? ST_FRACTION : ST_VALUE;
+	case ST_FRACTION:
+		if (is_digit(c))
+			return ST_FRACTION;
+		return c == 'e' || c == 'E' ? ST_E : ST_VALUE;
+	case ST_E:
+		if (c == '+' || c == '-')
+			return ST_E_SIGN;
+		return is_digit(c) ? ST_EXPONENT : ST_VALUE;
+	case ST_E_SIGN:
+	case ST_EXPONENT:
+		return is_digit(c) ? ST_EXPONENT : ST_VALUE;
+	default:
+		return ST_VALUE;
+	}
+}
+
+static bool may_end_number(enum state at)
+{
+	return at == ST_ZERO || at == ST_DIGITS || at == ST_FRACTION || at == ST_EXPONENT;
+}
+
+/* False, without a fault, when C is not part of the number and has to be looked at again. */
+static bool on_number(struct scanner *s, unsigned char c)
+{
+	enum state next = number_next(s->state, c);
+
+	if (next != ST_VALUE) {
+		s->state = next;
+		return keep_char(s, c);
+	}
+	if (!may_end_number(s->state))
+		return fail(s, SCAN_SYNTAX);
+	end_value(s);
+	return false;
+}
+
+static bool on_literal(struct scanner *s, unsigned char c)
+{
+	if ((char)c != *s->literal)
+		return fail(s, SCAN_SYNTAX);
+	if (!*++s->literal)
+		end_value(s);
+	return keep_char(s, c);
+}
+
+/* ---- structure ---- */
+
+static bool open_container(struct scanner *s, unsigned char c)
+{
+	if (s->depth == s->limits.max_depth)
+		return fail(s, SCAN_DEPTH);
+	if (c == '{')
+		s->is_object |= UINT64_C(1) << s->depth;
+	else
+		s->is_object &= ~(UINT64_C(1) << s->depth);
+	s->depth++;
+	s->state = c == '{' ? ST_FIRST_KEY : ST_FIRST_VALUE;
+	return keep_char(s, c);
+}
+
+static bool in_object(const struct scanner *s)
+{
+	return s->is_object >> (s->depth - 1) & 1;
+}
+
+static bool close_container(struct scanner *s, unsigned char c)
+{
+	s->depth--;
+	end_value(s);
+	return keep_char(s, c);
+}
+
+static bool begin_value(struct scanner *s, unsigned char c)
+{
+	if (++s->n_values > s->limits.max_values)
+		return fail(s, SCAN_VALUES);
+	switch (c) {
+	case '"':
+		return begin_string(s, false);
+	case '{':
+	case '[':
+		return open_container(s, c);
+	case 't':
+		s->literal = "rue";
+		break;
+	case 'f':
+		s->literal = "alse";
+		break;
+	case 'n':
+		s->literal = "ull";
+		break;
+	case '-':
+		s->state = ST_MINUS;
+		return keep_char(s, c);
+	case '0':
+		s->state = ST_ZERO;
+		return keep_char(s, c);
+	default:
+		if (!is_digit(c))
+			return fail(s, SCAN_SYNTAX);
+		s->state = ST_DIGITS;
+		return keep_char(s, c);
+	}
+	s->state = ST_LITERAL;
+	return keep_char(s, c);
+}
+
+static bool is_blank(unsigned char c)
+{
+	return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+/* A byte between the tokens. */
+static bool on_structure(struct scanner *s, unsigned char c)
+{
+	if (is_blank(c))
+		return true;
+	switch (s->state) {
+	case ST_FIRST_VALUE:
+		if (c == ']')
+			return close_container(s, c);
+		return begin_value(s, c);
+	case ST_VALUE:
+		return begin_value(s, c);
+	case ST_FIRST_KEY:
+		if (c == '}')
+			return close_container(s, c);
+		return c == '"' ? begin_string(s, true) : fail(s, SCAN_SYNTAX);
+	case ST_KEY:
+		return c == '"' ? begin_string(s, true) : fail(s, SCAN_SYNTAX);
+	case ST_COLON:
+		if (c != ':')
+			return fail(s, SCAN_SYNTAX);
+		s->state = ST_VALUE;
+		return keep_char(s, c);
+	case ST_AFTER:
+		if (c == ',') {
+			s->state = in_object(s) ? ST_KEY : ST_VALUE;
+			return keep_char(s, c);
+		}
+		if (c != (in_object(s) ? '}' : ']'))
+			return fail(s, SCAN_SYNTAX);
+		return close_container(s, c);
+	default:
+		return fail(s, SCAN_SYNTAX);
+	}
+}
+
+enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len)
+{
+	const unsigned char *p = (const unsigned char *)bytes;
+	size_t i = 0;
+
+	if (s->fault != SCAN_OK)
+		return s->fault;
+	if (len > s->limits.max_message - s->n_bytes) {
+		fail(s, SCAN_TOO_LARGE);
+		return s->fault;
+	}
+	s->n_bytes += len;
+	while (i < len && s->fault == SCAN_OK) {
+		switch ((enum state)s->state) {
+		case ST_STRING:
+			i += on_string(s, p + i, len - i);
+			break;
+		case ST_ESCAPE:
+			i += on_escape(s, p[i]);
+			break;
+		case ST_HEX:
+			i += on_hex(s, p[i]);
+			break;
+		case ST_UTF8:
+			i += on_utf8(s, p[i]);
+			break;
+		case ST_LITERAL:
+			i += on_literal(s, p[i]);
+			break;
+		case ST_MINUS:
+		case ST_ZERO:
+		case ST_DIGITS:
+		case ST_POINT:
+		case ST_FRACTION:
+		case ST_E:
+		case ST_E_SIGN:
+		case ST_EXPONENT:
+			i += on_number(s, p[i]);
+			break;
+		case ST_VALUE:
+		case ST_FIRST_VALUE:
+		case ST_FIRST_KEY:
+		case ST_KEY:
+		case ST_COLON:
+		case ST_AFTER:
+		case ST_END:
+			i += on_structure(s, p[i]);
+			break;
+		}
+	}
+	return s->fault;
+}
+
+enum scan_fault scanner_end(struct scanner *s)
+{
+	if (s->fault == SCAN_OK && s->depth == 0 && may_end_number(s->state))
+		end_value(s);
+	if (s->fault == SCAN_OK && s->state != ST_END)
+		fail(s, SCAN_SYNTAX);
+	return s->fault;
+}
+
+bool scanner_is_blank(const struct scanner *s)
+{
+	return s->fault == SCAN_OK && s->state == ST_VALUE && s->depth == 0 && s->rest.len == 0;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* An incremental JSON scanner: it checks a message byte by byte as it arrives, in memory that does not
+ * grow with it, and hands on what is left when the long strings have been lifted out.
+ *
+ * It accepts exactly RFC 8259 texts in valid UTF-8 (no lone surrogates in escapes either), within
+ * limits. White space between tokens is dropped. What is left is small and known to be JSON, so
+ * that the tree parser after it only has to build the tree. How the input is cut into pieces makes
+ * no difference to the result. */
+#pragma once
+
+#include "base/buf.h"
+#include "mcp/spill.h"
+
+enum scan_fault {
+	SCAN_OK,
+	SCAN_SYNTAX,    /* not JSON */
+	SCAN_UTF8,      /* not UTF-8, or half a surrogate pair */
+	SCAN_DEPTH,     /* nested too deeply */
+	SCAN_VALUES,    /* too many values, or a key that is too long */
+	SCAN_TOO_LARGE, /* the message, or what is left of it */
+	SCAN_NO_MEMORY,
+	SCAN_NO_SPILL,  /* the file could not be made or written */
+};
+
+struct scan_limits {
+	size_t max_message; /* bytes in all */
+	size_t max_rest;    /* bytes without long strings */
+	size_t lift_min;    /* strings with more bytes than this are lifted; also the longest key */
+	size_t max_values;
+	unsigned max_depth; /* at most 64 */
+	const char *spill_dir;
+};
+
+struct scanner {
+	struct scan_limits limits;
+	struct buf rest;        /* the message without its long strings and blanks */
+	struct lifted *lifted;  /* NULL while there is none */
+	enum scan_fault fault;
+	size_t n_bytes;
+	size_t n_values;
+	unsigned state;         /* enum state in scanner.c */
+	unsigned depth;
+	uint64_t is_object;     /* bit N: the container at depth N + 1 is an object */
+	const char *literal;    /* what is still to come of true, false or null */
+	size_t string_start;    /* of the current string, in rest */
+	bool in_key;
+	bool lifting;
+	unsigned n_hex;         /* digits of \u still to come */
+	unsigned code;          /* their value so far */
+	unsigned high;          /* first half of a surrogate pair, 0 = none */
+	unsigned n_more;        /* continuation bytes still to come */
+	unsigned char low_bound; /* of the next one */
+	unsigned char high_bound;
+};
+
+void scanner_init(struct scanner *s, const struct scan_limits *limits);
+/* Forgets the message; keeps little memory. */
+void scanner_reset(struct scanner *s);
+void scanner_done(struct scanner *s);
+/* The fault so far; after the first one the rest of the message is ignored. */
+enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len);
+/* No more comes: SCAN_SYNTAX when something is missing. */
+enum scan_fault scanner_end(struct scanner *s);
+/* Only white space so far. */
+bool scanner_is_blank(const struct scanner *s);
