@@ -3,45 +3,30 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { slowness } from '../lib/env.ts';
+import { slowness, unlessEnforced } from '../lib/env.ts';
 import { openDescriptors, residentBytes } from '../lib/process.ts';
 import { using } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
-const env = {
-	SANDBOX_MEMORY_LIMIT: '160m', SANDBOX_PIDS_LIMIT: '64', SANDBOX_WORKSPACE_LIMIT: '16m', SANDBOX_WORKSPACE_FILES: '500',
-	SANDBOX_EXEC_TIMEOUT_S: String(20 * slowness),
-};
-/** Limits that a plain user's host may not enforce are refused when they are set explicitly; what is default is best effort. */
-const softly = { SANDBOX_EXEC_TIMEOUT_S: String(20 * slowness) };
-
-async function canLimit(): Promise<boolean> {
-	try {
-		return await using('stdio', { env }, async (s) => {
-			const r = await s.run('pass');
-			return r.error === undefined;
-		});
-	} catch {
-		return false;
-	}
-}
-const limits = await canLimit();
-const skip = limits ? false : 'this host cannot enforce explicit limits for this user (caisson doctor)';
+const deadline = { SANDBOX_EXEC_TIMEOUT_S: String(20 * slowness) };
+const memory = { ...deadline, SANDBOX_MEMORY_LIMIT: '160m' };
+const pids = { SANDBOX_EXEC_TIMEOUT_S: String(4 * slowness), SANDBOX_PIDS_LIMIT: '64' };
+const disk = { ...deadline, SANDBOX_WORKSPACE_LIMIT: '16m', SANDBOX_WORKSPACE_FILES: '500' };
 
 describe('endings', () => {
-	it('signals show as 128 + n', () => using('stdio', { env: softly }, async (s) => {
+	it('signals show as 128 + n', () => using('stdio', { env: deadline }, async (s) => {
 		for (const [name, n] of [['SIGKILL', 9], ['SIGSEGV', 11], ['SIGTERM', 15], ['SIGABRT', 6]] as const) {
 			const r = await s.run(`import os, signal; os.kill(os.getpid(), signal.${name})`, 'sig');
 			assert.equal(r.exit_code, 128 + n, name);
 		}
 		assert.equal((await s.ok('print(1)', 'sig')).stdout, '1\n');
 	}));
-	it('out of memory kills the run, not the session', { skip }, () => using('stdio', { env }, async (s) => {
+	it('out of memory kills the run, not the session', { skip: unlessEnforced('memory') }, () => using('stdio', { env: memory }, async (s) => {
 		const r = await s.run('b = bytearray(400 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1', 'oom');
 		assert.equal(r.exit_code, 137, r.stderr);
 		assert.equal((await s.ok('print(1)', 'oom')).stdout, '1\n');
 	}));
-	it('out of memory in many processes', { skip }, () => using('stdio', { env }, async (s) => {
+	it('out of memory in many processes', { skip: unlessEnforced('memory') }, () => using('stdio', { env: memory }, async (s) => {
 		const r = await s.run([
 			'import os',
 			'for i in range(20):',
@@ -55,7 +40,7 @@ describe('endings', () => {
 		assert.notEqual(r.exit_code, 0);
 		assert.equal((await s.ok('print(1)', 'oom2')).stdout, '1\n');
 	}));
-	it('a fork bomb is stopped, and others hardly notice', { skip }, () => using('stdio', { env: { ...env, SANDBOX_EXEC_TIMEOUT_S: String(4 * slowness) } }, async (s) => {
+	it('a fork bomb is stopped, and others hardly notice', { skip: unlessEnforced('pids') }, () => using('stdio', { env: pids }, async (s) => {
 		await s.ok('pass', 'calm');
 		const bomb = s.run('import os\nwhile True:\n    try: os.fork()\n    except OSError: pass', 'bomb');
 		await s.client.ping();
@@ -64,7 +49,7 @@ describe('endings', () => {
 		assert.equal((await bomb).exit_code, -1);
 		assert.equal((await s.ok('print(1)', 'bomb')).stdout, '1\n');
 	}));
-	it('a full disk is ENOSPC inside, and the session can be cleaned', { skip }, () => using('stdio', { env }, async (s) => {
+	it('a full disk is ENOSPC inside, and the session can be cleaned', { skip: unlessEnforced('disk') }, () => using('stdio', { env: disk }, async (s) => {
 		const r = await s.run('f = open("big", "wb")\nwhile True: f.write(b"x" * (1 << 20))', 'disk');
 		assert.match(r.stderr, /OSError: \[Errno 28\] No space left on device/);
 		const up = await s.upload('more.bin', Buffer.alloc(4 << 20), 'disk');
@@ -73,19 +58,19 @@ describe('endings', () => {
 		await s.ok('import os; os.unlink("big")', 'disk');
 		assert.equal((await s.upload('more.bin', Buffer.alloc(4 << 20), 'disk')).path, '/mnt/data/more.bin');
 	}));
-	it('so is a full table of inodes', { skip }, () => using('stdio', { env }, async (s) => {
+	it('so is a full table of inodes', { skip: unlessEnforced('disk') }, () => using('stdio', { env: disk }, async (s) => {
 		const r = await s.run('for i in range(10000): open(f"f{i}", "w").close()', 'inodes');
 		assert.match(r.stderr, /No space left on device/);
 		assert.equal((await s.upload('x.txt', 'x', 'inodes')).path, undefined);
 		assert.ok((await s.list('inodes')).length <= 500);
 		assert.deepEqual(await s.close('inodes'), { status: 'closed' });
 	}));
-	it('/tmp has its own limit', () => using('stdio', { env: softly }, async (s) => {
+	it('/tmp has its own limit', () => using('stdio', { env: deadline }, async (s) => {
 		const r = await s.run('f = open("/tmp/big", "wb")\nfor i in range(200): f.write(b"x" * (1 << 20))', 'tmp');
 		assert.match(r.stderr, /No space left on device/);
 		assert.equal((await s.ok('open("fine", "w").write("x" * 1000)', 'tmp')).artifacts.length, 1);
 	}));
-	it('a flood of output: memory of the server constant, the run goes on', () => using('stdio', { env: softly }, async (s) => {
+	it('a flood of output: memory of the server constant, the run goes on', () => using('stdio', { env: deadline }, async (s) => {
 		await s.ok('pass', 'flood');
 		const before = residentBytes(s.pid);
 		let peak = 0;
@@ -111,23 +96,23 @@ describe('endings', () => {
 		assert.equal(r.stdout_truncated, true);
 		assert.ok(r.duration_ms < 5000 * slowness);
 	}));
-	it('standard input is empty, not a wait', () => using('stdio', { env: softly }, async (s) => {
+	it('standard input is empty, not a wait', () => using('stdio', { env: deadline }, async (s) => {
 		const r = await s.run('input("name? ")', 'stdin');
 		assert.match(r.stderr, /EOFError/);
 		assert.ok(r.duration_ms < 10_000 * slowness);
 	}));
-	it('closing its own descriptors hurts nobody', () => using('stdio', { env: softly }, async (s) => {
+	it('closing its own descriptors hurts nobody', () => using('stdio', { env: deadline }, async (s) => {
 		const r = await s.run('import os\nos.closerange(0, 1024)\nos._exit(5)', 'fds');
 		assert.equal(r.exit_code, 5);
 		const half = await s.run('import os, time\nos.write(1, b"before")\nos.close(1); os.close(2)\ntime.sleep(0.2); os._exit(6)', 'fds');
 		assert.deepEqual([half.exit_code, half.stdout], [6, 'before']);
 	}));
-	it('killing every process in sight ends only the run', () => using('stdio', { env: softly }, async (s) => {
+	it('killing every process in sight ends only the run', () => using('stdio', { env: deadline }, async (s) => {
 		const r = await s.run('import os\nfor sig in (15, 19, 9):\n    try: os.kill(-1, sig)\n    except OSError: pass\nos.kill(os.getpid(), 9)', 'killer');
 		assert.ok(r.exit_code !== 0 || r.error);
 		assert.equal((await within('the next run', s.run('print(1)', 'killer'), 20_000)).stdout, '1\n');
 	}));
-	it('a hundred runs leave no descriptor and no growth behind', () => using('stdio', { env: softly }, async (s) => {
+	it('a hundred runs leave no descriptor and no growth behind', () => using('stdio', { env: deadline }, async (s) => {
 		for (let i = 0; i < 5; i++)
 			await s.ok(`open("f${i}", "w").close()`, 'leak');
 		const fds = openDescriptors(s.pid), rss = residentBytes(s.pid);
@@ -142,4 +127,22 @@ describe('endings', () => {
 		await until('descriptors as before', () => openDescriptors(s.pid) <= fds, 2000);
 		assert.ok(residentBytes(s.pid) - rss < 4 << 20, `grew by ${(residentBytes(s.pid) - rss) >> 10} KiB`);
 	}));
+});
+
+describe('limits that cannot be enforced', () => {
+	for (const [limit, name, value] of [['memory', 'SANDBOX_MEMORY_LIMIT', '160m'], ['pids', 'SANDBOX_PIDS_LIMIT', '64'], ['cpu', 'SANDBOX_CPU_LIMIT', '0.5']] as const) {
+		const holds = unlessEnforced(limit) === false;
+		it(`${name} set explicitly is ${holds ? 'taken' : 'refused, not dropped'}`, async () => {
+			const ran = await using('stdio', { env: { [name]: value } }, async (s) => {
+				const r = await s.run('print(1)');
+				if (r.error)
+					assert.match(r.message, /enforce/);
+				return r.error === undefined;
+			}).catch((e: Error) => {
+				assert.match(e.message, /enforce/);
+				return false;
+			});
+			assert.equal(ran, holds);
+		});
+	}
 });

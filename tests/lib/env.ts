@@ -21,6 +21,15 @@ export const mode: Mode = (process.env.CAISSON_TEST_MODE as Mode | undefined) ??
 export const binary = process.env.CAISSON_TEST_BINARY ?? path.join(top, 'build', 'caisson');
 export const sanitized = process.env.CAISSON_TEST_SANITIZED === '1';
 
+/** Limits that hold hard in this mode, in the words of `caisson doctor` (memory cpu pids disk own_uid); all when nobody said. */
+export const enforced = process.env.CAISSON_TEST_ENFORCED?.split(',');
+
+/** For `it(…, { skip })`: the reason when doctor says that a limit cannot be enforced here. */
+export function unlessEnforced(...limits: string[]): string | false {
+	const lacking = limits.filter((l) => enforced && !enforced.includes(l));
+	return lacking.length > 0 && `caisson doctor: ${lacking.join(', ')} cannot be enforced for this user on this host`;
+}
+
 /** Sanitized binaries are several times slower: every deadline of a test is multiplied by this. */
 export const slowness = sanitized ? 4 : 1;
 

@@ -7,7 +7,7 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import { parseArgs } from 'node:util';
 import { spawn, spawnSync } from 'node:child_process';
-import { PLAIN_UID, top, type Mode } from './env.ts';
+import { imagesDir, PLAIN_UID, top, type Mode } from './env.ts';
 import type { Row } from './reporter.ts';
 import { runUnits } from './units.ts';
 
@@ -16,6 +16,7 @@ const usage = `usage: tests/run [options]
   --case REGEX     only cases whose name matches
   --mode MODE      root or user (may be repeated; default: both where possible)
   --jobs N         test files at a time (default 3)
+  --no-vm          not on cgroup v2 in a virtual machine
   --units          unit tests alone
   --no-units       no unit tests
   --sanitize       test build-asan/ (address and undefined-behaviour sanitizers)
@@ -30,6 +31,7 @@ const { values: opt } = parseArgs({
 		mode: { type: 'string', multiple: true },
 		jobs: { type: 'string', default: '3' },
 		units: { type: 'boolean', default: false },
+		'no-vm': { type: 'boolean', default: false },
 		'no-units': { type: 'boolean', default: false },
 		sanitize: { type: 'boolean', default: false },
 		build: { type: 'string' },
@@ -55,6 +57,7 @@ interface Place {
 	binary: string;
 	possible: boolean;
 	why: string; // why not
+	enforced: string[]; // limits that hold hard, in doctor's words
 }
 
 interface Tally {
@@ -67,11 +70,6 @@ function say(text: string): void {
 	process.stdout.write(text + '\n');
 }
 
-function hostCgroup(): string {
-	return fs.existsSync('/sys/fs/cgroup/cgroup.controllers') ? 'cgroup v2'
-		: fs.existsSync('/sys/fs/cgroup/memory') ? 'cgroup v1' : 'no cgroups';
-}
-
 const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-run-'));
 fs.chmodSync(scratch, 0o755);
 process.on('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
@@ -82,7 +80,7 @@ function asPlain(argv: string[]): string[] {
 
 function tryRun(argv: string[], env: Record<string, string> = {}): { ok: boolean; out: string } {
 	const r = spawnSync(argv[0]!, argv.slice(1), { encoding: 'utf8', env: { PATH: process.env.PATH!, ...env }, timeout: 30_000 });
-	return { ok: r.status === 0, out: `${r.stdout ?? ''}${r.stderr ?? ''}${r.error?.message ?? ''}` };
+	return { ok: r.status === 0, out: r.stdout ?? '' };
 }
 
 /** A path of the binary that the plain user can execute: the checkout may be in a closed folder. */
@@ -95,39 +93,81 @@ function reachable(binary: string): string {
 	return copy;
 }
 
-/** What `caisson doctor --json` of that user says about running sandboxes at all. */
-function askDoctor(place: Omit<Place, 'possible' | 'why'>): { possible: boolean; why: string } {
-	const argv = [place.binary, 'doctor', '--json'];
-	const r = tryRun(place.mode === 'user' ? asPlain(argv) : argv, { SANDBOX_STATE_DIR: path.join(scratch, `state-${place.mode}`) });
-	let said: { ok?: boolean; checks?: { name?: string; status?: string; text?: string; required?: boolean }[] };
+/** What `caisson doctor --json` of that user says: can it make sandboxes, and which limits hold hard. */
+function askDoctor(mode: Mode, binary: string): Pick<Place, 'possible' | 'why' | 'enforced' | 'title'> {
+	const state = path.join(scratch, `state-${mode}`);
+	fs.mkdirSync(state);
+	if (fs.existsSync(imagesDir))
+		fs.symlinkSync(imagesDir, path.join(state, 'images'));
+	if (isRoot && mode === 'user')
+		fs.chownSync(state, PLAIN_UID, PLAIN_UID);
+	const argv = [binary, 'doctor', '--json'];
+	const r = tryRun(mode === 'user' ? asPlain(argv) : argv, { SANDBOX_STATE_DIR: state, HOME: state });
+	const who = mode === 'root' ? 'root' : 'plain user';
 	try {
-		said = JSON.parse(r.out.slice(r.out.indexOf('{'), r.out.lastIndexOf('}') + 1));
+		const said = JSON.parse(r.out) as { status: number; cgroup: string; enforced: string[]; rows: { what: string; state: string; value: string }[] };
+		const missing = said.rows.filter((row) => row.state === 'missing');
+		return {
+			title: `${who}, cgroup ${said.cgroup}`,
+			possible: missing.length === 0,
+			why: missing.map((row) => `${row.what}: ${row.value}`).join('; '),
+			enforced: said.enforced,
+		};
 	} catch {
-		return { possible: true, why: `doctor --json gave no JSON: ${r.out.slice(0, 200)}` };
+		// No verdict is no excuse: the tests run and show what is wrong.
+		return { title: `${who}, doctor gives no verdict`, possible: true, why: '', enforced: [] };
 	}
-	const bad = (said.checks ?? []).filter((c) => c.status === 'fail' && !/image/.test(c.name ?? ''));
-	return { possible: bad.length === 0, why: bad.map((c) => `${c.name}: ${c.text}`).join('; ') };
 }
 
 function places(): Place[] {
 	const binary = path.join(buildDir, 'caisson');
 	const wanted = new Set(opt.mode ?? ['root', 'user']);
-	const cg = hostCgroup();
 	const found: Place[] = [];
 	for (const mode of ['root', 'user'] as Mode[]) {
 		if (!wanted.has(mode))
 			continue;
-		const base = { mode, title: mode === 'root' ? `root, ${cg}` : `plain user, ${cg}`, binary: mode === 'user' ? reachable(binary) : binary };
+		const own = mode === 'user' ? reachable(binary) : binary;
 		if (mode === 'root' && !isRoot)
-			found.push({ ...base, possible: false, why: 'started without root' });
-		else {
-			fs.mkdirSync(path.join(scratch, `state-${mode}`));
-			if (isRoot && mode === 'user')
-				fs.chownSync(path.join(scratch, 'state-user'), PLAIN_UID, PLAIN_UID);
-			found.push({ ...base, ...askDoctor(base) });
-		}
+			found.push({ mode, binary: own, title: 'root', possible: false, why: 'started without root', enforced: [] });
+		else
+			found.push({ mode, binary: own, ...askDoctor(mode, own) });
 	}
 	return found;
+}
+
+/** The image that the tests use; building it is part of the set-up. */
+function ensureImage(): boolean {
+	const name = opt.image ?? 'science';
+	const r = spawnSync(path.join(buildDir, 'caisson'), ['image', 'build', name, '--if-missing'],
+		{ stdio: ['ignore', 2, 2], env: { ...process.env, SANDBOX_STATE_DIR: path.dirname(imagesDir) } });
+	return r.status === 0;
+}
+
+/** The same product on a host with cgroup v2: a virtual machine (tests/vm). */
+function runVm(): Promise<Tally> {
+	const tally: Tally = { title: 'virtual machine, cgroup v2', rows: [] };
+	return new Promise((resolve) => {
+		const child = spawn(path.join(top, 'tests/vm/run'), [buildDir, path.dirname(imagesDir)], { stdio: ['ignore', 'pipe', 'pipe'] });
+		let out = '';
+		child.stdout.on('data', (b: Buffer) => (out += b.toString()));
+		child.stderr.on('data', (b: Buffer) => (out += b.toString()));
+		child.on('error', (e) => (out += e.message));
+		child.on('close', (code) => {
+			const details = out.split('\n').filter((l) => l.startsWith('# ')).join('\n');
+			for (const line of out.split('\n')) {
+				const m = /^(ok|not ok) (.*)/.exec(line);
+				if (m)
+					tally.rows.push({ name: m[2]!, outcome: m[1] === 'ok' ? 'passed' : 'failed', ms: 0, why: m[1] === 'ok' ? undefined : details });
+			}
+			if (code === 77) {
+				tally.note = `skipped: ${/^skip: (.*)/m.exec(out)?.[1] ?? 'no reason given'}`;
+				tally.rows = [{ name: 'all', outcome: 'skipped', ms: 0, why: tally.note }];
+			} else if (tally.rows.length === 0 || (code !== 0 && !tally.rows.some((r) => r.outcome === 'failed')))
+				tally.rows.push({ name: 'the machine', outcome: 'failed', ms: 0, why: `status ${code}\n${out.slice(-3000)}` });
+			show(tally.title, tally.rows);
+			resolve(tally);
+		});
+	});
 }
 
 function integrationFiles(): string[] {
@@ -149,6 +189,7 @@ function runFile(file: string, place: Place): Promise<Row[]> {
 		CAISSON_TEST_MODE: place.mode,
 		CAISSON_TEST_BINARY: place.binary,
 		CAISSON_TEST_SANITIZED: opt.sanitize ? '1' : '0',
+		CAISSON_TEST_ENFORCED: place.enforced.join(','),
 		NODE_NO_WARNINGS: '1',
 	};
 	if (opt.image)
@@ -253,10 +294,20 @@ if (!opt['no-units']) {
 	tallies.push(tally);
 	show(tally.title, tally.rows);
 }
+function failure(title: string, why: string): Tally {
+	const tally: Tally = { title, rows: [{ name: why, outcome: 'failed', ms: 0 }] };
+	show(title, tally.rows);
+	return tally;
+}
+
 if (!opt.units) {
-	if (fs.existsSync(path.join(buildDir, 'caisson')))
-		await runModes(tallies);
+	if (!fs.existsSync(path.join(buildDir, 'caisson')))
+		tallies.push(failure('integration', `no ${path.relative(top, buildDir)}/caisson: build it first (make)`));
+	else if (!ensureImage())
+		tallies.push(failure('integration', 'the image could not be built (make image)'));
 	else
-		tallies.push({ title: 'integration', rows: [{ name: `no ${path.relative(top, buildDir)}/caisson: build it first (make)`, outcome: 'failed', ms: 0 }] });
+		await runModes(tallies);
+	if (!opt['no-vm'] && !opt.only && !opt.mode && !opt.sanitize)
+		tallies.push(await runVm());
 }
 process.exitCode = summary(tallies) ? 0 : 1;

@@ -7,6 +7,7 @@
  *                      filters that both answer with an error the kernel takes the younger one's. So an
  *                      allowed call is seen as ERR_REACHED and a refused one as what our filter says.
  *   syscalls --inside  is run in a sandbox, whose filter is on already: tries what must be refused.
+ *   syscalls --markdown  prints the table as docs/system-calls.md.
  *
  * Exit status 0: as the table says; 1: not (each difference on its own line); 2: could not be tried.
  * Built statically, so that it runs in any image. */
@@ -242,14 +243,44 @@ static int inside(void)
 	return t.wrong ? 1 : 0;
 }
 
+static const char *answer_text(const struct native_call *c)
+{
+	switch (c->verdict) {
+	case 0:
+		return c->rule >= 0 ? "by its arguments" : "allowed";
+	case NATIVE_VERDICT_NOOP:
+		return "success, no effect";
+	case ENOSYS:
+		return "ENOSYS";
+	default:
+		return "EPERM";
+	}
+}
+
+static int markdown(void)
+{
+	const struct native_call *calls;
+	size_t n = native_call_all(&calls);
+
+	(void)printf("# System calls of a sandbox\n\n"
+		     "Made from `src/engine/native/seccomp.tbl.h` by `syscalls-probe --markdown`; the rules for arguments are in\n"
+		     "`seccomp_rules.tbl.h`. A number without a row answers ENOSYS; 32-bit and x32 calls end the process.\n\n"
+		     "| call | answer | why |\n|---|---|---|\n");
+	for (size_t i = 0; i < n; i++)
+		(void)printf("| %s | %s | %s |\n", calls[i].name, answer_text(&calls[i]), calls[i].why);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	int status = 0;
 
+	if (argc == 2 && strcmp(argv[1], "--markdown") == 0)
+		return markdown();
 	if (argc == 2 && strcmp(argv[1], "--inside") == 0)
 		return inside();
 	if (argc != 1) {
-		(void)fprintf(stderr, "usage: syscalls [--inside]\n");
+		(void)fprintf(stderr, "usage: syscalls [--inside | --markdown]\n");
 		return 2;
 	}
 	(void)setvbuf(stdout, NULL, _IOLBF, 0);
