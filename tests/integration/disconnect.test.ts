@@ -4,26 +4,57 @@
 import assert from 'node:assert/strict';
 import * as net from 'node:net';
 import { describe, it } from 'node:test';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { Census, openDescriptors } from '../lib/process.ts';
 import { RawClient } from '../lib/raw.ts';
-import { open, serve, using, wires, type Json } from '../lib/session.ts';
+import { open, serve, using, wires, type Session } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 const sleeper = 'open("started", "w").close()\nimport time, subprocess\nsubprocess.Popen(["sleep", "500"])\ntime.sleep(500)';
 
 /** POSTs to /mcp over a socket of our own, so that the test can drop it where it likes. */
-function post(port: number, body: string, session?: string, length = Buffer.byteLength(body)): net.Socket {
+function post(port: number, body: string, headers: Record<string, string> = {}, length = Buffer.byteLength(body)): net.Socket {
 	const socket = net.connect(port, '127.0.0.1');
 	socket.on('error', () => {});
 	socket.write([
 		'POST /mcp HTTP/1.1', `Host: 127.0.0.1:${port}`, 'Content-Type: application/json', 'Accept: application/json, text/event-stream',
-		...(session ? [`Mcp-Session-Id: ${session}`] : []), `Content-Length: ${length}`, '', body,
+		...Object.entries(headers).map(([k, v]) => `${k}: ${v}`), `Content-Length: ${length}`, '', body,
 	].join('\r\n'));
 	return socket;
 }
 
-const toolCall = (id: number, name: string, args: Json): string =>
-	JSON.stringify({ jsonrpc: '2.0', id, method: 'tools/call', params: { name, arguments: args } });
+const revision = '2026-07-28';
+const meta = {
+	'io.modelcontextprotocol/protocolVersion': revision,
+	'io.modelcontextprotocol/clientInfo': { name: 'raw', version: '1' },
+	'io.modelcontextprotocol/clientCapabilities': {},
+};
+
+/** A run in each era: body and headers. Only the stateless era says that a dropped request is a cancelled one. */
+function runRequest(era: 'legacy' | 'modern', session: string, mcpSession: string): [string, Record<string, string>] {
+	const params = { name: 'sandbox_run_python', arguments: { code: sleeper, session_id: session } };
+	return era === 'legacy'
+		? [JSON.stringify({ jsonrpc: '2.0', id: 99, method: 'tools/call', params }), { 'Mcp-Session-Id': mcpSession }]
+		: [JSON.stringify({ jsonrpc: '2.0', id: 99, method: 'tools/call', params: { ...params, _meta: meta } }),
+			{ 'MCP-Protocol-Version': revision, 'Mcp-Method': 'tools/call', 'Mcp-Name': 'sandbox_run_python' }];
+}
+
+function mcpSessionOf(s: Session): string {
+	return (s.client.transport as unknown as { sessionId: string }).sessionId;
+}
+
+async function started(s: Session, session_id: string): Promise<void> {
+	await until('the run', async () => ((await s.call('sandbox_list_artifacts', { session_id })).artifacts?.length ?? 0) > 0, 30_000);
+}
+
+async function isFree(s: Session, session_id: string): Promise<void> {
+	const r = await until('the session to be free', async () => {
+		const x = await s.run('print("free")', session_id);
+		return x.error !== 'session_busy' && x;
+	}, 10_000);
+	assert.equal(r.stdout, 'free\n');
+}
 
 describe('clients that go away', () => {
 	it('stdio: end of input during a run ends everything', async () => {
@@ -57,10 +88,10 @@ describe('clients that go away', () => {
 			const port = Number(new URL(s.base!).port);
 			await fetch(`${s.base}/healthz`);
 			const fds = openDescriptors(s.pid);
-			const sid = (s.client.transport as unknown as { sessionId: string }).sessionId;
+			const sid = mcpSessionOf(s);
 			const body = '{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"sandbox_upload_file","arguments":{"filename":"a","session_id":"dropped","content_base64":"' + 'A'.repeat(3 << 20);
 			for (let i = 0; i < 10; i++) {
-				const socket = post(port, body, sid, 8 << 20);
+				const socket = post(port, body, { 'Mcp-Session-Id': sid }, 8 << 20);
 				await new Promise((resolve) => socket.once('drain', resolve));
 				socket.destroy();
 			}
@@ -70,38 +101,34 @@ describe('clients that go away', () => {
 			await s.end();
 		}
 	});
-	it('HTTP: a dropped request cancels its run, the session lives', async () => {
-		const s = await open('http', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } });
-		try {
-			const port = Number(new URL(s.base!).port);
-			const sid = (s.client.transport as unknown as { sessionId: string }).sessionId;
-			const socket = post(port, toolCall(99, 'sandbox_run_python', { code: sleeper, session_id: 'left' }), sid);
-			await until('the run', async () => ((await s.call('sandbox_list_artifacts', { session_id: 'left' })).artifacts?.length ?? 0) > 0, 30_000);
-			const census = new Census();
-			census.take(s.pid);
+	it('HTTP, stateless: a dropped request cancels its run, the session and its files stay', () =>
+		using('http', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } }, async (s) => {
+			const socket = post(Number(new URL(s.base!).port), ...runRequest('modern', 'left', mcpSessionOf(s)));
+			await started(s, 'left');
 			socket.destroy();
-			const r = await until('the session to be free', async () => {
-				const x = await s.run('print("free")', 'left');
-				return x.error !== 'session_busy' && x;
-			}, 10_000);
-			assert.equal(r.stdout, 'free\n');
-			assert.ok((await s.list('left')).some((a) => a.filename === 'started'), 'files stay');
-		} finally {
-			await s.end();
-		}
-	});
+			await isFree(s, 'left');
+			assert.ok((await s.list('left')).some((a) => a.filename === 'started'));
+		}));
+	it('HTTP, with a session: a dropped request goes on, the end of the session ends it', () =>
+		using('http', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } }, async (s) => {
+			const other = new Client({ name: 'other', version: '1' });
+			const transport = new StreamableHTTPClientTransport(new URL(`${s.base}/mcp`));
+			await other.connect(transport);
+			const socket = post(Number(new URL(s.base!).port), ...runRequest('legacy', 'kept', transport.sessionId!));
+			await started(s, 'kept');
+			socket.destroy();
+			await transport.terminateSession();
+			await other.close();
+			await isFree(s, 'kept');
+		}));
 	for (const wire of wires) {
 		it(`cancelling a call kills its run (${wire})`, () => using(wire, { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } }, async (s) => {
 			const stop = new AbortController();
 			const run = s.run(sleeper, 'c', { signal: stop.signal }).then(() => 'answered', () => 'cancelled');
-			await until('the run', async () => ((await s.call('sandbox_list_artifacts', { session_id: 'c' })).artifacts?.length ?? 0) > 0, 30_000);
+			await started(s, 'c');
 			stop.abort();
 			assert.equal(await run, 'cancelled');
-			const r = await until('the session to be free', async () => {
-				const x = await s.run('print("free")', 'c');
-				return x.error !== 'session_busy' && x;
-			}, 10_000);
-			assert.equal(r.stdout, 'free\n');
+			await isFree(s, 'c');
 		}));
 	}
 	it('HTTP: a client that reads its answer slowly holds up nobody', async () => {
@@ -128,7 +155,7 @@ describe('clients that go away', () => {
 	it('SIGTERM during a run ends a server in an orderly way', async () => {
 		const s = await open('http', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } });
 		void s.run(sleeper, 'x').catch(() => undefined);
-		await until('the run', async () => ((await s.call('sandbox_list_artifacts', { session_id: 'x' })).artifacts?.length ?? 0) > 0, 30_000);
+		await started(s, 'x');
 		const census = new Census();
 		census.take(s.pid);
 		process.kill(s.pid, 'SIGTERM');
