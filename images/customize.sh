@@ -3,8 +3,8 @@
 # Run by mmdebstrap's customize hook, on the host side, with the new root file system as $1 and
 # CAISSON_PRELOAD (modules, blank separated) in the environment. Makes an installed Debian into a
 # sandbox image, then proves from inside that it works; a failure here fails the build.
-# Ownership, set-uid bits, capabilities and device nodes are not handled here: `caisson image
-# build` drops all of them while it unpacks the result.
+# Ownership, set-uid bits, capabilities, device nodes, mount points and the user `sandbox` are not
+# handled here: `caisson image build` sees to all of them while it unpacks the result.
 set -eu
 
 root=$1
@@ -22,24 +22,12 @@ inside()
 		PYTHONDONTWRITEBYTECODE=1 "$@"
 }
 
-say "users, directories and names"
-echo 'sandbox:x:1000:' >>"$root/etc/group"
-echo 'sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/bash' >>"$root/etc/passwd"
-# The places that an engine mounts over must exist, since the root is read-only.
-for d in proc sys dev run tmp mnt/data app/results home/sandbox opt/caisson; do
-	mkdir -p "$root/$d"
-done
-mkdir -p "$root$mpl"
-printf '127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost\n' >"$root/etc/hosts"
-echo sandbox >"$root/etc/hostname"
-echo 'LANG=C.UTF-8' >"$root/etc/default/locale"
-: >"$root/etc/machine-id"
-rm -f "$root/etc/resolv.conf"
-: >"$root/etc/resolv.conf"
 ln -sf python3 "$root/usr/bin/python"
+echo 'LANG=C.UTF-8' >"$root/etc/default/locale"
 
 if [ -f "$root/etc/matplotlibrc" ]; then
 	say "chart defaults and font list"
+	mkdir -p "$root$mpl"
 	# Both are matplotlib's template of all defaults, so the lines are changed where they stand.
 	# There is no display; and what the first font lacks is taken glyph by glyph from the next.
 	sed -i -E -e 's/^#* ?backend:.*/backend: Agg/' \

@@ -29,6 +29,7 @@ struct image_args {
 	bool json;
 	bool packages;
 	bool if_missing;
+	bool if_changed;
 };
 
 struct subverb {
@@ -46,7 +47,7 @@ static int do_export(struct image_args *a, struct err *e);
 static int do_remove(struct image_args *a, struct err *e);
 
 static const struct subverb subverbs[] = {
-    {"build", 0, 1, do_build, "build [NAME] [--mirror URL] [--if-missing]   (NAME: science)"},
+    {"build", 0, 1, do_build, "build [NAME] [--mirror URL] [--if-missing|--if-changed]   (NAME: science)"},
     {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
     {"import", 2, 2, do_import, "import NAME FILE.tar[.gz|.zst|.xz]"},
     {"export", 2, 2, do_export, "export NAME FILE.tar[.gz|.zst]"},
@@ -135,11 +136,15 @@ static struct image_watch watch_for(struct progress_line *line, int cancel_fd)
 	                            .cancel_fd = cancel_fd};
 }
 
-static bool is_there(struct image_args *a, const char *name)
+/* DIGEST: of the definition that it must have been built from; NULL = any. */
+static bool is_there(struct image_args *a, const char *name, const char *digest)
 {
 	struct image_manifest m = {0};
 	struct err ignored = ERR_INIT;
 	bool there = image_manifest_load(&a->store, name, &m, &ignored) >= 0;
+
+	if (there && digest)
+		there = streq(image_manifest_str(&m, "definition"), digest);
 
 	image_manifest_done(&m);
 	return there;
@@ -152,11 +157,11 @@ static int do_build(struct image_args *a, struct err *e)
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	struct progress_line line;
 
-	if (a->if_missing && is_there(a, name))
+	if (a->if_missing && is_there(a, name, NULL))
 		return 0;
 	int r = image_def_load(a->defs, name, &def, e);
 
-	if (r < 0)
+	if (r < 0 || (a->if_changed && is_there(a, name, def.digest)))
 		return r;
 	_cleanup_fd_ int cancel = watch_signals();
 	const struct image_watch w = watch_for(&line, cancel);
@@ -296,6 +301,8 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 			a->packages = true;
 		else if (streq(argv[i], "--if-missing"))
 			a->if_missing = true;
+		else if (streq(argv[i], "--if-changed"))
+			a->if_changed = true;
 		else if (streq(argv[i], "--mirror") && i + 1 < argc)
 			a->mirror = argv[++i];
 		else if (argv[i][0] == '-' && argv[i][1])

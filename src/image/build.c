@@ -35,7 +35,7 @@ struct build {
 	char mirror[SOURCE_URL_MAX];
 	struct child child;
 	struct progress progress;
-	enum progress_phase shown;
+	const char *shown; /* step on the screen; borrowed */
 	int log; /* owned: raw messages of the package tools */
 	uint64_t received; /* bytes of the stream */
 	bool stopped;
@@ -157,13 +157,16 @@ static int start(struct build *b, struct err *e)
 static void show(struct build *b)
 {
 	uint64_t done, total;
+	const char *step = progress_step(&b->progress);
+	char item[128];
 
-	if (b->progress.phase != b->shown) {
-		b->shown = b->progress.phase;
-		b->watch->step(b->watch->user, progress_phase_text(b->shown));
+	if (step != b->shown) {
+		b->shown = step;
+		b->watch->step(b->watch->user, step);
 	}
 	progress_count(&b->progress, &done, &total);
-	b->watch->tick(b->watch->user, b->progress.item, done, total);
+	progress_item(&b->progress, item, sizeof(item));
+	b->watch->tick(b->watch->user, item, done, total);
 }
 
 static void read_messages(struct build *b)
@@ -290,9 +293,9 @@ static int explain(const struct build *b, struct err *e)
 static int attempt(struct build *b, struct unpack_stats *stats, struct err *e)
 {
 	b->progress = (struct progress){0};
-	b->shown = PROGRESS_INDEX;
 	b->received = 0;
-	b->watch->step(b->watch->user, progress_phase_text(PROGRESS_INDEX));
+	b->shown = NULL;
+	show(b);
 	int r = start(b, e);
 
 	if (r < 0)
@@ -312,11 +315,16 @@ static int attempt(struct build *b, struct unpack_stats *stats, struct err *e)
 	return r;
 }
 
+static void log_name(const struct build *b, char ret[IMAGE_NAME_MAX + 8])
+{
+	(void)snprintf(ret, IMAGE_NAME_MAX + 8, ".%s.log", b->def->name);
+}
+
 static int open_log(const struct build *b)
 {
 	char name[IMAGE_NAME_MAX + 8];
 
-	(void)snprintf(name, sizeof(name), ".%s.log", b->def->name);
+	log_name(b, name);
 	return openat(b->store->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
 }
 
@@ -390,6 +398,7 @@ static int finish(struct build *b, const struct unpack_stats *stats, struct imag
 	    .source = "build",
 	    .description = b->def->description,
 	    .suite = b->def->suite,
+	    .definition = b->def->digest,
 	    .preload = b->def->preloads.v,
 	    .n_preload = b->def->preloads.n,
 	    .excludes = b->def->excludes.v,
@@ -408,9 +417,15 @@ static int finish(struct build *b, const struct unpack_stats *stats, struct imag
 	if (r < 0)
 		return r;
 	r = image_draft_commit(b->store, &b->draft, b->def->name, e);
-	if (r < 0)
+	if (r < 0) {
 		image_manifest_done(ret);
-	return r;
+		return r;
+	}
+	char log[IMAGE_NAME_MAX + 8];
+
+	log_name(b, log);
+	(void)unlinkat(b->store->dir, log, 0);
+	return 0;
 }
 
 int image_build(const struct image_store *s, const struct image_def *def,

@@ -168,9 +168,8 @@ static int bad_value(const struct place *at, const struct def_key *key, const ch
 	char shown[64];
 	size_t n = text_utf8_cut(s, len, sizeof(shown) - 1);
 
-	if (!text_is_utf8(s, n))
-		n = 0;
-	memcpy(shown, s, n);
+	for (size_t i = 0; i < n; i++)
+		shown[i] = s[i] >= ' ' && s[i] <= '~' ? s[i] : '?';
 	shown[n] = '\0';
 	return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf:%u: '%s' is no value of '%s', which takes %s",
 	               at->name, at->line, shown, key->name, key->form);
@@ -316,9 +315,10 @@ int image_def_load(const char *folder, const char *name, struct image_def *ret, 
 	if (r < 0)
 		return r;
 	ret->folder = strdup(folder);
-	if (!ret->folder) {
+	r = ret->folder ? image_def_digest(folder, ret) : -ENOMEM;
+	if (r < 0) {
 		image_def_done(ret);
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading %s", path);
+		return err_set(e, ERR_SYSTEM, -r, "cannot read the files beside %s", path);
 	}
 	return 0;
 }

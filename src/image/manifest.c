@@ -146,9 +146,9 @@ static json_t *describe(const struct image_facts *f, const struct inventory *inv
 	char built_at[32];
 
 	utc_now(built_at);
-	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}",
+	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}",
 	                 "format_version", MANIFEST_FORMAT, "name", f->name, "source", f->source,
-	                 "description", f->description, "suite", f->suite, "built_at", built_at,
+	                 "description", f->description, "suite", f->suite, "definition", f->definition, "built_at", built_at,
 	                 "python_version", inv->python, "size_bytes", (json_int_t)inv->bytes, "files",
 	                 (json_int_t)inv->files, "setid_dropped", (json_int_t)f->setid_dropped,
 	                 "devices_dropped", (json_int_t)f->devices_dropped, "release_was_stale",

@@ -45,6 +45,7 @@ struct image_facts {
 	const char *source; /* "build" or "import" */
 	const char *description;
 	const char *suite;
+	const char *definition; /* digest of what it was built from; "" when imported */
 	char *const *preload;
 	size_t n_preload;
 	char *const *excludes;

@@ -57,6 +57,7 @@ static int import_draft(const struct image_store *s, struct image_draft *d, cons
 	    .source = "import",
 	    .description = "",
 	    .suite = "",
+	    .definition = "",
 	    .setid_dropped = stats.setid,
 	    .devices_dropped = stats.skipped,
 	};
@@ -128,15 +129,25 @@ static int copy_file(struct archive *out, int root, const char *path, char *bloc
 	}
 }
 
-/* One entry of the tree; everything belongs to root in the file, whoever made the image. */
-static int write_entry(struct archive *out, int root, struct archive_entry *entry, size_t prefix,
-                       char *block)
+/* The name inside the tree of a name that libarchive made from TOP. */
+static int strip_top(const char *full, const char *top, char ret[PATH_MAX])
 {
-	const char *full = archive_entry_pathname(entry);
-	char path[PATH_MAX];
+	if (!text_starts_with(full, top))
+		return -EINVAL;
+	full += strlen(top);
+	full += strspn(full, "/");
+	return text_copy(ret, PATH_MAX, full);
+}
 
-	if (strlen(full) < prefix || text_copy(path, sizeof(path), full + prefix) < 0)
-		return -ENAMETOOLONG;
+/* One entry of the tree; everything belongs to root in the file, whoever made the image. */
+static int write_entry(struct archive *out, int root, struct archive_entry *entry,
+                       const char *top, char *block)
+{
+	char path[PATH_MAX];
+	int r = strip_top(archive_entry_pathname(entry), top, path);
+
+	if (r < 0)
+		return r;
 	if (!path[0])
 		return 0;
 	archive_entry_set_pathname(entry, path);
@@ -149,8 +160,9 @@ static int write_entry(struct archive *out, int root, struct archive_entry *entr
 	if (link) {
 		char target[PATH_MAX];
 
-		if (strlen(link) < prefix || text_copy(target, sizeof(target), link + prefix) < 0)
-			return -ENAMETOOLONG;
+		r = strip_top(link, top, target);
+		if (r < 0)
+			return r;
 		archive_entry_set_hardlink(entry, target);
 	}
 	if (archive_write_header(out, entry) < ARCHIVE_WARN)
@@ -178,7 +190,7 @@ static int write_tree(struct archive *disk, struct archive *out, int root, const
 		if (ar == ARCHIVE_OK || ar == ARCHIVE_WARN) {
 			(void)archive_read_disk_descend(disk);
 			archive_entry_linkify(links, &entry, &spare);
-			r = entry ? write_entry(out, root, entry, strlen(top), block) : 0;
+			r = entry ? write_entry(out, root, entry, top, block) : 0;
 			if (r < 0)
 				r = err_set(e, ERR_SYSTEM, -r, "cannot write the archive (%.200s)",
 				            archive_error_string(out) ? archive_error_string(out) : "");
@@ -206,12 +218,12 @@ static int export_to(int fd, int root, const char *file, const struct image_watc
 	char top[64];
 	int r = out && disk ? add_filter(out, file) : -ENOMEM;
 
-	(void)snprintf(top, sizeof(top), "/proc/self/fd/%d/", root);
+	(void)snprintf(top, sizeof(top), "/proc/self/fd/%d", root);
 	if (r == -EINVAL)
 		r = err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "the file's name must end in .tar, .tar.gz, .tgz or .tar.zst");
 	else if (r < 0 || archive_write_set_format_pax_restricted(out) != ARCHIVE_OK ||
 	         archive_write_open_fd(out, fd) != ARCHIVE_OK ||
-	         archive_read_disk_set_symlink_physical(disk) != ARCHIVE_OK ||
+	         archive_read_disk_set_symlink_hybrid(disk) != ARCHIVE_OK ||
 	         archive_read_disk_set_behavior(disk, ARCHIVE_READDISK_NO_XATTR | ARCHIVE_READDISK_NO_ACL |
 	                                                  ARCHIVE_READDISK_NO_FFLAGS) != ARCHIVE_OK ||
 	         archive_read_disk_open(disk, top) != ARCHIVE_OK)

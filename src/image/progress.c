@@ -40,15 +40,28 @@ static const struct {
     {"apt-get update", PROGRESS_FAIL_NONE},
 };
 
-const char *progress_phase_text(enum progress_phase phase)
-{
-	static const char *const texts[] = {
-	    [PROGRESS_INDEX] = "reading package lists",  [PROGRESS_DOWNLOAD] = "downloading packages",
-	    [PROGRESS_UNPACK] = "unpacking packages",    [PROGRESS_SETUP] = "setting up packages",
-	    [PROGRESS_HOOK] = "making it a sandbox image", [PROGRESS_PACK] = "handing over",
-	};
+/* dpkg is called several times, so downloading, unpacking and setting up take turns: one step for
+ * the person, and a word that says which. */
+static const struct {
+	const char *step;
+	const char *doing;
+} phases[] = {
+    [PROGRESS_INDEX] = {"reading package lists", ""},
+    [PROGRESS_DOWNLOAD] = {"installing packages", "downloading "},
+    [PROGRESS_UNPACK] = {"installing packages", "unpacking "},
+    [PROGRESS_SETUP] = {"installing packages", "setting up "},
+    [PROGRESS_HOOK] = {"making it a sandbox image", ""},
+    [PROGRESS_PACK] = {"handing over", ""},
+};
 
-	return texts[phase];
+const char *progress_step(const struct progress *p)
+{
+	return phases[p->phase].step;
+}
+
+void progress_item(const struct progress *p, char *ret, size_t size)
+{
+	(void)snprintf(ret, size, "%s%s", phases[p->phase].doing, p->item);
 }
 
 void progress_count(const struct progress *p, uint64_t *ret_done, uint64_t *ret_total)

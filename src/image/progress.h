@@ -49,8 +49,10 @@ struct progress {
 
 /* Feeds bytes; calls nothing. Returns true when there is something new to show. */
 bool progress_feed(struct progress *p, const char *data, size_t len);
-/* "unpacking packages"; done and total for a bar. */
-const char *progress_phase_text(enum progress_phase phase);
+/* The step for a person ("installing packages"), what is done just now ("unpacking libc6"), and done
+ * and total for a bar (total 0 = unknown). */
+const char *progress_step(const struct progress *p);
+void progress_item(const struct progress *p, char *ret, size_t size);
 void progress_count(const struct progress *p, uint64_t *ret_done, uint64_t *ret_total);
 
 /* The one reason to tell a person; a stale release counts only when nothing else is wrong. */

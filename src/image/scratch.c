@@ -14,7 +14,6 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
-#define SCRIPT_MAX  (1u << 20) /* bytes of one script */
 #define SCRIPTS_MAX 64
 
 int scratch_check_space(const char *path, uint64_t bytes, struct err *e)
@@ -35,7 +34,7 @@ int scratch_check_space(const char *path, uint64_t bytes, struct err *e)
 
 static int copy_script(int from, int to, const char *name)
 {
-	_cleanup_(buf_done) struct buf text = BUF_INIT(SCRIPT_MAX);
+	_cleanup_(buf_done) struct buf text = BUF_INIT(IMAGE_DEF_SCRIPT_MAX);
 	_cleanup_fd_ int in = openat(from, name, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
 	struct stat st;
 

@@ -41,20 +41,54 @@ int source_pick(const char *lines, char ret[SOURCE_URL_MAX])
 	return -ENOENT;
 }
 
+/* The archive of one line of --print-uris that matches PART; the URL ends before /dists/. */
+static int pick_line(const char *line, size_t len, const char *part, char ret[SOURCE_URL_MAX])
+{
+	char text[SOURCE_URL_MAX];
+
+	if (len < 2 || len >= sizeof(text) || line[0] != '\'')
+		return -ENOENT;
+	memcpy(text, line + 1, len - 1);
+	text[len - 1] = '\0';
+	char *dists = strstr(text, "/dists/");
+
+	if (!dists || !strstr(text, part))
+		return -ENOENT;
+	*dists = '\0';
+	return source_is_url(text) ? text_copy(ret, SOURCE_URL_MAX, text) : -ENOENT;
+}
+
+int source_pick_uri(const char *lines, char ret[SOURCE_URL_MAX])
+{
+	static const char *const parts[] = {"-updates/InRelease'", "/debian/dists/"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		for (const char *line = lines; *line;) {
+			size_t n = strcspn(line, "\n");
+
+			if (pick_line(line, n, parts[i], ret) == 0)
+				return 0;
+			line += n;
+			line += *line == '\n' ? 1 : 0;
+		}
+	}
+	return -ENOENT;
+}
+
 int source_find_mirror(char ret[SOURCE_URL_MAX], struct err *e)
 {
-	static const char *const argv[] = {"apt-get", "indextargets", "--format", "$(REPO_URI) $(LABEL) $(CREATED_BY)",
-	                                   NULL};
+	static const char *const targets[] = {"apt-get", "indextargets", "--format",
+	                                      "$(REPO_URI) $(LABEL) $(CREATED_BY)", NULL};
+	static const char *const uris[] = {"apt-get", "update", "--print-uris", NULL};
 	_cleanup_(buf_done) struct buf out = BUF_INIT(OUTPUT_MAX);
-	int r = child_output(argv, &out);
 
-	if (r >= 0)
-		r = source_pick(buf_str(&out), ret);
-	if (r < 0)
-		return err_set(e, ERR_SOURCE_UNREACHABLE, 0,
-		               "apt knows no Debian archive on this machine; run 'apt-get update', or name one "
-		               "with --mirror URL");
-	return 0;
+	if (child_output(targets, &out) >= 0 && source_pick(buf_str(&out), ret) == 0)
+		return 0;
+	buf_reset(&out);
+	if (child_output(uris, &out) >= 0 && source_pick_uri(buf_str(&out), ret) == 0)
+		return 0;
+	return err_set(e, ERR_SOURCE_UNREACHABLE, 0,
+	               "apt knows no Debian archive on this machine; name one with --mirror URL");
 }
 
 void source_find_proxy(const char *scheme, char ret[SOURCE_URL_MAX])

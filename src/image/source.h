@@ -6,6 +6,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SOURCE_URL_MAX 1024
@@ -18,3 +19,7 @@ bool source_is_url(const char *s);
 
 /* Picks the archive out of lines "URL LABEL CREATED-BY" (apt-get indextargets); -ENOENT: none. */
 int source_pick(const char *lines, char ret[SOURCE_URL_MAX]) MUST_CHECK;
+/* The same out of lines "'URL/dists/SUITE/...' ..." (apt-get update --print-uris), for a machine
+ * whose package lists were removed or never fetched. The Debian archive is the one that has a
+ * SUITE-updates beside its SUITE; else the first whose folder is called debian. */
+int source_pick_uri(const char *lines, char ret[SOURCE_URL_MAX]) MUST_CHECK;
