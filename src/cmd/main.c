@@ -67,12 +67,6 @@ int cmd_usage(const char *verb, const char *fmt, ...)
 	return err_code_exit(ERR_USAGE);
 }
 
-int cmd_version(int argc UNUSED, char **argv UNUSED)
-{
-	(void)printf("caisson %s\n", CAISSON_VERSION);
-	return 0;
-}
-
 int cmd_help(int argc UNUSED, char **argv UNUSED)
 {
 	(void)puts("usage: caisson VERB [OPTIONS]\n");
@@ -105,17 +99,24 @@ static int run_verb(const char *name, int argc, char **argv)
 	return verb->fn(argc, argv);
 }
 
-/* The profile of an alias is a default: an environment that names one wins. */
+/* The arguments after the name follow the profile, so that a `--profile` among them wins. */
 static int run_alias(size_t alias, int argc, char **argv)
 {
-	_cleanup_free_ char *name = strdup(aliases[alias].verb);
+	_cleanup_free_ char **args = calloc((size_t)argc + 3, sizeof(*args));
+	_cleanup_free_ char *verb = strdup(aliases[alias].verb);
+	_cleanup_free_ char *flag = strdup("--profile");
+	_cleanup_free_ char *profile = strdup(aliases[alias].profile);
 
-	if (!name || setenv("CAISSON_ALIAS_PROFILE", aliases[alias].profile, 1) < 0) {
+	if (!args || !verb || !flag || !profile) {
 		(void)fprintf(stderr, "caisson: no memory\n");
 		return err_code_exit(ERR_OUT_OF_MEMORY);
 	}
-	argv[0] = name;
-	return run_verb(name, argc, argv);
+	args[0] = verb;
+	args[1] = flag;
+	args[2] = profile;
+	for (int i = 1; i < argc; i++)
+		args[i + 2] = argv[i];
+	return run_verb(verb, argc + 2, args);
 }
 
 int main(int argc, char **argv)

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/app.h"
+
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "config/file.h"
+#include "config/paths.h"
+#include "engine/native/native.h"
+
+#include <arpa/inet.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MONITOR_SLOTS_MAX 60000u
+/* A sandbox that is being destroyed still has its place while the next one is made. */
+#define MONITOR_SLOTS_MORE 64u
+
+static const struct {
+	const char *profile;
+	const char *server_name;
+	const char *title;
+	bool log_file; /* written by default */
+	const char *instructions;
+} profiles[] = {
+    {"code", "code_sandbox_mcp", NULL, true, NULL},
+    {"classic", "Python Sandbox Executor", NULL, false, NULL},
+    {"both", "caisson", "Caisson", false, NULL},
+    {"full", "caisson", "Caisson", false,
+     "Runs Python and shell commands in isolated sandboxes without network. A session is made by the "
+     "first call; give its session_id back to go on with its files in /mnt/data. Each run of "
+     "sandbox_run_python starts a fresh interpreter. When a run fails, read stderr, correct the code, "
+     "and run again in the same session. Files of a run come with a download_url for people."},
+};
+
+/* ---- settings ---- */
+
+/* Takes `--config FILE` out of ARGV. */
+static int take_config_flag(int *argc, char **argv, const char **ret, struct err *e)
+{
+	int kept = 1;
+
+	*ret = NULL;
+	for (int i = 1; i < *argc; i++) {
+		if (text_starts_with(argv[i], "--config="))
+			*ret = argv[i] + strlen("--config=");
+		else if (streq(argv[i], "--config") && i + 1 < *argc)
+			*ret = argv[++i];
+		else if (streq(argv[i], "--config"))
+			return err_set(e, ERR_USAGE, 0, "--config: a file is missing");
+		else
+			argv[kept++] = argv[i];
+	}
+	*argc = kept;
+	argv[kept] = NULL;
+	return 0;
+}
+
+static int read_file_setting(struct app *a, const char *path, bool file_in_cwd, struct err *e)
+{
+	bool refused = false;
+
+	if (path)
+		return config_file_read(&a->settings, path, e);
+	if (!file_in_cwd)
+		return 0;
+	int r = config_file_read_if_safe(&a->settings, "config.toml", &refused, e);
+	if (refused)
+		(void)fprintf(stderr, "caisson: ./config.toml is not read: it must be a file of the "
+		                      "caller that nobody else can write\n");
+	return r < 0 ? r : 0;
+}
+
+static size_t profile_index(const struct settings *s)
+{
+	size_t i = 0;
+
+	while (i < ARRAY_SIZE(profiles) - 1 && !streq(profiles[i].profile, s->profile))
+		i++;
+	return i;
+}
+
+static void configure_log(const struct app *a)
+{
+	const struct settings *s = &a->settings;
+	bool file = profiles[profile_index(s)].log_file && a->mode != APP_RUN;
+	struct log_config config = {
+	    .format = streq(s->log_format, "json") ? LOG_FORMAT_JSON : LOG_FORMAT_CONSOLE,
+	};
+
+	if (settings_is_explicit(s, SETTING_ID_log_file))
+		file = true;
+	file = file && s->log_file[0] != '\0';
+	(void)log_level_parse(s->log_level, &config.level);
+	config.file = file ? s->log_file : NULL;
+	config.to_stderr = a->mode == APP_SERVE || (a->mode == APP_STDIO && !file);
+	log_configure(&config);
+}
+
+int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
+                 char **argv, struct err *e)
+{
+	const char *path;
+
+	*a = (struct app){.verb = verb, .mode = mode, .monitor_fd = -1};
+	if (settings_init(&a->settings) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the settings");
+	int r = take_config_flag(argc, argv, &path, e);
+	r = r < 0 ? r : read_file_setting(a, path, file_in_cwd, e);
+	r = r < 0 ? r : settings_read_env(&a->settings, environ, e);
+	r = r < 0 ? r : settings_read_flags(&a->settings, argc, argv, e);
+	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
+	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
+	if (r < 0)
+		return r;
+	configure_log(a);
+	return 0;
+}
+
+bool app_is_loopback(const char *host)
+{
+	struct in_addr v4;
+	struct in6_addr v6;
+
+	if (streq(host, "localhost"))
+		return true;
+	if (inet_pton(AF_INET, host, &v4) == 1)
+		return ntohl(v4.s_addr) >> 24 == 127;
+	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
+}
+
+/* ---- privileges ---- */
+
+static bool is_native(const struct app *a)
+{
+	return streq(a->settings.engine, "native");
+}
+
+static int check_image(const struct app *a, struct err *e)
+{
+	char path[PATH_MAX + ENGINE_NAME_MAX + 32];
+
+	(void)snprintf(path, sizeof(path), "%s/images/%s/root", a->state_dir, a->image);
+	if (access(path, F_OK) == 0)
+		return 0;
+	(void)err_set(e, ERR_IMAGE_MISSING, errno == ENOENT ? 0 : errno,
+	              "there is no image '%s' in %s/images (caisson image build %s)", a->image,
+	              a->state_dir, a->image);
+	return -ENOENT;
+}
+
+/* Root's front becomes a uid that owns nothing. The folder of the log is made for it before, unless it
+ * is there already: then its owner decided who may write. */
+static void prepare_log_folder(const struct app *a)
+{
+	char path[PATH_MAX];
+	uid_t uid;
+	gid_t gid;
+	struct err e = ERR_INIT;
+	bool file = a->mode == APP_STDIO && profiles[profile_index(&a->settings)].log_file;
+
+	if ((!file && !settings_is_explicit(&a->settings, SETTING_ID_log_file)) ||
+	    a->settings.log_file[0] == '\0' || geteuid() != 0 ||
+	    text_copy(path, sizeof(path), a->settings.log_file) < 0 ||
+	    native_front_uid(a->monitor_fd, &uid, &gid, &e) < 0 || uid == 0)
+		return;
+	const char *folder = dirname(path);
+	if (mkdir(folder, 0755) < 0)
+		return;
+	_cleanup_fd_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0 && fchown(fd, uid, gid) < 0)
+		LOG_WARNING("log_folder_failed", LOG_S("folder", folder));
+}
+
+int app_begin(struct app *a, struct err *e)
+{
+	/* Other engines need no monitor; none of them is built in yet. */
+	if (!is_native(a))
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "the engine '%s' is not built in",
+		               a->settings.engine);
+	int r = check_image(a, e);
+	if (r < 0)
+		return r;
+	struct native_monitor_config config = {
+	    .state_dir = a->state_dir,
+	    .max_sandboxes =
+	        (uint32_t)MIN((uint64_t)a->settings.max_sessions + MONITOR_SLOTS_MORE,
+	                      (uint64_t)MONITOR_SLOTS_MAX),
+	    .warm = a->settings.warm,
+	};
+	r = native_monitor_start(&config, &a->monitor_fd, e);
+	if (r < 0)
+		return r;
+	prepare_log_folder(a);
+	return native_drop_front_privileges(a->monitor_fd, e);
+}
+
+/* ---- loop, manager, tools ---- */
+
+static int open_engine(void *user, struct engine **ret, struct err *e)
+{
+	struct app *a = user;
+	struct engine_config config = {
+	    .state_dir = a->state_dir,
+	    .max_sandboxes = (uint32_t)a->settings.max_sessions,
+	    .warm = a->settings.warm,
+	    .monitor_fd = TAKE_FD(a->monitor_fd),
+	};
+
+	if (is_native(a) && config.monitor_fd < 0)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the engine's monitor is gone");
+	return engine_open(a->settings.engine, a->loop, &config, ret, e);
+}
+
+/* Which limits somebody asked for by name. */
+static uint32_t explicit_limits(const struct settings *s)
+{
+	static const struct {
+		enum setting_id id;
+		uint32_t cap;
+	} caps[] = {
+	    {SETTING_ID_memory_limit, ENGINE_CAP_MEMORY}, {SETTING_ID_cpu_limit, ENGINE_CAP_CPU},
+	    {SETTING_ID_pids_limit, ENGINE_CAP_PIDS},     {SETTING_ID_workspace_limit, ENGINE_CAP_DISK},
+	    {SETTING_ID_workspace_files, ENGINE_CAP_DISK},
+	};
+	uint32_t mask = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(caps); i++)
+		if (settings_is_explicit(s, caps[i].id))
+			mask |= caps[i].cap;
+	return mask;
+}
+
+int app_open(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	struct manager_config config = {
+	    .open_engine = open_engine,
+	    .user = a,
+	    .limits = {.memory_bytes = s->memory_limit,
+	               .cpu_milli = (uint32_t)s->cpu_limit,
+	               .pids = (uint32_t)s->pids_limit,
+	               .workspace_bytes = s->workspace_limit,
+	               .workspace_inodes = (uint32_t)s->workspace_files,
+	               .tmp_bytes = s->tmp_limit,
+	               .nofile = (uint32_t)s->nofile_limit,
+	               .explicit_mask = explicit_limits(s)},
+	    .warm = s->warm,
+	    .run_timeout_ns = (uint64_t)s->exec_timeout_s * NS_PER_S,
+	    .grace_ns = (uint64_t)s->kill_grace_ms * NS_PER_MS,
+	    .ttl_ns = (uint64_t)s->session_ttl_m * 60 * NS_PER_S,
+	    .sweep_ns = (uint64_t)s->cleanup_interval_m * 60 * NS_PER_S,
+	    .output_max = (uint64_t)s->max_output_bytes,
+	    .max_sandboxes = (unsigned)s->max_sessions,
+	};
+
+	memcpy(config.image, a->image, sizeof(config.image));
+	int r = sd_event_default(&a->loop);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the event loop");
+	config.loop = a->loop;
+	return manager_new(&config, &a->manager, e);
+}
+
+static int open_registry(struct app *a, struct err *e)
+{
+	size_t profile = profile_index(&a->settings);
+	struct mcp_server_config config = {
+	    .name = profiles[profile].server_name,
+	    .version = CAISSON_VERSION,
+	    .title = profiles[profile].title,
+	    .instructions = profiles[profile].instructions,
+	    .offers = MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS |
+	              MCP_OFFER_LOGGING,
+	};
+
+	a->mcp = mcp_server_new(&config, e);
+	if (!a->mcp)
+		return -ENOMEM;
+	return tools_add_code(a->tools, a->mcp, e);
+}
+
+int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	struct links_config links = {
+	    .loop = a->loop,
+	    .manager = a->manager,
+	    .http = http,
+	    .host = s->http_host,
+	    .port = s->http_port,
+	    .public_url = s->public_url,
+	    /* Whoever can reach the listener must not guess ids. */
+	    .sign = s->api_key[0] != '\0' || !app_is_loopback(s->http_host),
+	};
+	int r = links_new(&links, &a->links, e);
+	if (r < 0)
+		return r;
+	struct tools_config tools = {
+	    .loop = a->loop,
+	    .manager = a->manager,
+	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
+	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
+	    .max_code_bytes = (uint64_t)s->max_code_bytes,
+	    .exec_timeout_s = (uint64_t)s->exec_timeout_s,
+	    .result_chars = (size_t)s->result_chars,
+	    .link_base = links_base,
+	    .link_query = links_query,
+	    .link_user = a->links,
+	};
+	a->tools = tools_new(&tools, e);
+	return a->tools ? open_registry(a, e) : -ENOMEM;
+}
+
+void app_done(struct app *a)
+{
+	a->manager = manager_free(a->manager);
+	a->mcp = mcp_server_free(a->mcp);
+	a->tools = tools_free(a->tools);
+	a->links = links_free(a->links);
+	a->monitor_fd = fd_close(a->monitor_fd);
+	a->loop = sd_event_unref(a->loop);
+	settings_done(&a->settings);
+	log_close();
+}
+
+int app_fail(const struct app *a, const struct err *e)
+{
+	const char *hint = err_code_hint(e->code);
+
+	LOG_ERROR("startup_failed", LOG_S("verb", a->verb), LOG_S("error", e->text));
+	(void)fprintf(stderr, "ERROR: %s%s%s\n", e->text, *hint ? ". " : "", hint);
+	/* Those two had the status 1 in the servers that this one replaces. */
+	if (e->code == ERR_IMAGE_MISSING || e->code == ERR_ENGINE_UNAVAILABLE)
+		return 1;
+	return err_code_exit(e->code);
+}

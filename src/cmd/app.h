@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the verbs that run sandboxes share: settings, log, privileges, loop, manager, tools.
+ *
+ * Order: app_settings() (nothing has happened yet) -> app_begin() (the privileged monitor is started,
+ * then all privileges are given up; before any outside byte is read) -> app_open() (loop, manager). */
+#pragma once
+
+#include "api/files.h"
+#include "config/settings.h"
+#include "http/http.h"
+#include "mcp/mcp.h"
+#include "sandbox/sandbox.h"
+#include "tools/tools.h"
+
+#include <limits.h>
+
+enum app_mode {
+	APP_STDIO, /* protocol on stdout; log to file or stderr */
+	APP_SERVE,
+	APP_RUN,   /* output of the script on stdout and stderr; log only to a file that was named */
+};
+
+struct app {
+	const char *verb;
+	enum app_mode mode;
+	struct settings settings;
+	char state_dir[PATH_MAX];
+	char image[ENGINE_NAME_MAX];
+	int monitor_fd; /* until the engine has it */
+	sd_event *loop;
+	struct manager *manager;
+	struct links *links;
+	struct tools *tools;
+	struct mcp_server *mcp;
+};
+
+/* Reads settings: config file (--config FILE; without it ./config.toml where FILE_IN_CWD), environment,
+ * flags. What is left in ARGV is the verb's. Configures the log. */
+int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
+                 char **argv, struct err *e) MUST_CHECK;
+/* Checks that the image is there, starts the monitor, gives up privileges. */
+int app_begin(struct app *a, struct err *e) MUST_CHECK;
+/* Loop and manager. The engine itself opens at its first need or with manager_start(). */
+int app_open(struct app *a, struct err *e) MUST_CHECK;
+/* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
+int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
+void app_done(struct app *a);
+
+/* Can only this machine reach a listener on HOST? */
+bool app_is_loopback(const char *host);
+
+/* A start that failed: the log event, one line "ERROR: ..." on stderr, and its exit status. */
+int app_fail(const struct app *a, const struct err *e);

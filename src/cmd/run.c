@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `caisson run FILE`: one script in a fresh sandbox. Output as it comes, Ctrl-C kills the tree, the exit
+ * status is the script's. `--out DIR` saves the files that it made. */
+#include "cmd/app.h"
+#include "cmd/cmd.h"
+#include "cmd/outdir.h"
+
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/sendfile.h>
+
+#define SCRIPT_MAX     (16u << 20)
+#define EXIT_TIMEOUT   124 /* as timeout(1) */
+#define EXIT_CANCELLED 130 /* as a shell after Ctrl-C */
+
+struct run_verb {
+	struct app app;
+	const char *file;
+	const char *out;
+	struct buf code;
+	struct outdir *outdir;
+	struct sandbox *sandbox; /* reference */
+	struct run *run;         /* while it runs */
+	struct artifact *artifacts;
+	size_t n_artifacts, next_artifact;
+	bool interrupted;
+	int status;
+	struct err err; /* why it failed, when code is not NONE */
+};
+
+static void fail(struct run_verb *v, const struct err *e)
+{
+	if (v->err.code == ERR_NONE)
+		v->err = *e;
+	(void)sd_event_exit(v->app.loop, 0);
+}
+
+/* ---- artifacts ---- */
+
+static void save_next(struct run_verb *v);
+
+static int copy_file(int from, uint64_t size, int to, struct err *e)
+{
+	off_t at = 0;
+
+	/* The file may shrink meanwhile: what is there is what is saved. */
+	while ((uint64_t)at < size) {
+		ssize_t n = sendfile(to, from, &at, (size_t)MIN(size - (uint64_t)at, UINT64_C(1) << 30));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return err_set(e, ERR_SYSTEM, errno, "--out: cannot write a file");
+		if (n == 0)
+			break;
+	}
+	return 0;
+}
+
+static void on_artifact(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	_cleanup_fd_ int from = fd;
+	_cleanup_fd_ int to = -1;
+	struct run_verb *v = user;
+	const char *name = v->artifacts[v->next_artifact++].name;
+	struct err error = ERR_INIT;
+
+	if (e && e->code == ERR_NOT_FOUND) {
+		save_next(v);
+		return;
+	}
+	if (e) {
+		fail(v, e);
+		return;
+	}
+	int r = outdir_create(v->outdir, &to, &error);
+	r = r < 0 ? r : copy_file(from, info->size, to, &error);
+	r = r < 0 ? r : outdir_place(v->outdir, name, &error);
+	if (r < 0)
+		fail(v, &error);
+	else
+		save_next(v);
+}
+
+static void save_next(struct run_verb *v)
+{
+	struct err e = ERR_INIT;
+
+	if (!v->outdir || v->next_artifact == v->n_artifacts)
+		(void)sd_event_exit(v->app.loop, 0);
+	else if (sandbox_open_file(v->sandbox, v->artifacts[v->next_artifact].name, on_artifact, v,
+	                           &e) < 0)
+		fail(v, &e);
+}
+
+static int keep_artifacts(struct run_verb *v, const struct run_result *result)
+{
+	if (!v->outdir || result->n_artifacts == 0)
+		return 0;
+	v->artifacts = calloc(result->n_artifacts, sizeof(*v->artifacts));
+	if (!v->artifacts)
+		return -ENOMEM;
+	memcpy(v->artifacts, result->artifacts, result->n_artifacts * sizeof(*v->artifacts));
+	v->n_artifacts = result->n_artifacts;
+	return 0;
+}
+
+/* ---- the run ---- */
+
+static void on_output(struct run *r, enum engine_stream stream, const void *data, size_t len,
+                      void *user)
+{
+	struct run_verb *v = user;
+
+	/* Nobody reads any more: as with a program of one's own, that is its end. */
+	if (fd_write_all(stream == ENGINE_STDOUT ? STDOUT_FILENO : STDERR_FILENO, data, len) < 0 &&
+	    !v->interrupted) {
+		v->interrupted = true;
+		run_cancel(r);
+	}
+}
+
+static int status_of(const struct run_verb *v, const struct run_result *result)
+{
+	switch (result->reason) {
+	case RUN_TIMEOUT:
+		(void)fprintf(stderr, "caisson run: timed out after %jds\n",
+		              (intmax_t)v->app.settings.exec_timeout_s);
+		return EXIT_TIMEOUT;
+	case RUN_OOM:
+		(void)fprintf(stderr, "caisson run: out of memory (see --memory-limit)\n");
+		break;
+	case RUN_CANCELLED:
+		return EXIT_CANCELLED;
+	case RUN_EXITED:
+	case RUN_SIGNALED:
+	case RUN_OUTPUT_LIMIT:
+		break;
+	}
+	return result->exit_code;
+}
+
+static void on_done(struct run *r UNUSED, const struct run_result *result, const struct err *e,
+                    void *user)
+{
+	struct run_verb *v = user;
+	struct err oom = ERR_INIT;
+
+	v->run = NULL;
+	if (e) {
+		fail(v, e);
+		return;
+	}
+	v->status = status_of(v, result);
+	if (keep_artifacts(v, result) < 0) {
+		(void)err_set(&oom, ERR_OUT_OF_MEMORY, ENOMEM, "--out");
+		fail(v, &oom);
+		return;
+	}
+	save_next(v);
+}
+
+static void on_open(struct sandbox *s, const struct err *e, void *user)
+{
+	struct run_verb *v = user;
+	struct err error = ERR_INIT;
+	bool limited = settings_is_explicit(&v->app.settings, SETTING_ID_exec_timeout_s);
+
+	if (e) {
+		fail(v, e);
+		return;
+	}
+	v->sandbox = sandbox_ref(s);
+	struct run_request request = {
+	    .kind = ENGINE_RUN_PYTHON,
+	    .code = buf_str(&v->code),
+	    .code_len = v->code.len,
+	    .timeout_ns = limited ? 0 : SANDBOX_RUN_NO_TIMEOUT,
+	    .unbounded = true,
+	    .no_artifacts = !v->outdir,
+	    .artifacts_always = true,
+	    .on_output = on_output,
+	    .on_done = on_done,
+	    .user = v,
+	};
+	if (sandbox_run(s, &request, &v->run, &error) < 0)
+		fail(v, &error);
+}
+
+static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si UNUSED,
+                     void *user)
+{
+	struct run_verb *v = user;
+
+	v->status = EXIT_CANCELLED;
+	if (!v->run || v->interrupted)
+		return sd_event_exit(v->app.loop, 0);
+	v->interrupted = true;
+	run_cancel(v->run);
+	return 0;
+}
+
+/* ---- the verb ---- */
+
+static int parse_args(struct run_verb *v, int argc, char **argv, struct err *e)
+{
+	for (int i = 1; i < argc; i++) {
+		if (streq(argv[i], "--out") && i + 1 < argc)
+			v->out = argv[++i];
+		else if (text_starts_with(argv[i], "--out="))
+			v->out = argv[i] + strlen("--out=");
+		else if (argv[i][0] == '-' && argv[i][1] != '\0')
+			return err_set(e, ERR_USAGE, 0, "run: unknown option '%s'", argv[i]);
+		else if (v->file)
+			return err_set(e, ERR_USAGE, 0, "run: more than one file");
+		else
+			v->file = argv[i];
+	}
+	return v->file ? 0 : err_set(e, ERR_USAGE, 0, "usage: caisson run FILE [--out DIR]");
+}
+
+/* While we still are the user. */
+static int read_script(struct run_verb *v, struct err *e)
+{
+	_cleanup_fd_ int fd = -1;
+
+	buf_init(&v->code, SCRIPT_MAX);
+	if (!streq(v->file, "-")) {
+		fd = open(v->file, O_RDONLY | O_CLOEXEC);
+		if (fd < 0)
+			return err_set(e, ERR_NOT_FOUND, errno, "%s", v->file);
+	}
+	int r = fd_read_file(fd >= 0 ? fd : STDIN_FILENO, &v->code);
+	return r < 0 ? err_set(e, ERR_CODE_TOO_LARGE, -r, "%s", v->file) : 0;
+}
+
+static int watch_signals(struct run_verb *v, struct err *e)
+{
+	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals) && r >= 0; i++)
+		r = sd_event_add_signal(v->app.loop, NULL, signals[i] | SD_EVENT_SIGNAL_PROCMASK,
+		                        on_signal, v);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
+}
+
+static int run(struct run_verb *v, struct err *e)
+{
+	int r = app_open(&v->app, e);
+
+	r = r < 0 ? r : watch_signals(v, e);
+	r = r < 0 ? r : manager_start(v->app.manager, e);
+	if (r < 0)
+		return r;
+	manager_open(v->app.manager, "", NULL, on_open, v);
+	r = sd_event_loop(v->app.loop);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the event loop");
+	if (v->err.code != ERR_NONE) {
+		*e = v->err;
+		return -EIO;
+	}
+	return 0;
+}
+
+int cmd_run(int argc, char **argv)
+{
+	struct run_verb v = {0};
+	struct err e = ERR_INIT;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	int r = app_settings(&v.app, "run", APP_RUN, false, &argc, argv, &e);
+	r = r < 0 ? r : parse_args(&v, argc, argv, &e);
+	r = r < 0 ? r : read_script(&v, &e);
+	if (r >= 0 && v.out)
+		r = outdir_open(v.out, &v.outdir, &e);
+	r = r < 0 ? r : app_begin(&v.app, &e);
+	r = r < 0 ? r : run(&v, &e);
+	if (r < 0)
+		v.status = cmd_fail("run", &e);
+	/* The end of the manager ends a run that is still there; its callbacks find V alive. */
+	(void)sandbox_unref(v.sandbox);
+	app_done(&v.app);
+	v.outdir = outdir_close(v.outdir);
+	free(v.artifacts);
+	buf_done(&v.code);
+	return v.status;
+}

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `caisson serve`: MCP, artifact links and the page over HTTP, until SIGTERM or SIGINT. */
+#include "cmd/app.h"
+#include "cmd/cmd.h"
+#include "cmd/page.h"
+
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "http/auth.h"
+#include "transport/transport.h"
+
+#include <signal.h>
+#include <string.h>
+
+#define HOSTS_MAX       32
+#define DRAIN_NS        (5 * NS_PER_S)
+#define DRAIN_LOOK_NS   (50 * NS_PER_MS)
+#define HOST_SIZE       256
+#define BASE_SIZE       (HOST_SIZE + 32)
+
+struct serve {
+	struct app app;
+	struct http_server *http;
+	struct http_keys *keys;
+	struct transport_http *transport;
+	sd_event_source *tick;
+	sd_event_source *drain;
+	uint64_t drain_until_ns;
+	char *page;
+	char *host_names; /* what hosts[] points into */
+	const char *hosts[HOSTS_MAX + 1];
+	char host[HOST_SIZE];
+	uint16_t port;
+	char base[BASE_SIZE];
+};
+
+/* ---- where to listen ---- */
+
+/* `server.listen`, or the second family's two settings when only they were given. */
+static int find_address(struct serve *s, struct err *e)
+{
+	const struct settings *set = &s->app.settings;
+	int r = parse_host_port(set->listen, s->host, sizeof(s->host), &s->port);
+
+	if (r < 0)
+		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_LISTEN: '%s'", set->listen);
+	if (!settings_is_explicit(set, SETTING_ID_listen)) {
+		if (set->app_host[0])
+			(void)snprintf(s->host, sizeof(s->host), "%s", set->app_host);
+		if (settings_is_explicit(set, SETTING_ID_app_port))
+			s->port = (uint16_t)set->app_port;
+	}
+	if (s->host[0] == '\0')
+		(void)snprintf(s->host, sizeof(s->host), "0.0.0.0");
+	if (!app_is_loopback(s->host) && !set->api_key[0]) {
+		(void)err_set(e, ERR_SETTING_INVALID, 0,
+		              "SANDBOX_LISTEN: '%s' can be reached from other machines; set "
+		              "SANDBOX_API_KEY, or listen on 127.0.0.1",
+		              s->host);
+		return -EINVAL;
+	}
+	if (set->require_auth && !set->api_key[0]) {
+		(void)err_set(e, ERR_SETTING_INVALID, 0,
+		              "SANDBOX_REQUIRE_AUTH: 'on' is not allowed without SANDBOX_API_KEY");
+		return -EINVAL;
+	}
+	return 0;
+}
+
+static int split_hosts(struct serve *s, struct err *e)
+{
+	size_t n = 0;
+	char *rest = NULL;
+
+	s->host_names = strdup(s->app.settings.allowed_hosts);
+	if (!s->host_names)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "host names");
+	for (char *p = strtok_r(s->host_names, ", ", &rest); p; p = strtok_r(NULL, ", ", &rest)) {
+		if (n == HOSTS_MAX)
+			return err_set(e, ERR_SETTING_INVALID, 0,
+			               "SANDBOX_ALLOWED_HOSTS: more than %d names", HOSTS_MAX);
+		s->hosts[n++] = p;
+	}
+	return 0;
+}
+
+static void make_base(struct serve *s)
+{
+	const char *host = streq(s->host, "0.0.0.0") || streq(s->host, "::") ? "127.0.0.1" : s->host;
+	bool v6 = strchr(host, ':') != NULL;
+
+	if (s->app.settings.public_url[0])
+		(void)snprintf(s->base, sizeof(s->base), "%.*s", BASE_SIZE - 1,
+		               s->app.settings.public_url);
+	else
+		(void)snprintf(s->base, sizeof(s->base), "http://%s%s%s:%u", v6 ? "[" : "", host,
+		               v6 ? "]" : "", s->port);
+}
+
+/* ---- routes ---- */
+
+static void get_page(struct http_request *req, void *user)
+{
+	struct serve *s = user;
+
+	(void)http_add_header(req, "Content-Security-Policy",
+	                      "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
+	(void)http_add_header(req, "X-Content-Type-Options", "nosniff");
+	(void)http_add_header(req, "Referrer-Policy", "no-referrer");
+	http_respond_text(req, 200, "text/html; charset=utf-8", s->page);
+}
+
+static void get_health(struct http_request *req, void *user UNUSED)
+{
+	http_respond_text(req, 200, "application/json", "{\"status\":\"ok\"}");
+}
+
+static const struct http_route routes[] = {
+    {HTTP_GET | HTTP_HEAD, "/", get_page, 0, 0},
+    {HTTP_GET | HTTP_HEAD, "/healthz", get_health, HTTP_ROUTE_ANY_HOST, 0},
+};
+
+static void log_request(struct http_request *req, int status, uint64_t bytes, uint64_t ns,
+                        void *user UNUSED)
+{
+	LOG_DEBUG("http_request", LOG_S("path", http_request_path(req)), LOG_I("status", status),
+	          LOG_U("bytes", bytes), LOG_U("duration_us", ns / NS_PER_US));
+}
+
+/* ---- life ---- */
+
+static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct serve *s = user;
+
+	mcp_server_tick(s->app.mcp);
+	(void)sd_event_source_set_time_relative(source, NS_PER_S / NS_PER_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+static int on_drain(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct serve *s = user;
+
+	if (http_server_busy(s->http) == 0 || now_ns() >= s->drain_until_ns)
+		return sd_event_exit(s->app.loop, 0);
+	(void)sd_event_source_set_time_relative(source, DRAIN_LOOK_NS / NS_PER_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* The first signal lets answers finish, the second does not wait. */
+static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si, void *user)
+{
+	struct serve *s = user;
+
+	if (s->drain)
+		return sd_event_exit(s->app.loop, 0);
+	LOG_INFO("shutdown", LOG_U("signal", si->ssi_signo));
+	http_server_drain(s->http);
+	transport_http_finish(s->transport);
+	s->drain_until_ns = now_ns() + DRAIN_NS;
+	int r = sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 0, on_drain, s);
+	return r < 0 ? sd_event_exit(s->app.loop, 0) : 0;
+}
+
+static int watch(struct serve *s, struct err *e)
+{
+	sd_event *loop = s->app.loop;
+	int r = sd_event_add_signal(loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
+
+	if (r >= 0)
+		r = sd_event_add_signal(loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
+	if (r >= 0)
+		r = sd_event_add_time_relative(loop, &s->tick, CLOCK_MONOTONIC, NS_PER_S / NS_PER_US,
+		                               0, on_tick, s);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
+}
+
+static int open_http(struct serve *s, struct err *e)
+{
+	const char *key = s->app.settings.api_key;
+	/* One key stands for the one local user. */
+	static const char *const principals[] = {""};
+	struct http_config config = {.hosts = s->hosts, .log = log_request, .log_userdata = s};
+	int r = 0;
+
+	if (key[0])
+		r = http_keys_new(&key, principals, 1, &s->keys);
+	if (r < 0)
+		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_API_KEY");
+	if (s->keys) {
+		config.auth = http_keys_check;
+		config.auth_userdata = s->keys;
+	}
+	r = http_server_new(s->app.loop, &config, &s->http);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the HTTP server");
+	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, s);
+	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes") : 0;
+}
+
+static int open_transport(struct serve *s, struct err *e)
+{
+	struct transport_http_config config = {
+	    .loop = s->app.loop, .http = s->http, .mcp = s->app.mcp};
+	int r = transport_http_new(&config, &s->transport);
+
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the MCP transport") : 0;
+}
+
+static int listen_all(struct serve *s, struct err *e)
+{
+	struct http_listener *listener;
+	int r = http_server_listen(s->http, s->host, s->port, HTTP_SCOPE_MAIN, &s->port, &listener, e);
+
+	if (r < 0)
+		return r;
+	make_base(s);
+	s->page = page_make(s->base, s->app.settings.profile, s->keys != NULL);
+	if (!s->page)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the page");
+	return links_listen(s->app.links, e);
+}
+
+/* What a person does next; on stdout, once all listeners are there. */
+static void print_connection(const struct serve *s)
+{
+	const char *files = links_base(s->app.links);
+
+	(void)printf("Caisson %s, profile %s\n"
+	             "  page   %s/\n"
+	             "  MCP    %s/mcp   (older clients: %s/sse)\n"
+	             "  files  %s\n\n"
+	             "Claude Code:\n"
+	             "  claude mcp add --transport http caisson %s/mcp%s\n"
+	             "Other clients (mcp.json):\n"
+	             "  {\"mcpServers\":{\"caisson\":{\"type\":\"http\",\"url\":\"%s/mcp\"%s}}}\n\n"
+	             "Stop with Ctrl-C.\n",
+	             CAISSON_VERSION, s->app.settings.profile, s->base, s->base, s->base,
+	             files ? files : "off", s->base,
+	             s->keys ? " --header \"Authorization: Bearer $KEY\"" : "", s->base,
+	             s->keys ? ",\"headers\":{\"Authorization\":\"Bearer KEY\"}" : "");
+	(void)fflush(stdout);
+}
+
+static int serve(struct serve *s, struct err *e)
+{
+	int r = app_open(&s->app, e);
+
+	r = r < 0 ? r : manager_start(s->app.manager, e);
+	r = r < 0 ? r : open_http(s, e);
+	r = r < 0 ? r : app_open_mcp(&s->app, s->http, e);
+	r = r < 0 ? r : links_add_routes(s->app.links, s->http, HTTP_SCOPE_MAIN | HTTP_SCOPE_LINKS, e);
+	r = r < 0 ? r : open_transport(s, e);
+	r = r < 0 ? r : listen_all(s, e);
+	r = r < 0 ? r : watch(s, e);
+	if (r < 0)
+		return r;
+	LOG_INFO("serving", LOG_S("url", s->base), LOG_S("profile", s->app.settings.profile));
+	print_connection(s);
+	r = sd_event_loop(s->app.loop);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
+}
+
+static void serve_done(struct serve *s)
+{
+	s->tick = sd_event_source_disable_unref(s->tick);
+	s->drain = sd_event_source_disable_unref(s->drain);
+	s->http = http_server_free(s->http);
+	s->transport = transport_http_free(s->transport);
+	app_done(&s->app);
+	s->keys = http_keys_free(s->keys);
+	free(s->page);
+	free(s->host_names);
+}
+
+int cmd_serve(int argc, char **argv)
+{
+	struct serve s = {0};
+	struct err e = ERR_INIT;
+	int status = 0;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
+	if (r >= 0 && argc > 1)
+		r = err_set(&e, ERR_USAGE, 0, "serve: unknown argument '%s'", argv[1]);
+	r = r < 0 ? r : find_address(&s, &e);
+	r = r < 0 ? r : split_hosts(&s, &e);
+	r = r < 0 ? r : app_begin(&s.app, &e);
+	r = r < 0 ? r : serve(&s, &e);
+	if (r < 0)
+		status = app_fail(&s.app, &e);
+	serve_done(&s);
+	return status;
+}

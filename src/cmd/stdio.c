@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `caisson stdio`: one MCP client on standard input and output. Nothing but the protocol is ever
+ * written to stdout. The engine opens in the background after the first messages were looked at, so
+ * that `initialize` is answered at once. */
+#include "cmd/app.h"
+#include "cmd/cmd.h"
+
+#include "base/log.h"
+#include "base/rand.h"
+#include "transport/transport.h"
+
+#include <fcntl.h>
+#include <signal.h>
+
+struct stdio {
+	struct app app;
+	struct transport_stdio *transport;
+	sd_event_source *tick;
+};
+
+static void on_end(int reason, void *user)
+{
+	struct stdio *s = user;
+
+	LOG_DEBUG("client_gone", LOG_I("reason", reason));
+	(void)sd_event_exit(s->app.loop, 0);
+}
+
+static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si UNUSED,
+                     void *user)
+{
+	struct stdio *s = user;
+
+	transport_stdio_finish(s->transport);
+	return 0;
+}
+
+static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct stdio *s = user;
+
+	mcp_server_tick(s->app.mcp);
+	(void)sd_event_source_set_time_relative(source, NS_PER_S / NS_PER_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* Opens the engine when nothing else waits. A failure is told by every call that needs it. */
+static int on_idle(sd_event_source *source UNUSED, void *user)
+{
+	struct stdio *s = user;
+	struct err e = ERR_INIT;
+
+	if (manager_start(s->app.manager, &e) < 0)
+		(void)fprintf(stderr, "ERROR: %s\n", e.text);
+	return 0;
+}
+
+static int watch(struct stdio *s, struct err *e)
+{
+	sd_event *loop = s->app.loop;
+	sd_event_source *idle = NULL;
+	int r = sd_event_add_defer(loop, &idle, on_idle, s);
+
+	if (r >= 0)
+		r = sd_event_source_set_priority(idle, SD_EVENT_PRIORITY_IDLE);
+	if (r >= 0)
+		r = sd_event_source_set_floating(idle, true);
+	(void)sd_event_source_unref(idle);
+	if (r >= 0)
+		r = sd_event_add_signal(loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
+	if (r >= 0)
+		r = sd_event_add_signal(loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
+	if (r >= 0)
+		r = sd_event_add_time_relative(loop, &s->tick, CLOCK_MONOTONIC, NS_PER_S / NS_PER_US,
+		                               0, on_tick, s);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
+}
+
+static int serve_client(struct stdio *s, struct err *e)
+{
+	int r = app_open(&s->app, e);
+
+	r = r < 0 ? r : app_open_mcp(&s->app, NULL, e);
+	r = r < 0 ? r : watch(s, e);
+	if (r < 0)
+		return r;
+	struct transport_stdio_config config = {
+	    .loop = s->app.loop,
+	    .mcp = s->app.mcp,
+	    .in_fd = STDIN_FILENO,
+	    .out_fd = STDOUT_FILENO,
+	    .on_end = on_end,
+	    .userdata = s,
+	};
+	r = transport_stdio_new(&config, &s->transport);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "standard input and output");
+	r = sd_event_loop(s->app.loop);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
+}
+
+int cmd_stdio(int argc, char **argv)
+{
+	struct stdio s = {0};
+	struct err e = ERR_INIT;
+	int status = 0;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	int r = app_settings(&s.app, "stdio", APP_STDIO, false, &argc, argv, &e);
+	/* For clients that were told to start it so: there is no bridge to another server here. */
+	if (r >= 0 && argc > 1)
+		r = err_set(&e, ERR_USAGE, 0, "stdio: unknown argument '%s'", argv[1]);
+	r = r < 0 ? r : app_begin(&s.app, &e);
+	r = r < 0 ? r : serve_client(&s, &e);
+	if (r < 0)
+		status = app_fail(&s.app, &e);
+	s.tick = sd_event_source_disable_unref(s.tick);
+	s.transport = transport_stdio_free(s.transport);
+	app_done(&s.app);
+	return status;
+}

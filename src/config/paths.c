@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "config/paths.h"
+
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <limits.h>
+#include <string.h>
+
+#define IMAGE_NAME_SIZE 64
+
+int config_state_dir(const struct settings *s, char *ret, size_t size, struct err *e)
+{
+	const char *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
+	char path[PATH_MAX], cwd[PATH_MAX];
+	int n;
+
+	if (s->state_dir[0] == '/')
+		n = snprintf(path, sizeof(path), "%s", s->state_dir);
+	else if (s->state_dir[0] && getcwd(cwd, sizeof(cwd)))
+		n = snprintf(path, sizeof(path), "%.2048s/%.2000s", cwd, s->state_dir);
+	else if (geteuid() == 0)
+		n = snprintf(path, sizeof(path), "/var/lib/caisson");
+	else if (data && data[0] == '/')
+		n = snprintf(path, sizeof(path), "%s/caisson", data);
+	else if (home && home[0] == '/')
+		n = snprintf(path, sizeof(path), "%s/.local/share/caisson", home);
+	else
+		return err_set(e, ERR_SETTING_INVALID, 0,
+		               "there is no home directory; name a folder with --state-dir");
+	if (n < 0 || (size_t)n >= sizeof(path) || text_copy(ret, size, path) < 0)
+		return err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "SANDBOX_STATE_DIR");
+	return 0;
+}
+
+int config_image_name(const struct settings *s, char *ret, struct err *e)
+{
+	static const char *const science[] = {"llm-sandbox", "python-sandbox"};
+	char name[256];
+
+	(void)snprintf(name, sizeof(name), "%s", s->image);
+	if (text_ends_with(name, ":latest"))
+		name[strlen(name) - strlen(":latest")] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(science); i++)
+		if (streq(name, science[i]))
+			(void)snprintf(name, sizeof(name), "science");
+	if (!parse_is_image_name(name, strlen(name)) || text_copy(ret, IMAGE_NAME_SIZE, name) < 0) {
+		(void)err_set(e, ERR_SETTING_INVALID, 0,
+		              "SANDBOX_IMAGE: '%s' is not allowed; give the name of an image "
+		              "(see 'caisson image list')",
+		              s->image);
+		return -EINVAL;
+	}
+	return 0;
+}
