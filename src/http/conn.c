@@ -255,16 +255,23 @@ static enum step step_request(struct http_conn *c)
 	return STEP_AGAIN;
 }
 
+/* Answered, or its stream has begun: an idle stream costs no more than its connection. */
+static void request_done(struct http_conn *c)
+{
+	const struct http_config *cfg = &c->server->cfg;
+	struct http_request *req = c->req;
+
+	if (req && cfg->log)
+		cfg->log(req, req->status, req->sent_bytes, now_ns() - req->start_ns, cfg->log_userdata);
+	request_free(TAKE_PTR(c->req));
+}
+
 /* The answer is out. */
 static enum step reply_done(struct http_conn *c)
 {
-	struct http_request *req = c->req;
-	const bool unread = req && !req->body.done;
+	const bool unread = c->req && !c->req->body.done;
 
-	if (req && c->server->cfg.log)
-		c->server->cfg.log(req, req->status, req->sent_bytes, now_ns() - req->start_ns,
-				   c->server->cfg.log_userdata);
-	request_free(TAKE_PTR(c->req));
+	request_done(c);
 	if (c->keep_alive && !unread && !c->server->draining) {
 		c->state = HTTP_CONN_HEAD;
 		c->moved = true;
@@ -292,6 +299,7 @@ static enum step step_stream(struct http_conn *c)
 {
 	int r;
 
+	request_done(c);
 	if (c->in.len > 0) { /* sent ahead of our answer, which has no end yet */
 		c->keep_alive = false;
 		input_drop(&c->in);

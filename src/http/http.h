@@ -14,7 +14,8 @@
  *     - http_respond*() was called;
  *     - http_stream_begin() was called (from then on the stream is the handle);
  *     - the on_gone callback ran: the client left (noticed at once, EPOLLRDHUP) or the server ends.
- *   Nothing of the request may be touched after that, strings from it included.
+ *   Nothing of the request may be touched after that; only strings that were taken from it stay
+ *   readable until the handler or body callback that answered returns to the server.
  *
  * Answers never fail as far as the handler sees: without memory or without a client the connection
  * is closed. All callbacks come from the event loop or from inside the call that is documented so;

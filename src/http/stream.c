@@ -28,9 +28,6 @@ struct http_stream *http_stream_begin(struct http_request *req, int status, cons
 		reply_go(req);
 		return NULL;
 	}
-	if (c->server->cfg.log)
-		c->server->cfg.log(req, status, 0, now_ns() - req->start_ns, c->server->cfg.log_userdata);
-	request_free(TAKE_PTR(c->req)); /* an idle stream costs no more than its connection */
 	c->state = HTTP_CONN_STREAM;
 	c->drain_owed = false;
 	c->stream = (struct http_stream){.ops = ops, .userdata = userdata, .last_write_ns = now_ns()};

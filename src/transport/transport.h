@@ -60,9 +60,8 @@ struct transport_http_config {
 	unsigned sessions_max;       /* legacy sessions and SSE connections; 0 = 16,384 */
 	uint64_t session_idle_ns;    /* 0 = 30 min without request or stream */
 	uint64_t keepalive_ns;       /* comment on a silent stream; 0 = 15 s */
-	/* Says who the client of REQ is: fills principal, principal_data, principal_unref of PEER (the
-	 * strings live until the call returns). NULL: http_request_principal(). Sessions are bound
-	 * to the principal. */
+	/* May be NULL. Fills principal_data and principal_unref of PEER, which is about to be made for the
+	 * client of REQ; its principal is http_request_principal(), and sessions are bound to that. */
 	void (*identify)(struct http_request *req, struct mcp_peer_config *peer, void *userdata);
 	void *userdata;
 };

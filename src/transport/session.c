@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sessions of the legacy era: table, expiry, GET stream, DELETE, events kept for resumption. */
+#include "transport/internal.h"
+
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* ---- events ---- */
+
+void event_id(char ret[EVENT_ID_SIZE], unsigned stream, uint64_t seq)
+{
+	(void)snprintf(ret, EVENT_ID_SIZE, "%u_%llu", stream, (unsigned long long)seq);
+}
+
+static int event_id_parse(const char *id, unsigned *ret_stream, uint64_t *ret_seq)
+{
+	const char *sep = strchr(id, '_');
+	uint64_t stream, seq;
+
+	if (!sep || parse_u64_n(id, (size_t)(sep - id), 0, UINT32_MAX, &stream) < 0 ||
+	    parse_u64(sep + 1, 0, UINT64_MAX, &seq) < 0)
+		return -EINVAL;
+	*ret_stream = (unsigned)stream;
+	*ret_seq = seq;
+	return 0;
+}
+
+static void event_drop(struct session *s, struct event *ev)
+{
+	list_remove(&ev->node);
+	s->event_bytes -= ev->len;
+	s->t->counts.stored_bytes -= ev->len;
+	free(ev);
+}
+
+static bool store_is_full(const struct session *s, size_t more)
+{
+	return s->event_bytes + more > STORE_SESSION_MAX || s->t->counts.stored_bytes + more > STORE_ALL_MAX;
+}
+
+uint64_t session_store(struct session *s, unsigned stream, const char *json, size_t len)
+{
+	const uint64_t seq = ++s->last_seq;
+	struct event *ev;
+
+	while (store_is_full(s, len) && !list_is_empty(&s->events))
+		event_drop(s, list_entry(s->events.next, struct event, node));
+	if (store_is_full(s, len))
+		return seq; /* seen live or not at all */
+	ev = malloc(sizeof(*ev) + len);
+	if (!ev)
+		return seq;
+	ev->stream = stream;
+	ev->seq = seq;
+	ev->born_ns = now_ns();
+	ev->len = len;
+	memcpy(ev->json, json, len);
+	list_append(&s->events, &ev->node);
+	s->event_bytes += len;
+	s->t->counts.stored_bytes += len;
+	return seq;
+}
+
+int session_replay(struct session *s, struct sse *sse, unsigned stream, uint64_t seq)
+{
+	int r = 0;
+
+	list_for_each(node, &s->events) {
+		const struct event *ev = list_entry(node, struct event, node);
+		char id[EVENT_ID_SIZE];
+
+		if (ev->stream != stream || ev->seq <= seq)
+			continue;
+		event_id(id, stream, ev->seq);
+		r = sse_message(sse, id, ev->json, ev->len);
+		if (r < 0)
+			break;
+	}
+	return r;
+}
+
+static void drop_old_events(struct session *s, uint64_t now)
+{
+	while (!list_is_empty(&s->events)) {
+		struct event *ev = list_entry(s->events.next, struct event, node);
+
+		if (ev->born_ns + STORE_TTL_NS > now)
+			break;
+		event_drop(s, ev);
+	}
+}
+
+/* ---- life ---- */
+
+static void on_peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, size_t len)
+{
+	struct session *s = mcp_peer_user(peer);
+	char id[EVENT_ID_SIZE];
+
+	(void)kind;
+	if (s->registered && s->had_get) {
+		event_id(id, 0, session_store(s, 0, json, len));
+		if (sse_is_open(&s->get) && sse_message(&s->get, id, json, len) < 0)
+			sse_abort(&s->get); /* it can come back for the rest */
+	}
+	free(json);
+}
+
+static const struct mcp_peer_ops peer_ops = {.send = on_peer_send};
+
+struct session *session_new(struct transport_http *t, struct http_request *req)
+{
+	struct session *s = calloc(1, sizeof(*s));
+
+	if (!s)
+		return NULL;
+	s->t = t;
+	s->used_ns = now_ns();
+	list_init(&s->key.node);
+	list_init(&s->lru);
+	list_init(&s->exchanges);
+	list_init(&s->events);
+	s->peer = peer_make(t, req, &peer_ops, MCP_TRANSPORT_HTTP, s);
+	if (!s->peer) {
+		free(s);
+		return NULL;
+	}
+	return s;
+}
+
+/* Nothing goes on in it that its end would cut off. */
+static bool is_idle(const struct session *s)
+{
+	return list_is_empty(&s->exchanges) && !sse_is_open(&s->get) && mcp_peer_n_calls(s->peer) == 0;
+}
+
+bool session_register(struct session *s)
+{
+	struct transport_http *t = s->t;
+
+	if (t->finishing)
+		return false;
+	if (t->counts.sessions + t->counts.sse >= t->cfg.sessions_max) {
+		struct session *oldest = NULL;
+
+		list_for_each(node, &t->lru) {
+			struct session *other = list_entry(node, struct session, lru);
+
+			if (is_idle(other)) {
+				oldest = other;
+				break;
+			}
+		}
+		if (!oldest)
+			return false;
+		session_end(oldest);
+	}
+	keyed_add(t, &s->key, KEYED_SESSION);
+	list_append(&t->lru, &s->lru);
+	s->registered = true;
+	t->counts.sessions++;
+	return true;
+}
+
+struct session *session_find(struct transport_http *t, struct http_request *req, const char *id)
+{
+	struct keyed *k = keyed_find(t, id, KEYED_SESSION);
+	struct session *s = k ? list_entry(k, struct session, key) : NULL;
+
+	/* A session belongs to who began it. */
+	return s && streq(mcp_peer_principal(s->peer), http_request_principal(req)) ? s : NULL;
+}
+
+void session_touch(struct session *s)
+{
+	s->used_ns = now_ns();
+	if (!s->registered)
+		return;
+	list_remove(&s->lru);
+	list_append(&s->t->lru, &s->lru);
+}
+
+void session_end(struct session *s)
+{
+	if (s->registered) {
+		list_remove(&s->key.node);
+		list_remove(&s->lru);
+		s->t->counts.sessions--;
+		s->registered = false;
+	}
+	mcp_peer_close(TAKE_PTR(s->peer));
+	while (!list_is_empty(&s->exchanges))
+		exchange_end(list_entry(s->exchanges.next, struct exchange, session_node));
+	sse_end(&s->get);
+	while (!list_is_empty(&s->events))
+		event_drop(s, list_entry(s->events.next, struct event, node));
+	free(s);
+}
+
+void session_tick(struct transport_http *t, uint64_t now)
+{
+	const bool sweep = ++t->ticks % SWEEP_TICKS == 0;
+
+	list_for_each(node, &t->lru) {
+		struct session *s = list_entry(node, struct session, lru);
+
+		if (sweep)
+			drop_old_events(s, now);
+		else if (s->used_ns + t->cfg.session_idle_ns > now)
+			break; /* so are all behind it */
+		if (s->used_ns + t->cfg.session_idle_ns <= now && is_idle(s))
+			session_end(s);
+	}
+}
+
+/* ---- GET and DELETE ---- */
+
+static void on_get_close(void *userdata)
+{
+	struct session *s = userdata;
+
+	sse_forget(&s->get);
+	session_touch(s);
+}
+
+static const struct http_stream_ops get_ops = {.on_close = on_get_close};
+
+/* What the client sees first; a priming event only where it understands one. */
+static int greet(struct session *s, struct sse *sse)
+{
+	char id[EVENT_ID_SIZE], text[EVENT_ID_SIZE + 64];
+	int n;
+
+	if (mcp_peer_revision(s->peer) < MCP_REV_2025_11_25)
+		return sse_raw(sse, ": open\n\n", 8);
+	event_id(id, 0, s->last_seq);
+	n = snprintf(text, sizeof(text), "id: %s\nretry: %u\ndata: \n\n", id, RETRY_MS);
+	return sse_raw(sse, text, (size_t)n);
+}
+
+static void begin_get_stream(struct session *s, struct http_request *req, bool resume, uint64_t seq)
+{
+	int r;
+
+	cors_add(req);
+	s->had_get = true;
+	if (!sse_open(&s->get, s->t, req, &get_ops, s))
+		return;
+	r = resume ? 0 : greet(s, &s->get);
+	if (r == 0 && resume)
+		r = session_replay(s, &s->get, 0, seq);
+	if (r < 0)
+		sse_abort(&s->get);
+}
+
+/* A stream that has ended meanwhile: what is left of it, and its end. */
+static void replay_ended(struct session *s, struct http_request *req, unsigned stream, uint64_t seq)
+{
+	struct sse sse;
+
+	cors_add(req);
+	if (!sse_open(&sse, s->t, req, NULL, NULL))
+		return;
+	if (session_replay(s, &sse, stream, seq) < 0)
+		sse_abort(&sse);
+	else
+		sse_end(&sse);
+}
+
+static void resume_stream(struct session *s, struct http_request *req, const char *last_id)
+{
+	unsigned stream;
+	uint64_t seq;
+
+	if (event_id_parse(last_id, &stream, &seq) < 0) {
+		refuse(req, 400, MCP_ERR_BAD_HTTP, "Last-Event-ID is none of ours");
+		return;
+	}
+	if (stream == 0) {
+		sse_abort(&s->get); /* the client knows that it broke */
+		begin_get_stream(s, req, true, seq);
+		return;
+	}
+	list_for_each(node, &s->exchanges) {
+		struct exchange *ex = list_entry(node, struct exchange, session_node);
+
+		if (ex->stream == stream && exchange_resume(ex, req, seq))
+			return;
+	}
+	replay_ended(s, req, stream, seq);
+}
+
+/* Finds the session or answers. */
+static struct session *session_of(struct transport_http *t, struct http_request *req)
+{
+	const char *version = http_request_header(req, "mcp-protocol-version");
+	const char *id = http_request_header(req, "mcp-session-id");
+	struct session *s;
+
+	if (!id || (version && mcp_version_is_modern(version))) {
+		(void)http_add_header(req, "Allow", "POST");
+		refuse(req, 405, MCP_ERR_BAD_HTTP, "Method not allowed without a session");
+		return NULL;
+	}
+	s = session_find(t, req, id);
+	if (!s) {
+		refuse(req, 404, MCP_ERR_SESSION, "Session not found");
+		return NULL;
+	}
+	session_touch(s);
+	return s;
+}
+
+void on_get(struct http_request *req, void *userdata)
+{
+	struct session *s = session_of(userdata, req);
+	const char *last_id;
+
+	if (!s)
+		return;
+	if (!http_request_accepts(req, "text/event-stream")) {
+		refuse(req, 406, MCP_ERR_BAD_HTTP, "Accept must include text/event-stream");
+		return;
+	}
+	last_id = http_request_header(req, "last-event-id");
+	if (last_id && *last_id)
+		resume_stream(s, req, last_id);
+	else if (sse_is_open(&s->get))
+		refuse(req, 409, MCP_ERR_BAD_HTTP, "The session has a stream already");
+	else
+		begin_get_stream(s, req, false, 0);
+}
+
+void on_delete(struct http_request *req, void *userdata)
+{
+	struct session *s = session_of(userdata, req);
+
+	if (!s)
+		return;
+	session_end(s);
+	cors_add(req);
+	http_respond(req, 200, NULL, NULL, 0);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Server-sent events: framing and keep-alive. https://html.spec.whatwg.org/multipage/server-sent-events.html */
+#include "transport/internal.h"
+
+#include "base/rand.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void plan_keepalive(struct sse *s, uint64_t from_ns)
+{
+	s->due_ns = from_ns + s->t->cfg.keepalive_ns;
+	list_remove(&s->node);
+	list_append(&s->t->streams, &s->node);
+}
+
+bool sse_open(struct sse *s, struct transport_http *t, struct http_request *req,
+	      const struct http_stream_ops *ops, void *userdata)
+{
+	*s = (struct sse){.t = t};
+	list_init(&s->node);
+	s->http = http_stream_begin_sse(req, ops, userdata);
+	if (!s->http)
+		return false;
+	t->counts.streams++;
+	plan_keepalive(s, now_ns());
+	return true;
+}
+
+void sse_forget(struct sse *s)
+{
+	if (!s->http)
+		return;
+	s->http = NULL;
+	list_remove(&s->node);
+	s->t->counts.streams--;
+}
+
+void sse_end(struct sse *s)
+{
+	struct http_stream *http = s->http;
+
+	sse_forget(s);
+	if (http)
+		http_stream_end(http);
+}
+
+void sse_abort(struct sse *s)
+{
+	struct http_stream *http = s->http;
+
+	sse_forget(s);
+	if (http)
+		http_stream_abort(http);
+}
+
+int sse_raw(struct sse *s, const char *text, size_t len)
+{
+	return http_stream_write(s->http, text, len);
+}
+
+/* writev(2) only reads what its vectors point to. */
+static struct iovec part(const char *text, size_t len)
+{
+	return (struct iovec){.iov_base = (void *)(uintptr_t)text, .iov_len = len};
+}
+
+int sse_message(struct sse *s, const char *id, const char *json, size_t len)
+{
+	static const char head[] = "event: message\ndata: ";
+	char id_line[EVENT_ID_SIZE + 8];
+	struct iovec iov[4];
+	unsigned n = 0;
+
+	if (id) {
+		const int k = snprintf(id_line, sizeof(id_line), "id: %s\n", id);
+
+		iov[n++] = part(id_line, (size_t)k);
+	}
+	iov[n++] = part(head, sizeof(head) - 1);
+	iov[n++] = part(json, len);
+	iov[n++] = part("\n\n", 2);
+	return http_stream_writev(s->http, iov, n);
+}
+
+void sse_tick(struct transport_http *t, uint64_t now)
+{
+	static const char comment[] = ": keepalive\n\n";
+
+	while (!list_is_empty(&t->streams)) {
+		struct sse *s = list_entry(t->streams.next, struct sse, node);
+		const uint64_t last = http_stream_last_write_ns(s->http);
+
+		if (s->due_ns > now)
+			break;
+		if (last + t->cfg.keepalive_ns > now) {
+			plan_keepalive(s, last);
+			continue;
+		}
+		/* A full queue needs no sign of life; the stall timer watches it. */
+		(void)!sse_raw(s, comment, sizeof(comment) - 1);
+		plan_keepalive(s, now);
+	}
+}

@@ -1,0 +1,286 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* HTTP+SSE of revision 2024-11-05: GET /sse is the way out, POST /messages/?session_id=… the way in.
+ * Line ends, answers and their texts are those that clients of the second family know. */
+#include "transport/internal.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+
+struct sse_conn {
+	struct keyed key; /* first */
+	struct transport_http *t;
+	struct mcp_peer *peer;
+	struct sse sse;
+	struct list node; /* t->conns */
+	struct list posts;
+	struct grave grave;
+	bool dying;
+};
+
+/* One message on its way in, and the place of its answer. */
+struct sse_post {
+	struct mcp_sink sink; /* first */
+	struct sse_conn *conn; /* NULL: it ended while the body came */
+	struct list node;
+	struct transport_http *t;
+	struct http_request *req; /* until answered */
+	struct mcp_reader *reader;
+	bool in_receive;
+	bool bad; /* the message was none */
+	bool finished;
+};
+
+/* ---- the way out ---- */
+
+static void conn_free(struct sse_conn *c)
+{
+	list_remove(&c->key.node);
+	list_remove(&c->node);
+	list_remove(&c->grave.node);
+	mcp_peer_close(TAKE_PTR(c->peer));
+	while (!list_is_empty(&c->posts)) {
+		struct sse_post *p = list_entry(c->posts.next, struct sse_post, node);
+
+		list_remove(&p->node);
+		p->conn = NULL;
+		if (!p->req && !p->in_receive) /* only its sink was still needed */
+			free(p);
+	}
+	c->t->counts.sse--;
+	free(c);
+}
+
+static void bury(struct grave *g)
+{
+	conn_free(list_entry(g, struct sse_conn, grave));
+}
+
+static void on_close(void *userdata)
+{
+	struct sse_conn *c = userdata;
+
+	sse_forget(&c->sse);
+	if (!c->dying)
+		conn_free(c);
+}
+
+static const struct http_stream_ops stream_ops = {.on_close = on_close};
+
+static void send_event(struct sse_conn *c, char *json, size_t len)
+{
+	static const char head[] = "event: message\r\ndata: ";
+	struct iovec iov[3] = {
+		{.iov_base = (void *)(uintptr_t)head, .iov_len = sizeof(head) - 1},
+		{.iov_base = json, .iov_len = len},
+		{.iov_base = (void *)(uintptr_t) "\r\n\r\n", .iov_len = 4},
+	};
+
+	if (!c->dying && http_stream_writev(c->sse.http, iov, 3) < 0) {
+		/* A reader that is too slow: the session ends, but not in the middle of this call. */
+		c->dying = true;
+		sse_abort(&c->sse);
+		transport_bury_later(c->t, &c->grave, bury);
+	}
+	free(json);
+}
+
+static void on_peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, size_t len)
+{
+	(void)kind;
+	send_event(mcp_peer_user(peer), json, len);
+}
+
+static const struct mcp_peer_ops peer_ops = {.send = on_peer_send};
+
+static struct sse_conn *conn_new(struct transport_http *t, struct http_request *req)
+{
+	struct sse_conn *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return NULL;
+	c->t = t;
+	list_init(&c->posts);
+	list_init(&c->grave.node);
+	c->peer = peer_make(t, req, &peer_ops, MCP_TRANSPORT_SSE, c);
+	if (!c->peer) {
+		free(c);
+		return NULL;
+	}
+	keyed_add(t, &c->key, KEYED_SSE);
+	list_append(&t->conns, &c->node);
+	t->counts.sse++;
+	return c;
+}
+
+void on_sse(struct http_request *req, void *userdata)
+{
+	struct transport_http *t = userdata;
+	const bool room = !t->finishing && t->counts.sessions + t->counts.sse < t->cfg.sessions_max;
+	struct sse_conn *c = room ? conn_new(t, req) : NULL;
+	char text[128];
+	int n;
+
+	if (!c) {
+		http_respond_text(req, 503, "text/plain; charset=utf-8", "Too many connections");
+		return;
+	}
+	cors_add(req);
+	if (!sse_open(&c->sse, t, req, &stream_ops, c)) {
+		conn_free(c);
+		return;
+	}
+	n = snprintf(text, sizeof(text), "event: endpoint\r\ndata: /messages/?session_id=%s\r\n\r\n", c->key.id);
+	if (sse_raw(&c->sse, text, (size_t)n) < 0) {
+		sse_abort(&c->sse);
+		conn_free(c);
+	}
+}
+
+void sse_conns_finish(struct transport_http *t)
+{
+	while (!list_is_empty(&t->conns)) {
+		struct sse_conn *c = list_entry(t->conns.next, struct sse_conn, node);
+
+		sse_end(&c->sse);
+		conn_free(c);
+	}
+}
+
+/* ---- the way in ---- */
+
+static void sink_send(struct mcp_sink *sink, enum mcp_out kind, char *json, size_t len)
+{
+	struct sse_post *p = (struct sse_post *)(void *)sink;
+
+	(void)kind;
+	send_event(p->conn, json, len);
+}
+
+static void post_free(struct sse_post *p)
+{
+	list_remove(&p->node);
+	reader_put(p->t, p->reader);
+	free(p);
+}
+
+static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json, size_t len)
+{
+	struct sse_post *p = (struct sse_post *)(void *)sink;
+
+	/* What could not be read is the POST's own failure; nothing travels on the stream. */
+	p->bad = p->in_receive && (http_status == 400 || http_status == 413);
+	if (json && !p->bad)
+		send_event(p->conn, json, len);
+	else
+		free(json);
+	p->finished = true;
+	if (!p->in_receive)
+		post_free(p);
+}
+
+static bool sink_congested(struct mcp_sink *sink)
+{
+	const struct sse_conn *c = ((struct sse_post *)(void *)sink)->conn;
+
+	return c->dying || http_stream_queued(c->sse.http) > CONGESTED_BYTES;
+}
+
+static const struct mcp_sink_ops sink_ops = {
+	.send = sink_send,
+	.finish = sink_finish,
+	.congested = sink_congested,
+};
+
+static void answer(struct http_request *req, int status, const char *text)
+{
+	cors_add(req);
+	http_respond_text(req, status, "text/plain; charset=utf-8", text);
+}
+
+static void receive(struct sse_post *p)
+{
+	struct http_request *req = TAKE_PTR(p->req);
+
+	if (!p->conn || p->conn->dying) {
+		answer(req, 404, "Could not find session");
+		post_free(p);
+		return;
+	}
+	p->in_receive = true;
+	mcp_peer_receive(p->conn->peer, p->reader, NULL, &p->sink);
+	p->in_receive = false;
+	reader_put(p->t, TAKE_PTR(p->reader));
+	answer(req, p->bad ? 400 : 202, p->bad ? "Could not parse message" : "Accepted");
+	if (p->finished)
+		post_free(p);
+}
+
+static int on_body(struct http_request *req, const void *data, size_t len, void *userdata)
+{
+	struct sse_post *p = userdata;
+	int r = 0;
+
+	(void)req;
+	if (data)
+		r = mcp_reader_feed(p->reader, data, len);
+	if (!data || r < 0)
+		receive(p);
+	return r;
+}
+
+static void on_gone(void *userdata)
+{
+	post_free(userdata);
+}
+
+static bool is_id(const char *id)
+{
+	return strlen(id) == ID_HEX && strspn(id, "0123456789abcdef") == ID_HEX;
+}
+
+static struct sse_conn *find_conn(struct transport_http *t, const char *id)
+{
+	struct keyed *k = keyed_find(t, id, KEYED_SSE);
+
+	return k ? list_entry(k, struct sse_conn, key) : NULL;
+}
+
+void on_messages(struct http_request *req, void *userdata)
+{
+	struct transport_http *t = userdata;
+	const char *id = http_request_query(req, "session_id");
+	struct sse_conn *c;
+	struct sse_post *p;
+
+	if (!id || !is_id(id)) {
+		answer(req, 400, id ? "Invalid session ID" : "session_id is required");
+		return;
+	}
+	c = find_conn(t, id);
+	if (!c) {
+		answer(req, 404, "Could not find session");
+		return;
+	}
+	if (!http_request_content_type_is(req, "application/json")) {
+		answer(req, 400, "Could not parse message");
+		return;
+	}
+	p = calloc(1, sizeof(*p));
+	if (p)
+		p->reader = reader_get(t);
+	if (!p || !p->reader) {
+		free(p);
+		answer(req, 503, "Out of memory");
+		return;
+	}
+	p->sink.ops = &sink_ops;
+	p->conn = c;
+	p->t = t;
+	p->req = req;
+	list_append(&c->posts, &p->node);
+	http_request_on_gone(req, on_gone, p);
+	http_request_read_body(req, on_body, p);
+}

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stdio: lines in, lines out. See transport.h for what it promises. */
+#include "transport/stdio_fd.h"
+#include "transport/transport.h"
+
+#include "base/rand.h"
+#include "mcp/list.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+#define READ_BYTES       (64u << 10)
+#define READS_PER_TURN   16 /* before other sources have a turn */
+#define WRITE_VECTORS    64 /* even: a message and its newline each */
+#define QUEUE_MARK       (1u << 20)
+#define QUEUE_MAX        (512u << 20)
+#define DRAIN_NS         (5 * NS_PER_S)
+#define TICK_NS          NS_PER_S
+#define TICK_ACCURACY_US (250 * 1000)
+
+struct line {
+	struct list node;
+	char *json; /* owned */
+	size_t len; /* without the newline */
+};
+
+struct transport_stdio {
+	struct transport_stdio_config cfg;
+	struct stdio_watch in, out;
+	struct mcp_reader *reader;
+	struct mcp_peer *peer;
+	struct mcp_sink sink; /* all messages share it: everything goes to the one output */
+	struct list queue;    /* struct line */
+	size_t queued;        /* bytes, newlines included */
+	size_t head_sent;     /* of the first line */
+	sd_event_source *tick;
+	sd_event_source *later; /* what must not happen inside of a call of the library */
+	uint64_t drain_until_ns; /* 0: input goes on */
+	bool skip;      /* the line is bad: nothing more of it is looked at */
+	bool ended;
+	int reason;
+};
+
+static void maybe_end(struct transport_stdio *t);
+
+/* Over: on_end comes from the loop, never from inside a call of the library. */
+static void end(struct transport_stdio *t, int reason)
+{
+	if (t->ended)
+		return;
+	t->ended = true;
+	t->reason = reason;
+	stdio_watch_enable(&t->in, false);
+	stdio_watch_enable(&t->out, false);
+	(void)sd_event_source_set_enabled(t->later, SD_EVENT_ONESHOT);
+}
+
+static int on_later(sd_event_source *src, void *userdata)
+{
+	struct transport_stdio *t = userdata;
+
+	(void)src;
+	if (!t->ended) {
+		maybe_end(t);
+		return 0;
+	}
+	mcp_peer_close(TAKE_PTR(t->peer));
+	t->cfg.on_end(t->reason, t->cfg.userdata);
+	return 0;
+}
+
+/* ---- output ---- */
+
+static void drop_line(struct transport_stdio *t, struct line *l)
+{
+	list_remove(&l->node);
+	t->queued -= l->len + 1;
+	free(l->json);
+	free(l);
+}
+
+static unsigned gather(struct transport_stdio *t, struct iovec iov[WRITE_VECTORS])
+{
+	static char newline[] = "\n";
+	size_t skip = t->head_sent;
+	unsigned n = 0;
+
+	list_for_each(node, &t->queue) {
+		struct line *l = list_entry(node, struct line, node);
+
+		if (n + 2 > WRITE_VECTORS)
+			break;
+		if (skip < l->len)
+			iov[n++] = (struct iovec){.iov_base = l->json + skip, .iov_len = l->len - skip};
+		iov[n++] = (struct iovec){.iov_base = newline, .iov_len = 1};
+		skip = 0;
+	}
+	return n;
+}
+
+static void written(struct transport_stdio *t, size_t n)
+{
+	t->head_sent += n;
+	while (!list_is_empty(&t->queue)) {
+		struct line *l = list_entry(t->queue.next, struct line, node);
+
+		if (t->head_sent < l->len + 1)
+			break;
+		t->head_sent -= l->len + 1;
+		drop_line(t, l);
+	}
+}
+
+static void flush(struct transport_stdio *t)
+{
+	struct iovec iov[WRITE_VECTORS];
+
+	while (!t->ended && t->queued > 0) {
+		const ssize_t n = stdio_watch_writev(&t->out, iov, gather(t, iov));
+
+		if (n == -EAGAIN)
+			break;
+		if (n < 0) {
+			end(t, (int)n);
+			return;
+		}
+		written(t, (size_t)n);
+	}
+	if (t->ended)
+		return;
+	stdio_watch_enable(&t->out, t->queued > 0);
+	/* A client that does not read waits for itself, not we for it. */
+	stdio_watch_enable(&t->in, t->queued < t->cfg.queue_mark && !t->drain_until_ns);
+	maybe_end(t);
+}
+
+static void send_line(struct transport_stdio *t, char *json, size_t len)
+{
+	struct line *l = malloc(sizeof(*l));
+
+	if (!l || t->ended) {
+		free(l);
+		free(json);
+		if (!l)
+			end(t, -ENOMEM);
+		return;
+	}
+	*l = (struct line){.json = json, .len = len};
+	list_append(&t->queue, &l->node);
+	t->queued += len + 1;
+	if (t->queued > t->cfg.queue_max)
+		end(t, -ENOBUFS);
+	else
+		flush(t);
+}
+
+static void on_out_ready(uint32_t events, void *userdata)
+{
+	struct transport_stdio *t = userdata;
+
+	/* The reading end of a pipe was closed: nobody will ever read an answer. */
+	if (events & (EPOLLERR | EPOLLHUP))
+		end(t, -EPIPE);
+	else
+		flush(t);
+}
+
+/* ---- the library's side ---- */
+
+static struct transport_stdio *of_sink(struct mcp_sink *sink)
+{
+	return list_entry(sink, struct transport_stdio, sink);
+}
+
+static void sink_send(struct mcp_sink *sink, enum mcp_out kind, char *json, size_t len)
+{
+	(void)kind;
+	send_line(of_sink(sink), json, len);
+}
+
+static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json, size_t len)
+{
+	(void)http_status;
+	if (json)
+		send_line(of_sink(sink), json, len);
+	/* It counts as in flight until this returns. */
+	if (of_sink(sink)->drain_until_ns)
+		(void)sd_event_source_set_enabled(of_sink(sink)->later, SD_EVENT_ONESHOT);
+}
+
+static bool sink_congested(struct mcp_sink *sink)
+{
+	return of_sink(sink)->queued >= of_sink(sink)->cfg.queue_mark;
+}
+
+static const struct mcp_sink_ops sink_ops = {
+	.send = sink_send,
+	.finish = sink_finish,
+	.congested = sink_congested,
+};
+
+static void peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, size_t len)
+{
+	(void)kind;
+	send_line(mcp_peer_user(peer), json, len);
+}
+
+static const struct mcp_peer_ops peer_ops = {.send = peer_send};
+
+/* ---- input ---- */
+
+static void end_of_line(struct transport_stdio *t)
+{
+	t->skip = false;
+	if (mcp_reader_is_blank(t->reader))
+		mcp_reader_reset(t->reader);
+	else
+		mcp_peer_receive(t->peer, t->reader, NULL, &t->sink);
+}
+
+static void feed(struct transport_stdio *t, const char *data, size_t len)
+{
+	while (len > 0 && !t->ended) {
+		const char *newline = memchr(data, '\n', len);
+		const size_t part = newline ? (size_t)(newline - data) : len;
+
+		/* A bad line costs nothing more until it ends; then it is answered. */
+		if (part > 0 && !t->skip && mcp_reader_feed(t->reader, data, part) < 0)
+			t->skip = true;
+		if (newline)
+			end_of_line(t);
+		data += part + (newline ? 1 : 0);
+		len -= part + (newline ? 1 : 0);
+	}
+}
+
+static void input_ended(struct transport_stdio *t)
+{
+	if (t->drain_until_ns || t->ended)
+		return;
+	stdio_watch_enable(&t->in, false);
+	t->drain_until_ns = now_ns() + t->cfg.drain_ns;
+	end_of_line(t); /* a last line without a newline counts */
+	mcp_peer_end_listens(t->peer);
+	flush(t);
+	if (!t->ended && t->tick)
+		(void)sd_event_source_set_time(t->tick, t->drain_until_ns / NS_PER_US);
+}
+
+/* After the end of input: is everything answered and written? */
+static void maybe_end(struct transport_stdio *t)
+{
+	if (t->drain_until_ns && t->queued == 0 && mcp_peer_n_calls(t->peer) == 0)
+		end(t, 0);
+}
+
+static void on_in_ready(uint32_t events, void *userdata)
+{
+	struct transport_stdio *t = userdata;
+	char buf[READ_BYTES];
+
+	(void)events; /* EPOLLHUP too: what is in the pipe is read to its end */
+	for (int i = 0; i < READS_PER_TURN && !t->ended && !t->drain_until_ns; i++) {
+		const ssize_t n = stdio_watch_read(&t->in, buf, sizeof(buf));
+
+		if (n == -EAGAIN)
+			return;
+		if (n <= 0) {
+			input_ended(t);
+			return;
+		}
+		feed(t, buf, (size_t)n);
+		if (t->queued >= t->cfg.queue_mark || (size_t)n < sizeof(buf))
+			return;
+	}
+}
+
+/* ---- time and life ---- */
+
+static int on_tick(sd_event_source *src, uint64_t usec, void *userdata)
+{
+	struct transport_stdio *t = userdata;
+	const uint64_t now = now_ns();
+	uint64_t next = now + TICK_NS;
+
+	(void)usec;
+	if (t->ended)
+		return 0;
+	mcp_server_tick(t->cfg.mcp);
+	if (t->drain_until_ns && now >= t->drain_until_ns)
+		end(t, 0);
+	else
+		maybe_end(t);
+	if (t->drain_until_ns)
+		next = MIN(next, t->drain_until_ns);
+	if (t->ended)
+		return 0;
+	(void)sd_event_source_set_time(src, next / NS_PER_US);
+	(void)sd_event_source_set_enabled(src, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+static int start(struct transport_stdio *t)
+{
+	const struct transport_stdio_config *c = &t->cfg;
+	const struct mcp_peer_config peer = {.transport = MCP_TRANSPORT_STDIO, .ops = &peer_ops, .user = t,
+					     .principal = c->principal, .principal_data = c->principal_data,
+					     .principal_unref = c->principal_unref};
+	int r = stdio_watch_init(&t->in, c->loop, c->in_fd, EPOLLIN, on_in_ready, t);
+
+	if (r == 0)
+		r = stdio_watch_init(&t->out, c->loop, c->out_fd, EPOLLOUT, on_out_ready, t);
+	if (r == 0)
+		r = sd_event_add_time(c->loop, &t->tick, CLOCK_MONOTONIC, (now_ns() + TICK_NS) / NS_PER_US,
+				      TICK_ACCURACY_US, on_tick, t);
+	if (r >= 0)
+		r = sd_event_add_defer(c->loop, &t->later, on_later, t);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(t->later, SD_EVENT_OFF);
+	if (r < 0)
+		return r;
+	t->reader = mcp_reader_new(&c->reader);
+	if (!t->reader)
+		return -ENOMEM;
+	t->peer = mcp_peer_new(c->mcp, &peer);
+	return t->peer ? 0 : -ENOMEM;
+}
+
+int transport_stdio_new(const struct transport_stdio_config *config, struct transport_stdio **ret)
+{
+	struct transport_stdio *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	t->cfg = *config;
+	t->cfg.queue_mark = t->cfg.queue_mark ? t->cfg.queue_mark : QUEUE_MARK;
+	t->cfg.queue_max = t->cfg.queue_max ? t->cfg.queue_max : QUEUE_MAX;
+	t->cfg.drain_ns = t->cfg.drain_ns ? t->cfg.drain_ns : DRAIN_NS;
+	t->sink.ops = &sink_ops;
+	list_init(&t->queue);
+	t->in.f.fd = t->out.f.fd = -1;
+	(void)signal(SIGPIPE, SIG_IGN); /* writev(2) on a pipe has no MSG_NOSIGNAL */
+	r = start(t);
+	if (r < 0) {
+		transport_stdio_free(t);
+		return r;
+	}
+	stdio_watch_enable(&t->in, true);
+	*ret = t;
+	return 0;
+}
+
+void transport_stdio_finish(struct transport_stdio *t)
+{
+	input_ended(t);
+}
+
+struct transport_stdio *transport_stdio_free(struct transport_stdio *t)
+{
+	if (!t)
+		return NULL;
+	t->ended = true;
+	mcp_peer_close(TAKE_PTR(t->peer));
+	while (!list_is_empty(&t->queue))
+		drop_line(t, list_entry(t->queue.next, struct line, node));
+	mcp_reader_free(t->reader);
+	stdio_watch_done(&t->in);
+	stdio_watch_done(&t->out);
+	sd_event_source_disable_unref(t->tick);
+	sd_event_source_disable_unref(t->later);
+	free(t);
+	return NULL;
+}

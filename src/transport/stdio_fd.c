@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "transport/stdio_fd.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata)
+{
+	struct stdio_watch *w = userdata;
+
+	(void)src;
+	(void)fd;
+	w->ready(revents, w->userdata);
+	return 0;
+}
+
+static int on_defer(sd_event_source *src, void *userdata)
+{
+	struct stdio_watch *w = userdata;
+
+	(void)src;
+	w->ready(w->direction, w->userdata);
+	return 0;
+}
+
+/* O_NONBLOCK belongs to the open file description, which a shell or a parent may share with us. A
+ * second opening through /proc has its own; sockets have MSG_DONTWAIT; the rest gets the flag. */
+static int open_again(struct stdio_fd *f, int fd, uint32_t direction)
+{
+	const int mode = direction == EPOLLIN ? O_RDONLY : O_WRONLY;
+	char path[32];
+	struct stat st;
+	int flags;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	f->fd = fd;
+	f->is_socket = S_ISSOCK(st.st_mode);
+	if (f->is_socket || S_ISREG(st.st_mode))
+		return 0;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	f->fd = open(path, mode | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
+	f->own = f->fd >= 0;
+	if (f->own)
+		return 0;
+	f->fd = fd;
+	flags = fcntl(fd, F_GETFL);
+	if (flags < 0)
+		return -errno;
+	if (flags & O_NONBLOCK)
+		return 0;
+	if (fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0)
+		return -errno;
+	f->changed_flags = true;
+	return 0;
+}
+
+int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t direction,
+		     stdio_ready_fn ready, void *userdata)
+{
+	int r;
+
+	*w = (struct stdio_watch){.direction = direction, .ready = ready, .userdata = userdata};
+	r = open_again(&w->f, fd, direction);
+	if (r < 0)
+		return r;
+	/* Without a direction: errors and hang-ups alone. */
+	r = sd_event_add_io(loop, &w->f.io, w->f.fd, 0, on_io, w);
+	if (r == -EPERM) { /* epoll_ctl(2): regular files and directories are always ready */
+		w->f.always_ready = true;
+		r = sd_event_add_defer(loop, &w->f.defer, on_defer, w);
+		if (r >= 0)
+			r = sd_event_source_set_enabled(w->f.defer, SD_EVENT_OFF);
+	}
+	if (r < 0)
+		stdio_watch_done(w);
+	return r < 0 ? r : 0;
+}
+
+void stdio_watch_done(struct stdio_watch *w)
+{
+	struct stdio_fd *f = &w->f;
+
+	f->io = sd_event_source_disable_unref(f->io);
+	f->defer = sd_event_source_disable_unref(f->defer);
+	if (f->changed_flags) {
+		const int flags = fcntl(f->fd, F_GETFL);
+
+		if (flags >= 0)
+			(void)fcntl(f->fd, F_SETFL, flags & ~O_NONBLOCK);
+	}
+	if (f->own)
+		(void)fd_close(f->fd);
+	*f = (struct stdio_fd){.fd = -1};
+}
+
+void stdio_watch_enable(struct stdio_watch *w, bool on)
+{
+	struct stdio_fd *f = &w->f;
+
+	if (f->watched == on)
+		return;
+	f->watched = on;
+	if (f->always_ready)
+		(void)sd_event_source_set_enabled(f->defer, on ? SD_EVENT_ON : SD_EVENT_OFF);
+	else
+		(void)sd_event_source_set_io_events(f->io, on ? w->direction : 0);
+}
+
+ssize_t stdio_watch_read(struct stdio_watch *w, void *buf, size_t len)
+{
+	ssize_t n;
+
+	do
+		n = w->f.is_socket ? recv(w->f.fd, buf, len, MSG_DONTWAIT) : read(w->f.fd, buf, len);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+ssize_t stdio_watch_writev(struct stdio_watch *w, const struct iovec *iov, unsigned n_iov)
+{
+	/* sendmsg(2) only reads what the vectors point to; the type has no const. */
+	struct msghdr msg = {.msg_iov = (struct iovec *)(uintptr_t)iov, .msg_iovlen = n_iov};
+	ssize_t n;
+
+	do
+		n = w->f.is_socket ? sendmsg(w->f.fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL)
+				   : writev(w->f.fd, iov, (int)n_iov);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}

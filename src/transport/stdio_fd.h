@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One direction of a stdio transport: a descriptor of any kind, read or written without blocking and
+ * without changing the flags that others who share it see. */
+#pragma once
+
+#include "base/attr.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <systemd/sd-event.h>
+
+struct stdio_fd {
+	int fd;              /* what is read or written */
+	bool own;            /* a second opening of the same pipe or terminal */
+	bool is_socket;      /* MSG_DONTWAIT */
+	bool changed_flags;  /* O_NONBLOCK was the only way; taken back by stdio_fd_done() */
+	bool always_ready;   /* epoll refuses it: a regular file, /dev/null */
+	sd_event_source *io;
+	sd_event_source *defer; /* stands in for readiness where always_ready */
+	bool watched;
+};
+
+typedef void (*stdio_ready_fn)(uint32_t events, void *userdata);
+
+/* READY is called for events of the watched direction and for EPOLLHUP and EPOLLERR. */
+struct stdio_watch {
+	struct stdio_fd f;
+	uint32_t direction; /* EPOLLIN or EPOLLOUT */
+	stdio_ready_fn ready;
+	void *userdata;
+};
+
+int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t direction,
+		     stdio_ready_fn ready, void *userdata) MUST_CHECK;
+void stdio_watch_done(struct stdio_watch *w);
+/* Whether to be called when it is ready; errors and hang-ups are told in any case. */
+void stdio_watch_enable(struct stdio_watch *w, bool on);
+
+/* As read(2) and writev(2): bytes, 0, or -errno (-EAGAIN: later). Never blocks, no SIGPIPE. */
+ssize_t stdio_watch_read(struct stdio_watch *w, void *buf, size_t len);
+ssize_t stdio_watch_writev(struct stdio_watch *w, const struct iovec *iov, unsigned n);
