@@ -229,7 +229,7 @@ int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user,
 	if (s->state != SANDBOX_READY && s->state != SANDBOX_LOST)
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", s->id);
 	if (s->run && !force)
-		return err_set(e, ERR_SESSION_BUSY, EBUSY,
+		return err_set(e, ERR_SESSION_BUSY, 0,
 		               "Session %s is currently executing code", s->id);
 	struct closing *c = calloc(1, sizeof(*c));
 	if (!c)

@@ -401,7 +401,7 @@ int sandbox_run(struct sandbox *s, const struct run_request *request, struct run
 {
 	if (s->run)
 		return err_set(
-		    e, ERR_SESSION_BUSY, EBUSY,
+		    e, ERR_SESSION_BUSY, 0,
 		    "Session %s is already executing code. Wait or use a different session.", s->id);
 	if (!sandbox_use(s, e))
 		return -ENOENT;

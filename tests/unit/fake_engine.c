@@ -11,6 +11,7 @@
 
 struct fake_sandbox {
 	struct engine_sandbox base; /* first */
+	struct fake_sandbox *next;
 	char path[96];
 	engine_lost_fn lost;
 	void *lost_user;
@@ -18,7 +19,7 @@ struct fake_sandbox {
 };
 
 struct engine_run { /* what the interface hands around is our struct fake_run */
-	char unused;
+	void *unused;
 };
 
 struct fake_run {
@@ -128,6 +129,8 @@ static void do_create(struct fake_job *j)
 	s->base.engine = &f->engine;
 	(void)snprintf(s->path, sizeof(s->path), "%s/%u", f->root, ++f->n_serial);
 	ASSERT(mkdir(s->path, 0700) == 0);
+	s->next = f->sandboxes;
+	f->sandboxes = s;
 	f->n_created++;
 	f->n_alive++;
 	j->cb.create(&s->base, &policy, NULL, j->user);
@@ -170,6 +173,11 @@ static void do_destroy(struct fake_job *j)
 	struct fake_sandbox *s = j->sandbox;
 
 	(void)nftw(s->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	for (struct fake_sandbox **at = &j->engine->sandboxes; *at; at = &(*at)->next)
+		if (*at == s) {
+			*at = s->next;
+			break;
+		}
 	j->engine->n_destroyed++;
 	j->engine->n_alive--;
 	free(s);
@@ -211,6 +219,11 @@ void fake_output(struct fake_run *r, enum engine_stream stream, const void *data
 		return;
 	r->delivered[stream] += n;
 	r->spec.on_output(&r->base, stream, data, n, r->spec.user);
+}
+
+struct engine_sandbox *fake_run_sandbox(struct fake_run *r)
+{
+	return &r->sandbox->base;
 }
 
 static void do_run(struct fake_job *j)
@@ -407,6 +420,11 @@ static void fake_close(struct engine *g)
 	struct fake_engine *f = (struct fake_engine *)g;
 
 	(void)nftw(f->root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	while (f->sandboxes) {
+		struct fake_sandbox *s = f->sandboxes;
+		f->sandboxes = s->next;
+		free(s);
+	}
 	free(f);
 }
 

@@ -4,7 +4,7 @@
  *
  * Every completion comes by the event loop, as the interface demands. A run executes the callback of
  * struct fake_engine at its end of a delay of zero, unless `hold` is set: then it waits until
- * fake_engine_release(). */
+ * fake_engine_release(). Close it only when no completion is due. */
 #pragma once
 
 #include "engine/engine.h"
@@ -27,10 +27,12 @@ struct fake_engine {
 	void (*script)(struct fake_run *r, const char *workspace, const char *code, size_t len,
 	               struct engine_run_result *res);
 	struct fake_job *held;
+	struct fake_sandbox *sandboxes;
 };
 
 struct fake_engine *fake_engine_new(sd_event *loop);
 void fake_output(struct fake_run *r, enum engine_stream stream, const void *data, size_t len);
+struct engine_sandbox *fake_run_sandbox(struct fake_run *r);
 void fake_engine_release(struct fake_engine *f);
 /* Ends the sandbox "on its own". */
 void fake_engine_lose(struct engine_sandbox *s);

@@ -1,0 +1,789 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The manager on the fake engine: creation, cap, expiry, runs, artifacts, uploads, paths, types. */
+#include "base/base64.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "fake_engine.h"
+#include "sandbox/inventory.h"
+#include "sandbox/sandbox.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+/* cmocka wants those before it */
+#include <cmocka.h>
+
+static uint64_t clock_ns;
+
+static uint64_t test_now(void)
+{
+	return clock_ns;
+}
+
+struct world {
+	sd_event *loop;
+	struct fake_engine *fake;
+	struct manager *manager;
+};
+
+static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
+{
+	struct world *w = user;
+
+	*ret = &w->fake->engine;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	struct err e = ERR_INIT;
+	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
+
+	log_configure(&log);
+	clock_ns = NS_PER_S;
+	assert_true(sd_event_new(&w->loop) >= 0);
+	w->fake = fake_engine_new(w->loop);
+	struct manager_config config = {
+	    .loop = w->loop,
+	    .open_engine = open_fake,
+	    .user = w,
+	    .image = "science",
+	    .ttl_ns = 30 * 60 * NS_PER_S,
+	    .sweep_ns = 300 * NS_PER_S,
+	    .output_max = 10,
+	    .max_sandboxes = 3,
+	    .now = test_now,
+	};
+	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
+	*state = w;
+	return 0;
+}
+
+static void turn(struct world *w)
+{
+	while (sd_event_run(w->loop, 0) > 0)
+		;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	turn(w);
+	w->manager = manager_free(w->manager);
+	sd_event_unref(w->loop);
+	free(w);
+	return 0;
+}
+
+/* ---- creation ---- */
+
+struct opened {
+	unsigned n;
+	struct sandbox *sandbox;
+	struct err err;
+};
+
+static void on_open(struct sandbox *s, const struct err *e, void *user)
+{
+	struct opened *o = user;
+
+	o->n++;
+	o->sandbox = s;
+	o->err = e ? *e : ERR_INIT;
+}
+
+static struct sandbox *open_sandbox(struct world *w, const char *id)
+{
+	struct opened o = {0};
+
+	manager_open(w->manager, "", id, on_open, &o);
+	assert_int_equal(o.n, 0); /* never before the call has returned */
+	turn(w);
+	assert_int_equal(o.n, 1);
+	return o.sandbox;
+}
+
+static void test_first_calls_share_a_creation(void **state)
+{
+	struct world *w = *state;
+	struct opened a = {0}, b = {0};
+
+	w->fake->hold_create = true;
+	manager_open(w->manager, "", "one", on_open, &a);
+	manager_open(w->manager, "", "one", on_open, &b);
+	turn(w);
+	assert_int_equal(a.n + b.n, 0);
+	assert_null(manager_find(w->manager, "", "one"));
+	fake_engine_release(w->fake);
+	turn(w);
+	assert_int_equal(a.n, 1);
+	assert_int_equal(b.n, 1);
+	assert_non_null(a.sandbox);
+	assert_ptr_equal(a.sandbox, b.sandbox);
+	assert_int_equal(w->fake->n_created, 1);
+	assert_ptr_equal(manager_find(w->manager, "", "one"), a.sandbox);
+}
+
+static void test_owners_do_not_see_each_other(void **state)
+{
+	struct world *w = *state;
+	struct opened o = {0};
+
+	assert_non_null(open_sandbox(w, "one"));
+	assert_null(manager_find(w->manager, "ann", "one"));
+	manager_open(w->manager, "ann", "one", on_open, &o);
+	turn(w);
+	assert_ptr_not_equal(o.sandbox, manager_find(w->manager, "", "one"));
+	assert_int_equal(w->fake->n_created, 2);
+}
+
+static void test_new_ids(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *a = open_sandbox(w, NULL), *b = open_sandbox(w, NULL);
+
+	assert_int_equal(strlen(sandbox_id(a)), 17);
+	assert_true(text_starts_with(sandbox_id(a), "sess_"));
+	assert_string_not_equal(sandbox_id(a), sandbox_id(b));
+}
+
+static void test_cap(void **state)
+{
+	struct world *w = *state;
+	struct opened o = {0};
+
+	for (unsigned i = 0; i < 3; i++)
+		assert_non_null(open_sandbox(w, NULL));
+	manager_open(w->manager, "", NULL, on_open, &o);
+	turn(w);
+	assert_null(o.sandbox);
+	assert_int_equal(o.err.code, ERR_MAX_SESSIONS);
+	assert_string_equal(o.err.text, "Maximum 3 concurrent sessions reached. Close an existing "
+	                                "session first.");
+	assert_int_equal(manager_count(w->manager), 3);
+}
+
+static void test_cap_lets_known_ids_pass(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "mine");
+
+	assert_non_null(open_sandbox(w, NULL));
+	assert_non_null(open_sandbox(w, NULL));
+	assert_ptr_equal(open_sandbox(w, "mine"), s);
+}
+
+static void test_failed_creation_frees_the_id(void **state)
+{
+	struct world *w = *state;
+	struct opened o = {0};
+
+	w->fake->fail_create = true;
+	manager_open(w->manager, "", "one", on_open, &o);
+	turn(w);
+	assert_int_equal(o.err.code, ERR_ENGINE_UNAVAILABLE);
+	assert_int_equal(manager_count(w->manager), 0);
+	assert_non_null(open_sandbox(w, "one"));
+}
+
+static void test_limits_that_cannot_hold_are_refused(void **state)
+{
+	struct world *w = *state;
+	struct err e = ERR_INIT;
+	struct world other = {.loop = w->loop, .fake = fake_engine_new(w->loop)};
+	struct manager_config config = {
+	    .loop = w->loop,
+	    .open_engine = open_fake,
+	    .user = &other,
+	    .limits = {.explicit_mask = ENGINE_CAP_MEMORY | ENGINE_CAP_DISK},
+	    .sweep_ns = NS_PER_S,
+	    .max_sandboxes = 1,
+	};
+
+	other.fake->caps = ENGINE_CAP_MEMORY;
+	assert_int_equal(manager_new(&config, &other.manager, &e), 0);
+	assert_true(manager_start(other.manager, &e) < 0);
+	assert_int_equal(e.code, ERR_LIMIT_NOT_ENFORCEABLE);
+	assert_non_null(strstr(e.text, "SANDBOX_WORKSPACE_LIMIT"));
+	other.manager = manager_free(other.manager);
+}
+
+/* ---- runs ---- */
+
+struct ran {
+	unsigned n;
+	struct err err;
+	struct run_result result;
+	char out[64], errors[64];
+	char artifacts[200];
+};
+
+static void on_ran(struct run *r UNUSED, const struct run_result *result, const struct err *e,
+                   void *user)
+{
+	struct ran *x = user;
+
+	x->n++;
+	x->err = e ? *e : ERR_INIT;
+	if (!result)
+		return;
+	x->result = *result;
+	(void)snprintf(x->out, sizeof(x->out), "%.*s", (int)result->out.len, result->out.data);
+	(void)snprintf(x->errors, sizeof(x->errors), "%.*s", (int)result->err.len, result->err.data);
+	for (size_t i = 0; i < result->n_artifacts; i++) {
+		size_t used = strlen(x->artifacts);
+		(void)snprintf(x->artifacts + used, sizeof(x->artifacts) - used, "%s ",
+		               result->artifacts[i].name);
+	}
+}
+
+/* The language of the test's runs: one letter each, all in order.
+ *   oTEXT; eTEXT; output    wNAME; write a file    x fail with 3    t time out    m out of memory */
+static void script(struct fake_run *r, const char *workspace, const char *code, size_t len,
+                   struct engine_run_result *res)
+{
+	for (const char *p = code; p < code + len; p++) {
+		const char *end = memchr(p, ';', (size_t)(code + len - p));
+		size_t n = end ? (size_t)(end - p) - 1 : 0;
+		char path[300];
+		switch (*p) {
+		case 'o':
+		case 'e':
+			fake_output(r, *p == 'o' ? ENGINE_STDOUT : ENGINE_STDERR, p + 1, n);
+			break;
+		case 'w':
+			(void)snprintf(path, sizeof(path), "%s/%.*s", workspace, (int)n, p + 1);
+			FILE *f = fopen(path, "a");
+			assert_non_null(f);
+			assert_true(fputs("x", f) >= 0);
+			assert_int_equal(fclose(f), 0);
+			break;
+		case 'x':
+			res->exit_code = 3;
+			break;
+		case 't':
+			res->end = ENGINE_END_TIMEOUT;
+			res->exit_code = 143;
+			break;
+		case 'm':
+			res->end = ENGINE_END_OOM;
+			res->exit_code = 9;
+			break;
+		default:
+			break;
+		}
+		if (end)
+			p = end;
+	}
+}
+
+static struct ran run_code(struct world *w, struct sandbox *s, const char *code)
+{
+	struct ran x = {0};
+	struct run *r;
+	struct run_request q = {.kind = ENGINE_RUN_PYTHON,
+	                        .code = code,
+	                        .code_len = strlen(code),
+	                        .on_done = on_ran,
+	                        .user = &x};
+
+	w->fake->script = script;
+	assert_int_equal(sandbox_run(s, &q, &r, &x.err), 0);
+	assert_int_equal(x.n, 0);
+	turn(w);
+	assert_int_equal(x.n, 1);
+	return x;
+}
+
+static void test_output_is_bounded(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	static const struct {
+		const char *code;
+		const char *out;
+		bool truncated;
+	} rows[] = {
+	    {"oshort;", "short", false},
+	    {"o0123456789;", "0123456789", false},
+	    {"o0123456789A;", "0123456789", true},
+	    {"o01234;o56789;oA;", "0123456789", true},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct ran x = run_code(w, s, rows[i].code);
+		assert_string_equal(x.out, rows[i].out);
+		assert_int_equal(x.result.out.truncated, rows[i].truncated);
+		assert_false(x.result.err.truncated);
+	}
+}
+
+static void test_ends(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	static const struct {
+		const char *code;
+		enum run_reason reason;
+		int exit_code;
+	} rows[] = {
+	    {"", RUN_EXITED, 0},
+	    {"x", RUN_EXITED, 3},
+	    {"t", RUN_TIMEOUT, -1},
+	    {"m", RUN_OOM, 137},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct ran x = run_code(w, s, rows[i].code);
+		assert_int_equal(x.result.reason, rows[i].reason);
+		assert_int_equal(x.result.exit_code, rows[i].exit_code);
+		assert_int_equal(x.result.duration_ms, rows[i].code[0] == '\0' ? 5 : x.result.duration_ms);
+	}
+	assert_string_equal(run_reason_name(RUN_OUTPUT_LIMIT), "output_limit");
+}
+
+static void test_artifacts(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+
+	assert_string_equal(run_code(w, s, "wb.txt;wa.txt;").artifacts, "a.txt b.txt ");
+	assert_string_equal(run_code(w, s, "").artifacts, "");
+	assert_string_equal(run_code(w, s, "wb.txt;").artifacts, "b.txt ");
+	/* What a failed run wrote is neither its artifact nor that of the next. */
+	assert_string_equal(run_code(w, s, "wc.txt;x").artifacts, "");
+	assert_string_equal(run_code(w, s, "wd.txt;").artifacts, "d.txt ");
+}
+
+static void test_known_inventory_saves_a_scan(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+
+	(void)run_code(w, s, "wa;");
+	assert_int_equal(w->fake->n_lists, 1); /* a new workspace is known to be empty */
+	(void)run_code(w, s, "wa;");
+	assert_int_equal(w->fake->n_lists, 2);
+	(void)run_code(w, s, "x");
+	assert_int_equal(w->fake->n_lists, 2);
+	(void)run_code(w, s, "wa;");
+	assert_int_equal(w->fake->n_lists, 4);
+}
+
+static void test_busy(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	struct ran x = {0};
+	struct err e = ERR_INIT;
+	struct run *r;
+	struct run_request q = {.code = "", .on_done = on_ran, .user = &x};
+
+	w->fake->hold = true;
+	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
+	assert_true(sandbox_is_busy(s));
+	assert_true(sandbox_run(s, &q, &r, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	assert_string_equal(
+	    e.text, "Session one is already executing code. Wait or use a different session.");
+	assert_true(sandbox_close(s, false, NULL, NULL, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	fake_engine_release(w->fake);
+	turn(w);
+	assert_int_equal(x.n, 1);
+	assert_int_equal(x.result.exit_code, 0);
+	assert_int_equal(sandbox_close(s, false, NULL, NULL, &e), 0);
+	assert_null(manager_find(w->manager, "", "one"));
+}
+
+static void test_cancel(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	struct ran x = {0};
+	struct err e = ERR_INIT;
+	struct run *r;
+	struct run_request q = {.code = "", .on_done = on_ran, .user = &x};
+
+	w->fake->hold = true;
+	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
+	run_cancel(r);
+	turn(w);
+	assert_int_equal(x.n, 1);
+	assert_int_equal(x.result.reason, RUN_CANCELLED);
+	assert_false(sandbox_is_busy(s));
+}
+
+static void test_cancel_before_it_began(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	struct ran x = {0};
+	struct err e = ERR_INIT;
+	struct run *r;
+	struct run_request q = {.code = "wa;", .code_len = 3, .on_done = on_ran, .user = &x};
+
+	(void)run_code(w, s, "x"); /* the inventory is not known: a scan comes first */
+	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
+	run_cancel(r);
+	turn(w);
+	assert_int_equal(x.result.reason, RUN_CANCELLED);
+	assert_string_equal(run_code(w, s, "").artifacts, "");
+}
+
+/* ---- expiry, loss ---- */
+
+static void test_expiry(void **state)
+{
+	struct world *w = *state;
+	struct ran x = {0};
+	struct err e = ERR_INIT;
+	struct run *r;
+	struct run_request q = {.code = "", .on_done = on_ran, .user = &x};
+
+	(void)open_sandbox(w, "idle");
+	(void)open_sandbox(w, "used");
+	struct sandbox *busy = open_sandbox(w, "busy");
+	w->fake->hold = true;
+	assert_int_equal(sandbox_run(busy, &q, &r, &e), 0);
+	clock_ns += 29 * 60 * NS_PER_S;
+	sandbox_touch(manager_find(w->manager, "", "used"));
+	clock_ns += 2 * 60 * NS_PER_S;
+	manager_sweep(w->manager);
+	turn(w);
+	assert_null(manager_find(w->manager, "", "idle"));
+	assert_non_null(manager_find(w->manager, "", "used"));
+	assert_non_null(manager_find(w->manager, "", "busy"));
+	assert_int_equal(w->fake->n_destroyed, 1);
+	fake_engine_release(w->fake);
+	turn(w);
+	/* The end of the run is use, too. */
+	manager_sweep(w->manager);
+	assert_non_null(manager_find(w->manager, "", "busy"));
+	clock_ns += 31 * 60 * NS_PER_S;
+	manager_sweep(w->manager);
+	assert_int_equal(manager_count(w->manager), 0);
+}
+
+static struct engine_sandbox *last_handle;
+
+static void note_handle(struct fake_run *r, const char *workspace UNUSED, const char *code UNUSED,
+                        size_t len UNUSED, struct engine_run_result *res UNUSED)
+{
+	last_handle = fake_run_sandbox(r);
+}
+
+static void test_lost(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	struct ran x = {0};
+	struct err e = ERR_INIT;
+	struct run *r;
+	struct run_request q = {.code = "", .on_done = on_ran, .user = &x};
+
+	w->fake->script = note_handle;
+	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
+	turn(w);
+	fake_engine_lose(last_handle);
+	assert_true(sandbox_run(s, &q, &r, &e) < 0);
+	assert_int_equal(e.code, ERR_SANDBOX_LOST);
+	turn(w);
+	/* Said once; the id is free again. */
+	assert_null(manager_find(w->manager, "", "one"));
+	assert_non_null(open_sandbox(w, "one"));
+	assert_int_equal(w->fake->n_destroyed, 1);
+}
+
+/* ---- uploads ---- */
+
+struct uploaded {
+	unsigned n;
+	uint64_t written;
+	struct err err;
+};
+
+static void on_uploaded(uint64_t written, const struct err *e, void *user)
+{
+	struct uploaded *u = user;
+
+	u->n++;
+	u->written = written;
+	u->err = e ? *e : ERR_INIT;
+}
+
+static struct uploaded upload(struct world *w, struct sandbox *s, const char *name,
+                              const char *base64, bool overwrite)
+{
+	struct uploaded u = {0};
+	struct upload_request q = {
+	    .path = name,
+	    .overwrite = overwrite,
+	    .source = {.data = base64, .fd = -1, .len = strlen(base64), .base64 = true},
+	    .on_done = on_uploaded,
+	    .user = &u,
+	};
+
+	assert_int_equal(sandbox_upload(s, &q, &u.err), 0);
+	turn(w);
+	assert_int_equal(u.n, 1);
+	return u;
+}
+
+static void test_upload(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	struct uploaded u = upload(w, s, "a.txt", "aGVsbG8=", false);
+
+	assert_int_equal(u.err.code, ERR_NONE);
+	assert_int_equal(u.written, 5);
+	assert_int_equal(upload(w, s, "a.txt", "eA==", false).err.code, ERR_FILE_EXISTS);
+	assert_int_equal(upload(w, s, "a.txt", "eA==", true).written, 1);
+	assert_int_equal(upload(w, s, "b.txt", "eA=", false).err.code, ERR_INVALID_CONTENT);
+	/* An upload is not an artifact of the run after it. */
+	assert_string_equal(run_code(w, s, "wc;").artifacts, "c ");
+}
+
+static void test_uploads_queue(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	struct uploaded u[3] = {{0}};
+	struct upload_request q = {
+	    .path = "a", .source = {.data = "x", .fd = -1, .len = 1}, .on_done = on_uploaded};
+
+	for (size_t i = 0; i < 3; i++) {
+		q.user = &u[i];
+		assert_int_equal(sandbox_upload(s, &q, &u[i].err), 0);
+	}
+	turn(w);
+	assert_int_equal(u[0].err.code, ERR_NONE);
+	assert_int_equal(u[1].err.code, ERR_FILE_EXISTS);
+	assert_int_equal(u[2].err.code, ERR_FILE_EXISTS);
+}
+
+static void test_upload_from_a_file(void **state)
+{
+	struct world *w = *state;
+	struct sandbox *s = open_sandbox(w, "one");
+	struct uploaded u = {0};
+	size_t size = 5000001;
+	char *data = malloc(BASE64_ENCODED_LEN(size) + 3);
+	uint8_t *raw = malloc(size);
+	FILE *f = tmpfile();
+	uint64_t decoded;
+
+	assert_true(data && raw && f);
+	for (size_t i = 0; i < size; i++)
+		raw[i] = (uint8_t)(i * 7);
+	memcpy(data, "abc", 3);
+	base64_encode(raw, size, data + 3);
+	assert_int_equal(fwrite(data, 1, BASE64_ENCODED_LEN(size) + 3, f), BASE64_ENCODED_LEN(size) + 3);
+	assert_int_equal(fflush(f), 0);
+	struct upload_request q = {
+	    .path = "big",
+	    .source = {.fd = fileno(f), .off = 3, .len = BASE64_ENCODED_LEN(size), .base64 = true},
+	    .on_done = on_uploaded,
+	    .user = &u,
+	};
+	assert_int_equal(upload_check_base64(&q.source, &decoded), 0);
+	assert_int_equal(decoded, size);
+	assert_int_equal(sandbox_upload(s, &q, &u.err), 0);
+	turn(w);
+	assert_int_equal(u.written, size);
+	char path[200];
+	(void)snprintf(path, sizeof(path), "%s/1/big", w->fake->root);
+	FILE *g = fopen(path, "r");
+	uint8_t *back = malloc(size);
+	assert_true(g && back);
+	assert_int_equal(fread(back, 1, size, g), size);
+	assert_memory_equal(back, raw, size);
+	(void)fclose(g);
+	(void)fclose(f);
+	free(back);
+	free(raw);
+	free(data);
+}
+
+/* ---- tables and pure functions ---- */
+
+static void test_paths(void **state UNUSED)
+{
+	static const char absolute[] = "Path must be absolute and within /mnt/data/";
+	static const char outside[] = "Path outside /mnt/data/";
+	static const char itself[] = "Path must point to a file in /mnt/data/";
+	static const char up[] = "Path traversal not allowed";
+	static const struct {
+		const char *path;
+		bool relative_too;
+		const char *want; /* the path, or NULL */
+		const char *message;
+	} rows[] = {
+	    {"/mnt/data/a.txt", false, "a.txt", NULL},
+	    {"/mnt/data/sub/x.txt", false, "sub/x.txt", NULL},
+	    {"/mnt//data/./sub//x.txt/", false, "sub/x.txt", NULL},
+	    {"///mnt/data/a", false, "a", NULL},
+	    {"//mnt/data/a", false, NULL, outside},
+	    {"a.txt", false, NULL, absolute},
+	    {"", false, NULL, absolute},
+	    {"../etc/passwd", false, NULL, absolute},
+	    {"/etc/passwd", false, NULL, outside},
+	    {"/mnt/data2/a", false, NULL, outside},
+	    {"/mnt", false, NULL, outside},
+	    {"/", false, NULL, outside},
+	    {"/app/results/a", false, NULL, outside},
+	    {"/etc/../mnt/data/a", false, NULL, outside},
+	    {"/mnt/data", false, NULL, itself},
+	    {"/mnt/data/", false, NULL, itself},
+	    {"/mnt/data/.", false, NULL, itself},
+	    {"/mnt/data/../etc/passwd", false, NULL, up},
+	    {"/mnt/data/a/..", false, NULL, up},
+	    {"a.txt", true, "a.txt", NULL},
+	    {"sub/a.txt", true, "sub/a.txt", NULL},
+	    {"/app/results/a", true, "a", NULL},
+	    {"../a", true, NULL, up},
+	    {"", true, NULL, absolute},
+	    {".", true, NULL, itself},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char path[ENGINE_PATH_MAX];
+		struct err e = ERR_INIT;
+		int r = workspace_path(rows[i].path, strlen(rows[i].path), rows[i].relative_too, path, &e);
+		if (rows[i].want) {
+			assert_int_equal(r, 0);
+			assert_string_equal(path, rows[i].want);
+		} else {
+			assert_true(r < 0);
+			assert_int_equal(e.code, ERR_INVALID_PATH);
+			assert_string_equal(e.text, rows[i].message);
+		}
+	}
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+	assert_true(workspace_path("/mnt/data/a\0b", 13, false, path, &e) < 0);
+	assert_int_equal(e.code, ERR_NOT_FOUND);
+}
+
+static void test_types(void **state UNUSED)
+{
+	static const char unknown[] = "application/octet-stream";
+	static const struct {
+		const char *name;
+		const char *type;
+	} rows[] = {
+	    {"a.csv", "text/csv"}, {"a.tsv", "text/tab-separated-values"},
+	    {"a.json", "application/json"}, {"a.png", "image/png"}, {"a.gif", "image/gif"},
+	    {"a.jpg", "image/jpeg"}, {"a.JPG", "image/jpeg"}, {"a.svg", "image/svg+xml"},
+	    {"a.pdf", "application/pdf"}, {"a.html", "text/html"}, {"a.txt", "text/plain"},
+	    {"a.py", "text/x-python"}, {"a.js", "text/javascript"}, {"a.xml", "text/xml"},
+	    {"a.zip", "application/zip"}, {"a.xls", "application/vnd.ms-excel"},
+	    {"a.h5", "application/x-hdf5"}, {"a.mp4", "video/mp4"}, {"a.md", "text/markdown"},
+	    {"a.xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"},
+	    {"a.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
+	    {"a.webp", "image/webp"}, {"x.csv.gz", "text/csv"}, {"x.tar.gz", "application/x-tar"},
+	    {"x.tgz", "application/x-tar"}, {"x.gz", unknown}, {"gz", unknown}, {".csv", unknown},
+	    {"..csv", unknown}, {"a.", unknown}, {"a.parquet", unknown}, {"a.feather", unknown},
+	    {"a.npy", unknown}, {"a.pkl", unknown}, {"a.ipynb", unknown}, {"a.yaml", unknown},
+	    {"", unknown}, {"sub.csv/a", unknown}, {"sub/a.csv", "text/csv"},
+	    {"a.averyveryverylongextension", unknown},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_string_equal(mime_type(rows[i].name), rows[i].type);
+}
+
+/* The rows are searched by halves: they must be in order. */
+static void test_types_are_sorted(void **state UNUSED)
+{
+	static const char *const extensions[] = {
+#define M(extension, type) extension,
+#include "sandbox/mime.tbl.h"
+#undef M
+	};
+
+	for (size_t i = 1; i < ARRAY_SIZE(extensions); i++)
+		assert_true(strcmp(extensions[i - 1], extensions[i]) < 0);
+}
+
+static void collect(const struct engine_file *file, void *user)
+{
+	char *names = user;
+
+	size_t used = strlen(names);
+
+	(void)snprintf(names + used, 200 - used, "%.20s ", file->name);
+}
+
+static void test_inventory_diff(void **state UNUSED)
+{
+	struct engine_file before[] = {
+	    {.name = "same", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 1, .mode = S_IFREG},
+	    {.name = "grown", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 2, .mode = S_IFREG},
+	    {.name = "touched", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 3, .mode = S_IFREG},
+	    {.name = "reset", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 4, .mode = S_IFREG},
+	    {.name = "swapped", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 5, .mode = S_IFREG},
+	    {.name = "gone", .mode = S_IFREG},
+	};
+	struct engine_file after[] = {
+	    {.name = "zzz", .mode = S_IFREG},
+	    {.name = "touched", .size = 1, .mtime_ns = 2, .ctime_ns = 2, .inode = 3, .mode = S_IFREG},
+	    {.name = "same", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 1, .mode = S_IFREG},
+	    {.name = "grown", .size = 2, .mtime_ns = 1, .ctime_ns = 1, .inode = 2, .mode = S_IFREG},
+	    /* mtime was set back with utime(2): ctime tells */
+	    {.name = "reset", .size = 1, .mtime_ns = 1, .ctime_ns = 3, .inode = 4, .mode = S_IFREG},
+	    {.name = "swapped", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 6, .mode = S_IFREG},
+	    {.name = "folder", .mode = S_IFDIR},
+	    {.name = "link", .mode = S_IFLNK},
+	    {.name = "aaa", .mode = S_IFREG},
+	};
+	struct inventory a = {0}, b = {0};
+	char names[200] = "";
+
+	assert_int_equal(inventory_set(&a, before, ARRAY_SIZE(before), false), 0);
+	assert_int_equal(inventory_set(&b, after, ARRAY_SIZE(after), true), 0);
+	inventory_diff(&a, &b, collect, names);
+	assert_string_equal(names, "aaa grown reset swapped touched zzz ");
+	assert_true(b.more);
+	inventory_done(&a);
+	inventory_done(&b);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	    T(test_first_calls_share_a_creation),
+	    T(test_owners_do_not_see_each_other),
+	    T(test_new_ids),
+	    T(test_cap),
+	    T(test_cap_lets_known_ids_pass),
+	    T(test_failed_creation_frees_the_id),
+	    T(test_limits_that_cannot_hold_are_refused),
+	    T(test_output_is_bounded),
+	    T(test_ends),
+	    T(test_artifacts),
+	    T(test_known_inventory_saves_a_scan),
+	    T(test_busy),
+	    T(test_cancel),
+	    T(test_cancel_before_it_began),
+	    T(test_expiry),
+	    T(test_lost),
+	    T(test_upload),
+	    T(test_uploads_queue),
+	    T(test_upload_from_a_file),
+#undef T
+	    cmocka_unit_test(test_paths),
+	    cmocka_unit_test(test_types),
+	    cmocka_unit_test(test_types_are_sorted),
+	    cmocka_unit_test(test_inventory_diff),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
