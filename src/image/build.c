@@ -285,7 +285,7 @@ static int explain(const struct build *b, struct err *e)
 	enum progress_failure why = progress_reason(&b->progress);
 
 	if (b->stopped)
-		return err_set(e, ERR_CANCELLED, ECANCELED, "stopped; nothing was changed");
+		return err_set(e, ERR_CANCELLED, 0, "stopped; nothing was changed");
 	return err_set(e, advice[why].code, 0, "%s (%.200s). The whole log: %s/.%s.log", advice[why].advice,
 	               b->progress.last_error[why], b->store->path, b->def->name);
 }

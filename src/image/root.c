@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "image/store.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -12,10 +13,17 @@
 
 #define ACCOUNTS_MAX (1u << 20) /* bytes of /etc/passwd, /etc/group */
 
+/* What package tools leave behind: caches, logs, and where the packages came from. */
+static const char *const removed[] = {
+    "tmp",           "var/tmp",                "var/log",  "var/cache/apt", "var/cache/debconf", "var/cache/fontconfig",
+    "var/lib/apt",   "etc/apt/sources.list",   "etc/apt/sources.list.d", "etc/apt/apt.conf.d/99mmdebstrap",
+    "etc/apt/auth.conf.d", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "root/.cache",
+};
+
 /* Mount points: the root is read-only when they are needed. */
 static const char *const folders[] = {
     "proc", "sys", "dev", "run", "tmp", "mnt", "mnt/data", "app", "app/results", "home", "home/" SANDBOX_USER,
-    "opt",  "opt/caisson", "etc",
+    "opt",  "opt/caisson", "etc", "var", "var/log", "var/tmp",
 };
 
 /* Files of /etc that are the same in every sandbox. */
@@ -59,7 +67,24 @@ static int make_folder(int root, const char *path)
 	/* Some distributions make these links (/app -> /srv/app): an engine cannot mount over one. */
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return -errno;
-	return mkdirat(dir, name, 0755) < 0 ? -errno : 0;
+	bool shared = text_ends_with(path, "tmp");
+
+	if (mkdirat(dir, name, 0755) < 0 || fchmodat(dir, name, shared ? 01777 : 0755, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+static int remove_path(int root, const char *path)
+{
+	char parent[64];
+	const char *slash = strrchr(path, '/');
+
+	(void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+	_cleanup_fd_ int dir = fd_open_beneath(root, parent, O_RDONLY | O_DIRECTORY, 0);
+
+	if (dir < 0) /* not there, or a link to elsewhere: then it is not what package tools left */
+		return 0;
+	return image_tree_remove(dir, slash ? slash + 1 : path);
 }
 
 static int write_file(int etc, const char *name, const char *text, size_t len)
@@ -101,6 +126,11 @@ int image_root_finish(int root, struct err *e)
 {
 	int r = 0;
 
+	for (size_t i = 0; i < ARRAY_SIZE(removed); i++) {
+		r = remove_path(root, removed[i]);
+		if (r < 0)
+			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot remove /%s in the image", removed[i]);
+	}
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		r = make_folder(root, folders[i]);
 		if (r < 0)
