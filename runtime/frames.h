@@ -41,9 +41,10 @@ enum rt_kind {
 	RT_READY,
 	/* init → clean interpreter or holder: fork a spare. Descriptors: the spare's interpreter
 	 * channel; when has_ruleset is 1 the Landlock rules of runs (only to the clean interpreter:
-	 * a holder's forks have them already); n_leaves descriptors of cgroup.procs of the run leaf.
-	 * The spare joins the leaf, ties itself by the rules and the filter, and says RT_READY. No
-	 * answer but that; a failure is an EOF there. */
+	 * a holder's forks have them already); when has_proc is 1 a writable /proc; n_leaves
+	 * descriptors of cgroup.procs of the run leaf. The spare makes a session of its own, joins the
+	 * leaf, takes its limits, ties itself by the rules and the filter, and says RT_READY. No answer
+	 * but that; a failure is an EOF there. */
 	RT_FORK,
 	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source and, when RT_STATEFUL
 	 * is set, the place for the result text. After it: struct rt_run, env bytes, cwd bytes. */
@@ -69,24 +70,28 @@ struct rt_zygote_ready {
 	uint64_t huge_bytes;  /* of it in huge pages */
 };
 
+struct rt_clean {
+	struct rt_head h;
+	uint32_t uid, gid;    /* inside the sandbox's user namespace; not 0 */
+	uint32_t n_leaves;
+	uint32_t unused;
+};
+
 struct rt_rlimit {
 	uint32_t resource;
 	uint32_t unused;
 	uint64_t cur, max;
 };
 
-struct rt_clean {
-	struct rt_head h;
-	uint32_t uid, gid;    /* inside the sandbox's user namespace */
-	uint32_t n_leaves;
-	uint32_t n_rlimits;
-	struct rt_rlimit rlimit[RT_RLIMITS_MAX];
-};
-
 struct rt_fork {
 	struct rt_head h;
 	uint32_t n_leaves;
-	uint32_t has_ruleset;
+	uint32_t has_ruleset; /* 0 or 1 */
+	uint32_t has_proc;    /* 0 or 1 */
+	uint32_t oom_score;   /* for oom_score_adj, when has_proc */
+	uint32_t n_rlimits;
+	uint32_t unused;
+	struct rt_rlimit rlimit[RT_RLIMITS_MAX];
 };
 
 enum rt_run_flag {

@@ -35,11 +35,25 @@ def preload(names):
 			sys.stderr.write('zygote: %s: %s\n' % (name, e))
 
 
+def rehearse():
+	"""Walks once where every run will walk, so that what is made lazily there is made and shared."""
+	before = sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__
+	code = load(b"import sys\nprint('', end='')\nsys.stdout.flush()\n")
+	stream(0, 'r', 'stdin', before[0])
+	stream(1, 'w', 'stdout', before[1])
+	stream(2, 'w', 'stderr', before[2])
+	exec(code, {'__name__': 'caisson', '__builtins__': __builtins__})
+	(sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__) = before
+	environment(b'\0'.join(k + b'=' + v for k, v in os.environb.items()))
+	sys.orig_argv[1:] = '-c', ''
+
+
 def settle():
 	"""Forgets what importing has left that a fresh interpreter does not have."""
 	import linecache
 	import warnings
 	linecache.clearcache()
+	getattr(linecache, '_interactive_cache', {}).clear()
 	warnings._filters_mutated() if hasattr(warnings, '_filters_mutated') else None
 	for module in list(sys.modules.values()):
 		getattr(module, '__dict__', {}).pop('__warningregistry__', None)
@@ -107,10 +121,11 @@ def start():
 	global known
 	known = frozenset(sys.modules)
 	c.setup(CONTROL_FD, program, refresh, enter, leave, show if sys.version_info < (3, 13) else None)
+	rehearse()
 	settle()
-	ready(started)
 	freeze()
 	collapse(c)
+	ready(started)
 	sys.excepthook = c.serve
 	raise SystemError('zygote')
 

@@ -10,7 +10,7 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <sched.h>
-#include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -22,7 +22,7 @@
 #endif
 #define CAP_LAST_POSSIBLE 63 /* the kernel says EINVAL where its own list ends */
 
-int enter_leaves(const int *leaves, size_t n)
+static int join_leaves(const int *leaves, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		ssize_t w = write(leaves[i], "0", 1);
@@ -32,6 +32,18 @@ int enter_leaves(const int *leaves, size_t n)
 	return 0;
 }
 
+/* First of all: a change of uid may take the right to do it. */
+static int drop_bounding(void)
+{
+	for (unsigned long c = 0; c <= CAP_LAST_POSSIBLE; c++)
+		if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) {
+			if (errno == EINVAL)
+				break;
+			return -errno;
+		}
+	return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ? -errno : 0;
+}
+
 /* Empty in every set; nothing of it comes back by execve (no_new_privs) or by a change of uid. */
 static int drop_capabilities(void)
 {
@@ -39,14 +51,6 @@ static int drop_capabilities(void)
 	struct __user_cap_data_struct none[2];
 
 	memset(none, 0, sizeof(none));
-	for (unsigned long c = 0; c <= CAP_LAST_POSSIBLE; c++)
-		if (prctl(PR_CAPBSET_DROP, c, 0, 0, 0) < 0) {
-			if (errno == EINVAL)
-				break;
-			return -errno;
-		}
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0)
-		return -errno;
 	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
 }
 
@@ -60,28 +64,18 @@ static int take_ids(const struct rt_clean *c)
 	return 0;
 }
 
-static int set_rlimits(const struct rt_clean *c)
-{
-	for (uint32_t i = 0; i < c->n_rlimits; i++) {
-		struct rlimit l = {.rlim_cur = c->rlimit[i].cur, .rlim_max = c->rlimit[i].max};
-		if (setrlimit((__rlimit_resource_t)c->rlimit[i].resource, &l) < 0)
-			return -errno;
-	}
-	return 0;
-}
-
 /* The raw system calls behind the C library's: those change every thread, and there is only one. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves)
 {
 	const int spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
 
 	/* before the user namespace: the group's owner is outside of it */
-	int r = enter_leaves(leaves, c->n_leaves);
+	int r = join_leaves(leaves, c->n_leaves);
 	if (r < 0)
 		return r;
 	if (setns(pidfd, spaces) < 0)
 		return -errno;
-	r = set_rlimits(c);
+	r = drop_bounding();
 	if (r == 0)
 		r = take_ids(c);
 	if (r == 0)
@@ -108,7 +102,36 @@ int enter_close_others(int keep)
 	return 0;
 }
 
-int enter_tie(int ruleset)
+/* Raising needs a capability that nobody here has: the host's own bound stays. */
+static int set_rlimit(const struct rt_rlimit *want)
+{
+	struct rlimit now;
+
+	if (getrlimit((__rlimit_resource_t)want->resource, &now) < 0)
+		return -errno;
+	if (now.rlim_max > want->max)
+		now.rlim_max = want->max;
+	now.rlim_cur = want->cur < now.rlim_max ? want->cur : now.rlim_max;
+	return setrlimit((__rlimit_resource_t)want->resource, &now) < 0 ? -errno : 0;
+}
+
+/* The file belongs to root while the process is not dumpable. No submitted code runs meanwhile that
+ * could use the moment: spares are made between runs. Not fatal: the score is a preference. */
+static void set_oom_score(int proc, uint32_t score)
+{
+	char text[16];
+
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	int fd = openat(proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		int n = snprintf(text, sizeof(text), "%u", score);
+		(void)!write(fd, text, (size_t)n);
+		(void)close(fd);
+	}
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+static int tie(int ruleset)
 {
 	if (zygote.tied)
 		return 0;
@@ -118,4 +141,19 @@ int enter_tie(int ruleset)
 	if (r == 0)
 		zygote.tied = 1;
 	return r;
+}
+
+int enter_run(const struct rt_fork *k, const int *fds)
+{
+	int ruleset = k->has_ruleset ? *fds++ : -1;
+	int proc = k->has_proc ? *fds++ : -1;
+
+	if (setsid() < 0)
+		return -errno;
+	int r = join_leaves(fds, k->n_leaves);
+	if (proc >= 0)
+		set_oom_score(proc, k->oom_score);
+	for (uint32_t i = 0; i < k->n_rlimits && r == 0; i++)
+		r = set_rlimit(&k->rlimit[i]);
+	return r < 0 ? r : tie(ruleset);
 }

@@ -85,7 +85,7 @@ static int handle_clean(const struct frame *f)
 	const struct rt_clean *c = &f->u.clean;
 
 	if (f->u.h.kind != RT_CLEAN || f->len != sizeof(*c) || c->n_leaves > RT_LEAVES_MAX ||
-	    c->n_rlimits > RT_RLIMITS_MAX || f->n_fds != 2 + c->n_leaves || c->uid == 0)
+	    f->n_fds != 2 + c->n_leaves || c->uid == 0)
 		return -EPROTO;
 	zygote.fork_open = 1;
 	PyOS_BeforeFork();
@@ -112,13 +112,11 @@ _Noreturn void serve_monitor(void)
 	_exit(0); /* the monitor has closed the channel, or is not what it was */
 }
 
-static _Noreturn void spare_main(struct frame *f, int channel, int ruleset, const int *leaves, uint32_t n_leaves)
+static _Noreturn void spare_main(struct frame *f)
 {
 	struct rt_head ready = {.kind = RT_READY};
 
-	/* an own session and process group: what init signals */
-	if (setsid() < 0 || enter_leaves(leaves, n_leaves) < 0 || enter_tie(ruleset) < 0 ||
-	    enter_close_others(channel) < 0)
+	if (enter_run(&f->u.fork, f->fds + 1) < 0 || enter_close_others(f->fds[0]) < 0)
 		_exit(1);
 	f->n_fds = 0;
 	PyOS_AfterFork_Child();
@@ -136,14 +134,12 @@ static _Noreturn void spare_main(struct frame *f, int channel, int ruleset, cons
 
 static __attribute__((noinline)) int fork_spare(struct frame *f)
 {
-	size_t first = f->u.fork.has_ruleset ? 2 : 1;
-	int ruleset = f->u.fork.has_ruleset ? f->fds[1] : -1;
 	pid_t middle = vfork();
 
 	if (middle == 0) {
 		pid_t pid = fork();
 		if (pid == 0)
-			spare_main(f, f->fds[0], ruleset, f->fds + first, f->u.fork.n_leaves);
+			spare_main(f);
 		_exit(pid < 0 ? MIDDLE_FAILED : MIDDLE_FORKED);
 	}
 	return middle < 0 ? -errno : reap(middle);
@@ -155,7 +151,8 @@ static int handle_fork(struct frame *f)
 	int whole = !zygote.fork_open; /* a holder has finished its own fork and begins another */
 
 	if (f->u.h.kind != RT_FORK || f->len != sizeof(*k) || k->n_leaves > RT_LEAVES_MAX || k->has_ruleset > 1 ||
-	    f->n_fds != 1 + k->has_ruleset + k->n_leaves)
+	    k->has_proc > 1 || k->n_rlimits > RT_RLIMITS_MAX ||
+	    f->n_fds != 1 + k->has_ruleset + k->has_proc + k->n_leaves)
 		return -EPROTO;
 	if (whole)
 		PyOS_BeforeFork();

@@ -63,10 +63,9 @@ void frame_close_fds(struct frame *f);
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves);
 /* Closes every descriptor but KEEP, which becomes 3. Returns 0 or -errno. */
 int enter_close_others(int keep);
-/* Writes "0" into each of the cgroup.procs descriptors. Returns 0 or -errno. */
-int enter_leaves(const int *leaves, size_t n);
-/* Landlock by RULESET (-1 = none), then the filter. Returns 0 or -errno. */
-int enter_tie(int ruleset);
+/* What makes a run of a fork: session, leaf, limits, Landlock, filter, as F and its descriptors say.
+ * Returns 0 or -errno. */
+int enter_run(const struct rt_fork *k, const int *fds);
 
 /* serve.c. Neither returns. */
 _Noreturn void serve_monitor(void);

@@ -140,7 +140,7 @@ class Zygote:
 		"""A clean interpreter in BOX; returns init's end of its channel."""
 		ours, theirs = pair()
 		ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-		data = struct.pack('=IiIIII', CLEAN, 0, uid, uid, len(leaves), 0) + bytes(16 * 24)
+		data = struct.pack('=IiIIII', CLEAN, 0, uid, uid, len(leaves), 0)
 		pidfd = os.pidfd_open(box.pid)
 		send(self.sock, data, [pidfd, theirs.fileno(), *leaves])
 		theirs.close()
@@ -162,6 +162,7 @@ class Box:
 
 	def __init__(self, zygote, main):
 		self.sock, theirs = pair()
+		self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 		userns = os.open('/proc/%d/ns/user' % zygote.pid, os.O_RDONLY)
 		mntns = os.open('/proc/%d/ns/mnt' % zygote.pid, os.O_RDONLY)
 		helper = os.fork()
@@ -171,6 +172,7 @@ class Box:
 				setns(userns, NEWUSER)
 				setns(mntns, NEWNS)
 				os.setgroups([]), os.setresgid(0, 0, 0), os.setresuid(0, 0, 0)
+				libc.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: the change of uid has cleared it
 				r, w = os.pipe()
 				r2, w2 = os.pipe()
 				maker = os.fork()
@@ -197,7 +199,6 @@ class Box:
 		os.waitpid(helper, 0)
 		os.close(userns)
 		os.close(mntns)
-		self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 		data, anc, _, _ = self.sock.recvmsg(64, 256)
 		for level, kind, value in anc:
 			if kind == 2:  # SCM_CREDENTIALS
