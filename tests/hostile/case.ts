@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a case is, and what it may look at from outside.
+
+import type { Json, Session } from '../lib/session.ts';
+
+export interface Outside {
+	session: Session; // the server under attack
+	id: string; // of the sandbox
+	mark: string; // in the command lines of what the case starts
+	stateDir: string; // on the host
+	canary: string; // a file of the host's that nobody may touch
+	residentBytes: () => number; // of the server
+	/** Processes of the host whose command line holds the mark. */
+	survivors: () => number[];
+	/** A run in another sandbox, in milliseconds. */
+	neighbourMs: () => Promise<number>;
+}
+
+/** How the run must end: an exit status, or one of the words. */
+export type Ending = number | 'any' | 'timeout' | 'killed' | 'failed';
+
+export interface Case {
+	id: string; // row of the threat list and a letter: 17c
+	attack: string;
+	must: string;
+	code: string; // after prelude.py; @MARK@ is replaced
+	held?: number; // attempts that must be reported HELD; default 1
+	ends?: Ending; // default 0
+	needs?: string[]; // limits, in doctor's words, without which the case is skipped
+	/** While the program runs. */
+	during?: (o: Outside) => Promise<void>;
+	/** Once it has ended; R is the result object. */
+	after?: (r: Json, o: Outside) => Promise<void> | void;
+}
+
+export function rowOf(c: Case): number {
+	return Number(/^\d+/.exec(c.id)![0]);
+}

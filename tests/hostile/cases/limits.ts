@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows 1-7, 31, 32: eating what others need.
+
+import assert from 'node:assert/strict';
+import type { Case } from '../case.ts';
+
+const MiB = 1 << 20;
+
+/** Other sandboxes must hardly notice. The first number is after a calm one. */
+async function neighbourStaysQuick(o: { neighbourMs: () => Promise<number> }): Promise<void> {
+	for (let i = 0; i < 3; i++)
+		assert.ok((await o.neighbourMs()) < 5000, 'a neighbour waited more than 5 s');
+}
+
+export const limitCases: Case[] = [
+	{
+		id: '1a', attack: 'fork bomb', must: 'stopped by the process limit, all dead at the deadline', needs: ['pids'], ends: 'timeout',
+		during: neighbourStaysQuick, held: 0,
+		code: `
+while True:
+    try:
+        os.fork()
+    except OSError:
+        pass`,
+	},
+	{
+		id: '1b', attack: 'thread bomb', must: 'threads count as processes', needs: ['pids'], ends: 'any',
+		code: `
+import threading
+n = 0
+try:
+    for n in range(5000):
+        threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+    say(False, "threads", n)
+except RuntimeError as e:
+    say(n < 200, "threads", n)
+os._exit(0)`,
+	},
+	{
+		id: '1c', attack: 'clone storm: short-lived children', must: 'the neighbour works', needs: ['pids'], ends: 'timeout', held: 0, during: neighbourStaysQuick,
+		code: `
+signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+while True:
+    try:
+        if os.fork() == 0:
+            os._exit(0)
+    except OSError:
+        pass`,
+	},
+	{
+		id: '2a', attack: 'heap', must: 'killed, and the answer says out of memory', needs: ['memory'], ends: 'killed', held: 0,
+		code: `
+b = []
+while True:
+    b.append(bytearray(b"x") * (8 << 20))`,
+	},
+	{
+		id: '2b', attack: 'shared memory files', must: 'bounded', needs: ['memory'], ends: 'any', held: 0,
+		code: `
+f = open("/dev/shm/big", "wb")
+try:
+    for i in range(4096):
+        f.write(b"x" * (1 << 20))
+    say(False, "shm")
+except OSError as e:
+    say(True, "shm", e)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '2c', attack: 'memfd', must: 'charged to the sandbox', needs: ['memory'], ends: 'any', held: 0,
+		code: `
+fd = os.memfd_create("x")
+try:
+    for i in range(4096):
+        os.write(fd, b"x" * (1 << 20))
+    say(False, "memfd")
+except OSError as e:
+    say(True, "memfd", e)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '2d', attack: 'socket buffers', must: 'charged to the sandbox or bounded', needs: ['memory'], ends: 'any', held: 0,
+		code: `
+import socket
+keep, total = [], 0
+try:
+    while total < 4 << 30:
+        a, b = socket.socketpair(); a.setblocking(False); keep.append((a, b))
+        try:
+            while True:
+                total += a.send(b"x" * 65536)
+        except BlockingIOError:
+            pass
+    say(False, "buffers", total)
+except OSError as e:
+    say(True, "buffers", total)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '2e', attack: 'page tables: touch one page in every 2 MiB', must: 'charged to the sandbox', needs: ['memory'], ends: 'any', held: 0,
+		code: `
+import mmap
+n = 0
+try:
+    for k in range(400):
+        m = mmap.mmap(-1, 1 << 31, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000)
+        m.madvise(15)  # no huge pages
+        for off in range(0, 1 << 31, 2 << 20):
+            m[off] = 1
+            n += 1
+        globals()["m%d" % k] = m
+    say(False, "page tables", n)
+except (OSError, MemoryError) as e:
+    say(True, "page tables", n)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '3a', attack: 'burn CPU, ignoring every polite signal', must: 'killed at deadline and grace', ends: 'timeout', held: 0, during: neighbourStaysQuick,
+		code: `
+for s in range(1, 64):
+    try:
+        signal.signal(s, signal.SIG_IGN)
+    except (OSError, ValueError):
+        pass
+import threading
+for i in range(8):
+    threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+while True:
+    pass`,
+	},
+	{
+		id: '3b', attack: 'raise the own priority', must: 'refused',
+		held: 5,
+		code: `
+refused("nice", lambda: os.setpriority(os.PRIO_PROCESS, 0, -10))
+for policy in (1, 2, 6, 7):
+    refused(f"policy {policy}", lambda: os.sched_setscheduler(0, policy, os.sched_param(1 if policy < 3 else 0)), errno.EPERM)
+refused_call("sched_setattr", 0, ctypes.c_char_p(b"x" * 64), 0)`,
+	},
+	{
+		id: '3c', attack: 'stop oneself', must: 'a stopped run ends at the deadline', ends: 'timeout', held: 0,
+		code: `os.kill(os.getpid(), signal.SIGSTOP)`,
+	},
+	{
+		id: '4a', attack: 'fill the workspace', must: 'ENOSPC', needs: ['disk'],
+		code: `
+f = open("big", "wb", buffering=0)
+try:
+    for i in range(1024):
+        f.write(b"x" * (1 << 20))
+    say(False, "fill", i)
+except OSError as e:
+    say(e.errno in (errno.ENOSPC, errno.EDQUOT), "fill", i)
+os.unlink("big")`,
+	},
+	{
+		id: '4b', attack: 'fill the inodes', must: 'ENOSPC', needs: ['disk'],
+		code: `
+try:
+    for i in range(200000):
+        open(f"f{i}", "w").close()
+    say(False, "inodes", i)
+except OSError as e:
+    say(e.errno in (errno.ENOSPC, errno.EDQUOT), "inodes", i)`,
+	},
+	{
+		id: '4c', attack: 'a million names by hard links', must: 'bounded', needs: ['disk'], ends: 'any', held: 0,
+		code: `
+open("one", "w").close()
+try:
+    for i in range(300000):
+        os.link("one", "l%d" % i)
+    say(False, "links", i)
+except OSError as e:
+    say(True, "links", i)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '4d', attack: 'deep folders', must: 'the session can be listed and closed', ends: 'any', held: 0,
+		code: `
+try:
+    for i in range(3000):
+        os.mkdir("d"); os.chdir("d")
+except OSError as e:
+    pass`,
+		after: async (_r, o) => {
+			assert.ok(Array.isArray(await o.session.list(o.id)));
+		},
+	},
+	{
+		id: '5a', attack: 'a sparse file of an exabyte', must: 'apparent size is checked before a read', ends: 'any', held: 0,
+		code: `
+f = open("huge.bin", "wb")
+for bits in (62, 60, 50, 44, 40):
+    try:
+        f.truncate(1 << bits); break
+    except OSError:
+        pass
+print(os.stat("huge.bin").st_size)`,
+		after: async (_r, o) => {
+			const r = await o.session.call('sandbox_read_artifact', { session_id: o.id, path: '/mnt/data/huge.bin' });
+			assert.ok(typeof r.error === 'string', 'the read is refused');
+		},
+	},
+	{
+		id: '5b', attack: 'allocate more than there is', must: 'ENOSPC', needs: ['disk'],
+		code: `
+fd = os.open("x", os.O_CREAT | os.O_RDWR)
+refused("fallocate", lambda: os.posix_fallocate(fd, 0, 1 << 36), errno.ENOSPC, errno.EFBIG, errno.EDQUOT)`,
+	},
+	{
+		id: '6a', attack: 'a flood on both streams', must: 'cut; the server stays small', held: 0,
+		code: `
+b = b"y" * 65536
+for i in range(3000):
+    os.write(1, b); os.write(2, b)`,
+		after: (r, o) => {
+			assert.equal(r.stdout_truncated, true);
+			assert.equal(r.stderr_truncated, true);
+			assert.ok(o.residentBytes() < 96 * MiB, `the server has ${o.residentBytes() >> 20} MiB`);
+		},
+	},
+	{
+		id: '6b', attack: 'one endless line', must: 'ends at the deadline, cut', ends: 'timeout', held: 0,
+		code: `
+while True:
+    os.write(1, b"z" * 65536)`,
+		after: (r, o) => {
+			assert.equal(r.stdout_truncated, true);
+			assert.ok(o.residentBytes() < 96 * MiB);
+		},
+	},
+	{
+		id: '7a', attack: 'bytes that are no text', must: 'valid Unicode comes out', held: 0,
+		code: `os.write(1, bytes(range(256)) * 4 + b"\\xed\\xa0\\x80 \\xf4\\x90\\x80\\x80 \\xc0\\x80 \\xe2\\x80\\xae\\x1b]0;x\\x07")`,
+		after: (r) => {
+			assert.ok(r.stdout.isWellFormed());
+			assert.match(r.stdout, /\ufffd/);
+		},
+	},
+	{
+		id: '7b', attack: 'a table of a million columns', must: 'cut, not refused', held: 0,
+		code: `print(",".join(str(i) for i in range(1000000)))`,
+		after: (r) => assert.equal(r.stdout_truncated, true),
+	},
+	{
+		id: '31a', attack: 'leave System V objects behind', must: 'nobody else sees them',
+		code: `
+key = 0x5ca15504
+refused("somebody else's segment", lambda: call("shmget", key, 4096, 0), errno.ENOENT)
+call("shmget", key, 4096, 0o1666)
+say(True, "made one")`,
+		held: 2,
+		after: async (_r, o) => {
+			const other = `${o.id}-b`;
+			const r = await o.session.run('import ctypes\nl = ctypes.CDLL(None, use_errno=True)\nprint(l.shmget(0x5ca15504, 4096, 0), ctypes.get_errno())', other);
+			await o.session.close(other);
+			assert.equal(r.stdout, '-1 2\n');
+		},
+	},
+	{
+		id: '31b', attack: 'leave a file in /dev/shm', must: 'nobody else sees it',
+		code: `
+holds("empty at first", os.listdir("/dev/shm") == [])
+open("/dev/shm/left", "w").write("x" * 1000)`,
+		after: async (_r, o) => {
+			const other = `${o.id}-b`;
+			const r = await o.session.run('import os\nprint(os.listdir("/dev/shm"))', other);
+			await o.session.close(other);
+			assert.equal(r.stdout, '[]\n');
+		},
+	},
+	{
+		id: '31c', attack: 'huge pages of the host', must: 'refused',
+		held: 2,
+		code: `
+refused("memfd", lambda: os.memfd_create("x", 4), errno.EPERM)
+refused("shmget", lambda: call("shmget", 0, 2 << 20, 0o5666), errno.EPERM)`,
+	},
+	{
+		id: '32a', attack: 'take all terminals', must: 'bounded; the host still has some', ends: 'any',
+		code: `
+import pty
+n = 0
+try:
+    while n < 5000:
+        pty.openpty(); n += 1
+    say(False, "ptys", n)
+except OSError as e:
+    say(n < 1100, "ptys", n)`,
+	},
+	{
+		id: '32b', attack: 'take all watches', must: 'bounded per sandbox', ends: 'any',
+		code: `
+n = 0
+try:
+    while n < 5000:
+        fd = _libc.inotify_init1(0)
+        if fd < 0:
+            raise OSError(ctypes.get_errno(), "")
+        n += 1
+    say(False, "inotify", n)
+except OSError as e:
+    say(n < 1100, "inotify", n)`,
+	},
+	{
+		id: '32c', attack: 'take all asynchronous I/O slots', must: 'ENOSYS',
+		code: `
+refused("io_setup", lambda: call("io_setup", 65536, ctypes.byref(ctypes.c_ulong(0))) if _x86 else call(9999), errno.ENOSYS)`,
+	},
+	{
+		id: '32d', attack: 'open files without end', must: 'EMFILE',
+		code: `
+keep = []
+try:
+    for i in range(1000000):
+        keep.append(os.open("/dev/null", 0))
+    say(False, "files", i)
+except OSError as e:
+    say(e.errno == errno.EMFILE and i < 70000, "files", i)`,
+	},
+	{
+		id: '32e', attack: 'flush the host: sync in a loop', must: 'nothing happens', held: 1,
+		code: `
+t = time.time()
+for i in range(10000):
+    os.sync()
+say(time.time() - t < 2, "sync", round(time.time() - t, 3))`,
+	},
+];

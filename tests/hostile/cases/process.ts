@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows 25-28, 34, 35: signals, survivors, streams, and lies to the server.
+
+import assert from 'node:assert/strict';
+import type { Case } from '../case.ts';
+
+export const processCases: Case[] = [
+	{
+		id: '25a', attack: 'signal init and everybody', must: 'init lives, the run ends, the session goes on', ends: 'any', held: 1,
+		code: `
+for sig in (9, 19, 15, 11):
+    try:
+        os.kill(1, sig)
+    except OSError:
+        pass
+holds("init is there", os.path.exists("/proc/1/status"))
+try:
+    os.kill(-1, 9)
+except OSError:
+    pass`,
+		after: async (_r, o) => {
+			assert.equal((await o.session.ok('print(1)', o.id)).stdout, '1\n');
+		},
+	},
+	{
+		id: '25b', attack: 'signal the parent and its group', must: 'nothing outside the run', ends: 'any', held: 0,
+		code: `
+for pid in range(0, 40):
+    for sig in (19, 15, 9):
+        try:
+            if pid != os.getpid():
+                os.kill(pid, sig)
+        except OSError:
+            pass`,
+		after: async (_r, o) => {
+			assert.equal((await o.session.ok('print(1)', o.id)).stdout, '1\n');
+		},
+	},
+	{
+		id: '26a', attack: 'daemonise: double fork, new session', must: 'dead when the run ends', held: 0,
+		code: `
+import subprocess
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        subprocess.Popen(["python3", "-c", "import time; time.sleep(300)", MARK], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        time.sleep(300)
+    os._exit(0)
+os.wait()
+time.sleep(0.3)`,
+	},
+	{
+		id: '26b', attack: 'a hundred sleepers in groups of their own', must: 'dead when the run ends', held: 0, ends: 'any',
+		code: `
+import subprocess
+try:
+    for i in range(30):
+        subprocess.Popen(["sleep", "300." + MARK], start_new_session=True, stderr=subprocess.DEVNULL)
+except OSError:
+    pass`,
+	},
+	{
+		id: '26c', attack: 'forking while it is killed', must: 'no survivor', held: 0, ends: 'timeout',
+		code: `
+for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    signal.signal(s, signal.SIG_IGN)
+while True:
+    try:
+        if os.fork():
+            os._exit(0) if os.getpid() != first else time.sleep(0.001)
+    except NameError:
+        first = os.getpid()
+    except OSError:
+        pass`,
+	},
+	{
+		id: '26d', attack: 'zombies', must: 'gone with the run', held: 0, ends: 'any',
+		code: `
+try:
+    for i in range(40):
+        if os.fork() == 0:
+            os._exit(0)
+except OSError:
+    pass`,
+	},
+	{
+		id: '27a', attack: 'a grandchild keeps the pipes', must: 'the answer comes when the first process ends', held: 0,
+		code: `
+import subprocess
+subprocess.Popen(["sleep", "300." + MARK])
+print("end")`,
+		after: (r) => {
+			assert.equal(r.stdout, 'end\n');
+			assert.ok(r.duration_ms < 4000, `took ${r.duration_ms} ms`);
+		},
+	},
+	{
+		id: '27b', attack: 'a grandchild floods after the end', must: 'the answer comes', held: 0,
+		code: `
+if os.fork() == 0:
+    os.setsid()
+    try:
+        while True:
+            os.write(1, b"late\\n" * 1000)
+    finally:
+        os._exit(0)
+time.sleep(0.1)
+os._exit(0)`,
+		after: (r) => assert.ok(r.duration_ms < 4000),
+	},
+	{
+		id: '28a', attack: 'wait for input', must: 'end of file at once', held: 2,
+		code: `
+holds("stdin is empty", sys.stdin.read() == "")
+try:
+    input("password: ")
+    say(False, "input")
+except EOFError:
+    say(True, "input")`,
+	},
+	{
+		id: '34a', attack: 'forge frames on every descriptor', must: 'the answer is the truth', held: 0, ends: 3,
+		code: `
+fake = b'{"jsonrpc":"2.0","id":1,"result":{"exit_code":0}}\\n' * 50 + bytes(4096)
+for fd in range(3, 256):
+    try:
+        os.write(fd, fake)
+    except OSError:
+        pass
+os.write(1, b"real\\n")
+os._exit(3)`,
+		after: (r) => assert.equal(r.stdout, 'real\n'),
+	},
+	{
+		id: '34b', attack: 'poison the interpreter', must: 'the next run is untouched', held: 0, ends: 'any',
+		code: `
+import builtins, json, atexit, threading
+builtins.print = lambda *a, **k: None
+json.dumps = lambda *a, **k: "poison"
+sys.settrace(lambda *a: None)
+sys.excepthook = lambda *a: os._exit(0)
+atexit.register(lambda: os.write(1, b"bye\\n"))
+open("json.py", "w").write("raise SystemExit(7)")
+open("sitecustomize.py", "w").write("raise SystemExit(8)")
+sys.stdout.close()`,
+		after: async (_r, o) => {
+			const r = await o.session.run('print("alive")', o.id);
+			assert.deepEqual([r.exit_code, r.stdout], [0, 'alive\n']);
+		},
+	},
+	{
+		id: '34c', attack: 'exit statuses of every kind', must: 'told as they are', held: 0, ends: 255,
+		code: `sys.exit(-1)`,
+	},
+	{
+		id: '34d', attack: 'never end: atexit and threads', must: 'ends at the deadline', held: 0, ends: 'timeout',
+		code: `
+import atexit, threading
+atexit.register(lambda: time.sleep(1000))
+threading.Thread(target=lambda: time.sleep(1000)).start()`,
+	},
+	{
+		id: '35a', attack: 'find what an earlier run left in the interpreter', must: 'a fresh one', held: 1,
+		code: `
+holds("no trace", not hasattr(sys, "hostile_mark") and "hostile_module" not in sys.modules)
+sys.hostile_mark = 1
+sys.modules["hostile_module"] = sys`,
+		after: async (_r, o) => {
+			const r = await o.session.ok('import sys; print(hasattr(sys, "hostile_mark"), "hostile_module" in sys.modules)', o.id);
+			assert.equal(r.stdout, 'False False\n');
+		},
+	},
+	{
+		id: '35b', attack: 'guess the random numbers of a neighbour', must: 'all different', held: 0,
+		code: `
+import random, uuid, secrets, tempfile
+print(random.random(), uuid.uuid4(), secrets.token_hex(8), next(tempfile._get_candidate_names()))`,
+		after: async (r, o) => {
+			const code = 'import random, uuid, secrets, tempfile\nprint(random.random(), uuid.uuid4(), secrets.token_hex(8), next(tempfile._get_candidate_names()))';
+			const seen = new Set<string>(r.stdout.trim().split(' '));
+			for (const id of [o.id, `${o.id}-b`, `${o.id}-c`]) {
+				for (const word of (await o.session.ok(code, id)).stdout.trim().split(' ')) {
+					assert.ok(!seen.has(word), `${word} came twice`);
+					seen.add(word);
+				}
+			}
+			await o.session.close(`${o.id}-b`);
+			await o.session.close(`${o.id}-c`);
+		},
+	},
+	{
+		id: '35c', attack: 'the same with numpy', must: 'all different', held: 0,
+		code: `
+import numpy
+print(numpy.random.rand(), numpy.random.default_rng().random())`,
+		after: async (r, o) => {
+			const again = await o.session.ok('import numpy\nprint(numpy.random.rand(), numpy.random.default_rng().random())', o.id);
+			const words = new Set([...r.stdout.trim().split(' '), ...again.stdout.trim().split(' ')]);
+			assert.equal(words.size, 4, [...words].join(' '));
+		},
+	},
+];

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the hostile suite in every mode that this host can do and prints the table.
+
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { spawn, spawnSync } from 'node:child_process';
+import * as readline from 'node:readline';
+import { parseArgs } from 'node:util';
+import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import type { Row } from './suite.ts';
+
+const { values: opt } = parseArgs({
+	options: {
+		case: { type: 'string', default: '' },
+		mode: { type: 'string', multiple: true, default: ['root', 'user'] },
+		warm: { type: 'string', multiple: true, default: ['off', 'on'] },
+		build: { type: 'string', default: path.join(top, 'build') },
+		image: { type: 'string' },
+		list: { type: 'boolean', default: false },
+		help: { type: 'boolean', short: 'h', default: false },
+	},
+});
+if (opt.help) {
+	console.log(`usage: tests/hostile/run [--case REGEX] [--mode root|user]… [--warm on|off]… [--build DIR] [--image NAME] [--list]`);
+	process.exit(0);
+}
+
+const suite = path.join(top, 'tests/hostile/suite.ts');
+if (opt.list)
+	process.exit(spawnSync(process.execPath, [suite, '--list'], { stdio: 'inherit' }).status ?? 1);
+
+const isRoot = process.getuid!() === 0;
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-hostile-'));
+fs.chmodSync(scratch, 0o755);
+process.on('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
+const binary = path.join(scratch, 'caisson'); // a path that the plain user can reach
+fs.copyFileSync(path.join(opt.build, 'caisson'), binary);
+fs.chmodSync(binary, 0o755);
+
+function asMode(mode: Mode, argv: string[]): string[] {
+	const id = String(PLAIN_UID);
+	return isRoot && mode === 'user' ? ['setpriv', '--reuid', id, '--regid', id, '--clear-groups', '--', ...argv] : argv;
+}
+
+interface Verdict {
+	status: number;
+	enforced: string[];
+	cgroup: string;
+	rows: { state: string; what: string; value: string }[];
+}
+
+function doctor(mode: Mode): Verdict | undefined {
+	const [cmd, ...args] = asMode(mode, [binary, 'doctor', '--json']);
+	const r = spawnSync(cmd!, args, { encoding: 'utf8', env: { PATH: process.env.PATH, SANDBOX_STATE_DIR: path.dirname(imagesDir) } });
+	try {
+		return JSON.parse(r.stdout);
+	} catch {
+		return undefined;
+	}
+}
+
+function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) => void): Promise<number> {
+	return new Promise((resolve) => {
+		const child = spawn(process.execPath, [suite], {
+			stdio: ['ignore', 'pipe', 'inherit'],
+			env: {
+				...process.env, CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGES: imagesDir, CAISSON_TEST_IMAGE: opt.image,
+				CAISSON_TEST_ENFORCED: enforced.join(','), HOSTILE_CASE: opt.case, HOSTILE_WARM: warm,
+			},
+		});
+		readline.createInterface({ input: child.stdout }).on('line', (l) => show(JSON.parse(l) as Row));
+		child.on('close', (code) => resolve(code ?? 1));
+	});
+}
+
+const count = { passed: 0, failed: 0, skipped: 0 };
+for (const mode of opt.mode as Mode[]) {
+	if (mode === 'root' && !isRoot) {
+		console.log('root: skipped, started without root');
+		count.skipped++;
+		continue;
+	}
+	const said = doctor(mode);
+	const missing = said?.rows.filter((r) => r.state === 'missing') ?? [];
+	if (missing.length > 0) {
+		console.log(`${mode}: skipped, ${missing.map((r) => `${r.what}: ${r.value}`).join('; ')}`);
+		count.skipped++;
+		continue;
+	}
+	for (const warm of opt.warm) {
+		console.log(`\nnative, ${mode}, cgroup ${said?.cgroup ?? '?'}, ${warm === 'on' ? 'warm' : 'cold'}`);
+		let n = 0;
+		const code = await runSuite(mode, warm, said?.enforced ?? [], (r) => {
+			n++;
+			count[r.outcome]++;
+			console.log(`${{ passed: 'held', failed: 'BROKEN', skipped: 'skipped' }[r.outcome].padEnd(8)}${r.id.padEnd(5)}${String(r.ms).padStart(6)} ms  ${r.attack}`);
+			if (r.why)
+				console.log(r.why.split('\n').slice(0, 12).map((l) => `           ${l}`).join('\n'));
+		});
+		if (code !== 0 || n === 0) {
+			console.log(`BROKEN  the suite ended with status ${code} after ${n} cases`);
+			count.failed++;
+		}
+	}
+}
+console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+process.exit(count.failed > 0 ? 1 : 0);

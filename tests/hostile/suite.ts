@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+// All cases in one mode against one server. Prints one JSON line per case (see main.ts). Settings come from the
+// environment: those of lib/env.ts, HOSTILE_CASE (a pattern), HOSTILE_WARM (on or off).
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { enforced, scratch, slowness, stateDir, top } from '../lib/env.ts';
+import { openDescriptors, residentBytes } from '../lib/process.ts';
+import { open, type Json, type Session } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+import type { Case, Ending, Outside } from './case.ts';
+import { fileCases } from './cases/files.ts';
+import { kernelCases } from './cases/kernel.ts';
+import { limitCases } from './cases/limits.ts';
+import { processCases } from './cases/process.ts';
+
+export interface Row {
+	id: string;
+	attack: string;
+	outcome: 'passed' | 'failed' | 'skipped';
+	ms: number;
+	why?: string;
+}
+
+const TIMEOUT_S = 4 * slowness;
+const cases: Case[] = [...kernelCases, ...limitCases, ...fileCases, ...processCases];
+const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
+const only = new RegExp(process.env.HOSTILE_CASE ?? '');
+
+function emit(row: Row): void {
+	fs.writeSync(1, JSON.stringify(row) + '\n');
+}
+
+function survivorsOf(mark: string): number[] {
+	return fs.readdirSync('/proc').filter((p) => /^\d+$/.test(p)).map(Number).filter((pid) => {
+		try {
+			return fs.readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes(mark);
+		} catch {
+			return false;
+		}
+	});
+}
+
+function mounts(): string {
+	return fs.readFileSync('/proc/self/mountinfo', 'utf8');
+}
+
+function checkEnding(r: Json, want: Ending): void {
+	assert.equal(r.error, undefined, JSON.stringify(r));
+	const text = `exit status ${r.exit_code}; ${String(r.stderr).slice(-600)}`;
+	switch (want) {
+	case 'any':
+		return;
+	case 'timeout':
+		return assert.equal(r.exit_code, -1, text);
+	case 'killed':
+		return assert.ok(r.exit_code === 137 || /MemoryError/.test(r.stderr), text);
+	case 'failed':
+		return assert.notEqual(r.exit_code, 0, text);
+	default:
+		assert.equal(r.exit_code, want, text);
+	}
+}
+
+function checkAttempts(r: Json, want: number): void {
+	const lines = String(r.stdout).split('\n');
+	const broken = lines.filter((l) => l.startsWith('BROKEN'));
+	const held = lines.filter((l) => l.startsWith('HELD'));
+	assert.deepEqual(broken, [], 'attempts that worked');
+	assert.ok(held.length >= want, `${held.length} attempts were made, at least ${want} expected: ${r.stdout}${r.stderr}`);
+}
+
+/** What must be true after every case, whatever it was. */
+async function checkAlways(o: Outside, calm: { mounts: string; descriptors: number }): Promise<void> {
+	await o.session.client.ping();
+	await until('the end of every process of the case', () => o.survivors().length === 0, 3000);
+	assert.equal((await o.session.ok('print("next")', o.id)).stdout, 'next\n', 'the sandbox goes on');
+	assert.ok((await o.neighbourMs()) < 5000 * slowness, 'a neighbour waits');
+	assert.equal(mounts(), calm.mounts, "the host's mounts");
+	assert.equal(fs.readFileSync(o.canary, 'utf8'), 'canary\n');
+	await o.session.close(o.id);
+	const now = openDescriptors(o.session.pid);
+	assert.ok(now <= calm.descriptors + 4, `the server's descriptors grew from ${calm.descriptors} to ${now}`);
+}
+
+async function runCase(c: Case, s: Session, canary: string): Promise<void> {
+	const mark = `hostile-${c.id}-${process.pid}`;
+	const o: Outside = {
+		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), canary,
+		residentBytes: () => residentBytes(s.pid),
+		survivors: () => survivorsOf(mark),
+		neighbourMs: async () => {
+			const t = performance.now();
+			await s.ok('print(1)', 'neighbour');
+			return performance.now() - t;
+		},
+	};
+	await o.neighbourMs();
+	const calm = { mounts: mounts(), descriptors: openDescriptors(s.pid) };
+	const code = (prelude + c.code + '\n').replaceAll('@MARK@', mark).replaceAll('@STATE@', stateDir()).replaceAll('@CANARY@', canary);
+	const run = s.run(code, o.id);
+	const [r] = await Promise.all([run, c.during?.(o)]);
+	checkEnding(r, c.ends ?? 0);
+	checkAttempts(r, c.held ?? 1);
+	await c.after?.(r, o);
+	await checkAlways(o, calm);
+}
+
+async function main(): Promise<void> {
+	const canary = path.join(scratch('canary'), 'canary.txt');
+	fs.writeFileSync(canary, 'canary\n');
+	const env = {
+		SANDBOX_EXEC_TIMEOUT_S: String(TIMEOUT_S), SANDBOX_KILL_GRACE_MS: '300', SANDBOX_MEMORY_LIMIT: '256m', SANDBOX_PIDS_LIMIT: '64',
+		SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
+		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary',
+	};
+	let s = await open('stdio', { env });
+	for (const c of cases.filter((k) => only.test(k.id))) {
+		const lacking = (c.needs ?? []).filter((n) => enforced && !enforced.includes(n));
+		const row: Row = { id: c.id, attack: c.attack, outcome: 'passed', ms: 0 };
+		if (lacking.length > 0) {
+			emit({ ...row, outcome: 'skipped', why: `caisson doctor: ${lacking.join(', ')} cannot be enforced here` });
+			continue;
+		}
+		const t = performance.now();
+		try {
+			await runCase(c, s, canary);
+		} catch (e) {
+			row.outcome = 'failed';
+			row.why = (e as Error).message;
+			await s.end().catch(() => {});
+			s = await open('stdio', { env });
+		}
+		emit({ ...row, ms: Math.round(performance.now() - t) });
+	}
+	await s.end();
+}
+
+if (process.argv.includes('--list'))
+	for (const c of cases)
+		console.log(`${c.id.padEnd(5)} ${c.attack}  ->  ${c.must}`);
+else
+	await main();
