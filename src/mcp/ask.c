@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions of a handler to the client, in the three ways a client can be asked: by the result of
- * the request (modern), by requests of ours on the request's stream (legacy), by the state of a task. */
+ * the request (modern), by requests of ours on the request's stream (legacy), by the state of a
+ * task. */
 #include "mcp/internal.h"
 
 #include "mcp/content.h"
@@ -45,9 +46,9 @@ static const struct ask_kind {
 	const char *capability;
 	bool (*form)(const json_t *answer);
 } kinds[] = {
-	{"elicitation/create", "elicitation", form_elicitation},
-	{"sampling/createMessage", "sampling", form_sampling},
-	{"roots/list", "roots", form_roots},
+    {"elicitation/create", "elicitation", form_elicitation},
+    {"sampling/createMessage", "sampling", form_sampling},
+    {"roots/list", "roots", form_roots},
 };
 
 static const struct ask_kind *kind_of(const char *method)
@@ -109,7 +110,8 @@ bool ask_resume(struct mcp_call *c)
 		}
 	}
 	/* Malformed, unknown and overlong answers count as not given: the handler asks again. */
-	json_object_foreach(responses, key, answer) {
+	json_object_foreach(responses, key, answer)
+	{
 		const char *method = json_string_value(json_object_get(questions, key));
 
 		if ((questions && !method) || json_object_size(c->inputs) >= INPUTS_MAX ||
@@ -135,9 +137,9 @@ static json_t *questions_of(const struct mcp_input *inputs, size_t n)
 		json_t *params = inputs[i].params ? inputs[i].params : json_object();
 
 		ASSERT(kind_of(inputs[i].method));
-		if (json_object_set_new(all, inputs[i].key,
-					json_pack("{s:s,s:o}", "method", inputs[i].method,
-						  "params", params)) < 0)
+		if (json_object_set_new(
+			all, inputs[i].key,
+			json_pack("{s:s,s:o}", "method", inputs[i].method, "params", params)) < 0)
 			ok = false;
 	}
 	if (ok && json_object_size(all) == n)
@@ -174,8 +176,7 @@ static bool client_can(struct mcp_call *c, const json_t *questions)
 	const char *key;
 	json_t *q;
 
-	json_object_foreach((json_t *)(uintptr_t)questions, key, q)
-		needs_of(q, needs);
+	json_object_foreach((json_t *)(uintptr_t)questions, key, q) needs_of(q, needs);
 	if (caps_cover(c->client_caps, needs))
 		return true;
 	if (c->modern)
@@ -218,7 +219,8 @@ void ask_drop(struct mcp_call *c)
 {
 	if (c->n_open == 0 || !c->peer)
 		return;
-	list_for_each(node, &c->peer->asks) {
+	list_for_each(node, &c->peer->asks)
+	{
 		struct ask *a = list_entry(node, struct ask, node);
 
 		if (a->call == c)
@@ -241,8 +243,7 @@ static struct ask *ask_new(struct mcp_call *c, const char *key, const char *meth
 		free(a);
 		return NULL;
 	}
-	(void)snprintf(a->id, sizeof(a->id), "ask-%llu",
-		       (unsigned long long)++c->peer->n_asked);
+	(void)snprintf(a->id, sizeof(a->id), "ask-%llu", (unsigned long long)++c->peer->n_asked);
 	a->deadline_ms = server_now_ms(c->server) + (int64_t)c->server->config.ask_timeout_s * 1000;
 	list_append(&c->peer->asks, &a->node);
 	c->n_open++;
@@ -269,7 +270,8 @@ static void ask_by_request(struct mcp_call *c, json_t *questions)
 	}
 	mcp_call_ref(c); /* the transport may close the peer when a write fails */
 	c->waiting = true;
-	json_object_foreach(questions, key, q) {
+	json_object_foreach(questions, key, q)
+	{
 		const char *method = json_string_value(json_object_get(q, "method"));
 		struct ask *a = ask_new(c, key, method);
 		json_t *message;
@@ -324,7 +326,8 @@ static struct ask *ask_find(struct mcp_peer *p, const json_t *id)
 
 	if (!text)
 		return NULL;
-	list_for_each(node, &p->asks) {
+	list_for_each(node, &p->asks)
+	{
 		struct ask *a = list_entry(node, struct ask, node);
 
 		if (streq(a->id, text))
@@ -360,7 +363,8 @@ void ask_answer(struct mcp_peer *p, const json_t *message, const struct lifted *
 
 static struct ask *ask_overdue(struct mcp_peer *p, int64_t now)
 {
-	list_for_each(node, &p->asks) {
+	list_for_each(node, &p->asks)
+	{
 		struct ask *a = list_entry(node, struct ask, node);
 
 		if (a->deadline_ms <= now)

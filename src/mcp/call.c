@@ -205,9 +205,9 @@ static void content_for_old(const struct mcp_call *c, json_t *result)
 		if (!type)
 			continue;
 		if (streq(type, "resource_link") && c->revision < MCP_REV_2025_06_18)
-			json_array_set_new(content, i,
-					   mcp_textf("%s: %s", name ? name : "resource",
-						     uri ? uri : ""));
+			json_array_set_new(
+			    content, i,
+			    mcp_textf("%s: %s", name ? name : "resource", uri ? uri : ""));
 		else if (streq(type, "audio") && c->revision < MCP_REV_2025_03_26)
 			json_array_set_new(content, i, mcp_textf("[audio content]"));
 	}
@@ -542,9 +542,9 @@ int mcp_call_text(const struct mcp_call *c, const json_t *string, struct mcp_tex
 	if (lifted_find(c->lifted, json_string_value(string), json_string_length(string), ret))
 		return 0;
 	*ret = (struct mcp_text_ref){
-		.text = json_string_value(string),
-		.len = json_string_length(string),
-		.fd = -1,
+	    .text = json_string_value(string),
+	    .len = json_string_length(string),
+	    .fd = -1,
 	};
 	return 0;
 }

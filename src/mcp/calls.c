@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods that reach a handler: tools/call, resources/read, prompts/get, completion/complete. */
+/* The methods that reach a handler: tools/call, resources/read, prompts/get, completion/complete.
+ */
 #include "mcp/internal.h"
 
 #include "mcp/content.h"
@@ -61,8 +62,8 @@ static bool check_arguments(struct mcp_call *c, const struct item *tool)
 	}
 	if (!(tool->flags & MCP_TOOL_VALIDATES_ITSELF) &&
 	    schema_check(c, schema, c->arguments, &e) < 0) {
-		mcp_call_finish(c, mcp_tool_error("Invalid arguments for %s: %s", tool->key,
-						  e.text));
+		mcp_call_finish(c,
+				mcp_tool_error("Invalid arguments for %s: %s", tool->key, e.text));
 		return false;
 	}
 	return true;
@@ -146,13 +147,15 @@ static bool check_prompt_arguments(struct mcp_call *c, const struct item *prompt
 	json_t *value;
 	size_t i;
 
-	json_object_foreach(c->arguments, key, value) {
+	json_object_foreach(c->arguments, key, value)
+	{
 		if (!json_is_string(value)) {
 			call_fail(c, MCP_ERR_PARAMS, NULL, "Prompt arguments must be strings");
 			return false;
 		}
 	}
-	json_array_foreach(args, i, arg) {
+	json_array_foreach(args, i, arg)
+	{
 		const char *name = json_string_value(json_object_get(arg, "name"));
 
 		if (json_is_true(json_object_get(arg, "required")) &&
@@ -205,14 +208,14 @@ void run_complete(struct mcp_call *c)
 	json_t *context = json_object_get(json_object_get(c->params, "context"), "arguments");
 	const char *type = member(ref, "type", NAME_MAX_BYTES);
 	struct mcp_completion what = {
-		.is_prompt = type && streq(type, "ref/prompt"),
-		.argument = member(argument, "name", NAME_MAX_BYTES),
-		.value = member(argument, "value", COMPLETION_VALUE_MAX),
-		.context = json_is_object(context) ? context : NULL,
+	    .is_prompt = type && streq(type, "ref/prompt"),
+	    .argument = member(argument, "name", NAME_MAX_BYTES),
+	    .value = member(argument, "value", COMPLETION_VALUE_MAX),
+	    .context = json_is_object(context) ? context : NULL,
 	};
 
-	what.ref = what.is_prompt ? member(ref, "name", NAME_MAX_BYTES)
-				  : member(ref, "uri", URI_MAX);
+	what.ref =
+	    what.is_prompt ? member(ref, "name", NAME_MAX_BYTES) : member(ref, "uri", URI_MAX);
 	if (!type || (!what.is_prompt && !streq(type, "ref/resource")) || !what.ref) {
 		call_fail(c, MCP_ERR_PARAMS, NULL, "ref must be a ref/prompt or a ref/resource");
 		return;

@@ -6,8 +6,8 @@
 
 #include <stdarg.h>
 
-#define TEXT_MAX           (64U << 20) /* bytes of one formatted text */
-#define COMPLETIONS_MAX    100U        /* values the protocol allows in one answer */
+#define TEXT_MAX        (64U << 20) /* bytes of one formatted text */
+#define COMPLETIONS_MAX 100U        /* values the protocol allows in one answer */
 
 /* Sets KEY unless VALUE is NULL; false when memory is short or VALUE is not UTF-8. */
 static bool set_string(json_t *obj, const char *key, const char *value)
@@ -72,10 +72,9 @@ json_t *mcp_resource_link(const char *uri, const char *name, const char *title,
 	json_t *b = json_pack("{s:s,s:s,s:s}", "type", "resource_link", "uri", uri, "name", name);
 
 	return done(b, b && set_string(b, "title", title) &&
-			       set_string(b, "description", description) &&
-			       set_string(b, "mimeType", mime_type) &&
-			       (size < 0 ||
-				json_object_set_new(b, "size", json_integer(size)) == 0));
+			   set_string(b, "description", description) &&
+			   set_string(b, "mimeType", mime_type) &&
+			   (size < 0 || json_object_set_new(b, "size", json_integer(size)) == 0));
 }
 
 json_t *mcp_embedded(json_t *resource)
@@ -89,7 +88,7 @@ static json_t *contents(const char *uri, const char *mime_type, const char *key,
 	json_t *r = json_pack("{s:s}", "uri", uri);
 
 	return done(r, r && set_string(r, "mimeType", mime_type) &&
-			       json_object_set_new(r, key, json_stringn(data, len)) == 0);
+			   json_object_set_new(r, key, json_stringn(data, len)) == 0);
 }
 
 json_t *mcp_resource_text(const char *uri, const char *mime_type, const char *text, size_t len)

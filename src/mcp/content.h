@@ -38,5 +38,6 @@ json_t *mcp_resource_result(json_t *contents);
 json_t *mcp_prompt_message(const char *role, json_t *content);
 /* Result of prompts/get; MESSAGES: owned array. */
 json_t *mcp_prompt_result(const char *description, json_t *messages);
-/* Result of completion/complete; VALUES: owned array of strings, cut to 100. TOTAL < 0: not said. */
+/* Result of completion/complete; VALUES: owned array of strings, cut to 100. TOTAL < 0: not said.
+ */
 json_t *mcp_completion_result(json_t *values, long long total, bool has_more);

@@ -2,17 +2,14 @@
 /* Headers that mirror the body: their encoding, and the x-mcp-header annotations of tools. */
 #include "mcp/internal.h"
 
-#include "base/parse.h"
-
-#include <math.h>
 #include <sodium.h>
 #include <strings.h>
 
-#define HEADER_VALUE_MAX   (16U << 10) /* bytes of one header value */
-#define HEADER_NAME_MAX    64U         /* bytes of an x-mcp-header name */
-#define HEADER_PATH_DEPTH  8U          /* nesting of properties that may be mirrored */
-#define HEADER_PARAMS_MAX  32U         /* mirrored arguments of one tool */
-#define INTEGER_EXACT_MAX  INT64_C(9007199254740991) /* 2^53 - 1: what every JSON reader keeps */
+#define HEADER_VALUE_MAX  (16U << 10)               /* bytes of one header value */
+#define HEADER_NAME_MAX   64U                       /* bytes of an x-mcp-header name */
+#define HEADER_PATH_DEPTH 8U                        /* nesting of properties that may be mirrored */
+#define HEADER_PARAMS_MAX 32U                       /* mirrored arguments of one tool */
+#define INTEGER_EXACT_MAX INT64_C(9007199254740991) /* 2^53 - 1: what every JSON reader keeps */
 
 static const char sentinel_prefix[] = "=?base64?";
 static const char sentinel_suffix[] = "?=";
@@ -119,7 +116,8 @@ static int collect(struct item *tool, const json_t *schema, struct buf *path, un
 
 	if (depth == 0)
 		return 0;
-	json_object_foreach((json_t *)(uintptr_t)properties, key, property) {
+	json_object_foreach((json_t *)(uintptr_t)properties, key, property)
+	{
 		int r = 0;
 
 		if (len > 0)
@@ -162,16 +160,13 @@ static const json_t *follow(const json_t *at, const char *path)
 	return json_is_null(at) ? NULL : at;
 }
 
+/* TEXT has to be a JSON number. */
 static bool number_equals(double want, const char *text)
 {
-	char *end;
-	double d;
+	json_auto_t *given = json_loads(text, JSON_DECODE_ANY, NULL);
+	double d = json_number_value(given);
 
-	/* Only the forms of JSON numbers: strtod(3) alone would take hexadecimal and "inf". */
-	if (!*text || strspn(text, "+-0123456789.eE") != strlen(text))
-		return false;
-	d = strtod(text, &end);
-	return !*end && isfinite(d) && !(d < want) && !(d > want);
+	return json_is_number(given) && !(d < want) && !(d > want);
 }
 
 static bool value_equals(const struct mcp_call *c, const json_t *value, const char *text,

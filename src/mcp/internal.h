@@ -3,7 +3,8 @@
  *
  * Who holds whom: the server knows its peers, listens and tasks; a peer knows its calls in flight
  * and the questions to its client; a call has one reference for being in flight (dropped by
- * call_end()) and those that handlers take. A call of a task belongs to the task, not to the peer. */
+ * call_end()) and those that handlers take. A call of a task belongs to the task, not to the peer.
+ */
 #pragma once
 
 #include "base/buf.h"
@@ -14,21 +15,21 @@
 #include "mcp/revision.h"
 #include "mcp/spill.h"
 
-#define MCP_NS                "io.modelcontextprotocol/"
-#define META_VERSION          MCP_NS "protocolVersion"
-#define META_CLIENT_CAPS      MCP_NS "clientCapabilities"
-#define META_LOG_LEVEL        MCP_NS "logLevel"
-#define META_SERVER_INFO      MCP_NS "serverInfo"
-#define META_SUBSCRIPTION     MCP_NS "subscriptionId"
-#define EXT_TASKS             MCP_NS "tasks"
+#define MCP_NS            "io.modelcontextprotocol/"
+#define META_VERSION      MCP_NS "protocolVersion"
+#define META_CLIENT_CAPS  MCP_NS "clientCapabilities"
+#define META_LOG_LEVEL    MCP_NS "logLevel"
+#define META_SERVER_INFO  MCP_NS "serverInfo"
+#define META_SUBSCRIPTION MCP_NS "subscriptionId"
+#define EXT_TASKS         MCP_NS "tasks"
 
-#define BATCH_MAX             100U        /* messages in one batch */
-#define SUBSCRIPTIONS_MAX     1024U       /* resources one client may watch */
-#define URI_MAX               8192U       /* bytes of a URI from a client */
-#define NAME_MAX_BYTES        256U        /* bytes of a name from a client */
-#define CURSOR_MAX            4096U       /* bytes of a cursor */
-#define INPUTS_MAX            32U         /* questions in one round */
-#define WIRE_MAX              (512U << 20) /* bytes of one message that we build */
+#define BATCH_MAX         100U         /* messages in one batch */
+#define SUBSCRIPTIONS_MAX 1024U        /* resources one client may watch */
+#define URI_MAX           8192U        /* bytes of a URI from a client */
+#define NAME_MAX_BYTES    256U         /* bytes of a name from a client */
+#define CURSOR_MAX        4096U        /* bytes of a cursor */
+#define INPUTS_MAX        32U          /* questions in one round */
+#define WIRE_MAX          (512U << 20) /* bytes of one message that we build */
 
 /* ---- registry ---- */
 
@@ -50,10 +51,10 @@ struct header_param {
  * be removed under them. */
 struct item {
 	unsigned refs;
-	char *key;      /* owned: name, URI or template */
-	json_t *doc;    /* as listed in the newest revision */
-	unsigned flags; /* enum mcp_tool_flags */
-	json_t *needs;  /* client capabilities, or NULL */
+	char *key;                    /* owned: name, URI or template */
+	json_t *doc;                  /* as listed in the newest revision */
+	unsigned flags;               /* enum mcp_tool_flags */
+	json_t *needs;                /* client capabilities, or NULL */
 	struct header_param *headers; /* owned array */
 	size_t n_headers;
 	mcp_tool_fn call;
@@ -150,12 +151,12 @@ enum method_flags {
 	METHOD_LEGACY = 1 << 0,
 	METHOD_MODERN = 1 << 1,
 	METHOD_BOTH = METHOD_LEGACY | METHOD_MODERN,
-	METHOD_NAME = 1 << 2,    /* Mcp-Name mirrors params.name */
-	METHOD_URI = 1 << 3,     /* … params.uri */
-	METHOD_TASK = 1 << 4,    /* … params.taskId; needs the tasks extension */
-	METHOD_INPUT = 1 << 5,   /* may end in input_required */
-	METHOD_CACHED = 1 << 6,  /* results carry caching hints */
-	METHOD_ALONE = 1 << 7,   /* not inside a batch */
+	METHOD_NAME = 1 << 2,   /* Mcp-Name mirrors params.name */
+	METHOD_URI = 1 << 3,    /* … params.uri */
+	METHOD_TASK = 1 << 4,   /* … params.taskId; needs the tasks extension */
+	METHOD_INPUT = 1 << 5,  /* may end in input_required */
+	METHOD_CACHED = 1 << 6, /* results carry caching hints */
+	METHOD_ALONE = 1 << 7,  /* not inside a batch */
 };
 
 enum method_offer {
@@ -202,14 +203,14 @@ struct mcp_call {
 	unsigned refs;
 	bool finished;
 	bool cancelled;
-	bool waiting;       /* the handler's entry is over, answers of the client are awaited */
+	bool waiting; /* the handler's entry is over, answers of the client are awaited */
 	bool modern;
-	bool checking;      /* the modern ladder is not through: errors are HTTP 400 */
+	bool checking; /* the modern ladder is not through: errors are HTTP 400 */
 	bool has_progress;
 	enum mcp_revision revision;
 	enum mcp_transport transport;
-	int level;          /* lowest log level wanted, -1 = none */
-	double progress;    /* last one sent */
+	int level;       /* lowest log level wanted, -1 = none */
+	double progress; /* last one sent */
 	struct mcp_server *server;
 	struct mcp_peer *peer; /* NULL once that is closed, and for tasks */
 	struct identity *who;
@@ -226,11 +227,11 @@ struct mcp_call {
 	const struct mcp_http_facts *facts; /* only while mcp_peer_receive() runs */
 	struct item *item;
 	void (*enter)(struct mcp_call *call); /* (re-)enters the handler */
-	json_t *inputs;   /* answers of the client so far, or NULL */
-	json_t *state;    /* what the handler wanted to remember, or NULL */
-	unsigned n_open;  /* legacy: questions without an answer */
+	json_t *inputs;                       /* answers of the client so far, or NULL */
+	json_t *state;                        /* what the handler wanted to remember, or NULL */
+	unsigned n_open;                      /* legacy: questions without an answer */
 	struct task *task;
-	json_t *listen;   /* subscriptions/listen: the honoured filter */
+	json_t *listen; /* subscriptions/listen: the honoured filter */
 	mcp_cancel_fn on_cancel;
 	void *on_cancel_user;
 	void *data;
@@ -305,9 +306,9 @@ char *state_seal(const struct mcp_call *call, json_t *questions);
 int state_open(struct mcp_call *call, const char *text, json_t **ret_questions) MUST_CHECK;
 
 /* task.c */
-void task_finish(struct mcp_call *call, json_t *result);                 /* owned */
+void task_finish(struct mcp_call *call, json_t *result); /* owned */
 void task_fail(struct mcp_call *call, int code, const char *message, json_t *data);
-void task_need_input(struct mcp_call *call, json_t *questions);          /* owned */
+void task_need_input(struct mcp_call *call, json_t *questions); /* owned */
 void task_expire(struct mcp_server *s, int64_t now);
 void task_drop_all(struct mcp_server *s);
 json_t *task_view(const struct task *t); /* flat task object, new reference */

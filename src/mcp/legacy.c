@@ -33,8 +33,8 @@ void run_initialize(struct mcp_call *c)
 		return;
 	}
 	rev = revision_by_name(asked);
-	/* An unknown or modern version is answered with our newest of this era, never refused: it is
-	 * the client that decides whether it can live with that. */
+	/* An unknown or modern version is answered with our newest of this era, never refused: it
+	 * is the client that decides whether it can live with that. */
 	if (rev == MCP_REV_NONE || revision_is_modern(rev))
 		rev = MCP_REV_LEGACY_MAX;
 	r = initialize_result(p->server, rev);
@@ -59,13 +59,15 @@ void run_set_level(struct mcp_call *c)
 	int level = name ? level_by_name(name) : -EINVAL;
 
 	if (level < 0) {
-		call_fail(c, MCP_ERR_PARAMS, NULL, "level must be one of debug, info, notice, "
-						   "warning, error, critical, alert, emergency");
+		call_fail(c, MCP_ERR_PARAMS, NULL,
+			  "level must be one of debug, info, notice, "
+			  "warning, error, critical, alert, emergency");
 		return;
 	}
 	c->peer->level = (enum mcp_level)level;
 	/* Requests in flight follow: a person who turns logging up wants to see the current run. */
-	list_for_each(node, &c->peer->calls) {
+	list_for_each(node, &c->peer->calls)
+	{
 		struct mcp_call *other = list_entry(node, struct mcp_call, node);
 
 		if (!other->modern)

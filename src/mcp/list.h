@@ -37,8 +37,7 @@ static inline void list_remove(struct list *node)
 	list_init(node);
 }
 
-#define list_entry(node, type, member)                                                             \
-	((type *)(void *)((char *)(node) - offsetof(type, member)))
+#define list_entry(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 /* The body may remove NODE itself, nothing else. */
 #define list_for_each(node, head)                                                                  \
 	for (struct list *node = (head)->next, *node##_next = node->next; node != (head);          \

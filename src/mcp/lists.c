@@ -6,10 +6,10 @@
 
 /* What a list of KIND is called in its result. */
 static const char *const list_keys[ITEM_KIND_MAX_] = {
-	[ITEM_TOOL] = "tools",
-	[ITEM_RESOURCE] = "resources",
-	[ITEM_TEMPLATE] = "resourceTemplates",
-	[ITEM_PROMPT] = "prompts",
+    [ITEM_TOOL] = "tools",
+    [ITEM_RESOURCE] = "resources",
+    [ITEM_TEMPLATE] = "resourceTemplates",
+    [ITEM_PROMPT] = "prompts",
 };
 
 /* Fields that older revisions do not have. */
@@ -17,11 +17,9 @@ static const struct {
 	const char *field;
 	enum mcp_revision since;
 } fields[] = {
-	{"annotations", MCP_REV_2025_03_26},
-	{"title", MCP_REV_2025_06_18},
-	{"outputSchema", MCP_REV_2025_06_18},
-	{"_meta", MCP_REV_2025_06_18},
-	{"icons", MCP_REV_2025_11_25},
+    {"annotations", MCP_REV_2025_03_26},  {"title", MCP_REV_2025_06_18},
+    {"outputSchema", MCP_REV_2025_06_18}, {"_meta", MCP_REV_2025_06_18},
+    {"icons", MCP_REV_2025_11_25},
 };
 
 /* Cursors are "o<offset>" among the registered items and "s<what the source said>" after them. */
@@ -64,8 +62,8 @@ static int place_parse(const struct mcp_call *c, const struct item_table *t, boo
 }
 
 /* Items from OFFSET on; *RET_NEXT is where the next page begins, 0 when there is none. */
-static json_t *page(const struct item_table *t, size_t offset, size_t limit,
-		    enum mcp_revision rev, size_t *ret_next)
+static json_t *page(const struct item_table *t, size_t offset, size_t limit, enum mcp_revision rev,
+		    size_t *ret_next)
 {
 	json_t *items = json_array();
 	size_t end = MIN(t->n, offset + limit);
@@ -99,8 +97,8 @@ static void answer_cached(struct mcp_call *c, enum item_kind kind)
 	size_t next;
 
 	if (!t->text[c->revision]) {
-		result = call_decorate(
-			c, list_result(kind, page(t, 0, t->n, c->revision, &next), NULL));
+		result =
+		    call_decorate(c, list_result(kind, page(t, 0, t->n, c->revision, &next), NULL));
 		if (result)
 			t->text[c->revision] = wire_text(result, &t->text_len[c->revision]);
 		json_decref(result);

@@ -5,7 +5,8 @@
  * connection; a program with several profiles has one registry per profile. Transports (peer.h)
  * make peers on it and feed them messages. Every request becomes an mcp_call that is given to a
  * handler, which finishes it now or later. Handlers are the same for all revisions: what differs
- * between the initialize-based ("legacy") and the stateless ("modern", 2026-07-28) era is done here.
+ * between the initialize-based ("legacy") and the stateless ("modern", 2026-07-28) era is done
+ * here.
  *
  * Rules that hold everywhere:
  *  - One thread: the caller's event loop. No function blocks.
@@ -75,7 +76,8 @@ enum mcp_level {
 /* ---- the registry ---- */
 
 /* What the server offers. A capability is declared exactly when its bit is set here or when
- * something of its kind was registered; methods of undeclared capabilities do not exist (-32601). */
+ * something of its kind was registered; methods of undeclared capabilities do not exist (-32601).
+ */
 enum mcp_offer {
 	MCP_OFFER_TOOLS_LIST_CHANGED = 1 << 0,
 	MCP_OFFER_RESOURCES = 1 << 1, /* also with nothing registered yet */
@@ -90,7 +92,7 @@ enum mcp_offer {
 
 /* Settings of a registry. Everything is copied. Zero means the default where one is named. */
 struct mcp_server_config {
-	const char *name; /* required */
+	const char *name;    /* required */
 	const char *version; /* required */
 	const char *title;
 	const char *description;
@@ -104,13 +106,13 @@ struct mcp_server_config {
 	const uint8_t *state_key; /* 32 bytes */
 	int64_t (*now_ms)(void);  /* wall clock; NULL: CLOCK_REALTIME. Tests bring their own */
 
-	unsigned page_size;         /* items a list page holds; default 100 */
-	unsigned max_calls;         /* calls in flight a peer may have; default 256 */
-	unsigned max_listens;       /* open subscriptions/listen of all peers; default 16,384 */
-	unsigned max_tasks;         /* tasks kept, of all principals; default 4,096 */
-	unsigned state_ttl_s;       /* life of a requestState; default 3,600 */
-	unsigned ask_timeout_s;     /* longest wait for a client's answer to us; default 600 */
-	unsigned list_ttl_ms;       /* caching hint on lists; default 0 = do not reuse */
+	unsigned page_size;     /* items a list page holds; default 100 */
+	unsigned max_calls;     /* calls in flight a peer may have; default 256 */
+	unsigned max_listens;   /* open subscriptions/listen of all peers; default 16,384 */
+	unsigned max_tasks;     /* tasks kept, of all principals; default 4,096 */
+	unsigned state_ttl_s;   /* life of a requestState; default 3,600 */
+	unsigned ask_timeout_s; /* longest wait for a client's answer to us; default 600 */
+	unsigned list_ttl_ms;   /* caching hint on lists; default 0 = do not reuse */
 };
 
 #define MCP_STATE_KEY_BYTES 32
@@ -156,8 +158,8 @@ struct mcp_tool {
 };
 
 /* Adds or, under a known name, replaces. -EINVAL with a message for the programmer. */
-int mcp_server_add_tool(struct mcp_server *server, const struct mcp_tool *tool, struct err *e)
-	MUST_CHECK;
+int mcp_server_add_tool(struct mcp_server *server, const struct mcp_tool *tool,
+			struct err *e) MUST_CHECK;
 /* -ENOENT when there is none. */
 int mcp_server_remove_tool(struct mcp_server *server, const char *name);
 
@@ -176,7 +178,7 @@ struct mcp_resource {
 	const char *icons;       /* JSON text or NULL */
 	const char *meta;        /* JSON text or NULL */
 	int64_t size;            /* bytes; 0 = not said */
-	mcp_read_fn read;        /* finish with mcp_resource_result() or mcp_call_finish_no_resource() */
+	mcp_read_fn read; /* finish with mcp_resource_result() or mcp_call_finish_no_resource() */
 	void *user;
 };
 
@@ -229,14 +231,15 @@ int mcp_server_remove_prompt(struct mcp_server *server, const char *name);
 
 /* What is to be completed. Borrowed until the handler returns; CONTEXT may be NULL. */
 struct mcp_completion {
-	bool is_prompt;       /* REF is a prompt's name, else a resource URI or template */
+	bool is_prompt; /* REF is a prompt's name, else a resource URI or template */
 	const char *ref;
 	const char *argument; /* name of the argument or template variable */
 	const char *value;    /* what was typed so far */
 	json_t *context;      /* object: arguments that are already known */
 };
 /* Finish with mcp_completion_result(). Without a completer every answer is empty. */
-typedef void (*mcp_complete_fn)(struct mcp_call *call, const struct mcp_completion *what, void *user);
+typedef void (*mcp_complete_fn)(struct mcp_call *call, const struct mcp_completion *what,
+				void *user);
 void mcp_server_set_completer(struct mcp_server *server, mcp_complete_fn fn, void *user);
 
 /* ---- a request in flight ----
@@ -276,8 +279,8 @@ bool mcp_call_is_cancelled(const struct mcp_call *call);
 
 enum mcp_era mcp_call_era(const struct mcp_call *call);
 enum mcp_revision mcp_call_revision(const struct mcp_call *call);
-/* Has the client declared it? PATH with dots, e.g. "elicitation", "elicitation.url", "sampling.tools".
- * Extensions: mcp_call_client_extension(call, "io.modelcontextprotocol/ui"). */
+/* Has the client declared it? PATH with dots, e.g. "elicitation", "elicitation.url",
+ * "sampling.tools". Extensions: mcp_call_client_extension(call, "io.modelcontextprotocol/ui"). */
 bool mcp_call_client_has(const struct mcp_call *call, const char *path);
 json_t *mcp_call_client_extension(const struct mcp_call *call, const char *id); /* borrowed, NULL */
 struct mcp_server *mcp_call_server(const struct mcp_call *call);
@@ -304,20 +307,21 @@ struct mcp_text_ref {
 	uint64_t off;     /* where the text begins in fd; read with pread(2) */
 };
 /* -EINVAL when STRING is no JSON string. */
-int mcp_call_text(const struct mcp_call *call, const json_t *string, struct mcp_text_ref *ret)
-	MUST_CHECK;
+int mcp_call_text(const struct mcp_call *call, const json_t *string,
+		  struct mcp_text_ref *ret) MUST_CHECK;
 /* The inline text of a string argument without NUL bytes, or NULL (absent, no string, lifted, NUL
  * inside). */
 const char *mcp_text_arg(const struct mcp_call *call, const json_t *arguments, const char *key);
 
 /* ---- asking the client ----
  *
- * A handler that needs a word of the person, a model's answer or the roots says so and returns. It is
- * entered again, from its beginning, with the same arguments, when the answers are there; what it
- * was told in all rounds so far is in mcp_call_input(), what it wants to remember in STATE. In the
- * modern era each round is a request of its own (input_required with an authenticated
+ * A handler that needs a word of the person, a model's answer or the roots says so and returns. It
+ * is entered again, from its beginning, with the same arguments, when the answers are there; what
+ * it was told in all rounds so far is in mcp_call_input(), what it wants to remember in STATE. In
+ * the modern era each round is a request of its own (input_required with an authenticated
  * requestState; nothing is kept here), in the legacy era the questions go to the client while the
- * request waits, in a task they are shown by tasks/get. Do nothing lasting before the last round. */
+ * request waits, in a task they are shown by tasks/get. Do nothing lasting before the last round.
+ */
 struct mcp_input {
 	const char *key;    /* names the answer; unique within the call */
 	const char *method; /* elicitation/create, sampling/createMessage or roots/list */
@@ -353,5 +357,4 @@ void mcp_call_close_stream(struct mcp_call *call, unsigned retry_ms);
 void mcp_server_tools_changed(struct mcp_server *server);
 void mcp_server_prompts_changed(struct mcp_server *server);
 void mcp_server_resources_changed(struct mcp_server *server, const char *principal);
-void mcp_server_resource_updated(struct mcp_server *server, const char *uri,
-				 const char *principal);
+void mcp_server_resource_updated(struct mcp_server *server, const char *uri, const char *principal);

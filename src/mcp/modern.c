@@ -7,7 +7,8 @@ bool caps_cover(const json_t *caps, const json_t *needs)
 	const char *key;
 	json_t *need;
 
-	json_object_foreach((json_t *)(uintptr_t)needs, key, need) {
+	json_object_foreach((json_t *)(uintptr_t)needs, key, need)
+	{
 		const json_t *have = json_object_get(caps, key);
 
 		if (!have || json_is_false(have) || json_is_null(have))
@@ -66,8 +67,8 @@ static bool check_version(struct mcp_call *c, const char *version, const char *m
 	}
 	if (!revision_is_modern(revision_by_name(version))) {
 		call_fail(c, MCP_ERR_VERSION,
-			  json_pack("{s:o,s:s}", "supported", revision_modern_names(),
-				    "requested", version),
+			  json_pack("{s:o,s:s}", "supported", revision_modern_names(), "requested",
+				    version),
 			  "Unsupported protocol version");
 		return false;
 	}
@@ -86,9 +87,9 @@ static bool check_name(struct mcp_call *c, const struct mcp_http_facts *facts)
 		unsigned flag;
 		const char *key;
 	} sources[] = {
-		{METHOD_NAME, "name"},
-		{METHOD_URI, "uri"},
-		{METHOD_TASK, "taskId"},
+	    {METHOD_NAME, "name"},
+	    {METHOD_URI, "uri"},
+	    {METHOD_TASK, "taskId"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(sources) && facts; i++) {

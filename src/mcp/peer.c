@@ -119,7 +119,8 @@ static struct mcp_call *first_call(struct mcp_peer *p,
 				   bool (*fits)(const struct mcp_call *c, const void *arg),
 				   const void *arg)
 {
-	list_for_each(node, &p->calls) {
+	list_for_each(node, &p->calls)
+	{
 		struct mcp_call *c = list_entry(node, struct mcp_call, node);
 
 		if (fits(c, arg))
@@ -440,8 +441,7 @@ static bool header_allows_legacy(const struct incoming *in)
 		refuse_message(in, 400, MCP_ERR_HEADER,
 			       "MCP-Protocol-Version does not fit initialize");
 	else
-		refuse_message(in, 400, MCP_ERR_PARAMS,
-			       "params._meta must have " META_VERSION);
+		refuse_message(in, 400, MCP_ERR_PARAMS, "params._meta must have " META_VERSION);
 	return false;
 }
 
@@ -456,8 +456,8 @@ static void receive_one(struct mcp_peer *p, struct incoming *in)
 		modern_request(p, in);
 		return;
 	}
-	if (in->claims || (in->kind == KIND_NOTIFICATION &&
-			   header_version(in->facts) == VERSION_MODERN)) {
+	if (in->claims ||
+	    (in->kind == KIND_NOTIFICATION && header_version(in->facts) == VERSION_MODERN)) {
 		notification(p, in);
 		accept_silently(in);
 		return;
@@ -485,7 +485,8 @@ static const char *batch_fault(const struct mcp_peer *p, const json_t *array)
 	const json_t *element;
 	size_t i;
 
-	json_array_foreach(array, i, element) {
+	json_array_foreach(array, i, element)
+	{
 		const json_t *params = json_object_get(element, "params");
 
 		if (json_object_get(json_object_get(params, "_meta"), META_VERSION))
@@ -520,7 +521,8 @@ static void receive_batch(struct mcp_peer *p, struct incoming *in)
 	b->refs = 1;
 	b->sink = in->sink;
 	buf_init(&b->out, WIRE_MAX);
-	json_array_foreach(array, i, element) {
+	json_array_foreach(array, i, element)
+	{
 		struct incoming one = *in;
 
 		one.root = element;
@@ -539,10 +541,10 @@ static const struct {
 	int code;
 	const char *why; /* NULL: the reader knows better */
 } faults[] = {
-	[MESSAGE_TOO_LARGE] = {413, MCP_ERR_REQUEST, "The message is too large"},
-	[MESSAGE_NOT_JSON] = {400, MCP_ERR_PARSE, NULL},
-	[MESSAGE_INVALID] = {400, MCP_ERR_REQUEST, NULL},
-	[MESSAGE_NO_MEMORY] = {503, MCP_ERR_INTERNAL, "Out of memory"},
+    [MESSAGE_TOO_LARGE] = {413, MCP_ERR_REQUEST, "The message is too large"},
+    [MESSAGE_NOT_JSON] = {400, MCP_ERR_PARSE, NULL},
+    [MESSAGE_INVALID] = {400, MCP_ERR_REQUEST, NULL},
+    [MESSAGE_NO_MEMORY] = {503, MCP_ERR_INTERNAL, "Out of memory"},
 };
 
 void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,

@@ -12,8 +12,8 @@
  * mcp_peer_receive() or later, and does not touch the sink afterwards. The exceptions:
  * mcp_sink_gone() and mcp_peer_close() end that without a finish.
  *
- * All texts handed out are one line of valid UTF-8 JSON without a newline, owned by the receiver and
- * released with free(3). */
+ * All texts handed out are one line of valid UTF-8 JSON without a newline, owned by the receiver
+ * and released with free(3). */
 #pragma once
 
 #include "mcp/mcp.h"
@@ -29,18 +29,20 @@ enum mcp_out {
 struct mcp_sink;
 
 struct mcp_sink_ops {
-	/* A notification or request on the way to the answer. HTTP: makes the answer an SSE stream. */
+	/* A notification or request on the way to the answer. HTTP: makes the answer an SSE stream.
+	 */
 	void (*send)(struct mcp_sink *sink, enum mcp_out kind, char *json, size_t len);
 	/* The end. JSON: the response (or the array of a batch), or NULL when there is none.
-	 * HTTP_STATUS is for HTTP: with a response, its status if nothing has been sent before (once
-	 * an SSE stream is open it is an event on it and the stream ends). Without a response: 202 for
-	 * notifications and responses; 200 for a cancelled request, whose stream just ends. */
+	 * HTTP_STATUS is for HTTP: with a response, its status if nothing has been sent before
+	 * (once an SSE stream is open it is an event on it and the stream ends). Without a
+	 * response: 202 for notifications and responses; 200 for a cancelled request, whose stream
+	 * just ends. */
 	void (*finish)(struct mcp_sink *sink, unsigned http_status, char *json, size_t len);
-	/* May be NULL. True while more is waiting to be written than the transport wants: progress and
-	 * log messages are then dropped, so that a slow reader costs no memory. */
+	/* May be NULL. True while more is waiting to be written than the transport wants: progress
+	 * and log messages are then dropped, so that a slow reader costs no memory. */
 	bool (*congested)(struct mcp_sink *sink);
-	/* May be NULL. Legacy HTTP with an event store: close the connection, go on storing; the client
-	 * comes back after RETRY_MS. */
+	/* May be NULL. Legacy HTTP with an event store: close the connection, go on storing; the
+	 * client comes back after RETRY_MS. */
 	void (*detach)(struct mcp_sink *sink, unsigned retry_ms);
 };
 
@@ -96,10 +98,10 @@ void mcp_peer_end_listens(struct mcp_peer *peer);
 
 /* ---- incoming ---- */
 
-#define MCP_DEPTH_MAX       64               /* nesting of a message */
-#define MCP_MESSAGE_MAX     (80U << 20)      /* default: bytes of one message */
-#define MCP_INLINE_MAX      (4U << 20)       /* default: bytes left after long strings were lifted */
-#define MCP_LIFT_MIN        (64U << 10)      /* longer strings go to the spill file */
+#define MCP_DEPTH_MAX   64          /* nesting of a message */
+#define MCP_MESSAGE_MAX (80U << 20) /* default: bytes of one message */
+#define MCP_INLINE_MAX  (4U << 20)  /* default: bytes left after long strings were lifted */
+#define MCP_LIFT_MIN    (64U << 10) /* longer strings go to the spill file */
 
 struct mcp_reader;
 
@@ -130,7 +132,8 @@ enum mcp_session_fact {
 };
 
 /* What the HTTP headers said; values as received, NULL when absent. Everything is borrowed for the
- * duration of mcp_peer_receive(). A header given twice counts as its own: pass it joined by ", ". */
+ * duration of mcp_peer_receive(). A header given twice counts as its own: pass it joined by ", ".
+ */
 struct mcp_http_facts {
 	enum mcp_session_fact session;
 	const char *protocol_version; /* MCP-Protocol-Version */
@@ -146,8 +149,8 @@ struct mcp_http_facts {
 void mcp_peer_receive(struct mcp_peer *peer, struct mcp_reader *reader,
 		      const struct mcp_http_facts *facts, struct mcp_sink *sink);
 
-/* The client closed the stream of this message. Modern requests are cancelled, legacy ones go on and
- * their messages are dropped (a transport with an event store does not say it of those). The
+/* The client closed the stream of this message. Modern requests are cancelled, legacy ones go on
+ * and their messages are dropped (a transport with an event store does not say it of those). The
  * library never touches SINK again. */
 void mcp_sink_gone(struct mcp_peer *peer, struct mcp_sink *sink);
 

@@ -16,14 +16,14 @@ static const struct {
 	int error;
 	const char *why;
 } faults[] = {
-	[SCAN_OK] = {MESSAGE_OK, 0, NULL},
-	[SCAN_SYNTAX] = {MESSAGE_NOT_JSON, -EBADMSG, "The message is not JSON"},
-	[SCAN_UTF8] = {MESSAGE_NOT_JSON, -EBADMSG, "The message is not UTF-8"},
-	[SCAN_DEPTH] = {MESSAGE_INVALID, -E2BIG, "The message is nested too deeply"},
-	[SCAN_VALUES] = {MESSAGE_INVALID, -E2BIG, "The message has too many values"},
-	[SCAN_TOO_LARGE] = {MESSAGE_TOO_LARGE, -EMSGSIZE, NULL},
-	[SCAN_NO_MEMORY] = {MESSAGE_NO_MEMORY, -ENOMEM, NULL},
-	[SCAN_NO_SPILL] = {MESSAGE_NO_MEMORY, -ENOSPC, NULL},
+    [SCAN_OK] = {MESSAGE_OK, 0, NULL},
+    [SCAN_SYNTAX] = {MESSAGE_NOT_JSON, -EBADMSG, "The message is not JSON"},
+    [SCAN_UTF8] = {MESSAGE_NOT_JSON, -EBADMSG, "The message is not UTF-8"},
+    [SCAN_DEPTH] = {MESSAGE_INVALID, -E2BIG, "The message is nested too deeply"},
+    [SCAN_VALUES] = {MESSAGE_INVALID, -E2BIG, "The message has too many values"},
+    [SCAN_TOO_LARGE] = {MESSAGE_TOO_LARGE, -EMSGSIZE, NULL},
+    [SCAN_NO_MEMORY] = {MESSAGE_NO_MEMORY, -ENOMEM, NULL},
+    [SCAN_NO_SPILL] = {MESSAGE_NO_MEMORY, -ENOSPC, NULL},
 };
 
 struct mcp_reader *mcp_reader_new(const struct mcp_reader_config *config)
@@ -42,13 +42,12 @@ struct mcp_reader *mcp_reader_new(const struct mcp_reader_config *config)
 		}
 	}
 	scanner_init(&r->scan, &(struct scan_limits){
-				       .max_message = c->max_message ? c->max_message
-								     : MCP_MESSAGE_MAX,
-				       .max_rest = c->max_inline ? c->max_inline : MCP_INLINE_MAX,
-				       .lift_min = c->lift_min ? c->lift_min : MCP_LIFT_MIN,
-				       .max_values = VALUES_MAX,
-				       .max_depth = MCP_DEPTH_MAX,
-				       .spill_dir = r->spill_dir,
+				   .max_message = c->max_message ? c->max_message : MCP_MESSAGE_MAX,
+				   .max_rest = c->max_inline ? c->max_inline : MCP_INLINE_MAX,
+				   .lift_min = c->lift_min ? c->lift_min : MCP_LIFT_MIN,
+				   .max_values = VALUES_MAX,
+				   .max_depth = MCP_DEPTH_MAX,
+				   .spill_dir = r->spill_dir,
 			       });
 	return r;
 }
@@ -84,10 +83,10 @@ static const struct {
 	enum message_fault fault;
 	const char *why;
 } objections[] = {
-	{json_error_duplicate_key, MESSAGE_INVALID, "The message has a duplicate key"},
-	{json_error_numeric_overflow, MESSAGE_INVALID, "The message has a number out of range"},
-	{json_error_null_byte_in_key, MESSAGE_INVALID, "The message has a NUL in a key"},
-	{json_error_out_of_memory, MESSAGE_NO_MEMORY, NULL},
+    {json_error_duplicate_key, MESSAGE_INVALID, "The message has a duplicate key"},
+    {json_error_numeric_overflow, MESSAGE_INVALID, "The message has a number out of range"},
+    {json_error_null_byte_in_key, MESSAGE_INVALID, "The message has a NUL in a key"},
+    {json_error_out_of_memory, MESSAGE_NO_MEMORY, NULL},
 };
 
 static enum message_fault parse(const struct buf *rest, json_t **ret_root, const char **ret_why)

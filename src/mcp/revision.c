@@ -6,12 +6,12 @@
 #include <ctype.h>
 
 static const char *const names[MCP_REV_MAX_] = {
-	[MCP_REV_NONE] = "",
-	[MCP_REV_2024_11_05] = "2024-11-05",
-	[MCP_REV_2025_03_26] = "2025-03-26",
-	[MCP_REV_2025_06_18] = "2025-06-18",
-	[MCP_REV_2025_11_25] = "2025-11-25",
-	[MCP_REV_2026_07_28] = "2026-07-28",
+    [MCP_REV_NONE] = "",
+    [MCP_REV_2024_11_05] = "2024-11-05",
+    [MCP_REV_2025_03_26] = "2025-03-26",
+    [MCP_REV_2025_06_18] = "2025-06-18",
+    [MCP_REV_2025_11_25] = "2025-11-25",
+    [MCP_REV_2026_07_28] = "2026-07-28",
 };
 
 const char *revision_name(enum mcp_revision rev)

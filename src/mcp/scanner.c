@@ -11,13 +11,13 @@ enum state {
 	ST_FIRST_KEY,   /* a key or } */
 	ST_KEY,         /* a key must come */
 	ST_COLON,
-	ST_AFTER,       /* , or the end of the container */
-	ST_END,         /* only blanks may come */
+	ST_AFTER, /* , or the end of the container */
+	ST_END,   /* only blanks may come */
 	ST_STRING,
-	ST_ESCAPE,      /* after the backslash */
-	ST_HEX,         /* digits of \u */
-	ST_UTF8,        /* inside a multi-byte character */
-	ST_LITERAL,     /* inside true, false, null */
+	ST_ESCAPE,  /* after the backslash */
+	ST_HEX,     /* digits of \u */
+	ST_UTF8,    /* inside a multi-byte character */
+	ST_LITERAL, /* inside true, false, null */
 	ST_MINUS,
 	ST_ZERO,
 	ST_DIGITS,
@@ -89,8 +89,8 @@ static const struct {
 	char escape;
 	char value;
 } escapes[] = {
-	{'"', '"'},   {'\\', '\\'}, {'/', '/'},   {'b', '\b'},
-	{'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'},
+    {'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b', '\b'},
+    {'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'},
 };
 
 /* What \C stands for, or 0 when it is no such escape. */
@@ -293,8 +293,8 @@ static bool on_hex(struct scanner *s, unsigned char c)
 	return !s->lifting || spill(s, out, encode_utf8(cp, out));
 }
 
-/* The first byte of a multi-byte character: how many follow, and what the next one may be (RFC 3629,
- * section 4: no overlong forms, no surrogates, nothing above U+10FFFF). */
+/* The first byte of a multi-byte character: how many follow, and what the next one may be (RFC
+ * 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF). */
 static bool begin_utf8(struct scanner *s, unsigned char c)
 {
 	s->low_bound = 0x80;
@@ -328,7 +328,8 @@ static bool on_utf8(struct scanner *s, unsigned char c)
 	s->high_bound = 0xbf;
 	if (--s->n_more == 0)
 		s->state = ST_STRING;
-	/* The first byte is there already, so a character is never cut by the switch to the file. */
+	/* The first byte is there already, so a character is never cut by the switch to the file.
+	 */
 	return s->lifting ? spill(s, (const char *)&c, 1) : keep_char(s, c);
 }
 

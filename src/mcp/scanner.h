@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An incremental JSON scanner: it checks a message byte by byte as it arrives, in memory that does not
- * grow with it, and hands on what is left when the long strings have been lifted out.
+/* An incremental JSON scanner: it checks a message byte by byte as it arrives, in memory that does
+ * not grow with it, and hands on what is left when the long strings have been lifted out.
  *
  * It accepts exactly RFC 8259 texts in valid UTF-8 (no lone surrogates in escapes either), within
  * limits. White space between tokens is dropped. What is left is small and known to be JSON, so
@@ -19,7 +19,7 @@ enum scan_fault {
 	SCAN_VALUES,    /* too many values, or a key that is too long */
 	SCAN_TOO_LARGE, /* the message, or what is left of it */
 	SCAN_NO_MEMORY,
-	SCAN_NO_SPILL,  /* the file could not be made or written */
+	SCAN_NO_SPILL, /* the file could not be made or written */
 };
 
 struct scan_limits {
@@ -33,22 +33,22 @@ struct scan_limits {
 
 struct scanner {
 	struct scan_limits limits;
-	struct buf rest;        /* the message without its long strings and blanks */
-	struct lifted *lifted;  /* NULL while there is none */
+	struct buf rest;       /* the message without its long strings and blanks */
+	struct lifted *lifted; /* NULL while there is none */
 	enum scan_fault fault;
 	size_t n_bytes;
 	size_t n_values;
-	unsigned state;         /* enum state in scanner.c */
+	unsigned state; /* enum state in scanner.c */
 	unsigned depth;
-	uint64_t is_object;     /* bit N: the container at depth N + 1 is an object */
-	const char *literal;    /* what is still to come of true, false or null */
-	size_t string_start;    /* of the current string, in rest */
+	uint64_t is_object;  /* bit N: the container at depth N + 1 is an object */
+	const char *literal; /* what is still to come of true, false or null */
+	size_t string_start; /* of the current string, in rest */
 	bool in_key;
 	bool lifting;
-	unsigned n_hex;         /* digits of \u still to come */
-	unsigned code;          /* their value so far */
-	unsigned high;          /* first half of a surrogate pair, 0 = none */
-	unsigned n_more;        /* continuation bytes still to come */
+	unsigned n_hex;          /* digits of \u still to come */
+	unsigned code;           /* their value so far */
+	unsigned high;           /* first half of a surrogate pair, 0 = none */
+	unsigned n_more;         /* continuation bytes still to come */
 	unsigned char low_bound; /* of the next one */
 	unsigned char high_bound;
 };

@@ -9,10 +9,10 @@
 #define TOOL_NAME_MAX 128U /* the specification's advice, and clients' limit */
 
 static const char *const level_names[MCP_LEVEL_MAX_] = {
-	[MCP_LEVEL_DEBUG] = "debug",       [MCP_LEVEL_INFO] = "info",
-	[MCP_LEVEL_NOTICE] = "notice",     [MCP_LEVEL_WARNING] = "warning",
-	[MCP_LEVEL_ERROR] = "error",       [MCP_LEVEL_CRITICAL] = "critical",
-	[MCP_LEVEL_ALERT] = "alert",       [MCP_LEVEL_EMERGENCY] = "emergency",
+    [MCP_LEVEL_DEBUG] = "debug",   [MCP_LEVEL_INFO] = "info",
+    [MCP_LEVEL_NOTICE] = "notice", [MCP_LEVEL_WARNING] = "warning",
+    [MCP_LEVEL_ERROR] = "error",   [MCP_LEVEL_CRITICAL] = "critical",
+    [MCP_LEVEL_ALERT] = "alert",   [MCP_LEVEL_EMERGENCY] = "emergency",
 };
 
 const char *level_name(enum mcp_level level)
@@ -166,8 +166,7 @@ void mcp_server_tick(struct mcp_server *s)
 
 	task_expire(s, now);
 	/* An expired question ends its call, whose transport may close the peer under it. */
-	list_for_each(node, &s->peers)
-		ask_expire(list_entry(node, struct mcp_peer, node), now);
+	list_for_each(node, &s->peers) ask_expire(list_entry(node, struct mcp_peer, node), now);
 }
 
 /* ---- items ---- */
@@ -425,8 +424,7 @@ static int prompt_fill(struct item *it, const struct mcp_prompt *p, struct err *
 			r = set_text(arg, "title", a->title, e);
 		if (r == 0)
 			r = set_text(arg, "description", a->description, e);
-		if (r == 0 && a->required &&
-		    json_object_set_new(arg, "required", json_true()) < 0)
+		if (r == 0 && a->required && json_object_set_new(arg, "required", json_true()) < 0)
 			r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "required");
 	}
 	return r;
@@ -489,10 +487,10 @@ static const struct capability_row {
 	const char *flag;
 	unsigned offer;
 } capability_rows[] = {
-	{"tools", "listChanged", MCP_OFFER_TOOLS_LIST_CHANGED},
-	{"resources", "subscribe", MCP_OFFER_RESOURCES_SUBSCRIBE},
-	{"resources", "listChanged", MCP_OFFER_RESOURCES_LIST_CHANGED},
-	{"prompts", "listChanged", MCP_OFFER_PROMPTS_LIST_CHANGED},
+    {"tools", "listChanged", MCP_OFFER_TOOLS_LIST_CHANGED},
+    {"resources", "subscribe", MCP_OFFER_RESOURCES_SUBSCRIBE},
+    {"resources", "listChanged", MCP_OFFER_RESOURCES_LIST_CHANGED},
+    {"prompts", "listChanged", MCP_OFFER_PROMPTS_LIST_CHANGED},
 };
 
 json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev)
@@ -518,7 +516,6 @@ json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev)
 	if ((offers & MCP_OFFER_COMPLETIONS) && rev >= MCP_REV_2025_03_26)
 		json_object_set_new(caps, "completions", json_object());
 	if ((offers & MCP_OFFER_TASKS) && revision_is_modern(rev))
-		json_object_set_new(caps, "extensions",
-				    json_pack("{s:{}}", EXT_TASKS));
+		json_object_set_new(caps, "extensions", json_pack("{s:{}}", EXT_TASKS));
 	return caps;
 }

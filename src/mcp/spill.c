@@ -10,9 +10,9 @@
 #include <fcntl.h>
 #include <sys/mman.h>
 
-#define NONCE_BYTES  16U
-#define PENDING_MAX  (64U << 10) /* bytes gathered before a write */
-#define STRINGS_MAX  65536U      /* lifted strings of one message */
+#define NONCE_BYTES 16U
+#define PENDING_MAX (64U << 10) /* bytes gathered before a write */
+#define STRINGS_MAX 65536U      /* lifted strings of one message */
 
 static const char prefix[] = "lifted:";
 
@@ -25,7 +25,7 @@ struct lifted {
 	struct {
 		uint64_t off;
 		uint64_t len;
-	} *strings; /* owned */
+	} * strings; /* owned */
 	size_t n;
 };
 
@@ -128,9 +128,9 @@ bool lifted_find(const struct lifted *l, const char *text, size_t len, struct mc
 	if (l->n == 0 || parse_u64_n(text, len, 0, l->n - 1, &i) < 0)
 		return false;
 	*ret = (struct mcp_text_ref){
-		.len = (size_t)l->strings[i].len,
-		.fd = l->fd,
-		.off = l->strings[i].off,
+	    .len = (size_t)l->strings[i].len,
+	    .fd = l->fd,
+	    .off = l->strings[i].off,
 	};
 	return true;
 }
@@ -146,11 +146,13 @@ bool lifted_is_in(const struct lifted *l, const json_t *value)
 		return false;
 	if (json_is_string(value))
 		return lifted_find(l, json_string_value(value), json_string_length(value), &ref);
-	json_object_foreach((json_t *)(uintptr_t)value, key, child) {
+	json_object_foreach((json_t *)(uintptr_t)value, key, child)
+	{
 		if (lifted_is_in(l, child))
 			return true;
 	}
-	json_array_foreach(value, i, child) {
+	json_array_foreach(value, i, child)
+	{
 		if (lifted_is_in(l, child))
 			return true;
 	}

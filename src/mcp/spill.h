@@ -16,8 +16,8 @@ struct lifted *lifted_unref(struct lifted *l);
 /* Begins a string, adds to it, ends it. */
 int lifted_begin(struct lifted *l) MUST_CHECK;
 int lifted_add(struct lifted *l, const char *data, size_t len) MUST_CHECK;
-/* RET: room for LIFTED_NAME_MAX bytes: the placeholder that stands for the string. It holds a random
- * number that a client cannot know, so that no string of a client can be taken for one. */
+/* RET: room for LIFTED_NAME_MAX bytes: the placeholder that stands for the string. It holds a
+ * random number that a client cannot know, so that no string of a client can be taken for one. */
 #define LIFTED_NAME_MAX 80
 int lifted_end(struct lifted *l, char *ret) MUST_CHECK;
 

@@ -6,7 +6,8 @@
  *   d  digest of the parameters   q  {key: method} of the questions
  *   i  answers of earlier rounds  s  what the handler wanted to remember
  *   n  number of the round, so that two rounds never carry the same text
- * The MAC is HMAC-SHA512-256 over the payload's text. It hides nothing: all of it was the client's. */
+ * The MAC is HMAC-SHA512-256 over the payload's text. It hides nothing: all of it was the client's.
+ */
 #include "mcp/internal.h"
 
 #include <sodium.h>
@@ -40,7 +41,8 @@ static int hash_lifted(crypto_generichash_state *h, const struct mcp_text_ref *r
 	return 0;
 }
 
-/* Lifted strings are hashed by what they hold: their placeholders differ from message to message. */
+/* Lifted strings are hashed by what they hold: their placeholders differ from message to message.
+ */
 static int hash_strings(crypto_generichash_state *h, const struct mcp_call *c, json_t *value)
 {
 	struct mcp_text_ref ref;
@@ -52,12 +54,14 @@ static int hash_strings(crypto_generichash_state *h, const struct mcp_call *c, j
 	if (json_is_string(value) && mcp_call_text(c, value, &ref) == 0 && ref.fd >= 0)
 		return hash_lifted(h, &ref);
 	if (json_is_object(value)) {
-		json_object_foreach(value, key, child) {
+		json_object_foreach(value, key, child)
+		{
 			if (r == 0)
 				r = hash_strings(h, c, child);
 		}
 	} else if (json_is_array(value)) {
-		json_array_foreach(value, i, child) {
+		json_array_foreach(value, i, child)
+		{
 			if (r == 0)
 				r = hash_strings(h, c, child);
 		}
@@ -79,13 +83,13 @@ static json_t *without_lifted(const struct mcp_call *c, json_t *value)
 	if (json_is_object(value)) {
 		copy = json_object();
 		json_object_foreach(value, key, child)
-			json_object_set_new(copy, key, without_lifted(c, child));
+		    json_object_set_new(copy, key, without_lifted(c, child));
 		return copy;
 	}
 	if (json_is_array(value)) {
 		copy = json_array();
 		json_array_foreach(value, i, child)
-			json_array_append_new(copy, without_lifted(c, child));
+		    json_array_append_new(copy, without_lifted(c, child));
 		return copy;
 	}
 	return json_incref(value);
@@ -123,7 +127,7 @@ static json_t *methods_of(const json_t *questions)
 	json_t *q;
 
 	json_object_foreach((json_t *)(uintptr_t)questions, key, q)
-		json_object_set(all, key, json_object_get(q, "method"));
+	    json_object_set(all, key, json_object_get(q, "method"));
 	return all;
 }
 
@@ -137,8 +141,8 @@ static char *payload(const struct mcp_call *c, const json_t *questions, size_t *
 	if (digest(c, hex) < 0)
 		return NULL;
 	p = json_pack("{s:I,s:s,s:s,s:s,s:o,s:O*,s:O*,s:I}", "e", (json_int_t)expiry, "m",
-		      c->method->name, "p", c->who->principal, "d", hex, "q",
-		      methods_of(questions), "i", c->inputs, "s", c->state, "n",
+		      c->method->name, "p", c->who->principal, "d", hex, "q", methods_of(questions),
+		      "i", c->inputs, "s", c->state, "n",
 		      (json_int_t)randombytes_uniform(INT32_MAX));
 	text = wire_text(p, ret_len);
 	json_decref(p);

@@ -6,9 +6,9 @@
 
 #include <time.h>
 
-#define TASK_ID_BYTES     16U          /* unguessable: the id is a handle, though not a credential */
-#define TASK_KEEP_MIN_MS  (60 * 1000)  /* a result can be fetched for this long at least */
-#define TASK_POLL_MS      1000U        /* when the tool says nothing */
+#define TASK_ID_BYTES    16U         /* unguessable: the id is a handle, though not a credential */
+#define TASK_KEEP_MIN_MS (60 * 1000) /* a result can be fetched for this long at least */
+#define TASK_POLL_MS     1000U       /* when the tool says nothing */
 
 enum task_status {
 	TASK_WORKING,
@@ -19,9 +19,9 @@ enum task_status {
 };
 
 static const char *const status_names[] = {
-	[TASK_WORKING] = "working",     [TASK_INPUT_REQUIRED] = "input_required",
-	[TASK_COMPLETED] = "completed", [TASK_FAILED] = "failed",
-	[TASK_CANCELLED] = "cancelled",
+    [TASK_WORKING] = "working",     [TASK_INPUT_REQUIRED] = "input_required",
+    [TASK_COMPLETED] = "completed", [TASK_FAILED] = "failed",
+    [TASK_CANCELLED] = "cancelled",
 };
 
 struct task {
@@ -91,7 +91,8 @@ static struct task *task_find(const struct mcp_call *c)
 
 	if (!id)
 		return NULL;
-	list_for_each(node, &c->server->tasks) {
+	list_for_each(node, &c->server->tasks)
+	{
 		struct task *t = list_entry(node, struct task, node);
 
 		if (streq(t->id, id))
@@ -118,7 +119,8 @@ static bool make_room(struct mcp_server *s)
 {
 	if (s->n_tasks < s->config.max_tasks)
 		return true;
-	list_for_each(node, &s->tasks) {
+	list_for_each(node, &s->tasks)
+	{
 		struct task *t = list_entry(node, struct task, node);
 
 		if (!t->call) {
@@ -221,8 +223,8 @@ void task_fail(struct mcp_call *c, int code, const char *message, json_t *data)
 	if (c->cancelled) {
 		json_decref(data);
 	} else {
-		t->error = json_pack("{s:i,s:s,s:o*}", "code", code, "message", message, "data",
-				     data);
+		t->error =
+		    json_pack("{s:i,s:s,s:o*}", "code", code, "message", message, "data", data);
 		changed(t, TASK_FAILED);
 	}
 	call_end(c);
@@ -238,10 +240,11 @@ void task_need_input(struct mcp_call *c, json_t *questions)
 
 void task_expire(struct mcp_server *s, int64_t now)
 {
-	list_for_each(node, &s->tasks) {
+	list_for_each(node, &s->tasks)
+	{
 		struct task *t = list_entry(node, struct task, node);
-		int64_t end = MAX(t->created_ms + (int64_t)t->ttl_ms,
-				  t->finished_ms + TASK_KEEP_MIN_MS);
+		int64_t end =
+		    MAX(t->created_ms + (int64_t)t->ttl_ms, t->finished_ms + TASK_KEEP_MIN_MS);
 
 		if (!t->call && end < now)
 			task_free(t);
@@ -338,7 +341,8 @@ void run_tasks_update(struct mcp_call *c)
 		mcp_call_finish(c, json_object());
 		return;
 	}
-	json_object_foreach(responses, key, answer) {
+	json_object_foreach(responses, key, answer)
+	{
 		const json_t *q = json_object_get(t->questions, key);
 
 		if (!q || lifted_is_in(c->lifted, answer) ||

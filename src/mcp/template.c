@@ -20,8 +20,8 @@ static bool matches(const char *t, const char *uri, unsigned depth)
 	if (!end || depth == 0)
 		return false;
 	reserved = t[1] == '+';
-	/* Shortest first; what follows decides. Expressions are never adjacent in sane templates, so
-	 * the search stays small; DEPTH bounds it for others. */
+	/* Shortest first; what follows decides. Expressions are never adjacent in sane templates,
+	 * so the search stays small; DEPTH bounds it for others. */
 	while (*uri && (reserved || *uri != '/')) {
 		uri++;
 		if (matches(end + 1, uri, depth - 1))

@@ -121,8 +121,8 @@ json_t *wire_notification(const char *method, json_t *params)
 
 json_t *wire_request(const char *id, const char *method, json_t *params)
 {
-	return with_params(
-		json_pack("{s:s,s:s,s:s}", "jsonrpc", "2.0", "id", id, "method", method), params);
+	return with_params(json_pack("{s:s,s:s,s:s}", "jsonrpc", "2.0", "id", id, "method", method),
+			   params);
 }
 
 char *mcp_error_body(int code, const char *message, size_t *ret_len)

@@ -4,8 +4,9 @@
 
 #include <string.h>
 
-const char fixture_png[] = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIA"
-			   "X8jx0gAAAABJRU5ErkJggg==";
+const char fixture_png[] =
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIA"
+    "X8jx0gAAAABJRU5ErkJggg==";
 const char fixture_wav[] = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA=";
 
 #define STEP_MS 50
@@ -46,8 +47,8 @@ static void embedded(struct mcp_call *call, json_t *args, void *user)
 {
 	(void)args;
 	(void)user;
-	mcp_call_finish(call, mcp_tool_result(mcp_blocks(1, mcp_embedded(example_resource())),
-					      NULL, false));
+	mcp_call_finish(
+	    call, mcp_tool_result(mcp_blocks(1, mcp_embedded(example_resource())), NULL, false));
 }
 
 static void mixed(struct mcp_call *call, json_t *args, void *user)
@@ -57,16 +58,17 @@ static void mixed(struct mcp_call *call, json_t *args, void *user)
 
 	(void)args;
 	(void)user;
-	mcp_call_finish(call, mcp_tool_result(
-				      mcp_blocks(3, text, picture, mcp_embedded(example_resource())),
-				      NULL, false));
+	mcp_call_finish(
+	    call, mcp_tool_result(mcp_blocks(3, text, picture, mcp_embedded(example_resource())),
+				  NULL, false));
 }
 
 static void error(struct mcp_call *call, json_t *args, void *user)
 {
 	(void)args;
 	(void)user;
-	mcp_call_finish(call, mcp_tool_error("This tool intentionally returns an error for testing"));
+	mcp_call_finish(call,
+			mcp_tool_error("This tool intentionally returns an error for testing"));
 }
 
 static void progress_step(struct mcp_call *call, unsigned n)
@@ -147,17 +149,20 @@ static void dynamic_prompt(struct mcp_call *call, json_t *args, void *user)
 {
 	(void)args;
 	(void)user;
-	mcp_call_finish(call, mcp_prompt_result(NULL, mcp_blocks(1, mcp_prompt_message("user",
-							mcp_textf("Here today, gone tomorrow")))));
+	mcp_call_finish(
+	    call,
+	    mcp_prompt_result(
+		NULL,
+		mcp_blocks(1, mcp_prompt_message("user", mcp_textf("Here today, gone tomorrow")))));
 }
 
 static void change_prompts(struct mcp_call *call, json_t *args, void *user)
 {
 	struct fixture *f = user;
 	const struct mcp_prompt extra = {
-		.name = "test_dynamic_prompt",
-		.description = "Comes and goes",
-		.get = dynamic_prompt,
+	    .name = "test_dynamic_prompt",
+	    .description = "Comes and goes",
+	    .get = dynamic_prompt,
 	};
 	struct err e = ERR_INIT;
 
@@ -172,40 +177,38 @@ static void change_prompts(struct mcp_call *call, json_t *args, void *user)
 }
 
 static const char schema_2020_12[] =
-	"{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"type\":\"object\","
-	"\"$defs\":{\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{"
-	"\"street\":{\"type\":\"string\"},\"city\":{\"type\":\"string\"}}}},"
-	"\"properties\":{\"name\":{\"type\":\"string\"},\"address\":{\"$ref\":\"#/$defs/address\"},"
-	"\"contactMethod\":{\"type\":\"string\",\"enum\":[\"phone\",\"email\"]},"
-	"\"phone\":{\"type\":\"string\"},\"email\":{\"type\":\"string\"}},"
-	"\"allOf\":[{\"anyOf\":[{\"required\":[\"phone\"]},{\"required\":[\"email\"]}]}],"
-	"\"if\":{\"properties\":{\"contactMethod\":{\"const\":\"phone\"}},"
-	"\"required\":[\"contactMethod\"]},\"then\":{\"required\":[\"phone\"]},"
-	"\"else\":{\"required\":[\"email\"]},\"additionalProperties\":false}";
+    "{\"$schema\":\"https://json-schema.org/draft/2020-12/schema\",\"type\":\"object\","
+    "\"$defs\":{\"address\":{\"$anchor\":\"addressDef\",\"type\":\"object\",\"properties\":{"
+    "\"street\":{\"type\":\"string\"},\"city\":{\"type\":\"string\"}}}},"
+    "\"properties\":{\"name\":{\"type\":\"string\"},\"address\":{\"$ref\":\"#/$defs/address\"},"
+    "\"contactMethod\":{\"type\":\"string\",\"enum\":[\"phone\",\"email\"]},"
+    "\"phone\":{\"type\":\"string\"},\"email\":{\"type\":\"string\"}},"
+    "\"allOf\":[{\"anyOf\":[{\"required\":[\"phone\"]},{\"required\":[\"email\"]}]}],"
+    "\"if\":{\"properties\":{\"contactMethod\":{\"const\":\"phone\"}},"
+    "\"required\":[\"contactMethod\"]},\"then\":{\"required\":[\"phone\"]},"
+    "\"else\":{\"required\":[\"email\"]},\"additionalProperties\":false}";
 
 static const char schema_region[] =
-	"{\"type\":\"object\",\"properties\":{\"region\":{\"type\":\"string\","
-	"\"description\":\"Where to run\",\"x-mcp-header\":\"Region\"}}}";
+    "{\"type\":\"object\",\"properties\":{\"region\":{\"type\":\"string\","
+    "\"description\":\"Where to run\",\"x-mcp-header\":\"Region\"}}}";
 
 static const struct fixture_tool rows[] = {
-	{"test_simple_text", "Returns simple text", NULL, simple_text},
-	{"test_image_content", "Returns an image", NULL, image},
-	{"test_audio_content", "Returns audio", NULL, audio},
-	{"test_embedded_resource", "Returns an embedded resource", NULL, embedded},
-	{"test_multiple_content_types", "Returns text, image and resource", NULL, mixed},
-	{"test_error_handling", "Always fails", NULL, error},
-	{"test_tool_with_progress", "Reports progress", NULL, progress},
-	{"test_tool_with_logging", "Logs while it runs", NULL, logging},
-	{"test_logging_tool", "Logs when asked to", NULL, logging},
-	{"test_reconnection", "Closes its stream in the middle", NULL, reconnection},
-	{"test_x_mcp_header", "Has an argument that is mirrored in a header", schema_region,
-	 mirrored},
-	{"json_schema_2020_12_tool", "Has a schema with everything", schema_2020_12, ok,
-	 MCP_TOOL_VALIDATES_ITSELF},
-	{"test_missing_capability", "Needs a client that samples", NULL, ok, 0,
-	 "{\"sampling\":{}}"},
-	{"test_trigger_tool_change", "Changes the list of tools", NULL, change_tools},
-	{"test_trigger_prompt_change", "Changes the list of prompts", NULL, change_prompts},
+    {"test_simple_text", "Returns simple text", NULL, simple_text},
+    {"test_image_content", "Returns an image", NULL, image},
+    {"test_audio_content", "Returns audio", NULL, audio},
+    {"test_embedded_resource", "Returns an embedded resource", NULL, embedded},
+    {"test_multiple_content_types", "Returns text, image and resource", NULL, mixed},
+    {"test_error_handling", "Always fails", NULL, error},
+    {"test_tool_with_progress", "Reports progress", NULL, progress},
+    {"test_tool_with_logging", "Logs while it runs", NULL, logging},
+    {"test_logging_tool", "Logs when asked to", NULL, logging},
+    {"test_reconnection", "Closes its stream in the middle", NULL, reconnection},
+    {"test_x_mcp_header", "Has an argument that is mirrored in a header", schema_region, mirrored},
+    {"json_schema_2020_12_tool", "Has a schema with everything", schema_2020_12, ok,
+     MCP_TOOL_VALIDATES_ITSELF},
+    {"test_missing_capability", "Needs a client that samples", NULL, ok, 0, "{\"sampling\":{}}"},
+    {"test_trigger_tool_change", "Changes the list of tools", NULL, change_tools},
+    {"test_trigger_prompt_change", "Changes the list of prompts", NULL, change_prompts},
 };
 
 int fixture_add_content(struct fixture *f, struct err *e)

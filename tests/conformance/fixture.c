@@ -9,13 +9,13 @@ int fixture_add_rows(struct fixture *f, const struct fixture_tool *rows, size_t 
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct mcp_tool tool = {
-			.name = rows[i].name,
-			.description = rows[i].description,
-			.input_schema = rows[i].input_schema,
-			.call = rows[i].call,
-			.flags = rows[i].flags,
-			.needs = rows[i].needs,
-			.user = f,
+		    .name = rows[i].name,
+		    .description = rows[i].description,
+		    .input_schema = rows[i].input_schema,
+		    .call = rows[i].call,
+		    .flags = rows[i].flags,
+		    .needs = rows[i].needs,
+		    .user = f,
 		};
 		int r = mcp_server_add_tool(f->server, &tool, e);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools, resources and prompts that the official MCP conformance suite wants to find on a server.
- * Their names and texts are the suite's; nothing here is part of the product. */
+/* The tools, resources and prompts that the official MCP conformance suite wants to find on a
+ * server. Their names and texts are the suite's; nothing here is part of the product. */
 #pragma once
 
 #include "base/err.h"
@@ -26,8 +26,8 @@ struct fixture_tool {
 };
 
 int fixture_add_all(struct fixture *f, struct err *e) MUST_CHECK;
-int fixture_add_rows(struct fixture *f, const struct fixture_tool *rows, size_t n, struct err *e)
-	MUST_CHECK;
+int fixture_add_rows(struct fixture *f, const struct fixture_tool *rows, size_t n,
+		     struct err *e) MUST_CHECK;
 int fixture_add_content(struct fixture *f, struct err *e) MUST_CHECK;   /* content.c */
 int fixture_add_inputs(struct fixture *f, struct err *e) MUST_CHECK;    /* inputs.c */
 int fixture_add_tasks(struct fixture *f, struct err *e) MUST_CHECK;     /* tasks.c */

@@ -49,18 +49,19 @@ static void sampling_tool(struct mcp_call *call, json_t *args, void *user)
 		ask_one(call, "answer", "sampling/createMessage",
 			sampling(fixture_arg(call, args, "prompt", "Hello")));
 	else
-		mcp_call_finish(call, mcp_tool_result(mcp_blocks(1, mcp_textf("LLM response: %s",
-								text ? text : "(none)")),
-						      NULL, false));
+		mcp_call_finish(
+		    call, mcp_tool_result(
+			      mcp_blocks(1, mcp_textf("LLM response: %s", text ? text : "(none)")),
+			      NULL, false));
 }
 
 static void finish_answer(struct mcp_call *call, const json_t *answer)
 {
 	char *text = json_dumps(answer, JSON_COMPACT);
 
-	mcp_call_finish(call, mcp_tool_result(mcp_blocks(1, mcp_textf("User response: %s",
-							     text ? text : "")),
-					      NULL, false));
+	mcp_call_finish(
+	    call, mcp_tool_result(mcp_blocks(1, mcp_textf("User response: %s", text ? text : "")),
+				  NULL, false));
 	free(text);
 }
 
@@ -84,8 +85,8 @@ static void elicitation_tool(struct mcp_call *call, json_t *args, void *user)
 	       json_pack("{s:s,s:{s:s,s:{s:{s:s,s:s},s:{s:s,s:s}},s:[s,s]}}", "message",
 			 fixture_arg(call, args, "message", "Who are you?"), "requestedSchema",
 			 "type", "object", "properties", "username", "type", "string",
-			 "description", "User's response", "email", "type", "string",
-			 "description", "User's email address", "required", "username", "email"));
+			 "description", "User's response", "email", "type", "string", "description",
+			 "User's email address", "required", "username", "email"));
 }
 
 static void elicit_text(struct mcp_call *call, const char *message, const char *schema)
@@ -191,15 +192,14 @@ static void ask_three(struct mcp_call *call, json_t *args, void *user)
 		fixture_finish_text(call, "All three answers are here");
 		return;
 	}
-	mcp_call_need_input(call,
-			    (const struct mcp_input[]){
-				    {"user_name", "elicitation/create",
-				     form("What is your name?", "name", "string")},
-				    {"greeting", "sampling/createMessage",
-				     sampling("Generate a greeting")},
-				    {"client_roots", "roots/list", NULL},
-			    },
-			    3, NULL);
+	mcp_call_need_input(
+	    call,
+	    (const struct mcp_input[]){
+		{"user_name", "elicitation/create", form("What is your name?", "name", "string")},
+		{"greeting", "sampling/createMessage", sampling("Generate a greeting")},
+		{"client_roots", "roots/list", NULL},
+	    },
+	    3, NULL);
 }
 
 static void ask_twice(struct mcp_call *call, json_t *args, void *user)
@@ -216,9 +216,9 @@ static void ask_twice(struct mcp_call *call, json_t *args, void *user)
 		ask_one(call, "step2", "elicitation/create",
 			form("Step 2: What is your favorite color?", "color", "string"));
 	else
-		mcp_call_finish(call, mcp_tool_result(mcp_blocks(1, mcp_textf("%s likes %s", name,
-								     color)),
-						      NULL, false));
+		mcp_call_finish(
+		    call, mcp_tool_result(mcp_blocks(1, mcp_textf("%s likes %s", name, color)),
+					  NULL, false));
 }
 
 static void ask_what_client_can(struct mcp_call *call, json_t *args, void *user)
@@ -246,41 +246,41 @@ static void prompt(struct mcp_call *call, json_t *args, void *user)
 			form("What context should the prompt use?", "context", "string"));
 		return;
 	}
-	mcp_call_finish(call, mcp_prompt_result(NULL, mcp_blocks(1, mcp_prompt_message("user",
-							mcp_textf("Use this context: %s", topic)))));
+	mcp_call_finish(
+	    call, mcp_prompt_result(
+		      NULL, mcp_blocks(1, mcp_prompt_message(
+					      "user", mcp_textf("Use this context: %s", topic)))));
 }
 
 static const char schema_prompt[] =
-	"{\"type\":\"object\",\"properties\":{\"prompt\":{\"type\":\"string\"}}}";
+    "{\"type\":\"object\",\"properties\":{\"prompt\":{\"type\":\"string\"}}}";
 static const char schema_message[] =
-	"{\"type\":\"object\",\"properties\":{\"message\":{\"type\":\"string\"}}}";
+    "{\"type\":\"object\",\"properties\":{\"message\":{\"type\":\"string\"}}}";
 
 static const struct fixture_tool rows[] = {
-	{"test_sampling", "Asks the client's model", schema_prompt, sampling_tool},
-	{"test_elicitation", "Asks the person", schema_message, elicitation_tool},
-	{"test_elicitation_sep1034_defaults", "Asks with defaults", NULL, defaults_tool},
-	{"test_elicitation_sep1330_enums", "Asks with enums", NULL, enums_tool},
-	{"test_streaming_elicitation", "Asks the person's name", NULL, ask_name},
-	{"test_input_required_result_elicitation", "Asks the person's name", NULL, ask_name},
-	{"test_input_required_result_sampling", "Asks the client's model", NULL, ask_capital},
-	{"test_input_required_result_list_roots", "Asks for the roots", NULL, ask_roots},
-	{"test_input_required_result_request_state", "Remembers something", NULL, ask_with_state},
-	{"test_input_required_result_tampered_state", "Remembers something", NULL,
-	 ask_with_state},
-	{"test_input_required_result_multiple_inputs", "Asks three things at once", NULL,
-	 ask_three},
-	{"test_input_required_result_multi_round", "Asks twice", NULL, ask_twice},
-	{"test_input_required_result_capabilities", "Asks what the client can answer", NULL,
-	 ask_what_client_can},
+    {"test_sampling", "Asks the client's model", schema_prompt, sampling_tool},
+    {"test_elicitation", "Asks the person", schema_message, elicitation_tool},
+    {"test_elicitation_sep1034_defaults", "Asks with defaults", NULL, defaults_tool},
+    {"test_elicitation_sep1330_enums", "Asks with enums", NULL, enums_tool},
+    {"test_streaming_elicitation", "Asks the person's name", NULL, ask_name},
+    {"test_input_required_result_elicitation", "Asks the person's name", NULL, ask_name},
+    {"test_input_required_result_sampling", "Asks the client's model", NULL, ask_capital},
+    {"test_input_required_result_list_roots", "Asks for the roots", NULL, ask_roots},
+    {"test_input_required_result_request_state", "Remembers something", NULL, ask_with_state},
+    {"test_input_required_result_tampered_state", "Remembers something", NULL, ask_with_state},
+    {"test_input_required_result_multiple_inputs", "Asks three things at once", NULL, ask_three},
+    {"test_input_required_result_multi_round", "Asks twice", NULL, ask_twice},
+    {"test_input_required_result_capabilities", "Asks what the client can answer", NULL,
+     ask_what_client_can},
 };
 
 int fixture_add_inputs(struct fixture *f, struct err *e)
 {
 	const struct mcp_prompt p = {
-		.name = "test_input_required_result_prompt",
-		.description = "Asks for its context",
-		.get = prompt,
-		.user = f,
+	    .name = "test_input_required_result_prompt",
+	    .description = "Asks for its context",
+	    .get = prompt,
+	    .user = f,
 	};
 	int r = fixture_add_rows(f, rows, ARRAY_SIZE(rows), e);
 

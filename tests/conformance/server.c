@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* conformance-server [--listen HOST:PORT]
- * Serves the fixture on /mcp (and /sse) until SIGTERM or SIGINT. Prints "listening on HOST:PORT". */
+ * Serves the fixture on /mcp (and /sse) until SIGTERM or SIGINT. Prints "listening on HOST:PORT".
+ */
 #include "base/parse.h"
 #include "base/text.h"
 #include "fixture.h"
@@ -9,8 +10,8 @@
 
 #include <signal.h>
 
-#define TICK_USEC    UINT64_C(1000000)
-#define HOST_MAX     64
+#define TICK_USEC UINT64_C(1000000)
+#define HOST_MAX  64
 
 struct program {
 	struct fixture fixture;
@@ -30,13 +31,13 @@ static int set_up(struct program *p, const char *host, uint16_t port, uint16_t *
 		  struct err *e)
 {
 	const struct mcp_server_config config = {
-		.name = "caisson-conformance",
-		.version = CAISSON_VERSION,
-		.title = "Conformance fixture",
-		.instructions = "A server for the MCP conformance suite.",
-		.offers = MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_PROMPTS_LIST_CHANGED |
-			  MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
-			  MCP_OFFER_LOGGING | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS,
+	    .name = "caisson-conformance",
+	    .version = CAISSON_VERSION,
+	    .title = "Conformance fixture",
+	    .instructions = "A server for the MCP conformance suite.",
+	    .offers = MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_PROMPTS_LIST_CHANGED |
+		      MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
+		      MCP_OFFER_LOGGING | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS,
 	};
 	struct http_listener *listener;
 	int r;

@@ -11,9 +11,11 @@
 static void greet(struct mcp_call *call, json_t *args, void *user)
 {
 	(void)user;
-	mcp_call_finish(call, mcp_tool_result(mcp_blocks(1, mcp_textf("Hello, %s!",
-						fixture_arg(call, args, "name", "World"))),
-					      NULL, false));
+	mcp_call_finish(
+	    call,
+	    mcp_tool_result(
+		mcp_blocks(1, mcp_textf("Hello, %s!", fixture_arg(call, args, "name", "World"))),
+		NULL, false));
 }
 
 /* Clients without the extension wait for the result instead. */
@@ -86,9 +88,10 @@ static void confirm_delete(struct mcp_call *call, json_t *args, void *user)
 		return;
 	}
 	yes = json_is_true(json_object_get(json_object_get(answer, "content"), "confirm"));
-	mcp_call_finish(call, mcp_tool_result(mcp_blocks(1, mcp_textf("%s %s", name,
-							     yes ? "is deleted" : "is kept")),
-					      NULL, false));
+	mcp_call_finish(
+	    call,
+	    mcp_tool_result(mcp_blocks(1, mcp_textf("%s %s", name, yes ? "is deleted" : "is kept")),
+			    NULL, false));
 }
 
 static void multi_input(struct mcp_call *call, json_t *args, void *user)
@@ -100,34 +103,33 @@ static void multi_input(struct mcp_call *call, json_t *args, void *user)
 		return;
 	}
 	background(call);
-	mcp_call_need_input(
-		call,
-		(const struct mcp_input[]){
-			{"first", "elicitation/create", confirmation("First question")},
-			{"second", "elicitation/create", confirmation("Second question")},
-		},
-		2, NULL);
+	mcp_call_need_input(call,
+			    (const struct mcp_input[]){
+				{"first", "elicitation/create", confirmation("First question")},
+				{"second", "elicitation/create", confirmation("Second question")},
+			    },
+			    2, NULL);
 }
 
 static void named_done(struct mcp_call *call, unsigned n)
 {
 	const json_t *answer = mcp_call_input(call, "user_name");
 	const char *name =
-		json_string_value(json_object_get(json_object_get(answer, "content"), "name"));
+	    json_string_value(json_object_get(json_object_get(answer, "content"), "name"));
 
 	(void)n;
-	mcp_call_finish(call, mcp_tool_result(mcp_blocks(1, mcp_textf("Done for %s",
-							     name ? name : "nobody")),
-					      NULL, false));
+	mcp_call_finish(
+	    call, mcp_tool_result(mcp_blocks(1, mcp_textf("Done for %s", name ? name : "nobody")),
+				  NULL, false));
 }
 
 static void tool_with_task(struct mcp_call *call, json_t *args, void *user)
 {
-	const struct mcp_input input = {
-		"user_name", "elicitation/create",
-		json_pack("{s:s,s:s,s:{s:s,s:{s:{s:s}},s:[s]}}", "mode", "form", "message",
-			  "What is your name?", "requestedSchema", "type", "object", "properties",
-			  "name", "type", "string", "required", "name")};
+	const struct mcp_input input = {"user_name", "elicitation/create",
+					json_pack("{s:s,s:s,s:{s:s,s:{s:{s:s}},s:[s]}}", "mode",
+						  "form", "message", "What is your name?",
+						  "requestedSchema", "type", "object", "properties",
+						  "name", "type", "string", "required", "name")};
 
 	(void)args;
 	if (!mcp_call_input(call, "user_name")) {
@@ -142,18 +144,18 @@ static void tool_with_task(struct mcp_call *call, json_t *args, void *user)
 #define SCHEMA(properties) "{\"type\":\"object\",\"properties\":{" properties "}}"
 
 static const struct fixture_tool rows[] = {
-	{"greet", "Greets at once", SCHEMA("\"name\":{\"type\":\"string\"}"), greet},
-	{"slow_compute", "Takes its time",
-	 SCHEMA("\"seconds\":{\"type\":\"number\",\"minimum\":0,\"maximum\":3600},"
-		"\"label\":{\"type\":\"string\"}"),
-	 slow_compute},
-	{"failing_job", "Fails after a second", NULL, failing_job, MCP_TOOL_NEEDS_TASK},
-	{"protocol_error_job", "Breaks", NULL, protocol_error_job, MCP_TOOL_NEEDS_TASK},
-	{"confirm_delete", "Asks before it deletes",
-	 SCHEMA("\"filename\":{\"type\":\"string\"}"), confirm_delete, MCP_TOOL_NEEDS_TASK},
-	{"multi_input", "Asks two things at once", NULL, multi_input, MCP_TOOL_NEEDS_TASK},
-	{"test_tool_with_task", "Asks, then goes to the background", NULL, tool_with_task,
-	 MCP_TOOL_NEEDS_TASK},
+    {"greet", "Greets at once", SCHEMA("\"name\":{\"type\":\"string\"}"), greet},
+    {"slow_compute", "Takes its time",
+     SCHEMA("\"seconds\":{\"type\":\"number\",\"minimum\":0,\"maximum\":3600},"
+	    "\"label\":{\"type\":\"string\"}"),
+     slow_compute},
+    {"failing_job", "Fails after a second", NULL, failing_job, MCP_TOOL_NEEDS_TASK},
+    {"protocol_error_job", "Breaks", NULL, protocol_error_job, MCP_TOOL_NEEDS_TASK},
+    {"confirm_delete", "Asks before it deletes", SCHEMA("\"filename\":{\"type\":\"string\"}"),
+     confirm_delete, MCP_TOOL_NEEDS_TASK},
+    {"multi_input", "Asks two things at once", NULL, multi_input, MCP_TOOL_NEEDS_TASK},
+    {"test_tool_with_task", "Asks, then goes to the background", NULL, tool_with_task,
+     MCP_TOOL_NEEDS_TASK},
 };
 
 int fixture_add_tasks(struct fixture *f, struct err *e)

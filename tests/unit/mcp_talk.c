@@ -80,9 +80,9 @@ static void on_peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, s
 }
 
 static const struct mcp_sink_ops sink_ops = {
-	.send = on_send,
-	.finish = on_finish,
-	.congested = on_congested,
+    .send = on_send,
+    .finish = on_finish,
+    .congested = on_congested,
 };
 static const struct mcp_peer_ops peer_ops = {.send = on_peer_send};
 
@@ -93,8 +93,8 @@ static void tool_echo(struct mcp_call *call, json_t *args, void *user)
 	char *text = json_dumps(args, JSON_COMPACT);
 
 	(void)user;
-	mcp_call_finish(call, mcp_tool_result(mcp_blocks(1, mcp_textf("%s", text)),
-					      json_incref(args), false));
+	mcp_call_finish(
+	    call, mcp_tool_result(mcp_blocks(1, mcp_textf("%s", text)), json_incref(args), false));
 	free(text);
 }
 
@@ -130,10 +130,10 @@ static void tool_ask(struct mcp_call *call, json_t *args, void *user)
 
 	(void)user;
 	if (name && colour) {
-		mcp_call_finish(call, mcp_tool_result(json_array(),
-						      json_pack("{s:O,s:O}", "name", name, "colour",
-								colour),
-						      false));
+		mcp_call_finish(
+		    call,
+		    mcp_tool_result(json_array(),
+				    json_pack("{s:O,s:O}", "name", name, "colour", colour), false));
 		return;
 	}
 	if (json_is_true(json_object_get(args, "task")) && !mcp_call_is_task(call))
@@ -158,60 +158,60 @@ static void tool_length(struct mcp_call *call, json_t *args, void *user)
 			assert_int_equal(pread(ref.fd, &c, 1, (off_t)(ref.off + i)), 1);
 		sum = sum * 31 + (unsigned char)c;
 	}
-	mcp_call_finish(call, mcp_tool_result(json_array(),
-					      json_pack("{s:I,s:I,s:b}", "len", (json_int_t)ref.len,
-							"sum", (json_int_t)sum, "lifted",
-							ref.fd >= 0),
-					      false));
+	mcp_call_finish(call,
+			mcp_tool_result(json_array(),
+					json_pack("{s:I,s:I,s:b}", "len", (json_int_t)ref.len,
+						  "sum", (json_int_t)sum, "lifted", ref.fd >= 0),
+					false));
 }
 
 static void read_it(struct mcp_call *call, const char *uri, void *user)
 {
 	(void)user;
-	mcp_call_finish(call, mcp_resource_result(
-				      mcp_blocks(1, mcp_resource_text(uri, NULL, "text", 4))));
+	mcp_call_finish(
+	    call, mcp_resource_result(mcp_blocks(1, mcp_resource_text(uri, NULL, "text", 4))));
 }
 
 static void get_prompt(struct mcp_call *call, json_t *args, void *user)
 {
 	(void)user;
-	mcp_call_finish(call, mcp_prompt_result(NULL, mcp_blocks(1, mcp_prompt_message("user",
-							mcp_textf("%s", mcp_text_arg(call, args,
-									     "topic"))))));
+	mcp_call_finish(
+	    call,
+	    mcp_prompt_result(
+		NULL,
+		mcp_blocks(1, mcp_prompt_message(
+				  "user", mcp_textf("%s", mcp_text_arg(call, args, "topic"))))));
 }
 
 static void add_all(struct talk *t)
 {
 	const struct mcp_tool tools[] = {
-		{.name = "echo",
-		 .description = "Echoes",
-		 .title = "Echo",
-		 .icons = "[{\"src\":\"https://example.org/i.png\"}]",
-		 .annotations = "{\"readOnlyHint\":true}",
-		 .output_schema = "{\"type\":\"object\"}",
-		 .input_schema = "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\","
-				 "\"minimum\":1},\"s\":{\"type\":\"string\",\"maxLength\":3,"
-				 "\"x-mcp-header\":\"S\"}},\"required\":[\"n\"],"
-				 "\"additionalProperties\":false}",
-		 .call = tool_echo},
-		{.name = "hold",
-		 .input_schema = "{\"type\":\"object\"}",
-		 .call = tool_hold,
-		 .user = t},
-		{.name = "ask", .input_schema = "{\"type\":\"object\"}", .call = tool_ask},
-		{.name = "length", .input_schema = "{\"type\":\"object\"}", .call = tool_length},
-		{.name = "sampler", .call = tool_echo, .needs = "{\"sampling\":{}}"},
-		{.name = "background",
-		 .input_schema = "{\"type\":\"object\"}",
-		 .call = tool_hold,
-		 .flags = MCP_TOOL_NEEDS_TASK,
-		 .user = t},
+	    {.name = "echo",
+	     .description = "Echoes",
+	     .title = "Echo",
+	     .icons = "[{\"src\":\"https://example.org/i.png\"}]",
+	     .annotations = "{\"readOnlyHint\":true}",
+	     .output_schema = "{\"type\":\"object\"}",
+	     .input_schema = "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\","
+			     "\"minimum\":1},\"s\":{\"type\":\"string\",\"maxLength\":3,"
+			     "\"x-mcp-header\":\"S\"}},\"required\":[\"n\"],"
+			     "\"additionalProperties\":false}",
+	     .call = tool_echo},
+	    {.name = "hold", .input_schema = "{\"type\":\"object\"}", .call = tool_hold, .user = t},
+	    {.name = "ask", .input_schema = "{\"type\":\"object\"}", .call = tool_ask},
+	    {.name = "length", .input_schema = "{\"type\":\"object\"}", .call = tool_length},
+	    {.name = "sampler", .call = tool_echo, .needs = "{\"sampling\":{}}"},
+	    {.name = "background",
+	     .input_schema = "{\"type\":\"object\"}",
+	     .call = tool_hold,
+	     .flags = MCP_TOOL_NEEDS_TASK,
+	     .user = t},
 	};
 	const struct mcp_resource resource = {.uri = "x://one", .name = "one", .read = read_it};
 	const struct mcp_resource tmpl = {.uri = "x://t/{id}", .name = "t", .read = read_it};
 	const struct mcp_prompt_arg arg = {.name = "topic", .required = true};
 	const struct mcp_prompt prompt = {
-		.name = "p", .description = "d", .args = &arg, .n_args = 1, .get = get_prompt};
+	    .name = "p", .description = "d", .args = &arg, .n_args = 1, .get = get_prompt};
 	struct err e = ERR_INIT;
 
 	for (size_t i = 0; i < ARRAY_SIZE(tools); i++)
@@ -226,10 +226,10 @@ static void add_all(struct talk *t)
 static void connect_peer(struct talk *t, enum mcp_transport transport, const char *principal)
 {
 	t->peer = mcp_peer_new(t->server, &(struct mcp_peer_config){
-						  .transport = transport,
-						  .ops = &peer_ops,
-						  .user = t,
-						  .principal = principal,
+					      .transport = transport,
+					      .ops = &peer_ops,
+					      .user = t,
+					      .principal = principal,
 					  });
 	assert_non_null(t->peer);
 }
@@ -237,16 +237,16 @@ static void connect_peer(struct talk *t, enum mcp_transport transport, const cha
 void talk_open(struct talk *t, enum mcp_transport transport, unsigned offers)
 {
 	const struct mcp_server_config config = {
-		.name = "test",
-		.version = "1",
-		.instructions = "Be good.",
-		.offers = offers,
-		.now_ms = now_ms,
-		.page_size = 4,
-		.max_calls = 6,
-		.max_tasks = 3,
-		.state_ttl_s = 60,
-		.ask_timeout_s = 60,
+	    .name = "test",
+	    .version = "1",
+	    .instructions = "Be good.",
+	    .offers = offers,
+	    .now_ms = now_ms,
+	    .page_size = 4,
+	    .max_calls = 6,
+	    .max_tasks = 3,
+	    .state_ttl_s = 60,
+	    .ask_timeout_s = 60,
 	};
 	struct err e = ERR_INIT;
 
@@ -318,13 +318,13 @@ void talk_modern(struct talk *t, const char *method, const char *params, const c
 	struct buf b = BUF_INIT(1 << 20);
 
 	assert_int_equal(
-		buf_printf(&b,
-			   "{\"jsonrpc\":\"2.0\",\"id\":\"m%u\",\"method\":\"%s\",\"params\":{%s%s"
-			   "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
-			   "\"io.modelcontextprotocol/clientCapabilities\":%s,"
-			   "\"progressToken\":7}}}",
-			   ++id, method, params, *params ? "," : "", caps),
-		0);
+	    buf_printf(&b,
+		       "{\"jsonrpc\":\"2.0\",\"id\":\"m%u\",\"method\":\"%s\",\"params\":{%s%s"
+		       "\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","
+		       "\"io.modelcontextprotocol/clientCapabilities\":%s,"
+		       "\"progressToken\":7}}}",
+		       ++id, method, params, *params ? "," : "", caps),
+	    0);
 	talk_say(t, buf_str(&b));
 	buf_done(&b);
 }
@@ -353,7 +353,8 @@ static bool has(const json_t *actual, const json_t *want)
 	if (json_is_string(want) && streq(json_string_value(want), "*"))
 		return actual != NULL;
 	if (json_is_object(want)) {
-		json_object_foreach((json_t *)(uintptr_t)want, key, value) {
+		json_object_foreach((json_t *)(uintptr_t)want, key, value)
+		{
 			if (!has(json_object_get(actual, key), value))
 				return false;
 		}
@@ -362,7 +363,8 @@ static bool has(const json_t *actual, const json_t *want)
 	if (json_is_array(want)) {
 		if (json_array_size(actual) != json_array_size(want) || !json_is_array(actual))
 			return false;
-		json_array_foreach(want, i, value) {
+		json_array_foreach(want, i, value)
+		{
 			if (!has(json_array_get(actual, i), value))
 				return false;
 		}

@@ -19,7 +19,7 @@ struct talk {
 	unsigned n_finished; /* since the last talk_say() */
 	struct mcp_sink *open[TALK_OPEN_MAX]; /* sinks that wait for their finish, oldest first */
 	unsigned n_open;
-	bool congested;      /* what sinks say when asked */
+	bool congested;                       /* what sinks say when asked */
 	struct mcp_call *held[TALK_HELD_MAX]; /* calls of the tool "hold", unfinished */
 	unsigned n_held;
 	unsigned n_cancelled; /* of the tool "hold" */
