@@ -185,7 +185,7 @@ struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e)
 	return NULL;
 }
 
-int sandbox_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e)
+int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e)
 {
 	/* Looking is not using: the idle clock goes on. */
 	uint64_t used = s->used_ns;

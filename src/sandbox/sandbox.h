@@ -88,7 +88,7 @@ void sandbox_touch(struct sandbox *s);
  * call on its id is free. CB may be NULL. */
 int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user, struct err *e);
 
-int sandbox_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
+int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
