@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* caisson doctor [--json]: what this machine can enforce, what is missing, and how to mend it.
  *
- * Exit status: 0 sandboxes can be made with every wall; 1 they can, something is weaker; 2 they cannot. */
+ * Exit status: 0 sandboxes can be made with every wall; 1 they can, something is weaker; 2 they
+ * cannot. */
 #include "cmd/doctor.h"
 #include "cmd/cmd.h"
 
@@ -51,7 +52,8 @@ static void print_text(const struct doctor_row *rows, int status)
 		const struct doctor_row *r = &rows[i];
 
 		if (colour)
-			(void)printf("\033[%sm%-8s\033[0m", states[r->state].colour, states[r->state].mark);
+			(void)printf("\033[%sm%-8s\033[0m", states[r->state].colour,
+				     states[r->state].mark);
 		else
 			(void)printf("%-8s", states[r->state].mark);
 		(void)printf("%-*s%s\n", WHAT_WIDTH, doctor_checks[i].what, r->value);
@@ -67,8 +69,9 @@ static json_t *capability_words(uint32_t caps)
 		uint32_t cap;
 		const char *word;
 	} words[] = {
-	    {ENGINE_CAP_MEMORY, "memory"}, {ENGINE_CAP_CPU, "cpu"},   {ENGINE_CAP_PIDS, "pids"},
-	    {ENGINE_CAP_DISK, "disk"},     {ENGINE_CAP_OWN_UID, "own_uid"},
+	    {ENGINE_CAP_MEMORY, "memory"},   {ENGINE_CAP_CPU, "cpu"},
+	    {ENGINE_CAP_PIDS, "pids"},       {ENGINE_CAP_DISK, "disk"},
+	    {ENGINE_CAP_OWN_UID, "own_uid"},
 	};
 	json_t *list = json_array();
 
@@ -83,14 +86,16 @@ static int print_json(const struct doctor_facts *f, const struct doctor_row *row
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < doctor_n_checks; i++)
-		(void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id, "what",
-		                                            doctor_checks[i].what, "state",
-		                                            doctor_state_name(rows[i].state), "value",
-		                                            rows[i].value, "mend", rows[i].mend));
-	json_t *doc = json_pack("{s:s, s:i, s:s, s:b, s:s, s:o, s:o, s:o}", "version", CAISSON_VERSION, "status", status,
-	                        "summary", summaries[status], "root", f->probe.uid == 0, "cgroup", f->probe.cgroup,
-	                        "enforced", capability_words(f->probe.enforced), "best_effort",
-	                        capability_words(f->probe.best_effort), "rows", list);
+		(void)json_array_append_new(
+		    list,
+		    json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id, "what",
+			      doctor_checks[i].what, "state", doctor_state_name(rows[i].state),
+			      "value", rows[i].value, "mend", rows[i].mend));
+	json_t *doc =
+	    json_pack("{s:s, s:i, s:s, s:b, s:s, s:o, s:o, s:o}", "version", CAISSON_VERSION,
+		      "status", status, "summary", summaries[status], "root", f->probe.uid == 0,
+		      "cgroup", f->probe.cgroup, "enforced", capability_words(f->probe.enforced),
+		      "best_effort", capability_words(f->probe.best_effort), "rows", list);
 	int r = doc ? json_dumpf(doc, stdout, JSON_INDENT(2)) : -1;
 
 	(void)putchar('\n');
@@ -109,8 +114,10 @@ int cmd_doctor(int argc, char **argv)
 
 	ASSERT(doctor_n_checks <= ROWS_MAX);
 	if (settings_init(&settings) < 0)
-		return cmd_fail(VERB, &(struct err){.code = ERR_OUT_OF_MEMORY, .text = "out of memory"});
-	if (settings_read_env(&settings, environ, &e) < 0 || settings_read_flags(&settings, &argc, argv, &e) < 0)
+		return cmd_fail(VERB,
+				&(struct err){.code = ERR_OUT_OF_MEMORY, .text = "out of memory"});
+	if (settings_read_env(&settings, environ, &e) < 0 ||
+	    settings_read_flags(&settings, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
 	for (int i = 1; i < argc; i++) {
 		if (!streq(argv[i], "--json"))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One function per row of `caisson doctor`. Each says what is there, how strong it is, and the command
- * that mends it. Facts come from native_probe(); only what is no business of the engine is read here. */
+/* One function per row of `caisson doctor`. Each says what is there, how strong it is, and the
+ * command that mends it. Facts come from native_probe(); only what is no business of the engine is
+ * read here. */
 #include "cmd/doctor.h"
 
 #include "base/attr.h"
@@ -22,7 +23,7 @@
 #define CLOCK_FLOOR     1735689600 /* 2025-01-01: before it, no certificate or link signature holds */
 #define SPACE_MISSING   (UINT64_C(64) << 20)
 #define SPACE_WEAK      (UINT64_C(1) << 30)
-#define KERNEL_FLOOR    5013u      /* cgroup.kill is 5.14, Landlock 5.13, NPROC by user namespace 5.14 */
+#define KERNEL_FLOOR    5013u /* cgroup.kill is 5.14, Landlock 5.13, NPROC by user namespace 5.14 */
 #define LANDLOCK_SCOPES 6
 #define SERVE_PORT      8181
 
@@ -38,7 +39,8 @@ static void row_kernel(const struct doctor_facts *f, struct doctor_row *r)
 {
 	const struct native_probe *p = &f->probe;
 
-	SAY(r, "Linux %s, %s, %s", p->release, p->machine, is_root(f) ? "as root" : "as a plain user");
+	SAY(r, "Linux %s, %s, %s", p->release, p->machine,
+	    is_root(f) ? "as root" : "as a plain user");
 	if (p->kernel < KERNEL_FLOOR) {
 		r->state = DOCTOR_WEAKER;
 		MEND(r, "use Linux 5.14 or newer, better the 6.1 of Debian 12");
@@ -49,12 +51,15 @@ static void row_kernel(const struct doctor_facts *f, struct doctor_row *r)
 static const char *userns_switch(const struct native_probe *p)
 {
 	if (p->apparmor_restrict_userns > 0)
-		return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu; for good: a file in "
+		return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu; "
+		       "for good: a file in "
 		       "/etc/sysctl.d, or an AppArmor profile for caisson with `userns,`)";
 	if (p->unprivileged_userns_clone == 0)
-		return "sudo sysctl -w kernel.unprivileged_userns_clone=1   (for good: a file in /etc/sysctl.d)";
+		return "sudo sysctl -w kernel.unprivileged_userns_clone=1   (for good: a file in "
+		       "/etc/sysctl.d)";
 	if (p->max_user_namespaces == 0)
-		return "sudo sysctl -w user.max_user_namespaces=15000   (for good: a file in /etc/sysctl.d)";
+		return "sudo sysctl -w user.max_user_namespaces=15000   (for good: a file in "
+		       "/etc/sysctl.d)";
 	return NULL;
 }
 
@@ -85,10 +90,12 @@ static void row_namespaces(const struct doctor_facts *f, struct doctor_row *r)
 	if (how)
 		MEND(r, "%s", how);
 	else if (p->tried[PROBE_PROC] > 0)
-		MEND(r, "inside a container /proc is masked: run caisson on the host, or the container with "
+		MEND(r, "inside a container /proc is masked: run caisson on the host, or the "
+			"container with "
 			"--security-opt systempaths=unconfined");
 	else
-		MEND(r, "inside a container: run caisson on the host, or give the container CAP_SYS_ADMIN and no "
+		MEND(r, "inside a container: run caisson on the host, or give the container "
+			"CAP_SYS_ADMIN and no "
 			"system call filter; else run it as root");
 }
 
@@ -107,7 +114,8 @@ static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 	case PROBE_UIDS_SINGLE:
 	default:
 		r->state = DOCTOR_WEAKER;
-		SAY(r, "all sandboxes share your uid on the host and are kept apart by their namespaces alone");
+		SAY(r, "all sandboxes share your uid on the host and are kept apart by their "
+		       "namespaces alone");
 	}
 	if (!p->newuidmap)
 		MEND(r, "sudo apt-get install uidmap");
@@ -115,10 +123,12 @@ static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 		MEND(r, "sudo usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s",
 		     pw ? pw->pw_name : "USER");
 	else
-		MEND(r, "newuidmap refuses the range of /etc/subuid: it must be set-uid root and the range 65,536 long");
+		MEND(r, "newuidmap refuses the range of /etc/subuid: it must be set-uid root and "
+			"the range 65,536 long");
 }
 
-static void limit_row(const struct doctor_facts *f, struct doctor_row *r, uint32_t cap, const char *instead)
+static void limit_row(const struct doctor_facts *f, struct doctor_row *r, uint32_t cap,
+		      const char *instead)
 {
 	const struct native_probe *p = &f->probe;
 
@@ -131,15 +141,18 @@ static void limit_row(const struct doctor_facts *f, struct doctor_row *r, uint32
 	r->state = DOCTOR_WEAKER;
 	SAY(r, "%s", instead);
 	if (is_root(f))
-		MEND(r, "mount the controller: the kernel needs it built in, and no container may hide /sys/fs/cgroup");
+		MEND(r, "mount the controller: the kernel needs it built in, and no container may "
+			"hide /sys/fs/cgroup");
 	else
-		MEND(r, "start it in a group of its own: systemd-run --user --scope -p Delegate=yes caisson …; or run "
+		MEND(r, "start it in a group of its own: systemd-run --user --scope -p "
+			"Delegate=yes caisson …; or run "
 			"`caisson serve` as root");
 }
 
 static void row_memory(const struct doctor_facts *f, struct doctor_row *r)
 {
-	limit_row(f, r, ENGINE_CAP_MEMORY, "best effort: address space of each process, and polling");
+	limit_row(f, r, ENGINE_CAP_MEMORY,
+		  "best effort: address space of each process, and polling");
 }
 
 static void row_swap(const struct doctor_facts *f, struct doctor_row *r)
@@ -195,7 +208,8 @@ static void row_seccomp(const struct doctor_facts *f, struct doctor_row *r)
 	}
 	r->state = DOCTOR_MISSING;
 	SAY(r, "the filter cannot be loaded");
-	MEND(r, "the kernel needs CONFIG_SECCOMP_FILTER; in a container, a profile that allows seccomp(2)");
+	MEND(r, "the kernel needs CONFIG_SECCOMP_FILTER; in a container, a profile that allows "
+		"seccomp(2)");
 }
 
 static void row_landlock(const struct doctor_facts *f, struct doctor_row *r)
@@ -208,13 +222,15 @@ static void row_landlock(const struct doctor_facts *f, struct doctor_row *r)
 	}
 	r->state = DOCTOR_WEAKER;
 	if (level >= 2) {
-		SAY(r, "level %d: paths, without the walls for signals and abstract sockets (level %d)", level,
-		    LANDLOCK_SCOPES);
+		SAY(r,
+		    "level %d: paths, without the walls for signals and abstract sockets (level "
+		    "%d)",
+		    level, LANDLOCK_SCOPES);
 		MEND(r, "use Linux 6.12 or newer");
 		return;
 	}
 	SAY(r, level == 0 ? "not there: the mounts are the only wall of files"
-	                  : "level 1 is not used: it forbids every move between folders");
+			  : "level 1 is not used: it forbids every move between folders");
 	MEND(r, "use Linux 6.12 or newer and have landlock among lsm= of the kernel command line");
 }
 
@@ -243,7 +259,8 @@ static int add_image(void *user, const struct image_manifest *m)
 	struct image_list *l = user;
 	size_t n = strlen(l->names);
 
-	(void)snprintf(l->names + n, sizeof(l->names) - n, "%s%s", n ? ", " : "", image_manifest_str(m, "name"));
+	(void)snprintf(l->names + n, sizeof(l->names) - n, "%s%s", n ? ", " : "",
+		       image_manifest_str(m, "name"));
 	l->found |= streq(image_manifest_str(m, "name"), l->wanted);
 	return 0;
 }
@@ -297,8 +314,10 @@ static void row_state_dir(const struct doctor_facts *f, struct doctor_row *r)
 	SAY(r, "%.200s, %" PRIu64 " MiB free", f->state_dir, free_bytes >> 20);
 	if (access(path, W_OK | X_OK) != 0) {
 		r->state = DOCTOR_WEAKER;
-		SAY(r, "%.200s cannot be %s", f->state_dir, streq(path, f->state_dir) ? "written" : "made");
-		MEND(r, "sudo install -d -o %u %.200s; or name another: --state-dir DIR", f->probe.uid, f->state_dir);
+		SAY(r, "%.200s cannot be %s", f->state_dir,
+		    streq(path, f->state_dir) ? "written" : "made");
+		MEND(r, "sudo install -d -o %u %.200s; or name another: --state-dir DIR",
+		     f->probe.uid, f->state_dir);
 	} else if (free_bytes < SPACE_WEAK || (v.f_files > 0 && v.f_favail < 1000)) {
 		r->state = free_bytes < SPACE_MISSING ? DOCTOR_MISSING : DOCTOR_WEAKER;
 		MEND(r, "free some space: an image takes about 1 GiB while it is built twice that");
@@ -307,7 +326,9 @@ static void row_state_dir(const struct doctor_facts *f, struct doctor_row *r)
 
 static bool port_free(uint16_t port)
 {
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	struct sockaddr_in a = {.sin_family = AF_INET,
+				.sin_port = htons(port),
+				.sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 	_cleanup_fd_ int s = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	int on = 1;
 
@@ -338,11 +359,13 @@ static void row_clock(const struct doctor_facts *f UNUSED, struct doctor_row *r)
 	time_t now = time(NULL);
 	struct tm tm;
 
-	if (!gmtime_r(&now, &tm) || strftime(r->value, sizeof(r->value), "%Y-%m-%d %H:%M UTC", &tm) == 0)
+	if (!gmtime_r(&now, &tm) ||
+	    strftime(r->value, sizeof(r->value), "%Y-%m-%d %H:%M UTC", &tm) == 0)
 		SAY(r, "cannot be read");
 	if (now < CLOCK_FLOOR) {
 		r->state = DOCTOR_WEAKER;
-		MEND(r, "set the clock (timedatectl set-ntp true): signatures of packages and links do not hold");
+		MEND(r, "set the clock (timedatectl set-ntp true): signatures of packages and "
+			"links do not hold");
 	}
 }
 
@@ -354,11 +377,13 @@ static void row_core_dumps(const struct doctor_facts *f, struct doctor_row *r)
 		SAY(r, "to files");
 		return;
 	}
-	SAY(r, "go to a handler of the host; held back in sandboxes (RLIMIT_CORE 1, which they cannot change)");
+	SAY(r, "go to a handler of the host; held back in sandboxes (RLIMIT_CORE 1, which they "
+	       "cannot change)");
 }
 
 /* Sandboxes cannot reach these doors; what else runs on the host can. */
-static void door_row(struct doctor_row *r, bool closed, const char *yes, const char *no, const char *mend)
+static void door_row(struct doctor_row *r, bool closed, const char *yes, const char *no,
+		     const char *mend)
 {
 	SAY(r, "%s", closed ? yes : no);
 	if (closed)
@@ -369,7 +394,8 @@ static void door_row(struct doctor_row *r, bool closed, const char *yes, const c
 
 static void row_bpf(const struct doctor_facts *f, struct doctor_row *r)
 {
-	door_row(r, f->probe.unprivileged_bpf_disabled != 0, "off", "open to every user; closed to sandboxes by the filter",
+	door_row(r, f->probe.unprivileged_bpf_disabled != 0, "off",
+		 "open to every user; closed to sandboxes by the filter",
 		 "sudo sysctl -w kernel.unprivileged_bpf_disabled=1");
 }
 
@@ -389,7 +415,8 @@ static void row_modules(const struct doctor_facts *f, struct doctor_row *r)
 	}
 	r->state = DOCTOR_NOTE;
 	SAY(r, "%s; closed to sandboxes by the filter", f->probe.af_modules);
-	MEND(r, "list those you do not use as `install NAME /bin/false` in /etc/modprobe.d/caisson.conf");
+	MEND(r, "list those you do not use as `install NAME /bin/false` in "
+		"/etc/modprobe.d/caisson.conf");
 }
 
 static void row_cpu_bugs(const struct doctor_facts *f, struct doctor_row *r)
@@ -405,7 +432,8 @@ static void row_cpu_bugs(const struct doctor_facts *f, struct doctor_row *r)
 
 static void row_ksm(const struct doctor_facts *f, struct doctor_row *r)
 {
-	door_row(r, f->probe.ksm != 1, "off", "on: equal pages of different tenants can be told by timing",
+	door_row(r, f->probe.ksm != 1, "off",
+		 "on: equal pages of different tenants can be told by timing",
 		 "echo 2 | sudo tee /sys/kernel/mm/ksm/run");
 }
 

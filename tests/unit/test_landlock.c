@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Landlock on a small tree that looks like a sandbox's root, each case in a child of its own. */
-#include "engine/native/landlock.h"
 #include "base/attr.h"
+#include "engine/native/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,8 @@ static char outside[64];
 
 static int set_up(void **state)
 {
-	static const char *const dirs[] = {"etc", "tmp", "tmp/a", "tmp/b", "mnt", "mnt/data", "home", "home/sandbox"};
+	static const char *const dirs[] = {"etc", "tmp",      "tmp/a", "tmp/b",
+					   "mnt", "mnt/data", "home",  "home/sandbox"};
 	char path[128];
 
 	(void)state;
@@ -126,13 +127,15 @@ static int signals_out(int to_parent)
 static int abstract_sockets_out(int listener UNUSED)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	int n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "landlock-test-%d", (int)getppid());
+	int n =
+	    snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "landlock-test-%d", (int)getppid());
 
 	if (native_landlock_abi() < 6)
 		return 77;
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	NEED(s >= 0);
-	NEED(connect(s, (struct sockaddr *)&un, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0);
+	NEED(connect(s, (struct sockaddr *)&un,
+		     (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) < 0);
 	NEED(errno == EPERM);
 	return 0;
 }
@@ -142,14 +145,16 @@ static void in_child(int (*fn)(int), int arg)
 	int status;
 
 	if (native_landlock_abi() < NATIVE_LANDLOCK_ABI_MIN) {
-		print_message("skipped: this kernel has Landlock level %d\n", native_landlock_abi());
+		print_message("skipped: this kernel has Landlock level %d\n",
+			      native_landlock_abi());
 		skip();
 	}
 	int ruleset = native_landlock_prepare(root);
 	assert_true(ruleset >= 0);
 	pid_t pid = fork();
 	if (pid == 0) {
-		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || native_landlock_apply(ruleset) != 0)
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
+		    native_landlock_apply(ruleset) != 0)
 			_exit(2);
 		_exit(fn(arg));
 	}
@@ -158,7 +163,8 @@ static void in_child(int (*fn)(int), int arg)
 	(void)close(ruleset);
 	assert_true(WIFEXITED(status));
 	if (WEXITSTATUS(status) == 77) {
-		print_message("skipped: this kernel has Landlock level %d\n", native_landlock_abi());
+		print_message("skipped: this kernel has Landlock level %d\n",
+			      native_landlock_abi());
 		skip();
 	}
 	assert_int_equal(WEXITSTATUS(status), 0);
@@ -185,12 +191,14 @@ static void test_signals(void **state)
 static void test_abstract_sockets(void **state)
 {
 	struct sockaddr_un un = {.sun_family = AF_UNIX};
-	int n = snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "landlock-test-%d", (int)getpid());
+	int n =
+	    snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "landlock-test-%d", (int)getpid());
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 
 	(void)state;
-	assert_int_equal(
-		bind(s, (struct sockaddr *)&un, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)), 0);
+	assert_int_equal(bind(s, (struct sockaddr *)&un,
+			      (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)),
+			 0);
 	assert_int_equal(listen(s, 1), 0);
 	in_child(abstract_sockets_out, s);
 	(void)close(s);
@@ -206,11 +214,11 @@ static void test_apply_needs_no_new_privs(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_files),
-		cmocka_unit_test(test_pipes),
-		cmocka_unit_test(test_signals),
-		cmocka_unit_test(test_abstract_sockets),
-		cmocka_unit_test(test_apply_needs_no_new_privs),
+	    cmocka_unit_test(test_files),
+	    cmocka_unit_test(test_pipes),
+	    cmocka_unit_test(test_signals),
+	    cmocka_unit_test(test_abstract_sockets),
+	    cmocka_unit_test(test_apply_needs_no_new_privs),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

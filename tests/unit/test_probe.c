@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The probe: what it says must be true of this host, and it must leave nothing behind. */
-#include "engine/native/probe.h"
 #include "engine/engine.h"
+#include "engine/native/probe.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -42,14 +42,16 @@ static void test_nothing_stays(void **state)
 {
 	struct native_probe p;
 	unsigned int fds = count_entries("/proc/self/fd");
-	unsigned int cgroups = count_entries("/sys/fs/cgroup") + count_entries("/sys/fs/cgroup/memory");
+	unsigned int cgroups =
+	    count_entries("/sys/fs/cgroup") + count_entries("/sys/fs/cgroup/memory");
 	uint64_t mounts = mountinfo_bytes();
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
 		native_probe(&p);
 	assert_int_equal(count_entries("/proc/self/fd"), fds);
-	assert_int_equal(count_entries("/sys/fs/cgroup") + count_entries("/sys/fs/cgroup/memory"), cgroups);
+	assert_int_equal(count_entries("/sys/fs/cgroup") + count_entries("/sys/fs/cgroup/memory"),
+			 cgroups);
 	assert_int_equal(mountinfo_bytes(), mounts);
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 	assert_int_equal(errno, ECHILD);
@@ -77,10 +79,12 @@ static void test_tells_the_truth(void **state)
 		assert_false(p.enforced & ENGINE_CAP_CPU);
 }
 
-/* A host without one thing is a host without sandboxes, or a weaker one, never silently the same. */
+/* A host without one thing is a host without sandboxes, or a weaker one, never silently the same.
+ */
 static void test_usable_needs_every_wall(void **state)
 {
-	struct native_probe p = {.seccomp = true, .openat2 = true, .pidfd = true, .close_range = true};
+	struct native_probe p = {
+	    .seccomp = true, .openat2 = true, .pidfd = true, .close_range = true};
 	bool *const flags[] = {&p.seccomp, &p.openat2, &p.pidfd, &p.close_range};
 
 	(void)state;
@@ -103,9 +107,9 @@ static void test_usable_needs_every_wall(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_nothing_stays),
-		cmocka_unit_test(test_tells_the_truth),
-		cmocka_unit_test(test_usable_needs_every_wall),
+	    cmocka_unit_test(test_nothing_stays),
+	    cmocka_unit_test(test_tells_the_truth),
+	    cmocka_unit_test(test_usable_needs_every_wall),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

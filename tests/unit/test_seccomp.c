@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The compiled filter against the table it was made from, in a small interpreter of classic BPF, for every
- * number and every interesting argument; and the table against a list of expectations written by hand. */
+/* The compiled filter against the table it was made from, in a small interpreter of classic BPF,
+ * for every number and every interesting argument; and the table against a list of expectations
+ * written by hand. */
+#include "../hostile/probe/argclasses.h"
 #include "engine/native/seccomp.h"
 #include "engine/native/sysnum.h"
-#include "../hostile/probe/argclasses.h"
 
 #include <linux/audit.h>
 #include <sched.h>
@@ -41,7 +42,8 @@ static uint32_t word_at(const struct seccomp_data *d, uint32_t offset)
 	return w;
 }
 
-/* Runs the program as the kernel would; fails the test on anything that the kernel would refuse to load. */
+/* Runs the program as the kernel would; fails the test on anything that the kernel would refuse to
+ * load. */
 static uint32_t interpret(const struct native_filter *f, const struct seccomp_data *d)
 {
 	uint32_t a = 0;
@@ -143,15 +145,16 @@ static void test_every_call_and_argument(void **state)
 	(void)state;
 	for (size_t i = 0; i < n; i++)
 		tried += argclass_each(&calls[i], one, NULL);
-	print_message("%zu calls, %zu combinations, %u instructions, longest path %u\n", n, tried, filter.n, longest);
+	print_message("%zu calls, %zu combinations, %u instructions, longest path %u\n", n, tried,
+		      filter.n, longest);
 	assert_true(tried > 10000);
 }
 
 static void test_numbers_without_a_row(void **state)
 {
-	static const uint32_t edges[] = {NATIVE_NR_MAX, NATIVE_NR_MAX + 1, 1023, 4096,       0x3fffffff,
-					 0x40000000,    0x40000001,        0x40000000 + 59, 0x7fffffff, 0x80000000,
-					 0xfffffffe,    0xffffffff};
+	static const uint32_t edges[] = {
+	    NATIVE_NR_MAX, NATIVE_NR_MAX + 1, 1023,       4096,       0x3fffffff, 0x40000000,
+	    0x40000001,    0x40000000 + 59,   0x7fffffff, 0x80000000, 0xfffffffe, 0xffffffff};
 	uint64_t args[6] = {0};
 
 	(void)state;
@@ -164,13 +167,15 @@ static void test_numbers_without_a_row(void **state)
 
 static void test_foreign_architectures_die(void **state)
 {
-	static const uint32_t arches[] = {AUDIT_ARCH_I386, AUDIT_ARCH_ARM, 0, 0xffffffff, AUDIT_ARCH_RISCV64, ARCH ^ 1};
+	static const uint32_t arches[] = {AUDIT_ARCH_I386, AUDIT_ARCH_ARM,     0,
+					  0xffffffff,      AUDIT_ARCH_RISCV64, ARCH ^ 1};
 	uint64_t args[6] = {0};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(arches); i++)
 		for (uint32_t nr = 0; nr < 600; nr++) {
-			assert_int_equal(native_filter_verdict(arches[i], nr, args), NATIVE_VERDICT_KILL);
+			assert_int_equal(native_filter_verdict(arches[i], nr, args),
+					 NATIVE_VERDICT_KILL);
 			check(arches[i], nr, args);
 		}
 }
@@ -196,7 +201,8 @@ static void test_random_words(void **state)
 	}
 }
 
-/* Each number has one row, and each number below the end of the table that the headers name has one. */
+/* Each number has one row, and each number below the end of the table that the headers name has
+ * one. */
 static void test_table_is_whole(void **state)
 {
 	const struct native_call *calls;
@@ -226,79 +232,81 @@ struct pin {
 static void test_expectations(void **state)
 {
 	static const struct pin pins[] = {
-		{__NR_read, {0}, 0},
-		{__NR_clone, {SIGCHLD}, 0},
-		{__NR_clone, {0x3d0f00}, 0}, /* pthread_create of glibc */
-		{__NR_clone, {CLONE_NEWUSER | SIGCHLD}, EPERM},
-		{__NR_clone, {CLONE_NEWNET}, EPERM},
-		{__NR_clone, {1ULL << 32 | CLONE_NEWPID}, EPERM},
-		{__NR_clone3, {0}, ENOSYS},
-		{__NR_unshare, {CLONE_NEWUSER}, EPERM},
-		{__NR_setns, {0}, EPERM},
-		{__NR_socket, {AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0}, 0},
-		{__NR_socket, {AF_INET6, SOCK_DGRAM, 17}, 0},
-		{__NR_socket, {AF_UNIX, SOCK_STREAM, 0}, 0},
-		{__NR_socket, {AF_UNIX, SOCK_SEQPACKET, 0}, EPERM},
-		{__NR_socket, {AF_INET, SOCK_RAW, 1}, EPERM},
-		{__NR_socket, {AF_INET, SOCK_DGRAM, 1}, EPERM},
-		{__NR_socket, {AF_INET, SOCK_STREAM, 132}, EPERM},
-		{__NR_socket, {AF_INET, SOCK_STREAM, 262}, EPERM},
-		{__NR_socket, {AF_NETLINK, SOCK_RAW, 0}, EPERM},
-		{__NR_socket, {38 /* AF_ALG */, SOCK_SEQPACKET, 0}, EPERM},
-		{__NR_socket, {40 /* AF_VSOCK */, SOCK_STREAM, 0}, EPERM},
-		{__NR_socket, {44 /* AF_XDP */, SOCK_RAW, 0}, EPERM},
-		{__NR_socketpair, {AF_UNIX, SOCK_STREAM, 0}, 0},
-		{__NR_socketpair, {AF_TIPC, SOCK_STREAM, 0}, EPERM},
-		{__NR_sendto, {3, 0, 1, MSG_OOB}, EPERM},
-		{__NR_sendto, {3, 0, 1, MSG_NOSIGNAL}, 0},
-		{__NR_setsockopt, {3, SOL_SOCKET, SO_REUSEADDR}, 0},
-		{__NR_setsockopt, {3, SOL_SOCKET, SO_ATTACH_FILTER}, EPERM},
-		{__NR_setsockopt, {3, 0, 64 /* IPT_SO_SET_REPLACE */}, EPERM},
-		{__NR_setsockopt, {3, 6, 31 /* TCP_ULP */}, EPERM},
-		{__NR_setsockopt, {3, 263 /* SOL_PACKET */, 5}, EPERM},
-		{__NR_setsockopt, {3, 270 /* SOL_NETLINK */, 1}, EPERM},
-		{__NR_ioctl, {0, TCGETS}, 0},
-		{__NR_ioctl, {0, TIOCSTI}, EPERM},
-		{__NR_ioctl, {0, 1ULL << 32 | TIOCSTI}, EPERM},
-		{__NR_ioctl, {0, TIOCLINUX}, EPERM},
-		{__NR_ioctl, {0, TIOCSETD}, EPERM},
-		{__NR_prctl, {PR_SET_NAME}, 0},
-		{__NR_prctl, {PR_SET_MM}, EPERM},
-		{__NR_prctl, {PR_SET_SECCOMP, 2}, EPERM},
-		{__NR_prctl, {0x59616d61 /* PR_SET_PTRACER */}, EPERM},
-		{__NR_personality, {0xffffffff}, 0},
-		{__NR_personality, {0x0040000}, EPERM},
-		{__NR_prlimit64, {0, RLIMIT_CORE, 0}, 0},
-		{__NR_prlimit64, {0, RLIMIT_CORE, 0x7fff00000000}, EPERM},
-		{__NR_prlimit64, {0, RLIMIT_NOFILE, 0x7fff00000000}, 0},
-		{__NR_madvise, {0, 0, MADV_DONTNEED}, 0},
-		{__NR_madvise, {0, 0, 12 /* MADV_MERGEABLE */}, EPERM},
-		{__NR_madvise, {0, 0, 100 /* MADV_HWPOISON */}, EPERM},
-		{__NR_memfd_create, {0, MFD_CLOEXEC}, 0},
-		{__NR_memfd_create, {0, MFD_HUGETLB}, EPERM},
-		{__NR_mknodat, {0, 0, S_IFIFO | 0600}, 0},
-		{__NR_mknodat, {0, 0, S_IFCHR | 0600}, EPERM},
-		{__NR_mknodat, {0, 0, S_IFBLK | 0600}, EPERM},
-		{__NR_futex, {0, 128 | 1}, 0},
-		{__NR_futex, {0, 12 /* FUTEX_CMP_REQUEUE_PI */}, ENOSYS},
-		{__NR_io_uring_setup, {0}, EPERM},
-		{__NR_bpf, {0}, EPERM},
-		{__NR_keyctl, {0}, EPERM},
-		{__NR_userfaultfd, {0}, EPERM},
-		{__NR_ptrace, {0}, EPERM},
-		{__NR_seccomp, {1}, EPERM},
-		{__NR_seccomp, {2}, 0},
-		{__NR_sync, {0}, NATIVE_VERDICT_NOOP},
-		{__NR_fchmodat2, {0}, 0},
+	    {__NR_read, {0}, 0},
+	    {__NR_clone, {SIGCHLD}, 0},
+	    {__NR_clone, {0x3d0f00}, 0}, /* pthread_create of glibc */
+	    {__NR_clone, {CLONE_NEWUSER | SIGCHLD}, EPERM},
+	    {__NR_clone, {CLONE_NEWNET}, EPERM},
+	    {__NR_clone, {1ULL << 32 | CLONE_NEWPID}, EPERM},
+	    {__NR_clone3, {0}, ENOSYS},
+	    {__NR_unshare, {CLONE_NEWUSER}, EPERM},
+	    {__NR_setns, {0}, EPERM},
+	    {__NR_socket, {AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0}, 0},
+	    {__NR_socket, {AF_INET6, SOCK_DGRAM, 17}, 0},
+	    {__NR_socket, {AF_UNIX, SOCK_STREAM, 0}, 0},
+	    {__NR_socket, {AF_UNIX, SOCK_SEQPACKET, 0}, EPERM},
+	    {__NR_socket, {AF_INET, SOCK_RAW, 1}, EPERM},
+	    {__NR_socket, {AF_INET, SOCK_DGRAM, 1}, EPERM},
+	    {__NR_socket, {AF_INET, SOCK_STREAM, 132}, EPERM},
+	    {__NR_socket, {AF_INET, SOCK_STREAM, 262}, EPERM},
+	    {__NR_socket, {AF_NETLINK, SOCK_RAW, 0}, EPERM},
+	    {__NR_socket, {38 /* AF_ALG */, SOCK_SEQPACKET, 0}, EPERM},
+	    {__NR_socket, {40 /* AF_VSOCK */, SOCK_STREAM, 0}, EPERM},
+	    {__NR_socket, {44 /* AF_XDP */, SOCK_RAW, 0}, EPERM},
+	    {__NR_socketpair, {AF_UNIX, SOCK_STREAM, 0}, 0},
+	    {__NR_socketpair, {AF_TIPC, SOCK_STREAM, 0}, EPERM},
+	    {__NR_sendto, {3, 0, 1, MSG_OOB}, EPERM},
+	    {__NR_sendto, {3, 0, 1, MSG_NOSIGNAL}, 0},
+	    {__NR_setsockopt, {3, SOL_SOCKET, SO_REUSEADDR}, 0},
+	    {__NR_setsockopt, {3, SOL_SOCKET, SO_ATTACH_FILTER}, EPERM},
+	    {__NR_setsockopt, {3, 0, 64 /* IPT_SO_SET_REPLACE */}, EPERM},
+	    {__NR_setsockopt, {3, 6, 31 /* TCP_ULP */}, EPERM},
+	    {__NR_setsockopt, {3, 263 /* SOL_PACKET */, 5}, EPERM},
+	    {__NR_setsockopt, {3, 270 /* SOL_NETLINK */, 1}, EPERM},
+	    {__NR_ioctl, {0, TCGETS}, 0},
+	    {__NR_ioctl, {0, TIOCSTI}, EPERM},
+	    {__NR_ioctl, {0, 1ULL << 32 | TIOCSTI}, EPERM},
+	    {__NR_ioctl, {0, TIOCLINUX}, EPERM},
+	    {__NR_ioctl, {0, TIOCSETD}, EPERM},
+	    {__NR_prctl, {PR_SET_NAME}, 0},
+	    {__NR_prctl, {PR_SET_MM}, EPERM},
+	    {__NR_prctl, {PR_SET_SECCOMP, 2}, EPERM},
+	    {__NR_prctl, {0x59616d61 /* PR_SET_PTRACER */}, EPERM},
+	    {__NR_personality, {0xffffffff}, 0},
+	    {__NR_personality, {0x0040000}, EPERM},
+	    {__NR_prlimit64, {0, RLIMIT_CORE, 0}, 0},
+	    {__NR_prlimit64, {0, RLIMIT_CORE, 0x7fff00000000}, EPERM},
+	    {__NR_prlimit64, {0, RLIMIT_NOFILE, 0x7fff00000000}, 0},
+	    {__NR_madvise, {0, 0, MADV_DONTNEED}, 0},
+	    {__NR_madvise, {0, 0, 12 /* MADV_MERGEABLE */}, EPERM},
+	    {__NR_madvise, {0, 0, 100 /* MADV_HWPOISON */}, EPERM},
+	    {__NR_memfd_create, {0, MFD_CLOEXEC}, 0},
+	    {__NR_memfd_create, {0, MFD_HUGETLB}, EPERM},
+	    {__NR_mknodat, {0, 0, S_IFIFO | 0600}, 0},
+	    {__NR_mknodat, {0, 0, S_IFCHR | 0600}, EPERM},
+	    {__NR_mknodat, {0, 0, S_IFBLK | 0600}, EPERM},
+	    {__NR_futex, {0, 128 | 1}, 0},
+	    {__NR_futex, {0, 12 /* FUTEX_CMP_REQUEUE_PI */}, ENOSYS},
+	    {__NR_io_uring_setup, {0}, EPERM},
+	    {__NR_bpf, {0}, EPERM},
+	    {__NR_keyctl, {0}, EPERM},
+	    {__NR_userfaultfd, {0}, EPERM},
+	    {__NR_ptrace, {0}, EPERM},
+	    {__NR_seccomp, {1}, EPERM},
+	    {__NR_seccomp, {2}, 0},
+	    {__NR_sync, {0}, NATIVE_VERDICT_NOOP},
+	    {__NR_fchmodat2, {0}, 0},
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(pins); i++) {
-		uint64_t args[6] = {pins[i].args[0], pins[i].args[1], pins[i].args[2], pins[i].args[3]};
+		uint64_t args[6] = {pins[i].args[0], pins[i].args[1], pins[i].args[2],
+				    pins[i].args[3]};
 		int got = native_filter_verdict(ARCH, pins[i].nr, args);
 
 		if (got != pins[i].verdict)
-			fail_msg("expectation %zu (nr %u): %d, not %d", i, pins[i].nr, got, pins[i].verdict);
+			fail_msg("expectation %zu (nr %u): %d, not %d", i, pins[i].nr, got,
+				 pins[i].verdict);
 		check(ARCH, pins[i].nr, args);
 	}
 }
@@ -306,12 +314,12 @@ static void test_expectations(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_table_is_whole),
-		cmocka_unit_test(test_expectations),
-		cmocka_unit_test(test_every_call_and_argument),
-		cmocka_unit_test(test_numbers_without_a_row),
-		cmocka_unit_test(test_foreign_architectures_die),
-		cmocka_unit_test(test_random_words),
+	    cmocka_unit_test(test_table_is_whole),
+	    cmocka_unit_test(test_expectations),
+	    cmocka_unit_test(test_every_call_and_argument),
+	    cmocka_unit_test(test_numbers_without_a_row),
+	    cmocka_unit_test(test_foreign_architectures_die),
+	    cmocka_unit_test(test_random_words),
 	};
 
 	return cmocka_run_group_tests(tests, build, NULL);

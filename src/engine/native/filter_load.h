@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Loading a prebuilt system call filter. For static programs that get the filter as bytes (init) and
- * for children between fork and exec: one raw call, async-signal-safe, nothing but kernel headers.
+/* Loading a prebuilt system call filter. For static programs that get the filter as bytes (init)
+ * and for children between fork and exec: one raw call, async-signal-safe, nothing but kernel
+ * headers.
  *
- * The caller has set no_new_privs before (the kernel answers -EACCES otherwise) and is single-threaded.
- * The filter is inherited by every later child and cannot be taken off again. */
+ * The caller has set no_new_privs before (the kernel answers -EACCES otherwise) and is
+ * single-threaded. The filter is inherited by every later child and cannot be taken off again. */
 #pragma once
 
 #include <errno.h>

@@ -16,7 +16,8 @@
 #define __NR_landlock_restrict_self  446
 #endif
 
-/* The kernel's interface at level 7. Own names, because the headers of Debian 12 stop at level 2. */
+/* The kernel's interface at level 7. Own names, because the headers of Debian 12 stop at level 2.
+ */
 #define LL_VERSION      (1U << 0) /* LANDLOCK_CREATE_RULESET_VERSION */
 #define LL_PATH_BENEATH 1         /* LANDLOCK_RULE_PATH_BENEATH */
 #define LL_LOG_OFF      (1U << 0) /* LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF */
@@ -57,7 +58,7 @@ struct ll_path {
 #define TERMINAL (DEVICE | FS_READ_DIR | FS_IOCTL_DEV)
 /* everything but device nodes and device ioctls */
 #define WRITE                                                                                      \
-	(READ | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG |        \
+	(READ | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG |       \
 	 FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE)
 /* the rights that exist for something that is not a folder; the kernel refuses the others there */
 #define FILE_RIGHTS (FS_EXECUTE | FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
@@ -93,7 +94,7 @@ static uint64_t handled_at(int abi)
 
 static size_t ruleset_size_at(int abi)
 {
-	return abi >= 6 ? sizeof(struct ll_ruleset)
+	return abi >= 6   ? sizeof(struct ll_ruleset)
 	       : abi >= 4 ? offsetof(struct ll_ruleset, scoped)
 			  : offsetof(struct ll_ruleset, handled_net);
 }
@@ -134,8 +135,8 @@ int native_landlock_prepare(const char *root)
 	if (abi < NATIVE_LANDLOCK_ABI_MIN)
 		return -EOPNOTSUPP;
 	struct ll_ruleset attr = {
-		.handled_fs = handled_at(abi),
-		.scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL,
+	    .handled_fs = handled_at(abi),
+	    .scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL,
 	};
 	int fd = (int)syscall(__NR_landlock_create_ruleset, &attr, ruleset_size_at(abi), 0);
 	if (fd < 0)

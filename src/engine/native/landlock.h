@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Landlock as the second wall behind the mounts: even where a mount was left writable by mistake, a run
- * can change files only below the paths of landlock.tbl.h. Where the kernel can (6.12), runs can also
- * neither signal processes nor reach abstract sockets outside of their own domain.
+/* Landlock as the second wall behind the mounts: even where a mount was left writable by mistake, a
+ * run can change files only below the paths of landlock.tbl.h. Where the kernel can (6.12), runs
+ * can also neither signal processes nor reach abstract sockets outside of their own domain.
  *
- * Raw system calls, no allocation, no locale, no logging: for static programs and for children between
- * fork and exec. landlock.c is compiled into them; it includes nothing else of ours.
+ * Raw system calls, no allocation, no locale, no logging: for static programs and for children
+ * between fork and exec. landlock.c is compiled into them; it includes nothing else of ours.
  *
  * Two halves:
- *   prepare  once per sandbox, by init, AFTER all mounts are made and before any run: a rule holds for
- *            the folder that is visible at that path at that moment. A later mount over it is not covered.
- *   apply    by each run's first process (or once by the clean interpreter, whose forks inherit it),
- *            single-threaded, after no_new_privs and BEFORE the system call filter, which refuses the
+ *   prepare  once per sandbox, by init, AFTER all mounts are made and before any run: a rule holds
+ * for the folder that is visible at that path at that moment. A later mount over it is not covered.
+ *   apply    by each run's first process (or once by the clean interpreter, whose forks inherit
+ * it), single-threaded, after no_new_privs and BEFORE the system call filter, which refuses the
  *            Landlock calls. Each apply adds a layer for all descendants, at most 16 in a chain: a
  *            chain of stateful forks must apply only at its beginning.
  *
@@ -25,12 +25,13 @@
  * (device ioctls), 6.12 = 6 (scopes), 6.15 = 7 (audit). 0 = not there or switched off at boot. */
 int native_landlock_abi(void);
 
-/* Level 1 refuses every rename and link between folders, whatever the rules say (EXDEV), which breaks
- * ordinary programs: the wall stands from this level on. */
+/* Level 1 refuses every rename and link between folders, whatever the rules say (EXDEV), which
+ * breaks ordinary programs: the wall stands from this level on. */
 #define NATIVE_LANDLOCK_ABI_MIN 2
 
-/* Below ROOT ("" = the real root), which tests use. Returns a descriptor (CLOEXEC, owned), -EOPNOTSUPP
- * when the level is too low, or -errno; the caller then goes on without this wall and says so. */
+/* Below ROOT ("" = the real root), which tests use. Returns a descriptor (CLOEXEC, owned),
+ * -EOPNOTSUPP when the level is too low, or -errno; the caller then goes on without this wall and
+ * says so. */
 int native_landlock_prepare(const char *root);
 
 /* Returns 0 or -errno. The descriptor stays the caller's. */

@@ -20,8 +20,8 @@
 #include <sys/utsname.h>
 #include <sys/wait.h>
 
-#define SMALL_FILE_MAX (64u << 10)
-#define SUBID_FILE_MAX (1u << 20)
+#define SMALL_FILE_MAX  (64u << 10)
+#define SUBID_FILE_MAX  (1u << 20)
 #define VULNERABILITIES "/sys/devices/system/cpu/vulnerabilities"
 
 static const struct {
@@ -91,7 +91,8 @@ static void probe_kernel(struct native_probe *p)
 	(void)snprintf(p->machine, sizeof(p->machine), "%s", u.machine);
 	size_t a = strspn(u.release, "0123456789");
 	size_t b = u.release[a] == '.' ? strspn(u.release + a + 1, "0123456789") : 0;
-	if (parse_u64_n(u.release, a, 0, 999, &major) == 0 && parse_u64_n(u.release + a + 1, b, 0, 999, &minor) == 0)
+	if (parse_u64_n(u.release, a, 0, 999, &major) == 0 &&
+	    parse_u64_n(u.release + a + 1, b, 0, 999, &minor) == 0)
 		p->kernel = (uint32_t)(major * 1000 + minor);
 }
 
@@ -101,15 +102,16 @@ static void probe_subuid(struct native_probe *p)
 	_cleanup_fd_ int fd = open("/etc/subuid", O_RDONLY | O_CLOEXEC);
 	struct ids ids = {.lock = -1};
 
-	p->newuidmap = access("/usr/bin/newuidmap", X_OK) == 0 && access("/usr/bin/newgidmap", X_OK) == 0;
+	p->newuidmap =
+	    access("/usr/bin/newuidmap", X_OK) == 0 && access("/usr/bin/newgidmap", X_OK) == 0;
 	p->max_user_namespaces = read_sysctl("user/max_user_namespaces");
 	p->unprivileged_userns_clone = read_sysctl("kernel/unprivileged_userns_clone");
 	p->apparmor_restrict_userns = read_sysctl("kernel/apparmor_restrict_unprivileged_userns");
 	if (p->uid == 0 || fd < 0 || fd_read_file(fd, &b) < 0)
 		return;
 	const struct passwd *pw = getpwuid(p->uid);
-	p->subuid_entry =
-		ids_parse_subid(buf_str(&b), pw ? pw->pw_name : NULL, p->uid, 1, &ids.base, &ids.count) == 0;
+	p->subuid_entry = ids_parse_subid(buf_str(&b), pw ? pw->pw_name : NULL, p->uid, 1,
+					  &ids.base, &ids.count) == 0;
 }
 
 /* In a child, whose parent is this process: opening the groups may move both into a leaf. */
@@ -158,12 +160,17 @@ static bool can_filter(void)
 	int status = 0;
 	uint32_t kill = SECCOMP_RET_KILL_PROCESS;
 
-	if (syscall(__NR_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill) != 0 || native_filter_build(&f, &e) < 0)
+	if (syscall(__NR_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill) != 0 ||
+	    native_filter_build(&f, &e) < 0)
 		return false;
 	pid_t pid = fork();
 	if (pid == 0)
-		_exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && native_filter_load(f.insn, f.n) == 0 ? 0 : 1);
-	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+		_exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+			      native_filter_load(f.insn, f.n) == 0
+			  ? 0
+			  : 1);
+	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
+	       WEXITSTATUS(status) == 0;
 }
 
 static void probe_calls(struct native_probe *p)
@@ -202,7 +209,8 @@ static void probe_cpu_bugs(struct native_probe *p)
 		char line[PROBE_TEXT_MAX];
 
 		(void)snprintf(path, sizeof(path), "%s/%s", VULNERABILITIES, de->d_name);
-		if (de->d_name[0] != '.' && read_line(path, line, sizeof(line)) && text_starts_with(line, "Vulnerable"))
+		if (de->d_name[0] != '.' && read_line(path, line, sizeof(line)) &&
+		    text_starts_with(line, "Vulnerable"))
 			add_word(p->vulnerable, sizeof(p->vulnerable), de->d_name);
 	}
 }
@@ -211,8 +219,9 @@ static void probe_cpu_bugs(struct native_probe *p)
  * reached from a sandbox, whose filter knows three families; the host's other users can. */
 static void probe_modules(struct native_probe *p)
 {
-	static const char *const modules[] = {"af_alg", "algif_aead", "rxrpc", "esp4", "esp6", "tipc",
-	                                      "sctp",   "dccp",       "vsock", "can",  "rds",  "n_gsm"};
+	static const char *const modules[] = {"af_alg", "algif_aead", "rxrpc", "esp4",
+					      "esp6",   "tipc",       "sctp",  "dccp",
+					      "vsock",  "can",        "rds",   "n_gsm"};
 	_cleanup_(buf_done) struct buf b = BUF_INIT(4u << 20);
 	char path[256];
 
@@ -241,7 +250,8 @@ static void probe_host(struct native_probe *p)
 	p->modules_disabled = read_sysctl("kernel/modules_disabled");
 	(void)read_line("/proc/sys/kernel/core_pattern", p->core_pattern, sizeof(p->core_pattern));
 	p->ksm = PROBE_NOT_THERE;
-	if (read_line("/sys/kernel/mm/ksm/run", ksm, sizeof(ksm)) && parse_u64(ksm, 0, 10, &run) == 0)
+	if (read_line("/sys/kernel/mm/ksm/run", ksm, sizeof(ksm)) &&
+	    parse_u64(ksm, 0, 10, &run) == 0)
 		p->ksm = (int)run;
 	probe_cpu_bugs(p);
 	probe_modules(p);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this host can enforce, found out by trying it: in a child that ends, with the same code that the
- * monitor uses. Nothing stays behind. Takes 10-20 ms; nothing here is needed before the first answer
- * to a client. The manager's question (which limits hold) is `enforced` and `best_effort`; the rest is
- * for people (doctor) and for the effective policy. */
+/* What this host can enforce, found out by trying it: in a child that ends, with the same code that
+ * the monitor uses. Nothing stays behind. Takes 10-20 ms; nothing here is needed before the first
+ * answer to a client. The manager's question (which limits hold) is `enforced` and `best_effort`;
+ * the rest is for people (doctor) and for the effective policy. */
 #pragma once
 
 #include "base/err.h"
@@ -24,42 +24,42 @@ enum probe_uids {
 	PROBE_UIDS_SINGLE, /* plain user: every sandbox is the own uid on the host */
 };
 
-#define PROBE_TEXT_MAX   256
-#define PROBE_NOT_THERE  (-1) /* of a sysctl */
+#define PROBE_TEXT_MAX  256
+#define PROBE_NOT_THERE (-1) /* of a sysctl */
 
 struct native_probe {
 	/* who and where */
 	uid_t uid;
 	char release[65]; /* uname */
 	char machine[65];
-	uint32_t kernel;  /* major * 1000 + minor */
+	uint32_t kernel; /* major * 1000 + minor */
 
 	/* namespaces: 0 = works, else errno; -1 = not reached because something before it failed */
 	int tried[PROBE_TRY_MAX_];
 	enum probe_uids uids;
-	uint32_t n_uids;             /* of the range */
-	bool subuid_entry;           /* /etc/subuid has one for this user, even when it cannot be used */
-	bool newuidmap;              /* the helper is installed */
-	int max_user_namespaces;     /* sysctls; PROBE_NOT_THERE */
+	uint32_t n_uids;   /* of the range */
+	bool subuid_entry; /* /etc/subuid has one for this user, even when it cannot be used */
+	bool newuidmap;    /* the helper is installed */
+	int max_user_namespaces; /* sysctls; PROBE_NOT_THERE */
 	int unprivileged_userns_clone;
 	int apparmor_restrict_userns;
 
 	/* limits: enum engine_cap bits, as the monitor would say them */
 	uint32_t enforced;
 	uint32_t best_effort;
-	char cgroup[8];              /* "v1", "v2", "none" */
-	bool swap;                   /* swap is limited too */
-	bool cgroup2_delegated;      /* plain user: some group of ours may be written */
+	char cgroup[8];         /* "v1", "v2", "none" */
+	bool swap;              /* swap is limited too */
+	bool cgroup2_delegated; /* plain user: some group of ours may be written */
 
 	/* filters */
-	bool seccomp;                /* a filter can be loaded, and can kill the process */
-	int landlock;                /* level, 0 = none */
+	bool seccomp; /* a filter can be loaded, and can kill the process */
+	int landlock; /* level, 0 = none */
 	bool openat2;
 	bool pidfd;
 	bool close_range;
 
 	/* disk */
-	bool loop;                   /* loop devices: persistent workspaces as images */
+	bool loop; /* loop devices: persistent workspaces as images */
 
 	/* the host's other doors; sysctls, PROBE_NOT_THERE */
 	int unprivileged_bpf_disabled;
@@ -68,9 +68,10 @@ struct native_probe {
 	int kexec_load_disabled;
 	int modules_disabled;
 	char core_pattern[128];
-	char vulnerable[PROBE_TEXT_MAX];  /* CPU bugs without mitigation, comma-separated; "" = none */
-	char af_modules[PROBE_TEXT_MAX];  /* risky protocol modules that are loaded or could be */
-	int ksm;                          /* pages are merged between processes */
+	char vulnerable[PROBE_TEXT_MAX]; /* CPU bugs without mitigation, comma-separated; "" = none
+					  */
+	char af_modules[PROBE_TEXT_MAX]; /* risky protocol modules that are loaded or could be */
+	int ksm;                         /* pages are merged between processes */
 };
 
 /* Never fails as a whole: what cannot be found out is as bad as what is not there. */

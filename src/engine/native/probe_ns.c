@@ -25,8 +25,8 @@ static const struct {
 	enum probe_try what;
 	int flag;
 } spaces[] = {
-    {PROBE_MOUNTNS, CLONE_NEWNS},   {PROBE_NETNS, CLONE_NEWNET},       {PROBE_IPCNS, CLONE_NEWIPC},
-    {PROBE_UTSNS, CLONE_NEWUTS},    {PROBE_CGROUPNS, CLONE_NEWCGROUP}, {PROBE_PIDNS, CLONE_NEWPID},
+    {PROBE_MOUNTNS, CLONE_NEWNS}, {PROBE_NETNS, CLONE_NEWNET},       {PROBE_IPCNS, CLONE_NEWIPC},
+    {PROBE_UTSNS, CLONE_NEWUTS},  {PROBE_CGROUPNS, CLONE_NEWCGROUP}, {PROBE_PIDNS, CLONE_NEWPID},
 };
 
 static int result_of(int r)
@@ -44,13 +44,14 @@ static int try_loopback(void)
 
 static int try_overlay(void)
 {
-	static const char *const dirs[] = {"/tmp/low", "/tmp/up", "/tmp/work", "/tmp/over", "/tmp/proc", "/tmp/pts"};
+	static const char *const dirs[] = {"/tmp/low",  "/tmp/up",   "/tmp/work",
+					   "/tmp/over", "/tmp/proc", "/tmp/pts"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
 		if (mkdir(dirs[i], 0755) < 0)
 			return errno;
 	return result_of(mount("overlay", "/tmp/over", "overlay", MS_NOSUID | MS_NODEV,
-	                       "lowerdir=/tmp/low,upperdir=/tmp/up,workdir=/tmp/work,userxattr"));
+			       "lowerdir=/tmp/low,upperdir=/tmp/up,workdir=/tmp/work,userxattr"));
 }
 
 /* PID 1 of the new pid namespace. Everything is mounted over /tmp in its own mount namespace. */
@@ -60,14 +61,15 @@ static void try_mounts(struct trial *t)
 
 	r[PROBE_PRIVATE] = result_of(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL));
 	if (r[PROBE_PRIVATE] == 0)
-		r[PROBE_TMPFS] = result_of(
-			mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, "size=1m,nr_inodes=64,mode=755"));
+		r[PROBE_TMPFS] = result_of(mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV,
+						 "size=1m,nr_inodes=64,mode=755"));
 	if (r[PROBE_TMPFS] == 0) {
 		r[PROBE_OVERLAY] = try_overlay();
-		r[PROBE_PROC] = result_of(
-			mount("proc", "/tmp/proc", "proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid"));
-		r[PROBE_DEVPTS] = result_of(
-			mount("devpts", "/tmp/pts", "devpts", MS_NOSUID | MS_NOEXEC, "newinstance,ptmxmode=0666,mode=0620"));
+		r[PROBE_PROC] = result_of(mount("proc", "/tmp/proc", "proc",
+						MS_NOSUID | MS_NODEV | MS_NOEXEC, "subset=pid"));
+		r[PROBE_DEVPTS] =
+		    result_of(mount("devpts", "/tmp/pts", "devpts", MS_NOSUID | MS_NOEXEC,
+				    "newinstance,ptmxmode=0666,mode=0620"));
 	}
 	r[PROBE_LOOPBACK] = try_loopback();
 }
@@ -79,7 +81,8 @@ NORETURN static void child_main(struct trial *t, int sock)
 
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 	t->result[PROBE_USERNS] = result_of(unshare(CLONE_NEWUSER));
-	if (t->result[PROBE_USERNS] != 0 || write(sock, &byte, 1) != 1 || read(sock, &byte, 1) != 1 || byte != 1)
+	if (t->result[PROBE_USERNS] != 0 || write(sock, &byte, 1) != 1 ||
+	    read(sock, &byte, 1) != 1 || byte != 1)
 		_exit(1);
 	/* Without this the new user namespace's root could not be what the maps say. */
 	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) {
@@ -129,25 +132,31 @@ static bool round_with(const struct ids *ids, struct trial *t)
 
 void probe_namespaces(struct native_probe *p)
 {
-	struct ids ids = {.count = 1, .lock = -1}; /* a range for one sandbox is enough to be told apart */
+	struct ids ids = {.count = 1,
+			  .lock = -1}; /* a range for one sandbox is enough to be told apart */
 	struct err e = ERR_INIT;
-	struct trial *t = mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct trial *t =
+	    mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	for (size_t i = 0; i < PROBE_TRY_MAX_; i++)
 		p->tried[i] = -1;
 	if (t == MAP_FAILED)
 		return;
 	if (p->uid == 0)
-		ids = (struct ids){.mode = IDS_RANGE, .base = TRIAL_RANGE_FIRST, .gid_base = TRIAL_RANGE_FIRST,
-		                   .count = IDS_PER_RANGE, .lock = -1};
+		ids = (struct ids){.mode = IDS_RANGE,
+				   .base = TRIAL_RANGE_FIRST,
+				   .gid_base = TRIAL_RANGE_FIRST,
+				   .count = IDS_PER_RANGE,
+				   .lock = -1};
 	else if (ids_reserve(&ids, false, "", &e) < 0)
 		ids = (struct ids){.mode = IDS_SINGLE, .count = 1, .lock = -1};
 	if (!round_with(&ids, t) && ids.mode == IDS_SUBUID) {
 		ids = (struct ids){.mode = IDS_SINGLE, .count = 1, .lock = -1};
 		(void)round_with(&ids, t);
 	}
-	p->uids = ids.mode == IDS_RANGE ? PROBE_UIDS_RANGE
-	          : ids.mode == IDS_SUBUID ? PROBE_UIDS_SUBUID : PROBE_UIDS_SINGLE;
+	p->uids = ids.mode == IDS_RANGE    ? PROBE_UIDS_RANGE
+		  : ids.mode == IDS_SUBUID ? PROBE_UIDS_SUBUID
+					   : PROBE_UIDS_SINGLE;
 	p->n_uids = ids.count;
 	memcpy(p->tried, t->result, sizeof(p->tried));
 	(void)munmap(t, sizeof(*t));

@@ -69,18 +69,29 @@ struct rule { /* one clause must hold */
 #define VALUES(...)                                                                                \
 	.values = (const uint32_t[]){__VA_ARGS__},                                                 \
 	.n = sizeof((const uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
-#define HIGH(a)             ((a) | ARG_HIGH)
-#define IN(a, ...)          {.arg = (a), .mask = UINT32_MAX, VALUES(__VA_ARGS__)}
-#define OUT(a, ...)         {.arg = (a), .negate = true, .mask = UINT32_MAX, VALUES(__VA_ARGS__)}
-#define MASKED(a, m, ...)   {.arg = (a), .mask = (uint32_t)(m), VALUES(__VA_ARGS__)}
-#define BITS(a, b)          MASKED(a, ~(uint32_t)(b), 0)
-#define CLEAR(a, b)         MASKED(a, b, 0)
+#define HIGH(a) ((a) | ARG_HIGH)
+#define IN(a, ...)                                                                                 \
+	{                                                                                          \
+		.arg = (a), .mask = UINT32_MAX, VALUES(__VA_ARGS__)                                \
+	}
+#define OUT(a, ...)                                                                                \
+	{                                                                                          \
+		.arg = (a), .negate = true, .mask = UINT32_MAX, VALUES(__VA_ARGS__)                \
+	}
+#define MASKED(a, m, ...)                                                                          \
+	{                                                                                          \
+		.arg = (a), .mask = (uint32_t)(m), VALUES(__VA_ARGS__)                             \
+	}
+#define BITS(a, b)  MASKED(a, ~(uint32_t)(b), 0)
+#define CLEAR(a, b) MASKED(a, b, 0)
 #define CLAUSE(...)                                                                                \
-	{(const struct cond[]){__VA_ARGS__},                                                       \
-	 sizeof((const struct cond[]){__VA_ARGS__}) / sizeof(struct cond)}
+	{                                                                                          \
+		(const struct cond[]){__VA_ARGS__},                                                \
+		    sizeof((const struct cond[]){__VA_ARGS__}) / sizeof(struct cond)               \
+	}
 #define CLAUSES(...)                                                                               \
 	(const struct clause[]){__VA_ARGS__},                                                      \
-		sizeof((const struct clause[]){__VA_ARGS__}) / sizeof(struct clause)
+	    sizeof((const struct clause[]){__VA_ARGS__}) / sizeof(struct clause)
 
 enum {
 #define RULE(name, err, ...) RULE_##name,
@@ -174,8 +185,8 @@ size_t native_rule_values(int rule, struct native_rule_value *ret, size_t max)
 
 		for (size_t k = 0; k < cl->n; k++)
 			for (size_t v = 0; v < cl->conds[k].n && n < max; v++)
-				ret[n++] = (struct native_rule_value){cl->conds[k].arg & (uint8_t)~ARG_HIGH,
-								      cl->conds[k].values[v]};
+				ret[n++] = (struct native_rule_value){
+				    cl->conds[k].arg & (uint8_t)~ARG_HIGH, cl->conds[k].values[v]};
 	}
 	return n;
 }
@@ -222,7 +233,7 @@ static struct label emit(struct program *p, unsigned int code, uint32_t k, uint3
 		return (struct label){false, 0};
 	}
 	p->insn[NATIVE_FILTER_MAX - 1 - p->n] =
-		(struct sock_filter){(uint16_t)code, (uint8_t)jt, (uint8_t)jf, k};
+	    (struct sock_filter){(uint16_t)code, (uint8_t)jt, (uint8_t)jf, k};
 	return (struct label){false, p->n++};
 }
 
@@ -243,7 +254,8 @@ static uint32_t reach(struct program *p, struct label l)
 	return emit(p, BPF_RET | BPF_K, l.value, 0, 0).value;
 }
 
-static struct label emit_jump(struct program *p, unsigned int op, uint32_t k, struct label yes, struct label no)
+static struct label emit_jump(struct program *p, unsigned int op, uint32_t k, struct label yes,
+			      struct label no)
 {
 	uint32_t t = reach(p, yes);
 	uint32_t f = reach(p, no);
@@ -260,7 +272,8 @@ static struct label emit_load(struct program *p, size_t offset)
 #define SET_WORTH 6 /* the set takes five instructions */
 
 /* Accumulator = the (masked) argument; jumps to YES when it is one of the values, else to NO. */
-static struct label emit_values(struct program *p, const struct cond *c, struct label yes, struct label no)
+static struct label emit_values(struct program *p, const struct cond *c, struct label yes,
+				struct label no)
 {
 	struct label next = no;
 	uint32_t bits = 0;
@@ -284,9 +297,11 @@ static struct label emit_values(struct program *p, const struct cond *c, struct 
 	return emit_jump(p, BPF_JGT | BPF_K, 31, next, in);
 }
 
-static struct label emit_cond(struct program *p, const struct cond *c, struct label yes, struct label no)
+static struct label emit_cond(struct program *p, const struct cond *c, struct label yes,
+			      struct label no)
 {
-	size_t offset = offsetof(struct seccomp_data, args) + (c->arg & ~ARG_HIGH) * sizeof(uint64_t);
+	size_t offset =
+	    offsetof(struct seccomp_data, args) + (c->arg & ~ARG_HIGH) * sizeof(uint64_t);
 
 	if (c->arg & ARG_HIGH) /* both architectures are little-endian */
 		offset += sizeof(uint32_t);
@@ -337,7 +352,9 @@ static size_t make_ranges(const struct label *rule_at, struct range *ret)
 
 	for (uint32_t nr = 0; nr <= NATIVE_NR_MAX; nr++) {
 		const struct native_call *c = native_call_find(nr);
-		struct label l = !c ? verdict(ENOSYS) : c->rule >= 0 ? rule_at[c->rule] : verdict(c->verdict);
+		struct label l = !c             ? verdict(ENOSYS)
+				 : c->rule >= 0 ? rule_at[c->rule]
+						: verdict(c->verdict);
 
 		if (n == 0 || !label_same(ret[n - 1].target, l))
 			ret[n++] = (struct range){nr, l};
@@ -366,7 +383,8 @@ int native_filter_build(struct native_filter *ret, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++)
 		if (calls[i].nr > NATIVE_NR_MAX)
-			return err_set(e, ERR_INTERNAL, 0, "the number of %s is outside the table", calls[i].name);
+			return err_set(e, ERR_INTERNAL, 0, "the number of %s is outside the table",
+				       calls[i].name);
 	for (size_t i = 0; i < N_RULES; i++)
 		rule_at[i] = emit_rule(&p, &rules[i]);
 	(void)emit_tree(&p, ranges, make_ranges(rule_at, ranges));
@@ -374,7 +392,8 @@ int native_filter_build(struct native_filter *ret, struct err *e)
 	(void)emit_jump(&p, BPF_JEQ | BPF_K, ARCH_NATIVE, tree, verdict(NATIVE_VERDICT_KILL));
 	(void)emit_load(&p, offsetof(struct seccomp_data, arch));
 	if (p.overflow)
-		return err_set(e, ERR_INTERNAL, E2BIG, "the system call filter has more than %d instructions",
+		return err_set(e, ERR_INTERNAL, E2BIG,
+			       "the system call filter has more than %d instructions",
 			       NATIVE_FILTER_MAX);
 	ret->n = (uint16_t)p.n;
 	memcpy(ret->insn, &p.insn[NATIVE_FILTER_MAX - p.n], p.n * sizeof(p.insn[0]));

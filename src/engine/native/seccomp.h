@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The system call filter of a sandbox: seccomp.tbl.h and seccomp_rules.tbl.h compiled into a classic
- * BPF program. The monitor builds it once at its start (tens of microseconds, no allocation) and hands
- * the bytes to every init; filter_load.h loads them.
+/* The system call filter of a sandbox: seccomp.tbl.h and seccomp_rules.tbl.h compiled into a
+ * classic BPF program. The monitor builds it once at its start (tens of microseconds, no
+ * allocation) and hands the bytes to every init; filter_load.h loads them.
  *
  * Form of the program: foreign architectures die first; then a binary search over ranges of numbers
- * with the same verdict; argument rules are blocks behind the tree. Calls that are allowed with every
- * argument never run it: the kernel (5.11 and newer) keeps a bitmap of them. */
+ * with the same verdict; argument rules are blocks behind the tree. Calls that are allowed with
+ * every argument never run it: the kernel (5.11 and newer) keeps a bitmap of them. */
 #pragma once
 
 #include "base/err.h"
@@ -35,8 +35,9 @@ struct native_call {
 	uint32_t nr;
 	const char *name;
 	const char *why;
-	int16_t verdict;  /* 0 allowed, errno, NATIVE_VERDICT_NOOP; when RULE >= 0 that of a refusal */
-	int16_t rule;     /* index of the argument rule, -1 = none */
+	int16_t
+	    verdict;  /* 0 allowed, errno, NATIVE_VERDICT_NOOP; when RULE >= 0 that of a refusal */
+	int16_t rule; /* index of the argument rule, -1 = none */
 };
 const struct native_call *native_call_find(uint32_t nr);
 size_t native_call_all(const struct native_call **ret); /* borrowed, static */

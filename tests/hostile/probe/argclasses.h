@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The interesting arguments of a system call: for each argument that a rule of the filter looks at, the
- * values that it names, their neighbours, the same with rubbish in the upper half, every single bit,
- * nothing and everything; then all combinations. Calls without a rule get two fixed sets. */
+/* The interesting arguments of a system call: for each argument that a rule of the filter looks at,
+ * the values that it names, their neighbours, the same with rubbish in the upper half, every single
+ * bit, nothing and everything; then all combinations. Calls without a rule get two fixed sets. */
 #pragma once
 
 #include "engine/native/seccomp.h"
 
 #include <stdbool.h>
 
-#define ARG_VALUES_MAX 640
+#define ARG_VALUES_MAX  640
 #define RULE_VALUES_MAX 128
 
 typedef void (*argclass_fn)(const struct native_call *c, const uint64_t args[6], void *user);

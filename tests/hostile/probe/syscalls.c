@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every system call number with every interesting argument, tried on the running kernel, and the answers
- * held against the table that the filter is made from.
+/* Every system call number with every interesting argument, tried on the running kernel, and the
+ * answers held against the table that the filter is made from.
  *
- *   syscalls           loads the filter itself. Nothing is ever carried out: an earlier filter answers
- *                      ERR_REACHED to each call that carries MARK as its sixth argument, and of two
- *                      filters that both answer with an error the kernel takes the younger one's. So an
- *                      allowed call is seen as ERR_REACHED and a refused one as what our filter says.
- *   syscalls --inside  is run in a sandbox, whose filter is on already: tries what must be refused.
- *   syscalls --markdown  prints the table as docs/system-calls.md.
+ *   syscalls           loads the filter itself. Nothing is ever carried out: an earlier filter
+ * answers ERR_REACHED to each call that carries MARK as its sixth argument, and of two filters that
+ * both answer with an error the kernel takes the younger one's. So an allowed call is seen as
+ * ERR_REACHED and a refused one as what our filter says. syscalls --inside  is run in a sandbox,
+ * whose filter is on already: tries what must be refused. syscalls --markdown  prints the table as
+ * docs/system-calls.md.
  *
- * Exit status 0: as the table says; 1: not (each difference on its own line); 2: could not be tried.
- * Built statically, so that it runs in any image. */
+ * Exit status 0: as the table says; 1: not (each difference on its own line); 2: could not be
+ * tried. Built statically, so that it runs in any image. */
+#include "argclasses.h"
 #include "engine/native/seccomp.h"
 #include "engine/native/sysnum.h"
-#include "argclasses.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -37,8 +37,8 @@ struct tally {
 	unsigned long tried, refused, wrong;
 };
 
-/* A call with fewer arguments leaves what is in the registers of the others, so the mark would stick to
- * the calls of the C library that follow. */
+/* A call with fewer arguments leaves what is in the registers of the others, so the mark would
+ * stick to the calls of the C library that follow. */
 static void wipe_mark(void)
 {
 	(void)syscall(__NR_getpid, 0, 0, 0, 0, 0, 0);
@@ -50,8 +50,9 @@ static void report(struct tally *t, uint32_t nr, const uint64_t args[6], int wan
 
 	wipe_mark();
 	if (t->wrong++ < SHOWN_MAX)
-		(void)printf("%s (%u) %#llx %#llx %#llx %#llx: expected %d, got %d\n", c ? c->name : "no row", nr,
-			     (unsigned long long)args[0], (unsigned long long)args[1], (unsigned long long)args[2],
+		(void)printf("%s (%u) %#llx %#llx %#llx %#llx: expected %d, got %d\n",
+			     c ? c->name : "no row", nr, (unsigned long long)args[0],
+			     (unsigned long long)args[1], (unsigned long long)args[2],
 			     (unsigned long long)args[3], want, got);
 }
 
@@ -98,10 +99,10 @@ static void try_marked(const struct native_call *c, const uint64_t args[6], void
 static int load_net(void)
 {
 	const struct sock_filter net[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[5])),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MARK, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ERR_REACHED),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[5])),
+	    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MARK, 0, 1),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ERR_REACHED),
+	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 
 	return native_filter_load(net, ARRAY_SIZE(net));
@@ -119,9 +120,11 @@ static void must_die(struct tally *t, const char *what, void (*fn)(uint32_t), ui
 	}
 	t->tried++;
 	t->refused++;
-	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status) || WTERMSIG(status) != SIGSYS) {
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status) ||
+	    WTERMSIG(status) != SIGSYS) {
 		t->wrong++;
-		(void)printf("%s %u: expected death by SIGSYS, status %#x\n", what, arg, (unsigned int)status);
+		(void)printf("%s %u: expected death by SIGSYS, status %#x\n", what, arg,
+			     (unsigned int)status);
 	}
 }
 
@@ -135,7 +138,10 @@ static void call_int80(uint32_t nr)
 {
 	long r;
 
-	__asm__ volatile("int $0x80" : "=a"(r) : "a"((long)nr), "b"(0), "c"(0), "d"(0) : "memory", "r8", "r9", "r10", "r11");
+	__asm__ volatile("int $0x80"
+			 : "=a"(r)
+			 : "a"((long)nr), "b"(0), "c"(0), "d"(0)
+			 : "memory", "r8", "r9", "r10", "r11");
 	(void)r;
 }
 
@@ -206,8 +212,8 @@ static int sweep(void)
 	}
 	wipe_mark();
 	try_foreign(&t, int80);
-	(void)printf("%lu calls tried, %lu refused, %lu wrong; the filter has %u instructions\n", t.tried, t.refused,
-		     t.wrong, filter.n);
+	(void)printf("%lu calls tried, %lu refused, %lu wrong; the filter has %u instructions\n",
+		     t.tried, t.refused, t.wrong, filter.n);
 	return t.wrong ? 1 : 0;
 }
 
@@ -263,11 +269,14 @@ static int markdown(void)
 	size_t n = native_call_all(&calls);
 
 	(void)printf("# System calls of a sandbox\n\n"
-		     "Made from `src/engine/native/seccomp.tbl.h` by `syscalls-probe --markdown`; the rules for arguments are in\n"
-		     "`seccomp_rules.tbl.h`. A number without a row answers ENOSYS; 32-bit and x32 calls end the process.\n\n"
+		     "Made from `src/engine/native/seccomp.tbl.h` by `syscalls-probe --markdown`; "
+		     "the rules for arguments are in\n"
+		     "`seccomp_rules.tbl.h`. A number without a row answers ENOSYS; 32-bit and x32 "
+		     "calls end the process.\n\n"
 		     "| call | answer | why |\n|---|---|---|\n");
 	for (size_t i = 0; i < n; i++)
-		(void)printf("| %s | %s | %s |\n", calls[i].name, answer_text(&calls[i]), calls[i].why);
+		(void)printf("| %s | %s | %s |\n", calls[i].name, answer_text(&calls[i]),
+			     calls[i].why);
 	return 0;
 }
 

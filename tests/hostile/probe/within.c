@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* within [--landlock] COMMAND…: runs a command behind the system call filter (and Landlock) alone, without
- * any namespace. Shows what the filter breaks: test suites of interpreters and packages are run with it. */
+/* within [--landlock] COMMAND…: runs a command behind the system call filter (and Landlock) alone,
+ * without any namespace. Shows what the filter breaks: test suites of interpreters and packages are
+ * run with it. */
 #include "engine/native/landlock.h"
 #include "engine/native/seccomp.h"
 
@@ -25,7 +26,8 @@ int main(int argc, char **argv)
 	}
 	if (first >= argc || r < 0 || native_filter_build(&filter, &e) < 0 ||
 	    native_filter_load(filter.insn, filter.n) < 0) {
-		(void)fprintf(stderr, "within: not possible: %s%s\n", e.text, r < 0 ? strerror(-r) : "");
+		(void)fprintf(stderr, "within: not possible: %s%s\n", e.text,
+			      r < 0 ? strerror(-r) : "");
 		return 125;
 	}
 	(void)execvp(argv[first], argv + first);
