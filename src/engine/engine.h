@@ -96,6 +96,7 @@ struct engine_run_result {
 	uint64_t cpu_ns;       /* user + system of the first process and its reaped children */
 	uint64_t peak_bytes;   /* 0 when unknown */
 	uint32_t killed;       /* processes that the run left behind and that were killed */
+	uint64_t output_total[3]; /* bytes written per stream, delivered or not */
 };
 
 struct engine_run_spec {

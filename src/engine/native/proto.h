@@ -55,6 +55,15 @@ enum proto_step {
 	PROTO_STEP_MAX_,
 };
 
+enum proto_cap { /* the bits of enum engine_cap that the lower side knows */
+	PROTO_CAP_MEMORY = 1 << 0,
+	PROTO_CAP_CPU = 1 << 1,
+	PROTO_CAP_PIDS = 1 << 2,
+	PROTO_CAP_DISK = 1 << 3,
+	PROTO_CAP_OWN_UID = 1 << 4,
+	PROTO_CAP_WARM = 1 << 6,
+};
+
 enum proto_party { PROTO_PARTY_F = 1, PROTO_PARTY_M, PROTO_PARTY_I };
 
 struct proto_head {
@@ -77,12 +86,14 @@ struct proto_limits { /* the part of struct engine_limits that the lower side en
 struct proto_mon_hello {
 	struct proto_head head;
 	uint32_t version;
-	uint32_t enforced;    /* enum engine_cap bits */
+	uint32_t enforced;    /* enum proto_cap bits */
 	uint32_t best_effort;
 	uint32_t slots;       /* sandboxes at most */
 	uint32_t front_uid;   /* uid and gid kept for the front; 0 = none (plain user) */
-	uint32_t pid;         /* of the monitor */
+	uint32_t err_code;    /* enum err_code: it could not start, and ends; 0 = it is up */
+	int32_t errnum;
 	char cgroup[16];      /* "v1", "v2", "none": for people */
+	char text[256];       /* why not */
 };
 
 struct proto_mon_create {
@@ -136,7 +147,7 @@ struct proto_init_config {
 
 struct proto_init_ready {
 	struct proto_head head;
-	uint32_t landlock_abi; /* 0 = none */
+	uint32_t landlock;     /* 1 = runs are tied by it */
 	uint32_t pad;
 };
 

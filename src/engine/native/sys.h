@@ -12,12 +12,12 @@
 /* fork() with namespaces: the child goes on with a copy of everything. FLAGS with CLONE_PARENT must come
  * with EXIT_SIGNAL 0 (clone(2)). Returns pid, 0, or -errno. Skips the handlers of pthread_atfork(3),
  * which is right for the single-threaded monitor. */
-static inline pid_t sys_clone(uint64_t flags, int exit_signal)
+static inline pid_t sys_clone(unsigned flags, unsigned exit_signal)
 {
-	struct clone_args args = {.flags = flags, .exit_signal = (uint64_t)exit_signal};
+	struct clone_args args = {.flags = flags, .exit_signal = exit_signal};
 	long pid = syscall(SYS_clone3, &args, sizeof(args));
 
-	return pid < 0 ? -errno : (pid_t)pid;
+	return pid < 0 ? (pid_t)-errno : (pid_t)pid;
 }
 
 static inline int sys_pivot_root(const char *new_root, const char *put_old)

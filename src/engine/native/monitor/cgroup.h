@@ -42,7 +42,7 @@ enum cgroup_tree { CGROUP_MEMORY, CGROUP_CPU, CGROUP_PIDS, CGROUP_UNIFIED, CGROU
 
 struct cgroup {
 	const struct cgroup_ops *ops;
-	uint32_t enforced;    /* enum engine_cap bits */
+	uint32_t enforced;    /* enum proto_cap bits */
 	uint32_t best_effort;
 	bool swap;            /* swap is limited too */
 	int dir[CGROUP_TREE_MAX_];            /* the instance's folder in each tree, -1 = none */
@@ -68,8 +68,8 @@ extern const struct cgroup_ops cgroup_none_ops;
 int cgroup_open(struct cgroup *c, const char *instance, struct err *e) MUST_CHECK;
 void cgroup_close(struct cgroup *c); /* removes the instance's groups */
 void cgroup_fds_close(struct cgroup_fds *fds);
-/* Removes the group at PATH and everything below it that is empty; a process in it stops that. */
-void cgroup_remove_tree(const char *path);
+/* Removes the group at PATH and everything below it that is empty; true = nothing is left. */
+bool cgroup_remove_tree(const char *path);
 
 /* ---- shared by the kinds (cgroup.c) ---- */
 

@@ -32,6 +32,7 @@
 #define IDS_PER_RANGE   65536u
 #define ID_FRONT        65535u /* offset of the front's uid in the range; not mapped in Z */
 #define ID_FIRST        1024u  /* offset of slot 0's uid in Z */
+#define EARLY_MAX       256
 #define END_WAIT_MS     900    /* from end of the channel to exit, at most */
 
 /* Ids: how Z is mapped (ids.c). */
@@ -91,12 +92,14 @@ struct monitor {
 	struct report *reports;       /* shared; same index; [max_sandboxes] is the template's */
 	uint32_t *pid_table;          /* slot + 1 by pid; see reap.c */
 	uint32_t pid_mask;
-	uint32_t n_used;
+	uint32_t n_making;
+	pid_t early[EARLY_MAX];       /* children that ended before their maker had said whose init they are */
+	uint32_t n_early;
 	struct instance *instance;    /* the lock that says "alive" (instance.c) */
 };
 
-/* monitor.c */
-int monitor_send(struct monitor *m, const void *frame, const int *fds, size_t n);
+/* monitor.c. A front that is gone is noticed by the loop; sending does not fail. */
+void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n);
 
 /* plan.c: checks a request against everything that is known before anything is done. */
 int plan_check_create(const struct monitor *m, const struct proto_mon_create *c) MUST_CHECK;
@@ -147,6 +150,7 @@ void instance_close(struct instance *in);
 
 /* reap.c */
 int reap_init(struct monitor *m) MUST_CHECK;
-void reap_watch(struct monitor *m, uint32_t slot, pid_t pid, bool init);
-void reap_children(struct monitor *m);
-void reap_all(struct monitor *m); /* kills and waits, END_WAIT_MS at most */
+void reap_watch(struct monitor *m, uint32_t slot, bool init); /* boxes[slot].maker or .init */
+bool reap_is_early(struct monitor *m, pid_t pid); /* forgets it */
+int reap_children(struct monitor *m) MUST_CHECK; /* all that have ended; -errno = tables are full */
+void reap_all(struct monitor *m); /* kills all and waits, END_WAIT_MS at most */

@@ -1,0 +1,235 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Start, loop and messages of PID 1. Theory of operation: init.h. */
+#include "init.h"
+
+#include "base/fdio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#define FRAMES_PER_TURN 16
+#define LOW_FDS         3  /* 0, 1, 2 are never ours */
+
+static struct init init; /* one a process; static so that the stack stays small */
+
+void init_die(const char *why)
+{
+	(void)why; /* for a debugger: PID 1 has nobody to tell but through its end */
+	_exit(1);
+}
+
+void assert_failed(const char *expr, const char *file, int line)
+{
+	(void)file;
+	(void)line;
+	init_die(expr);
+}
+
+void init_send(struct init *in, const struct proto_head *frame, const int *fds, size_t n)
+{
+	/* Blocking is right: a front that does not read hurts only itself, and its end gives EPIPE. */
+	if (fd_send(in->channel, frame, frame->size, fds, n, 0) < 0)
+		init_die("channel");
+}
+
+/* ---- messages from the front ---- */
+
+static void on_run(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+{
+	run_start(in, &f->run, fds, n);
+}
+
+static void on_signal(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+{
+	(void)fds;
+	(void)n;
+	run_signal(in, &f->signal);
+}
+
+static void on_file(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+{
+	(void)fds;
+	(void)n;
+	if (files_handle(in, &f->file) < 0)
+		init_die("file request");
+}
+
+static void (*const handlers[PROTO_TYPE_MAX_])(struct init *, const union proto_frame *, const int *, size_t) = {
+    [PROTO_INIT_RUN] = on_run,
+    [PROTO_INIT_SIGNAL] = on_signal,
+    [PROTO_INIT_FILE] = on_file,
+};
+
+static bool take_message(struct init *in)
+{
+	static union proto_frame f;
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = 0;
+	ssize_t n = fd_recv(in->channel, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
+
+	if (n == -EAGAIN)
+		return false;
+	if (n <= 0)
+		init_die("channel");
+	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_I) < 0 || !handlers[f.head.type])
+		init_die("message");
+	handlers[f.head.type](in, &f, fds, n_fds);
+	fd_close_many(fds, n_fds);
+	return true;
+}
+
+/* ---- loop ---- */
+
+static int timeout_of(const struct init *in, struct timespec *ret)
+{
+	struct timespec now;
+	uint64_t at = run_next(in);
+
+	if (files_pending(in)) {
+		*ret = (struct timespec){0};
+		return 1;
+	}
+	if (at == 0)
+		return 0;
+	(void)clock_gettime(CLOCK_MONOTONIC, &now);
+	uint64_t now_at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	uint64_t left = at > now_at ? at - now_at : 0;
+	*ret = (struct timespec){.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+	return 1;
+}
+
+static void drain_children(const struct init *in)
+{
+	struct signalfd_siginfo info[8];
+
+	while (read(in->children, info, sizeof(info)) == sizeof(info))
+		;
+}
+
+_Noreturn static void loop(struct init *in)
+{
+	struct pollfd p[] = {
+	    {.fd = in->lifeline, .events = POLLIN},
+	    {.fd = in->children, .events = POLLIN},
+	    {.fd = in->channel, .events = POLLIN},
+	};
+
+	for (;;) {
+		struct timespec left;
+		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
+		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
+			init_die("poll");
+		if (p[0].revents) /* nobody writes to it: this is its end */
+			init_die("monitor");
+		if (p[1].revents)
+			drain_children(in);
+		run_reap(in);
+		run_tick(in);
+		for (int i = 0; p[2].revents && i < FRAMES_PER_TURN; i++)
+			if (!take_message(in))
+				break;
+		files_work(in);
+	}
+}
+
+/* ---- start ---- */
+
+static int read_filter(struct init *in, int fd)
+{
+	ssize_t n = pread(fd, in->filter, sizeof(in->filter), 0);
+
+	if (n <= 0 || (size_t)n % sizeof(in->filter[0]) != 0)
+		return -EINVAL;
+	in->n_filter = (uint16_t)((size_t)n / sizeof(in->filter[0]));
+	return 0;
+}
+
+static int take_config(struct init *in)
+{
+	static union proto_frame f;
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = 0;
+	ssize_t n = fd_recv(in->channel, &f, sizeof(f), fds, &n_fds, 0);
+	size_t at = 0;
+
+	if (n < 0)
+		return (int)n;
+	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_M, PROTO_PARTY_I) < 0 || f.head.type != PROTO_INIT_CONFIG ||
+	    f.config.n_procs > INIT_FDS_MAX)
+		return -EPROTO;
+	bool has_kill = f.config.fds & PROTO_CONFIG_KILL;
+	if (n_fds != PROTO_CONFIG_BASE_FDS + has_kill + f.config.n_procs)
+		return -EPROTO;
+	in->config = f.config;
+	in->lifeline = fds[at++];
+	int filter = fds[at++];
+	in->kill = has_kill ? fds[at++] : -1;
+	for (in->n_procs = 0; in->n_procs < f.config.n_procs; in->n_procs++)
+		in->procs[in->n_procs] = fds[at++];
+	int r = read_filter(in, filter);
+	(void)close(filter);
+	return r;
+}
+
+/* Frees 0, 1 and 2, so that no descriptor of ours is ever one of them. */
+static int take_channel(struct init *in)
+{
+	in->channel = fcntl(0, F_DUPFD_CLOEXEC, LOW_FDS);
+	if (in->channel < 0)
+		return -errno;
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return -errno;
+	for (int i = 0; i < LOW_FDS; i++)
+		if (dup2(null, i) < 0)
+			return -errno;
+	if (null >= LOW_FDS)
+		(void)close(null);
+	return 0;
+}
+
+static int start_signals(struct init *in)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
+		return -errno;
+	in->children = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return in->children < 0 ? -errno : 0;
+}
+
+static int start(struct init *in, enum proto_step *step)
+{
+	*step = PROTO_STEP_INIT_CONFIG;
+	int r = take_config(in);
+	if (r == 0)
+		r = start_signals(in);
+	return r < 0 ? r : init_setup(in, step);
+}
+
+int main(void)
+{
+	struct init *in = &init;
+	enum proto_step step = PROTO_STEP_NONE;
+
+	if (take_channel(in) < 0)
+		init_die("channel");
+	int r = start(in, &step);
+	if (r < 0) {
+		struct proto_init_failed f = {
+		    .head = PROTO_HEAD(INIT_FAILED, proto_init_failed), .step = step, .errnum = -r};
+		init_send(in, &f.head, NULL, 0);
+		return 1;
+	}
+	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready), .landlock = in->landlock >= 0};
+	init_send(in, &ready.head, NULL, 0);
+	loop(in);
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* init: PID 1 of a sandbox, a static program that the monitor executes from a sealed memfd.
+ *
+ * Theory of operation. It starts with the sandbox channel as descriptor 0, three capabilities in its own
+ * user namespace and a copy of the image's template as root. It takes its configuration from the
+ * channel, finishes the isolation (init_setup.c), gives up every privilege and says INIT_READY. From then
+ * on one ppoll loop (init.c) over four descriptors: channel, lifeline, children, and nothing that a run
+ * could write to. It starts and ends runs (init_run.c) and opens files of the workspace (init_files.c).
+ *
+ * It holds no rights beyond those of a run, but three things that runs must not have: the channel, the
+ * group descriptors, and its pid. What protects it from runs of the same uid: PID 1 gets no signal that
+ * it does not handle (pid_namespaces(7)); it is not dumpable, so nobody may trace it or look into its /proc
+ * folder; Landlock scopes and the system call filter tie runs further.
+ *
+ * It ends, and the kernel then kills everything in the sandbox, when the lifeline reports the monitor's
+ * end, when the channel closes, and on any message that is not as it should be. */
+#pragma once
+
+#include "engine/native/filter_load.h"
+#include "engine/native/proto.h"
+
+#include <poll.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+#define INIT_FDS_MAX   PROTO_CONFIG_PROCS_MAX
+#define RUN_CODE_FD    3 /* where a Python run finds its source; runtime/boot.py */
+
+struct init_run {
+	uint32_t id;          /* 0 = none */
+	pid_t pid;            /* its first process, also its group and session; 0 = it has ended */
+	uint32_t flags;       /* PROTO_ENDED_* */
+	bool killing;         /* everything of it has been sent SIGKILL */
+	int status;           /* of the first process, wait(2) */
+	int error;            /* readable: errno of a start that failed; else end of file */
+	uint32_t killed;
+	uint64_t started_ns, ended_ns;
+	uint64_t term_at, kill_at; /* 0 = never */
+	uint64_t grace_ns;
+	uint64_t cpu_ns, max_rss;
+};
+
+struct init_put {
+	bool used;
+	int fd;               /* unnamed file that is being written */
+	int parent;
+	char path[PROTO_PATH_MAX];
+};
+
+struct init_remove { /* a folder that is being removed, a slice at a time */
+	bool active;
+	uint32_t seq;
+	uint32_t slices;
+	char path[PROTO_PATH_MAX];
+};
+
+struct init {
+	int channel, lifeline, children; /* children: signalfd(SIGCHLD) */
+	int proc;         /* O_PATH of a writable /proc that is mounted nowhere */
+	int workspace;    /* O_PATH of /mnt/data */
+	int landlock;     /* prepared rules, -1 = none */
+	int kill;         /* cgroup.kill of the run leaf, -1 = none */
+	int procs[INIT_FDS_MAX];
+	uint32_t n_procs;
+	struct proto_init_config config;
+	struct sock_filter filter[NATIVE_FILTER_MAX];
+	uint16_t n_filter;
+	struct init_run run;
+	uint64_t watch_at; /* next look at memory, 0 = never */
+	struct init_put puts[PROTO_PUTS_MAX];
+	struct init_remove remove;
+};
+
+/* init.c */
+_Noreturn void init_die(const char *why);
+void init_send(struct init *in, const struct proto_head *frame, const int *fds, size_t n);
+
+/* init_setup.c: the rest of the isolation. 0, or -errno and the step. */
+int init_setup(struct init *in, enum proto_step *ret_step);
+/* Drops what is left of the privileges and reads them back. */
+int init_drop(void);
+
+/* init_run.c */
+void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n);
+void run_signal(struct init *in, const struct proto_init_signal *f);
+void run_reap(struct init *in);      /* children have ended */
+void run_tick(struct init *in);      /* a deadline may have come */
+uint64_t run_next(const struct init *in); /* the next deadline, 0 = none */
+
+/* init_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
+struct run_child {
+	const struct init *in;
+	const struct proto_init_run *f;
+	int out, err, args, code, stdin_fd; /* -1 = none */
+	int error;
+};
+_Noreturn void run_child(const struct run_child *c);
+
+/* init_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
+bool watch_memory(const struct init *in);
+
+/* init_files.c */
+int files_handle(struct init *in, const struct proto_init_file *f); /* -1 = not a possible request */
+bool files_pending(const struct init *in); /* a slice of work is due */
+void files_work(struct init *in);

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A run between fork and exec. init is single-threaded, so everything may be called here; it ends in
+ * the interpreter or the command, with descriptors 0-2 (and 3: the source) and nothing else. */
+#include "init.h"
+
+#include "engine/native/landlock.h"
+#include "texts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define PYTHON        "/usr/bin/python3"
+#define HIGH_FD       64 /* above every descriptor that a run gets */
+#define ERROR_FD      (RUN_CODE_FD + 1)
+#define STACK_BYTES   (UINT64_C(8) << 20)
+#define DATA_FACTOR   4 /* private memory may be reserved beyond what may be used */
+#define NPROC_SPARE   8 /* init and the interpreters that wait are not counted against the limit */
+
+_Noreturn static void give_up(int error, int errnum)
+{
+	(void)!write(error, &errnum, sizeof(errnum));
+	_exit(127);
+}
+
+static void limit(int error, __rlimit_resource_t what, uint64_t soft, uint64_t hard)
+{
+	struct rlimit now;
+
+	if (getrlimit(what, &now) < 0)
+		give_up(error, errno);
+	/* Raising needs a capability that nobody here has: the host's own bound stays. */
+	if (hard > now.rlim_max)
+		hard = now.rlim_max;
+	struct rlimit r = {.rlim_cur = soft < hard ? soft : hard, .rlim_max = hard};
+	if (setrlimit(what, &r) < 0)
+		give_up(error, errno);
+}
+
+static void set_limits(const struct run_child *c)
+{
+	const struct proto_limits *l = &c->in->config.limits;
+
+	/* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does (the kernel's guard
+	 * against recursion, fs/coredump.c); for files 1 is too small. The filter forbids changing it. */
+	limit(c->error, RLIMIT_CORE, 1, 1);
+	limit(c->error, RLIMIT_NOFILE, l->nofile, l->nofile);
+	limit(c->error, RLIMIT_NPROC, l->pids + NPROC_SPARE, l->pids + NPROC_SPARE);
+	limit(c->error, RLIMIT_STACK, STACK_BYTES, RLIM_INFINITY);
+	if (c->in->config.poll_memory)
+		limit(c->error, RLIMIT_DATA, l->memory_bytes * DATA_FACTOR, l->memory_bytes * DATA_FACTOR);
+}
+
+/* Moves what is needed above all targets first, so that no dup2(2) hits one that is still needed. */
+static int lift(int error, int fd)
+{
+	if (fd < 0)
+		return -1;
+	int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+	if (high < 0)
+		give_up(error, errno);
+	return high;
+}
+
+static void set_fds(struct run_child *c)
+{
+	c->error = lift(c->error, c->error);
+	int in = lift(c->error, c->stdin_fd);
+	int out = lift(c->error, c->out);
+	int err = lift(c->error, c->err);
+	int code = lift(c->error, c->code);
+	int args = lift(c->error, c->args);
+
+	if ((in >= 0 && dup2(in, 0) < 0) || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
+	    (code >= 0 && dup2(code, RUN_CODE_FD) < 0))
+		give_up(c->error, errno);
+	if (dup3(c->error, ERROR_FD, O_CLOEXEC) < 0 || dup3(args, ERROR_FD + 1, O_CLOEXEC) < 0)
+		give_up(c->error, errno);
+	c->error = ERROR_FD;
+	c->args = ERROR_FD + 1;
+	if (code < 0)
+		(void)close(RUN_CODE_FD);
+	if (syscall(SYS_close_range, ERROR_FD + 2, ~0U, 0) < 0)
+		give_up(c->error, errno);
+}
+
+static void join_groups(const struct run_child *c)
+{
+	char text[16];
+
+	/* It is to die before anything else does. Not fatal: the score is a preference. */
+	int fd = openat(c->in->proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		int n = snprintf(text, sizeof(text), "%u", c->in->config.oom_score);
+		(void)!write(fd, text, (size_t)n);
+		(void)close(fd);
+	}
+	for (uint32_t i = 0; i < c->in->n_procs; i++)
+		if (write(c->in->procs[i], "0", 1) != 1)
+			give_up(c->error, errno);
+}
+
+struct strings {
+	char *cwd;
+	char **argv;
+	char **env;
+};
+
+/* Cuts the NUL-terminated strings of `args` into argv and environment. */
+static void read_args(const struct run_child *c, struct strings *ret)
+{
+	size_t size = c->f->args_size;
+	size_t n = 1 + (size_t)c->f->argc + c->f->envc;
+	char *text = malloc(size);
+	char **list = calloc(n + 2, sizeof(char *));
+
+	if (!text || !list)
+		give_up(c->error, ENOMEM);
+	if (pread(c->args, text, size, 0) != (ssize_t)size || text[size - 1] != '\0')
+		give_up(c->error, EPROTO);
+	char *p = text;
+	size_t at = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (p == text + size)
+			give_up(c->error, EPROTO);
+		list[at++] = p;
+		p += strlen(p) + 1;
+		if (i == c->f->argc) /* the end of argv, which begins after the working folder */
+			list[at++] = NULL;
+	}
+	ret->cwd = list[0];
+	ret->argv = list + 1;
+	ret->env = list + 1 + c->f->argc + 1;
+}
+
+static void tie(const struct run_child *c)
+{
+	if (c->in->landlock >= 0) {
+		int r = native_landlock_apply(c->in->landlock);
+		if (r < 0)
+			give_up(c->error, -r);
+	}
+}
+
+_Noreturn static void become(const struct run_child *c, const struct strings *s)
+{
+	static char python[] = "python3";
+	static char flag[] = "-c";
+	/* execve(2) wants non-const and does not write */
+	char *text = (char *)(uintptr_t)runtime_boot_text;
+	char *argv[] = {python, flag, text, NULL};
+	int r = native_filter_load(c->in->filter, c->in->n_filter);
+
+	if (r < 0)
+		give_up(c->error, -r);
+	if (c->f->kind == PROTO_RUN_PYTHON) {
+		(void)execve(PYTHON, argv, s->env);
+	} else {
+		environ = s->env; /* execvp(3) looks at its PATH */
+		(void)execvp(s->argv[0], s->argv);
+	}
+	give_up(c->error, errno);
+}
+
+void run_child(const struct run_child *given)
+{
+	struct run_child c = *given;
+	struct strings s;
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	if (setsid() < 0)
+		give_up(c.error, errno);
+	join_groups(&c);
+	tie(&c);
+	set_fds(&c);
+	set_limits(&c);
+	read_args(&c, &s);
+	if (chdir(s.cwd) < 0)
+		give_up(c.error, errno);
+	become(&c, &s);
+}

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of the workspace, opened with the sandbox's own rights and handed to the front as descriptors.
+ * Nothing here blocks: no FIFO, no lease, no link, no other mount (fd_open_beneath()). Removing a folder
+ * goes in slices between which the loop looks after its deadlines.
+ *
+ * A new file has no name until it is complete (O_TMPFILE, then linkat(2) through our own /proc). */
+#include "init.h"
+
+#include "base/fdio.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#define LIST_BATCH        64
+#define SLICE_ENTRIES     512
+#define SLICES_MAX        1000000u /* more than any inode limit needs; a run that refills loses */
+#define REMOVE_DEPTH_MAX  256
+
+static void answer(struct init *in, uint32_t seq, int r)
+{
+	struct proto_init_filed a = {
+	    .head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = seq, .errnum = r < 0 ? -r : 0};
+
+	init_send(in, &a.head, NULL, 0);
+}
+
+static void answer_fd(struct init *in, uint32_t seq, int fd)
+{
+	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = seq};
+
+	init_send(in, &a.head, &fd, 1);
+}
+
+/* Splits PATH into its folder (made when MAKE) and its last part. Returns the folder's descriptor. */
+static int open_parent(const struct init *in, const char *path, bool make, const char **ret_name)
+{
+	char part[PROTO_NAME_MAX];
+	int dir = fd_open_beneath(in->workspace, ".", O_PATH | O_DIRECTORY, 0);
+
+	for (const char *slash; dir >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+		size_t len = (size_t)(slash - path);
+		memcpy(part, path, len); /* shorter than PROTO_NAME_MAX: proto_path_ok() */
+		part[len] = '\0';
+		if (make && mkdirat(dir, part, 0755) < 0 && errno != EEXIST) {
+			int r = -errno;
+			(void)close(dir);
+			return r;
+		}
+		int next = fd_open_beneath(dir, part, O_PATH | O_DIRECTORY, 0);
+		(void)close(dir);
+		dir = next;
+	}
+	*ret_name = path;
+	return dir;
+}
+
+/* ---- open ---- */
+
+static void do_open(struct init *in, const struct proto_init_file *f)
+{
+	_cleanup_fd_ int fd = fd_open_beneath(in->workspace, f->path, O_RDONLY, 0);
+	struct stat st;
+
+	if (fd < 0)
+		answer(in, f->seq, fd);
+	else if (fstat(fd, &st) < 0)
+		answer(in, f->seq, -errno);
+	else if (!S_ISREG(st.st_mode))
+		answer(in, f->seq, S_ISDIR(st.st_mode) ? -EISDIR : -ENOENT);
+	else
+		answer_fd(in, f->seq, fd);
+}
+
+/* ---- put and commit ---- */
+
+static struct init_put *find_put(struct init *in, const char *path)
+{
+	for (size_t i = 0; i < PROTO_PUTS_MAX; i++)
+		if (in->puts[i].used && strcmp(in->puts[i].path, path) == 0)
+			return &in->puts[i];
+	return NULL;
+}
+
+static struct init_put *free_put(struct init *in)
+{
+	for (size_t i = 0; i < PROTO_PUTS_MAX; i++)
+		if (!in->puts[i].used)
+			return &in->puts[i];
+	return NULL;
+}
+
+static void drop_put(struct init_put *p)
+{
+	(void)close(p->fd);
+	(void)close(p->parent);
+	p->used = false;
+}
+
+static int start_put(const struct init *in, const struct proto_init_file *f, struct init_put *p)
+{
+	const char *name;
+	struct stat st;
+	_cleanup_fd_ int parent = open_parent(in, f->path, true, &name);
+
+	if (parent < 0)
+		return parent;
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (!(f->flags & PROTO_FILE_OVERWRITE))
+			return -EEXIST;
+		if (S_ISDIR(st.st_mode))
+			return -EISDIR;
+	}
+	_cleanup_fd_ int fd = fd_open_beneath(parent, ".", O_TMPFILE | O_WRONLY, 0);
+	if (fd < 0)
+		return fd;
+	if (fchmod(fd, 0644) < 0)
+		return -errno;
+	p->used = true;
+	p->fd = TAKE_FD(fd);
+	p->parent = TAKE_FD(parent);
+	memcpy(p->path, f->path, sizeof(p->path));
+	return 0;
+}
+
+static void do_put(struct init *in, const struct proto_init_file *f)
+{
+	struct init_put *p = free_put(in);
+	int r = find_put(in, f->path) ? -EBUSY : (p ? start_put(in, f, p) : -EMFILE);
+
+	if (r < 0)
+		answer(in, f->seq, r);
+	else
+		answer_fd(in, f->seq, p->fd);
+}
+
+static int link_put(const struct init *in, const struct init_put *p, const char *name)
+{
+	char self[32];
+
+	(void)snprintf(self, sizeof(self), "self/fd/%d", p->fd);
+	return linkat(in->proc, self, p->parent, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+}
+
+static int commit(const struct init *in, const struct init_put *p, bool overwrite)
+{
+	char temp[40];
+	uint64_t noise;
+	const char *slash = strrchr(p->path, '/');
+	const char *name = slash ? slash + 1 : p->path;
+	int r = link_put(in, p, name);
+
+	if (r != -EEXIST || !overwrite)
+		return r;
+	/* linkat(2) replaces nothing: a name of our own first, then rename over the old file. */
+	if (getrandom(&noise, sizeof(noise), 0) != sizeof(noise))
+		return -EIO;
+	(void)snprintf(temp, sizeof(temp), ".caisson-%016llx", (unsigned long long)noise);
+	r = link_put(in, p, temp);
+	if (r == 0 && renameat(p->parent, temp, p->parent, name) < 0) {
+		r = -errno;
+		(void)unlinkat(p->parent, temp, 0);
+	}
+	return r;
+}
+
+static void do_commit(struct init *in, const struct proto_init_file *f)
+{
+	struct init_put *p = find_put(in, f->path);
+
+	if (!p) {
+		answer(in, f->seq, -ENOENT);
+		return;
+	}
+	int r = commit(in, p, f->flags & PROTO_FILE_OVERWRITE);
+	drop_put(p);
+	answer(in, f->seq, r);
+}
+
+static void do_drop(struct init *in, const struct proto_init_file *f)
+{
+	struct init_put *p = find_put(in, f->path);
+
+	if (p)
+		drop_put(p);
+	answer(in, f->seq, 0);
+}
+
+/* ---- remove ---- */
+
+/* Removes up to *BUDGET entries of folder NAME in PARENT and then the folder; -EAGAIN = budget used up. */
+static int remove_below(int parent, const char *name, int depth, int *budget)
+{
+	const struct dirent *de;
+
+	if (depth > REMOVE_DEPTH_MAX)
+		return -ELOOP;
+	int fd = fd_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+	if (fd < 0)
+		return fd;
+	_cleanup_dir_ DIR *d = fdopendir(fd);
+	if (!d) {
+		(void)close(fd);
+		return -ENOMEM;
+	}
+	while ((de = readdir(d))) {
+		if (strcmp(de->d_name, ".") == 0 || strcmp(de->d_name, "..") == 0)
+			continue;
+		if (--*budget < 0)
+			return -EAGAIN;
+		if (unlinkat(fd, de->d_name, 0) == 0 || errno == ENOENT)
+			continue;
+		if (errno != EISDIR)
+			return -errno;
+		int r = remove_below(fd, de->d_name, depth + 1, budget);
+		if (r < 0)
+			return r;
+	}
+	return unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0;
+}
+
+static int remove_slice(struct init *in, const char *path)
+{
+	const char *name;
+	int budget = SLICE_ENTRIES;
+	_cleanup_fd_ int parent = open_parent(in, path, false, &name);
+
+	return parent < 0 ? parent : remove_below(parent, name, 0, &budget);
+}
+
+bool files_pending(const struct init *in)
+{
+	return in->remove.active;
+}
+
+void files_work(struct init *in)
+{
+	struct init_remove *w = &in->remove;
+
+	if (!w->active)
+		return;
+	int r = remove_slice(in, w->path);
+	/* ENOTEMPTY: a run has put something in meanwhile */
+	if ((r == -EAGAIN || r == -ENOTEMPTY) && ++w->slices < SLICES_MAX)
+		return;
+	w->active = false;
+	answer(in, w->seq, r);
+}
+
+static void do_remove(struct init *in, const struct proto_init_file *f)
+{
+	const char *name;
+	_cleanup_fd_ int parent = open_parent(in, f->path, false, &name);
+	int r = parent < 0 ? parent : (unlinkat(parent, name, 0) < 0 ? -errno : 0);
+
+	if (r != -EISDIR) {
+		answer(in, f->seq, r);
+		return;
+	}
+	if (!(f->flags & PROTO_FILE_RECURSIVE)) {
+		answer(in, f->seq, unlinkat(parent, name, AT_REMOVEDIR) < 0 ? -errno : 0);
+		return;
+	}
+	if (in->remove.active) {
+		answer(in, f->seq, -EBUSY);
+		return;
+	}
+	in->remove.active = true;
+	in->remove.seq = f->seq;
+	in->remove.slices = 0;
+	memcpy(in->remove.path, f->path, sizeof(in->remove.path));
+}
+
+/* ---- list and measure ---- */
+
+struct lister {
+	int out;
+	uint32_t n;
+	bool more;
+	size_t fill;
+	struct proto_entry batch[LIST_BATCH];
+};
+
+static int flush(struct lister *l)
+{
+	int r = l->fill > 0 ? fd_write_all(l->out, l->batch, l->fill * sizeof(l->batch[0])) : 0;
+
+	l->fill = 0;
+	return r;
+}
+
+static int64_t time_ns(struct timespec t)
+{
+	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static int add_entry(struct lister *l, int dir, const char *name)
+{
+	struct stat st;
+
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0) /* gone meanwhile */
+		return 0;
+	if (l->n == PROTO_LIST_MAX) {
+		l->more = true;
+		return 0;
+	}
+	struct proto_entry *e = &l->batch[l->fill++];
+	*e = (struct proto_entry){
+	    .size = (uint64_t)st.st_size,
+	    .mtime_ns = time_ns(st.st_mtim),
+	    .ctime_ns = time_ns(st.st_ctim),
+	    .inode = st.st_ino,
+	    .mode = st.st_mode,
+	};
+	(void)snprintf(e->name, sizeof(e->name), "%s", name);
+	l->n++;
+	return l->fill == LIST_BATCH ? flush(l) : 0;
+}
+
+static int list(struct lister *l, int dir)
+{
+	_cleanup_dir_ DIR *d = fdopendir(dir);
+	const struct dirent *de;
+	int r = 0;
+
+	if (!d) {
+		(void)close(dir);
+		return -ENOMEM;
+	}
+	while (r == 0 && !l->more && (de = readdir(d)))
+		r = add_entry(l, dirfd(d), de->d_name);
+	return r < 0 ? r : flush(l);
+}
+
+static void do_list(struct init *in, const struct proto_init_file *f)
+{
+	static struct lister l;
+	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = f->seq};
+	int dir = fd_open_beneath(in->workspace, f->path[0] ? f->path : ".", O_RDONLY | O_DIRECTORY, 0);
+
+	if (dir < 0) {
+		answer(in, f->seq, dir);
+		return;
+	}
+	_cleanup_fd_ int out = memfd_create("list", MFD_CLOEXEC);
+	if (out < 0) {
+		(void)close(dir);
+		answer(in, f->seq, -errno);
+		return;
+	}
+	l = (struct lister){.out = out};
+	int r = list(&l, dir);
+	if (r < 0) {
+		answer(in, f->seq, r);
+		return;
+	}
+	a.n = l.n;
+	a.more = l.more;
+	init_send(in, &a.head, &out, 1);
+}
+
+static void do_measure(struct init *in, const struct proto_init_file *f)
+{
+	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = f->seq};
+	struct statvfs v;
+
+	if (statvfs("/mnt/data", &v) < 0) {
+		answer(in, f->seq, -errno);
+		return;
+	}
+	a.bytes = (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
+	a.inodes = v.f_files - v.f_ffree;
+	init_send(in, &a.head, NULL, 0);
+}
+
+static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *, const struct proto_init_file *) = {
+    [PROTO_FILE_OPEN] = do_open,     [PROTO_FILE_PUT] = do_put,   [PROTO_FILE_COMMIT] = do_commit,
+    [PROTO_FILE_DROP] = do_drop,     [PROTO_FILE_REMOVE] = do_remove, [PROTO_FILE_LIST] = do_list,
+    [PROTO_FILE_MEASURE] = do_measure,
+};
+
+int files_handle(struct init *in, const struct proto_init_file *f)
+{
+	if (f->op >= PROTO_FILE_OP_MAX_ || !operations[f->op] || (f->flags & ~3u) != 0 ||
+	    !proto_path_ok(f->path, f->op == PROTO_FILE_LIST || f->op == PROTO_FILE_MEASURE))
+		return -1;
+	operations[f->op](in, f);
+	return 0;
+}

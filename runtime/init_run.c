@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs: start, deadline, end. A run is over when its first process has ended and nothing of it is left;
+ * only then the front hears of it, so what is in its pipes by then is all there will ever be. */
+#include "init.h"
+
+#include "base/fdio.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define WATCH_EVERY_NS UINT64_C(20000000)
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static uint64_t later(uint64_t from, uint64_t by)
+{
+	return by > UINT64_MAX - from ? UINT64_MAX : from + by;
+}
+
+static void report_failure(struct init *in, uint32_t id, int errnum)
+{
+	struct proto_init_ended e = {
+	    .head = PROTO_HEAD(INIT_ENDED, proto_init_ended), .run = id, .end = PROTO_END_FAILED, .value = errnum};
+
+	init_send(in, &e.head, NULL, 0);
+}
+
+/* Sorts the descriptors of INIT_RUN into C; -1 = the message is not a possible one. */
+static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, struct run_child *c)
+{
+	size_t at = PROTO_RUN_BASE_FDS;
+
+	if (n < PROTO_RUN_BASE_FDS)
+		return -1;
+	c->out = fds[0];
+	c->err = fds[1];
+	c->args = fds[2];
+	c->code = (f->fds & PROTO_RUN_CODE) && at < n ? fds[at++] : -1;
+	c->stdin_fd = (f->fds & PROTO_RUN_STDIN) && at < n ? fds[at++] : -1;
+	bool wants_code = f->kind == PROTO_RUN_PYTHON;
+	return at == n && (c->code >= 0) == wants_code ? 0 : -1;
+}
+
+static bool is_possible(const struct proto_init_run *f)
+{
+	return f->run != 0 && (f->kind == PROTO_RUN_PYTHON || f->kind == PROTO_RUN_ARGV) &&
+	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN)) == 0 && f->argc <= PROTO_ARG_MAX &&
+	       f->envc <= PROTO_ARG_MAX && f->args_size > 0 && f->args_size <= PROTO_ARGS_MAX &&
+	       (f->kind == PROTO_RUN_PYTHON) == (f->argc == 0);
+}
+
+void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n)
+{
+	struct run_child c = {.in = in, .f = f};
+	int error[2];
+
+	if (!is_possible(f) || sort_fds(f, fds, n, &c) < 0)
+		init_die("run request");
+	if (in->run.id != 0) {
+		report_failure(in, f->run, EBUSY);
+		return;
+	}
+	if (pipe2(error, O_CLOEXEC | O_NONBLOCK) < 0) {
+		report_failure(in, f->run, errno);
+		return;
+	}
+	in->run = (struct init_run){.id = f->run, .error = error[0], .grace_ns = f->grace_ns, .started_ns = now()};
+	in->run.pid = fork();
+	if (in->run.pid == 0) {
+		c.error = error[1];
+		run_child(&c);
+	}
+	int errnum = errno;
+	(void)close(error[1]);
+	if (in->run.pid < 0) {
+		(void)close(error[0]);
+		in->run = (struct init_run){0};
+		report_failure(in, f->run, errnum);
+		return;
+	}
+	in->run.term_at = f->timeout_ns > 0 ? later(in->run.started_ns, f->timeout_ns) : 0;
+	in->watch_at = in->config.poll_memory ? later(in->run.started_ns, WATCH_EVERY_NS) : 0;
+}
+
+/* Everything in the sandbox but init. kill(2) with -1 walks all processes of the namespace under the lock
+ * that a fork needs to complete, so no fork bomb outruns it; the group's way does the same. */
+static void kill_everything(struct init *in)
+{
+	in->run.killing = true;
+	if (in->kill >= 0)
+		(void)!write(in->kill, "1", 1);
+	(void)kill(-1, SIGKILL);
+}
+
+static void finish(struct init *in)
+{
+	struct init_run *r = &in->run;
+	int errnum = 0;
+	struct proto_init_ended e = {
+	    .head = PROTO_HEAD(INIT_ENDED, proto_init_ended),
+	    .run = r->id,
+	    .end = WIFSIGNALED(r->status) ? PROTO_END_SIGNALED : PROTO_END_EXITED,
+	    .value = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : WEXITSTATUS(r->status),
+	    .flags = r->flags,
+	    .killed = r->killed,
+	    .duration_ns = r->ended_ns - r->started_ns,
+	    .cpu_ns = r->cpu_ns,
+	    .max_rss = r->max_rss,
+	};
+
+	if (read(r->error, &errnum, sizeof(errnum)) == sizeof(errnum)) {
+		e.end = PROTO_END_FAILED;
+		e.value = errnum;
+	}
+	(void)close(r->error);
+	*r = (struct init_run){0};
+	in->watch_at = 0;
+	init_send(in, &e.head, NULL, 0);
+}
+
+static uint64_t timeval_ns(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
+}
+
+static void first_ended(struct init *in, int status, const struct rusage *use)
+{
+	struct init_run *r = &in->run;
+
+	r->pid = 0;
+	r->status = status;
+	r->ended_ns = now();
+	r->cpu_ns = timeval_ns(use->ru_utime) + timeval_ns(use->ru_stime);
+	r->max_rss = (uint64_t)use->ru_maxrss * 1024;
+	kill_everything(in);
+}
+
+void run_reap(struct init *in)
+{
+	struct rusage use;
+	int status;
+	pid_t pid;
+
+	while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0) {
+		if (in->run.id != 0 && pid == in->run.pid)
+			first_ended(in, status, &use);
+		else if (in->run.killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+			in->run.killed++;
+	}
+	/* No child at all: the namespace is empty, for whoever lost its parent became our child. */
+	if (pid < 0 && errno == ECHILD && in->run.id != 0 && in->run.pid == 0)
+		finish(in);
+}
+
+void run_signal(struct init *in, const struct proto_init_signal *f)
+{
+	if (f->signo != SIGKILL && f->signo != SIGTERM && f->signo != SIGINT)
+		init_die("signal request");
+	if (f->run != in->run.id || in->run.pid <= 0) /* it has ended meanwhile */
+		return;
+	if (f->signo == SIGKILL) {
+		in->run.flags |= PROTO_ENDED_KILLED;
+		kill_everything(in);
+	} else {
+		(void)kill(-in->run.pid, f->signo);
+	}
+}
+
+static void watch(struct init *in, uint64_t t)
+{
+	if (in->watch_at == 0 || t < in->watch_at)
+		return;
+	in->watch_at = later(t, WATCH_EVERY_NS);
+	if (in->run.killing || !watch_memory(in))
+		return;
+	in->run.flags |= PROTO_ENDED_OOM;
+	kill_everything(in);
+}
+
+void run_tick(struct init *in)
+{
+	struct init_run *r = &in->run;
+	uint64_t t;
+
+	if (r->id == 0 || run_next(in) == 0)
+		return;
+	t = now();
+	if (r->term_at != 0 && t >= r->term_at && r->pid > 0) {
+		r->term_at = 0;
+		r->kill_at = later(t, r->grace_ns);
+		r->flags |= PROTO_ENDED_TIMEOUT;
+		(void)kill(-r->pid, SIGTERM);
+	}
+	if (r->kill_at != 0 && t >= r->kill_at && r->pid > 0) {
+		r->kill_at = 0;
+		kill_everything(in);
+	}
+	watch(in, t);
+}
+
+uint64_t run_next(const struct init *in)
+{
+	const uint64_t at[] = {in->run.term_at, in->run.kill_at, in->watch_at};
+	uint64_t next = 0;
+
+	if (in->run.id == 0 || in->run.pid <= 0)
+		return 0;
+	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
+		if (at[i] != 0 && (next == 0 || at[i] < next))
+			next = at[i];
+	return next;
+}

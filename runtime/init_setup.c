@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a copy of the template to a finished sandbox: mounts, loopback, privileges. One table of mounts,
+ * applied in order below /new, then pivot_root and nothing of the template is left. */
+#include "init.h"
+
+#include "base/fdio.h"
+#include "engine/native/landlock.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define NEW_ROOT    "/new"
+#define HOST_NAME   "sandbox"
+#define HOME_BYTES  (UINT64_C(16) << 20)
+#define SMALL_INODES 4096u
+#define TMP_INODES  65536u
+#define PTYS_MAX    64 /* of the host's global table, kernel.pty.max */
+#define MPL_FROM    "/opt/caisson/mpl"
+#define MPL_TO      "/tmp/.config/matplotlib"
+#define MPL_FILES_MAX 16
+#define MPL_BYTES_MAX (4u << 20)
+
+enum mount_kind { MOUNT_BIND, MOUNT_PROC, MOUNT_DEVPTS, MOUNT_TMPFS };
+
+enum mount_size { SIZE_NONE, SIZE_SHM, SIZE_TMP, SIZE_HOME, SIZE_WORKSPACE };
+
+static const struct mount_row {
+	enum proto_step step;
+	enum mount_kind kind;
+	const char *source; /* BIND */
+	const char *target; /* below NEW_ROOT */
+	unsigned long flags;
+	unsigned mode;
+	enum mount_size size;
+} mounts[] = {
+    {PROTO_STEP_ROOT, MOUNT_BIND, "/image", "", 0, 0, SIZE_NONE},
+    {PROTO_STEP_PROC, MOUNT_PROC, NULL, "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0, SIZE_NONE},
+    {PROTO_STEP_DEV, MOUNT_BIND, "/dev", "/dev", MS_REC, 0, SIZE_NONE},
+    {PROTO_STEP_DEV, MOUNT_DEVPTS, NULL, "/dev/pts", MS_NOSUID | MS_NOEXEC, 0, SIZE_NONE},
+    {PROTO_STEP_DEV, MOUNT_TMPFS, NULL, "/dev/shm", MS_NOSUID | MS_NODEV, 01777, SIZE_SHM},
+    {PROTO_STEP_TMP, MOUNT_TMPFS, NULL, "/tmp", MS_NOSUID | MS_NODEV, 01777, SIZE_TMP},
+    {PROTO_STEP_HOME, MOUNT_TMPFS, NULL, "/home/sandbox", MS_NOSUID | MS_NODEV, 0700, SIZE_HOME},
+    {PROTO_STEP_WORKSPACE, MOUNT_TMPFS, NULL, "/mnt/data", MS_NOSUID | MS_NODEV, 0755, SIZE_WORKSPACE},
+    {PROTO_STEP_WORKSPACE, MOUNT_BIND, NEW_ROOT "/mnt/data", "/app/results", 0, 0, SIZE_NONE},
+};
+
+static void size_of(const struct init *in, enum mount_size size, uint64_t *bytes, uint32_t *inodes)
+{
+	const struct proto_limits *l = &in->config.limits;
+
+	switch (size) {
+	case SIZE_WORKSPACE:
+		*bytes = l->workspace_bytes;
+		*inodes = l->workspace_inodes;
+		break;
+	case SIZE_TMP:
+		*bytes = l->tmp_bytes;
+		*inodes = TMP_INODES;
+		break;
+	case SIZE_SHM: /* as Docker: half of what there is, but it is memory all the same */
+		*bytes = l->memory_bytes / 2;
+		*inodes = SMALL_INODES;
+		break;
+	case SIZE_HOME:
+	case SIZE_NONE:
+	default:
+		*bytes = HOME_BYTES;
+		*inodes = SMALL_INODES;
+		break;
+	}
+}
+
+static int mount_tmpfs(const struct init *in, const struct mount_row *m, const char *target)
+{
+	char options[128];
+	uint64_t bytes;
+	uint32_t inodes;
+
+	size_of(in, m->size, &bytes, &inodes);
+	(void)snprintf(options, sizeof(options), "mode=%o,uid=%u,gid=%u,size=%llu,nr_inodes=%u", m->mode, getuid(),
+	               getgid(), (unsigned long long)bytes, inodes);
+	return mount("tmpfs", target, "tmpfs", m->flags, options) < 0 ? -errno : 0;
+}
+
+/* Two mounts of one proc: a read-only one for the sandbox, and a writable one that stays reachable only
+ * through our descriptor, for the oom scores of runs. */
+static int mount_proc(struct init *in, const struct mount_row *m, const char *target)
+{
+	if (mount("proc", "/proc", "proc", m->flags, "subset=pid") < 0)
+		return -errno;
+	in->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (in->proc < 0)
+		return -errno;
+	if (mount("/proc", target, NULL, MS_BIND, NULL) < 0 ||
+	    mount(NULL, target, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | m->flags, NULL) < 0)
+		return -errno;
+	return 0;
+}
+
+static int mount_one(struct init *in, const struct mount_row *m)
+{
+	char target[64];
+	char options[64];
+
+	(void)snprintf(target, sizeof(target), NEW_ROOT "%s", m->target);
+	switch (m->kind) {
+	case MOUNT_BIND:
+		return mount(m->source, target, NULL, MS_BIND | m->flags, NULL) < 0 ? -errno : 0;
+	case MOUNT_PROC:
+		return mount_proc(in, m, target);
+	case MOUNT_DEVPTS:
+		(void)snprintf(options, sizeof(options), "newinstance,ptmxmode=0666,mode=0620,max=%d", PTYS_MAX);
+		return mount("devpts", target, "devpts", m->flags, options) < 0 ? -errno : 0;
+	case MOUNT_TMPFS:
+	default:
+		return mount_tmpfs(in, m, target);
+	}
+}
+
+static int enter_root(void)
+{
+	if (chdir(NEW_ROOT) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
+	    chdir("/") < 0)
+		return -errno;
+	/* 0, 1 and 2 still name the template's /dev/null */
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null < 0)
+		return -errno;
+	for (int i = 0; i < 3; i++)
+		if (dup2(null, i) < 0)
+			return -errno;
+	(void)close(null);
+	return 0;
+}
+
+static int copy_file(int from, int to, const char *name)
+{
+	_cleanup_fd_ int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	_cleanup_fd_ int out = -1;
+	struct stat st;
+	off_t at = 0;
+
+	if (in < 0 || fstat(in, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > MPL_BYTES_MAX)
+		return 0; /* not one of the font lists */
+	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+	if (out < 0)
+		return -errno;
+	while (at < st.st_size) {
+		ssize_t n = copy_file_range(in, &at, out, NULL, (size_t)(st.st_size - at), 0);
+		if (n < 0 && (errno == EXDEV || errno == EINVAL)) { /* not between these file systems */
+			char piece[16384];
+			n = pread(in, piece, sizeof(piece), at);
+			if (n > 0 && fd_write_all(out, piece, (size_t)n) == 0)
+				at += n;
+		}
+		if (n <= 0)
+			return n < 0 ? -errno : 0;
+	}
+	return 0;
+}
+
+/* matplotlib scans all fonts again (0.4-3 s) unless its list is in a *writable* folder. */
+static int copy_fonts(void)
+{
+	_cleanup_dir_ DIR *d = opendir(MPL_FROM);
+	const struct dirent *de;
+	int r = 0;
+
+	if (mkdir("/tmp/.config", 0755) < 0 || mkdir(MPL_TO, 0755) < 0)
+		return -errno;
+	_cleanup_fd_ int to = open(MPL_TO, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (to < 0)
+		return -errno;
+	for (int n = 0; d && r == 0 && n < MPL_FILES_MAX && (de = readdir(d)); n++)
+		if (de->d_name[0] != '.')
+			r = copy_file(dirfd(d), to, de->d_name);
+	return r;
+}
+
+static int loopback_up(void)
+{
+	_cleanup_fd_ int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq ifr = {.ifr_name = "lo"};
+
+	if (sock < 0 || ioctl(sock, SIOCGIFFLAGS, &ifr) < 0)
+		return -errno;
+	ifr.ifr_flags = (short)(ifr.ifr_flags | IFF_UP);
+	return ioctl(sock, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
+}
+
+int init_drop(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {0};
+
+	for (unsigned long cap = 0; cap <= 63; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL) /* beyond the last one */
+			return -errno;
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || syscall(SYS_capset, &head, data) < 0 ||
+	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -errno;
+	if (syscall(SYS_capget, &head, data) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++)
+		if (data[i].effective || data[i].permitted || data[i].inheritable)
+			return -EPERM;
+	for (unsigned long cap = 0; cap <= 63; cap++)
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) > 0)
+			return -EPERM;
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : -EPERM;
+}
+
+int init_setup(struct init *in, enum proto_step *ret_step)
+{
+	int r = 0;
+
+	*ret_step = PROTO_STEP_HOSTNAME;
+	if (sethostname(HOST_NAME, strlen(HOST_NAME)) < 0)
+		return -errno;
+	(void)umask(0);
+	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]) && r == 0; i++) {
+		*ret_step = mounts[i].step;
+		r = mount_one(in, &mounts[i]);
+	}
+	if (r < 0)
+		return r;
+	*ret_step = PROTO_STEP_PIVOT;
+	if ((r = enter_root()) < 0)
+		return r;
+	(void)umask(022);
+	*ret_step = PROTO_STEP_LOOPBACK;
+	if ((r = loopback_up()) < 0)
+		return r;
+	*ret_step = PROTO_STEP_CAPS;
+	if ((r = init_drop()) < 0)
+		return r;
+	*ret_step = PROTO_STEP_MPL;
+	if ((r = copy_fonts()) < 0)
+		return r;
+	*ret_step = PROTO_STEP_WORKSPACE;
+	in->workspace = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (in->workspace < 0)
+		return -errno;
+	in->landlock = native_landlock_prepare(""); /* a second wall: the sandbox stands without it */
+	return 0;
+}

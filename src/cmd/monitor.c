@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `caisson monitor STATE_DIR MAX_SANDBOXES WARM`: the privileged process of the native engine. Only
+ * native_monitor_start() calls it, with its channel as descriptor 3; nothing else configures it. */
+#include "cmd/cmd.h"
+
+#include "base/parse.h"
+#include "engine/native/native.h"
+#include "engine/native/proto.h"
+
+int cmd_monitor(int argc, char **argv)
+{
+	struct native_monitor_config config = {0};
+	uint64_t max;
+
+	if (argc != 4 || argv[1][0] != '/' || parse_u64(argv[2], 1, PROTO_SLOTS_MAX, &max) < 0 ||
+	    parse_bool(argv[3], &config.warm) < 0)
+		return cmd_usage("monitor", "it is started by the other verbs, not by hand");
+	config.state_dir = argv[1];
+	config.max_sandboxes = (uint32_t)max;
+	return monitor_main(&config);
+}

@@ -1,0 +1,6 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Programs that the monitor carries: bytes put in by the build (runtime/blob.py). */
+#pragma once
+
+extern const unsigned char native_init_program[];
+extern const unsigned char native_init_program_end[];

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/native/chan.h"
+
+#include "base/fdio.h"
+
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+struct queued {
+	struct queued *next;
+	size_t n;
+	int fds[PROTO_FDS_MAX];
+	size_t size;
+	char data[];
+};
+
+struct chan {
+	int fd;
+	enum proto_party peer;
+	sd_event_source *source;
+	chan_message_fn on_message;
+	chan_end_fn on_end;
+	void *user;
+	struct queued *first, **last;
+	size_t n_queued;
+	bool ended;
+	bool *freed; /* set while a callback runs: tells the caller that the object is gone */
+};
+
+static void queued_free(struct queued *q)
+{
+	fd_close_many(q->fds, q->n);
+	free(q);
+}
+
+static void drop_queue(struct chan *c)
+{
+	while (c->first) {
+		struct queued *q = c->first;
+		c->first = q->next;
+		queued_free(q);
+	}
+	c->last = &c->first;
+	c->n_queued = 0;
+}
+
+static void end(struct chan *c, int error)
+{
+	if (c->ended)
+		return;
+	c->ended = true;
+	drop_queue(c);
+	(void)sd_event_source_set_enabled(c->source, SD_EVENT_OFF);
+	c->on_end(error, c->user);
+}
+
+static int flush(struct chan *c)
+{
+	while (c->first) {
+		struct queued *q = c->first;
+		ssize_t n = fd_send(c->fd, q->data, q->size, q->fds, q->n, MSG_DONTWAIT);
+		if (n == -EAGAIN)
+			return 0;
+		if (n < 0)
+			return (int)n;
+		c->first = q->next;
+		if (!c->first)
+			c->last = &c->first;
+		c->n_queued--;
+		queued_free(q);
+	}
+	return sd_event_source_set_io_events(c->source, EPOLLIN);
+}
+
+static int receive(struct chan *c)
+{
+	static union proto_frame f; /* one loop, one thread */
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = 0;
+	ssize_t n = fd_recv(c->fd, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
+
+	if (n == -EAGAIN)
+		return 0;
+	if (n <= 0)
+		return n == 0 ? -EPIPE : (int)n;
+	if (proto_check(&f, (size_t)n, n_fds, c->peer, PROTO_PARTY_F) < 0) {
+		fd_close_many(fds, n_fds);
+		return -EPROTO;
+	}
+	return c->on_message(&f, fds, n_fds, c->user);
+}
+
+static int on_event(sd_event_source *s UNUSED, int fd UNUSED, uint32_t revents, void *user)
+{
+	struct chan *c = user;
+	bool freed = false;
+	int r = 0;
+
+	if (revents & EPOLLOUT)
+		r = flush(c);
+	if (r == 0 && (revents & (EPOLLIN | EPOLLHUP | EPOLLERR))) {
+		c->freed = &freed;
+		r = receive(c);
+		if (freed)
+			return 0;
+		c->freed = NULL;
+	}
+	if (r < 0)
+		end(c, r);
+	return 0;
+}
+
+int chan_new(sd_event *loop, int fd, enum proto_party peer, chan_message_fn on_message, chan_end_fn on_end, void *user,
+             struct chan **ret)
+{
+	_cleanup_fd_ int owned = fd;
+	_cleanup_free_ struct chan *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return -ENOMEM;
+	*c = (struct chan){.peer = peer, .on_message = on_message, .on_end = on_end, .user = user};
+	c->last = &c->first;
+	int r = sd_event_add_io(loop, &c->source, owned, EPOLLIN, on_event, c);
+	if (r < 0)
+		return r;
+	c->fd = TAKE_FD(owned);
+	*ret = TAKE_PTR(c);
+	return 0;
+}
+
+static int enqueue(struct chan *c, const struct proto_head *frame, int *fds, size_t n)
+{
+	if (c->n_queued == CHAN_QUEUE_MAX)
+		return -ENOBUFS;
+	struct queued *q = malloc(sizeof(*q) + frame->size);
+	if (!q)
+		return -ENOMEM;
+	*q = (struct queued){.n = n, .size = frame->size};
+	for (size_t i = 0; i < n; i++)
+		q->fds[i] = TAKE_FD(fds[i]);
+	memcpy(q->data, frame, frame->size);
+	*c->last = q;
+	c->last = &q->next;
+	c->n_queued++;
+	return sd_event_source_set_io_events(c->source, EPOLLIN | EPOLLOUT);
+}
+
+int chan_send(struct chan *c, const struct proto_head *frame, int *fds, size_t n)
+{
+	int r = c->ended ? -EPIPE : 0;
+
+	ASSERT(n <= PROTO_FDS_MAX);
+	if (r == 0 && !c->first) {
+		ssize_t sent = fd_send(c->fd, frame, frame->size, fds, n, MSG_DONTWAIT);
+		r = sent < 0 ? (int)sent : 0;
+	} else if (r == 0) {
+		r = -EAGAIN;
+	}
+	if (r == -EAGAIN)
+		r = enqueue(c, frame, fds, n);
+	fd_close_many(fds, n);
+	return r;
+}
+
+int chan_fd(const struct chan *c)
+{
+	return c->fd;
+}
+
+struct chan *chan_free(struct chan *c)
+{
+	if (!c)
+		return NULL;
+	if (c->freed)
+		*c->freed = true;
+	drop_queue(c);
+	(void)sd_event_source_disable_unref(c->source);
+	c->fd = fd_close(c->fd);
+	free(c);
+	return NULL;
+}

@@ -1,0 +1,521 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native engine as the front sees it: the engine object and the life of sandboxes. */
+#include "engine/native/client.h"
+
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "engine/native/native.h"
+
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define CLOSE_WAIT_MS 2000
+#define HELLO_WAIT_MS 5000
+
+_Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY && (int)PROTO_CAP_CPU == (int)ENGINE_CAP_CPU &&
+                   (int)PROTO_CAP_PIDS == (int)ENGINE_CAP_PIDS && (int)PROTO_CAP_DISK == (int)ENGINE_CAP_DISK &&
+                   (int)PROTO_CAP_OWN_UID == (int)ENGINE_CAP_OWN_UID && (int)PROTO_CAP_WARM == (int)ENGINE_CAP_WARM,
+               "one set of bits");
+_Static_assert(PROTO_IMAGE_MAX == ENGINE_NAME_MAX && PROTO_PATH_MAX == ENGINE_PATH_MAX &&
+                   PROTO_LIST_MAX == ENGINE_FILES_MAX,
+               "one set of bounds");
+
+static const char *const step_texts[PROTO_STEP_MAX_] = {
+#define S(name, what) [PROTO_STEP_##name] = what,
+#include "engine/native/steps.tbl.h"
+#undef S
+};
+
+static struct native_engine *engine_of(struct engine *g)
+{
+	struct native_engine *n = (struct native_engine *)g;
+
+	ASSERT(n->magic == CLIENT_MAGIC);
+	return n;
+}
+
+static struct native_sandbox *sandbox_of(struct engine_sandbox *s)
+{
+	return (struct native_sandbox *)s;
+}
+
+/* ---- the end of a sandbox ---- */
+
+static void sandbox_free(struct native_sandbox *s)
+{
+	struct native_sandbox **at = &s->g->orphans;
+
+	while (*at && *at != s)
+		at = &(*at)->next_orphan;
+	if (*at)
+		*at = s->next_orphan;
+	if (!s->gone)
+		s->g->slots[s->slot] = NULL;
+	s->init = chan_free(s->init);
+	s->oom = fd_close(s->oom);
+	s->peak = fd_close(s->peak);
+	s->later = sd_event_source_disable_unref(s->later);
+	free(s);
+}
+
+static void ask_destroy(const struct native_sandbox *s)
+{
+	struct proto_mon_slot d = {.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = s->slot};
+
+	if (!s->gone && !s->g->dead)
+		(void)!chan_send(s->g->monitor, &d.head, NULL, 0); /* a channel that ended says so itself */
+}
+
+/* Tells whoever waits for S that it is over. */
+static void tell_waiters(struct native_sandbox *s, enum engine_end end, const struct err *e)
+{
+	native_run_abort(s, end, NULL);
+	native_files_abort(s, e);
+}
+
+static void fail_create(struct native_sandbox *s, const struct err *e)
+{
+	engine_create_fn cb = s->create_cb;
+
+	s->create_cb = NULL;
+	s->state = NATIVE_LOST;
+	s->init = chan_free(s->init);
+	if (cb)
+		cb(NULL, NULL, e, s->create_user);
+}
+
+void native_lose(struct native_sandbox *s, const char *why)
+{
+	struct err e = ERR_INIT;
+
+	s->init = chan_free(s->init);
+	ask_destroy(s);
+	(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox is gone: %s", why);
+	if (s->state == NATIVE_CREATING) {
+		fail_create(s, &e);
+	} else if (s->state == NATIVE_READY) {
+		s->state = NATIVE_LOST;
+		tell_waiters(s, ENGINE_END_LOST, &e);
+		if (s->lost_cb && s->state == NATIVE_LOST)
+			s->lost_cb(&s->base, why, s->lost_user);
+	}
+}
+
+static void finish_destroy(struct native_sandbox *s)
+{
+	engine_done_fn cb = s->destroy_cb;
+	void *user = s->destroy_user;
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, ERR_CANCELLED, 0, "the sandbox was closed");
+	tell_waiters(s, ENGINE_END_KILLED, &e);
+	sandbox_free(s);
+	if (cb)
+		cb(NULL, user);
+}
+
+/* The slot is free and nothing of S is left. */
+static void sandbox_is_gone(struct native_sandbox *s)
+{
+	s->g->slots[s->slot] = NULL;
+	s->gone = true;
+	s->next_orphan = s->g->orphans;
+	s->g->orphans = s;
+	switch (s->state) {
+	case NATIVE_ENDING:
+		finish_destroy(s);
+		break;
+	case NATIVE_CREATING:
+	case NATIVE_READY:
+		native_lose(s, "it ended on its own");
+		break;
+	case NATIVE_LOST:
+	default:
+		break;
+	}
+}
+
+/* A failed creation leaves an object that nobody owns: it goes with its slot. */
+static void sandbox_gone_message(struct native_sandbox *s)
+{
+	bool unowned = s->state == NATIVE_CREATING || (s->state == NATIVE_LOST && !s->created);
+
+	sandbox_is_gone(s);
+	if (unowned)
+		sandbox_free(s);
+}
+
+static int on_later(sd_event_source *source UNUSED, void *user)
+{
+	finish_destroy(user);
+	return 0;
+}
+
+static void native_destroy(struct engine_sandbox *base, engine_done_fn cb, void *user)
+{
+	struct native_sandbox *s = sandbox_of(base);
+
+	ASSERT(s->state != NATIVE_ENDING && s->state != NATIVE_CREATING);
+	s->destroy_cb = cb;
+	s->destroy_user = user;
+	s->state = NATIVE_ENDING;
+	if (!s->gone && !s->g->dead) {
+		ask_destroy(s);
+		return;
+	}
+	if (sd_event_add_defer(s->g->loop, &s->later, on_later, s) < 0)
+		finish_destroy(s); /* no memory for waiting: the promise about order yields to not leaking */
+}
+
+static void native_on_lost(struct engine_sandbox *base, engine_lost_fn cb, void *user)
+{
+	struct native_sandbox *s = sandbox_of(base);
+
+	s->lost_cb = cb;
+	s->lost_user = user;
+}
+
+/* ---- creation ---- */
+
+static void maybe_created(struct native_sandbox *s)
+{
+	engine_create_fn cb = s->create_cb;
+
+	if (!s->created || !s->ready || s->state != NATIVE_CREATING)
+		return;
+	s->state = NATIVE_READY;
+	s->create_cb = NULL;
+	cb(&s->base, &s->policy, NULL, s->create_user);
+}
+
+static void step_error(struct err *e, uint32_t step, int errnum)
+{
+	const char *what = step < PROTO_STEP_MAX_ && step_texts[step] ? step_texts[step] : "an unknown step";
+
+	if (step == PROTO_STEP_IMAGE && errnum == ENOENT)
+		(void)err_set(e, ERR_IMAGE_MISSING, 0, "the image is not there");
+	else
+		(void)err_set(e, ERR_ENGINE_UNAVAILABLE, errnum > 0 ? errnum : EIO, "a sandbox cannot be made (%s)", what);
+}
+
+static int on_init_message(const union proto_frame *f, const int *fds, size_t n, void *user)
+{
+	struct native_sandbox *s = user;
+	int own[PROTO_FDS_MAX] = {0};
+
+	memcpy(own, fds, n * sizeof(*fds));
+	switch (f->head.type) {
+	case PROTO_INIT_READY:
+		if (s->ready)
+			return -EPROTO;
+		s->ready = true;
+		maybe_created(s);
+		return 0;
+	case PROTO_INIT_FAILED: {
+		struct err e = ERR_INIT;
+		if (s->ready || s->state != NATIVE_CREATING)
+			return -EPROTO;
+		step_error(&e, f->failed.step, f->failed.errnum);
+		ask_destroy(s);
+		s->created = false; /* nobody will own it */
+		fail_create(s, &e);
+		return 0;
+	}
+	case PROTO_INIT_ENDED:
+		return native_run_ended(s, &f->ended);
+	case PROTO_INIT_FILED:
+		return native_filed(s, &f->filed, own, n);
+	default:
+		fd_close_many(own, n);
+		return -EPROTO;
+	}
+}
+
+static void on_init_end(int error, void *user)
+{
+	struct native_sandbox *s = user;
+
+	if (s->state == NATIVE_CREATING)
+		s->created = false;
+	if (s->state == NATIVE_ENDING)
+		return; /* the monitor says when it is gone */
+	native_lose(s, error == -EPIPE ? "its first process ended" : "it broke the protocol");
+}
+
+static int on_created(struct native_engine *g, const struct proto_mon_created *m, int *fds, size_t n)
+{
+	struct native_sandbox *s = m->slot < g->max ? g->slots[m->slot] : NULL;
+	size_t at = 1;
+
+	if (!s || s->created || s->init || (m->step == PROTO_STEP_NONE) != (n > 0)) {
+		fd_close_many(fds, n);
+		return -EPROTO;
+	}
+	if (m->step != PROTO_STEP_NONE) {
+		struct err e = ERR_INIT;
+		step_error(&e, m->step, m->errnum);
+		g->slots[s->slot] = NULL;
+		s->gone = true;
+		fail_create(s, &e);
+		sandbox_free(s);
+		return 0;
+	}
+	if ((m->fds & PROTO_CREATED_OOM) && at < n)
+		s->oom = TAKE_FD(fds[at++]);
+	if ((m->fds & PROTO_CREATED_PEAK) && at < n)
+		s->peak = TAKE_FD(fds[at++]);
+	s->created = true;
+	int r = chan_new(g->loop, TAKE_FD(fds[0]), PROTO_PARTY_I, on_init_message, on_init_end, s, &s->init);
+	fd_close_many(fds, n);
+	if (r < 0) {
+		s->created = false;
+		native_lose(s, strerror(-r));
+	}
+	return 0;
+}
+
+static int free_slot(struct native_engine *g, uint32_t *ret)
+{
+	for (uint32_t i = 0; i < g->max; i++) {
+		uint32_t slot = (g->next_slot + i) % g->max;
+		if (g->slots[slot])
+			continue;
+		g->next_slot = (slot + 1) % g->max;
+		*ret = slot;
+		return 0;
+	}
+	return -EAGAIN;
+}
+
+static int check_create(const struct native_engine *g, const struct engine_create *c, struct proto_limits *l,
+                        struct err *e)
+{
+	const struct engine_limits *in = &c->limits;
+	uint32_t missing = in->explicit_mask & ~g->enforced;
+
+	if (g->dead)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor has ended; start the server again");
+	if (!parse_is_image_name(c->image, strnlen(c->image, sizeof(c->image))))
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "image name");
+	if (c->network || c->persist_id)
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "%s", c->network ? "network access" : "persistent workspaces");
+	if (missing)
+		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0, "this host cannot enforce the limit of %s",
+		               missing & ENGINE_CAP_MEMORY ? "memory"
+		               : missing & ENGINE_CAP_CPU  ? "CPU time"
+		               : missing & ENGINE_CAP_PIDS ? "processes"
+		               : missing & ENGINE_CAP_DISK ? "the workspace"
+		                                           : "this setting");
+	*l = (struct proto_limits){
+	    .memory_bytes = in->memory_bytes,
+	    .workspace_bytes = in->workspace_bytes,
+	    .tmp_bytes = in->tmp_bytes,
+	    .cpu_milli = in->cpu_milli,
+	    .pids = in->pids,
+	    .workspace_inodes = in->workspace_inodes,
+	    .nofile = in->nofile,
+	};
+	if (!proto_limits_ok(l))
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "a limit is outside its bounds");
+	return 0;
+}
+
+static int native_create(struct engine *base, const struct engine_create *c, engine_create_fn cb, void *user,
+                         struct err *e)
+{
+	struct native_engine *g = engine_of(base);
+	struct proto_mon_create m = {.head = PROTO_HEAD(MON_CREATE, proto_mon_create)};
+	int r = check_create(g, c, &m.limits, e);
+
+	if (r < 0)
+		return r;
+	if (free_slot(g, &m.slot) < 0)
+		return err_set(e, ERR_MAX_SESSIONS, EAGAIN, "all %u sandboxes of this engine are in use", g->max);
+	struct native_sandbox *s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "sandbox");
+	s->base.engine = base;
+	s->g = g;
+	s->slot = m.slot;
+	s->state = NATIVE_CREATING;
+	s->oom = s->peak = -1;
+	s->create_cb = cb;
+	s->create_user = user;
+	s->ops_last = &s->ops;
+	s->usages_last = &s->usages;
+	s->policy = (struct engine_policy){
+	    .limits = c->limits, .enforced = g->enforced, .best_effort = g->best_effort};
+	(void)!text_copy(m.image, sizeof(m.image), c->image);
+	g->slots[m.slot] = s;
+	r = chan_send(g->monitor, &m.head, NULL, 0);
+	if (r < 0) {
+		sandbox_free(s);
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "the monitor does not answer");
+	}
+	return 0;
+}
+
+/* ---- the monitor ---- */
+
+static int on_monitor_message(const union proto_frame *f, const int *fds, size_t n, void *user)
+{
+	struct native_engine *g = user;
+	struct native_sandbox *s;
+	int own[PROTO_FDS_MAX] = {0};
+
+	memcpy(own, fds, n * sizeof(*fds));
+	switch (f->head.type) {
+	case PROTO_MON_CREATED:
+		return on_created(g, &f->created, own, n);
+	case PROTO_MON_GONE:
+		s = f->slot.slot < g->max ? g->slots[f->slot.slot] : NULL;
+		if (!s)
+			return -EPROTO;
+		sandbox_gone_message(s);
+		return 0;
+	case PROTO_MON_USED:
+		s = f->used.slot < g->max ? g->slots[f->used.slot] : NULL;
+		if (s)
+			native_used(s, &f->used);
+		return 0;
+	default:
+		return -EPROTO;
+	}
+}
+
+static void on_monitor_end(int error UNUSED, void *user)
+{
+	struct native_engine *g = user;
+
+	g->dead = true;
+	for (uint32_t i = 0; i < g->max; i++)
+		if (g->slots[i])
+			sandbox_gone_message(g->slots[i]);
+}
+
+static uint32_t native_caps(struct engine *base)
+{
+	return engine_of(base)->enforced;
+}
+
+/* ---- end of the engine ---- */
+
+static void cancel(struct native_sandbox *s, const struct err *e)
+{
+	native_run_abort(s, ENGINE_END_KILLED, e);
+	native_files_abort(s, e);
+	if (s->create_cb)
+		fail_create(s, e);
+	if (s->destroy_cb)
+		s->destroy_cb(e, s->destroy_user);
+	s->destroy_cb = NULL;
+	sandbox_free(s);
+}
+
+/* The monitor ends when its channel does, and everything with it; its own end closes the other side. */
+static void wait_for_monitor(struct native_engine *g)
+{
+	int fd = chan_fd(g->monitor);
+	uint64_t end = now_ns() + CLOSE_WAIT_MS * NS_PER_MS;
+	union proto_frame f;
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds;
+
+	(void)shutdown(fd, SHUT_WR);
+	for (uint64_t now; (now = now_ns()) < end;) {
+		struct pollfd p = {.fd = fd, .events = POLLIN};
+		if (poll(&p, 1, (int)((end - now) / NS_PER_MS)) <= 0)
+			continue;
+		n_fds = 0;
+		ssize_t n = fd_recv(fd, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
+		fd_close_many(fds, n_fds);
+		if (n == 0 || (n < 0 && n != -EAGAIN))
+			return;
+	}
+}
+
+static void native_close(struct engine *base)
+{
+	struct native_engine *g = engine_of(base);
+	struct err e = ERR_INIT;
+
+	g->closing = true;
+	if (!g->dead)
+		wait_for_monitor(g);
+	g->dead = true;
+	(void)err_set(&e, ERR_CANCELLED, 0, "the engine was closed");
+	for (uint32_t i = 0; i < g->max; i++)
+		if (g->slots[i])
+			cancel(g->slots[i], &e);
+	while (g->orphans)
+		cancel(g->orphans, &e);
+	g->monitor = chan_free(g->monitor);
+	g->loop = sd_event_unref(g->loop);
+	free(g->slots);
+	g->magic = 0;
+	free(g);
+}
+
+static const struct engine_ops native_ops = {
+    .name = "native",
+    .caps = native_caps,
+    .create = native_create,
+    .destroy = native_destroy,
+    .on_lost = native_on_lost,
+    .run = native_run,
+    .signal = native_signal,
+    .open_file = native_open_file,
+    .put_file = native_put_file,
+    .commit_file = native_commit_file,
+    .remove_file = native_remove_file,
+    .list_files = native_list_files,
+    .usage = native_usage,
+    .close = native_close,
+};
+
+static int take_hello(int fd, struct native_engine *g, struct err *e)
+{
+	union proto_frame f;
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = 0;
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	if (poll(&p, 1, HELLO_WAIT_MS) <= 0)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, ETIMEDOUT, "the monitor does not answer");
+	ssize_t n = fd_recv(fd, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
+	if (n < 0 || proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_M, PROTO_PARTY_F) < 0 ||
+	    f.head.type != PROTO_MON_HELLO || f.hello.version != PROTO_VERSION || f.hello.slots == 0 ||
+	    f.hello.slots > PROTO_SLOTS_MAX)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor ended at its start");
+	g->enforced = f.hello.enforced;
+	g->best_effort = f.hello.best_effort;
+	g->max = f.hello.slots;
+	return 0;
+}
+
+int native_open(sd_event *loop, const struct engine_config *config, struct engine **ret, struct err *e)
+{
+	_cleanup_fd_ int fd = config->monitor_fd;
+	_cleanup_free_ struct native_engine *g = calloc(1, sizeof(*g));
+
+	if (!g)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
+	int r = take_hello(fd, g, e);
+	if (r < 0)
+		return r;
+	_cleanup_free_ struct native_sandbox **slots = calloc(g->max, sizeof(struct native_sandbox *));
+	if (!slots)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
+	r = chan_new(loop, TAKE_FD(fd), PROTO_PARTY_M, on_monitor_message, on_monitor_end, g, &g->monitor);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "event loop");
+	g->base.ops = &native_ops;
+	g->magic = CLIENT_MAGIC;
+	g->loop = sd_event_ref(loop);
+	g->slots = TAKE_PTR(slots);
+	*ret = &TAKE_PTR(g)->base;
+	return 0;
+}

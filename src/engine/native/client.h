@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The front side of the native engine: what client*.c share.
+ *
+ * A sandbox goes through
+ *   CREATING -created and ready-> READY -destroy()-> ENDING -gone-> freed
+ *   CREATING or READY -its channel ended, or it lied-> LOST -destroy()-> ENDING
+ * `gone` = the monitor has said that nothing is left and the slot is free. An object lives until it is
+ * gone *and* its owner has been told (failed creation, or the completion of destroy()). */
+#pragma once
+
+#include "engine/engine.h"
+#include "engine/native/chan.h"
+#include "engine/native/proto.h"
+
+#define CLIENT_MAGIC UINT32_C(0x6e617476)
+
+struct native_engine {
+	struct engine base;
+	uint32_t magic;
+	sd_event *loop;          /* referenced */
+	struct chan *monitor;
+	uint32_t enforced, best_effort;
+	uint32_t max;
+	uint32_t next_slot;      /* round-robin, so that a uid is reused as late as possible */
+	uint32_t next_run;
+	struct native_sandbox **slots; /* by slot; NULL = free */
+	bool dead;               /* the monitor is gone */
+	bool closing;
+	struct native_sandbox *orphans; /* gone, but destroy() is still due */
+};
+
+enum native_state { NATIVE_CREATING, NATIVE_READY, NATIVE_LOST, NATIVE_ENDING };
+
+struct native_file_op {
+	struct native_file_op *next;
+	uint32_t seq;
+	enum proto_file_op op;
+	union {
+		engine_fd_fn fd;
+		engine_done_fn done;
+		engine_list_fn list;
+	} cb;
+	void *user;
+	char path[]; /* for messages */
+};
+
+struct native_usage_op {
+	struct native_usage_op *next;
+	uint32_t seq;        /* of the question to init */
+	bool from_monitor, from_init;
+	struct engine_usage usage;
+	engine_usage_fn cb;
+	void *user;
+};
+
+struct native_sandbox {
+	struct engine_sandbox base;
+	struct native_engine *g;
+	uint32_t slot;
+	enum native_state state;
+	bool gone;
+	bool created, ready;  /* both halves of a creation */
+	struct chan *init;
+	struct engine_policy policy;
+	engine_create_fn create_cb;
+	void *create_user;
+	engine_done_fn destroy_cb;
+	void *destroy_user;
+	engine_lost_fn lost_cb;
+	void *lost_user;
+	sd_event_source *later; /* completion of destroy() on something that is gone already */
+	int oom, peak;
+	struct engine_run *run;
+	uint32_t next_seq;
+	struct native_file_op *ops, **ops_last;
+	struct native_usage_op *usages, **usages_last;
+	struct native_sandbox *next_orphan;
+};
+
+/* client.c */
+/* The sandbox is not what it was: ends its run and everything that waits, and tells the owner. */
+void native_lose(struct native_sandbox *s, const char *why);
+
+/* client_run.c */
+int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec, struct engine_run **ret, struct err *e)
+    MUST_CHECK;
+int native_signal(struct engine_run *r, int signo);
+int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m) MUST_CHECK;
+/* Ends the run of S, if there is one, from this side. E NULL: with END. */
+void native_run_abort(struct native_sandbox *s, enum engine_end end, const struct err *e);
+
+/* client_files.c */
+int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user, struct err *e)
+    MUST_CHECK;
+int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb, void *user,
+                    struct err *e) MUST_CHECK;
+int native_commit_file(struct engine_sandbox *base, const char *path, bool overwrite, bool keep, engine_done_fn cb,
+                       void *user, struct err *e) MUST_CHECK;
+int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive, engine_done_fn cb, void *user,
+                       struct err *e) MUST_CHECK;
+int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user, struct err *e)
+    MUST_CHECK;
+int native_usage(struct engine_sandbox *base, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
+/* An answer of init; takes the descriptors. -EPROTO = a lie. */
+int native_filed(struct native_sandbox *s, const struct proto_init_filed *m, int *fds, size_t n) MUST_CHECK;
+void native_used(struct native_sandbox *s, const struct proto_mon_used *m);
+void native_files_abort(struct native_sandbox *s, const struct err *e);
+/* Whether S takes requests; sets E otherwise. */
+int native_check_ready(const struct native_sandbox *s, struct err *e) MUST_CHECK;

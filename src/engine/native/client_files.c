@@ -1,0 +1,383 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Files of a workspace, seen from the front: questions to init, and distrust of the answers. */
+#include "engine/native/client.h"
+
+#include "base/fdio.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define LIST_BATCH 64
+
+static const struct {
+	int errnum;
+	enum err_code code;
+} codes[] = {
+    {ENOENT, ERR_NOT_FOUND},       {ENOTDIR, ERR_NOT_FOUND},     {ELOOP, ERR_NOT_FOUND},
+    {EXDEV, ERR_NOT_FOUND},        {EISDIR, ERR_NOT_FOUND},      {EACCES, ERR_NOT_FOUND},
+    {ENXIO, ERR_NOT_FOUND},        {EEXIST, ERR_FILE_EXISTS},    {ENOTEMPTY, ERR_FILE_EXISTS},
+    {ENOSPC, ERR_NO_SPACE},        {EDQUOT, ERR_NO_SPACE},       {EMFILE, ERR_TOO_MANY_FILES},
+    {ENFILE, ERR_TOO_MANY_FILES},  {ENOMEM, ERR_OUT_OF_MEMORY},  {EBUSY, ERR_SESSION_BUSY},
+    {EAGAIN, ERR_SESSION_BUSY},    {ENAMETOOLONG, ERR_INVALID_PATH},
+};
+
+static void set_error(struct err *e, int errnum, const char *path)
+{
+	enum err_code code = ERR_SYSTEM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+		if (codes[i].errnum == errnum)
+			code = codes[i].code;
+	(void)err_set(e, code, errnum, "'%s'", path);
+}
+
+int native_check_ready(const struct native_sandbox *s, struct err *e)
+{
+	if (s->state == NATIVE_READY && s->init)
+		return 0;
+	return err_set(e, ERR_SANDBOX_LOST, EPIPE, "the sandbox has ended");
+}
+
+/* ---- asking ---- */
+
+static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, const char *path,
+               struct native_file_op **ret, struct err *e)
+{
+	struct proto_init_file m = {
+	    .head = PROTO_HEAD(INIT_FILE, proto_init_file), .op = op, .flags = flags, .seq = ++s->next_seq};
+	int r = native_check_ready(s, e);
+
+	if (r < 0)
+		return r;
+	if (text_copy(m.path, sizeof(m.path), path) < 0 || !proto_path_ok(m.path, op == PROTO_FILE_LIST))
+		return err_set(e, ERR_INVALID_PATH, EINVAL, "a path inside the workspace is needed");
+	size_t len = strlen(path) + 1;
+	struct native_file_op *o = calloc(1, sizeof(*o) + len);
+	if (!o)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "file request");
+	o->seq = m.seq;
+	o->op = op;
+	memcpy(o->path, path, len);
+	r = chan_send(s->init, &m.head, NULL, 0);
+	if (r < 0) {
+		free(o);
+		return err_set(e, ERR_SANDBOX_LOST, -r, "the sandbox does not answer");
+	}
+	*s->ops_last = o;
+	s->ops_last = &o->next;
+	*ret = o;
+	return 0;
+}
+
+int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user, struct err *e)
+{
+	struct native_file_op *o;
+	int r = ask((struct native_sandbox *)base, PROTO_FILE_OPEN, 0, path, &o, e);
+
+	if (r < 0)
+		return r;
+	o->cb.fd = cb;
+	o->user = user;
+	return 0;
+}
+
+int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb, void *user,
+                    struct err *e)
+{
+	struct native_file_op *o;
+	uint32_t flags = overwrite ? PROTO_FILE_OVERWRITE : 0;
+	int r = ask((struct native_sandbox *)base, PROTO_FILE_PUT, flags, path, &o, e);
+
+	if (r < 0)
+		return r;
+	o->cb.fd = cb;
+	o->user = user;
+	return 0;
+}
+
+static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t flags, const char *path,
+                    engine_done_fn cb, void *user, struct err *e)
+{
+	struct native_file_op *o;
+	int r = ask((struct native_sandbox *)base, op, flags, path, &o, e);
+
+	if (r < 0)
+		return r;
+	o->cb.done = cb;
+	o->user = user;
+	return 0;
+}
+
+int native_commit_file(struct engine_sandbox *base, const char *path, bool overwrite, bool keep, engine_done_fn cb,
+                       void *user, struct err *e)
+{
+	return ask_done(base, keep ? PROTO_FILE_COMMIT : PROTO_FILE_DROP, overwrite ? PROTO_FILE_OVERWRITE : 0, path, cb,
+	                user, e);
+}
+
+int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive, engine_done_fn cb, void *user,
+                       struct err *e)
+{
+	return ask_done(base, PROTO_FILE_REMOVE, recursive ? PROTO_FILE_RECURSIVE : 0, path, cb, user, e);
+}
+
+int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user, struct err *e)
+{
+	struct native_file_op *o;
+	int r = ask((struct native_sandbox *)base, PROTO_FILE_LIST, 0, path, &o, e);
+
+	if (r < 0)
+		return r;
+	o->cb.list = cb;
+	o->user = user;
+	return 0;
+}
+
+/* ---- answers ---- */
+
+/* A descriptor from a sandbox may be anything: only a regular file in the right mode is handed on. */
+static int check_fd(int fd, bool writing)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return -EPROTO;
+	int flags = fcntl(fd, F_GETFL);
+	if (flags < 0 || (flags & O_PATH) || (flags & O_ACCMODE) != (writing ? O_WRONLY : O_RDONLY))
+		return -EPROTO;
+	return 0;
+}
+
+static void copy_entry(struct engine_file *to, const struct proto_entry *from)
+{
+	*to = (struct engine_file){
+	    .size = from->size,
+	    .mtime_ns = from->mtime_ns,
+	    .ctime_ns = from->ctime_ns,
+	    .inode = from->inode,
+	    .mode = from->mode,
+	};
+	memcpy(to->name, from->name, sizeof(to->name));
+}
+
+static bool is_entry(const struct proto_entry *e)
+{
+	size_t len = strnlen(e->name, sizeof(e->name));
+
+	return len > 0 && len < sizeof(e->name) && !strchr(e->name, '/');
+}
+
+_Static_assert(sizeof(((struct engine_file *)0)->name) == PROTO_NAME_MAX, "names have one size");
+
+static int read_list(int fd, uint32_t n, struct engine_file **ret)
+{
+	struct proto_entry batch[LIST_BATCH];
+	_cleanup_free_ struct engine_file *files = calloc(n ? n : 1, sizeof(*files));
+
+	if (!files)
+		return -ENOMEM;
+	for (uint32_t at = 0; at < n;) {
+		uint32_t want = MIN(n - at, (uint32_t)LIST_BATCH);
+		size_t bytes = want * sizeof(batch[0]);
+		/* pread, not mmap: whoever holds the memfd too could make it shorter under a mapping */
+		if (pread(fd, batch, bytes, (off_t)(at * sizeof(batch[0]))) != (ssize_t)bytes)
+			return -EPROTO;
+		for (uint32_t i = 0; i < want; i++) {
+			if (!is_entry(&batch[i]))
+				return -EPROTO;
+			copy_entry(&files[at++], &batch[i]);
+		}
+	}
+	*ret = TAKE_PTR(files);
+	return 0;
+}
+
+static int finish_fd(const struct native_file_op *o, const struct err *e, int *fds, size_t n)
+{
+	if (e) {
+		o->cb.fd(-1, e, o->user);
+		return n == 0 ? 0 : -EPROTO;
+	}
+	if (n != 1 || check_fd(fds[0], o->op == PROTO_FILE_PUT) < 0) {
+		struct err lie = ERR_INIT;
+		(void)err_set(&lie, ERR_SANDBOX_LOST, 0, "the sandbox broke the protocol");
+		o->cb.fd(-1, &lie, o->user);
+		return -EPROTO;
+	}
+	o->cb.fd(TAKE_FD(fds[0]), NULL, o->user);
+	return 0;
+}
+
+static int finish_list(const struct native_file_op *o, const struct proto_init_filed *m, const struct err *e,
+                       const int *fds, size_t n)
+{
+	_cleanup_free_ struct engine_file *files = NULL;
+	struct err lie = ERR_INIT;
+
+	if (e) {
+		o->cb.list(NULL, 0, false, e, o->user);
+		return n == 0 ? 0 : -EPROTO;
+	}
+	int r = n == 1 && m->n <= PROTO_LIST_MAX ? read_list(fds[0], m->n, &files) : -EPROTO;
+	if (r < 0) {
+		(void)err_set(&lie, r == -ENOMEM ? ERR_OUT_OF_MEMORY : ERR_SANDBOX_LOST, 0, "listing");
+		o->cb.list(NULL, 0, false, &lie, o->user);
+		return r == -ENOMEM ? 0 : r;
+	}
+	o->cb.list(files, m->n, m->more != 0, NULL, o->user);
+	return 0;
+}
+
+static int finish_op(const struct native_file_op *o, const struct proto_init_filed *m, int *fds, size_t n)
+{
+	struct err e = ERR_INIT;
+	const struct err *failed = NULL;
+
+	if (m->errnum != 0) {
+		set_error(&e, m->errnum, o->path);
+		failed = &e;
+	}
+	switch (o->op) {
+	case PROTO_FILE_OPEN:
+	case PROTO_FILE_PUT:
+		return finish_fd(o, failed, fds, n);
+	case PROTO_FILE_LIST:
+		return finish_list(o, m, failed, fds, n);
+	case PROTO_FILE_COMMIT:
+	case PROTO_FILE_DROP:
+	case PROTO_FILE_REMOVE:
+	case PROTO_FILE_MEASURE:
+	case PROTO_FILE_OP_MAX_:
+	default:
+		o->cb.done(failed, o->user);
+		return n == 0 ? 0 : -EPROTO;
+	}
+}
+
+static struct native_file_op *take_op(struct native_sandbox *s, uint32_t seq)
+{
+	for (struct native_file_op **at = &s->ops; *at; at = &(*at)->next) {
+		struct native_file_op *o = *at;
+		if (o->seq != seq)
+			continue;
+		*at = o->next;
+		if (!o->next)
+			s->ops_last = at;
+		return o;
+	}
+	return NULL;
+}
+
+/* ---- usage: one question to the monitor, one to init, one answer ---- */
+
+int native_usage(struct engine_sandbox *base, engine_usage_fn cb, void *user, struct err *e)
+{
+	struct native_sandbox *s = (struct native_sandbox *)base;
+	struct proto_mon_slot q = {.head = PROTO_HEAD(MON_USAGE, proto_mon_slot), .slot = s->slot};
+	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file), .op = PROTO_FILE_MEASURE};
+	int r = native_check_ready(s, e);
+
+	if (r < 0)
+		return r;
+	struct native_usage_op *o = calloc(1, sizeof(*o));
+	if (!o)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "usage");
+	o->seq = m.seq = ++s->next_seq;
+	o->cb = cb;
+	o->user = user;
+	r = chan_send(s->g->monitor, &q.head, NULL, 0);
+	if (r == 0)
+		r = chan_send(s->init, &m.head, NULL, 0);
+	if (r < 0) {
+		free(o);
+		return err_set(e, ERR_SANDBOX_LOST, -r, "the sandbox does not answer");
+	}
+	*s->usages_last = o;
+	s->usages_last = &o->next;
+	return 0;
+}
+
+static void finish_usages(struct native_sandbox *s)
+{
+	while (s->usages && s->usages->from_init && s->usages->from_monitor) {
+		struct native_usage_op *o = s->usages;
+		s->usages = o->next;
+		if (!s->usages)
+			s->usages_last = &s->usages;
+		o->cb(&o->usage, NULL, o->user);
+		free(o);
+	}
+}
+
+void native_used(struct native_sandbox *s, const struct proto_mon_used *m)
+{
+	for (struct native_usage_op *o = s->usages; o; o = o->next) {
+		if (o->from_monitor)
+			continue;
+		o->from_monitor = true;
+		o->usage.memory_bytes = m->memory_bytes;
+		o->usage.cpu_ns = m->cpu_ns;
+		o->usage.pids = m->pids;
+		break;
+	}
+	finish_usages(s);
+}
+
+static int measured(struct native_sandbox *s, const struct proto_init_filed *m)
+{
+	for (struct native_usage_op *o = s->usages; o; o = o->next) {
+		if (o->seq != m->seq || o->from_init)
+			continue;
+		o->from_init = true;
+		o->usage.workspace_bytes = m->bytes;
+		o->usage.workspace_inodes = m->inodes;
+		finish_usages(s);
+		return 0;
+	}
+	return -EPROTO;
+}
+
+int native_filed(struct native_sandbox *s, const struct proto_init_filed *m, int *fds, size_t n)
+{
+	struct native_file_op *o = take_op(s, m->seq);
+	int r;
+
+	if (m->errnum < 0 || m->errnum > 4095)
+		r = -EPROTO;
+	else
+		r = o ? finish_op(o, m, fds, n) : measured(s, m);
+	if (o && (m->errnum < 0 || m->errnum > 4095)) {
+		struct proto_init_filed lost = {.errnum = EIO};
+		(void)!finish_op(o, &lost, NULL, 0);
+	}
+	fd_close_many(fds, n);
+	free(o);
+	return r;
+}
+
+void native_files_abort(struct native_sandbox *s, const struct err *e)
+{
+	while (s->ops) {
+		struct native_file_op *o = s->ops;
+		s->ops = o->next;
+		if (!s->ops)
+			s->ops_last = &s->ops;
+		if (o->op == PROTO_FILE_OPEN || o->op == PROTO_FILE_PUT)
+			o->cb.fd(-1, e, o->user);
+		else if (o->op == PROTO_FILE_LIST)
+			o->cb.list(NULL, 0, false, e, o->user);
+		else
+			o->cb.done(e, o->user);
+		free(o);
+	}
+	while (s->usages) {
+		struct native_usage_op *o = s->usages;
+		s->usages = o->next;
+		if (!s->usages)
+			s->usages_last = &s->usages;
+		o->cb(NULL, e, o->user);
+		free(o);
+	}
+}

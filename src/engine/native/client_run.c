@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs, seen from the front: descriptors out, output in, the end. */
+#include "engine/native/client.h"
+
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/stat.h>
+
+#define PIECE_BYTES    65536
+#define READS_PER_TURN 4           /* a flood must not starve the loop */
+#define DRAIN_MAX      (4u << 20)  /* bytes after the end; a pipe holds at most fs.pipe-max-size */
+#define BACKSTOP_NS    (3 * NS_PER_S)
+
+struct engine_run {
+	struct native_sandbox *s;
+	uint32_t id;
+	int fd[3];
+	sd_event_source *source[3];
+	uint64_t total[3];
+	uint64_t max[3];
+	sd_event_source *backstop; /* init should have ended the run long before */
+	bool backstop_killed;
+	uint64_t timeout_ns;
+	uint64_t oom_before;
+	void (*on_output)(struct engine_run *, enum engine_stream, const void *, size_t, void *);
+	void (*on_done)(struct engine_run *, const struct engine_run_result *, const struct err *, void *);
+	void *user;
+};
+
+/* What every run sees unless its caller says otherwise; nothing of the host's environment. */
+static const char *const base_env[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "HOME=/home/sandbox",
+    "USER=sandbox",
+    "LOGNAME=sandbox",
+    "LANG=C.UTF-8",
+    "MPLBACKEND=Agg",
+    "MPLCONFIGDIR=/tmp/.config/matplotlib",
+};
+
+/* ---- small files of the kernel, through descriptors that the monitor opened ---- */
+
+static uint64_t read_oom_kills(int fd)
+{
+	static const char key[] = "oom_kill ";
+	char text[512];
+	uint64_t value;
+	ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : -1;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	for (const char *line = text; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		if (!text_starts_with(line, key))
+			continue;
+		line += strlen(key);
+		return parse_u64_n(line, strcspn(line, "\n"), 0, UINT64_MAX, &value) == 0 ? value : 0;
+	}
+	return 0;
+}
+
+static uint64_t read_peak(int fd)
+{
+	char text[32];
+	uint64_t value;
+	ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : -1;
+
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	return parse_u64_n(text, strcspn(text, "\n"), 0, UINT64_MAX, &value) == 0 ? value : 0;
+}
+
+/* ---- output ---- */
+
+static void deliver(struct engine_run *r, enum engine_stream s, const char *data, size_t n)
+{
+	uint64_t before = r->total[s];
+	uint64_t room = r->max[s] == 0 ? UINT64_MAX : (before < r->max[s] ? r->max[s] - before : 0);
+
+	r->total[s] += n;
+	if (room > 0 && r->on_output)
+		r->on_output(r, s, data, n < room ? n : (size_t)room, r->user);
+}
+
+static void close_stream(struct engine_run *r, enum engine_stream s)
+{
+	r->source[s] = sd_event_source_disable_unref(r->source[s]);
+	r->fd[s] = fd_close(r->fd[s]);
+}
+
+/* Reads up to TIMES pieces; false = nothing more will come now. */
+static bool read_stream(struct engine_run *r, enum engine_stream s, size_t times)
+{
+	static char piece[PIECE_BYTES]; /* one loop, one thread */
+
+	for (size_t i = 0; i < times; i++) {
+		ssize_t n = r->fd[s] >= 0 ? read(r->fd[s], piece, sizeof(piece)) : 0;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN)
+			return false;
+		if (n <= 0) {
+			close_stream(r, s);
+			return false;
+		}
+		deliver(r, s, piece, (size_t)n);
+	}
+	return true;
+}
+
+static int on_stdout(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED, void *user)
+{
+	(void)read_stream(user, ENGINE_STDOUT, READS_PER_TURN);
+	return 0;
+}
+
+static int on_stderr(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED, void *user)
+{
+	(void)read_stream(user, ENGINE_STDERR, READS_PER_TURN);
+	return 0;
+}
+
+/* ---- end ---- */
+
+static void run_free(struct engine_run *r)
+{
+	close_stream(r, ENGINE_STDOUT);
+	close_stream(r, ENGINE_STDERR);
+	r->backstop = sd_event_source_disable_unref(r->backstop);
+	free(r);
+}
+
+/* Hands over what is left in the pipes and takes R from its sandbox, so that on_done may start another. */
+static void finish(struct engine_run *r, struct engine_run_result *res, const struct err *e)
+{
+	struct native_sandbox *s = r->s;
+
+	(void)read_stream(r, ENGINE_STDOUT, DRAIN_MAX / PIECE_BYTES);
+	(void)read_stream(r, ENGINE_STDERR, DRAIN_MAX / PIECE_BYTES);
+	if (res)
+		memcpy(res->output_total, r->total, sizeof(res->output_total));
+	if (s->run == r)
+		s->run = NULL;
+	r->s = NULL;
+	r->on_done(r, res, e, r->user);
+	run_free(r);
+}
+
+static enum engine_end end_of(const struct engine_run *r, const struct proto_init_ended *m)
+{
+	bool oom_killed = m->end == PROTO_END_SIGNALED && m->value == SIGKILL &&
+	                  read_oom_kills(r->s->oom) > r->oom_before;
+
+	if (m->flags & PROTO_ENDED_TIMEOUT)
+		return ENGINE_END_TIMEOUT;
+	if (m->flags & PROTO_ENDED_KILLED)
+		return ENGINE_END_KILLED;
+	if ((m->flags & PROTO_ENDED_OOM) || oom_killed)
+		return ENGINE_END_OOM;
+	return m->end == PROTO_END_SIGNALED ? ENGINE_END_SIGNALED : ENGINE_END_EXITED;
+}
+
+int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
+{
+	struct engine_run *r = s->run;
+	struct err e = ERR_INIT;
+
+	if (!r || m->run != r->id || m->end < PROTO_END_EXITED || m->end > PROTO_END_FAILED)
+		return -EPROTO;
+	if (m->value < 0 || m->value > (m->end == PROTO_END_SIGNALED ? 64 : m->end == PROTO_END_EXITED ? 255 : 4095))
+		return -EPROTO;
+	if (m->end == PROTO_END_FAILED) {
+		(void)err_set(&e, m->value == ENOENT ? ERR_NOT_FOUND : ERR_EXECUTION_FAILED, m->value,
+		              "the program cannot be started");
+		finish(r, NULL, &e);
+		return 0;
+	}
+	uint64_t peak = read_peak(s->peak);
+	struct engine_run_result res = {
+	    .end = end_of(r, m),
+	    .exit_code = m->end == PROTO_END_SIGNALED ? 128 + m->value : m->value,
+	    .signal = m->end == PROTO_END_SIGNALED ? m->value : 0,
+	    .warm = m->flags & PROTO_ENDED_WARM,
+	    .duration_ns = m->duration_ns,
+	    .cpu_ns = m->cpu_ns,
+	    .peak_bytes = peak ? peak : m->max_rss,
+	    .killed = m->killed,
+	};
+	finish(r, &res, NULL);
+	return 0;
+}
+
+void native_run_abort(struct native_sandbox *s, enum engine_end end, const struct err *e)
+{
+	struct engine_run_result res = {.end = end, .exit_code = 128 + SIGKILL, .signal = SIGKILL};
+
+	if (s->run)
+		finish(s->run, e ? NULL : &res, e);
+}
+
+static int on_backstop(sd_event_source *source, uint64_t at, void *user)
+{
+	struct engine_run *r = user;
+	struct proto_init_signal k = {
+	    .head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .run = r->id, .signo = SIGKILL};
+
+	if (r->backstop_killed) {
+		native_lose(r->s, "a run did not end");
+		return 0;
+	}
+	r->backstop_killed = true;
+	if (r->s->init)
+		(void)!chan_send(r->s->init, &k.head, NULL, 0);
+	(void)sd_event_source_set_time(source, at + BACKSTOP_NS / NS_PER_US);
+	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+static int arm_backstop(struct engine_run *r, uint64_t after_ns)
+{
+	uint64_t after_us = after_ns / NS_PER_US;
+
+	r->backstop = sd_event_source_disable_unref(r->backstop);
+	return sd_event_add_time_relative(r->s->g->loop, &r->backstop, CLOCK_MONOTONIC, after_us, 0, on_backstop, r);
+}
+
+int native_signal(struct engine_run *r, int signo)
+{
+	if (!r->s || !r->s->init)
+		return -ESRCH;
+	if (signo != SIGTERM && signo != SIGINT && signo != SIGKILL)
+		return -EINVAL;
+	struct proto_init_signal k = {
+	    .head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .run = r->id, .signo = signo};
+	if (signo == SIGKILL && !r->backstop_killed) {
+		int armed = arm_backstop(r, BACKSTOP_NS);
+		if (armed < 0)
+			return armed;
+		r->backstop_killed = true;
+	}
+	return chan_send(r->s->init, &k.head, NULL, 0);
+}
+
+/* ---- start ---- */
+
+/* Whether somebody gave NAME=... in ENV, where NAME is that of BASE. */
+static bool is_overridden(const char *base, const char *const *env)
+{
+	size_t name = strcspn(base, "=") + 1;
+
+	for (size_t i = 0; env && env[i]; i++)
+		if (strncmp(env[i], base, name) == 0)
+			return true;
+	return false;
+}
+
+static int add_string(struct buf *b, const char *s)
+{
+	return buf_add(b, s, strlen(s) + 1);
+}
+
+static int add_strings(struct buf *b, const char *const *list, uint32_t *count, const char *const *unless)
+{
+	int r = 0;
+
+	for (size_t i = 0; list && list[i] && r == 0; i++) {
+		if (unless && is_overridden(list[i], unless))
+			continue;
+		if (++*count > PROTO_ARG_MAX)
+			return -E2BIG;
+		r = add_string(b, list[i]);
+	}
+	return r;
+}
+
+/* The sealed memfd `args` of proto.h. */
+static int make_args(const struct engine_run_spec *spec, struct proto_init_run *m)
+{
+	static const char *const base[] = {base_env[0], base_env[1], base_env[2], base_env[3],
+	                                   base_env[4], base_env[5], base_env[6], NULL};
+	_cleanup_(buf_done) struct buf b = BUF_INIT(PROTO_ARGS_MAX);
+	int r = add_string(&b, spec->cwd ? spec->cwd : "/mnt/data");
+
+	if (r == 0 && spec->kind == ENGINE_RUN_ARGV)
+		r = add_strings(&b, spec->argv, &m->argc, NULL);
+	if (r == 0)
+		r = add_strings(&b, base, &m->envc, spec->env);
+	if (r == 0)
+		r = add_strings(&b, spec->env, &m->envc, NULL);
+	if (r < 0)
+		return r;
+	m->args_size = (uint32_t)b.len;
+	return fd_sealed_memfd("args", b.data, b.len);
+}
+
+/* A pipe whose reading end is ours. Its owner is the front, so without the mode a run could not open
+ * /dev/stdout again by name, as shell scripts do. */
+static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_handler_t handler, int *ret_write)
+{
+	int p[2];
+
+	if (pipe2(p, O_CLOEXEC) < 0)
+		return -errno;
+	_cleanup_fd_ int writer = p[1];
+	r->fd[s] = p[0];
+	if (fchmod(writer, 0622) < 0)
+		return -errno;
+	int q = fd_set_nonblock(p[0], true);
+	if (q == 0)
+		q = sd_event_add_io(r->s->g->loop, &r->source[s], p[0], EPOLLIN, handler, r);
+	if (q < 0)
+		return q;
+	*ret_write = TAKE_FD(writer);
+	return 0;
+}
+
+static int check_spec(const struct native_sandbox *s, const struct engine_run_spec *spec, struct err *e)
+{
+	int r = native_check_ready(s, e);
+
+	if (r < 0)
+		return r;
+	if (s->run)
+		return err_set(e, ERR_SESSION_BUSY, EBUSY, "a run is in progress");
+	if (spec->kind == ENGINE_RUN_STATEFUL)
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "stateful runs");
+	if (spec->kind == ENGINE_RUN_ARGV && (!spec->argv || !spec->argv[0]))
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "empty command");
+	for (size_t i = 0; spec->env && spec->env[i]; i++)
+		if (!strchr(spec->env[i], '=') || spec->env[i][0] == '=')
+			return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "environment: not NAME=VALUE");
+	return 0;
+}
+
+/* Everything that travels with INIT_RUN: its order is that of proto.h. */
+static int make_fds(struct engine_run *r, const struct engine_run_spec *spec, struct proto_init_run *m,
+                    int fds[PROTO_FDS_MAX], size_t *n)
+{
+	int q = make_pipe(r, ENGINE_STDOUT, on_stdout, &fds[(*n)]);
+
+	if (q < 0)
+		return q;
+	(*n)++;
+	q = make_pipe(r, ENGINE_STDERR, on_stderr, &fds[*n]);
+	if (q < 0)
+		return q;
+	(*n)++;
+	q = make_args(spec, m);
+	if (q < 0)
+		return q;
+	fds[(*n)++] = q;
+	if (spec->kind == ENGINE_RUN_PYTHON) {
+		q = fd_sealed_memfd("code", spec->code, spec->code_len);
+		if (q < 0)
+			return q;
+		fds[(*n)++] = q;
+		m->fds |= PROTO_RUN_CODE;
+	}
+	if (spec->stdin_fd >= 0) {
+		q = fd_dup(spec->stdin_fd);
+		if (q < 0)
+			return q;
+		fds[(*n)++] = q;
+		m->fds |= PROTO_RUN_STDIN;
+	}
+	return 0;
+}
+
+static int start(struct engine_run *r, const struct engine_run_spec *spec)
+{
+	struct native_sandbox *s = r->s;
+	int fds[PROTO_FDS_MAX];
+	size_t n = 0;
+	struct proto_init_run m = {
+	    .head = PROTO_HEAD(INIT_RUN, proto_init_run),
+	    .run = r->id,
+	    .kind = spec->kind == ENGINE_RUN_PYTHON ? PROTO_RUN_PYTHON : PROTO_RUN_ARGV,
+	    .timeout_ns = spec->timeout_ns,
+	    .grace_ns = spec->grace_ns,
+	};
+	int q = make_fds(r, spec, &m, fds, &n);
+
+	if (q < 0) {
+		fd_close_many(fds, n);
+		return q;
+	}
+	r->oom_before = read_oom_kills(s->oom);
+	if (s->peak >= 0)
+		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */
+	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 && spec->grace_ns < UINT64_MAX / 4) {
+		q = arm_backstop(r, spec->timeout_ns + spec->grace_ns + BACKSTOP_NS);
+		if (q < 0) {
+			fd_close_many(fds, n);
+			return q;
+		}
+	}
+	return chan_send(s->init, &m.head, fds, n);
+}
+
+int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec, struct engine_run **ret, struct err *e)
+{
+	struct native_sandbox *s = (struct native_sandbox *)base;
+	int q = check_spec(s, spec, e);
+
+	if (q < 0)
+		return q;
+	struct engine_run *r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run");
+	*r = (struct engine_run){
+	    .s = s,
+	    .id = ++s->g->next_run ? s->g->next_run : ++s->g->next_run,
+	    .fd = {-1, -1, -1},
+	    .timeout_ns = spec->timeout_ns,
+	    .on_output = spec->on_output,
+	    .on_done = spec->on_done,
+	    .user = spec->user,
+	};
+	memcpy(r->max, spec->output_max, sizeof(r->max));
+	q = start(r, spec);
+	if (q < 0) {
+		run_free(r);
+		return err_set(e, q == -EMFILE || q == -ENFILE ? ERR_TOO_MANY_FILES : ERR_EXECUTION_FAILED, -q,
+		               "the run cannot be started");
+	}
+	s->run = r;
+	*ret = r;
+	return 0;
+}

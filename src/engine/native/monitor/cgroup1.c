@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control groups v1: one tree per controller, below the monitor's own group in each. Where a v2 tree is
+ * mounted beside them (hybrid hosts) it serves for killing a run as a whole and for CPU time, which
+ * need no controller. Only the memory tree has leaves: nothing else is counted per leaf. */
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/text.h"
+#include "engine/native/monitor/cgroup.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#define PERIOD_US 100000u
+#define FILE_MAX_BYTES (4u << 20) /* of mountinfo */
+
+static const struct {
+	const char *controller; /* NULL = v2 */
+	uint32_t cap;
+} trees[CGROUP_TREE_MAX_] = {
+    [CGROUP_MEMORY] = {"memory", PROTO_CAP_MEMORY},
+    [CGROUP_CPU] = {"cpu", PROTO_CAP_CPU},
+    [CGROUP_PIDS] = {"pids", PROTO_CAP_PIDS},
+    [CGROUP_UNIFIED] = {NULL, 0},
+};
+
+static int read_proc(const char *path, struct buf *b)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd_read_file(fd, b);
+}
+
+/* Makes the instance's group in one tree; a tree that is not there or not ours is left out. */
+static void open_tree_of(struct cgroup *c, size_t tree, const char *mountinfo, const char *self, const char *instance)
+{
+	char path[PATH_MAX];
+	size_t mount_len;
+
+	if (cgroup_find(mountinfo, self, trees[tree].controller, path, &mount_len) < 0)
+		return;
+	_cleanup_fd_ int own = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int leave = own < 0 ? -1 : openat(own, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	_cleanup_fd_ int dir = leave < 0 ? -1 : cgroup_mkdir(own, instance);
+	if (dir < 0 || (size_t)snprintf(c->path[tree], PATH_MAX, "%s/%s", path, instance) >= PATH_MAX) {
+		c->path[tree][0] = '\0';
+		return;
+	}
+	c->dir[tree] = TAKE_FD(dir);
+	c->leave[tree] = TAKE_FD(leave);
+	c->enforced |= trees[tree].cap;
+}
+
+static int v1_open(struct cgroup *c, const char *instance)
+{
+	_cleanup_(buf_done) struct buf mountinfo = BUF_INIT(FILE_MAX_BYTES);
+	_cleanup_(buf_done) struct buf self = BUF_INIT(FILE_MAX_BYTES);
+
+	if (read_proc("/proc/self/mountinfo", &mountinfo) < 0 || read_proc("/proc/self/cgroup", &self) < 0)
+		return -ENOTSUP;
+	for (size_t i = 0; i < CGROUP_TREE_MAX_; i++)
+		open_tree_of(c, i, buf_str(&mountinfo), buf_str(&self), instance);
+	if (!c->enforced)
+		return -ENOTSUP;
+	/* RLIMIT_NPROC holds where the pids tree does not; memory is polled where its tree is missing. */
+	c->enforced |= PROTO_CAP_PIDS;
+	if (!(c->enforced & PROTO_CAP_MEMORY))
+		c->best_effort |= PROTO_CAP_MEMORY;
+	c->swap = c->dir[CGROUP_MEMORY] >= 0 &&
+	          faccessat(c->dir[CGROUP_MEMORY], "memory.memsw.limit_in_bytes", W_OK, 0) == 0;
+	return 0;
+}
+
+static int limit_memory(const struct cgroup *c, int dir, uint64_t bytes)
+{
+	int r = cgroup_write_u64(dir, "memory.limit_in_bytes", bytes);
+
+	if (r == 0 && c->swap) /* memory and swap together; may not be below the limit of memory */
+		r = cgroup_write_u64(dir, "memory.memsw.limit_in_bytes", bytes);
+	else if (r == 0)
+		r = cgroup_write(dir, "memory.swappiness", "0");
+	return r;
+}
+
+static int add_procs(const struct cgroup *c, enum cgroup_tree tree, int dir, const char *name, struct cgroup_fds *fds)
+{
+	int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	fds->procs[fds->n] = fd;
+	fds->leave[fds->n] = c->leave[tree];
+	fds->n++;
+	return 0;
+}
+
+static int make_memory(struct cgroup *c, int dir, const struct proto_limits *l, struct cgroup_fds *fds)
+{
+	int r = limit_memory(c, dir, l->memory_bytes);
+	_cleanup_fd_ int keep = cgroup_mkdir(dir, "keep");
+	_cleanup_fd_ int run = cgroup_mkdir(dir, "run");
+
+	if (r < 0 || keep < 0 || run < 0)
+		return r < 0 ? r : MIN(keep, run);
+	fds->oom = openat(run, "memory.oom_control", O_RDONLY | O_CLOEXEC);
+	fds->peak = openat(run, "memory.max_usage_in_bytes", O_RDWR | O_CLOEXEC);
+	return add_procs(c, CGROUP_MEMORY, run, "cgroup.procs", fds);
+}
+
+static int make_cpu(struct cgroup *c, int dir, const struct proto_limits *l, struct cgroup_fds *fds)
+{
+	int r = cgroup_write_u64(dir, "cpu.cfs_period_us", PERIOD_US);
+
+	if (r == 0)
+		r = cgroup_write_u64(dir, "cpu.cfs_quota_us", (uint64_t)l->cpu_milli * PERIOD_US / 1000);
+	return r < 0 ? r : add_procs(c, CGROUP_CPU, dir, "cgroup.procs", fds);
+}
+
+static int make_pids(struct cgroup *c, int dir, const struct proto_limits *l, struct cgroup_fds *fds)
+{
+	int r = cgroup_write_u64(dir, "pids.max", l->pids);
+
+	return r < 0 ? r : add_procs(c, CGROUP_PIDS, dir, "cgroup.procs", fds);
+}
+
+static int make_unified(struct cgroup *c, int dir, const struct proto_limits *l UNUSED, struct cgroup_fds *fds)
+{
+	fds->kill = openat(dir, "cgroup.kill", O_WRONLY | O_CLOEXEC); /* Linux 5.14 */
+	return add_procs(c, CGROUP_UNIFIED, dir, "cgroup.procs", fds);
+}
+
+static int (*const makers[CGROUP_TREE_MAX_])(struct cgroup *, int, const struct proto_limits *, struct cgroup_fds *) = {
+    [CGROUP_MEMORY] = make_memory,
+    [CGROUP_CPU] = make_cpu,
+    [CGROUP_PIDS] = make_pids,
+    [CGROUP_UNIFIED] = make_unified,
+};
+
+static void v1_remove(struct cgroup *c, uint32_t slot)
+{
+	char name[16];
+
+	cgroup_slot_name(slot, name);
+	for (size_t i = 0; i < CGROUP_TREE_MAX_; i++) {
+		if (i == CGROUP_MEMORY)
+			cgroup_rmdir(c->dir[i], name);
+		else if (c->dir[i] >= 0)
+			(void)unlinkat(c->dir[i], name, AT_REMOVEDIR);
+	}
+}
+
+static int v1_make(struct cgroup *c, uint32_t slot, const struct proto_limits *l, struct cgroup_fds *fds)
+{
+	char name[16];
+
+	*fds = CGROUP_FDS_NONE;
+	cgroup_slot_name(slot, name);
+	for (size_t i = 0; i < CGROUP_TREE_MAX_; i++) {
+		if (c->dir[i] < 0)
+			continue;
+		_cleanup_fd_ int dir = cgroup_mkdir(c->dir[i], name);
+		int r = dir < 0 ? dir : makers[i](c, dir, l, fds);
+		if (r < 0) {
+			cgroup_fds_close(fds);
+			v1_remove(c, slot);
+			return r;
+		}
+	}
+	return 0;
+}
+
+static int v1_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
+{
+	char path[64];
+	uint64_t value;
+
+	*ret = (struct cgroup_use){0};
+	(void)snprintf(path, sizeof(path), "s%u/memory.usage_in_bytes", slot);
+	if (c->dir[CGROUP_MEMORY] >= 0 && cgroup_read_u64(c->dir[CGROUP_MEMORY], path, &value) == 0)
+		ret->memory_bytes = value;
+	(void)snprintf(path, sizeof(path), "s%u/pids.current", slot);
+	if (c->dir[CGROUP_PIDS] >= 0 && cgroup_read_u64(c->dir[CGROUP_PIDS], path, &value) == 0)
+		ret->pids = (uint32_t)value;
+	(void)snprintf(path, sizeof(path), "s%u/cpu.stat", slot);
+	if (c->dir[CGROUP_UNIFIED] >= 0 && cgroup_read_key(c->dir[CGROUP_UNIFIED], path, "usage_usec", &value) == 0)
+		ret->cpu_ns = value * 1000;
+	return 0;
+}
+
+const struct cgroup_ops cgroup1_ops = {
+    .name = "v1",
+    .open = v1_open,
+    .make = v1_make,
+    .remove = v1_remove,
+    .use = v1_use,
+};

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Control groups v2 (the unified tree), where it carries memory and pids.
+ *
+ * Where the instance's group goes: with root, the own group when nobody but front and monitor is in it
+ * (a unit with Delegate=yes), else the top; without root the nearest group above the own one that is
+ * writable and passes its controllers on. A group with processes of its own can pass none on
+ * (cgroups(7), "no internal processes"), so in the first case both processes move to a leaf. */
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "engine/native/monitor/cgroup.h"
+
+#include <fcntl.h>
+#include <string.h>
+
+#define PERIOD_US      100000u
+#define FILE_MAX_BYTES (4u << 20)
+#define MAIN_LEAF      "caisson-main"
+
+static const struct {
+	const char *name;
+	uint32_t cap;
+} controllers[] = {
+    {"memory", PROTO_CAP_MEMORY},
+    {"pids", PROTO_CAP_PIDS},
+    {"cpu", PROTO_CAP_CPU},
+};
+
+static int read_at(int dir, const char *name, struct buf *b)
+{
+	_cleanup_fd_ int fd = openat(dir, name, O_RDONLY | O_CLOEXEC);
+
+	buf_reset(b);
+	return fd < 0 ? -errno : fd_read_file(fd, b);
+}
+
+/* Which of our controllers the words in file NAME hold. */
+static uint32_t caps_in(int dir, const char *name)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(4096);
+	uint32_t caps = 0;
+	char *save = NULL;
+
+	if (read_at(dir, name, &b) < 0 || b.len == 0)
+		return 0;
+	for (char *word = strtok_r(b.data, " \n", &save); word; word = strtok_r(NULL, " \n", &save))
+		for (size_t i = 0; i < ARRAY_SIZE(controllers); i++)
+			if (streq(word, controllers[i].name))
+				caps |= controllers[i].cap;
+	return caps;
+}
+
+/* Passes on what DIR has; returns what its children then get. */
+static uint32_t enable(int dir)
+{
+	uint32_t have = caps_in(dir, "cgroup.controllers");
+
+	for (size_t i = 0; i < ARRAY_SIZE(controllers); i++) {
+		char word[16];
+		(void)snprintf(word, sizeof(word), "+%s", controllers[i].name);
+		if (have & controllers[i].cap)
+			(void)!cgroup_write(dir, "cgroup.subtree_control", word);
+	}
+	return caps_in(dir, "cgroup.subtree_control");
+}
+
+/* Whether nobody but this process and the front lives in DIR. */
+static bool only_ours(int dir)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(FILE_MAX_BYTES);
+	char *save = NULL;
+
+	if (read_at(dir, "cgroup.procs", &b) < 0 || b.len == 0)
+		return false;
+	for (char *word = strtok_r(b.data, "\n", &save); word; word = strtok_r(NULL, "\n", &save)) {
+		uint64_t pid;
+		if (parse_u64(word, 0, INT32_MAX, &pid) < 0 || ((pid_t)pid != getpid() && (pid_t)pid != getppid()))
+			return false;
+	}
+	return true;
+}
+
+static int move_to_leaf(int dir)
+{
+	_cleanup_fd_ int leaf = cgroup_mkdir(dir, MAIN_LEAF);
+
+	if (leaf < 0)
+		return leaf;
+	int r = cgroup_write_u64(leaf, "cgroup.procs", (uint64_t)getppid());
+	return r < 0 ? r : cgroup_write(leaf, "cgroup.procs", "0");
+}
+
+static bool passes_on(int dir)
+{
+	return (caps_in(dir, "cgroup.subtree_control") & PROTO_CAP_MEMORY) &&
+	       faccessat(dir, ".", W_OK, AT_EACCESS) == 0 && faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
+}
+
+/* The group that the instance's goes into; PATH is the own group at first and then that one. */
+static int find_base(char path[PATH_MAX], size_t mount_len, bool root)
+{
+	_cleanup_fd_ int own = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (own < 0 || !(caps_in(own, "cgroup.controllers") & PROTO_CAP_MEMORY) || strlen(path) <= mount_len ||
+	    !only_ours(own) || move_to_leaf(own) < 0 || !(enable(own) & PROTO_CAP_MEMORY))
+		own = fd_close(own);
+	if (own >= 0)
+		return TAKE_FD(own);
+	while (strlen(path) > mount_len) {
+		*strrchr(path, '/') = '\0';
+		if (root)
+			path[mount_len] = '\0';
+		_cleanup_fd_ int dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (dir >= 0 && root)
+			(void)enable(dir);
+		if (dir >= 0 && passes_on(dir))
+			return TAKE_FD(dir);
+	}
+	_cleanup_fd_ int top = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (top >= 0 && root && (enable(top) & PROTO_CAP_MEMORY))
+		return TAKE_FD(top);
+	return -ENOTSUP;
+}
+
+static int v2_open(struct cgroup *c, const char *instance)
+{
+	_cleanup_(buf_done) struct buf mountinfo = BUF_INIT(FILE_MAX_BYTES);
+	_cleanup_(buf_done) struct buf self = BUF_INIT(FILE_MAX_BYTES);
+	char path[PATH_MAX];
+	size_t mount_len;
+
+	if (read_at(AT_FDCWD, "/proc/self/mountinfo", &mountinfo) < 0 || read_at(AT_FDCWD, "/proc/self/cgroup", &self) < 0 ||
+	    cgroup_find(buf_str(&mountinfo), buf_str(&self), NULL, path, &mount_len) < 0)
+		return -ENOTSUP;
+	_cleanup_fd_ int base = find_base(path, mount_len, geteuid() == 0);
+	if (base < 0)
+		return -ENOTSUP;
+	_cleanup_fd_ int dir = cgroup_mkdir(base, instance);
+	if (dir < 0)
+		return -ENOTSUP;
+	if ((size_t)snprintf(c->path[CGROUP_UNIFIED], PATH_MAX, "%s/%s", path, instance) >= PATH_MAX) {
+		c->path[CGROUP_UNIFIED][0] = '\0';
+		return -ENAMETOOLONG;
+	}
+	_cleanup_fd_ int leaf = cgroup_mkdir(dir, "init");
+	uint32_t caps = enable(dir);
+	if (leaf < 0 || !(caps & PROTO_CAP_MEMORY))
+		return -ENOTSUP;
+	c->leave[CGROUP_UNIFIED] = openat(leaf, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (c->leave[CGROUP_UNIFIED] < 0)
+		return -ENOTSUP;
+	c->dir[CGROUP_UNIFIED] = TAKE_FD(dir);
+	c->enforced = caps | PROTO_CAP_PIDS; /* RLIMIT_NPROC holds where the controller is missing */
+	c->swap = true;
+	return 0;
+}
+
+static int make_limits(const struct cgroup *c, int dir, const struct proto_limits *l)
+{
+	char quota[48];
+	int r = cgroup_write_u64(dir, "memory.max", l->memory_bytes);
+
+	if (r == 0)
+		r = cgroup_write(dir, "memory.swap.max", "0");
+	if (r == -ENOENT) /* a kernel without swap accounting has no swap to count */
+		r = 0;
+	if (r == 0)
+		r = cgroup_write_u64(dir, "pids.max", l->pids);
+	if (r == -ENOENT)
+		r = 0;
+	if (r == 0 && (c->enforced & PROTO_CAP_CPU)) {
+		(void)snprintf(quota, sizeof(quota), "%llu %u",
+		               (unsigned long long)l->cpu_milli * PERIOD_US / 1000, PERIOD_US);
+		r = cgroup_write(dir, "cpu.max", quota);
+	}
+	return r;
+}
+
+static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
+{
+	int r = cgroup_write(dir, "cgroup.subtree_control", "+memory");
+	_cleanup_fd_ int keep = cgroup_mkdir(dir, "keep");
+	_cleanup_fd_ int run = cgroup_mkdir(dir, "run");
+
+	if (r < 0 || keep < 0 || run < 0)
+		return r < 0 ? r : MIN(keep, run);
+	r = cgroup_write(run, "memory.oom.group", "1");
+	fds->procs[0] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (r < 0 || fds->procs[0] < 0)
+		return r < 0 ? r : -errno;
+	fds->leave[0] = c->leave[CGROUP_UNIFIED];
+	fds->n = 1;
+	fds->kill = openat(run, "cgroup.kill", O_WRONLY | O_CLOEXEC); /* Linux 5.14 */
+	fds->oom = openat(run, "memory.events.local", O_RDONLY | O_CLOEXEC);
+	fds->peak = openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* 6.12: writable; 5.19: readable */
+	return 0;
+}
+
+static void v2_remove(struct cgroup *c, uint32_t slot)
+{
+	char name[16];
+
+	cgroup_slot_name(slot, name);
+	cgroup_rmdir(c->dir[CGROUP_UNIFIED], name);
+}
+
+static int v2_make(struct cgroup *c, uint32_t slot, const struct proto_limits *l, struct cgroup_fds *fds)
+{
+	char name[16];
+
+	*fds = CGROUP_FDS_NONE;
+	cgroup_slot_name(slot, name);
+	_cleanup_fd_ int dir = cgroup_mkdir(c->dir[CGROUP_UNIFIED], name);
+	int r = dir < 0 ? dir : make_limits(c, dir, l);
+	if (r == 0)
+		r = make_leaves(c, dir, fds);
+	if (r < 0) {
+		cgroup_fds_close(fds);
+		v2_remove(c, slot);
+	}
+	return r;
+}
+
+static int v2_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
+{
+	char path[64];
+	uint64_t value;
+
+	*ret = (struct cgroup_use){0};
+	(void)snprintf(path, sizeof(path), "s%u/memory.current", slot);
+	if (cgroup_read_u64(c->dir[CGROUP_UNIFIED], path, &value) == 0)
+		ret->memory_bytes = value;
+	(void)snprintf(path, sizeof(path), "s%u/pids.current", slot);
+	if (cgroup_read_u64(c->dir[CGROUP_UNIFIED], path, &value) == 0)
+		ret->pids = (uint32_t)value;
+	(void)snprintf(path, sizeof(path), "s%u/cpu.stat", slot);
+	if (cgroup_read_key(c->dir[CGROUP_UNIFIED], path, "usage_usec", &value) == 0)
+		ret->cpu_ns = value * 1000;
+	return 0;
+}
+
+const struct cgroup_ops cgroup2_ops = {
+    .name = "v2",
+    .open = v2_open,
+    .make = v2_make,
+    .remove = v2_remove,
+    .use = v2_use,
+};

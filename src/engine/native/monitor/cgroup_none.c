@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* No control groups: init watches memory by polling, RLIMIT_NPROC counts processes per user namespace
+ * (Linux 5.14 and newer, getrlimit(2)) and so holds hard; CPU time is not limited. */
+#include "engine/native/monitor/cgroup.h"
+
+static int none_open(struct cgroup *c, const char *instance UNUSED)
+{
+	c->enforced = PROTO_CAP_PIDS;
+	c->best_effort = PROTO_CAP_MEMORY;
+	return 0;
+}
+
+static int none_make(struct cgroup *c UNUSED, uint32_t slot UNUSED, const struct proto_limits *l UNUSED,
+                     struct cgroup_fds *fds)
+{
+	*fds = CGROUP_FDS_NONE;
+	return 0;
+}
+
+static void none_remove(struct cgroup *c UNUSED, uint32_t slot UNUSED)
+{
+}
+
+static int none_use(struct cgroup *c UNUSED, uint32_t slot UNUSED, struct cgroup_use *ret)
+{
+	*ret = (struct cgroup_use){0};
+	return 0;
+}
+
+const struct cgroup_ops cgroup_none_ops = {
+    .name = "none",
+    .open = none_open,
+    .make = none_make,
+    .remove = none_remove,
+    .use = none_use,
+};

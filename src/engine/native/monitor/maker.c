@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The maker: a short-lived child of the monitor that makes a sandbox's namespaces and init in them.
+ *
+ * Order, and why:
+ *   1. join the run groups: what the kernel allocates from here on is the sandbox's, and so is the root
+ *      of its cgroup namespace
+ *   2. enter Z (user, then mount): now root of Z, nothing on the host
+ *   3. become the sandbox's uid, make its user namespace, map 1000 to that uid; the kernel lets a
+ *      process map its own uid without privilege, so nobody has to wait for anybody
+ *   4. clone init into the other six: they belong to the new user namespace. CLONE_PARENT makes it the
+ *      monitor's child
+ *   5. in the child: leave the groups, keep the three capabilities that init needs across execve(2)
+ *      (a uid that is not 0 keeps only ambient ones, capabilities(7)), execute init from its sealed memfd
+ * Steps 2-5 run with memory of the monitor, but hold nothing secret: no key, no code, no output. */
+#include "engine/native/monitor/monitor.h"
+#include "engine/native/sys.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <linux/close_range.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+
+#define INNER_ID 1000
+
+/* NEWNS, NEWNET: its own mounts and network. SYS_ADMIN mounts and names the host, NET_ADMIN brings up
+ * loopback, SETPCAP empties the bounding set. */
+static const unsigned init_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP};
+
+NORETURN static void give_up(const struct maker *k, enum proto_step step, int errnum)
+{
+	k->report->step = step;
+	k->report->errnum = errnum;
+	_exit(1);
+}
+
+static void write_zero(const struct maker *k, const int *fds, uint32_t n)
+{
+	for (uint32_t i = 0; i < n; i++)
+		if (write(fds[i], "0", 1) != 1)
+			give_up(k, PROTO_STEP_CGROUP_JOIN, errno);
+}
+
+static void enter_z(const struct maker *k)
+{
+	if (setns(k->t->userns, CLONE_NEWUSER) < 0 || setns(k->t->mntns, CLONE_NEWNS) < 0)
+		give_up(k, PROTO_STEP_ENTER, errno);
+	if (setgroups(0, NULL) < 0 && errno != EPERM) /* single-id map: setgroups is off */
+		give_up(k, PROTO_STEP_ENTER, errno);
+	if (setresgid(k->uid, k->uid, k->uid) < 0 || setresuid(k->uid, k->uid, k->uid) < 0)
+		give_up(k, PROTO_STEP_ENTER, errno);
+	/* else /proc/self/uid_map belongs to the host's root (proc(5)) */
+	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+		give_up(k, PROTO_STEP_ENTER, errno);
+}
+
+static void write_map(const struct maker *k, const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		give_up(k, PROTO_STEP_IDS, errno);
+	(void)close(fd);
+}
+
+static void make_userns(const struct maker *k)
+{
+	char map[48];
+
+	if (unshare(CLONE_NEWUSER) < 0)
+		give_up(k, PROTO_STEP_USERNS, errno);
+	(void)snprintf(map, sizeof(map), "%d %u 1\n", INNER_ID, k->uid);
+	write_map(k, "/proc/self/setgroups", "deny");
+	write_map(k, "/proc/self/uid_map", map);
+	write_map(k, "/proc/self/gid_map", map);
+}
+
+static void keep_caps(const struct maker *k)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		give_up(k, PROTO_STEP_CAPS, errno);
+	for (size_t i = 0; i < ARRAY_SIZE(init_caps); i++)
+		data[init_caps[i] / 32].inheritable |= UINT32_C(1) << (init_caps[i] % 32);
+	if (syscall(SYS_capset, &head, data) < 0)
+		give_up(k, PROTO_STEP_CAPS, errno);
+	for (size_t i = 0; i < ARRAY_SIZE(init_caps); i++)
+		if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_RAISE, init_caps[i], 0, 0) < 0)
+			give_up(k, PROTO_STEP_CAPS, errno);
+}
+
+/* Init starts with its channel as descriptor 0 and nothing else, not even a working folder of the host. */
+NORETURN static void start_init(const struct maker *k)
+{
+	static char name[] = "init";
+	char *argv[] = {name, NULL};
+	char *env[] = {NULL};
+	sigset_t none;
+
+	write_zero(k, k->fds->leave, k->fds->n);
+	keep_caps(k);
+	if (chdir("/") < 0 || dup2(k->channel, 0) < 0 || dup3(k->program, 1, O_CLOEXEC) < 0 ||
+	    syscall(SYS_close_range, 2, ~0U, 0) < 0)
+		give_up(k, PROTO_STEP_EXEC, errno);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)syscall(SYS_execveat, 1, "", argv, env, AT_EMPTY_PATH);
+	give_up(k, PROTO_STEP_EXEC, errno);
+}
+
+NORETURN void maker_run(const struct maker *k)
+{
+	write_zero(k, k->fds->procs, k->fds->n);
+	enter_z(k);
+	make_userns(k);
+	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+	                           CLONE_NEWUTS | CLONE_NEWCGROUP, 0);
+	if (init < 0)
+		give_up(k, PROTO_STEP_NAMESPACES, -init);
+	if (init == 0)
+		start_init(k);
+	k->report->pid = init;
+	_exit(0);
+}

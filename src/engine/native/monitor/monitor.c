@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The monitor's start, loop and end. Theory of operation: monitor.h. */
+#include "engine/native/monitor/monitor.h"
+
+#include "base/fdio.h"
+#include "base/text.h"
+#include "engine/native/blob.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#define FRAMES_PER_TURN 64
+
+void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n)
+{
+	if (!m->ending)
+		(void)!fd_send(m->channel, frame, frame->size, fds, n, 0);
+}
+
+/* ---- requests ---- */
+
+static int on_create(struct monitor *m, const union proto_frame *f)
+{
+	int r = plan_check_create(m, &f->create);
+
+	if (r == 0)
+		sandbox_create(m, &f->create);
+	return r;
+}
+
+static int on_destroy(struct monitor *m, const union proto_frame *f)
+{
+	if (f->slot.slot >= m->config->max_sandboxes)
+		return -EINVAL;
+	sandbox_destroy(m, f->slot.slot);
+	return 0;
+}
+
+static int on_usage(struct monitor *m, const union proto_frame *f)
+{
+	if (f->slot.slot >= m->config->max_sandboxes)
+		return -EINVAL;
+	sandbox_usage(m, f->slot.slot);
+	return 0;
+}
+
+static int (*const handlers[PROTO_TYPE_MAX_])(struct monitor *, const union proto_frame *) = {
+    [PROTO_MON_CREATE] = on_create,
+    [PROTO_MON_DESTROY] = on_destroy,
+    [PROTO_MON_USAGE] = on_usage,
+};
+
+/* One message; 0 = there may be more, -EAGAIN = none is there, else the connection has ended. */
+static int take_message(struct monitor *m)
+{
+	union proto_frame f;
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = 0;
+	ssize_t n = fd_recv(m->channel, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
+
+	if (n < 0)
+		return (int)n;
+	fd_close_many(fds, n_fds);
+	if (n == 0)
+		return -EPIPE;
+	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_M) < 0 || !handlers[f.head.type])
+		return -EPROTO;
+	return handlers[f.head.type](m, &f);
+}
+
+static int take_messages(struct monitor *m)
+{
+	for (int i = 0; i < FRAMES_PER_TURN; i++) {
+		int r = take_message(m);
+		if (r < 0)
+			return r == -EAGAIN ? 0 : r;
+	}
+	return 0;
+}
+
+/* Returns false when it was told to end. */
+static bool take_signals(struct monitor *m)
+{
+	struct signalfd_siginfo info;
+
+	while (read(m->signals, &info, sizeof(info)) == sizeof(info))
+		if (info.ssi_signo == SIGTERM || info.ssi_signo == SIGINT)
+			return false;
+	return reap_children(m) == 0;
+}
+
+static void loop(struct monitor *m)
+{
+	struct pollfd p[] = {{.fd = m->signals, .events = POLLIN}, {.fd = m->channel, .events = POLLIN}};
+
+	for (;;) {
+		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
+			return;
+		if (p[0].revents && !take_signals(m))
+			return;
+		if (p[1].revents && take_messages(m) < 0)
+			return;
+	}
+}
+
+/* ---- start and end ---- */
+
+static int start_signals(struct monitor *m)
+{
+	sigset_t set;
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN);
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	m->signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (m->signals < 0)
+		return -errno;
+	return prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+static int start_memory(struct monitor *m)
+{
+	uint32_t n = m->config->max_sandboxes;
+
+	m->boxes = calloc(n, sizeof(*m->boxes));
+	if (!m->boxes)
+		return -ENOMEM;
+	for (uint32_t i = 0; i < n; i++) {
+		m->boxes[i].channel = -1;
+		m->boxes[i].fds = CGROUP_FDS_NONE;
+	}
+	m->reports = mmap(NULL, sizeof(*m->reports) * (n + 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (m->reports == MAP_FAILED)
+		return -errno;
+	return reap_init(m);
+}
+
+/* init must be able to execute it, so it is readable for all; sealed, so that nobody can change it. */
+static int start_program(struct monitor *m, struct err *e)
+{
+	_cleanup_free_ struct native_filter *filter = calloc(1, sizeof(*filter));
+	int lifeline[2];
+
+	if (!filter)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "monitor");
+	int r = native_filter_build(filter, e);
+	if (r < 0)
+		return r;
+	m->init_program = fd_sealed_memfd("init", native_init_program, (size_t)(native_init_program_end - native_init_program));
+	if (m->init_program < 0 || fchmod(m->init_program, 0555) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "init's program");
+	m->filter = fd_sealed_memfd("filter", filter->insn, filter->n * sizeof(filter->insn[0]));
+	if (m->filter < 0)
+		return err_set(e, ERR_SYSTEM, -m->filter, "the system call filter");
+	if (pipe2(lifeline, O_CLOEXEC) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "lifeline");
+	m->lifeline_read = lifeline[0];
+	m->lifeline_write = lifeline[1];
+	return 0;
+}
+
+static int start(struct monitor *m, struct instance *in, struct err *e)
+{
+	int r = start_signals(m);
+
+	if (r == 0)
+		r = start_memory(m);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "monitor");
+	m->instance = in;
+	r = instance_open(in, m->root, e);
+	if (r < 0)
+		return r;
+	instance_sweep(in);
+	m->ids.count = m->config->max_sandboxes;
+	r = ids_reserve(&m->ids, m->root, in->run_dir, e);
+	if (r == 0)
+		r = cgroup_open(&m->cgroup, in->name, e);
+	if (r == 0)
+		r = instance_record(in, &m->cgroup, e);
+	return r < 0 ? r : start_program(m, e);
+}
+
+static void say_hello(struct monitor *m, const struct err *e)
+{
+	struct proto_mon_hello h = {
+	    .head = PROTO_HEAD(MON_HELLO, proto_mon_hello),
+	    .version = PROTO_VERSION,
+	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK | (m->ids.mode != IDS_SINGLE ? PROTO_CAP_OWN_UID : 0u),
+	    .best_effort = m->cgroup.best_effort,
+	    .slots = m->config->max_sandboxes,
+	    .front_uid = m->ids.mode == IDS_RANGE ? m->ids.base + ID_FRONT : 0,
+	    .err_code = e->code,
+	    .errnum = e->errnum,
+	};
+
+	(void)!text_copy(h.cgroup, sizeof(h.cgroup), m->cgroup.ops ? m->cgroup.ops->name : "none");
+	(void)snprintf(h.text, sizeof(h.text), "%.*s", (int)sizeof(h.text) - 1, e->text);
+	monitor_send(m, &h.head, NULL, 0);
+}
+
+int monitor_main(const struct native_monitor_config *config)
+{
+	static struct monitor m;
+	static struct instance in;
+	struct err e = ERR_INIT;
+	int type;
+	socklen_t len = sizeof(type);
+
+	m.config = config;
+	m.channel = MONITOR_FD;
+	m.root = geteuid() == 0;
+	if (getsockopt(m.channel, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET) {
+		(void)fprintf(stderr, "caisson monitor: it is started by the other verbs, not by hand\n");
+		return err_code_exit(ERR_USAGE);
+	}
+	in.lock = -1;
+	(void)umask(077);
+	int r = start(&m, &in, &e);
+	say_hello(&m, &e);
+	if (r == 0)
+		loop(&m);
+	if (m.boxes && m.pid_table)
+		reap_all(&m);
+	cgroup_close(&m.cgroup);
+	instance_close(&in);
+	return r < 0 ? err_code_exit(e.code) : 0;
+}

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Children: whose they are, and what follows from their end. A table from pid to slot keeps the cost of
+ * an end independent of the number of sandboxes. Pids are safe names here: all are own children, and
+ * a pid is not given out again before its zombie is reaped. */
+#include "base/rand.h"
+#include "engine/native/monitor/monitor.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum { CHAIN_MAKER = 0, CHAIN_INIT = 1 };
+
+/* A link of a chain: (slot * 2 + kind) + 1; 0 = end. */
+static uint32_t link_of(uint32_t slot, int kind)
+{
+	return slot * 2 + (uint32_t)kind + 1;
+}
+
+static pid_t *pid_of(struct monitor *m, uint32_t link)
+{
+	struct box *b = &m->boxes[(link - 1) / 2];
+
+	return (link - 1) % 2 == CHAIN_INIT ? &b->init : &b->maker;
+}
+
+static uint32_t *next_of(struct monitor *m, uint32_t link)
+{
+	return &m->boxes[(link - 1) / 2].pid_next[(link - 1) % 2];
+}
+
+int reap_init(struct monitor *m)
+{
+	uint32_t size = 64;
+
+	while (size < m->config->max_sandboxes * 2)
+		size *= 2;
+	m->pid_table = calloc(size, sizeof(*m->pid_table));
+	m->pid_mask = size - 1;
+	return m->pid_table ? 0 : -ENOMEM;
+}
+
+void reap_watch(struct monitor *m, uint32_t slot, bool init)
+{
+	uint32_t link = link_of(slot, init ? CHAIN_INIT : CHAIN_MAKER);
+	uint32_t *head = &m->pid_table[(uint32_t)*pid_of(m, link) & m->pid_mask];
+
+	*next_of(m, link) = *head;
+	*head = link;
+}
+
+/* Takes PID out of the table; 0 = it is not there. */
+static uint32_t take(struct monitor *m, pid_t pid)
+{
+	for (uint32_t *at = &m->pid_table[(uint32_t)pid & m->pid_mask]; *at; at = next_of(m, *at)) {
+		uint32_t link = *at;
+		if (*pid_of(m, link) != pid)
+			continue;
+		*at = *next_of(m, link);
+		*pid_of(m, link) = 0;
+		return link;
+	}
+	return 0;
+}
+
+bool reap_is_early(struct monitor *m, pid_t pid)
+{
+	for (uint32_t i = 0; i < m->n_early; i++) {
+		if (m->early[i] != pid)
+			continue;
+		m->early[i] = m->early[--m->n_early];
+		return true;
+	}
+	return false;
+}
+
+static int note_early(struct monitor *m, pid_t pid)
+{
+	if (m->n_making == 0)
+		return 0; /* an orphan that came to us as subreaper */
+	if (m->n_early == EARLY_MAX)
+		return -ENOBUFS;
+	m->early[m->n_early++] = pid;
+	return 0;
+}
+
+int reap_children(struct monitor *m)
+{
+	pid_t pid;
+	int status;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		uint32_t link = take(m, pid);
+		uint32_t slot = (link - 1) / 2;
+		if (link == 0) {
+			if (note_early(m, pid) < 0)
+				return -ENOBUFS;
+		} else if ((link - 1) % 2 == CHAIN_MAKER) {
+			sandbox_made(m, slot, status);
+		} else {
+			sandbox_gone(m, slot);
+		}
+		if (m->n_making == 0)
+			m->n_early = 0;
+	}
+	return 0;
+}
+
+static bool kill_all(struct monitor *m)
+{
+	bool any = false;
+
+	for (uint32_t i = 0; i < m->config->max_sandboxes; i++) {
+		const struct box *b = &m->boxes[i];
+		if (b->maker > 0)
+			(void)kill(b->maker, SIGKILL);
+		if (b->init > 0)
+			(void)kill(b->init, SIGKILL);
+		any |= b->maker > 0 || b->init > 0;
+	}
+	return any;
+}
+
+void reap_all(struct monitor *m)
+{
+	uint64_t end = now_ns() + END_WAIT_MS * NS_PER_MS;
+	struct pollfd p = {.fd = m->signals, .events = POLLIN};
+
+	m->ending = true;
+	while (kill_all(m) && now_ns() < end) {
+		(void)poll(&p, 1, 5);
+		if (reap_children(m) < 0)
+			return;
+	}
+}

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One sandbox from request to end, as the monitor sees it:
+ *   FREE -create-> MAKING -maker ended well-> LIVE -destroy-> ENDING -init reaped-> FREE
+ * A maker that failed, or an init that ends on its own, leads to FREE from wherever it was. */
+#include "base/fdio.h"
+#include "engine/native/monitor/monitor.h"
+#include "engine/native/sys.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+
+/* What runs get: they are to die before anything else on this host does. */
+#define RUN_OOM_SCORE 800u
+
+static void answer(struct monitor *m, uint32_t slot, enum proto_step step, int errnum)
+{
+	struct proto_mon_created c = {
+	    .head = PROTO_HEAD(MON_CREATED, proto_mon_created), .slot = slot, .step = step, .errnum = errnum};
+
+	monitor_send(m, &c.head, NULL, 0);
+}
+
+static void box_reset(struct monitor *m, uint32_t slot)
+{
+	struct box *b = &m->boxes[slot];
+
+	b->channel = fd_close(b->channel);
+	cgroup_fds_close(&b->fds);
+	m->cgroup.ops->remove(&m->cgroup, slot);
+	b->state = BOX_FREE;
+	b->doomed = false;
+}
+
+/* The first message to init waits in its socket before init exists. */
+static int send_config(struct monitor *m, int channel, const struct proto_limits *l, const struct cgroup_fds *g)
+{
+	int fds[PROTO_FDS_MAX];
+	size_t n = 0;
+	struct proto_init_config c = {
+	    .head = PROTO_HEAD(INIT_CONFIG, proto_init_config),
+	    .limits = *l,
+	    .fds = g->kill >= 0 ? PROTO_CONFIG_KILL : 0,
+	    .n_procs = g->n,
+	    .poll_memory = !(m->cgroup.enforced & PROTO_CAP_MEMORY),
+	    .oom_score = RUN_OOM_SCORE,
+	};
+
+	fds[n++] = m->lifeline_read;
+	fds[n++] = m->filter;
+	if (g->kill >= 0)
+		fds[n++] = g->kill;
+	for (uint32_t i = 0; i < g->n; i++)
+		fds[n++] = g->procs[i];
+	ssize_t sent = fd_send(channel, &c, sizeof(c), fds, n, MSG_DONTWAIT);
+	return sent < 0 ? (int)sent : 0;
+}
+
+/* Forks the maker; on success the box is MAKING and owns what it needs. */
+static int start_maker(struct monitor *m, uint32_t slot, const struct template *t, const struct proto_limits *l)
+{
+	struct box *b = &m->boxes[slot];
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	_cleanup_fd_ int front = pair[0];
+	_cleanup_fd_ int inside = pair[1];
+	int r = send_config(m, front, l, &b->fds);
+	if (r < 0)
+		return r;
+	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO};
+	struct maker k = {
+	    .t = t,
+	    .uid = ids_slot(&m->ids, slot),
+	    .channel = inside,
+	    .program = m->init_program,
+	    .report = &m->reports[slot],
+	    .fds = &b->fds,
+	};
+	pid_t pid = sys_clone(0, SIGCHLD);
+	if (pid < 0)
+		return pid;
+	if (pid == 0)
+		maker_run(&k);
+	/* init has its own copies, waiting in its socket */
+	fd_close_many(b->fds.procs, b->fds.n);
+	b->fds.n = 0;
+	b->fds.kill = fd_close(b->fds.kill);
+	b->channel = TAKE_FD(front);
+	b->maker = pid;
+	b->state = BOX_MAKING;
+	m->n_making++;
+	reap_watch(m, slot, false);
+	return 0;
+}
+
+void sandbox_create(struct monitor *m, const struct proto_mon_create *c)
+{
+	struct box *b = &m->boxes[c->slot];
+	struct report *why = &m->reports[m->config->max_sandboxes];
+	struct template *t;
+
+	if (template_get(m, c->image, &t, why) < 0) {
+		answer(m, c->slot, why->step, why->errnum);
+		return;
+	}
+	int r = m->cgroup.ops->make(&m->cgroup, c->slot, &c->limits, &b->fds);
+	if (r < 0) {
+		answer(m, c->slot, PROTO_STEP_CGROUP, -r);
+		return;
+	}
+	r = start_maker(m, c->slot, t, &c->limits);
+	if (r < 0) {
+		box_reset(m, c->slot);
+		answer(m, c->slot, PROTO_STEP_FORK, -r);
+	}
+}
+
+static void announce(struct monitor *m, uint32_t slot)
+{
+	struct box *b = &m->boxes[slot];
+	int fds[3];
+	size_t n = 0;
+	struct proto_mon_created c = {.head = PROTO_HEAD(MON_CREATED, proto_mon_created), .slot = slot};
+
+	fds[n++] = b->channel;
+	if (b->fds.oom >= 0) {
+		fds[n++] = b->fds.oom;
+		c.fds |= PROTO_CREATED_OOM;
+	}
+	if (b->fds.peak >= 0) {
+		fds[n++] = b->fds.peak;
+		c.fds |= PROTO_CREATED_PEAK;
+	}
+	monitor_send(m, &c.head, fds, n);
+	b->channel = fd_close(b->channel);
+	cgroup_fds_close(&b->fds);
+}
+
+void sandbox_made(struct monitor *m, uint32_t slot, int status)
+{
+	struct box *b = &m->boxes[slot];
+	const struct report *r = &m->reports[slot];
+
+	m->n_making--;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || r->pid <= 0) {
+		/* An init that exists although its maker died (killed from outside) must not outlive it. */
+		if (r->pid > 0 && !reap_is_early(m, r->pid))
+			(void)kill(r->pid, SIGKILL);
+		uint32_t step = r->step;
+		int errnum = r->errnum;
+		box_reset(m, slot);
+		answer(m, slot, step, errnum);
+		return;
+	}
+	b->init = r->pid;
+	b->state = BOX_LIVE;
+	announce(m, slot);
+	if (reap_is_early(m, b->init)) {
+		b->init = 0;
+		sandbox_gone(m, slot);
+		return;
+	}
+	reap_watch(m, slot, true);
+	if (b->doomed)
+		sandbox_destroy(m, slot);
+}
+
+void sandbox_destroy(struct monitor *m, uint32_t slot)
+{
+	struct box *b = &m->boxes[slot];
+
+	switch (b->state) {
+	case BOX_MAKING:
+		b->doomed = true;
+		break;
+	case BOX_LIVE:
+		(void)kill(b->init, SIGKILL);
+		b->state = BOX_ENDING;
+		break;
+	case BOX_FREE: /* it ended on its own while the request was on its way */
+	case BOX_ENDING:
+	default:
+		break;
+	}
+}
+
+void sandbox_gone(struct monitor *m, uint32_t slot)
+{
+	struct proto_mon_slot g = {.head = PROTO_HEAD(MON_GONE, proto_mon_slot), .slot = slot};
+
+	box_reset(m, slot);
+	monitor_send(m, &g.head, NULL, 0);
+}
+
+void sandbox_usage(struct monitor *m, uint32_t slot)
+{
+	struct cgroup_use use = {0};
+	struct proto_mon_used u = {.head = PROTO_HEAD(MON_USED, proto_mon_used), .slot = slot};
+
+	if (m->boxes[slot].state == BOX_LIVE)
+		(void)m->cgroup.ops->use(&m->cgroup, slot, &use);
+	u.memory_bytes = use.memory_bytes;
+	u.cpu_ns = use.cpu_ns;
+	u.pids = use.pids;
+	monitor_send(m, &u.head, NULL, 0);
+}

@@ -1,0 +1,335 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The namespaces of an image: a user namespace Z, in which every sandbox of the image gets its own, and a
+ * small mount namespace that sandboxes copy. Built once by a forked child, then kept by two descriptors.
+ *
+ *   /           tmpfs, read-only
+ *   /image      overlay of the skeleton and the image: what a sandbox binds as its root
+ *   /skel       the skeleton: mount points and the few files of ours, whatever the image has
+ *   /lower      the image's folder, read-only, nosuid, nodev
+ *   /proc       the host's /proc: the kernel lets a user namespace mount a proc of its own only where
+ *               one is fully visible already (mount_too_revealing() in fs/namespace.c)
+ *   /dev        the six device nodes, bound, and the usual links
+ *   /new        where init puts the sandbox's root together
+ *
+ * The overlay's lower directories are named relative to the working folder, so mountinfo of a sandbox
+ * names no path of the host. The child opens the image's folder before it changes its uid: as the
+ * owner of the state folder it may, as Z's root it may not. */
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "engine/native/monitor/monitor.h"
+#include "engine/native/sys.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/mount.h>
+#include <sched.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+/* <sys/mount.h> of glibc 2.36 clashes with <linux/mount.h>; what is used of it: */
+int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+int umount2(const char *target, int flags);
+#define UMOUNT_DETACH 2
+
+#define BASE_OPTIONS "mode=0755,size=256k,nr_inodes=128"
+
+static const char *const base_dirs[] = {"image", "skel", "lower", "proc", "dev", "new"};
+
+static const struct {
+	const char *path;
+	mode_t mode;
+} skeleton_dirs[] = {
+    {"dev", 0755}, {"proc", 0555}, {"sys", 0555}, {"tmp", 0755},  {"mnt", 0755},  {"mnt/data", 0755},
+    {"app", 0755}, {"app/results", 0755}, {"home", 0755}, {"home/sandbox", 0755}, {"etc", 0755}, {"run", 0755},
+};
+
+static const struct {
+	const char *path;
+	const char *text;
+} skeleton_files[] = {
+    {"etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+                   "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
+                   "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+    {"etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
+    {"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
+    {"etc/hostname", "sandbox\n"},
+    {"etc/resolv.conf", ""},
+};
+
+static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
+
+static const struct {
+	const char *name;
+	const char *target;
+} dev_links[] = {
+    {"fd", "/proc/self/fd"},     {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
+};
+
+/* ---- in the child ---- */
+
+struct builder {
+	char root[PATH_MAX]; /* of the image, on the host */
+	int go;              /* readable once the id maps are written */
+	int done;            /* written when all is built, then read until the monitor has the descriptors */
+	struct report *report;
+};
+
+NORETURN static void give_up(const struct builder *b, enum proto_step step, int errnum)
+{
+	b->report->step = step;
+	b->report->errnum = errnum;
+	_exit(1);
+}
+
+static int make_base(void)
+{
+	/* Any folder that every host has serves as the place of the first mount. */
+	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, BASE_OPTIONS) < 0 || chdir("/tmp") < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(base_dirs); i++)
+		if (mkdir(base_dirs[i], 0755) < 0)
+			return -errno;
+	return 0;
+}
+
+static int write_file(int dir, const char *path, const char *text)
+{
+	_cleanup_fd_ int fd = openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+}
+
+static int make_skeleton(void)
+{
+	_cleanup_fd_ int skel = open("skel", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (skel < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(skeleton_dirs); i++)
+		if (mkdirat(skel, skeleton_dirs[i].path, skeleton_dirs[i].mode) < 0)
+			return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(skeleton_files); i++) {
+		int r = write_file(skel, skeleton_files[i].path, skeleton_files[i].text);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+static int bind_image(int image)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+
+	if (syscall(SYS_mount_setattr, image, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
+	    syscall(SYS_move_mount, image, "", AT_FDCWD, "lower", MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return -errno;
+	if (mount("overlay", "image", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, "lowerdir=skel:lower") < 0)
+		return -errno;
+	return 0;
+}
+
+static int bind_devices(void)
+{
+	char from[32];
+	char to[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
+		(void)snprintf(from, sizeof(from), "/dev/%s", devices[i]);
+		(void)snprintf(to, sizeof(to), "dev/%s", devices[i]);
+		if (mknod(to, S_IFREG | 0644, 0) < 0 || mount(from, to, NULL, MS_BIND, NULL) < 0)
+			return -errno;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(dev_links); i++) {
+		(void)snprintf(to, sizeof(to), "dev/%s", dev_links[i].name);
+		if (symlink(dev_links[i].target, to) < 0)
+			return -errno;
+	}
+	return mkdir("dev/pts", 0755) < 0 || mkdir("dev/shm", 0755) < 0 ? -errno : 0;
+}
+
+/* pivot_root(2), "pivot_root(".", ".")": the old root ends up on top of the new one and goes. */
+static int leave_host(void)
+{
+	if (mount(NULL, ".", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+		return -errno;
+	int r = sys_pivot_root(".", ".");
+	if (r == 0 && (umount2(".", UMOUNT_DETACH) < 0 || chdir("/") < 0))
+		r = -errno;
+	return r;
+}
+
+static int become_root_of_z(void)
+{
+	/* Without setgroups in the single-id map (user_namespaces(7)) the old groups stay: they are the
+	 * user's own, and no sandbox keeps them beyond what its owner could do anyway. */
+	if (setgroups(0, NULL) < 0 && errno != EPERM)
+		return -errno;
+	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return -errno;
+	/* A change of uid makes /proc/PID/ns unreadable to all but the host's root (prctl(2)). */
+	return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+NORETURN static void build(const struct builder *b)
+{
+	char byte;
+	int r;
+
+	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	if (read(b->go, &byte, 1) != 1)
+		give_up(b, PROTO_STEP_TEMPLATE_IDS, EPIPE);
+	int image = (int)syscall(SYS_open_tree, AT_FDCWD, b->root, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (image < 0)
+		give_up(b, PROTO_STEP_IMAGE, errno);
+	if ((r = become_root_of_z()) < 0)
+		give_up(b, PROTO_STEP_TEMPLATE_IDS, -r);
+	(void)umask(0);
+	if ((r = make_base()) < 0)
+		give_up(b, PROTO_STEP_TEMPLATE_BASE, -r);
+	if ((r = make_skeleton()) < 0)
+		give_up(b, PROTO_STEP_TEMPLATE_SKELETON, -r);
+	if ((r = bind_image(image)) < 0)
+		give_up(b, PROTO_STEP_TEMPLATE_OVERLAY, -r);
+	if (mount("/proc", "proc", NULL, MS_BIND | MS_REC, NULL) < 0)
+		give_up(b, PROTO_STEP_TEMPLATE_PROC, errno);
+	if ((r = bind_devices()) < 0)
+		give_up(b, PROTO_STEP_TEMPLATE_DEV, -r);
+	if ((r = leave_host()) < 0)
+		give_up(b, PROTO_STEP_TEMPLATE_PIVOT, -r);
+	if (write(b->done, "", 1) == 1)
+		(void)!read(b->go, &byte, 1); /* until the monitor has opened the namespaces */
+	_exit(0);
+}
+
+/* ---- in the monitor ---- */
+
+static int open_ns(pid_t pid, const char *name)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/ns/%s", pid, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int take_namespaces(struct template *t, pid_t child)
+{
+	_cleanup_fd_ int userns = open_ns(child, "user");
+	_cleanup_fd_ int mntns = open_ns(child, "mnt");
+
+	if (userns < 0 || mntns < 0)
+		return MIN(userns, mntns);
+	t->userns = TAKE_FD(userns);
+	t->mntns = TAKE_FD(mntns);
+	return 0;
+}
+
+static void refuse(struct report *why, enum proto_step step, int errnum)
+{
+	why->step = step;
+	why->errnum = errnum;
+}
+
+static int run_builder(struct monitor *m, struct template *t, const char *root, struct report *why)
+{
+	int go[2];
+	int done[2];
+	int r;
+	char byte;
+	struct builder b = {.report = why};
+
+	if (text_copy(b.root, sizeof(b.root), root) < 0 || pipe2(go, O_CLOEXEC) < 0)
+		return -errno;
+	_cleanup_fd_ int go_read = go[0];
+	_cleanup_fd_ int go_write = go[1];
+	if (pipe2(done, O_CLOEXEC) < 0)
+		return -errno;
+	_cleanup_fd_ int done_read = done[0];
+	_cleanup_fd_ int done_write = done[1];
+	refuse(why, PROTO_STEP_TEMPLATE_FORK, EIO);
+	pid_t child = sys_clone(CLONE_NEWUSER | CLONE_NEWNS, SIGCHLD);
+	if (child < 0) {
+		refuse(why, PROTO_STEP_TEMPLATE_FORK, -child);
+		return child;
+	}
+	if (child == 0) {
+		(void)close(go[1]);
+		(void)close(done[0]);
+		b.go = go[0];
+		b.done = done[1];
+		build(&b);
+	}
+	done_write = fd_close(done_write);
+	r = ids_write_maps(&m->ids, child);
+	if (r < 0)
+		refuse(why, PROTO_STEP_TEMPLATE_IDS, -r);
+	else if (write(go_write, "", 1) != 1 || read(done_read, &byte, 1) != 1)
+		r = -EIO; /* the child has said why */
+	else if ((r = take_namespaces(t, child)) < 0)
+		refuse(why, PROTO_STEP_TEMPLATE_FORK, -r);
+	go_write = fd_close(go_write);
+	if (r < 0)
+		(void)kill(child, SIGKILL);
+	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
+		;
+	return r;
+}
+
+void template_free(struct template *t)
+{
+	if (!t->image[0])
+		return;
+	t->userns = fd_close(t->userns);
+	t->mntns = fd_close(t->mntns);
+	t->image[0] = '\0';
+}
+
+static struct template *find(struct monitor *m, const char *image, const struct stat *st)
+{
+	struct template *oldest = &m->templates[0];
+
+	for (size_t i = 0; i < IMAGES_MAX; i++) {
+		struct template *t = &m->templates[i];
+		if (streq(t->image, image)) {
+			if (t->dev != st->st_dev || t->ino != st->st_ino)
+				template_free(t); /* the image was replaced; its sandboxes keep what they have */
+			return t;
+		}
+		if (!t->image[0] || (oldest->image[0] && t->used_at < oldest->used_at))
+			oldest = t;
+	}
+	template_free(oldest);
+	return oldest;
+}
+
+int template_get(struct monitor *m, const char *image, struct template **ret, struct report *why)
+{
+	char root[PATH_MAX];
+	struct stat st;
+
+	if ((size_t)snprintf(root, sizeof(root), "%s/images/%s/root", m->config->state_dir, image) >= sizeof(root)) {
+		refuse(why, PROTO_STEP_IMAGE, ENAMETOOLONG);
+		return -ENAMETOOLONG;
+	}
+	if (stat(root, &st) < 0 || !S_ISDIR(st.st_mode)) {
+		refuse(why, PROTO_STEP_IMAGE, ENOENT);
+		return -ENOENT;
+	}
+	struct template *t = find(m, image, &st);
+	if (!t->image[0]) {
+		int r = run_builder(m, t, root, why);
+		if (r < 0)
+			return r;
+		(void)!text_copy(t->image, sizeof(t->image), image);
+		t->dev = st.st_dev;
+		t->ino = st.st_ino;
+	}
+	t->used_at = now_ns();
+	*ret = t;
+	return 0;
+}

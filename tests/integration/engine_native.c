@@ -1,0 +1,633 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native engine through engine.h: every promise of the interface, seen from inside and outside.
+ *
+ *   engine_native [--as UID] [--state-dir DIR] [--image NAME] [--only CASE] [--bench N]
+ *
+ * TAP on stdout. As UID: gives up root first and so tests what a plain user gets. The program is its own
+ * monitor (native_monitor_start() executes /proc/self/exe). */
+#include "engine_client.h"
+
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "engine/native/native.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static struct options {
+	const char *state_dir;
+	const char *image;
+	const char *only;
+	uint64_t bench;
+	uint64_t as;
+} options = {.state_dir = "/var/lib/caisson", .image = "science"};
+
+static struct outcome o; /* of the call at hand */
+
+/* ---- what must be the same before and after ---- */
+
+struct counts {
+	unsigned processes, groups, mounts, fds;
+};
+
+static unsigned count_lines(const char *command)
+{
+	FILE *f = popen(command, "re");
+	unsigned n = 0;
+
+	EXPECT(f != NULL && fscanf(f, "%u", &n) == 1);
+	(void)pclose(f);
+	return n;
+}
+
+static struct counts count(void)
+{
+	char fds[64];
+
+	(void)snprintf(fds, sizeof(fds), "ls /proc/%d/fd | wc -l", getpid());
+	return (struct counts){
+	    .processes = count_lines("ps -eo comm= | grep -cx init || true"),
+	    .groups = count_lines("find /sys/fs/cgroup -type d -regex '.*/caisson-[0-9a-f]*/s[0-9]+.*' | wc -l"),
+	    .mounts = count_lines("wc -l < /proc/self/mountinfo"),
+	    .fds = count_lines(fds),
+	};
+}
+
+static struct engine_sandbox *sandbox(struct client *c)
+{
+	struct engine_sandbox *s = make_sandbox(c, options.image, &default_limits, &o);
+
+	EXPECT_OF(&o, s != NULL);
+	return s;
+}
+
+/* ---- cases ---- */
+
+static void case_hello(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+
+	run_python(c, s, "import sys\nprint('hello', file=sys.stderr)\nprint(6*7)\nsys.exit(3)\n", 10000, &o);
+	EXPECT_OF(&o, o.have_result && o.result.end == ENGINE_END_EXITED && o.result.exit_code == 3);
+	EXPECT_OF(&o, streq(o.out, "42\n") && streq(o.err, "hello\n"));
+	EXPECT_OF(&o, o.result.output_total[ENGINE_STDOUT] == 3 && o.result.duration_ns > 0 && o.result.cpu_ns > 0);
+	EXPECT_OF(&o, o.result.peak_bytes > 1 << 20);
+	run_python(c, s, "raise ValueError('x')\n", 10000, &o);
+	EXPECT_OF(&o, o.result.exit_code == 1 && strstr(o.err, "ValueError: x"));
+	end_sandbox(c, s);
+}
+
+/* What a run sees of the place it is in. */
+static void case_inside(struct client *c)
+{
+	static const char code[] =
+	    "import os, socket, resource, stat\n"
+	    "assert os.getuid() == os.getgid() == 1000, os.getuid()\n"
+	    "assert os.getgroups() in ([], [1000], [65534]), os.getgroups()\n"
+	    "assert os.getcwd() == '/mnt/data'\n"
+	    "assert socket.gethostname() == 'sandbox'\n"
+	    "st = dict(l.split(':\\t', 1) for l in open('/proc/self/status') if ':\\t' in l)\n"
+	    "for k in ('CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb'):\n"
+	    "    assert int(st[k], 16) == 0, (k, st[k])\n"
+	    "assert st['NoNewPrivs'].strip() == '1' and st['Seccomp'].strip() == '2'\n"
+	    "assert set(os.listdir('/proc/self/fd')) <= {'0', '1', '2', '3'}, os.listdir('/proc/self/fd')\n"
+	    "assert not [p for p in os.listdir('/proc') if not p.isdigit() and p not in\n"
+	    "            ('self', 'thread-self')], os.listdir('/proc')\n"
+	    "for name in ('environ', 'maps', 'mem', 'fd/0', 'ns/net'):\n"
+	    "    try:\n"
+	    "        open('/proc/1/' + name, 'rb').read(1)\n"
+	    "        raise SystemExit('read /proc/1/' + name)\n"
+	    "    except OSError:\n"
+	    "        pass\n"
+	    "assert os.listdir('/sys') == []\n"
+	    "for path in ('/', '/usr', '/etc', '/dev', '/proc', '/proc/self', '/home', '/mnt', '/app'):\n"
+	    "    try:\n"
+	    "        open(path + '/x', 'w')\n"
+	    "        raise SystemExit('wrote below ' + path)\n"
+	    "    except OSError:\n"
+	    "        pass\n"
+	    "for path in ('/mnt/data', '/app/results', '/tmp', '/home/sandbox', '/dev/shm'):\n"
+	    "    open(path + '/x', 'w').write('x')\n"
+	    "assert os.stat('/mnt/data/x').st_ino == os.stat('/app/results/x').st_ino\n"
+	    "info = open('/proc/self/mountinfo').read()\n"
+	    "assert 'caisson' not in info and '/var/lib' not in info and '/new' not in info, info\n"
+	    "for line in info.splitlines():\n"
+	    "    where, how = line.split()[4:6]\n"
+	    "    assert 'nosuid' in how.split(','), line\n"
+	    "    assert where.startswith('/dev') or 'nodev' in how.split(','), line\n"
+	    "groups = open('/proc/self/cgroup').read()\n"
+	    "assert 'caisson' not in groups, groups\n"
+	    "assert resource.getrlimit(resource.RLIMIT_CORE) == (1, 1)\n"
+	    "assert os.environ == {'PATH': '/usr/local/bin:/usr/bin:/bin', 'HOME': '/home/sandbox', 'USER': 'sandbox',\n"
+	    "    'LOGNAME': 'sandbox', 'LANG': 'C.UTF-8', 'MPLBACKEND': 'Agg',\n"
+	    "    'MPLCONFIGDIR': '/tmp/.config/matplotlib', 'A': 'b'}, os.environ\n"
+	    "old = os.umask(0); assert old == 0o22, old\n"
+	    "for n in ('null', 'zero', 'full', 'random', 'urandom', 'tty'):\n"
+	    "    assert stat.S_ISCHR(os.stat('/dev/' + n).st_mode), n\n"
+	    "open('/dev/null', 'w').write('x'); open('/dev/stdout', 'w').write('by name\\n')\n"
+	    "a, b = os.openpty(); os.close(a); os.close(b)\n"
+	    "l = socket.socket(); l.bind(('127.0.0.1', 0)); l.listen(); socket.create_connection(l.getsockname())\n"
+	    "try:\n"
+	    "    socket.create_connection(('1.1.1.1', 80), 0.2); raise SystemExit('network')\n"
+	    "except OSError:\n"
+	    "    pass\n"
+	    "assert os.read(0, 1) == b''\n"
+	    "print('ok')\n";
+	static const char *const env[] = {"A=b", NULL};
+	struct engine_sandbox *s = sandbox(c);
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_PYTHON, .code = code, .code_len = sizeof(code) - 1, .env = env, .stdin_fd = -1};
+
+	EXPECT(start_run(s, &spec, &o) != NULL);
+	turn_until(c, &o.done, 10000);
+	EXPECT_OF(&o, o.have_result && o.result.exit_code == 0 && streq(o.out, "by name\nok\n"));
+	end_sandbox(c, s);
+}
+
+static void case_commands(struct client *c)
+{
+	static const char *const good[] = {"sh", "-c", "echo \"$0\" $1 x$2; cat; exit 7", "one two", NULL};
+	static const char *const missing[] = {"no-such-program", NULL};
+	static const char *const env[] = {"PATH=/usr/bin", NULL};
+	struct engine_sandbox *s = sandbox(c);
+	int p[2];
+	struct engine_run_spec spec = {.kind = ENGINE_RUN_ARGV, .argv = good, .env = env, .cwd = "/tmp"};
+
+	EXPECT(pipe2(p, O_CLOEXEC) == 0);
+	EXPECT(write(p[1], "from stdin", 10) == 10);
+	(void)close(p[1]);
+	spec.stdin_fd = p[0];
+	EXPECT(start_run(s, &spec, &o) != NULL);
+	(void)close(p[0]);
+	turn_until(c, &o.done, 10000);
+	EXPECT_OF(&o, o.result.exit_code == 7 && streq(o.out, "one two x\nfrom stdin"));
+	run_argv(c, s, missing, &o);
+	EXPECT_OF(&o, !o.have_result && o.e.code == ERR_NOT_FOUND);
+	spec = (struct engine_run_spec){.kind = ENGINE_RUN_ARGV, .argv = good, .cwd = "/no/such", .stdin_fd = -1};
+	EXPECT(start_run(s, &spec, &o) != NULL);
+	turn_until(c, &o.done, 10000);
+	EXPECT_OF(&o, !o.have_result && o.e.code == ERR_NOT_FOUND);
+	end_sandbox(c, s);
+}
+
+static void case_timeout(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+
+	run_python(c, s, "print('a', flush=True)\nimport time\ntime.sleep(60)\n", 700, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_TIMEOUT && o.result.signal == SIGTERM && streq(o.out, "a\n"));
+	EXPECT_OF(&o, o.result.duration_ns > 690 * NS_PER_MS && o.result.duration_ns < 1100 * NS_PER_MS);
+	run_python(c, s,
+	           "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('a', flush=True)\n"
+	           "while True: time.sleep(1)\n",
+	           700, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_TIMEOUT && o.result.signal == SIGKILL && streq(o.out, "a\n"));
+	EXPECT_OF(&o, o.result.duration_ns > 1190 * NS_PER_MS && o.result.duration_ns < 1800 * NS_PER_MS);
+	/* a run that stops itself gets the KILL all the same */
+	run_python(c, s, "import os\nos.kill(os.getpid(), 19)\n", 300, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_TIMEOUT && o.result.signal == SIGKILL);
+	run_python(c, s, "print(1)", 1000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && streq(o.out, "1\n"));
+	end_sandbox(c, s);
+}
+
+static void case_ends(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_PYTHON, .code = "import time\nprint(1,flush=True)\ntime.sleep(60)", .stdin_fd = -1};
+
+	run_python(c, s, "import os\nos.abort()\n", 10000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGABRT && o.result.exit_code == 134);
+	/* what a run left behind is killed, and pipes that it holds open delay nothing */
+	run_python(c, s,
+	           "import os, time\n"
+	           "for i in range(3):\n"
+	           "    if os.fork() == 0:\n"
+	           "        os.setsid()\n"
+	           "        if os.fork() == 0: time.sleep(60)\n"
+	           "        os._exit(0)\n"
+	           "time.sleep(0.2)\nprint('left')\n",
+	           10000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && streq(o.out, "left\n") && o.result.killed == 3);
+	EXPECT_OF(&o, o.result.duration_ns < 5 * NS_PER_S);
+	run_python(c, s, "import os\nprint(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()) == [1, os.getpid()])",
+	           10000, &o);
+	EXPECT_OF(&o, streq(o.out, "True\n"));
+	spec.code_len = strlen(spec.code);
+	struct engine_run *r = start_run(s, &spec, &o);
+	EXPECT(r != NULL);
+	while (o.out_len == 0)
+		EXPECT(sd_event_run(c->loop, 100000) >= 0);
+	EXPECT(c->engine->ops->signal(r, SIGINT) == 0);
+	turn_until(c, &o.done, 10000);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGINT && strstr(o.err, "KeyboardInterrupt"));
+	r = start_run(s, &spec, &o);
+	EXPECT(r != NULL);
+	struct err e = ERR_INIT;
+	struct engine_run *second;
+	EXPECT(c->engine->ops->run(s, &spec, &second, &e) == -EBUSY && e.code == ERR_SESSION_BUSY);
+	EXPECT(c->engine->ops->signal(r, SIGKILL) == 0);
+	turn_until(c, &o.done, 10000);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_KILLED);
+	/* destroying a sandbox ends its run first */
+	EXPECT(start_run(s, &spec, &o) != NULL);
+	end_sandbox(c, s);
+	EXPECT_OF(&o, o.done && o.have_result && o.result.end == ENGINE_END_KILLED);
+}
+
+static void case_init_is_safe(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+
+	run_python(c, s,
+	           "import os, resource, signal\n"
+	           "for n in range(1, 65):\n"
+	           "    try: os.kill(1, n)\n"
+	           "    except OSError: pass\n"
+	           "for what in (resource.RLIMIT_NOFILE, resource.RLIMIT_CPU, resource.RLIMIT_AS):\n"
+	           "    try: resource.prlimit(1, what, (0, 0))\n"
+	           "    except OSError: pass\n"
+	           "try: os.kill(-1, 9)\n"
+	           "except OSError: pass\n"
+	           "print('alive')\n",
+	           10000, &o);
+	EXPECT_OF(&o, streq(o.out, "alive\n"));
+	run_python(c, s, "print(open('/proc/1/comm').read().strip())\nopen('/mnt/data/f','w').write('x')\n", 10000, &o);
+	EXPECT_OF(&o, streq(o.out, "init\n"));
+	int fd = open_path(c, s, "f", &o);
+	EXPECT_OF(&o, fd >= 0);
+	(void)close(fd);
+	end_sandbox(c, s);
+}
+
+static void case_output(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+	static const char code[] = "import sys\nfor i in range(500): sys.stdout.write('x' * 100000)\n"
+	                           "sys.stderr.write('e' * 1000)\n";
+	struct engine_run_spec spec = {.kind = ENGINE_RUN_PYTHON, .code = code, .code_len = sizeof(code) - 1, .stdin_fd = -1};
+
+	spec.output_max[ENGINE_STDOUT] = 1000;
+	spec.output_max[ENGINE_STDERR] = 1000;
+	EXPECT(start_run(s, &spec, &o) != NULL);
+	turn_until(c, &o.done, 30000);
+	EXPECT_OF(&o, o.result.exit_code == 0 && o.out_len == 1000 && o.err_len == 1000);
+	EXPECT_OF(&o, o.result.output_total[ENGINE_STDOUT] == 50000000 && o.result.output_total[ENGINE_STDERR] == 1000);
+	end_sandbox(c, s);
+}
+
+static bool has_cap(const struct client *c, enum engine_cap cap)
+{
+	return c->engine->ops->caps(c->engine) & (uint32_t)cap;
+}
+
+static void case_memory(struct client *c)
+{
+	struct engine_limits l = default_limits;
+
+	l.memory_bytes = UINT64_C(96) << 20;
+	struct engine_sandbox *s = make_sandbox(c, options.image, &l, &o);
+	EXPECT_OF(&o, s != NULL);
+	run_python(c, s, "a = [bytearray(1 << 20) for i in range(4000)]\nimport time; time.sleep(5)", 20000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_OOM && o.result.exit_code == 137);
+	run_python(c, s, "print(1)", 10000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && streq(o.out, "1\n"));
+	if (has_cap(c, ENGINE_CAP_MEMORY)) { /* polling counts tmpfs too, but ends a run instead of failing a write */
+		run_python(c, s,
+		           "import subprocess, sys\n"
+		           "r = subprocess.run([sys.executable, '-c', 'a = bytearray(400 << 20)'])\n"
+		           "print(r.returncode)\n",
+		           20000, &o);
+		EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && o.result.exit_code == 0 && streq(o.out, "-9\n"));
+	}
+	run_python(c, s, "import os\nos.kill(os.getpid(), 9)\n", 10000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGKILL);
+	end_sandbox(c, s);
+}
+
+static void case_pids(struct client *c)
+{
+	struct engine_limits l = default_limits;
+
+	l.pids = 20;
+	struct engine_sandbox *s = make_sandbox(c, options.image, &l, &o);
+	EXPECT_OF(&o, s != NULL);
+	run_python(c, s,
+	           "import os, time\nn = 0\n"
+	           "try:\n"
+	           "    while n < 200:\n"
+	           "        if os.fork() == 0: time.sleep(60)\n"
+	           "        n += 1\n"
+	           "except OSError: pass\n"
+	           "print(n)\n",
+	           10000, &o);
+	EXPECT_OF(&o, o.out_len > 0 && o.out[0] != '0' && strlen(o.out) <= 3 && strcmp(o.out, "29\n") < 0);
+	/* a bomb that never stops: the deadline ends it, and everything of it */
+	run_python(c, s, "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass\n", 500, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_TIMEOUT);
+	run_python(c, s, "print(1)", 10000, &o);
+	EXPECT_OF(&o, streq(o.out, "1\n"));
+	end_sandbox(c, s);
+}
+
+static void case_disk(struct client *c)
+{
+	struct engine_limits l = default_limits;
+
+	l.workspace_bytes = 1 << 20;
+	l.workspace_inodes = 64;
+	struct engine_sandbox *s = make_sandbox(c, options.image, &l, &o);
+	EXPECT_OF(&o, s != NULL);
+	run_python(c, s,
+	           "import errno\n"
+	           "try: open('big', 'wb').write(bytes(2 << 20))\n"
+	           "except OSError as e: print(errno.errorcode[e.errno])\n"
+	           "import os; os.remove('big')\n"
+	           "try:\n"
+	           "    for i in range(100): open('f%d' % i, 'w')\n"
+	           "except OSError as e: print(errno.errorcode[e.errno])\n",
+	           10000, &o);
+	EXPECT_OF(&o, streq(o.out, "ENOSPC\nENOSPC\n"));
+	usage_of(c, s, &o);
+	EXPECT(o.usage.workspace_inodes >= 60 && o.usage.workspace_inodes <= 64);
+	if (has_cap(c, ENGINE_CAP_MEMORY))
+		EXPECT(o.usage.memory_bytes > 0);
+	end_sandbox(c, s);
+}
+
+static void case_files(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+	char text[64] = "";
+
+	EXPECT(put_text(c, s, "a/b/c.txt", "hello", false) == ERR_NONE);
+	EXPECT(put_text(c, s, "a/b/c.txt", "again", false) == ERR_FILE_EXISTS);
+	EXPECT(put_text(c, s, "a/b/c.txt", "again", true) == ERR_NONE);
+	EXPECT(put_text(c, s, "a/b", "folder", true) == ERR_NOT_FOUND);
+	int fd = open_path(c, s, "a/b/c.txt", &o);
+	EXPECT_OF(&o, fd >= 0 && read(fd, text, sizeof(text) - 1) == 5 && streq(text, "again"));
+	(void)close(fd);
+	run_python(c, s,
+	           "import os, socket, stat\n"
+	           "st = os.stat('a/b/c.txt')\n"
+	           "assert st.st_uid == 1000 and stat.S_IMODE(st.st_mode) == 0o644 and st.st_nlink == 1, st\n"
+	           "os.symlink('/etc/passwd', 'link'); os.symlink('/etc', 'dirlink'); os.mkfifo('fifo')\n"
+	           "socket.socket(socket.AF_UNIX).bind('socket')\n"
+	           "open('secret', 'w').write('s'); os.chmod('secret', 0o400)\n"
+	           "open(b'\\xff\\n', 'w').close()\n"
+	           "os.truncate(os.open('sparse', os.O_CREAT | os.O_WRONLY), 1 << 50)\n",
+	           10000, &o);
+	EXPECT_OF(&o, o.result.exit_code == 0);
+	static const char *const bad[] = {"link", "dirlink/passwd", "fifo", "socket", "a", "nothing", "a/b/c.txt/x"};
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		EXPECT_OF(&o, open_path(c, s, bad[i], &o) < 0 && o.e.code == ERR_NOT_FOUND);
+	}
+	static const char *const impossible[] = {"", "/etc/passwd", "../x", "a/../x", "a//b", "./a", "a/.", "a/"};
+	for (size_t i = 0; i < ARRAY_SIZE(impossible); i++) {
+		EXPECT_OF(&o, open_path(c, s, impossible[i], &o) < 0 && o.e.code == ERR_INVALID_PATH);
+	}
+	fd = open_path(c, s, "secret", &o);
+	EXPECT_OF(&o, fd >= 0);
+	(void)close(fd);
+	list_path(c, s, "", &o);
+	EXPECT_OF(&o, o.n_files == 8 && !o.more);
+	for (size_t i = 0; i < o.n_files; i++)
+		if (streq(o.files[i].name, "sparse"))
+			EXPECT(o.files[i].size == UINT64_C(1) << 50 && S_ISREG(o.files[i].mode));
+	list_path(c, s, "dirlink", &o);
+	EXPECT_OF(&o, o.e.code == ERR_NOT_FOUND);
+	EXPECT(remove_path(c, s, "a", false) == ERR_FILE_EXISTS);
+	EXPECT(remove_path(c, s, "a", true) == ERR_NONE);
+	EXPECT(remove_path(c, s, "a", true) == ERR_NOT_FOUND);
+	EXPECT(remove_path(c, s, "link", false) == ERR_NONE);
+	end_sandbox(c, s);
+}
+
+static void case_many_files(struct client *c)
+{
+	struct engine_limits l = default_limits;
+
+	l.workspace_inodes = 20000;
+	struct engine_sandbox *s = make_sandbox(c, options.image, &l, &o);
+	EXPECT_OF(&o, s != NULL);
+	run_python(c, s, "import os\nos.mkdir('d')\nfor i in range(12000): os.close(os.open('d/%d' % i, os.O_CREAT))\n", 30000,
+	           &o);
+	EXPECT_OF(&o, o.result.exit_code == 0);
+	list_path(c, s, "d", &o);
+	EXPECT_OF(&o, o.n_files == ENGINE_FILES_MAX && o.more);
+	EXPECT(remove_path(c, s, "d", true) == ERR_NONE);
+	list_path(c, s, "", &o);
+	EXPECT_OF(&o, o.n_files == 0);
+	end_sandbox(c, s);
+}
+
+static void case_refusals(struct client *c)
+{
+	struct engine_limits l = default_limits;
+
+	EXPECT(make_sandbox(c, "no-such-image", &default_limits, &o) == NULL);
+	EXPECT_OF(&o, o.e.code == ERR_IMAGE_MISSING);
+	EXPECT(make_sandbox(c, "../science", &default_limits, &o) == NULL);
+	EXPECT_OF(&o, o.e.code == ERR_INVALID_ARGUMENT);
+	l.memory_bytes = 1;
+	EXPECT(make_sandbox(c, options.image, &l, &o) == NULL);
+	EXPECT_OF(&o, o.e.code == ERR_INVALID_ARGUMENT);
+	l = default_limits;
+	l.explicit_mask = ENGINE_CAP_MEMORY | ENGINE_CAP_CPU | ENGINE_CAP_PIDS | ENGINE_CAP_DISK;
+	struct engine_sandbox *s = make_sandbox(c, options.image, &l, &o);
+	if ((c->engine->ops->caps(c->engine) & l.explicit_mask) == l.explicit_mask) {
+		EXPECT_OF(&o, s != NULL && o.policy.enforced & ENGINE_CAP_MEMORY);
+		end_sandbox(c, s);
+	} else {
+		EXPECT_OF(&o, s == NULL && o.e.code == ERR_LIMIT_NOT_ENFORCEABLE);
+	}
+}
+
+/* No host helper runs for a crash, whatever core_pattern says: see runtime/init_child.c. */
+static void case_core(struct client *c)
+{
+	struct engine_sandbox *s = sandbox(c);
+
+	run_python(c, s,
+	           "import resource, os, ctypes\n"
+	           "for r in ((0, 0), (0, 1)):\n"
+	           "    try:\n"
+	           "        resource.setrlimit(resource.RLIMIT_CORE, r); raise SystemExit('changed')\n"
+	           "    except (ValueError, OSError): pass\n"
+	           "ctypes.string_at(0)\n",
+	           10000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGSEGV);
+	list_path(c, s, "", &o);
+	EXPECT_OF(&o, o.n_files == 0);
+	end_sandbox(c, s);
+}
+
+static void case_many(struct client *c)
+{
+	static struct outcome made[40];
+	struct engine_create create = {.limits = default_limits};
+	struct err e = ERR_INIT;
+	size_t n = ARRAY_SIZE(made);
+
+	EXPECT(text_copy(create.image, sizeof(create.image), options.image) == 0);
+	for (size_t i = 0; i < n; i++) {
+		made[i].sandbox = make_sandbox(c, options.image, &default_limits, &made[i]);
+		EXPECT_OF(&made[i], made[i].sandbox != NULL);
+	}
+	EXPECT(c->engine->ops->create(c->engine, &create, NULL, NULL, &e) < 0 && e.code == ERR_MAX_SESSIONS);
+	for (size_t i = 0; i < n; i++)
+		end_sandbox(c, made[i].sandbox);
+}
+
+static const struct {
+	const char *name;
+	void (*fn)(struct client *c);
+} cases[] = {
+    {"hello", case_hello},         {"inside", case_inside},   {"commands", case_commands},
+    {"timeout", case_timeout},     {"ends", case_ends},       {"init_is_safe", case_init_is_safe},
+    {"output", case_output},       {"memory", case_memory},   {"pids", case_pids},
+    {"disk", case_disk},           {"files", case_files},     {"many_files", case_many_files},
+    {"refusals", case_refusals},   {"core", case_core},       {"many", case_many},
+};
+
+/* ---- measuring ---- */
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a;
+	uint64_t y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static void report(const char *what, uint64_t *v, size_t n)
+{
+	qsort(v, n, sizeof(*v), compare);
+	(void)printf("# %-28s p50 %8.3f ms   p99 %8.3f ms   (n=%zu)\n", what, (double)v[n / 2] / 1e6,
+	             (double)v[MIN(n - 1, n * 99 / 100)] / 1e6, n);
+}
+
+static void bench(struct client *c, size_t n)
+{
+	enum { CREATE, FIRST, END, DESTROY, KINDS };
+	static const char *const names[KINDS] = {"create", "print(1) to first byte", "print(1) to end", "destroy"};
+	uint64_t *v[KINDS];
+
+	for (size_t k = 0; k < KINDS; k++)
+		EXPECT((v[k] = calloc(n, sizeof(uint64_t))) != NULL);
+	end_sandbox(c, sandbox(c)); /* makes the template */
+	for (size_t i = 0; i < n; i++) {
+		uint64_t t0 = now_ns();
+		struct engine_sandbox *s = sandbox(c);
+		uint64_t t1 = now_ns();
+		run_python(c, s, "print(1)", 10000, &o);
+		uint64_t t2 = now_ns();
+		EXPECT_OF(&o, o.first_ns > 0);
+		end_sandbox(c, s);
+		v[CREATE][i] = t1 - t0;
+		v[FIRST][i] = o.first_ns - t1;
+		v[END][i] = t2 - t1;
+		v[DESTROY][i] = now_ns() - t2;
+	}
+	for (size_t k = 0; k < KINDS; k++) {
+		report(names[k], v[k], n);
+		free(v[k]);
+	}
+}
+
+/* ---- main ---- */
+
+static void parse_options(int argc, char **argv)
+{
+	for (int i = 1; i + 1 < argc; i += 2) {
+		const char *value = argv[i + 1];
+		if (streq(argv[i], "--state-dir"))
+			options.state_dir = value;
+		else if (streq(argv[i], "--image"))
+			options.image = value;
+		else if (streq(argv[i], "--only"))
+			options.only = value;
+		else if (streq(argv[i], "--as"))
+			EXPECT(parse_u64(value, 1, 65533, &options.as) == 0);
+		else if (streq(argv[i], "--bench"))
+			EXPECT(parse_u64(value, 1, 100000, &options.bench) == 0);
+		else
+			EXPECT(!"option");
+	}
+}
+
+static void become_plain(void)
+{
+	if (options.as == 0 || geteuid() != 0)
+		return;
+	EXPECT(setgroups(0, NULL) == 0 && setresgid((gid_t)options.as, (gid_t)options.as, (gid_t)options.as) == 0 &&
+	       setresuid((uid_t)options.as, (uid_t)options.as, (uid_t)options.as) == 0);
+}
+
+static void open_client(struct client *c)
+{
+	struct native_monitor_config m = {.state_dir = options.state_dir, .max_sandboxes = 40};
+	struct engine_config config = {.state_dir = options.state_dir, .max_sandboxes = 40};
+	struct err e = ERR_INIT;
+
+	int r = native_monitor_start(&m, &config.monitor_fd, &e);
+	if (r == 0)
+		r = native_drop_front_privileges(config.monitor_fd, &e);
+	if (r == 0 && sd_event_new(&c->loop) < 0)
+		r = -ENOMEM;
+	if (r == 0)
+		r = engine_open("native", c->loop, &config, &c->engine, &e);
+	o.e = e;
+	EXPECT_OF(&o, r == 0);
+}
+
+int main(int argc, char **argv)
+{
+	struct client c = {0};
+	char root[4096];
+	struct stat st;
+	int number = 0;
+
+	if (argc > 1 && streq(argv[1], "monitor"))
+		return cmd_monitor(argc - 1, argv + 1);
+	parse_options(argc, argv);
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)snprintf(root, sizeof(root), "%s/images/%s/root", options.state_dir, options.image);
+	if (stat(root, &st) < 0) {
+		(void)printf("1..0 # SKIP the image '%s' is not built\n", options.image);
+		return 0;
+	}
+	become_plain();
+	open_client(&c);
+	if (options.bench) {
+		bench(&c, options.bench);
+		c.engine->ops->close(c.engine);
+		return 0;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		if (options.only && !streq(options.only, cases[i].name))
+			continue;
+		struct counts before = count();
+		cases[i].fn(&c);
+		struct counts after = count();
+		(void)printf("# processes %u groups %u mounts %u descriptors %u\n", after.processes, after.groups,
+		             after.mounts, after.fds);
+		EXPECT(memcmp(&before, &after, sizeof(before)) == 0);
+		(void)printf("ok %d - %s\n", ++number, cases[i].name);
+		(void)fflush(stdout);
+	}
+	uint64_t start = now_ns();
+	c.engine->ops->close(c.engine);
+	EXPECT(now_ns() - start < 2 * NS_PER_S);
+	(void)sd_event_unref(c.loop);
+	(void)printf("ok %d - close\n1..%d\n", number + 1, number + 1);
+	return 0;
+}
