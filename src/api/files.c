@@ -89,7 +89,6 @@ static void not_found(struct http_request *req, const char *what, const char *na
 	(void)snprintf(text, sizeof(text), "%s %s", what, name);
 	if (!text_is_utf8(text, strlen(text)))
 		(void)snprintf(text, sizeof(text), "%s that name", what);
-	(void)http_add_header(req, "X-Content-Type-Options", "nosniff");
 	http_respond_text(req, 404, "text/plain; charset=utf-8", text);
 }
 
@@ -117,7 +116,6 @@ static void respond(struct download *d, int fd, const struct engine_file *info)
 	               text_starts_with(type, "text/") ? "; charset=utf-8" : "");
 	(void)snprintf(etag, sizeof(etag), "\"%jx-%jx-%jx\"", (uintmax_t)info->inode,
 	               (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
-	(void)http_add_header(d->req, "X-Content-Type-Options", "nosniff");
 	/* A page that a sandbox made must not act as a page of this server. */
 	if (is_active(type))
 		(void)http_add_header(d->req, "Content-Security-Policy", "sandbox");

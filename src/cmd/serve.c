@@ -107,7 +107,6 @@ static void get_page(struct http_request *req, void *user)
 
 	(void)http_add_header(req, "Content-Security-Policy",
 	                      "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
-	(void)http_add_header(req, "X-Content-Type-Options", "nosniff");
 	(void)http_add_header(req, "Referrer-Policy", "no-referrer");
 	http_respond_text(req, 200, "text/html; charset=utf-8", s->page);
 }

@@ -98,7 +98,13 @@ void tools_finish(struct mcp_call *call, json_t *object)
 	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 	json_t *content = text ? mcp_blocks(1, mcp_text(text, strlen(text))) : NULL;
 
-	mcp_call_finish(call, mcp_tool_result(content, json_pack("{s:o}", "result", object), false));
+	json_t *result = mcp_tool_result(content, json_pack("{s:o}", "result", object), false);
+	/* Clients of the first family find it spelled out. */
+	if (result && json_object_set_new(result, "isError", json_false()) < 0) {
+		json_decref(result);
+		result = NULL;
+	}
+	mcp_call_finish(call, result);
 }
 
 void tools_finish_error(struct mcp_call *call, struct tool_error *error)
