@@ -8,6 +8,7 @@ export interface Outside {
 	id: string; // of the sandbox
 	mark: string; // in the command lines of what the case starts
 	stateDir: string; // on the host
+	build: string; // folder of the build, with the probes
 	canary: string; // a file of the host's that nobody may touch
 	residentBytes: () => number; // of the server
 	/** Processes of the host whose command line holds the mark. */
@@ -27,6 +28,8 @@ export interface Case {
 	held?: number; // attempts that must be reported HELD; default 1
 	ends?: Ending; // default 0
 	needs?: string[]; // limits, in doctor's words, without which the case is skipped
+	/** Before it: uploads and the like. */
+	before?: (o: Outside) => Promise<void>;
 	/** While the program runs. */
 	during?: (o: Outside) => Promise<void>;
 	/** Once it has ended; R is the result object. */

@@ -66,7 +66,7 @@ function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) =
 			stdio: ['ignore', 'pipe', 'inherit'],
 			env: {
 				...process.env, CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGES: imagesDir, CAISSON_TEST_IMAGE: opt.image,
-				CAISSON_TEST_ENFORCED: enforced.join(','), HOSTILE_CASE: opt.case, HOSTILE_WARM: warm,
+				CAISSON_TEST_ENFORCED: enforced.join(','), HOSTILE_BUILD: opt.build, HOSTILE_CASE: opt.case, HOSTILE_WARM: warm,
 			},
 		});
 		readline.createInterface({ input: child.stdout }).on('line', (l) => show(JSON.parse(l) as Row));

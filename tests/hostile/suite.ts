@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All cases in one mode against one server. Prints one JSON line per case (see main.ts). Settings come from the
-// environment: those of lib/env.ts, HOSTILE_CASE (a pattern), HOSTILE_WARM (on or off).
+// environment: those of lib/env.ts, HOSTILE_BUILD (a folder), HOSTILE_CASE (a pattern), HOSTILE_WARM (on or off).
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
@@ -26,6 +26,7 @@ export interface Row {
 const TIMEOUT_S = 4 * slowness;
 const cases: Case[] = [...kernelCases, ...limitCases, ...fileCases, ...processCases];
 const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
+const build = process.env.HOSTILE_BUILD ?? path.join(top, 'build');
 const only = new RegExp(process.env.HOSTILE_CASE ?? '');
 
 function emit(row: Row): void {
@@ -87,7 +88,7 @@ async function checkAlways(o: Outside, calm: { mounts: string; descriptors: numb
 async function runCase(c: Case, s: Session, canary: string): Promise<void> {
 	const mark = `hostile-${c.id}-${process.pid}`;
 	const o: Outside = {
-		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), canary,
+		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), build, canary,
 		residentBytes: () => residentBytes(s.pid),
 		survivors: () => survivorsOf(mark),
 		neighbourMs: async () => {
@@ -99,6 +100,7 @@ async function runCase(c: Case, s: Session, canary: string): Promise<void> {
 	await o.neighbourMs();
 	const calm = { mounts: mounts(), descriptors: openDescriptors(s.pid) };
 	const code = (prelude + c.code + '\n').replaceAll('@MARK@', mark).replaceAll('@STATE@', stateDir()).replaceAll('@CANARY@', canary);
+	await c.before?.(o);
 	const run = s.run(code, o.id);
 	const [r] = await Promise.all([run, c.during?.(o)]);
 	checkEnding(r, c.ends ?? 0);

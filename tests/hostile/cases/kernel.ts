@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows 13-24, 29, 30, 33: doors of the kernel that must be shut.
 
-import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
 import * as net from 'node:net';
+import * as path from 'node:path';
 import type { Case } from '../case.ts';
 
 const NS_FLAGS = '0x00020000 0x02000000 0x04000000 0x08000000 0x10000000 0x20000000 0x40000000'.split(' ');
@@ -379,8 +380,74 @@ refused_call("move_pages", 0, 0, 0, 0, 0, 0)
 refused_call("prctl", 62, 0, 0, 0, 0)
 refused_call("personality", 0x40000)`,
 	},
+	{
+		id: '16b', attack: 'session keyrings', must: 'EPERM or ENOSYS for every command',
+		held: 20,
+		code: `
+for command in range(0, 33):
+    refused_call("keyctl", command, 0, 0, 0, 0)
+holds("/proc/keys", not os.path.exists("/proc/keys"))`,
+	},
+	{
+		id: '19b', attack: 'io_uring with a kernel thread, and registered buffers', must: 'EPERM or ENOSYS',
+		held: 4,
+		code: `
+p = (ctypes.c_uint32 * 32)()
+for flags in (2, 3, 64, 1 << 12):
+    p[2] = flags
+    refused_call("io_uring_setup", 4096, p)
+for op in range(0, 4):
+    refused_call("io_uring_register", -1, op, 0, 0)`,
+	},
+	{
+		id: '20f', attack: 'every system call that the table refuses, with every interesting argument', must: 'as the table says',
+		held: 1,
+		before: async (o) => {
+			const probe = path.join(o.build, 'tests/hostile/syscalls-probe');
+			await o.session.upload('syscalls', fs.readFileSync(probe), o.id);
+		},
+		code: `
+import subprocess
+data = open("syscalls", "rb").read()
+fd = os.memfd_create("probe", 0)
+os.write(fd, data)
+r = subprocess.run([f"/proc/self/fd/{fd}", "--inside"], pass_fds=[fd], capture_output=True, text=True)
+say(r.returncode == 0, "the sweep", r.stdout[-600:].replace("\\n", "; "))`,
+	},
+	{
+		id: '24b', attack: 'terminals of the host', must: 'not there',
+		held: 5,
+		code: `
+for dev in ("/dev/console", "/dev/tty0", "/dev/tty1", "/dev/vcs", "/dev/ttyS0", "/dev/pts/0"):
+    refused(dev, lambda: os.open(dev, os.O_RDWR | os.O_NOCTTY))`,
+	},
+	{
+		id: '29b', attack: 'crash in every way', must: 'no core file, no helper, the run goes on',
+		held: 5,
+		code: `
+import resource
+for sig in (signal.SIGSEGV, signal.SIGABRT, signal.SIGILL, signal.SIGFPE, signal.SIGBUS, signal.SIGQUIT):
+    def attempt():
+        call("prctl", 4, 1)
+        signal.signal(sig, signal.SIG_DFL)
+        os.kill(os.getpid(), sig)
+        time.sleep(1)
+    dies(signal.Signals(sig).name, attempt, sig)
+holds("no core file", not [f for f in os.listdir(".") if "core" in f])`,
+	},
+	{
+		id: '33b', attack: 'physical addresses and hardware counters', must: 'nothing is told',
+		held: 4,
+		code: `
+def frames():
+    with open("/proc/self/pagemap", "rb") as f:
+        f.seek((id(f) >> 12) * 8)
+        entry = int.from_bytes(f.read(8), "little")
+    if entry & ((1 << 55) - 1):
+        return hex(entry)
+    raise OSError(errno.EPERM, "no frame numbers")
+refused("pagemap", frames)
+for dev in ("/dev/cpu/0/msr", "/dev/mem", "/dev/kmsg", "/dev/kvm"):
+    refused(dev, lambda: os.open(dev, os.O_RDONLY))`,
+	},
 ];
-
-export function assertNoSurvivors(o: { survivors: () => number[] }): void {
-	assert.deepEqual(o.survivors(), [], 'processes of the run live on');
-}

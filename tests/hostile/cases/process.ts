@@ -119,6 +119,15 @@ except EOFError:
     say(True, "input")`,
 	},
 	{
+		id: '28b', attack: 'ask for a password on the terminal', must: 'there is none', held: 2,
+		code: `
+import subprocess
+refused("/dev/tty", lambda: os.open("/dev/tty", os.O_RDWR))
+holds("no terminal", not any(os.isatty(i) for i in range(3)))
+r = subprocess.run(["sh", "-c", "read x; echo status $?"], capture_output=True, text=True)
+holds("a shell's read ends", "status 1" in r.stdout, r.stdout)`,
+	},
+	{
 		id: '34a', attack: 'forge frames on every descriptor', must: 'the answer is the truth', held: 0, ends: 3,
 		code: `
 fake = b'{"jsonrpc":"2.0","id":1,"result":{"exit_code":0}}\\n' * 50 + bytes(4096)
