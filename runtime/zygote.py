@@ -6,7 +6,8 @@ Runs in the same dictionary as boot.py, whose load() and show() it uses, as root
 namespace. Descriptor 3 is the monitor's channel, 4 the extension, 5 the system call filter. The modules to
 preload stand in CAISSON_PRELOAD, which no run sees. refresh(), enter() and leave() are called by the
 extension in forks: docs/runtime-frames.md."""
-import io as modules_io
+import io
+import itertools
 import os
 
 CONTROL_FD, EXTENSION_FD, FILTER_FD = 3, 4, 5
@@ -22,6 +23,7 @@ def extension():
 	spec = machinery.ModuleSpec('_caisson', None, origin=path)
 	module = _imp.create_dynamic(spec)
 	_imp.exec_dynamic(module)
+	sys.modules.pop('_caisson', None)
 	return module
 
 
@@ -120,7 +122,7 @@ def start():
 		__import__(name)
 	global known
 	known = frozenset(sys.modules)
-	c.setup(CONTROL_FD, program, refresh, enter, leave, show if sys.version_info < (3, 13) else None)
+	c.setup(CONTROL_FD, program, refresh, enter, flush, leave, show if sys.version_info < (3, 13) else None)
 	rehearse()
 	settle()
 	freeze()
@@ -140,6 +142,10 @@ def refresh():
 	modules = sys.modules
 	for name in 'last_type', 'last_value', 'last_traceback', 'last_exc':
 		sys.__dict__.pop(name, None)
+	# The interpreter's own __main__ is frozen: what a program puts there would never be collected.
+	fresh = type(sys)('__main__')
+	fresh.__dict__.update(modules['__main__'].__dict__)
+	modules['__main__'] = fresh
 	if 'numpy.random' in modules:
 		modules['numpy.random'].seed()
 	if 'tempfile' in modules:
@@ -149,8 +155,10 @@ def refresh():
 	if 'multiprocessing.process' in modules:
 		process = modules['multiprocessing.process']
 		process.current_process().authkey = os.urandom(32)
+		process._process_counter = itertools.count(1)
 	if 'threading' in modules:
 		modules['threading'].main_thread()._set_native_id()
+		modules['threading']._counter = itertools.count(1).__next__  # names of threads
 	if 'logging' in modules:
 		import time
 		modules['logging']._startTime = time.time_ns() if sys.version_info >= (3, 13) else time.time()
@@ -163,7 +171,7 @@ def stream(fd, mode, name, like):
 	binary = open(fd, mode + 'b', closefd=False)
 	binary.raw.name = '<%s>' % name
 	line = fd == 2 or binary.isatty()
-	text = modules_io.TextIOWrapper(binary, like.encoding, like.errors, '\n', line)
+	text = io.TextIOWrapper(binary, like.encoding, like.errors, '\n', line)
 	text.mode = mode
 	setattr(sys, name, text)
 	setattr(sys, '__%s__' % name, text)
@@ -212,18 +220,48 @@ def enter(source, flags, env, cwd):
 	return load(text), sys.modules['__main__'].__dict__
 
 
+def ignored(error, said, file):
+	"""Reports ERROR as the interpreter does. The type of the hook's argument has no name: one is caught."""
+	kinds = []
+
+	class Broken:
+		def __del__(self):
+			raise ValueError
+
+	hook, sys.unraisablehook = sys.unraisablehook, lambda argument: kinds.append(type(argument))
+	Broken()
+	sys.unraisablehook = hook
+	new = sys.version_info >= (3, 14)
+	hook(kinds[0]((type(error), error, None, said if new else None, None if new else file)))
+
+
+def flush(report):
+	"""True when what was printed could not be written."""
+	failed = False
+	for name in 'stdout', 'stderr':
+		file = getattr(sys, name, None)
+		if file is None or getattr(file, 'closed', False):
+			continue
+		try:
+			file.flush()
+		except BaseException as e:
+			failed = True
+			if report and name == 'stdout':
+				ignored(e, 'Exception ignored while flushing sys.stdout', file)
+	return failed
+
+
 def leave():
 	"""Destroys what the program made, in the order in which the interpreter does it: names of modules,
 	garbage, then what still stands. The image's own modules stay: they go with the process."""
 	import gc
-	import itertools
 	import weakref
 	for name in 'stdin', 'stdout', 'stderr':
 		setattr(sys, name, getattr(sys, '__%s__' % name))
 	left = []
 	# From the end: looking at the image's modules would write into their reference counts.
 	fresh = list(itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - len(known))))
-	for name in ['__main__'] + fresh[::-1]:
+	for name in ['__main__'] + [name for name in fresh[::-1] if name != '__main__']:
 		try:
 			left.append(weakref.ref(sys.modules.pop(name, None)))
 		except TypeError:
@@ -237,3 +275,4 @@ def leave():
 				space[name] = None
 			for name in [n for n in space if n != '__builtins__']:
 				space[name] = None
+	flush(False)

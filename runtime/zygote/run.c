@@ -101,38 +101,14 @@ static void call_ignoring(PyObject *module, const char *name)
 	Py_XDECREF(r);
 }
 
-static int flush_one(const char *name, int report)
-{
-	PyObject *s = stream(name);
-	int failed = 0;
-
-	if (!s)
-		return 0;
-	Py_INCREF(s);
-	PyObject *closed = PyObject_GetAttrString(s, "closed");
-	int is_closed = closed ? PyObject_IsTrue(closed) : 0;
-	Py_XDECREF(closed);
-	PyErr_Clear();
-	if (is_closed <= 0) {
-		PyObject *r = PyObject_CallMethod(s, "flush", NULL);
-		if (!r) {
-			failed = 1;
-			if (report)
-				PyErr_WriteUnraisable(s);
-			else
-				PyErr_Clear();
-		}
-		Py_XDECREF(r);
-	}
-	Py_DECREF(s);
-	return failed;
-}
-
 static int flush_streams(void)
 {
-	int failed = flush_one("stdout", 1);
+	PyObject *r = PyObject_CallFunctionObjArgs(zygote.flush, Py_True, NULL);
+	int failed = r ? PyObject_IsTrue(r) : 1;
 
-	return flush_one("stderr", 0) || failed;
+	PyErr_Clear();
+	Py_XDECREF(r);
+	return failed;
 }
 
 /* Py_FinalizeEx(), as far as a program can see it: threads are joined, exit handlers run, output is
@@ -150,12 +126,11 @@ static _Noreturn void leave(struct outcome o)
 	if (handlers)
 		call_ignoring(handlers, "_run_exitfuncs");
 	PyErr_Clear();
-	int failed = flush_streams();
+	if (flush_streams())
+		o.status = STATUS_FLUSH;
 	PyObject *r = PyObject_CallNoArgs(zygote.leave);
 	if (!r)
 		PyErr_Clear();
-	if (flush_streams() || failed)
-		o.status = STATUS_FLUSH;
 	(void)fflush(NULL);
 	if (o.interrupted) {
 		(void)signal(SIGINT, SIG_DFL);

@@ -45,6 +45,7 @@ struct zygote {
 	int fork_open;            /* PyOS_BeforeFork() has run and its other half has not */
 	PyObject *refresh;        /* Python halves, see zygote.py */
 	PyObject *enter;
+	PyObject *flush;
 	PyObject *leave;
 	PyObject *show;
 	PyObject *result;

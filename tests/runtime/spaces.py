@@ -100,8 +100,8 @@ class Zygote:
 				os.dup2(null, 0)
 				for i, fd in enumerate(fds):
 					os.dup2(fd, 3 + i)
-				os.closerange(6, 200)
-				os.execve(python, [python, '-c', text], dict(
+				os.closerange(6, 65536)
+				os.execve(python, ['python3', '-c', text], dict(
 					{'HOME': '/home/sandbox', 'LANG': 'C.UTF-8', 'MPLBACKEND': 'Agg', 'OPENBLAS_NUM_THREADS': '1',
 					 'PATH': '/usr/local/bin:/usr/bin:/bin', 'CAISSON_PRELOAD': preload}, **(env or {})))
 			except BaseException as e:
