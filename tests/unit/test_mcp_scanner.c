@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The streaming scanner: it must agree with a full parser on what JSON is, whatever the pieces. */
+#include "base/attr.h"
+#include "base/text.h"
+#include "mcp/scanner.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+static const struct scan_limits small = {
+    .max_message = 4096,
+    .max_rest = 2048,
+    .lift_min = 16,
+    .max_values = 20,
+    .max_depth = 5,
+};
+
+static enum scan_fault scan(struct scanner *s, const char *text, size_t len, size_t piece)
+{
+	for (size_t at = 0; at < len; at += piece)
+		(void)scanner_feed(s, text + at, MIN(piece, len - at));
+	return scanner_end(s);
+}
+
+/* ---- what is JSON ---- */
+
+static void test_grammar(void **state)
+{
+	static const struct {
+		const char *text;
+		enum scan_fault want;
+	} rows[] = {
+	    {"{}", SCAN_OK},
+	    {" { } ", SCAN_OK},
+	    {"[]", SCAN_OK},
+	    {"[ 1 , 2 ]", SCAN_OK},
+	    {"{\"a\":1,\"b\":[true,false,null]}", SCAN_OK},
+	    {"\"\"", SCAN_OK},
+	    {"0", SCAN_OK},
+	    {"-0", SCAN_OK},
+	    {"-1.5e+10", SCAN_OK},
+	    {"1E5", SCAN_OK},
+	    {"123 ", SCAN_OK},
+	    {"true", SCAN_OK},
+	    {"\"\\u0000\\u00e9\\ud83d\\ude00\"", SCAN_OK},
+	    {"\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", SCAN_OK},
+	    {"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\"", SCAN_OK},
+	    {"\"\x7f\"", SCAN_OK},
+	    {"\xef\xbb\xbf{}", SCAN_SYNTAX}, /* a byte order mark is no JSON */
+	    {"", SCAN_SYNTAX},
+	    {" ", SCAN_SYNTAX},
+	    {"{", SCAN_SYNTAX},
+	    {"}", SCAN_SYNTAX},
+	    {"{]", SCAN_SYNTAX},
+	    {"[}", SCAN_SYNTAX},
+	    {"[1,]", SCAN_SYNTAX},
+	    {"[,1]", SCAN_SYNTAX},
+	    {"[1 2]", SCAN_SYNTAX},
+	    {"{\"a\"}", SCAN_SYNTAX},
+	    {"{\"a\":}", SCAN_SYNTAX},
+	    {"{\"a\":1,}", SCAN_SYNTAX},
+	    {"{a:1}", SCAN_SYNTAX},
+	    {"{1:1}", SCAN_SYNTAX},
+	    {"{\"a\" 1}", SCAN_SYNTAX},
+	    {"{}{}", SCAN_SYNTAX},
+	    {"1 2", SCAN_SYNTAX},
+	    {"tru", SCAN_SYNTAX},
+	    {"truex", SCAN_SYNTAX},
+	    {"nul1", SCAN_SYNTAX},
+	    {"NaN", SCAN_SYNTAX},
+	    {"Infinity", SCAN_SYNTAX},
+	    {"+1", SCAN_SYNTAX},
+	    {"01", SCAN_SYNTAX},
+	    {"-", SCAN_SYNTAX},
+	    {"1.", SCAN_SYNTAX},
+	    {".5", SCAN_SYNTAX},
+	    {"1e", SCAN_SYNTAX},
+	    {"1e+", SCAN_SYNTAX},
+	    {"0x10", SCAN_SYNTAX},
+	    {"'a'", SCAN_SYNTAX},
+	    {"\"a", SCAN_SYNTAX},
+	    {"\"\\x41\"", SCAN_SYNTAX},
+	    {"\"\\u12g4\"", SCAN_SYNTAX},
+	    {"\"\\U0041\"", SCAN_SYNTAX},
+	    {"\"a\nb\"", SCAN_SYNTAX},
+	    {"\"\x01\"", SCAN_SYNTAX},
+	    {"/* */1", SCAN_SYNTAX},
+	    {"\v1", SCAN_SYNTAX},
+	    {"\"\\ud800\"", SCAN_UTF8},
+	    {"\"\\udc00\"", SCAN_UTF8},
+	    {"\"\\ud800x\"", SCAN_UTF8},
+	    {"\"\\ud800\\n\"", SCAN_UTF8},
+	    {"\"\\ud800\\u0041\"", SCAN_UTF8},
+	    {"\"\\ud800\\ud800\"", SCAN_UTF8},
+	    {"\"\x80\"", SCAN_UTF8},
+	    {"\"\xc0\x80\"", SCAN_UTF8}, /* overlong */
+	    {"\"\xc1\xbf\"", SCAN_UTF8},
+	    {"\"\xe0\x80\x80\"", SCAN_UTF8}, /* overlong */
+	    {"\"\xed\xa0\x80\"", SCAN_UTF8}, /* surrogate */
+	    {"\"\xf0\x80\x80\x80\"", SCAN_UTF8},
+	    {"\"\xf4\x90\x80\x80\"", SCAN_UTF8}, /* above U+10FFFF */
+	    {"\"\xf5\x80\x80\x80\"", SCAN_UTF8},
+	    {"\"\xc3\"", SCAN_UTF8},
+	    {"\"\xe2\x82\"", SCAN_UTF8},
+	    {"[[[[[]]]]]", SCAN_OK},
+	    {"[[[[[[]]]]]]", SCAN_DEPTH},
+	    {"{\"a\":{\"a\":{\"a\":{\"a\":{\"a\":{}}}}}}", SCAN_DEPTH},
+	    {"[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]", SCAN_OK},
+	    {"[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]", SCAN_VALUES},
+	    {"{\"0123456789abcdef\":1}", SCAN_OK},
+	    {"{\"0123456789abcdefg\":1}", SCAN_VALUES}, /* too long for a key */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		size_t len = strlen(rows[i].text);
+
+		for (size_t piece = 1; piece <= len + 1; piece++) {
+			struct scanner s;
+			enum scan_fault got;
+
+			scanner_init(&s, &small);
+			got = scan(&s, rows[i].text, len, piece);
+			if (got != rows[i].want)
+				print_error("%s in pieces of %zu: %d, want %d\n", rows[i].text,
+					    piece, got, rows[i].want);
+			assert_int_equal(got, rows[i].want);
+			scanner_done(&s);
+		}
+	}
+}
+
+static void test_sizes(void **state)
+{
+	char text[5000];
+	struct scanner s;
+
+	(void)state;
+	memset(text, ' ', sizeof(text));
+	scanner_init(&s, &small);
+	assert_int_equal(scanner_feed(&s, text, 4096), SCAN_OK);
+	assert_true(scanner_is_blank(&s));
+	assert_int_equal(scanner_feed(&s, text, 1), SCAN_TOO_LARGE);
+	scanner_reset(&s);
+	/* A number is not lifted: it counts against what is kept. */
+	memset(text, '7', sizeof(text));
+	assert_int_equal(scanner_feed(&s, text, 2048), SCAN_OK);
+	assert_false(scanner_is_blank(&s));
+	assert_int_equal(scanner_feed(&s, text, 1), SCAN_TOO_LARGE);
+	scanner_reset(&s);
+	assert_true(scanner_is_blank(&s));
+	assert_int_equal(scan(&s, "{}", 2, 1), SCAN_OK);
+	scanner_done(&s);
+}
+
+/* ---- lifting ---- */
+
+/* The text of a string, wherever it is. */
+static char *text_of(const struct scanner *s, const json_t *string, size_t *ret_len)
+{
+	struct mcp_text_ref ref;
+	char *out;
+
+	if (!lifted_find(s->lifted, json_string_value(string), json_string_length(string), &ref)) {
+		*ret_len = json_string_length(string);
+		out = malloc(*ret_len + 1);
+		assert_non_null(out);
+		memcpy(out, json_string_value(string), *ret_len);
+		return out;
+	}
+	out = malloc(ref.len + 1);
+	assert_non_null(out);
+	*ret_len = ref.len;
+	assert_int_equal(pread(ref.fd, out, ref.len, (off_t)ref.off), ref.len);
+	return out;
+}
+
+static void compare(const struct scanner *s, const json_t *got, const json_t *want)
+{
+	const char *key;
+	json_t *child;
+	size_t i;
+
+	assert_int_equal(json_typeof(got), json_typeof(want));
+	if (json_is_string(want)) {
+		size_t len;
+		char *text = text_of(s, got, &len);
+
+		assert_int_equal(len, json_string_length(want));
+		assert_memory_equal(text, json_string_value(want), len);
+		free(text);
+	} else if (json_is_object(want)) {
+		assert_int_equal(json_object_size(got), json_object_size(want));
+		json_object_foreach((json_t *)(uintptr_t)want, key, child)
+		    compare(s, json_object_get(got, key), child);
+	} else if (json_is_array(want)) {
+		assert_int_equal(json_array_size(got), json_array_size(want));
+		json_array_foreach(want, i, child) compare(s, json_array_get(got, i), child);
+	} else {
+		assert_true(json_equal(got, want));
+	}
+}
+
+/* What is left must parse, and mean the same as the whole parsed at once. */
+static void test_lifting(void **state)
+{
+	static const char *const texts[] = {
+	    "{\"a\":\"0123456789abcdef\"}",  /* just short enough */
+	    "{\"a\":\"0123456789abcdefg\"}", /* just long enough */
+	    "[\"\\u0030\\u0031\\u0032\\u0033\"]",
+	    "[\"\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\"]",
+	    "[\"\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\"]",
+	    "[\"0123456789abcde\xf0\x9f\x98\x80 and more\"]",
+	    "[\"0123456789ab\\ud83d\\ude00\\ud83d\\ude00\\u0000\\u0007\\u07ff\\uffff\"]",
+	    "[\"short\",\"a string that is long enough\",7,\"another one of that kind\",\"\"]",
+	    "{\"k\":[{\"x\":\"\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\\"\\\"\"}],\"y\":1.5}",
+	    "\"lifted:00000000000000000000000000000000:0\"", /* a guess at a placeholder */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(texts); i++) {
+		size_t len = strlen(texts[i]);
+		json_t *want = json_loads(texts[i], JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+
+		assert_non_null(want);
+		for (size_t piece = 1; piece <= len; piece++) {
+			struct scanner s;
+			json_t *got;
+
+			scanner_init(&s, &small);
+			assert_int_equal(scan(&s, texts[i], len, piece), SCAN_OK);
+			got = json_loadb(s.rest.data, s.rest.len, JSON_DECODE_ANY | JSON_ALLOW_NUL,
+					 NULL);
+			assert_non_null(got);
+			compare(&s, got, want);
+			json_decref(got);
+			scanner_done(&s);
+		}
+		json_decref(want);
+	}
+}
+
+/* Another message's placeholder, a damaged one and one out of range are ordinary strings. */
+static void test_placeholders(void **state)
+{
+	struct mcp_text_ref ref;
+	char name[LIFTED_NAME_MAX];
+	struct lifted *a = lifted_new(NULL);
+	struct lifted *b = lifted_new(NULL);
+
+	(void)state;
+	assert_non_null(a);
+	assert_non_null(b);
+	assert_int_equal(lifted_begin(a), 0);
+	assert_int_equal(lifted_add(a, "abc", 3), 0);
+	assert_int_equal(lifted_end(a, name), 0);
+	assert_true(lifted_find(a, name, strlen(name), &ref));
+	assert_int_equal(ref.len, 3);
+	assert_false(lifted_find(b, name, strlen(name), &ref));
+	assert_false(lifted_find(NULL, name, strlen(name), &ref));
+	for (size_t i = 0; i < strlen(name); i++) {
+		char damaged[LIFTED_NAME_MAX];
+
+		assert_false(lifted_find(a, name, i, &ref));
+		strncpy(damaged, name, sizeof(damaged));
+		damaged[i] ^= 1;
+		assert_false(lifted_find(a, damaged, strlen(name), &ref));
+	}
+	lifted_unref(a);
+	lifted_unref(b);
+}
+
+static void test_no_spill(void **state)
+{
+	struct scan_limits limits = small;
+	struct scanner s;
+
+	(void)state;
+	limits.spill_dir = "/nonexistent";
+	scanner_init(&s, &limits);
+	assert_int_equal(scan(&s, "[\"0123456789abcdefg\"]", 21, 3), SCAN_NO_SPILL);
+	scanner_done(&s);
+}
+
+/* ---- agreement with the parser ---- */
+
+/* The limits apart, both must accept the same texts. jansson also refuses numbers out of range. */
+static void agree(const char *text, size_t len)
+{
+	static const struct scan_limits wide = {
+	    .max_message = 4096,
+	    .max_rest = 4096,
+	    .lift_min = 4096,
+	    .max_values = 4096,
+	    .max_depth = 64,
+	};
+	struct scanner s;
+	json_error_t e;
+	enum scan_fault fault;
+	json_t *parsed = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, &e);
+	bool range = !parsed && (json_error_code(&e) == json_error_numeric_overflow ||
+				 json_error_code(&e) == json_error_null_byte_in_key);
+
+	scanner_init(&s, &wide);
+	fault = scan(&s, text, len, len ? len : 1);
+	if (!range && (fault == SCAN_OK) != (parsed != NULL))
+		print_error("%.*s: scanner %d, parser %s\n", (int)len, text, fault,
+			    parsed ? "takes it" : e.text);
+	assert_true(range || (fault == SCAN_OK) == (parsed != NULL));
+	scanner_done(&s);
+	json_decref(parsed);
+}
+
+static void test_mutations(void **state)
+{
+	static const char *const seeds[] = {
+	    "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"a\",\"params\":{\"x\":[1,-2.5e3,null]}}",
+	    "[true,false,\"\\u00e9\\ud83d\\ude00\xe2\x82\xac\",{\"\":{}},0]",
+	};
+	static const unsigned char nasty[] = {0,   '"', '\\', '{', '}',  '[',  ']',  ',',  ':',
+					      'e', '0', '-',  ' ', 0x1f, 0x80, 0xc3, 0xed, 0xff};
+	char text[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(seeds); i++) {
+		size_t len = strlen(seeds[i]);
+
+		for (size_t at = 0; at <= len; at++) {
+			agree(seeds[i], at);
+			agree(seeds[i] + at, len - at);
+		}
+		for (size_t at = 0; at < len; at++) {
+			memcpy(text, seeds[i], len);
+			for (unsigned bit = 0; bit < 8; bit++) {
+				text[at] = (char)(seeds[i][at] ^ (1 << bit));
+				agree(text, len);
+			}
+			for (size_t n = 0; n < ARRAY_SIZE(nasty); n++) {
+				text[at] = (char)nasty[n];
+				agree(text, len);
+			}
+		}
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_grammar),  cmocka_unit_test(test_sizes),
+	    cmocka_unit_test(test_lifting),  cmocka_unit_test(test_placeholders),
+	    cmocka_unit_test(test_no_spill), cmocka_unit_test(test_mutations),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
