@@ -207,7 +207,8 @@ void http_request_resume_body(struct http_request *req);
  * VALUE could break the head (control characters), -E2BIG when the answer's head is full (4 KiB). */
 int http_add_header(struct http_request *req, const char *name, const char *value);
 
-/* TYPE NULL: no Content-Type. BODY is copied. HEAD sends the length and no body. */
+/* TYPE NULL: no Content-Type. BODY is copied. HEAD sends the length and no body. Answers with a type
+ * carry X-Content-Type-Options: nosniff, all carry Date and what the connection needs. */
 void http_respond(struct http_request *req, int status, const char *type, const void *body, size_t len);
 /* BODY is malloc'ed and taken. */
 void http_respond_take(struct http_request *req, int status, const char *type, char *body, size_t len);

@@ -90,8 +90,10 @@ int reply_head(struct http_request *req, int status, const char *type, bool has_
 	if (!req->body.done || (c->server->draining))
 		c->keep_alive = false;
 	req->status = status;
-	r = buf_printf(&head, "HTTP/1.1 %d %s\r\n%sX-Content-Type-Options: nosniff\r\n", status,
-		       http_status_text(status), server_date_line(c->server));
+	r = buf_printf(&head, "HTTP/1.1 %d %s\r\n%s", status, http_status_text(status),
+		       server_date_line(c->server));
+	if (r == 0 && type) /* what we say it is, it is: artifacts are whatever a sandbox wrote */
+		r = buf_add_str(&head, "X-Content-Type-Options: nosniff\r\n");
 	if (r == 0 && type)
 		r = buf_printf(&head, "Content-Type: %s\r\n", type);
 	if (r == 0 && has_length && has_body(status))

@@ -51,8 +51,8 @@ static void end(struct transport_stdio *t, int reason)
 		return;
 	t->ended = true;
 	t->reason = reason;
-	stdio_watch_enable(&t->in, false);
-	stdio_watch_enable(&t->out, false);
+	stdio_watch_stop(&t->in);
+	stdio_watch_stop(&t->out);
 	(void)sd_event_source_set_enabled(t->later, SD_EVENT_ONESHOT);
 }
 

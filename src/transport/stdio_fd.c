@@ -39,8 +39,13 @@ static int open_again(struct stdio_fd *f, int fd, uint32_t direction)
 		return -errno;
 	f->fd = fd;
 	f->is_socket = S_ISSOCK(st.st_mode);
-	if (f->is_socket || S_ISREG(st.st_mode))
+	if (S_ISREG(st.st_mode))
 		return 0;
+	if (f->is_socket) { /* one socket may serve both directions, and epoll wants two descriptors */
+		f->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+		f->own = f->fd >= 0;
+		return f->own ? 0 : -errno;
+	}
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	f->fd = open(path, mode | O_NONBLOCK | O_CLOEXEC | O_NOCTTY);
 	f->own = f->fd >= 0;
@@ -67,8 +72,9 @@ int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t dir
 	r = open_again(&w->f, fd, direction);
 	if (r < 0)
 		return r;
-	/* Without a direction: errors and hang-ups alone. */
-	r = sd_event_add_io(loop, &w->f.io, w->f.fd, 0, on_io, w);
+	r = sd_event_add_io(loop, &w->f.io, w->f.fd, direction == EPOLLIN ? direction : 0, on_io, w);
+	if (r >= 0 && direction == EPOLLIN)
+		r = sd_event_source_set_enabled(w->f.io, SD_EVENT_OFF);
 	if (r == -EPERM) { /* epoll_ctl(2): regular files and directories are always ready */
 		w->f.always_ready = true;
 		r = sd_event_add_defer(loop, &w->f.defer, on_defer, w);
@@ -106,8 +112,18 @@ void stdio_watch_enable(struct stdio_watch *w, bool on)
 	f->watched = on;
 	if (f->always_ready)
 		(void)sd_event_source_set_enabled(f->defer, on ? SD_EVENT_ON : SD_EVENT_OFF);
+	else if (w->direction == EPOLLIN) /* epoll tells of a hang-up whatever one asks for, again and again */
+		(void)sd_event_source_set_enabled(f->io, on ? SD_EVENT_ON : SD_EVENT_OFF);
 	else
 		(void)sd_event_source_set_io_events(f->io, on ? w->direction : 0);
+}
+
+void stdio_watch_stop(struct stdio_watch *w)
+{
+	if (w->f.io)
+		(void)sd_event_source_set_enabled(w->f.io, SD_EVENT_OFF);
+	if (w->f.defer)
+		(void)sd_event_source_set_enabled(w->f.defer, SD_EVENT_OFF);
 }
 
 ssize_t stdio_watch_read(struct stdio_watch *w, void *buf, size_t len)

@@ -36,8 +36,10 @@ struct stdio_watch {
 int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t direction,
 		     stdio_ready_fn ready, void *userdata) MUST_CHECK;
 void stdio_watch_done(struct stdio_watch *w);
-/* Whether to be called when it is ready; errors and hang-ups are told in any case. */
+/* Whether to be called when it is ready. For output, errors and hang-ups are told in any case. */
 void stdio_watch_enable(struct stdio_watch *w, bool on);
+/* No more calls at all. */
+void stdio_watch_stop(struct stdio_watch *w);
 
 /* As read(2) and writev(2): bytes, 0, or -errno (-EAGAIN: later). Never blocks, no SIGPIPE. */
 ssize_t stdio_watch_read(struct stdio_watch *w, void *buf, size_t len);

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "mcp_fixture.h"
+
+static json_t *tool_text(const char *text)
+{
+	return mcp_tool_result(mcp_blocks(1, mcp_textf("%s", text)), NULL, false);
+}
+
+static void on_echo(struct mcp_call *call, json_t *arguments, void *user)
+{
+	const char *text = mcp_text_arg(call, arguments, "text");
+
+	(void)user;
+	mcp_call_finish(call, tool_text(text ? text : "nothing"));
+}
+
+static void on_cancel(struct mcp_call *call, void *user)
+{
+	struct mcp_fixture *f = user;
+
+	f->cancelled++;
+	if (f->held == call)
+		f->held = NULL;
+	mcp_call_finish(call, tool_text("cancelled"));
+}
+
+static void on_hold(struct mcp_call *call, json_t *arguments, void *user)
+{
+	struct mcp_fixture *f = user;
+
+	(void)arguments;
+	f->held = call;
+	f->held_calls++;
+	mcp_call_on_cancel(call, on_cancel, f);
+}
+
+void mcp_fixture_finish(struct mcp_fixture *f, const char *text)
+{
+	struct mcp_call *call = TAKE_PTR(f->held);
+
+	mcp_call_finish(call, tool_text(text));
+}
+
+void mcp_fixture_init(struct mcp_fixture *f)
+{
+	const struct mcp_server_config config = {.name = "fixture", .version = "1",
+						 .offers = MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_LOGGING};
+	const struct mcp_tool echo = {
+		.name = "echo",
+		.description = "Says it again.",
+		.input_schema = "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}}}",
+		.call = on_echo,
+	};
+	const struct mcp_tool hold = {.name = "hold", .description = "Waits.", .call = on_hold, .user = f};
+	struct err e = ERR_INIT;
+
+	*f = (struct mcp_fixture){0};
+	f->server = mcp_server_new(&config, &e);
+	ASSERT(f->server);
+	ASSERT(mcp_server_add_tool(f->server, &echo, &e) == 0);
+	ASSERT(mcp_server_add_tool(f->server, &hold, &e) == 0);
+}
+
+void mcp_fixture_done(struct mcp_fixture *f)
+{
+	f->server = mcp_server_free(f->server);
+}
