@@ -290,10 +290,10 @@ static struct label emit_values(struct program *p, const struct cond *c, struct 
 			next = emit_jump(p, BPF_JEQ | BPF_K, c->values[i - 1], yes, next);
 	if (!set)
 		return next;
-	struct label in = emit_jump(p, BPF_JSET | BPF_K, bits, yes, no);
+	(void)emit_jump(p, BPF_JSET | BPF_K, bits, yes, no);
 	(void)emit(p, BPF_ALU | BPF_LSH | BPF_X, 0, 0, 0);
 	(void)emit(p, BPF_LD | BPF_IMM, 1, 0, 0);
-	in = emit(p, BPF_MISC | BPF_TAX, 0, 0, 0);
+	struct label in = emit(p, BPF_MISC | BPF_TAX, 0, 0, 0);
 	return emit_jump(p, BPF_JGT | BPF_K, 31, next, in);
 }
 
