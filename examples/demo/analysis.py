@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a model would write: group a table, draw it, report it. Runs inside the sandbox."""
 
 import matplotlib.pyplot as plt
@@ -26,7 +27,8 @@ print(yearly.to_string())
 
 fig, (left, right) = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
 monthly["rain_mm"].unstack("location").plot.bar(ax=left, width=0.8)
-left.set(title="Rain in an average month", xlabel="month", ylabel="mm")
+left.set(title="Rain in an average month", xlabel="month", ylabel="mm", ylim=(0, 200))
+left.legend(ncols=2, loc="upper center")
 kinds.T.plot.bar(ax=right, width=0.8, rot=0)
 right.set(title="Days by weather · 天気 · погода", xlabel="", ylabel="days")
 fig.savefig("/mnt/data/rain.png", dpi=120)

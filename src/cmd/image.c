@@ -16,7 +16,7 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#define VERB "image"
+#define VERB         "image"
 #define OPERANDS_MAX 2
 
 struct image_args {
@@ -47,7 +47,8 @@ static int do_export(struct image_args *a, struct err *e);
 static int do_remove(struct image_args *a, struct err *e);
 
 static const struct subverb subverbs[] = {
-    {"build", 0, 1, do_build, "build [NAME] [--mirror URL] [--if-missing|--if-changed]   (NAME: science)"},
+    {"build", 0, 1, do_build,
+     "build [NAME] [--mirror URL] [--if-missing|--if-changed]   (NAME: science)"},
     {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
     {"import", 2, 2, do_import, "import NAME FILE.tar[.gz|.zst|.xz]"},
     {"export", 2, 2, do_export, "export NAME FILE.tar[.gz|.zst]"},
@@ -69,7 +70,8 @@ static int find_state_dir(const struct settings *s, char ret[PATH_MAX], struct e
 	else if (home && home[0] == '/')
 		(void)snprintf(path, sizeof(path), "%s/.local/share/caisson", home);
 	else
-		return err_set(e, ERR_SETTING_INVALID, 0, "there is no home directory; name one with --state-dir");
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "there is no home directory; name one with --state-dir");
 	int r = fd_make_dirs(path, 0755);
 
 	if (r < 0)
@@ -89,10 +91,12 @@ static const char *find_defs(void)
 	self[n > 0 ? n : 0] = '\0';
 	bool installed = text_starts_with(self, IMAGE_DEFS_PREFIX "/");
 
-	return installed || access(IMAGE_DEFS_SOURCE, R_OK) < 0 ? IMAGE_DEFS_INSTALLED : IMAGE_DEFS_SOURCE;
+	return installed || access(IMAGE_DEFS_SOURCE, R_OK) < 0 ? IMAGE_DEFS_INSTALLED
+								: IMAGE_DEFS_SOURCE;
 }
 
-/* A descriptor that becomes readable on ^C and friends, so that builds clean up after themselves. */
+/* A descriptor that becomes readable on ^C and friends, so that builds clean up after themselves.
+ */
 static int watch_signals(void)
 {
 	sigset_t set;
@@ -122,18 +126,18 @@ static void print_ready(const struct image_manifest *m, uint64_t started)
 
 	print_size(size, image_manifest_u64(m, "size_bytes"));
 	(void)printf("Image '%s' is ready: %s, Python %s, %zu packages, made in %" PRIu64 " s.\n",
-	             image_manifest_str(m, "name"), size, image_manifest_str(m, "python_version"),
-	             image_manifest_n_packages(m), (now_ns() - started) / NS_PER_S);
+		     image_manifest_str(m, "name"), size, image_manifest_str(m, "python_version"),
+		     image_manifest_n_packages(m), (now_ns() - started) / NS_PER_S);
 }
 
 static struct image_watch watch_for(struct progress_line *line, int cancel_fd)
 {
 	progress_line_init(line, stderr, isatty(STDERR_FILENO) != 0);
 	return (struct image_watch){.step = progress_line_step,
-	                            .tick = progress_line_tick,
-	                            .warn = progress_line_warn,
-	                            .user = line,
-	                            .cancel_fd = cancel_fd};
+				    .tick = progress_line_tick,
+				    .warn = progress_line_warn,
+				    .user = line,
+				    .cancel_fd = cancel_fd};
 }
 
 /* DIGEST: of the definition that it must have been built from; NULL = any. */
@@ -167,7 +171,8 @@ static int do_build(struct image_args *a, struct err *e)
 	const struct image_watch w = watch_for(&line, cancel);
 	const struct image_build_options o = {.mirror = a->mirror};
 
-	(void)fprintf(stderr, "Building image '%s' (Debian %s) in %s\n", name, def.suite, a->store.path);
+	(void)fprintf(stderr, "Building image '%s' (Debian %s) in %s\n", name, def.suite,
+		      a->store.path);
 	r = image_build(&a->store, &def, &o, &w, &m, e);
 	progress_line_end(&line, r >= 0);
 	if (r >= 0)
@@ -224,8 +229,8 @@ static int print_row(void *user UNUSED, const struct image_manifest *m)
 	if (t)
 		*t = ' ';
 	(void)printf("%-20s %9s  %-8s %8zu  %-17s %s\n", image_manifest_str(m, "name"), size,
-	             image_manifest_str(m, "python_version"), image_manifest_n_packages(m), built,
-	             image_manifest_str(m, "description"));
+		     image_manifest_str(m, "python_version"), image_manifest_n_packages(m), built,
+		     image_manifest_str(m, "description"));
 	return 0;
 }
 
@@ -275,8 +280,8 @@ static int do_list(struct image_args *a, struct err *e)
 	json_t *all = json_array();
 
 	if (!a->json)
-		(void)printf("%-20s %9s  %-8s %8s  %-17s %s\n", "NAME", "SIZE", "PYTHON", "PACKAGES", "BUILT (UTC)",
-		             "DESCRIPTION");
+		(void)printf("%-20s %9s  %-8s %8s  %-17s %s\n", "NAME", "SIZE", "PYTHON",
+			     "PACKAGES", "BUILT (UTC)", "DESCRIPTION");
 	int r = image_manifest_each(&a->store, a->json ? add_json : print_row, all, e);
 
 	if (r >= 0 && a->json)
@@ -288,7 +293,8 @@ static int do_list(struct image_args *a, struct err *e)
 static int usage(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(subverbs); i++)
-		(void)fprintf(stderr, "%s caisson image %s\n", i ? "      " : "usage:", subverbs[i].usage);
+		(void)fprintf(stderr, "%s caisson image %s\n",
+			      i ? "      " : "usage:", subverbs[i].usage);
 	return err_code_exit(ERR_USAGE);
 }
 
@@ -306,7 +312,8 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 		else if (streq(argv[i], "--mirror") && i + 1 < argc)
 			a->mirror = argv[++i];
 		else if (argv[i][0] == '-' && argv[i][1])
-			return err_set(e, ERR_USAGE, 0, "unknown option %s (see 'caisson image')", argv[i]);
+			return err_set(e, ERR_USAGE, 0, "unknown option %s (see 'caisson image')",
+				       argv[i]);
 		else if (a->n_operands < OPERANDS_MAX)
 			a->operands[a->n_operands++] = argv[i];
 		else

@@ -22,8 +22,8 @@ static void close_step(struct progress_line *p, bool ok)
 	if (!p->step[0])
 		return;
 	if (p->tty)
-		(void)fprintf(p->out, CLEAR_LINE "  %s %-28s %3" PRIu64 " s\n", ok ? "ok" : "--", p->step,
-		              (now_ns() - p->step_began) / NS_PER_S);
+		(void)fprintf(p->out, CLEAR_LINE "  %s %-28s %3" PRIu64 " s\n", ok ? "ok" : "--",
+			      p->step, (now_ns() - p->step_began) / NS_PER_S);
 	p->step[0] = '\0';
 	(void)fflush(p->out);
 }

@@ -22,8 +22,8 @@
 #include <pwd.h>
 #include <string.h>
 
-#define BLOCK_SIZE (256u << 10)
-#define ENV_MAX    8
+#define BLOCK_SIZE   (256u << 10)
+#define ENV_MAX      8
 #define STOP_WAIT_MS 20000 /* for mmdebstrap to unmount and remove what it made */
 
 struct build {
@@ -36,7 +36,7 @@ struct build {
 	struct child child;
 	struct progress progress;
 	const char *shown; /* step on the screen; borrowed */
-	int log; /* owned: raw messages of the package tools */
+	int log;           /* owned: raw messages of the package tools */
 	uint64_t received; /* bytes of the stream */
 	bool stopped;
 	bool stale;
@@ -135,7 +135,8 @@ static int start(struct build *b, struct err *e)
 	if (r >= 0)
 		r = add(&env, "", "LC_ALL=C.UTF-8");
 	if (r >= 0)
-		r = add(&env, "", "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+		r = add(&env, "",
+			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
 	if (r >= 0)
 		r = image_words_add(&args, "", 0);
 	if (r < 0)
@@ -149,8 +150,9 @@ static int start(struct build *b, struct err *e)
 
 	r = child_start((const char *const *)args.v, &o, &b->child);
 	if (r == -ENOENT)
-		return err_set(e, ERR_IMAGE_BUILD_FAILED, ENOENT,
-		               "mmdebstrap is not installed (make setup, or apt-get install mmdebstrap)");
+		return err_set(
+		    e, ERR_IMAGE_BUILD_FAILED, ENOENT,
+		    "mmdebstrap is not installed (make setup, or apt-get install mmdebstrap)");
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "cannot start mmdebstrap") : 0;
 }
 
@@ -270,15 +272,20 @@ static int explain(const struct build *b, struct err *e)
 	} advice[PROGRESS_FAIL_MAX_] = {
 	    [PROGRESS_FAIL_NONE] = {ERR_IMAGE_BUILD_FAILED, "mmdebstrap failed without saying why"},
 	    [PROGRESS_FAIL_STALE] = {ERR_SOURCE_UNREACHABLE, "the package source is out of date"},
-	    [PROGRESS_FAIL_UNREACHABLE] = {ERR_SOURCE_UNREACHABLE, "the package source cannot be reached"},
-	    [PROGRESS_FAIL_SIGNATURE] = {ERR_IMAGE_BUILD_FAILED,
-	                                 "the package source is not signed by a key of debian-archive-keyring"},
-	    [PROGRESS_FAIL_DISK] = {ERR_IMAGE_BUILD_FAILED,
-	                            "the disk is full; free some space or move the state directory (--state-dir)"},
-	    [PROGRESS_FAIL_PACKAGE] = {ERR_IMAGE_BUILD_FAILED, "the suite lacks a package of the definition"},
-	    [PROGRESS_FAIL_USERNS] = {ERR_IMAGE_BUILD_FAILED,
-	                              "a plain user needs sub-uids and user namespaces to build an image; build "
-	                              "as root, or import one (caisson image import)"},
+	    [PROGRESS_FAIL_UNREACHABLE] = {ERR_SOURCE_UNREACHABLE,
+					   "the package source cannot be reached"},
+	    [PROGRESS_FAIL_SIGNATURE] =
+		{ERR_IMAGE_BUILD_FAILED,
+		 "the package source is not signed by a key of debian-archive-keyring"},
+	    [PROGRESS_FAIL_DISK] =
+		{ERR_IMAGE_BUILD_FAILED,
+		 "the disk is full; free some space or move the state directory (--state-dir)"},
+	    [PROGRESS_FAIL_PACKAGE] = {ERR_IMAGE_BUILD_FAILED,
+				       "the suite lacks a package of the definition"},
+	    [PROGRESS_FAIL_USERNS] =
+		{ERR_IMAGE_BUILD_FAILED,
+		 "a plain user needs sub-uids and user namespaces to build an image; build "
+		 "as root, or import one (caisson image import)"},
 	    [PROGRESS_FAIL_CHECK] = {ERR_IMAGE_BUILD_FAILED, "the new image does not work"},
 	    [PROGRESS_FAIL_OTHER] = {ERR_IMAGE_BUILD_FAILED, "mmdebstrap failed"},
 	};
@@ -286,8 +293,9 @@ static int explain(const struct build *b, struct err *e)
 
 	if (b->stopped)
 		return err_set(e, ERR_CANCELLED, 0, "stopped; nothing was changed");
-	return err_set(e, advice[why].code, 0, "%s (%.200s). The whole log: %s/.%s.log", advice[why].advice,
-	               b->progress.last_error[why], b->store->path, b->def->name);
+	return err_set(e, advice[why].code, 0, "%s (%.200s). The whole log: %s/.%s.log",
+		       advice[why].advice, b->progress.last_error[why], b->store->path,
+		       b->def->name);
 }
 
 static int attempt(struct build *b, struct unpack_stats *stats, struct err *e)
@@ -325,7 +333,8 @@ static int open_log(const struct build *b)
 	char name[IMAGE_NAME_MAX + 8];
 
 	log_name(b, name);
-	return openat(b->store->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return openat(b->store->dir, name, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC,
+		      0644);
 }
 
 /* A plain user without a range of sub-uids gets told before anything is fetched. */
@@ -346,11 +355,13 @@ static int check_subuids(struct err *e)
 		if ((pw && streq(line, pw->pw_name)) || streq(line, uid))
 			return 0;
 	}
-	return err_set(e, ERR_IMAGE_BUILD_FAILED, 0,
-	               "user '%s' has no range in /etc/subuid, which building without root needs. Ask an "
-	               "administrator for 'usermod --add-subuids 200000-265535 --add-subgids 200000-265535 %s', "
-	               "build as root, or import an image (caisson image import)",
-	               pw ? pw->pw_name : "?", pw ? pw->pw_name : "NAME");
+	return err_set(
+	    e, ERR_IMAGE_BUILD_FAILED, 0,
+	    "user '%s' has no range in /etc/subuid, which building without root needs. Ask an "
+	    "administrator for 'usermod --add-subuids 200000-265535 --add-subgids 200000-265535 "
+	    "%s', "
+	    "build as root, or import an image (caisson image import)",
+	    pw ? pw->pw_name : "?", pw ? pw->pw_name : "NAME");
 }
 
 static int prepare(struct build *b, const struct image_build_options *o, struct err *e)
@@ -361,8 +372,10 @@ static int prepare(struct build *b, const struct image_build_options *o, struct 
 		r = scratch_check_space(b->store->path, IMAGE_BUILD_SPACE, e);
 	if (r < 0)
 		return r;
-	if (o->mirror && (!source_is_url(o->mirror) || text_copy(b->mirror, sizeof(b->mirror), o->mirror) < 0))
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "'%.100s' is no URL of a package source", o->mirror);
+	if (o->mirror &&
+	    (!source_is_url(o->mirror) || text_copy(b->mirror, sizeof(b->mirror), o->mirror) < 0))
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+			       "'%.100s' is no URL of a package source", o->mirror);
 	if (!o->mirror)
 		r = source_find_mirror(b->mirror, e);
 	b->block = malloc(BLOCK_SIZE);
@@ -382,16 +395,17 @@ static int build_tree(struct build *b, struct unpack_stats *stats, struct err *e
 
 	if (r >= 0 || b->stopped || progress_reason(&b->progress) != PROGRESS_FAIL_STALE)
 		return r;
-	b->watch->warn(b->watch->user,
-	               "the mirror's release file is past its date (signatures are checked all the same); "
-	               "going on without the check of the date");
+	b->watch->warn(
+	    b->watch->user,
+	    "the mirror's release file is past its date (signatures are checked all the same); "
+	    "going on without the check of the date");
 	b->stale = true;
 	*e = ERR_INIT;
 	return attempt(b, stats, e);
 }
 
 static int finish(struct build *b, const struct unpack_stats *stats, struct image_manifest *ret,
-                  struct err *e)
+		  struct err *e)
 {
 	const struct image_facts facts = {
 	    .name = b->def->name,
@@ -429,10 +443,15 @@ static int finish(struct build *b, const struct unpack_stats *stats, struct imag
 }
 
 int image_build(const struct image_store *s, const struct image_def *def,
-                const struct image_build_options *o, const struct image_watch *w,
-                struct image_manifest *ret, struct err *e)
+		const struct image_build_options *o, const struct image_watch *w,
+		struct image_manifest *ret, struct err *e)
 {
-	struct build b = {.store = s, .def = def, .watch = w, .draft = IMAGE_DRAFT_INIT, .child = CHILD_INIT, .log = -1};
+	struct build b = {.store = s,
+			  .def = def,
+			  .watch = w,
+			  .draft = IMAGE_DRAFT_INIT,
+			  .child = CHILD_INIT,
+			  .log = -1};
 	struct unpack_stats stats = {0};
 
 	image_store_clean(s);

@@ -10,8 +10,8 @@
 #include <sys/wait.h>
 
 /* In the child, between fork and exec. Never returns. */
-NORETURN static void become(const char *const *argv, const struct child_options *o, int out, int err,
-                            int report, pid_t parent)
+NORETURN static void become(const char *const *argv, const struct child_options *o, int out,
+			    int err, int report, pid_t parent)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 	sigset_t none;

@@ -17,12 +17,13 @@ struct child {
 #define CHILD_INIT ((struct child){.out = -1, .err = -1})
 
 struct child_options {
-	const char *cwd;          /* NULL: stay */
-	const char *const *env;   /* additions "NAME=value", NULL-terminated; NULL: none */
+	const char *cwd;        /* NULL: stay */
+	const char *const *env; /* additions "NAME=value", NULL-terminated; NULL: none */
 };
 
 /* ARGV[0] is looked up in PATH; -ENOENT when it is not installed. */
-int child_start(const char *const *argv, const struct child_options *o, struct child *ret) MUST_CHECK;
+int child_start(const char *const *argv, const struct child_options *o,
+		struct child *ret) MUST_CHECK;
 /* Waits; the exit status, or 128 + signal. */
 int child_wait(struct child *c) MUST_CHECK;
 /* TERM to the group. */

@@ -51,7 +51,8 @@ static bool is_module(const char *s, size_t len)
 	bool start = true;
 
 	for (size_t i = 0; i < len; i++) {
-		bool alpha = (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || s[i] == '_';
+		bool alpha =
+		    (s[i] >= 'a' && s[i] <= 'z') || (s[i] >= 'A' && s[i] <= 'Z') || s[i] == '_';
 		bool digit = s[i] >= '0' && s[i] <= '9';
 
 		if (s[i] == '.' && !start)
@@ -88,12 +89,17 @@ struct def_key {
 static const struct def_key keys[] = {
     {"description", offsetof(struct image_def, description), 0, is_text, "one line of text"},
     {"suite", offsetof(struct image_def, suite), 0, is_suite, "a Debian suite such as 'forky'"},
-    {"variant", offsetof(struct image_def, variant), 0, is_suite, "a mmdebstrap variant such as 'essential'"},
+    {"variant", offsetof(struct image_def, variant), 0, is_suite,
+     "a mmdebstrap variant such as 'essential'"},
     {"hook", offsetof(struct image_def, hook), 0, is_hook, "a file name beside the definition"},
-    {"components", offsetof(struct image_def, components), IMAGE_DEF_COMPONENTS, is_suite, "components such as 'main'"},
-    {"packages", offsetof(struct image_def, packages), IMAGE_DEF_PACKAGES, is_package, "Debian package names"},
-    {"exclude", offsetof(struct image_def, excludes), IMAGE_DEF_EXCLUDES, is_glob, "absolute paths with * and ?"},
-    {"preload", offsetof(struct image_def, preloads), IMAGE_DEF_PRELOADS, is_module, "Python module names"},
+    {"components", offsetof(struct image_def, components), IMAGE_DEF_COMPONENTS, is_suite,
+     "components such as 'main'"},
+    {"packages", offsetof(struct image_def, packages), IMAGE_DEF_PACKAGES, is_package,
+     "Debian package names"},
+    {"exclude", offsetof(struct image_def, excludes), IMAGE_DEF_EXCLUDES, is_glob,
+     "absolute paths with * and ?"},
+    {"preload", offsetof(struct image_def, preloads), IMAGE_DEF_PRELOADS, is_module,
+     "Python module names"},
 };
 
 void image_words_done(struct image_words *w)
@@ -163,7 +169,7 @@ struct place {
 };
 
 static int bad_value(const struct place *at, const struct def_key *key, const char *s, size_t len,
-                     struct err *e)
+		     struct err *e)
 {
 	char shown[64];
 	size_t n = text_utf8_cut(s, len, sizeof(shown) - 1);
@@ -171,18 +177,19 @@ static int bad_value(const struct place *at, const struct def_key *key, const ch
 	for (size_t i = 0; i < n; i++)
 		shown[i] = s[i] >= ' ' && s[i] <= '~' ? s[i] : '?';
 	shown[n] = '\0';
-	return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf:%u: '%s' is no value of '%s', which takes %s",
-	               at->name, at->line, shown, key->name, key->form);
+	return err_set(e, ERR_SETTING_INVALID, EINVAL,
+		       "%s.conf:%u: '%s' is no value of '%s', which takes %s", at->name, at->line,
+		       shown, key->name, key->form);
 }
 
 static int set_plain(struct image_def *d, const struct def_key *key, const struct place *at,
-                     const char *s, size_t len, struct err *e)
+		     const char *s, size_t len, struct err *e)
 {
 	char *field = (char *)d + key->offset;
 
 	if (field[0])
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf:%u: '%s' is given twice", at->name,
-		               at->line, key->name);
+		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf:%u: '%s' is given twice",
+			       at->name, at->line, key->name);
 	if (len > IMAGE_DEF_VALUE_MAX || !key->check(s, len))
 		return bad_value(at, key, s, len, e);
 	memcpy(field, s, len);
@@ -191,7 +198,7 @@ static int set_plain(struct image_def *d, const struct def_key *key, const struc
 }
 
 static int add_words(struct image_def *d, const struct def_key *key, const struct place *at,
-                     const char *s, size_t len, struct err *e)
+		     const char *s, size_t len, struct err *e)
 {
 	struct image_words *words = (void *)((char *)d + key->offset);
 
@@ -203,8 +210,9 @@ static int add_words(struct image_def *d, const struct def_key *key, const struc
 		if (n > IMAGE_DEF_WORD_MAX || !key->check(s, n))
 			return bad_value(at, key, s, n, e);
 		if (words->n >= key->max_words)
-			return err_set(e, ERR_SETTING_INVALID, E2BIG, "%s.conf:%u: more than %zu words for '%s'",
-			               at->name, at->line, key->max_words, key->name);
+			return err_set(e, ERR_SETTING_INVALID, E2BIG,
+				       "%s.conf:%u: more than %zu words for '%s'", at->name,
+				       at->line, key->max_words, key->name);
 		if (image_words_add(words, s, n) < 0)
 			return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading %s.conf", at->name);
 		s += n;
@@ -215,7 +223,7 @@ static int add_words(struct image_def *d, const struct def_key *key, const struc
 }
 
 static int parse_line(struct image_def *d, const struct place *at, const char *s, size_t len,
-                      struct err *e)
+		      struct err *e)
 {
 	trim(&s, &len);
 	if (len == 0 || *s == '#')
@@ -223,8 +231,8 @@ static int parse_line(struct image_def *d, const struct place *at, const char *s
 	const char *eq = memchr(s, '=', len);
 
 	if (!eq)
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf:%u: expected 'key = value'", at->name,
-		               at->line);
+		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf:%u: expected 'key = value'",
+			       at->name, at->line);
 	const char *key = s;
 	size_t key_len = (size_t)(eq - s);
 	const char *value = eq + 1;
@@ -238,12 +246,13 @@ static int parse_line(struct image_def *d, const struct place *at, const char *s
 		if (value_len == 0)
 			return bad_value(at, &keys[i], "", 0, e);
 		return keys[i].max_words ? add_words(d, &keys[i], at, value, value_len, e)
-		                         : set_plain(d, &keys[i], at, value, value_len, e);
+					 : set_plain(d, &keys[i], at, value, value_len, e);
 	}
-	return err_set(e, ERR_SETTING_INVALID, EINVAL,
-	               "%s.conf:%u: unknown key (keys are description, suite, variant, hook, components, "
-	               "packages, exclude, preload)",
-	               at->name, at->line);
+	return err_set(
+	    e, ERR_SETTING_INVALID, EINVAL,
+	    "%s.conf:%u: unknown key (keys are description, suite, variant, hook, components, "
+	    "packages, exclude, preload)",
+	    at->name, at->line);
 }
 
 static int parse_all(struct image_def *d, const char *text, size_t len, struct err *e)
@@ -264,9 +273,11 @@ static int parse_all(struct image_def *d, const char *text, size_t len, struct e
 		len -= n;
 	}
 	if (!d->suite[0])
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf: 'suite' is missing", d->name);
+		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf: 'suite' is missing",
+			       d->name);
 	if (d->packages.n == 0)
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf: 'packages' is missing", d->name);
+		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf: 'packages' is missing",
+			       d->name);
 	if (d->components.n == 0 && image_words_add(&d->components, "main", strlen("main")) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading %s.conf", d->name);
 	if (!d->variant[0])
@@ -275,12 +286,13 @@ static int parse_all(struct image_def *d, const char *text, size_t len, struct e
 }
 
 int image_def_parse(const char *name, const char *text, size_t len, struct image_def *ret,
-                    struct err *e)
+		    struct err *e)
 {
 	*ret = (struct image_def){0};
 	if (!parse_is_image_name(name, strlen(name)))
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "'%.64s' is no image name ([a-z0-9._-], at most %d)",
-		               name, IMAGE_NAME_MAX);
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+			       "'%.64s' is no image name ([a-z0-9._-], at most %d)", name,
+			       IMAGE_NAME_MAX);
 	if (text_copy(ret->name, sizeof(ret->name), name) < 0)
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "image name too long");
 	int r = parse_all(ret, text, len, e);
@@ -296,21 +308,24 @@ int image_def_load(const char *folder, const char *name, struct image_def *ret, 
 	_cleanup_(buf_done) struct buf text = BUF_INIT(IMAGE_DEF_FILE_MAX);
 
 	if (!parse_is_image_name(name, strlen(name)))
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "'%.64s' is no image name ([a-z0-9._-], at most %d)",
-		               name, IMAGE_NAME_MAX);
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+			       "'%.64s' is no image name ([a-z0-9._-], at most %d)", name,
+			       IMAGE_NAME_MAX);
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s.conf", folder, name) >= sizeof(path))
-		return err_set(e, ERR_INVALID_ARGUMENT, ENAMETOOLONG, "folder of image definitions");
+		return err_set(e, ERR_INVALID_ARGUMENT, ENAMETOOLONG,
+			       "folder of image definitions");
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
 
 	if (fd < 0 && errno == ENOENT)
-		return err_set(e, ERR_NOT_FOUND, ENOENT, "there is no definition of image '%s' in %s", name, folder);
+		return err_set(e, ERR_NOT_FOUND, ENOENT,
+			       "there is no definition of image '%s' in %s", name, folder);
 	if (fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
 	int r = fd_read_file(fd, &text);
 
 	if (r < 0)
-		return err_set(e, ERR_SETTING_INVALID, -r, "cannot read %s (at most %u bytes)", path,
-		               IMAGE_DEF_FILE_MAX);
+		return err_set(e, ERR_SETTING_INVALID, -r, "cannot read %s (at most %u bytes)",
+			       path, IMAGE_DEF_FILE_MAX);
 	r = image_def_parse(name, buf_str(&text), text.len, ret, e);
 	if (r < 0)
 		return r;

@@ -15,15 +15,15 @@
 
 #include <stddef.h>
 
-#define IMAGE_NAME_MAX        63
-#define IMAGE_DEF_FILE_MAX    (256u << 10) /* bytes of a definition */
-#define IMAGE_DEF_WORD_MAX    200          /* bytes of one word of a list */
-#define IMAGE_DEF_VALUE_MAX   200          /* bytes of a plain value */
-#define IMAGE_DEF_SCRIPT_MAX  (1u << 20)   /* bytes of a script beside it */
-#define IMAGE_DEF_PACKAGES    500
-#define IMAGE_DEF_EXCLUDES    300
-#define IMAGE_DEF_PRELOADS    200
-#define IMAGE_DEF_COMPONENTS  8
+#define IMAGE_NAME_MAX       63
+#define IMAGE_DEF_FILE_MAX   (256u << 10) /* bytes of a definition */
+#define IMAGE_DEF_WORD_MAX   200          /* bytes of one word of a list */
+#define IMAGE_DEF_VALUE_MAX  200          /* bytes of a plain value */
+#define IMAGE_DEF_SCRIPT_MAX (1u << 20)   /* bytes of a script beside it */
+#define IMAGE_DEF_PACKAGES   500
+#define IMAGE_DEF_EXCLUDES   300
+#define IMAGE_DEF_PRELOADS   200
+#define IMAGE_DEF_COMPONENTS 8
 
 struct image_words {
 	char **v; /* owned, each owned */
@@ -40,16 +40,16 @@ struct image_def {
 	struct image_words packages;
 	struct image_words excludes; /* globs of paths that are never unpacked */
 	struct image_words preloads; /* modules to import ahead of need */
-	char digest[65];             /* hex; of the definition and its scripts; "" when parsed from memory */
-	char *folder;                /* owned: where the definition was; NULL when parsed from memory */
+	char digest[65]; /* hex; of the definition and its scripts; "" when parsed from memory */
+	char *folder;    /* owned: where the definition was; NULL when parsed from memory */
 };
 
 /* Parses TEXT. On failure *RET is as image_def_done() leaves it and the message names the line. */
 int image_def_parse(const char *name, const char *text, size_t len, struct image_def *ret,
-                    struct err *e) MUST_CHECK;
+		    struct err *e) MUST_CHECK;
 /* Reads FOLDER/NAME.conf. */
 int image_def_load(const char *folder, const char *name, struct image_def *ret,
-                   struct err *e) MUST_CHECK;
+		   struct err *e) MUST_CHECK;
 /* Fills in the digest (image_def_load() does). */
 int image_def_digest(const char *folder, struct image_def *d) MUST_CHECK;
 void image_def_done(struct image_def *d);

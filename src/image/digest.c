@@ -13,7 +13,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-_Static_assert(sizeof(((struct image_def *)0)->digest) == 2 * crypto_generichash_BYTES + 1, "hex and NUL");
+_Static_assert(sizeof(((struct image_def *)0)->digest) == 2 * crypto_generichash_BYTES + 1,
+	       "hex and NUL");
 
 static int add_file(crypto_generichash_state *h, int dir, const char *name)
 {
@@ -53,7 +54,8 @@ int image_def_digest(const char *folder, struct image_def *d)
 		const char *name = names[i]->d_name;
 
 		/* Other images' definitions say nothing about this one. */
-		if (r >= 0 && name[0] != '.' && (!text_ends_with(name, ".conf") || streq(name, own)))
+		if (r >= 0 && name[0] != '.' &&
+		    (!text_ends_with(name, ".conf") || streq(name, own)))
 			r = add_file(&h, dir, name);
 		free(names[i]);
 	}

@@ -33,15 +33,15 @@ struct image_build_options {
 /* Builds DEF and puts it in place under its name. Nothing changes in the store when this fails;
  * the log of the package tools is then at <images>/.NAME.log. */
 int image_build(const struct image_store *s, const struct image_def *def,
-                const struct image_build_options *o, const struct image_watch *w,
-                struct image_manifest *ret, struct err *e) MUST_CHECK;
+		const struct image_build_options *o, const struct image_watch *w,
+		struct image_manifest *ret, struct err *e) MUST_CHECK;
 
 /* FILE: tar, tar.gz, tar.zst or tar.xz of a root file system; links, `..`, devices and set-uid bits
  * cannot do harm. */
 int image_import(const struct image_store *s, const char *name, const char *file,
-                 const struct image_watch *w, struct image_manifest *ret, struct err *e) MUST_CHECK;
+		 const struct image_watch *w, struct image_manifest *ret, struct err *e) MUST_CHECK;
 /* The compression follows from the end of FILE's name. Never leaves half a file. */
 int image_export(const struct image_store *s, const char *name, const char *file,
-                 const struct image_watch *w, struct err *e) MUST_CHECK;
+		 const struct image_watch *w, struct err *e) MUST_CHECK;
 
 bool image_cancelled(const struct image_watch *w);

@@ -42,10 +42,10 @@ static int add_package(json_t *packages, const char *name, const char *version, 
 {
 	if (json_array_size(packages) >= MANIFEST_PACKAGES)
 		return -E2BIG;
-	return json_array_append_new(packages, json_pack("{s:s, s:s, s:s}", "name", name, "version", version,
-	                                                 "kind", kind)) < 0
-	           ? -ENOMEM
-	           : 0;
+	return json_array_append_new(packages, json_pack("{s:s, s:s, s:s}", "name", name, "version",
+							 version, "kind", kind)) < 0
+		   ? -ENOMEM
+		   : 0;
 }
 
 static int end_entry(struct dpkg_entry *entry, json_t *packages)
@@ -111,7 +111,8 @@ static int read_site_packages(int root, const char *path, json_t *packages)
 	for (struct dirent *de; (de = readdir(dir)) != NULL;) {
 		char name[NAME_MAX + 1];
 
-		if (!text_ends_with(de->d_name, ".dist-info") || !text_is_utf8(de->d_name, strlen(de->d_name)))
+		if (!text_ends_with(de->d_name, ".dist-info") ||
+		    !text_is_utf8(de->d_name, strlen(de->d_name)))
 			continue;
 		(void)snprintf(name, sizeof(name), "%s", de->d_name);
 		name[strlen(name) - strlen(".dist-info")] = '\0';
@@ -145,7 +146,8 @@ static int find_python(int root, const char *folder, char ret[FIELD_MAX])
 			(void)snprintf(ret, FIELD_MAX, "%s", name);
 			return 0;
 		}
-		ssize_t n = S_ISLNK(st.st_mode) ? readlinkat(root, path, target, sizeof(target) - 1) : -1;
+		ssize_t n =
+		    S_ISLNK(st.st_mode) ? readlinkat(root, path, target, sizeof(target) - 1) : -1;
 
 		if (n <= 0)
 			return -ENOENT;
@@ -165,7 +167,8 @@ static void python_version(const char *name, const json_t *packages, char ret[32
 	size_t i;
 	json_t *p;
 
-	(void)snprintf(ret, 32, "%.31s", text_starts_with(name, "python") ? name + strlen("python") : "3");
+	(void)snprintf(ret, 32, "%.31s",
+		       text_starts_with(name, "python") ? name + strlen("python") : "3");
 	(void)snprintf(minimal, sizeof(minimal), "%.100s-minimal", name);
 	json_array_foreach(packages, i, p)
 	{
@@ -196,7 +199,7 @@ static int take_python(int root, struct inventory *ret, json_t *packages)
 			continue;
 		python_version(name, packages, ret->python);
 		(void)snprintf(path, sizeof(path), "%.*s/lib/%s/site-packages",
-		               (int)(strlen(folders[i]) - strlen("/bin")), folders[i], name);
+			       (int)(strlen(folders[i]) - strlen("/bin")), folders[i], name);
 		return read_site_packages(root, path, packages);
 	}
 	return -ENOENT;
@@ -216,8 +219,10 @@ static int measure(int root, struct inventory *ret)
 		if (f->fts_info == FTS_DP || !f->fts_statp)
 			continue;
 		ret->files++;
-		/* A file with N names counts as an N-th at each, so that the sum is the file's size. */
-		uint64_t links = f->fts_info == FTS_F && f->fts_statp->st_nlink > 0 ? f->fts_statp->st_nlink : 1;
+		/* A file with N names counts as an N-th at each, so that the sum is the file's
+		 * size. */
+		uint64_t links =
+		    f->fts_info == FTS_F && f->fts_statp->st_nlink > 0 ? f->fts_statp->st_nlink : 1;
 
 		ret->bytes += (uint64_t)f->fts_statp->st_blocks * 512 / links;
 	}

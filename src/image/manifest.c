@@ -54,7 +54,7 @@ static int load_json(int dir, json_t **ret)
 }
 
 int image_manifest_load(const struct image_store *s, const char *name, struct image_manifest *ret,
-                        struct err *e)
+			struct err *e)
 {
 	if (!parse_is_image_name(name, strlen(name)))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "'%.64s' is no image name", name);
@@ -62,7 +62,8 @@ int image_manifest_load(const struct image_store *s, const char *name, struct im
 	struct stat st;
 
 	if (dir < 0 || fstatat(dir, "root", &st, 0) < 0 || !S_ISDIR(st.st_mode))
-		return err_set(e, ERR_IMAGE_MISSING, ENOENT, "there is no image '%s' in %s", name, s->path);
+		return err_set(e, ERR_IMAGE_MISSING, ENOENT, "there is no image '%s' in %s", name,
+			       s->path);
 	json_t *json = NULL;
 	int r = load_json(dir, &json);
 
@@ -81,8 +82,8 @@ int image_manifest_load(const struct image_store *s, const char *name, struct im
 }
 
 int image_manifest_each(const struct image_store *s,
-                        int (*fn)(void *user, const struct image_manifest *m), void *user,
-                        struct err *e)
+			int (*fn)(void *user, const struct image_manifest *m), void *user,
+			struct err *e)
 {
 	struct dirent **names = NULL;
 	int n = scandirat(s->dir, ".", &names, NULL, alphasort);
@@ -121,7 +122,8 @@ static void utc_now(char ret[32])
 
 static int write_file(int dir, const char *name, const char *text, size_t len)
 {
-	_cleanup_fd_ int fd = openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	_cleanup_fd_ int fd =
+	    openat(dir, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
 	if (fd < 0 || fchmod(fd, 0644) < 0)
 		return -errno;
@@ -146,18 +148,19 @@ static json_t *describe(const struct image_facts *f, const struct inventory *inv
 	char built_at[32];
 
 	utc_now(built_at);
-	return json_pack("{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}",
-	                 "format_version", MANIFEST_FORMAT, "name", f->name, "source", f->source,
-	                 "description", f->description, "suite", f->suite, "definition", f->definition, "built_at", built_at,
-	                 "python_version", inv->python, "size_bytes", (json_int_t)inv->bytes, "files",
-	                 (json_int_t)inv->files, "setid_dropped", (json_int_t)f->setid_dropped,
-	                 "devices_dropped", (json_int_t)f->devices_dropped, "release_was_stale",
-	                 f->release_was_stale, "preload", string_array(f->preload, f->n_preload), "excludes",
-	                 string_array(f->excludes, f->n_excludes), "packages", packages);
+	return json_pack(
+	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}",
+	    "format_version", MANIFEST_FORMAT, "name", f->name, "source", f->source, "description",
+	    f->description, "suite", f->suite, "definition", f->definition, "built_at", built_at,
+	    "python_version", inv->python, "size_bytes", (json_int_t)inv->bytes, "files",
+	    (json_int_t)inv->files, "setid_dropped", (json_int_t)f->setid_dropped,
+	    "devices_dropped", (json_int_t)f->devices_dropped, "release_was_stale",
+	    f->release_was_stale, "preload", string_array(f->preload, f->n_preload), "excludes",
+	    string_array(f->excludes, f->n_excludes), "packages", packages);
 }
 
 int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
-                         struct image_manifest *ret, struct err *e)
+			 struct image_manifest *ret, struct err *e)
 {
 	struct inventory inv = {0};
 	json_t *packages = json_array();
@@ -165,12 +168,14 @@ int image_manifest_write(const struct image_draft *d, const struct image_facts *
 
 	if (r < 0) {
 		json_decref(packages);
-		return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,
-		               r == -ENOENT ? "the root file system has no python3 in usr/bin or usr/local/bin"
-		                            : "cannot read the new image");
+		return err_set(
+		    e, ERR_IMAGE_BUILD_FAILED, -r,
+		    r == -ENOENT ? "the root file system has no python3 in usr/bin or usr/local/bin"
+				 : "cannot read the new image");
 	}
 	json_t *json = describe(f, &inv, packages);
-	_cleanup_free_ char *text = json ? json_dumps(json, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
+	_cleanup_free_ char *text =
+	    json ? json_dumps(json, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
 
 	r = text ? write_file(d->dir, MANIFEST_FILE, text, strlen(text)) : -ENOMEM;
 	if (r >= 0)

@@ -12,11 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MANIFEST_FORMAT    1
-#define MANIFEST_FILE      "manifest.json"
-#define MANIFEST_PRELOAD   "preload"
-#define MANIFEST_FILE_MAX  (4u << 20)
-#define MANIFEST_PACKAGES  20000
+#define MANIFEST_FORMAT   1
+#define MANIFEST_FILE     "manifest.json"
+#define MANIFEST_PRELOAD  "preload"
+#define MANIFEST_FILE_MAX (4u << 20)
+#define MANIFEST_PACKAGES 20000
 
 struct image_manifest {
 	json_t *json; /* owned; the whole document */
@@ -32,12 +32,12 @@ void image_manifest_done(struct image_manifest *m);
 /* Reads NAME's manifest. -ENOENT: no such image. An image without one (made by hand) gives an empty
  * manifest with its name. */
 int image_manifest_load(const struct image_store *s, const char *name, struct image_manifest *ret,
-                        struct err *e) MUST_CHECK;
+			struct err *e) MUST_CHECK;
 
 /* All images, sorted by name: calls FN with each manifest (borrowed). A negative answer ends it. */
 int image_manifest_each(const struct image_store *s,
-                        int (*fn)(void *user, const struct image_manifest *m), void *user,
-                        struct err *e) MUST_CHECK;
+			int (*fn)(void *user, const struct image_manifest *m), void *user,
+			struct err *e) MUST_CHECK;
 
 /* What the maker knows; the rest is looked up in the draft's root. */
 struct image_facts {
@@ -57,4 +57,4 @@ struct image_facts {
 
 /* Writes manifest.json and preload into the draft. -ENOENT when its root has no python3. */
 int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
-                         struct image_manifest *ret, struct err *e) MUST_CHECK;
+			 struct image_manifest *ret, struct err *e) MUST_CHECK;

@@ -20,16 +20,18 @@
 static int open_archive(struct archive *a, int fd, struct err *e)
 {
 	if (!a || archive_read_support_format_tar(a) != ARCHIVE_OK ||
-	    archive_read_support_filter_gzip(a) < ARCHIVE_WARN || archive_read_support_filter_zstd(a) < ARCHIVE_WARN ||
+	    archive_read_support_filter_gzip(a) < ARCHIVE_WARN ||
+	    archive_read_support_filter_zstd(a) < ARCHIVE_WARN ||
 	    archive_read_support_filter_xz(a) < ARCHIVE_WARN)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "preparing to unpack");
 	if (archive_read_open_fd(a, fd, BLOCK_SIZE) != ARCHIVE_OK)
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "this is no tar, tar.gz, tar.zst or tar.xz file");
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+			       "this is no tar, tar.gz, tar.zst or tar.xz file");
 	return 0;
 }
 
 static int unpack_file(struct image_draft *d, int fd, const struct image_watch *w,
-                       struct unpack_stats *stats, struct err *e)
+		       struct unpack_stats *stats, struct err *e)
 {
 	struct archive *a = archive_read_new();
 	int r = open_archive(a, fd, e);
@@ -40,8 +42,9 @@ static int unpack_file(struct image_draft *d, int fd, const struct image_watch *
 	return r;
 }
 
-static int import_draft(const struct image_store *s, struct image_draft *d, const char *name, int fd,
-                        const struct image_watch *w, struct image_manifest *ret, struct err *e)
+static int import_draft(const struct image_store *s, struct image_draft *d, const char *name,
+			int fd, const struct image_watch *w, struct image_manifest *ret,
+			struct err *e)
 {
 	struct unpack_stats stats = {0};
 
@@ -73,7 +76,7 @@ static int import_draft(const struct image_store *s, struct image_draft *d, cons
 }
 
 int image_import(const struct image_store *s, const char *name, const char *file,
-                 const struct image_watch *w, struct image_manifest *ret, struct err *e)
+		 const struct image_watch *w, struct image_manifest *ret, struct err *e)
 {
 	struct image_draft d = IMAGE_DRAFT_INIT;
 	struct stat st;
@@ -140,8 +143,8 @@ static int strip_top(const char *full, const char *top, char ret[PATH_MAX])
 }
 
 /* One entry of the tree; everything belongs to root in the file, whoever made the image. */
-static int write_entry(struct archive *out, int root, struct archive_entry *entry,
-                       const char *top, char *block)
+static int write_entry(struct archive *out, int root, struct archive_entry *entry, const char *top,
+		       char *block)
 {
 	char path[PATH_MAX];
 	int r = strip_top(archive_entry_pathname(entry), top, path);
@@ -173,7 +176,7 @@ static int write_entry(struct archive *out, int root, struct archive_entry *entr
 }
 
 static int write_tree(struct archive *disk, struct archive *out, int root, const char *top,
-                      const struct image_watch *w, struct err *e)
+		      const struct image_watch *w, struct err *e)
 {
 	_cleanup_free_ char *block = malloc(BLOCK_SIZE);
 	struct archive_entry_linkresolver *links = archive_entry_linkresolver_new();
@@ -193,7 +196,8 @@ static int write_tree(struct archive *disk, struct archive *out, int root, const
 			r = entry ? write_entry(out, root, entry, top, block) : 0;
 			if (r < 0)
 				r = err_set(e, ERR_SYSTEM, -r, "cannot write the archive (%.200s)",
-				            archive_error_string(out) ? archive_error_string(out) : "");
+					    archive_error_string(out) ? archive_error_string(out)
+								      : "");
 			if (++n % TICK_EVERY == 0)
 				w->tick(w->user, "files", n, 0);
 			if (r >= 0 && image_cancelled(w))
@@ -220,26 +224,28 @@ static int export_to(int fd, int root, const char *file, const struct image_watc
 
 	(void)snprintf(top, sizeof(top), "/proc/self/fd/%d", root);
 	if (r == -EINVAL)
-		r = err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "the file's name must end in .tar, .tar.gz, .tgz or .tar.zst");
+		r = err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+			    "the file's name must end in .tar, .tar.gz, .tgz or .tar.zst");
 	else if (r < 0 || archive_write_set_format_pax_restricted(out) != ARCHIVE_OK ||
-	         archive_write_open_fd(out, fd) != ARCHIVE_OK ||
-	         archive_read_disk_set_symlink_hybrid(disk) != ARCHIVE_OK ||
-	         archive_read_disk_set_behavior(disk, ARCHIVE_READDISK_NO_XATTR | ARCHIVE_READDISK_NO_ACL |
-	                                                  ARCHIVE_READDISK_NO_FFLAGS) != ARCHIVE_OK ||
-	         archive_read_disk_open(disk, top) != ARCHIVE_OK)
+		 archive_write_open_fd(out, fd) != ARCHIVE_OK ||
+		 archive_read_disk_set_symlink_hybrid(disk) != ARCHIVE_OK ||
+		 archive_read_disk_set_behavior(
+		     disk, ARCHIVE_READDISK_NO_XATTR | ARCHIVE_READDISK_NO_ACL |
+			       ARCHIVE_READDISK_NO_FFLAGS) != ARCHIVE_OK ||
+		 archive_read_disk_open(disk, top) != ARCHIVE_OK)
 		r = err_set(e, ERR_SYSTEM, EIO, "cannot prepare the archive");
 	if (r >= 0)
 		r = write_tree(disk, out, root, top, w, e);
 	if (r >= 0 && archive_write_close(out) != ARCHIVE_OK)
 		r = err_set(e, ERR_SYSTEM, EIO, "cannot write %s (%.200s)", file,
-		            archive_error_string(out) ? archive_error_string(out) : "");
+			    archive_error_string(out) ? archive_error_string(out) : "");
 	(void)archive_write_free(out);
 	(void)archive_read_free(disk);
 	return r;
 }
 
 int image_export(const struct image_store *s, const char *name, const char *file,
-                 const struct image_watch *w, struct err *e)
+		 const struct image_watch *w, struct err *e)
 {
 	char part[PATH_MAX];
 	char tail[2 * 4 + 1];
@@ -250,14 +256,16 @@ int image_export(const struct image_store *s, const char *name, const char *file
 	if (r < 0)
 		return r;
 	_cleanup_fd_ int dir = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_fd_ int root = dir >= 0 ? openat(dir, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	_cleanup_fd_ int root =
+	    dir >= 0 ? openat(dir, "root", O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
 
 	if (root < 0)
 		return err_set(e, ERR_SYSTEM, errno, "cannot open image '%s'", name);
 	rand_hex(tail, 4);
 	if ((size_t)snprintf(part, sizeof(part), "%s.%s.part", file, tail) >= sizeof(part))
 		return err_set(e, ERR_INVALID_ARGUMENT, ENAMETOOLONG, "%s", file);
-	_cleanup_fd_ int fd = open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	_cleanup_fd_ int fd =
+	    open(part, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 
 	if (fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "cannot make %s", part);

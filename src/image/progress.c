@@ -6,7 +6,8 @@
 
 #include <string.h>
 
-/* What an error line (E:, W:, Err:) means, first match wins. Texts of apt 2.6-3.1 and mmdebstrap 1.3. */
+/* What an error line (E:, W:, Err:) means, first match wins. Texts of apt 2.6-3.1 and
+ * mmdebstrap 1.3. */
 static const struct {
 	const char *part;
 	enum progress_failure kind;
@@ -67,8 +68,12 @@ void progress_item(const struct progress *p, char *ret, size_t size)
 void progress_count(const struct progress *p, uint64_t *ret_done, uint64_t *ret_total)
 {
 	const uint64_t done[] = {
-	    [PROGRESS_INDEX] = 0,         [PROGRESS_DOWNLOAD] = p->fetched, [PROGRESS_UNPACK] = p->unpacked,
-	    [PROGRESS_SETUP] = p->configured, [PROGRESS_HOOK] = 0,          [PROGRESS_PACK] = 0,
+	    [PROGRESS_INDEX] = 0,
+	    [PROGRESS_DOWNLOAD] = p->fetched,
+	    [PROGRESS_UNPACK] = p->unpacked,
+	    [PROGRESS_SETUP] = p->configured,
+	    [PROGRESS_HOOK] = 0,
+	    [PROGRESS_PACK] = 0,
 	};
 
 	*ret_done = done[p->phase];
@@ -84,7 +89,8 @@ static void set_item(struct progress *p, const char *s, size_t len)
 	p->item[n] = '\0';
 }
 
-/* The N-th blank-separated word of a line (from 0); its length in *RET_LEN, 0 when there is none. */
+/* The N-th blank-separated word of a line (from 0); its length in *RET_LEN, 0 when there is none.
+ */
 static const char *word(const char *s, unsigned n, size_t *ret_len)
 {
 	for (; n > 0 && *s; n--) {
@@ -95,7 +101,8 @@ static const char *word(const char *s, unsigned n, size_t *ret_len)
 	return s;
 }
 
-static void counted(struct progress *p, enum progress_phase phase, uint64_t *counter, unsigned word_no)
+static void counted(struct progress *p, enum progress_phase phase, uint64_t *counter,
+		    unsigned word_no)
 {
 	size_t len;
 	const char *name = word(p->line, word_no, &len);
@@ -144,7 +151,8 @@ static bool end_line(struct progress *p)
 	const char *s = p->line;
 
 	if (text_starts_with(s, "Get:")) {
-		/* Lists have no package name at that place: "Get:2 URL forky/main amd64 Packages [10 MB]". */
+		/* Lists have no package name at that place: "Get:2 URL forky/main amd64 Packages
+		 * [10 MB]". */
 		if (strstr(s, " InRelease") || strstr(s, " Packages ["))
 			return false;
 		counted(p, PROGRESS_DOWNLOAD, &p->fetched, 4);
@@ -158,8 +166,8 @@ static bool end_line(struct progress *p)
 	} else if (text_starts_with(s, "I: creating tarball")) {
 		p->phase = PROGRESS_PACK;
 		set_item(p, "", 0);
-	} else if (text_starts_with(s, "E: ") || text_starts_with(s, "Err:") || text_starts_with(s, "W: ") ||
-	           text_starts_with(s, "dpkg: error")) {
+	} else if (text_starts_with(s, "E: ") || text_starts_with(s, "Err:") ||
+		   text_starts_with(s, "W: ") || text_starts_with(s, "dpkg: error")) {
 		/* A warning matters only as the reason of a failure that follows. */
 		note_error(p);
 		return false;

@@ -40,7 +40,7 @@ struct progress {
 	enum progress_phase phase;
 	uint64_t expected; /* packages, as apt announced them so far */
 	uint64_t fetched, unpacked, configured;
-	char item[64]; /* package or step at hand; printable ASCII */
+	char item[64];                         /* package or step at hand; printable ASCII */
 	uint64_t failures[PROGRESS_FAIL_MAX_]; /* error lines of each kind */
 	char last_error[PROGRESS_FAIL_MAX_][256];
 	char line[PROGRESS_LINE_MAX];
@@ -49,8 +49,8 @@ struct progress {
 
 /* Feeds bytes; calls nothing. Returns true when there is something new to show. */
 bool progress_feed(struct progress *p, const char *data, size_t len);
-/* The step for a person ("installing packages"), what is done just now ("unpacking libc6"), and done
- * and total for a bar (total 0 = unknown). */
+/* The step for a person ("installing packages"), what is done just now ("unpacking libc6"), and
+ * done and total for a bar (total 0 = unknown). */
 const char *progress_step(const struct progress *p);
 void progress_item(const struct progress *p, char *ret, size_t size);
 void progress_count(const struct progress *p, uint64_t *ret_done, uint64_t *ret_total);

@@ -15,15 +15,40 @@
 
 /* What package tools leave behind: caches, logs, and where the packages came from. */
 static const char *const removed[] = {
-    "tmp",           "var/tmp",                "var/log",  "var/cache/apt", "var/cache/debconf", "var/cache/fontconfig",
-    "var/lib/apt",   "etc/apt/sources.list",   "etc/apt/sources.list.d", "etc/apt/apt.conf.d/99mmdebstrap",
-    "etc/apt/auth.conf.d", "etc/dpkg/dpkg.cfg.d/99mmdebstrap", "root/.cache",
+    "tmp",
+    "var/tmp",
+    "var/log",
+    "var/cache/apt",
+    "var/cache/debconf",
+    "var/cache/fontconfig",
+    "var/lib/apt",
+    "etc/apt/sources.list",
+    "etc/apt/sources.list.d",
+    "etc/apt/apt.conf.d/99mmdebstrap",
+    "etc/apt/auth.conf.d",
+    "etc/dpkg/dpkg.cfg.d/99mmdebstrap",
+    "root/.cache",
 };
 
 /* Mount points: the root is read-only when they are needed. */
 static const char *const folders[] = {
-    "proc", "sys", "dev", "run", "tmp", "mnt", "mnt/data", "app", "app/results", "home", "home/" SANDBOX_USER,
-    "opt",  "opt/caisson", "etc", "var", "var/log", "var/tmp",
+    "proc",
+    "sys",
+    "dev",
+    "run",
+    "tmp",
+    "mnt",
+    "mnt/data",
+    "app",
+    "app/results",
+    "home",
+    "home/" SANDBOX_USER,
+    "opt",
+    "opt/caisson",
+    "etc",
+    "var",
+    "var/log",
+    "var/tmp",
 };
 
 /* Files of /etc that are the same in every sandbox. */
@@ -57,14 +82,16 @@ static int make_folder(int root, const char *path)
 	char parent[64];
 	const char *slash = strrchr(path, '/');
 
-	(void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+	(void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1,
+		       slash ? path : ".");
 	_cleanup_fd_ int dir = fd_open_beneath(root, parent, O_RDONLY | O_DIRECTORY, 0);
 
 	if (dir < 0)
 		return dir;
 	const char *name = slash ? slash + 1 : path;
 
-	/* Some distributions make these links (/app -> /srv/app): an engine cannot mount over one. */
+	/* Some distributions make these links (/app -> /srv/app): an engine cannot mount over one.
+	 */
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return -errno;
 	bool shared = text_ends_with(path, "tmp");
@@ -79,7 +106,8 @@ static int remove_path(int root, const char *path)
 	char parent[64];
 	const char *slash = strrchr(path, '/');
 
-	(void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+	(void)snprintf(parent, sizeof(parent), "%.*s", slash ? (int)(slash - path) : 1,
+		       slash ? path : ".");
 	_cleanup_fd_ int dir = fd_open_beneath(root, parent, O_RDONLY | O_DIRECTORY, 0);
 
 	if (dir < 0) /* not there, or a link to elsewhere: then it is not what package tools left */
@@ -91,7 +119,8 @@ static int write_file(int etc, const char *name, const char *text, size_t len)
 {
 	if (unlinkat(etc, name, 0) < 0 && errno != ENOENT)
 		return -errno;
-	_cleanup_fd_ int fd = openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	_cleanup_fd_ int fd =
+	    openat(etc, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 
 	if (fd < 0 || fchmod(fd, 0644) < 0)
 		return -errno;
@@ -129,12 +158,14 @@ int image_root_finish(int root, struct err *e)
 	for (size_t i = 0; i < ARRAY_SIZE(removed); i++) {
 		r = remove_path(root, removed[i]);
 		if (r < 0)
-			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot remove /%s in the image", removed[i]);
+			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,
+				       "cannot remove /%s in the image", removed[i]);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
 		r = make_folder(root, folders[i]);
 		if (r < 0)
-			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot make /%s in the image", folders[i]);
+			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,
+				       "cannot make /%s in the image", folders[i]);
 	}
 	_cleanup_fd_ int etc = fd_open_beneath(root, "etc", O_RDONLY | O_DIRECTORY, 0);
 
@@ -143,13 +174,14 @@ int image_root_finish(int root, struct err *e)
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		r = write_file(etc, files[i].name, files[i].text, strlen(files[i].text));
 		if (r < 0)
-			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot write /etc/%s in the image", files[i].name);
+			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,
+				       "cannot write /etc/%s in the image", files[i].name);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(accounts); i++) {
 		r = add_account(etc, accounts[i].file, accounts[i].line);
 		if (r < 0)
-			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot write /etc/%s in the image",
-			               accounts[i].file);
+			return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,
+				       "cannot write /etc/%s in the image", accounts[i].file);
 	}
 	return 0;
 }

@@ -27,9 +27,10 @@ int scratch_check_space(const char *path, uint64_t bytes, struct err *e)
 	if (left >= bytes)
 		return 0;
 	return err_set(e, ERR_IMAGE_BUILD_FAILED, ENOSPC,
-	               "%s has %" PRIu64 " MiB free and %" PRIu64 " MiB are needed; free some space or move "
-	               "the state directory (--state-dir)",
-	               path, left >> 20, bytes >> 20);
+		       "%s has %" PRIu64 " MiB free and %" PRIu64
+		       " MiB are needed; free some space or move "
+		       "the state directory (--state-dir)",
+		       path, left >> 20, bytes >> 20);
 }
 
 static int copy_script(int from, int to, const char *name)
@@ -74,31 +75,34 @@ static int copy_scripts(const char *scripts, int to)
 static int make_folder(const struct image_store *s, const struct image_draft *d, struct scratch *t)
 {
 	if (geteuid() == 0) {
-		if ((size_t)snprintf(t->path, sizeof(t->path), "%s/%s/work", s->path, d->name) >= sizeof(t->path))
+		if ((size_t)snprintf(t->path, sizeof(t->path), "%s/%s/work", s->path, d->name) >=
+		    sizeof(t->path))
 			return -ENAMETOOLONG;
 		return mkdirat(d->dir, "work", 0755) < 0 ? -errno : 0;
 	}
 	const char *tmp = getenv("TMPDIR");
 
 	if ((size_t)snprintf(t->path, sizeof(t->path), "%s/caisson-image-XXXXXX",
-	                     tmp && tmp[0] == '/' ? tmp : "/var/tmp") >= sizeof(t->path))
+			     tmp && tmp[0] == '/' ? tmp : "/var/tmp") >= sizeof(t->path))
 		return -ENAMETOOLONG;
 	return mkdtemp(t->path) ? 0 : -errno;
 }
 
 int scratch_make(const struct image_store *s, const struct image_draft *d, const char *scripts,
-                 struct scratch *ret, struct err *e)
+		 struct scratch *ret, struct err *e)
 {
 	struct scratch t = {0};
 	int r = make_folder(s, d, &t);
-	_cleanup_fd_ int fd = r >= 0 ? open(t.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	_cleanup_fd_ int fd =
+	    r >= 0 ? open(t.path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
 
 	if (r >= 0 && (fd < 0 || fchmod(fd, 0755) < 0))
 		r = -errno;
 	if (r >= 0)
 		r = copy_scripts(scripts, fd);
 	if (r < 0)
-		return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot prepare the working folder %s", t.path);
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, -r,
+			       "cannot prepare the working folder %s", t.path);
 	*ret = t;
 	return scratch_check_space(ret->path, IMAGE_BUILD_SPACE, e);
 }
@@ -107,10 +111,11 @@ void scratch_remove(struct scratch *t)
 {
 	if (!t->path[0])
 		return;
-	/* What a stopped build of a plain user left belongs to its sub-uids: only their own namespace
-	 * can remove it. */
+	/* What a stopped build of a plain user left belongs to its sub-uids: only their own
+	 * namespace can remove it. */
 	if (image_tree_remove(AT_FDCWD, t->path) < 0 && geteuid() != 0) {
-		const char *const argv[] = {"mmdebstrap", "--unshare-helper", "rm", "-rf", t->path, NULL};
+		const char *const argv[] = {"mmdebstrap", "--unshare-helper", "rm", "-rf", t->path,
+					    NULL};
 		_cleanup_(buf_done) struct buf out = BUF_INIT(4096);
 		int r UNUSED = child_output(argv, &out);
 

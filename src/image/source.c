@@ -27,7 +27,8 @@ int source_pick(const char *lines, char ret[SOURCE_URL_MAX])
 		size_t url = strcspn(lines, " ");
 		static const char wanted[] = " Debian Packages";
 
-		/* The label is exactly "Debian": not security, not backports, not another vendor. */
+		/* The label is exactly "Debian": not security, not backports, not another vendor.
+		 */
 		if (url < n && url < SOURCE_URL_MAX && n - url == strlen(wanted) &&
 		    memcmp(lines + url, wanted, strlen(wanted)) == 0) {
 			memcpy(ret, lines, url);
@@ -78,7 +79,7 @@ int source_pick_uri(const char *lines, char ret[SOURCE_URL_MAX])
 int source_find_mirror(char ret[SOURCE_URL_MAX], struct err *e)
 {
 	static const char *const targets[] = {"apt-get", "indextargets", "--format",
-	                                      "$(REPO_URI) $(LABEL) $(CREATED_BY)", NULL};
+					      "$(REPO_URI) $(LABEL) $(CREATED_BY)", NULL};
 	static const char *const uris[] = {"apt-get", "update", "--print-uris", NULL};
 	_cleanup_(buf_done) struct buf out = BUF_INIT(OUTPUT_MAX);
 
@@ -88,7 +89,7 @@ int source_find_mirror(char ret[SOURCE_URL_MAX], struct err *e)
 	if (child_output(uris, &out) >= 0 && source_pick_uri(buf_str(&out), ret) == 0)
 		return 0;
 	return err_set(e, ERR_SOURCE_UNREACHABLE, 0,
-	               "apt knows no Debian archive on this machine; name one with --mirror URL");
+		       "apt knows no Debian archive on this machine; name one with --mirror URL");
 }
 
 void source_find_proxy(const char *scheme, char ret[SOURCE_URL_MAX])
@@ -98,10 +99,12 @@ void source_find_proxy(const char *scheme, char ret[SOURCE_URL_MAX])
 	_cleanup_(buf_done) struct buf out = BUF_INIT(OUTPUT_MAX);
 
 	(void)snprintf(key, sizeof(key), "Acquire::%s::Proxy", scheme);
-	const char *const argv[] = {"apt-config", "dump", "--no-empty", "--format", format, key, NULL};
+	const char *const argv[] = {"apt-config", "dump", "--no-empty", "--format",
+				    format,       key,    NULL};
 
 	ret[0] = '\0';
-	if (child_output(argv, &out) < 0 || out.len >= SOURCE_URL_MAX || !source_is_url(buf_str(&out)))
+	if (child_output(argv, &out) < 0 || out.len >= SOURCE_URL_MAX ||
+	    !source_is_url(buf_str(&out)))
 		return;
 	(void)snprintf(ret, SOURCE_URL_MAX, "%s", buf_str(&out));
 }

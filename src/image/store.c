@@ -26,7 +26,8 @@ static int open_folder(int at, const char *name)
 /* The lock under which names in the folder change. Blocks; its holders are quick. */
 static int lock_store(const struct image_store *s)
 {
-	_cleanup_fd_ int fd = openat(s->dir, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	_cleanup_fd_ int fd =
+	    openat(s->dir, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (fd < 0)
 		return -errno;
@@ -43,16 +44,19 @@ int image_store_open(struct image_store *s, const char *state_dir, bool create, 
 		return err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "state directory");
 	struct stat st;
 
-	/* The folder may be a link that the operator made, so only its absence asks for a new one. */
+	/* The folder may be a link that the operator made, so only its absence asks for a new one.
+	 */
 	if (create && stat(s->path, &st) < 0) {
 		int r = fd_make_dirs(s->path, 0755);
 
 		if (r < 0)
-			return err_set(e, ERR_SYSTEM, -r, "cannot make %s (see --state-dir)", s->path);
+			return err_set(e, ERR_SYSTEM, -r, "cannot make %s (see --state-dir)",
+				       s->path);
 	}
 	s->dir = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (s->dir < 0)
-		return err_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errno, "cannot open %s", s->path);
+		return err_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errno,
+			       "cannot open %s", s->path);
 	return 0;
 }
 
@@ -95,12 +99,13 @@ void image_store_clean(const struct image_store *s)
 		return;
 	(void)TAKE_FD(fd);
 	for (struct dirent *de; (de = readdir(dir)) != NULL;)
-		if (text_starts_with(de->d_name, BUILD_PREFIX) || text_starts_with(de->d_name, OLD_PREFIX))
+		if (text_starts_with(de->d_name, BUILD_PREFIX) ||
+		    text_starts_with(de->d_name, OLD_PREFIX))
 			(void)remove_unless_held(s, de->d_name);
 }
 
 int image_draft_new(const struct image_store *s, const char *image, struct image_draft *ret,
-                    struct err *e)
+		    struct err *e)
 {
 	struct image_draft d = IMAGE_DRAFT_INIT;
 	char tail[2 * 4 + 1];
@@ -149,7 +154,7 @@ static void put_aside(const struct image_store *s, const char *name, const char 
 }
 
 int image_draft_commit(const struct image_store *s, struct image_draft *d, const char *image,
-                       struct err *e)
+		       struct err *e)
 {
 	_cleanup_fd_ int lock = lock_store(s);
 
@@ -161,7 +166,8 @@ int image_draft_commit(const struct image_store *s, struct image_draft *d, const
 	bool replaced = renameat2(s->dir, d->name, s->dir, image, RENAME_EXCHANGE) == 0;
 
 	if (!replaced && renameat2(s->dir, d->name, s->dir, image, RENAME_NOREPLACE) < 0)
-		return err_set(e, ERR_SYSTEM, errno, "cannot put image '%s' into %s", image, s->path);
+		return err_set(e, ERR_SYSTEM, errno, "cannot put image '%s' into %s", image,
+			       s->path);
 	/* The lock is released first: the name may now belong to the image that was replaced. */
 	fd_close_many((int[]){d->root, d->dir}, 2);
 	if (replaced)
@@ -188,7 +194,8 @@ int image_store_remove(const struct image_store *s, const char *image, struct er
 
 	fd_close_many(locks, ARRAY_SIZE(locks));
 	if (!free_to_go)
-		return err_set(e, ERR_SYSTEM, EBUSY, "image '%s' is in use by a running engine", image);
+		return err_set(e, ERR_SYSTEM, EBUSY, "image '%s' is in use by a running engine",
+			       image);
 	put_aside(s, image, image);
 	if (fstatat(s->dir, image, &st, AT_SYMLINK_NOFOLLOW) == 0)
 		return err_set(e, ERR_SYSTEM, EPERM, "cannot remove image '%s'", image);

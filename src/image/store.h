@@ -34,18 +34,18 @@ struct image_draft {
 
 /* Makes the folder when CREATE. -ENOENT: there are no images at all. */
 int image_store_open(struct image_store *s, const char *state_dir, bool create,
-                     struct err *e) MUST_CHECK;
+		     struct err *e) MUST_CHECK;
 void image_store_done(struct image_store *s);
 
 /* Removes what dead builders left behind and what is no longer used. Best effort. */
 void image_store_clean(const struct image_store *s);
 
 int image_draft_new(const struct image_store *s, const char *image, struct image_draft *ret,
-                    struct err *e) MUST_CHECK;
+		    struct err *e) MUST_CHECK;
 /* Puts the draft in the place of IMAGE in one step; what was there is removed, or put aside while
  * it is used. The draft is spent when this succeeds. */
 int image_draft_commit(const struct image_store *s, struct image_draft *d, const char *image,
-                       struct err *e) MUST_CHECK;
+		       struct err *e) MUST_CHECK;
 /* Removes the draft with all that is in it. Fine on a spent or initial one. */
 void image_draft_drop(const struct image_store *s, struct image_draft *d);
 

@@ -34,7 +34,8 @@ int unpack_clean_name(const char *name, char *ret, size_t size)
 		size_t n = strcspn(name, "/");
 		bool dot = n == 1 && name[0] == '.';
 
-		if ((n == 0 && name[0] != '/') || n > NAME_MAX || (n == 2 && name[0] == '.' && name[1] == '.'))
+		if ((n == 0 && name[0] != '/') || n > NAME_MAX ||
+		    (n == 2 && name[0] == '.' && name[1] == '.'))
 			return -EINVAL;
 		if (n > 0 && !dot) {
 			if (++depth > UNPACK_DEPTH_MAX || out + n + 2 > size)
@@ -55,8 +56,9 @@ int unpack_clean_name(const char *name, char *ret, size_t size)
 static int fail(const struct unpack *u UNUSED, int errnum, const char *name, struct err *e)
 {
 	if (errnum == ENOSPC || errnum == EDQUOT)
-		return err_set(e, ERR_IMAGE_BUILD_FAILED, errnum,
-		               "the disk is full; free some space or move the state directory (--state-dir)");
+		return err_set(
+		    e, ERR_IMAGE_BUILD_FAILED, errnum,
+		    "the disk is full; free some space or move the state directory (--state-dir)");
 	return err_set(e, ERR_IMAGE_BUILD_FAILED, errnum, "cannot unpack '%.200s'", name);
 }
 
@@ -112,7 +114,8 @@ static int make_folder(struct unpack *u, const char *last, mode_t mode)
 {
 	if (mkdirat(u->parent_fd, last, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	_cleanup_fd_ int fd = openat(u->parent_fd, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_fd_ int fd =
+	    openat(u->parent_fd, last, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0 || fchmod(fd, safe_mode(mode, true)) < 0)
 		return -errno;
@@ -132,7 +135,8 @@ static int copy_data(struct unpack *u, int fd)
 			return 0;
 		if (r != ARCHIVE_OK)
 			return -EBADMSG;
-		if (offset < 0 || (uint64_t)offset > UNPACK_BYTES_MAX || len > UNPACK_BYTES_MAX - u->stats.bytes)
+		if (offset < 0 || (uint64_t)offset > UNPACK_BYTES_MAX ||
+		    len > UNPACK_BYTES_MAX - u->stats.bytes)
 			return -EFBIG;
 		u->stats.bytes += len;
 		if (lseek(fd, offset, SEEK_SET) < 0)
@@ -145,7 +149,8 @@ static int copy_data(struct unpack *u, int fd)
 
 static int make_file(struct unpack *u, const char *last, struct archive_entry *entry)
 {
-	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_sec = archive_entry_mtime(entry)}};
+	struct timespec times[2] = {{.tv_nsec = UTIME_OMIT},
+				    {.tv_sec = archive_entry_mtime(entry)}};
 	int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
 
 	/* A second entry of the same name replaces the first, as tar does. */
@@ -163,8 +168,8 @@ static int make_file(struct unpack *u, const char *last, struct archive_entry *e
 	/* A sparse end has no data block of its own. */
 	struct stat st;
 
-	if (size > 0 && (uint64_t)size <= UNPACK_BYTES_MAX && fstat(fd, &st) == 0 && st.st_size < size &&
-	    ftruncate(fd, size) < 0)
+	if (size > 0 && (uint64_t)size <= UNPACK_BYTES_MAX && fstat(fd, &st) == 0 &&
+	    st.st_size < size && ftruncate(fd, size) < 0)
 		return -errno;
 	if (fchmod(fd, safe_mode(archive_entry_perm(entry), false)) < 0 || futimens(fd, times) < 0)
 		return -errno;
@@ -238,11 +243,12 @@ static int unpack_next(struct unpack *u, struct archive_entry *entry, struct err
 	const char *raw = archive_entry_pathname(entry);
 
 	if (!raw || unpack_clean_name(raw, name, sizeof(name)) < 0)
-		return err_set(e, ERR_IMAGE_BUILD_FAILED, EBADMSG, "the archive holds a forbidden name '%.200s'",
-		               raw ? raw : "");
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, EBADMSG,
+			       "the archive holds a forbidden name '%.200s'", raw ? raw : "");
 	if (++u->stats.entries > UNPACK_ENTRIES_MAX)
-		return err_set(e, ERR_IMAGE_BUILD_FAILED, E2BIG, "the archive holds more than %" PRIu64 " entries",
-		               UNPACK_ENTRIES_MAX);
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, E2BIG,
+			       "the archive holds more than %" PRIu64 " entries",
+			       UNPACK_ENTRIES_MAX);
 	if (!name[0])
 		return 0;
 	int r = make_entry(u, entry, name);
@@ -258,7 +264,7 @@ static int unpack_next(struct unpack *u, struct archive_entry *entry, struct err
 }
 
 int image_unpack(struct archive *a, int root, const struct image_watch *w, struct unpack_stats *ret,
-                 struct err *e)
+		 struct err *e)
 {
 	struct unpack u = {.archive = a, .root = root, .watch = w, .parent_fd = -1};
 	int r = 0;
@@ -270,8 +276,9 @@ int image_unpack(struct archive *a, int root, const struct image_watch *w, struc
 		if (ar == ARCHIVE_EOF)
 			break;
 		if (ar < ARCHIVE_WARN)
-			r = err_set(e, ERR_IMAGE_BUILD_FAILED, EBADMSG, "cannot read the archive (%.200s)",
-			            archive_error_string(a) ? archive_error_string(a) : "unknown format");
+			r = err_set(
+			    e, ERR_IMAGE_BUILD_FAILED, EBADMSG, "cannot read the archive (%.200s)",
+			    archive_error_string(a) ? archive_error_string(a) : "unknown format");
 		else
 			r = unpack_next(&u, entry, e);
 	}

@@ -25,7 +25,7 @@ struct unpack_stats {
 
 /* A is open for reading; borrowed. */
 int image_unpack(struct archive *a, int root, const struct image_watch *w, struct unpack_stats *ret,
-                 struct err *e) MUST_CHECK;
+		 struct err *e) MUST_CHECK;
 
 /* Copies NAME without leading "./" and trailing '/' to RET of SIZE bytes. -EINVAL for absolute
  * names, `..`, empty parts, too long or too deep ones. An empty result means the top itself. */

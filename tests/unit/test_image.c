@@ -38,11 +38,13 @@ static void quiet_text(void *user UNUSED, const char *text UNUSED)
 {
 }
 
-static void quiet_tick(void *user UNUSED, const char *text UNUSED, uint64_t done UNUSED, uint64_t total UNUSED)
+static void quiet_tick(void *user UNUSED, const char *text UNUSED, uint64_t done UNUSED,
+		       uint64_t total UNUSED)
 {
 }
 
-static const struct image_watch quiet = {.step = quiet_text, .tick = quiet_tick, .warn = quiet_text, .cancel_fd = -1};
+static const struct image_watch quiet = {
+    .step = quiet_text, .tick = quiet_tick, .warn = quiet_text, .cancel_fd = -1};
 
 static void definitions(void **state)
 {
@@ -120,11 +122,15 @@ static void apt_messages(void **state)
 	     "E: apt-get update --error-on=any failed\nE: mmdebstrap failed to run\n",
 	     PROGRESS_FAIL_STALE},
 	    /* A stale file must not hide anything else. */
-	    {"E: Release file for x is expired\nW: GPG error: x NO_PUBKEY 1\n", PROGRESS_FAIL_SIGNATURE},
-	    {"E: Release file for x is expired\nErr:1 http://x forky InRelease\n  Temporary failure resolving 'x'\n",
+	    {"E: Release file for x is expired\nW: GPG error: x NO_PUBKEY 1\n",
+	     PROGRESS_FAIL_SIGNATURE},
+	    {"E: Release file for x is expired\nErr:1 http://x forky InRelease\n  Temporary "
+	     "failure resolving 'x'\n",
 	     PROGRESS_FAIL_OTHER},
-	    {"W: Failed to fetch http://x  Temporary failure resolving 'x'\n", PROGRESS_FAIL_UNREACHABLE},
-	    {"E: Unable to locate package nope\nE: setup failed: E: apt-get failed\n", PROGRESS_FAIL_PACKAGE},
+	    {"W: Failed to fetch http://x  Temporary failure resolving 'x'\n",
+	     PROGRESS_FAIL_UNREACHABLE},
+	    {"E: Unable to locate package nope\nE: setup failed: E: apt-get failed\n",
+	     PROGRESS_FAIL_PACKAGE},
 	    {"dpkg: error: failed to write status: No space left on device\n", PROGRESS_FAIL_DISK},
 	    {"E: image check: import numpy: boom\nE: setup failed\n", PROGRESS_FAIL_CHECK},
 	    {"E: newuidmap 1 0 1000 1 failed\n", PROGRESS_FAIL_USERNS},
@@ -166,10 +172,11 @@ static void sources(void **state)
 	char url[SOURCE_URL_MAX];
 
 	(void)state;
-	assert_int_equal(source_pick("http://sec/ Debian-Security Packages\nhttp://d/debian/ Debian Sources\n"
-				     "http://d/debian/ Debian Packages\n",
-				     url),
-			 0);
+	assert_int_equal(
+	    source_pick("http://sec/ Debian-Security Packages\nhttp://d/debian/ Debian Sources\n"
+			"http://d/debian/ Debian Packages\n",
+			url),
+	    0);
 	assert_string_equal(url, "http://d/debian/");
 	assert_int_equal(source_pick("http://x/ Node Source Packages\n", url), -ENOENT);
 	assert_int_equal(source_pick_uri("'http://o/docker/debian/dists/b/InRelease' f 0\n"
@@ -188,8 +195,15 @@ static void archive_names(void **state)
 		const char *in;
 		const char *out; /* NULL: refused */
 	} rows[] = {
-	    {"usr/bin/x", "usr/bin/x"}, {"./usr//bin/./x/", "usr/bin/x"}, {".", ""}, {"./", ""}, {"", ""},
-	    {"/etc/passwd", NULL},      {"../x", NULL},                   {"a/../b", NULL}, {"a/..", NULL},
+	    {"usr/bin/x", "usr/bin/x"},
+	    {"./usr//bin/./x/", "usr/bin/x"},
+	    {".", ""},
+	    {"./", ""},
+	    {"", ""},
+	    {"/etc/passwd", NULL},
+	    {"../x", NULL},
+	    {"a/../b", NULL},
+	    {"a/..", NULL},
 	    {"..a/b", "..a/b"},
 	};
 	char ret[PATH_MAX];
@@ -307,7 +321,8 @@ static void unpack_stays_inside(void **state)
 	    {{{"../out", AE_IFREG, 0644, NULL, "x"}}},
 	    {{{"/tmp/caisson-out", AE_IFREG, 0644, NULL, "x"}}},
 	    {{{"link", AE_IFLNK, 0777, "..", NULL}, {"link/out", AE_IFREG, 0644, NULL, "x"}}},
-	    {{{"link", AE_IFLNK, 0777, "/tmp", NULL}, {"link/caisson-out", AE_IFREG, 0644, NULL, "x"}}},
+	    {{{"link", AE_IFLNK, 0777, "/tmp", NULL},
+	      {"link/caisson-out", AE_IFREG, 0644, NULL, "x"}}},
 	    {{{"link", AE_IFLNK, 0777, "/etc", NULL}, {"hard", 0, 0644, "link/passwd", NULL}}},
 	    {{{"hard", 0, 0644, "../a.tar", NULL}}},
 	    {{{"hard", 0, 0644, "/etc/passwd", NULL}}},
@@ -330,8 +345,9 @@ static void unpack_stays_inside(void **state)
 
 static void unpack_survives_damage(void **state)
 {
-	static const struct row rows[] = {
-	    {"a/b", AE_IFREG, 0644, NULL, "some text"}, {"l", AE_IFLNK, 0777, "a/b", NULL}, {"h", 0, 0644, "a/b", NULL}};
+	static const struct row rows[] = {{"a/b", AE_IFREG, 0644, NULL, "some text"},
+					  {"l", AE_IFLNK, 0777, "a/b", NULL},
+					  {"h", 0, 0644, "a/b", NULL}};
 	struct unpack_stats stats = {0};
 	char file[96], tree[96];
 	_cleanup_(buf_done) struct buf b = BUF_INIT(1 << 20);
@@ -363,29 +379,33 @@ static void unpack_survives_damage(void **state)
 
 static void dpkg_status(void **state)
 {
-	static const char text[] = "Package: a\nStatus: install ok installed\nVersion: 1\nDescription: x\n Package: no\n\n"
-				   "Package: b\nStatus: deinstall ok config-files\nVersion: 2\n\n"
-				   "Package: c\nStatus: install ok installed\nVersion: 1:3~rc";
+	static const char text[] =
+	    "Package: a\nStatus: install ok installed\nVersion: 1\nDescription: x\n Package: no\n\n"
+	    "Package: b\nStatus: deinstall ok config-files\nVersion: 2\n\n"
+	    "Package: c\nStatus: install ok installed\nVersion: 1:3~rc";
 	json_t *packages = json_array();
 
 	(void)state;
 	assert_int_equal(inventory_parse_dpkg(text, strlen(text), packages), 0);
 	assert_int_equal(json_array_size(packages), 2);
-	assert_string_equal(json_string_value(json_object_get(json_array_get(packages, 1), "version")), "1:3~rc");
+	assert_string_equal(
+	    json_string_value(json_object_get(json_array_get(packages, 1), "version")), "1:3~rc");
 	json_decref(packages);
 }
 
 /* A draft with a python3 in it, recorded. */
 static void fill(struct image_draft *d, const char *name)
 {
-	const struct image_facts facts = {.name = name, .source = "import", .description = "", .suite = "", .definition = ""};
+	const struct image_facts facts = {
+	    .name = name, .source = "import", .description = "", .suite = "", .definition = ""};
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	struct err e = ERR_INIT;
 
 	assert_int_equal(mkdirat(d->root, "usr", 0755), 0);
 	assert_int_equal(mkdirat(d->root, "usr/bin", 0755), 0);
 	assert_int_equal(symlinkat("python3.14", d->root, "usr/bin/python3"), 0);
-	_cleanup_fd_ int fd = openat(d->root, "usr/bin/python3.14", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
+	_cleanup_fd_ int fd =
+	    openat(d->root, "usr/bin/python3.14", O_WRONLY | O_CREAT | O_CLOEXEC, 0755);
 
 	assert_true(fd >= 0);
 	if (image_root_finish(d->root, &e) < 0)
@@ -411,7 +431,8 @@ static int count_hidden(const struct image_store *s)
 	assert_non_null(dir);
 	(void)TAKE_FD(fd);
 	for (struct dirent *de; (de = readdir(dir)) != NULL;)
-		n += text_starts_with(de->d_name, ".build-") || text_starts_with(de->d_name, ".old-");
+		n += text_starts_with(de->d_name, ".build-") ||
+		     text_starts_with(de->d_name, ".old-");
 	return n;
 }
 
