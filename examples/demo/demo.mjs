@@ -84,7 +84,7 @@ async function demo(client) {
 const client = new Client({ name: 'caisson-demo', version: '1.0.0' });
 const transport = new StdioClientTransport({
 	command: server,
-	args: ['stdio', '--profile', 'code', '--log-file', ''],
+	args: ['stdio', '--profile', 'code', '--log-level', 'ERROR'],
 	env: { ...process.env },
 	stderr: 'inherit',
 });
