@@ -126,7 +126,7 @@ static void test_grammar(void **state)
 			scanner_init(&s, &small);
 			got = scan(&s, rows[i].text, len, piece);
 			if (got != rows[i].want)
-				print_error("%s in pieces of %zu: %d, want %d\n", rows[i].text,
+				print_error("%s in pieces of %zu: %u, want %u\n", rows[i].text,
 					    piece, got, rows[i].want);
 			assert_int_equal(got, rows[i].want);
 			scanner_done(&s);
@@ -308,7 +308,7 @@ static void agree(const char *text, size_t len)
 	scanner_init(&s, &wide);
 	fault = scan(&s, text, len, len ? len : 1);
 	if (!range && (fault == SCAN_OK) != (parsed != NULL))
-		print_error("%.*s: scanner %d, parser %s\n", (int)len, text, fault,
+		print_error("%.*s: scanner %u, parser %s\n", (int)len, text, fault,
 			    parsed ? "takes it" : e.text);
 	assert_true(range || (fault == SCAN_OK) == (parsed != NULL));
 	scanner_done(&s);
