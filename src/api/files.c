@@ -86,9 +86,9 @@ static void not_found(struct http_request *req, const char *what, const char *na
 {
 	char text[512];
 
-	(void)snprintf(text, sizeof(text), "%s %s", what, name);
+	(void)snprintf(text, sizeof(text), "%s%s", what, name);
 	if (!text_is_utf8(text, strlen(text)))
-		(void)snprintf(text, sizeof(text), "%s that name", what);
+		(void)snprintf(text, sizeof(text), "%s(not UTF-8)", what);
 	http_respond_text(req, 404, "text/plain; charset=utf-8", text);
 }
 
@@ -159,7 +159,7 @@ static void get_file(struct http_request *req, void *user)
 	}
 	struct sandbox *s = manager_find(l->config.manager, "", session);
 	if (!s) {
-		not_found(req, "No active session with id", session);
+		not_found(req, "No active session with id ", session);
 		return;
 	}
 	if (name[0] == '/' || workspace_path(name, strlen(name), true, path, &e) < 0 ||
