@@ -75,7 +75,8 @@ RULE(futex, ENOSYS,
 RULE(sched, EPERM, CLAUSE(MASKED(1, ~SCHED_RESET_ON_FORK, SCHED_OTHER, SCHED_BATCH, SCHED_IDLE)))
 RULE(personality, EPERM, CLAUSE(IN(0, 0, 0xffffffff)))
 RULE(setrlimit, EPERM, CLAUSE(OUT(0, RLIMIT_CORE)))
-RULE(prlimit, EPERM, CLAUSE(OUT(1, RLIMIT_CORE)), CLAUSE(IN(2, 0), IN(HIGH(2), 0)))
+/* Limits of others are out: init has the uid of the runs, and a CPU limit of 0 would end it. */
+RULE(prlimit, EPERM, CLAUSE(IN(0, 0), OUT(1, RLIMIT_CORE)), CLAUSE(IN(2, 0), IN(HIGH(2), 0)))
 RULE(seccomp, EPERM, CLAUSE(IN(0, SECCOMP_GET_ACTION_AVAIL, SECCOMP_GET_NOTIF_SIZES)))
 
 /* PR_CAPBSET_READ, PR_GET_* tell a process about itself. PR_SET_DUMPABLE and PR_SET_PTRACER only
