@@ -220,6 +220,7 @@ int main(void)
 	struct init *in = &init;
 	enum proto_step step = PROTO_STEP_NONE;
 
+	(void)prctl(PR_SET_NAME, "caisson-init", 0, 0, 0);
 	if (take_channel(in) < 0)
 		init_die("channel");
 	int r = start(in, &step);

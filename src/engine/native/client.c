@@ -263,10 +263,12 @@ static int on_created(struct native_engine *g, const struct proto_mon_created *m
 		sandbox_free(s);
 		return 0;
 	}
-	if ((m->fds & PROTO_CREATED_OOM) && at < n)
-		s->oom = TAKE_FD(fds[at++]);
+	if ((m->fds & PROTO_CREATED_OOM) && at < n) {
+		s->oom = TAKE_FD(fds[at]);
+		at++;
+	}
 	if ((m->fds & PROTO_CREATED_PEAK) && at < n)
-		s->peak = TAKE_FD(fds[at++]);
+		s->peak = TAKE_FD(fds[at]);
 	s->created = true;
 	int r = chan_new(g->loop, TAKE_FD(fds[0]), PROTO_PARTY_I, on_init_message, on_init_end, s, &s->init);
 	fd_close_many(fds, n);

@@ -226,7 +226,8 @@ int monitor_main(const struct native_monitor_config *config)
 		return err_code_exit(ERR_USAGE);
 	}
 	in.lock = -1;
-	(void)umask(077);
+	(void)umask(022);
+	(void)prctl(PR_SET_NAME, "caisson-monitor", 0, 0, 0); /* it was executed as /proc/self/exe */
 	int r = start(&m, &in, &e);
 	say_hello(&m, &e);
 	if (r == 0)

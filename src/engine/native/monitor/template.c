@@ -135,13 +135,16 @@ static int bind_image(int image)
 
 static int bind_devices(void)
 {
+	/* Only added to what the host's mount has: its own flags are locked. */
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
 	char from[32];
 	char to[32];
 
 	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
 		(void)snprintf(from, sizeof(from), "/dev/%s", devices[i]);
 		(void)snprintf(to, sizeof(to), "dev/%s", devices[i]);
-		if (mknod(to, S_IFREG | 0644, 0) < 0 || mount(from, to, NULL, MS_BIND, NULL) < 0)
+		if (mknod(to, S_IFREG | 0644, 0) < 0 || mount(from, to, NULL, MS_BIND, NULL) < 0 ||
+		    syscall(SYS_mount_setattr, AT_FDCWD, to, 0, &attr, sizeof(attr)) < 0)
 			return -errno;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(dev_links); i++) {
