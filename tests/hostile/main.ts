@@ -62,7 +62,9 @@ function doctor(mode: Mode): Verdict | undefined {
 
 function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) => void): Promise<number> {
 	return new Promise((resolve) => {
-		const child = spawn(process.execPath, [suite], {
+		// A mount namespace of its own, so that what others mount meanwhile is not taken for a leak.
+		const argv = [...(isRoot ? ['unshare', '--mount', '--propagation', 'private', '--'] : []), process.execPath, suite];
+		const child = spawn(argv[0]!, argv.slice(1), {
 			stdio: ['ignore', 'pipe', 'inherit'],
 			env: {
 				...process.env, CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGES: imagesDir, CAISSON_TEST_IMAGE: opt.image,

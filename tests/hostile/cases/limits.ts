@@ -124,7 +124,7 @@ for s in range(1, 64):
         pass
 import threading
 for i in range(8):
-    threading.Thread(target=lambda: [None for _ in iter(int, 1)], daemon=True).start()
+    threading.Thread(target=lambda: any(iter(int, 1)), daemon=True).start()
 while True:
     pass`,
 	},
@@ -188,10 +188,10 @@ except OSError as e:
 		},
 	},
 	{
-		id: '5a', attack: 'a sparse file of an exabyte', must: 'apparent size is checked before a read', ends: 'any', held: 0,
+		id: '5a', attack: 'a sparse file of petabytes', must: 'apparent size is checked before a read', ends: 'any', held: 0,
 		code: `
 f = open("huge.bin", "wb")
-for bits in (62, 60, 50, 44, 40):
+for bits in (52, 50, 44, 40):
     try:
         f.truncate(1 << bits); break
     except OSError:

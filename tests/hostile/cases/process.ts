@@ -113,7 +113,7 @@ os._exit(0)`,
 		code: `
 holds("stdin is empty", sys.stdin.read() == "")
 try:
-    input("password: ")
+    input("password: \\n")
     say(False, "input")
 except EOFError:
     say(True, "input")`,
