@@ -122,6 +122,9 @@ static void note_error(struct progress *p)
 			break;
 		}
 	}
+	/* A warning that no row knows is no reason. */
+	if (kind == PROGRESS_FAIL_OTHER && p->line[0] == 'W')
+		return;
 	p->failures[kind]++;
 	const char *text = p->line;
 
