@@ -152,6 +152,7 @@ static int open_file(void)
 static void rotate(void)
 {
 	char from[4096], to[4096];
+	bool moved = false; /* the last one: the current file */
 
 	for (int i = LOG_BACKUPS; i > 0; i--) {
 		if (i == 1)
@@ -159,26 +160,41 @@ static void rotate(void)
 		else
 			(void)snprintf(from, sizeof(from), "%s.%d", state.path, i - 1);
 		(void)snprintf(to, sizeof(to), "%s.%d", state.path, i);
-		(void)rename(from, to);
+		moved = rename(from, to) == 0;
 	}
-	state.fd = fd_close(state.fd);
+	if (moved)
+		state.fd = fd_close(state.fd);
+	else if (ftruncate(state.fd, 0) == 0)
+		/* The folder is not ours to change: better the past is lost than the disk is full. */
+		state.written = 0;
+}
+
+/* False: said once, and never tried again. */
+static bool open_or_say(void)
+{
+	int r = open_file();
+
+	if (r == 0)
+		return true;
+	state.file_broken = true;
+	(void)dprintf(STDERR_FILENO,
+		      "caisson: log file '%s' cannot be opened (%s); logging goes on without it\n",
+		      state.path, strerror(-r));
+	return false;
+}
+
+void log_open(void)
+{
+	if (state.path && !state.file_broken && state.fd < 0)
+		(void)open_or_say();
 }
 
 static void write_file(const char *line, size_t len)
 {
 	if (state.fd >= 0 && state.written + len > LOG_FILE_MAX)
 		rotate();
-	if (state.fd < 0) {
-		int r = open_file();
-		if (r < 0) {
-			state.file_broken = true;
-			(void)dprintf(STDERR_FILENO,
-				      "caisson: log file '%s' cannot be opened (%s); logging goes "
-				      "on without it\n",
-				      state.path, strerror(-r));
-			return;
-		}
-	}
+	if (state.fd < 0 && !open_or_say())
+		return;
 	/* A full disk must not stop the server: the line is lost, the next one tries again. */
 	if (fd_write_all(state.fd, line, len) == 0)
 		state.written += len;

@@ -62,6 +62,8 @@ struct log_config {
 /* Replaces the configuration. Before the first call: INFO, console, stderr. A file that cannot be
  * opened is said once on stderr, and the log goes on without it. */
 void log_configure(const struct log_config *c);
+/* Opens the file now instead of at the first line: for those who give up their rights afterwards. */
+void log_open(void);
 void log_close(void);
 bool log_wants(enum log_level level);
 void log_emit(enum log_level level, const char *event, const struct log_field *fields, size_t n);

@@ -84,7 +84,7 @@ static size_t profile_index(const struct settings *s)
 	return i;
 }
 
-static void configure_log(const struct app *a)
+static void configure_log(struct app *a)
 {
 	const struct settings *s = &a->settings;
 	bool file = profiles[profile_index(s)].log_file && a->mode != APP_RUN;
@@ -98,6 +98,7 @@ static void configure_log(const struct app *a)
 	(void)log_level_parse(s->log_level, &config.level);
 	config.file = file ? s->log_file : NULL;
 	config.to_stderr = a->mode == APP_SERVE || (a->mode == APP_STDIO && !file);
+	a->log_is_file = config.file && !config.to_stderr;
 	log_configure(&config);
 }
 
@@ -153,9 +154,9 @@ static int check_image(const struct app *a, struct err *e)
 	return -ENOENT;
 }
 
-/* Root's front becomes a uid that owns nothing. The folder of the log is made for it before, unless it
- * is there already: then its owner decided who may write. */
-static void prepare_log_folder(const struct app *a)
+/* Root's front becomes a uid that owns nothing. The log is opened before; its folder is made for that uid,
+ * unless it is there already: then its owner decided who may write. */
+static void prepare_log(const struct app *a)
 {
 	char path[PATH_MAX];
 	uid_t uid;
@@ -169,11 +170,12 @@ static void prepare_log_folder(const struct app *a)
 	    native_front_uid(a->monitor_fd, &uid, &gid, &e) < 0 || uid == 0)
 		return;
 	const char *folder = dirname(path);
-	if (mkdir(folder, 0755) < 0)
-		return;
-	_cleanup_fd_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd >= 0 && fchown(fd, uid, gid) < 0)
-		LOG_WARNING("log_folder_failed", LOG_S("folder", folder));
+	if (mkdir(folder, 0755) == 0) {
+		_cleanup_fd_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && fchown(fd, uid, gid) < 0)
+			LOG_WARNING("log_folder_failed", LOG_S("folder", folder));
+	}
+	log_open();
 }
 
 int app_begin(struct app *a, struct err *e)
@@ -195,7 +197,7 @@ int app_begin(struct app *a, struct err *e)
 	r = native_monitor_start(&config, &a->monitor_fd, e);
 	if (r < 0)
 		return r;
-	prepare_log_folder(a);
+	prepare_log(a);
 	return native_drop_front_privileges(a->monitor_fd, e);
 }
 
@@ -332,7 +334,9 @@ int app_fail(const struct app *a, const struct err *e)
 {
 	const char *hint = err_code_hint(e->code);
 
-	LOG_ERROR("startup_failed", LOG_S("verb", a->verb), LOG_S("error", e->text));
+	/* On stderr one line is enough. */
+	if (a->log_is_file)
+		LOG_ERROR("startup_failed", LOG_S("verb", a->verb), LOG_S("error", e->text));
 	(void)fprintf(stderr, "ERROR: %s%s%s\n", e->text, *hint ? ". " : "", hint);
 	/* Those two had the status 1 in the servers that this one replaces. */
 	if (e->code == ERR_IMAGE_MISSING || e->code == ERR_ENGINE_UNAVAILABLE)

@@ -24,6 +24,7 @@ struct app {
 	const char *verb;
 	enum app_mode mode;
 	struct settings settings;
+	bool log_is_file; /* and nothing of it goes to stderr */
 	char state_dir[PATH_MAX];
 	char image[ENGINE_NAME_MAX];
 	int monitor_fd; /* until the engine has it */

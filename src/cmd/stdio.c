@@ -51,7 +51,7 @@ static int on_idle(sd_event_source *source UNUSED, void *user)
 	struct err e = ERR_INIT;
 
 	if (manager_start(s->app.manager, &e) < 0)
-		(void)fprintf(stderr, "ERROR: %s\n", e.text);
+		(void)app_fail(&s->app, &e);
 	return 0;
 }
 

@@ -514,10 +514,8 @@ int manager_start(struct manager *m, struct err *e)
 		return 0;
 	struct engine *engine;
 	int r = m->config.open_engine(m->config.user, &engine, e);
-	if (r < 0) {
-		LOG_ERROR("startup_failed", LOG_S("error", e->text));
+	if (r < 0)
 		return r;
-	}
 	uint32_t missing = m->config.limits.explicit_mask & ~engine->ops->caps(engine);
 	if (missing != 0) {
 		engine->ops->close(engine);

@@ -12,7 +12,7 @@ export function hasKeys(o: Json, keys: string[]): void {
 }
 
 export const runKeys = ['session_id', 'run_id', 'exit_code', 'stdout', 'stderr', 'stdout_truncated', 'stderr_truncated',
-	'artifacts', 'duration_ms'];
+	'artifacts', 'duration_ms', 'reason'];
 export const artifactKeys = ['path', 'filename', 'size_bytes', 'mime_type', 'download_url'];
 export const errorKeys = ['error', 'message', 'size_bytes', 'download_url'];
 export const readKeys = ['path', 'filename', 'mime_type', 'size_bytes', 'content_base64'];
