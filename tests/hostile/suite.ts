@@ -117,11 +117,16 @@ async function runCase(c: Case, s: Session, canary: string): Promise<void> {
 	await checkAlways(o, calm);
 }
 
+/** A limit that was set and cannot be enforced would be refused. */
+function given(limit: string, value: string): string | undefined {
+	return !enforced || enforced.includes(limit) ? value : undefined;
+}
+
 async function main(): Promise<void> {
 	const canary = path.join(scratch('canary'), 'canary.txt');
 	fs.writeFileSync(canary, 'canary\n');
 	const env = {
-		SANDBOX_EXEC_TIMEOUT_S: String(TIMEOUT_S), SANDBOX_KILL_GRACE_MS: '300', SANDBOX_MEMORY_LIMIT: '256m', SANDBOX_PIDS_LIMIT: '64',
+		SANDBOX_EXEC_TIMEOUT_S: String(TIMEOUT_S), SANDBOX_KILL_GRACE_MS: '300', SANDBOX_MEMORY_LIMIT: given('memory', '256m'), SANDBOX_PIDS_LIMIT: given('pids', '64'),
 		SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
 		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary',
 	};
