@@ -2,9 +2,12 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build setup run test demo image bench lint conformance hostile fuzz-smoke install clean help
+.PHONY: build all setup run test demo image bench lint conformance hostile fuzz-smoke install clean help
 
 build: $(B)/build.ninja ## build/caisson
+	@ninja -C $(B) caisson
+
+all: $(B)/build.ninja ## what the tests need, too
 	@ninja -C $(B)
 
 $(B)/build.ninja:
@@ -19,7 +22,7 @@ run: ## set up, build, make the default image, serve on 127.0.0.1:8181
 	@$(B)/caisson image build science --if-missing && exec $(B)/caisson serve $(ARGS)
 
 test: ## set up, build, run every test (ARGS: tests/run --help)
-	@tools/setup && $(MAKE) --no-print-directory build
+	@tools/setup && $(MAKE) --no-print-directory all
 	@tests/run $(ARGS)
 
 demo: ## analyse a real CSV through MCP; results in ./caisson-demo
@@ -29,16 +32,16 @@ demo: ## analyse a real CSV through MCP; results in ./caisson-demo
 image: build ## build the image `science` (again when its definition changed)
 	@$(B)/caisson image build science --if-changed
 
-bench: build ## compare with other sandboxes on this machine
+bench: all ## compare with other sandboxes on this machine
 	@bench/run $(ARGS)
 
-lint: build ## formatting, layers, analyzers
+lint: all ## formatting, layers, analyzers
 	@tools/lint $(ARGS)
 
-conformance: build ## the official MCP conformance suite
+conformance: all ## the official MCP conformance suite
 	@tests/conformance/run $(ARGS)
 
-hostile: build ## hostile code against every engine
+hostile: all ## hostile code against every engine
 	@tests/hostile/run $(ARGS)
 
 fuzz-smoke: ## every fuzz target for half a minute
