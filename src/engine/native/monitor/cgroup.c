@@ -44,7 +44,7 @@ void cgroup_close(struct cgroup *c)
 
 void cgroup_fds_close(struct cgroup_fds *fds)
 {
-	fd_close_many(fds->procs, fds->n);
+	fd_close_many(fds->join, fds->n);
 	fds->kill = fd_close(fds->kill);
 	fds->oom = fd_close(fds->oom);
 	fds->peak = fd_close(fds->peak);

@@ -4,12 +4,19 @@
  *   <base>/caisson-XXXXXXXX/          of this monitor (INSTANCE)
  *       init                          every init; no limit, so that none is killed for its sandbox (v2 only)
  *       s<slot>/                      one sandbox: the limits
- *           keep                      interpreters that wait (memory, unified)
+ *           keep                      interpreters that wait (memory tree, v2)
  *           run                       runs: unit of killing and of the out-of-memory counter
  *
  * init stays outside the limits on purpose: a sandbox whose memory is full must still be told and ended.
- * The maker joins `run` before it makes the namespaces, so what the kernel allocates for them is charged
- * to the sandbox, and the cgroup namespace's root is `run`; then init leaves. */
+ *
+ * Moving a process takes a lock of the whole kernel for writing, which costs a grace period of RCU (5-30 ms)
+ * whenever nobody has done it just before. Two ways around it:
+ *   v1  a single thread that moves itself needs no lock (cgroup_procs_write_start() in kernel/cgroup/cgroup.c):
+ *       "0" into `tasks`, not cgroup.procs. So the maker joins `run` before it makes the namespaces, which
+ *       charges what the kernel allocates for them to the sandbox and makes `run` the root of the cgroup
+ *       namespace; then init leaves.
+ *   v2  clone3(2) puts a child right into a group: the maker, and so init, is born in `init`. Runs join
+ *       `run` through cgroup.procs and pay, unless they were forked ahead. */
 #pragma once
 
 #include "base/err.h"
@@ -19,18 +26,20 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CGROUP_PROCS_MAX PROTO_CONFIG_PROCS_MAX
+#define CGROUP_JOIN_MAX PROTO_CONFIG_PROCS_MAX
 
 struct cgroup_fds {
-	int procs[CGROUP_PROCS_MAX]; /* cgroup.procs of the run leaf, for the maker and for init's runs */
-	int leave[CGROUP_PROCS_MAX]; /* cgroup.procs outside the limits, borrowed */
+	int join[CGROUP_JOIN_MAX];  /* "0" written here joins the run leaf; for runs, on v1 for the maker */
 	uint32_t n;
+	int leave[CGROUP_JOIN_MAX]; /* v1: "0" written here leaves the limits; borrowed */
+	uint32_t n_leave;
+	int into; /* v2: group that the maker is born in; borrowed, -1 = none */
 	int kill; /* cgroup.kill of the run leaf, -1 = none */
 	int oom;  /* file with an "oom_kill N" line, for the front, -1 = none */
 	int peak; /* file with the highest use of memory, for the front, -1 = none */
 };
 
-#define CGROUP_FDS_NONE ((struct cgroup_fds){.kill = -1, .oom = -1, .peak = -1})
+#define CGROUP_FDS_NONE ((struct cgroup_fds){.into = -1, .kill = -1, .oom = -1, .peak = -1})
 
 struct cgroup_use {
 	uint64_t memory_bytes;
@@ -38,7 +47,7 @@ struct cgroup_use {
 	uint32_t pids;
 };
 
-enum cgroup_tree { CGROUP_MEMORY, CGROUP_CPU, CGROUP_PIDS, CGROUP_UNIFIED, CGROUP_TREE_MAX_ };
+enum cgroup_tree { CGROUP_MEMORY, CGROUP_CPU, CGROUP_CPUACCT, CGROUP_PIDS, CGROUP_UNIFIED, CGROUP_TREE_MAX_ };
 
 struct cgroup {
 	const struct cgroup_ops *ops;
@@ -46,7 +55,7 @@ struct cgroup {
 	uint32_t best_effort;
 	bool swap;            /* swap is limited too */
 	int dir[CGROUP_TREE_MAX_];            /* the instance's folder in each tree, -1 = none */
-	int leave[CGROUP_TREE_MAX_];          /* cgroup.procs where init goes */
+	int leave[CGROUP_TREE_MAX_];          /* v1: `tasks` where init goes; v2: the folder `init` */
 	char path[CGROUP_TREE_MAX_][PATH_MAX]; /* of dir; "" = none; what a sweep removes */
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups v1: one tree per controller, below the monitor's own group in each. Where a v2 tree is
- * mounted beside them (hybrid hosts) it serves for killing a run as a whole and for CPU time, which
- * need no controller. Only the memory tree has leaves: nothing else is counted per leaf. */
+/* Control groups v1: one tree per controller, below the monitor's own group in each. A v2 tree beside them
+ * (hybrid hosts) is not used: what it could do (cgroup.kill) costs a move under the kernel's lock per run
+ * (cgroup.h). Only the memory tree has leaves: nothing else is counted per leaf. */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
@@ -14,13 +14,13 @@
 #define FILE_MAX_BYTES (4u << 20) /* of mountinfo */
 
 static const struct {
-	const char *controller; /* NULL = v2 */
+	const char *controller; /* NULL = not on v1 */
 	uint32_t cap;
 } trees[CGROUP_TREE_MAX_] = {
     [CGROUP_MEMORY] = {"memory", PROTO_CAP_MEMORY},
     [CGROUP_CPU] = {"cpu", PROTO_CAP_CPU},
+    [CGROUP_CPUACCT] = {"cpuacct", 0}, /* often mounted together with cpu: then the same folders twice */
     [CGROUP_PIDS] = {"pids", PROTO_CAP_PIDS},
-    [CGROUP_UNIFIED] = {NULL, 0},
 };
 
 static int read_proc(const char *path, struct buf *b)
@@ -36,10 +36,10 @@ static void open_tree_of(struct cgroup *c, size_t tree, const char *mountinfo, c
 	char path[PATH_MAX];
 	size_t mount_len;
 
-	if (cgroup_find(mountinfo, self, trees[tree].controller, path, &mount_len) < 0)
+	if (!trees[tree].controller || cgroup_find(mountinfo, self, trees[tree].controller, path, &mount_len) < 0)
 		return;
 	_cleanup_fd_ int own = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_fd_ int leave = own < 0 ? -1 : openat(own, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	_cleanup_fd_ int leave = own < 0 ? -1 : openat(own, "tasks", O_WRONLY | O_CLOEXEC);
 	_cleanup_fd_ int dir = leave < 0 ? -1 : cgroup_mkdir(own, instance);
 	if (dir < 0 || (size_t)snprintf(c->path[tree], PATH_MAX, "%s/%s", path, instance) >= PATH_MAX) {
 		c->path[tree][0] = '\0';
@@ -81,15 +81,14 @@ static int limit_memory(const struct cgroup *c, int dir, uint64_t bytes)
 	return r;
 }
 
-static int add_procs(const struct cgroup *c, enum cgroup_tree tree, int dir, const char *name, struct cgroup_fds *fds)
+static int add_join(const struct cgroup *c, enum cgroup_tree tree, int dir, struct cgroup_fds *fds)
 {
-	int fd = openat(dir, name, O_WRONLY | O_CLOEXEC);
+	int fd = openat(dir, "tasks", O_WRONLY | O_CLOEXEC);
 
 	if (fd < 0)
 		return -errno;
-	fds->procs[fds->n] = fd;
-	fds->leave[fds->n] = c->leave[tree];
-	fds->n++;
+	fds->join[fds->n++] = fd;
+	fds->leave[fds->n_leave++] = c->leave[tree];
 	return 0;
 }
 
@@ -103,7 +102,7 @@ static int make_memory(struct cgroup *c, int dir, const struct proto_limits *l, 
 		return r < 0 ? r : MIN(keep, run);
 	fds->oom = openat(run, "memory.oom_control", O_RDONLY | O_CLOEXEC);
 	fds->peak = openat(run, "memory.max_usage_in_bytes", O_RDWR | O_CLOEXEC);
-	return add_procs(c, CGROUP_MEMORY, run, "cgroup.procs", fds);
+	return add_join(c, CGROUP_MEMORY, run, fds);
 }
 
 static int make_cpu(struct cgroup *c, int dir, const struct proto_limits *l, struct cgroup_fds *fds)
@@ -112,27 +111,26 @@ static int make_cpu(struct cgroup *c, int dir, const struct proto_limits *l, str
 
 	if (r == 0)
 		r = cgroup_write_u64(dir, "cpu.cfs_quota_us", (uint64_t)l->cpu_milli * PERIOD_US / 1000);
-	return r < 0 ? r : add_procs(c, CGROUP_CPU, dir, "cgroup.procs", fds);
+	return r < 0 ? r : add_join(c, CGROUP_CPU, dir, fds);
 }
 
 static int make_pids(struct cgroup *c, int dir, const struct proto_limits *l, struct cgroup_fds *fds)
 {
 	int r = cgroup_write_u64(dir, "pids.max", l->pids);
 
-	return r < 0 ? r : add_procs(c, CGROUP_PIDS, dir, "cgroup.procs", fds);
+	return r < 0 ? r : add_join(c, CGROUP_PIDS, dir, fds);
 }
 
-static int make_unified(struct cgroup *c, int dir, const struct proto_limits *l UNUSED, struct cgroup_fds *fds)
+static int make_cpuacct(struct cgroup *c, int dir, const struct proto_limits *l UNUSED, struct cgroup_fds *fds)
 {
-	fds->kill = openat(dir, "cgroup.kill", O_WRONLY | O_CLOEXEC); /* Linux 5.14 */
-	return add_procs(c, CGROUP_UNIFIED, dir, "cgroup.procs", fds);
+	return add_join(c, CGROUP_CPUACCT, dir, fds);
 }
 
 static int (*const makers[CGROUP_TREE_MAX_])(struct cgroup *, int, const struct proto_limits *, struct cgroup_fds *) = {
     [CGROUP_MEMORY] = make_memory,
     [CGROUP_CPU] = make_cpu,
     [CGROUP_PIDS] = make_pids,
-    [CGROUP_UNIFIED] = make_unified,
+    [CGROUP_CPUACCT] = make_cpuacct,
 };
 
 static void v1_remove(struct cgroup *c, uint32_t slot)
@@ -180,9 +178,9 @@ static int v1_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
 	(void)snprintf(path, sizeof(path), "s%u/pids.current", slot);
 	if (c->dir[CGROUP_PIDS] >= 0 && cgroup_read_u64(c->dir[CGROUP_PIDS], path, &value) == 0)
 		ret->pids = (uint32_t)value;
-	(void)snprintf(path, sizeof(path), "s%u/cpu.stat", slot);
-	if (c->dir[CGROUP_UNIFIED] >= 0 && cgroup_read_key(c->dir[CGROUP_UNIFIED], path, "usage_usec", &value) == 0)
-		ret->cpu_ns = value * 1000;
+	(void)snprintf(path, sizeof(path), "s%u/cpuacct.usage", slot);
+	if (c->dir[CGROUP_CPUACCT] >= 0 && cgroup_read_u64(c->dir[CGROUP_CPUACCT], path, &value) == 0)
+		ret->cpu_ns = value;
 	return 0;
 }
 

@@ -147,9 +147,7 @@ static int v2_open(struct cgroup *c, const char *instance)
 	uint32_t caps = enable(dir);
 	if (leaf < 0 || !(caps & PROTO_CAP_MEMORY))
 		return -ENOTSUP;
-	c->leave[CGROUP_UNIFIED] = openat(leaf, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	if (c->leave[CGROUP_UNIFIED] < 0)
-		return -ENOTSUP;
+	c->leave[CGROUP_UNIFIED] = TAKE_FD(leaf);
 	c->dir[CGROUP_UNIFIED] = TAKE_FD(dir);
 	c->enforced = caps | PROTO_CAP_PIDS; /* RLIMIT_NPROC holds where the controller is missing */
 	c->swap = true;
@@ -186,11 +184,11 @@ static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
 	if (r < 0 || keep < 0 || run < 0)
 		return r < 0 ? r : MIN(keep, run);
 	r = cgroup_write(run, "memory.oom.group", "1");
-	fds->procs[0] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	if (r < 0 || fds->procs[0] < 0)
+	fds->join[0] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
+	if (r < 0 || fds->join[0] < 0)
 		return r < 0 ? r : -errno;
-	fds->leave[0] = c->leave[CGROUP_UNIFIED];
 	fds->n = 1;
+	fds->into = c->leave[CGROUP_UNIFIED];
 	fds->kill = openat(run, "cgroup.kill", O_WRONLY | O_CLOEXEC); /* Linux 5.14 */
 	fds->oom = openat(run, "memory.events.local", O_RDONLY | O_CLOEXEC);
 	fds->peak = openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* 6.12: writable; 5.19: readable */

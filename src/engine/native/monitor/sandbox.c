@@ -52,7 +52,7 @@ static int send_config(struct monitor *m, int channel, const struct proto_limits
 	if (g->kill >= 0)
 		fds[n++] = g->kill;
 	for (uint32_t i = 0; i < g->n; i++)
-		fds[n++] = g->procs[i];
+		fds[n++] = g->join[i];
 	ssize_t sent = fd_send(channel, &c, sizeof(c), fds, n, MSG_DONTWAIT);
 	return sent < 0 ? (int)sent : 0;
 }
@@ -79,13 +79,13 @@ static int start_maker(struct monitor *m, uint32_t slot, const struct template *
 	    .report = &m->reports[slot],
 	    .fds = &b->fds,
 	};
-	pid_t pid = sys_clone(0, SIGCHLD);
+	pid_t pid = sys_clone(0, SIGCHLD, b->fds.into);
 	if (pid < 0)
 		return pid;
 	if (pid == 0)
 		maker_run(&k);
 	/* init has its own copies, waiting in its socket */
-	fd_close_many(b->fds.procs, b->fds.n);
+	fd_close_many(b->fds.join, b->fds.n);
 	b->fds.n = 0;
 	b->fds.kill = fd_close(b->fds.kill);
 	b->channel = TAKE_FD(front);

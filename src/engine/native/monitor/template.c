@@ -255,7 +255,7 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 	_cleanup_fd_ int done_read = done[0];
 	_cleanup_fd_ int done_write = done[1];
 	refuse(why, PROTO_STEP_TEMPLATE_FORK, EIO);
-	pid_t child = sys_clone(CLONE_NEWUSER | CLONE_NEWNS, SIGCHLD);
+	pid_t child = sys_clone(CLONE_NEWUSER | CLONE_NEWNS, SIGCHLD, -1);
 	if (child < 0) {
 		refuse(why, PROTO_STEP_TEMPLATE_FORK, -child);
 		return child;
