@@ -6,9 +6,12 @@
  *   of connections. A connection is always in one state; conn_run() takes steps until it would block.
  *   Only conn_run(), the timer and http_server_free() close a connection. The functions of http.h that
  *   handlers call (answers, streams) merely queue bytes and change the state; when they are called from
- *   outside of conn_run(), conn_schedule() has the connection run from a defer source soon. So no
- *   handler is ever entered from inside another one, and no pointer dies under a caller.
- *   A closed connection's memory is freed from the defer source: events for it that were fetched
+ *   outside of conn_run(), conn_schedule() has the connection run soon. So no handler is ever entered
+ *   from inside another one, and no pointer dies under a caller. What is scheduled waits for the end of
+ *   a turn of the epoll instance, which an eventfd in it brings about. (Not a defer source: sd-event
+ *   keeps those pending with their first place in the queue, so one that is armed again and again
+ *   starves everything else in the process.)
+ *   A closed connection's memory is freed at the end of a turn: events for it that were fetched
  *   together with the one that closed it find it marked dead.
  *
  *   Input: what recv(2) brings stands in the server's scratch block and is used from there; only an
@@ -35,7 +38,7 @@
 #define HTTP_FDS_RESERVED     512u         /* of RLIMIT_NOFILE, for the rest of the program */
 #define HTTP_ACCEPT_BATCH     64
 #define HTTP_EVENT_BATCH      128
-#define HTTP_STEPS_MAX        32           /* steps of one connection before others have a turn */
+#define HTTP_STEPS_MAX        12           /* steps of one connection before others have a turn */
 #define HTTP_SEND_BUDGET      (4u << 20)   /* bytes sent before others have a turn */
 #define HTTP_SENDFILE_SLICE   (1u << 20)
 #define HTTP_SMALL_BODY       (16u << 10)  /* copied behind the head into one block */
@@ -87,6 +90,7 @@ enum http_timer {
 enum http_what {
 	HTTP_IS_LISTENER,
 	HTTP_IS_CONN,
+	HTTP_IS_WAKE,
 };
 
 struct http_listener {
@@ -105,8 +109,10 @@ struct http_server {
 	sd_event *loop;
 	sd_event_source *io;
 	sd_event_source *timer;
-	sd_event_source *defer;
 	int epfd;
+	enum http_what wake; /* HTTP_IS_WAKE: epoll data points here */
+	int wake_fd;
+	bool awake; /* the eventfd is set */
 	struct http_config cfg;
 	struct http_routes *routes;
 	struct http_listener *listeners;

@@ -171,7 +171,7 @@ void http_listener_close(struct http_listener *l)
 		(void)unlink(l->path);
 	l->fd = fd_close(l->fd);
 	free(l->path);
-	/* An event for it may be in the batch that is being handled: freed from the defer source. */
+	/* An event for it may be in the batch that is being handled: freed at the end of its turn. */
 	l->next = l->server->dead_listeners;
 	l->server->dead_listeners = l;
 	server_schedule(l->server);

@@ -9,14 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/resource.h>
 #include <time.h>
+#include <unistd.h>
 
 #define TIMER_ACCURACY_US (100 * 1000)
 
 static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata);
 static int on_timer(sd_event_source *src, uint64_t usec, void *userdata);
-static int on_defer(sd_event_source *src, void *userdata);
 
 /* ---- accept ---- */
 
@@ -90,37 +91,19 @@ static bool accept_one(struct http_listener *l)
 
 /* ---- dispatch ---- */
 
-static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata)
+static void on_wake(struct http_server *s)
 {
-	struct http_server *s = userdata;
-	struct epoll_event events[HTTP_EVENT_BATCH];
-	const int n = epoll_wait(s->epfd, events, HTTP_EVENT_BATCH, 0);
+	uint64_t n;
 
-	(void)src;
-	(void)fd;
-	(void)revents;
-	for (int i = 0; i < n; i++) {
-		const enum http_what *what = events[i].data.ptr;
-
-		if (*what == HTTP_IS_CONN) {
-			conn_on_event(events[i].data.ptr, events[i].events);
-			continue;
-		}
-		struct http_listener *l = events[i].data.ptr;
-
-		for (int k = 0; l->fd >= 0 && k < HTTP_ACCEPT_BATCH && accept_one(l); k++)
-			;
-	}
-	return 0;
+	(void)!read(s->wake_fd, &n, sizeof(n));
+	s->awake = false;
 }
 
-static int on_defer(sd_event_source *src, void *userdata)
+/* Those that become ready meanwhile wait for the next turn: others come first. */
+static void run_ready(struct http_server *s)
 {
-	struct http_server *s = userdata;
 	struct http_link todo, *l;
 
-	(void)src;
-	/* Those that become ready meanwhile wait for the next turn, others come first. */
 	http_link_init(&todo);
 	while ((l = s->ready.next) != &s->ready) {
 		http_link_remove(l);
@@ -130,6 +113,12 @@ static int on_defer(sd_event_source *src, void *userdata)
 		http_link_remove(l);
 		conn_run(HTTP_CONTAINER(l, struct http_conn, ready_link));
 	}
+}
+
+static void free_dead(struct http_server *s)
+{
+	struct http_link *l;
+
 	while ((l = s->dead.next) != &s->dead) {
 		http_link_remove(l);
 		free(HTTP_CONTAINER(l, struct http_conn, ready_link));
@@ -140,13 +129,51 @@ static int on_defer(sd_event_source *src, void *userdata)
 		s->dead_listeners = dead->next;
 		free(dead);
 	}
+}
+
+static void dispatch(struct http_server *s, const struct epoll_event *ev)
+{
+	const enum http_what *what = ev->data.ptr;
+	struct http_listener *l = ev->data.ptr;
+
+	switch (*what) {
+	case HTTP_IS_CONN:
+		conn_on_event(ev->data.ptr, ev->events);
+		break;
+	case HTTP_IS_LISTENER:
+		for (int k = 0; l->fd >= 0 && k < HTTP_ACCEPT_BATCH && accept_one(l); k++)
+			;
+		break;
+	case HTTP_IS_WAKE:
+		on_wake(s);
+		break;
+	}
+}
+
+/* One turn. */
+static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata)
+{
+	struct http_server *s = userdata;
+	struct epoll_event events[HTTP_EVENT_BATCH];
+	const int n = epoll_wait(s->epfd, events, HTTP_EVENT_BATCH, 0);
+
+	(void)src;
+	(void)fd;
+	(void)revents;
+	for (int i = 0; i < n; i++)
+		dispatch(s, &events[i]);
+	run_ready(s);
+	free_dead(s);
 	return 0;
 }
 
 void server_schedule(struct http_server *s)
 {
-	if (s->defer)
-		(void)sd_event_source_set_enabled(s->defer, SD_EVENT_ONESHOT);
+	const uint64_t one = 1;
+
+	if (s->awake)
+		return;
+	s->awake = write(s->wake_fd, &one, sizeof(one)) == sizeof(one);
 }
 
 /* ---- time ---- */
@@ -237,20 +264,20 @@ static void apply_defaults(struct http_server *s)
 
 static int add_sources(struct http_server *s)
 {
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &s->wake};
 	int r;
 
 	s->epfd = epoll_create1(EPOLL_CLOEXEC);
 	if (s->epfd < 0)
+		return -errno;
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->wake_fd < 0 || epoll_ctl(s->epfd, EPOLL_CTL_ADD, s->wake_fd, &ev) < 0)
 		return -errno;
 	r = sd_event_add_io(s->loop, &s->io, s->epfd, EPOLLIN, on_io, s);
 	if (r >= 0)
 		r = sd_event_add_time(s->loop, &s->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US, on_timer, s);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
-	if (r >= 0)
-		r = sd_event_add_defer(s->loop, &s->defer, on_defer, s);
-	if (r >= 0)
-		r = sd_event_source_set_enabled(s->defer, SD_EVENT_OFF);
 	return r < 0 ? r : 0;
 }
 
@@ -262,7 +289,8 @@ int http_server_new(sd_event *loop, const struct http_config *cfg, struct http_s
 	if (!s)
 		return -ENOMEM;
 	s->loop = sd_event_ref(loop);
-	s->epfd = -1;
+	s->epfd = s->wake_fd = -1;
+	s->wake = HTTP_IS_WAKE;
 	s->cfg = *cfg;
 	s->timer_armed_ns = UINT64_MAX;
 	apply_defaults(s);
@@ -291,12 +319,11 @@ struct http_server *http_server_free(struct http_server *s)
 	for (int t = 0; t < HTTP_TIMER_MAX_; t++)
 		while (!http_link_alone(&s->timers[t]))
 			conn_close(HTTP_CONTAINER(s->timers[t].next, struct http_conn, timer_link));
-	if (s->defer)
-		(void)on_defer(s->defer, s); /* frees the dead */
+	free_dead(s);
 	sd_event_source_disable_unref(s->io);
 	sd_event_source_disable_unref(s->timer);
-	sd_event_source_disable_unref(s->defer);
 	(void)fd_close(s->epfd);
+	(void)fd_close(s->wake_fd);
 	sd_event_unref(s->loop);
 	http_routes_free(s->routes);
 	free(s->scratch);

@@ -78,6 +78,9 @@ int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t dir
 	if (r == -EPERM) { /* epoll_ctl(2): regular files and directories are always ready */
 		w->f.always_ready = true;
 		r = sd_event_add_defer(loop, &w->f.defer, on_defer, w);
+		/* Ready all the time: others first. */
+		if (r >= 0)
+			r = sd_event_source_set_priority(w->f.defer, SD_EVENT_PRIORITY_NORMAL + 1);
 		if (r >= 0)
 			r = sd_event_source_set_enabled(w->f.defer, SD_EVENT_OFF);
 	}

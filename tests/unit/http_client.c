@@ -42,8 +42,7 @@ void client_close(struct http_client *c)
 	free(TAKE_PTR(c->data));
 }
 
-/* True when something came. */
-static bool take(struct http_client *c)
+bool client_take(struct http_client *c)
 {
 	char buf[65536];
 	const ssize_t n = recv(c->fd, buf, sizeof(buf), MSG_DONTWAIT);
@@ -84,7 +83,7 @@ void client_send(struct http_client *c, const void *data, size_t len)
 		} else if (errno != EAGAIN) {
 			break;
 		}
-		(void)take(c);
+		(void)client_take(c);
 		turn(c);
 	}
 }
@@ -101,7 +100,7 @@ bool client_wait_for(struct http_client *c, const char *text)
 	while (!memmem(c->data, c->len, text, strlen(text))) {
 		if (c->eof || now_ns() > end)
 			return false;
-		if (!take(c))
+		if (!client_take(c))
 			turn(c);
 	}
 	return true;
@@ -112,7 +111,7 @@ void client_wait_eof(struct http_client *c)
 	const uint64_t end = now_ns() + PATIENCE_NS;
 
 	while (!c->eof && now_ns() < end)
-		if (!take(c))
+		if (!client_take(c))
 			turn(c);
 }
 
@@ -121,7 +120,7 @@ void client_pump(struct http_client *c, unsigned ms)
 	const uint64_t end = now_ns() + ms * NS_PER_MS;
 
 	while (now_ns() < end)
-		if (!take(c))
+		if (!client_take(c))
 			turn(c);
 }
 

@@ -23,5 +23,7 @@ void client_send_str(struct http_client *c, const char *s);
 bool client_wait_for(struct http_client *c, const char *text);
 void client_wait_eof(struct http_client *c);
 void client_pump(struct http_client *c, unsigned ms);
+/* What is there already, without running the loop. True when something was. */
+bool client_take(struct http_client *c);
 void client_clear(struct http_client *c);
 int client_status(const struct http_client *c);

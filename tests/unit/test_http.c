@@ -594,6 +594,34 @@ static void test_large_upload_in_pieces(void **state)
 	client_close(&c);
 }
 
+/* A body that never stops coming costs others, and other sources of the loop, no more than a turn or two. */
+static void test_flood_starves_nobody(void **state)
+{
+	static const char hello[] = "GET /hello HTTP/1.1\r\n" HOST "\r\n";
+	static char block[1 << 20];
+	struct http_client flood, other;
+	unsigned turns = 0;
+
+	(void)state;
+	client_open(&flood, w.loop, w.port);
+	client_send_str(&flood, "POST /upload HTTP/1.1\r\n" HOST "Content-Length: 104857600\r\n\r\n");
+	client_open(&other, w.loop, w.port);
+	client_send_str(&other, "GET /hello HTTP/1.1\r\n" HOST "\r\n");
+	assert_true(client_wait_for(&other, "hello"));
+	for (unsigned round = 0; round < 10; round++) {
+		client_clear(&other);
+		assert_int_equal(send(other.fd, hello, sizeof(hello) - 1, 0), sizeof(hello) - 1);
+		for (turns = 0; turns < 20 && other.len == 0; turns++) {
+			(void)send(flood.fd, block, sizeof(block), MSG_DONTWAIT | MSG_NOSIGNAL);
+			assert_true(sd_event_run(w.loop, 0) >= 0);
+			client_take(&other);
+		}
+		assert_in_range(turns, 1, 5);
+	}
+	client_close(&flood);
+	client_close(&other);
+}
+
 /* ---- files ---- */
 
 static void test_files(void **state)
@@ -776,6 +804,7 @@ int main(void)
 		T(test_gone_client_is_noticed),
 		T(test_broken_body_is_refused_and_told),
 		T(test_large_upload_in_pieces),
+		T(test_flood_starves_nobody),
 		T(test_files),
 		T(test_large_file_to_a_slow_reader),
 		T(test_stream),
