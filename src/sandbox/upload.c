@@ -189,6 +189,9 @@ static void on_placed(int fd, const struct err *e, void *user)
 	u->fd = fd;
 	u->placed = true;
 	int r = sd_event_add_defer(u->sandbox->manager->config.loop, &u->turn, on_turn, u);
+	/* A defer source keeps its first place in the queue: others of its priority would starve. */
+	if (r >= 0)
+		r = sd_event_source_set_priority(u->turn, SD_EVENT_PRIORITY_NORMAL + 1);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(u->turn, SD_EVENT_ON);
 	if (r < 0) {
