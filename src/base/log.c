@@ -141,7 +141,7 @@ static int open_file(void)
 	int r = fd_make_dirs(dirname(copy), 0755);
 	if (r < 0)
 		return r;
-	int fd = open(state.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0640);
+	int fd = open(state.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
 	if (fd < 0)
 		return -errno;
 	state.written = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;

@@ -218,13 +218,13 @@ static const struct tool_row rows[] = {
         .title = UPLOAD_TITLE,
         .description =
             "Put one data file into the sandbox, at /mnt/data/<filename>, so that code can open "
-            "it.\n\n"
+            "it.\n\nArgs:\n"
             "filename: 1-255 letters, digits, dots, hyphens, underscores; no folders.\n"
             "content_base64: the file in standard base64 with padding, without line breaks.\n"
             "session_id: an existing session, or a name of your choice for a new one; leave it out "
             "to get a new session.\n"
             "overwrite: replace a file of that name (default false).\n\n"
-            "Returns {\"session_id\":\"sess_0f3a9c11d2e4\",\"path\":\"/mnt/data/sales.csv\"}. Use "
+            "Returns:\n{\"session_id\":\"sess_0f3a9c11d2e4\",\"path\":\"/mnt/data/sales.csv\"}. Use "
             "that session_id in the calls that follow. A failure returns {\"error\":code,"
             "\"message\":text}: invalid_session_id, invalid_filename, invalid_path, "
             "upload_too_large, invalid_content, file_exists, max_sessions, execution_failed.",
@@ -244,14 +244,14 @@ static const struct tool_row rows[] = {
         .title = RUN_TITLE,
         .description =
             "Run Python source in an isolated sandbox without network and return what it printed "
-            "and the files it made.\n\n"
+            "and the files it made.\n\nArgs:\n"
             "code: Python source. Print what you want to see. The working folder is /mnt/data; "
             "files saved there stay for later calls of the same session. pandas, numpy, "
             "matplotlib, seaborn, scipy, openpyxl, pyarrow and reportlab are installed. Each call "
             "starts a fresh interpreter: variables do not carry over.\n"
             "session_id: an existing session, or a name of your choice for a new one; leave it out "
             "to get a new session.\n\n"
-            "Returns {\"session_id\":...,\"run_id\":...,\"exit_code\":0,\"stdout\":\"ok\\n\","
+            "Returns:\n{\"session_id\":...,\"run_id\":...,\"exit_code\":0,\"stdout\":\"ok\\n\","
             "\"stderr\":\"\",\"stdout_truncated\":false,\"stderr_truncated\":false,\"artifacts\":"
             "[{\"path\":\"/mnt/data/chart.png\",\"filename\":\"chart.png\",\"size_bytes\":20481,"
             "\"mime_type\":\"image/png\",\"download_url\":...}],\"duration_ms\":911,\"reason\":"
@@ -280,10 +280,10 @@ static const struct tool_row rows[] = {
         .name = "sandbox_read_artifact",
         .title = READ_TITLE,
         .description =
-            "Return one file of the sandbox as base64.\n\n"
+            "Return one file of the sandbox as base64.\n\nArgs:\n"
             "session_id: the session that has the file.\n"
             "path: absolute path of a file below /mnt/data, such as /mnt/data/chart.png.\n\n"
-            "Returns {\"path\":...,\"filename\":...,\"mime_type\":...,\"size_bytes\":...,"
+            "Returns:\n{\"path\":...,\"filename\":...,\"mime_type\":...,\"size_bytes\":...,"
             "\"content_base64\":...}. To look at text it is cheaper to print it with "
             "sandbox_run_python; to hand a file to a person use the download_url of the listing. "
             "A failure returns {\"error\":code,\"message\":text}: invalid_session_id, "
@@ -305,9 +305,9 @@ static const struct tool_row rows[] = {
         .title = LIST_TITLE,
         .description =
             "List the files directly in /mnt/data of a session, uploads included; folders and what "
-            "is in them are left out.\n\n"
+            "is in them are left out.\n\nArgs:\n"
             "session_id: the session to look into.\n\n"
-            "Returns {\"artifacts\":[{\"path\":...,\"filename\":...,\"size_bytes\":...,"
+            "Returns:\n{\"artifacts\":[{\"path\":...,\"filename\":...,\"size_bytes\":...,"
             "\"mime_type\":...,\"download_url\":...}]}. A failure returns {\"error\":code,"
             "\"message\":text}: invalid_session_id, session_not_found.",
         .input_schema = SESSION_REQUIRED,
@@ -322,9 +322,9 @@ static const struct tool_row rows[] = {
         .title = CLOSE_TITLE,
         .description =
             "End a session: its processes are killed and all its files are deleted. Fetch what is "
-            "still needed first. Unused sessions end by themselves after a while.\n\n"
+            "still needed first. Unused sessions end by themselves after a while.\n\nArgs:\n"
             "session_id: the session to end.\n\n"
-            "Returns {\"status\":\"closed\"}. A failure returns {\"error\":code,\"message\":text}: "
+            "Returns:\n{\"status\":\"closed\"}. A failure returns {\"error\":code,\"message\":text}: "
             "invalid_session_id, session_not_found, session_busy.",
         .input_schema = SESSION_REQUIRED,
         .output_schema = WRAPPED("CloseResult",

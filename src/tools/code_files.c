@@ -13,6 +13,7 @@
 #define MIB           UINT64_C(1048576)
 #define NAME_MAX_     255
 #define NAME_SHOWN    1000          /* bytes of a refused name that the message repeats */
+#define SHOWN_MAX     4000          /* the same of a path */
 #define READ_PIECE    (192u * 1024) /* a multiple of 3: base64 in pieces */
 
 /* ---- sandbox_upload_file ---- */
@@ -170,8 +171,9 @@ void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 
 struct read_call {
 	struct code_call base;
-	char path[ENGINE_PATH_MAX]; /* relative to the workspace */
+	char path[ENGINE_PATH_MAX];  /* relative to the workspace */
 	char shown[ENGINE_PATH_MAX]; /* as the client gave it, cut when it is longer */
+	size_t shown_len;            /* it may hold NUL bytes */
 };
 
 static void read_end(struct read_call *c)
@@ -182,7 +184,13 @@ static void read_end(struct read_call *c)
 
 static void read_not_found(struct read_call *c)
 {
-	tools_finish_errorf(c->base.call, "not_found", "No artifact at %s", c->shown);
+	struct tool_error error = TOOL_ERROR_INIT("not_found");
+	int r = buf_add_str(&error.message, "No artifact at ");
+
+	r = r < 0 ? r : buf_add(&error.message, c->shown, c->shown_len);
+	if (r < 0)
+		buf_reset(&error.message);
+	tools_finish_error(c->base.call, &error);
 	read_end(c);
 }
 
@@ -267,7 +275,10 @@ void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user)
 		return;
 	c->base.sandbox = sandbox_ref(s);
 	struct mcp_text_ref path = tools_text_arg(call, arguments, "path");
-	(void)snprintf(c->shown, sizeof(c->shown), "%s", path.text ? path.text : "");
+	if (path.text) {
+		c->shown_len = text_utf8_cut(path.text, path.len, SHOWN_MAX);
+		memcpy(c->shown, path.text, c->shown_len);
+	}
 	if (!path.text) {
 		read_not_found(c);
 		return;

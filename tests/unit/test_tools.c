@@ -385,7 +385,7 @@ static void test_upload_and_read(void **state)
 	    {"/etc/passwd", "invalid_path", "Path outside /mnt/data/"},
 	    {"/mnt/data/", "invalid_path", "Path must point to a file in /mnt/data/"},
 	    {"/mnt/data/../x", "invalid_path", "Path traversal not allowed"},
-	    {"/mnt/data/a\\u0000b", "not_found", "No artifact at /mnt/data/a"},
+	    {"/mnt/data/nul\\u0000", "not_found", "No artifact at /mnt/data/nul"},
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char arguments[200];
