@@ -25,7 +25,8 @@ const char *http_request_param(const struct http_request *req, const char *name)
 	const size_t len = strlen(name);
 
 	for (unsigned i = 0; i < req->match.n_params; i++)
-		if (req->match.params[i].name_len == len && memcmp(req->match.params[i].name, name, len) == 0)
+		if (req->match.params[i].name_len == len &&
+		    memcmp(req->match.params[i].name, name, len) == 0)
 			return req->match.params[i].value;
 	return NULL;
 }
@@ -87,7 +88,8 @@ static bool range_covers(const char *range, size_t len, const char *type, bool w
 		return true;
 	if (!wildcards || n < 3 || range[n - 1] != '*')
 		return false;
-	return (n == 3 && range[0] == '*') || (n == major + 1 && strncasecmp(range, type, major) == 0);
+	return (n == 3 && range[0] == '*') ||
+	       (n == major + 1 && strncasecmp(range, type, major) == 0);
 }
 
 static bool accepts(const struct http_request *req, const char *type, bool wildcards)
@@ -140,7 +142,8 @@ uid_t http_request_peer_uid(const struct http_request *req)
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 
-	if (!req->conn->is_unix || getsockopt(req->conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
+	if (!req->conn->is_unix ||
+	    getsockopt(req->conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
 		return (uid_t)-1;
 	return cred.uid;
 }
@@ -195,7 +198,8 @@ bool http_request_peer_is_loopback(const struct http_request *req)
 	if (!peer_address(req, &ss))
 		return false;
 	if (ss.ss_family == AF_INET)
-		return (ntohl(((const struct sockaddr_in *)(const void *)&ss)->sin_addr.s_addr) >> 24) == 127;
+		return (ntohl(((const struct sockaddr_in *)(const void *)&ss)->sin_addr.s_addr) >>
+			24) == 127;
 	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)&ss)->sin6_addr);
 }
 

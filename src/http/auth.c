@@ -17,13 +17,15 @@ struct http_keys {
 	struct key keys[];
 };
 
-static void digest(const struct http_keys *set, const char *key, uint8_t ret[crypto_generichash_BYTES])
+static void digest(const struct http_keys *set, const char *key,
+		   uint8_t ret[crypto_generichash_BYTES])
 {
-	(void)crypto_generichash(ret, crypto_generichash_BYTES, (const uint8_t *)key, strlen(key), set->salt,
-				 sizeof(set->salt));
+	(void)crypto_generichash(ret, crypto_generichash_BYTES, (const uint8_t *)key, strlen(key),
+				 set->salt, sizeof(set->salt));
 }
 
-int http_keys_new(const char *const *keys, const char *const *principals, size_t n, struct http_keys **ret)
+int http_keys_new(const char *const *keys, const char *const *principals, size_t n,
+		  struct http_keys **ret)
 {
 	struct http_keys *set;
 
@@ -87,7 +89,8 @@ bool http_keys_check(struct http_request *req, void *userdata)
 				found = &set->keys[i];
 	}
 	if (!found) {
-		http_respond_unauthorized(req, key ? "The API key is not valid" : "Authentication required");
+		http_respond_unauthorized(req, key ? "The API key is not valid"
+						   : "Authentication required");
 		return false;
 	}
 	http_request_set_principal(req, found->principal);

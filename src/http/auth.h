@@ -12,13 +12,14 @@
 
 struct http_keys; /* opaque: digests */
 
-/* KEYS: N plain keys (copied as digests) and the principals they stand for (borrowed; NULL: "key-1",
- * "key-2", …). -EINVAL: an empty or overlong key. */
+/* KEYS: N plain keys (copied as digests) and the principals they stand for (borrowed; NULL:
+ * "key-1", "key-2", …). -EINVAL: an empty or overlong key. */
 int http_keys_new(const char *const *keys, const char *const *principals, size_t n,
 		  struct http_keys **ret) MUST_CHECK;
 struct http_keys *http_keys_free(struct http_keys *keys);
 
-/* An http_auth_fn; USERDATA is a struct http_keys. Answers 401 where the key is missing or wrong. */
+/* An http_auth_fn; USERDATA is a struct http_keys. Answers 401 where the key is missing or wrong.
+ */
 bool http_keys_check(struct http_request *req, void *userdata);
 
 /* The key that the request carries, where its route allows it; NULL: none. For other hooks. */

@@ -77,12 +77,14 @@ static int feed_chunked(struct http_conn *c)
 	while (in->len > 0 && !body->paused) {
 		const char *data;
 		size_t n;
-		const int64_t used = http_chunk_next(&body->chunk, in->data + in->off, in->len, &data, &n);
+		const int64_t used =
+		    http_chunk_next(&body->chunk, in->data + in->off, in->len, &data, &n);
 
 		if (used < 0)
 			return 400;
 		body->total += n;
-		if (body->total > body->max || http_chunk_announced(&body->chunk) > body->max - body->total)
+		if (body->total > body->max ||
+		    http_chunk_announced(&body->chunk) > body->max - body->total)
 			return 413;
 		if (data && !hand_over(c, data, n)) {
 			input_consume(in, (size_t)used);

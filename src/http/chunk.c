@@ -4,12 +4,12 @@
 #define CHUNK_DIGITS_MAX 15 /* 60 bits */
 
 enum {
-	CHUNK_SIZE,      /* digits of the size */
-	CHUNK_SIZE_LF,   /* LF after the size */
+	CHUNK_SIZE,    /* digits of the size */
+	CHUNK_SIZE_LF, /* LF after the size */
 	CHUNK_DATA,
-	CHUNK_DATA_CR,   /* CRLF after the data */
+	CHUNK_DATA_CR, /* CRLF after the data */
 	CHUNK_DATA_LF,
-	CHUNK_END_CR,    /* CRLF after the last chunk */
+	CHUNK_END_CR, /* CRLF after the last chunk */
 	CHUNK_END_LF,
 	CHUNK_DONE,
 };
@@ -48,9 +48,9 @@ static int fixed_char(struct http_chunk *c, char ch)
 		char want;
 		unsigned next;
 	} steps[] = {
-		[CHUNK_SIZE_LF] = {'\n', CHUNK_DATA},  [CHUNK_DATA_CR] = {'\r', CHUNK_DATA_LF},
-		[CHUNK_DATA_LF] = {'\n', CHUNK_SIZE},  [CHUNK_END_CR] = {'\r', CHUNK_END_LF},
-		[CHUNK_END_LF] = {'\n', CHUNK_DONE},
+	    [CHUNK_SIZE_LF] = {'\n', CHUNK_DATA}, [CHUNK_DATA_CR] = {'\r', CHUNK_DATA_LF},
+	    [CHUNK_DATA_LF] = {'\n', CHUNK_SIZE}, [CHUNK_END_CR] = {'\r', CHUNK_END_LF},
+	    [CHUNK_END_LF] = {'\n', CHUNK_DONE},
 	};
 
 	if (ch != steps[c->state].want)

@@ -262,7 +262,8 @@ static void request_done(struct http_conn *c)
 	struct http_request *req = c->req;
 
 	if (req && cfg->log)
-		cfg->log(req, req->status, req->sent_bytes, now_ns() - req->start_ns, cfg->log_userdata);
+		cfg->log(req, req->status, req->sent_bytes, now_ns() - req->start_ns,
+			 cfg->log_userdata);
 	request_free(TAKE_PTR(c->req));
 }
 
@@ -328,9 +329,9 @@ static enum step step_linger(struct http_conn *c)
 void conn_run(struct http_conn *c)
 {
 	static enum step (*const steps[])(struct http_conn *) = {
-		[HTTP_CONN_HEAD] = step_head,     [HTTP_CONN_REQUEST] = step_request,
-		[HTTP_CONN_REPLY] = step_reply,   [HTTP_CONN_STREAM] = step_stream,
-		[HTTP_CONN_LINGER] = step_linger,
+	    [HTTP_CONN_HEAD] = step_head,     [HTTP_CONN_REQUEST] = step_request,
+	    [HTTP_CONN_REPLY] = step_reply,   [HTTP_CONN_STREAM] = step_stream,
+	    [HTTP_CONN_LINGER] = step_linger,
 	};
 	enum step step = STEP_AGAIN;
 
@@ -357,8 +358,8 @@ void conn_on_event(struct http_conn *c, uint32_t events)
 
 	if (c->state == HTTP_CONN_DEAD)
 		return;
-	/* A client that has closed its side while we work or stream is gone: its runs are cancelled now,
-	 * not at the next write. */
+	/* A client that has closed its side while we work or stream is gone: its runs are cancelled
+	 * now, not at the next write. */
 	if ((events & (EPOLLERR | EPOLLHUP)) || half) {
 		conn_close(c);
 		return;
@@ -368,8 +369,8 @@ void conn_on_event(struct http_conn *c, uint32_t events)
 
 void conn_on_timeout(struct http_conn *c)
 {
-	const bool waits_for_client = c->state == HTTP_CONN_REQUEST ||
-				      (c->state == HTTP_CONN_HEAD && c->in.len > 0);
+	const bool waits_for_client =
+	    c->state == HTTP_CONN_REQUEST || (c->state == HTTP_CONN_HEAD && c->in.len > 0);
 
 	if (!waits_for_client) {
 		conn_close(c);

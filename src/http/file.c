@@ -36,12 +36,14 @@ static bool range_applies(const struct http_request *req, const struct http_file
 static bool is_plain_name(const char *name)
 {
 	for (; *name; name++)
-		if ((unsigned char)*name < 0x20 || (unsigned char)*name >= 0x7f || strchr("\"\\;,", *name))
+		if ((unsigned char)*name < 0x20 || (unsigned char)*name >= 0x7f ||
+		    strchr("\"\\;,", *name))
 			return false;
 	return true;
 }
 
-/* RFC 6266: the plain form where the name allows it, else an ASCII stand-in and the encoded form. */
+/* RFC 6266: the plain form where the name allows it, else an ASCII stand-in and the encoded form.
+ */
 static int add_disposition(struct http_request *req, const struct http_file *file)
 {
 	const char *kind = file->attachment ? "attachment" : "inline";
@@ -80,14 +82,15 @@ static int add_file_headers(struct http_request *req, const struct http_file *fi
 	return r;
 }
 
-static int add_content_range(struct http_request *req, enum http_range kind, uint64_t first, uint64_t last,
-			     uint64_t size)
+static int add_content_range(struct http_request *req, enum http_range kind, uint64_t first,
+			     uint64_t last, uint64_t size)
 {
 	char value[96];
 
 	if (kind == HTTP_RANGE_PART)
-		(void)snprintf(value, sizeof(value), "bytes %llu-%llu/%llu", (unsigned long long)first,
-			       (unsigned long long)last, (unsigned long long)size);
+		(void)snprintf(value, sizeof(value), "bytes %llu-%llu/%llu",
+			       (unsigned long long)first, (unsigned long long)last,
+			       (unsigned long long)size);
 	else
 		(void)snprintf(value, sizeof(value), "bytes */%llu", (unsigned long long)size);
 	return http_add_header(req, "Content-Range", value);
@@ -107,7 +110,8 @@ void http_respond_file(struct http_request *req, int fd, const struct http_file 
 		return;
 	}
 	if (req->head.method == HTTP_GET && range_applies(req, file))
-		kind = http_range_parse(http_request_header(req, "range"), file->size, &first, &last);
+		kind =
+		    http_range_parse(http_request_header(req, "range"), file->size, &first, &last);
 	if (r == 0 && kind != HTTP_RANGE_WHOLE)
 		r = add_content_range(req, kind, first, last, file->size);
 	if (r == 0 && kind == HTTP_RANGE_UNSATISFIABLE) {

@@ -94,9 +94,8 @@ static const struct {
 	const char *name;
 	enum http_method method;
 } methods[] = {
-	{"GET", HTTP_GET},       {"HEAD", HTTP_HEAD},   {"POST", HTTP_POST},
-	{"PUT", HTTP_PUT},       {"DELETE", HTTP_DELETE}, {"PATCH", HTTP_PATCH},
-	{"OPTIONS", HTTP_OPTIONS},
+    {"GET", HTTP_GET},       {"HEAD", HTTP_HEAD},   {"POST", HTTP_POST},       {"PUT", HTTP_PUT},
+    {"DELETE", HTTP_DELETE}, {"PATCH", HTTP_PATCH}, {"OPTIONS", HTTP_OPTIONS},
 };
 
 static int parse_version(const char *s, size_t len, struct http_head *head)
@@ -209,18 +208,18 @@ static const struct steering {
 	bool single;
 	int (*apply)(const char *value, struct http_head *head);
 } steering[] = {
-	{"authorization", true, NULL},
-	{"connection", false, on_connection},
-	{"content-length", true, on_content_length},
-	{"content-type", true, NULL},
-	{"expect", true, on_expect},
-	{"host", true, on_host},
-	{"if-range", true, NULL},
-	{"last-event-id", true, NULL},
-	{"origin", true, NULL},
-	{"range", true, NULL},
-	{"transfer-encoding", true, on_transfer_encoding},
-	{"x-api-key", true, NULL},
+    {"authorization", true, NULL},
+    {"connection", false, on_connection},
+    {"content-length", true, on_content_length},
+    {"content-type", true, NULL},
+    {"expect", true, on_expect},
+    {"host", true, on_host},
+    {"if-range", true, NULL},
+    {"last-event-id", true, NULL},
+    {"origin", true, NULL},
+    {"range", true, NULL},
+    {"transfer-encoding", true, on_transfer_encoding},
+    {"x-api-key", true, NULL},
 };
 
 static bool seen_before(const char *buf, const struct http_head *head, const char *name)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Request heads, RFC 9112 read strictly: what two readers could understand in two ways is refused.
  *
- * Refused with 400: bare CR, bare LF, NUL and other control characters, folded lines, blanks before a
- * colon, a second header of those that must be single, Content-Length with Transfer-Encoding, any
+ * Refused with 400: bare CR, bare LF, NUL and other control characters, folded lines, blanks before
+ * a colon, a second header of those that must be single, Content-Length with Transfer-Encoding, any
  * Transfer-Encoding but exactly `chunked`, missing or malformed Host, targets that are not a path.
  * No allocation, no I/O; fuzzed (tests/fuzz/fuzz_http_head.c). */
 #pragma once
@@ -23,7 +23,7 @@ struct http_scan {
 int http_head_scan(struct http_scan *scan, const char *buf, size_t len);
 
 struct http_field {
-	uint16_t name;  /* offsets into the head; both are NUL-terminated there */
+	uint16_t name; /* offsets into the head; both are NUL-terminated there */
 	uint16_t value;
 };
 
@@ -35,7 +35,7 @@ enum http_framing {
 
 struct http_head {
 	enum http_method method;
-	unsigned minor; /* HTTP/1.minor: 0 or 1 */
+	unsigned minor;  /* HTTP/1.minor: 0 or 1 */
 	uint16_t target; /* offset, NUL-terminated: "/path?query" or "*" (OPTIONS only) */
 	uint16_t host;   /* offset of the value; 0: none (HTTP/1.0) */
 	enum http_framing framing;
@@ -46,8 +46,8 @@ struct http_head {
 	struct http_field fields[HTTP_HEADERS_MAX];
 };
 
-/* BUF is a head of LEN bytes as http_head_scan() found it; it is cut into strings in place. Returns 0
- * or the status to refuse with: 400, 417, 431, 501, 505. */
+/* BUF is a head of LEN bytes as http_head_scan() found it; it is cut into strings in place. Returns
+ * 0 or the status to refuse with: 400, 417, 431, 501, 505. */
 int http_head_parse(char *buf, size_t len, struct http_head *ret) MUST_CHECK;
 
 /* The value of the first header NAME (any case), or NULL. */

@@ -44,7 +44,8 @@ int http_host_parse(const char *s, size_t len, struct http_host *ret)
 			return -EINVAL;
 		n++;
 	} else {
-		for (; n < len && (is_alnum(s[n]) || s[n] == '-' || s[n] == '.' || s[n] == '_'); n++)
+		for (; n < len && (is_alnum(s[n]) || s[n] == '-' || s[n] == '.' || s[n] == '_');
+		     n++)
 			;
 	}
 	if (n == 0 || n > 255)

@@ -11,7 +11,7 @@
 struct http_host {
 	const char *name; /* borrowed; "example.org", "127.0.0.1", "[::1]" */
 	size_t len;
-	unsigned port;    /* 0: none given */
+	unsigned port; /* 0: none given */
 };
 
 /* "name", "name:port", "[v6]:port". -EINVAL otherwise, on an empty name too. */
@@ -20,8 +20,8 @@ int http_host_parse(const char *s, size_t len, struct http_host *ret) MUST_CHECK
 /* "http://name:port" or "https://…" without a path; -EINVAL otherwise ("null", other schemes). */
 int http_origin_parse(const char *origin, struct http_host *ret) MUST_CHECK;
 
-/* Is NAME a loopback name, LOCAL (the numeric address the connection came to, v6 in brackets; may be
- * NULL), or one of HOSTS (NULL-terminated, may be NULL; "*" is any)? Case is ignored. */
+/* Is NAME a loopback name, LOCAL (the numeric address the connection came to, v6 in brackets; may
+ * be NULL), or one of HOSTS (NULL-terminated, may be NULL; "*" is any)? Case is ignored. */
 bool http_host_is_ours(const struct http_host *host, const char *local, const char *const *hosts);
 
 /* Is ORIGIN one of HOSTS word by word ("vscode-webview://x"), or of a host that is ours? */

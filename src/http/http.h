@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1.1 server inside an sd-event loop: listeners, routes, requests, answers, streams.
  *
- * One thread, no blocking call. Everything that arrives is hostile: a request reaches a handler only
- * after its head passed the strict check of head.h (anything ambiguous is 400 and the connection
- * ends), its Host is one of ours, its Origin (when there is one) is allowed, and, where the row asks
- * for it, the auth hook agreed.
+ * One thread, no blocking call. Everything that arrives is hostile: a request reaches a handler
+ * only after its head passed the strict check of head.h (anything ambiguous is 400 and the
+ * connection ends), its Host is one of ours, its Origin (when there is one) is allowed, and, where
+ * the row asks for it, the auth hook agreed.
  *
  * Life of a request
  *   The handler is called once: after the whole body when the row says nothing (the body is in
@@ -50,11 +50,12 @@ enum http_method {
 };
 
 enum http_route_flag {
-	HTTP_ROUTE_AUTH = 1u << 0,        /* the auth hook must agree before the handler is called */
-	HTTP_ROUTE_STREAM_BODY = 1u << 1, /* handler at the head; body by http_request_read_body() */
-	HTTP_ROUTE_ANY_ORIGIN = 1u << 2,  /* the handler checks Origin itself (public CORS) */
-	HTTP_ROUTE_QUERY_KEY = 1u << 3,   /* a key in the query (`api_key`) is acceptable here */
-	HTTP_ROUTE_ANY_HOST = 1u << 4,    /* probes that come with any Host (health checks) */
+	HTTP_ROUTE_AUTH = 1u << 0, /* the auth hook must agree before the handler is called */
+	HTTP_ROUTE_STREAM_BODY = 1u
+				 << 1,   /* handler at the head; body by http_request_read_body() */
+	HTTP_ROUTE_ANY_ORIGIN = 1u << 2, /* the handler checks Origin itself (public CORS) */
+	HTTP_ROUTE_QUERY_KEY = 1u << 3,  /* a key in the query (`api_key`) is acceptable here */
+	HTTP_ROUTE_ANY_HOST = 1u << 4,   /* probes that come with any Host (health checks) */
 };
 
 typedef void (*http_handler_fn)(struct http_request *req, void *userdata);
@@ -64,18 +65,18 @@ typedef void (*http_handler_fn)(struct http_request *req, void *userdata);
  * parameters. A path that matches rows but none with the method is 405 with Allow; HEAD is served
  * by GET rows (the body is left out). OPTIONS without a row of its own answers 204 with Allow. */
 struct http_route {
-	unsigned methods;        /* HTTP_GET | … */
-	const char *pattern;     /* "/files/{session}/{name}" */
+	unsigned methods;    /* HTTP_GET | … */
+	const char *pattern; /* "/files/{session}/{name}" */
 	http_handler_fn handler;
-	unsigned flags;          /* HTTP_ROUTE_* */
-	uint64_t body_max;       /* bytes of body accepted; 0 = HTTP_BODY_MAX_DEFAULT; more is 413 */
+	unsigned flags;    /* HTTP_ROUTE_* */
+	uint64_t body_max; /* bytes of body accepted; 0 = HTTP_BODY_MAX_DEFAULT; more is 413 */
 };
 
 #define HTTP_BODY_MAX_DEFAULT (64u << 10)
-#define HTTP_PARAMS_MAX       4   /* {params} in one pattern */
-#define HTTP_SEGMENTS_MAX     32  /* segments of one path */
-#define HTTP_QUERY_MAX        64  /* name=value pairs of one query */
-#define HTTP_HEADERS_MAX      64  /* header lines of one request */
+#define HTTP_PARAMS_MAX       4  /* {params} in one pattern */
+#define HTTP_SEGMENTS_MAX     32 /* segments of one path */
+#define HTTP_QUERY_MAX        64 /* name=value pairs of one query */
+#define HTTP_HEADERS_MAX      64 /* header lines of one request */
 
 /* Which tables a listener shows; bits, a table is visible where both share one. */
 enum http_scope {
@@ -96,30 +97,31 @@ typedef void (*http_log_fn)(struct http_request *req, int status, uint64_t bytes
 			    void *userdata);
 
 struct http_config {
-	unsigned max_connections;   /* 0 = what RLIMIT_NOFILE leaves, at most 16,000 */
-	size_t head_max;            /* bytes of a request head; 0 = 32 KiB; more is 431 */
-	size_t stream_queue_max;    /* bytes waiting on one stream before writes fail; 0 = 8 MiB */
-	uint64_t head_timeout_ns;   /* whole head, first byte to last; 0 = 15 s */
-	uint64_t idle_timeout_ns;   /* connection between requests; 0 = 75 s */
-	uint64_t stall_timeout_ns;  /* body or answer that does not move; 0 = 60 s */
-	const char *const *hosts;   /* borrowed until free: extra names that Host and Origin may have,
-				     * NULL-terminated; "*" allows any. Loopback names and the address
-				     * that the connection came to are always allowed */
-	http_auth_fn auth;          /* NULL: rows with HTTP_ROUTE_AUTH are open */
+	unsigned max_connections;  /* 0 = what RLIMIT_NOFILE leaves, at most 16,000 */
+	size_t head_max;           /* bytes of a request head; 0 = 32 KiB; more is 431 */
+	size_t stream_queue_max;   /* bytes waiting on one stream before writes fail; 0 = 8 MiB */
+	uint64_t head_timeout_ns;  /* whole head, first byte to last; 0 = 15 s */
+	uint64_t idle_timeout_ns;  /* connection between requests; 0 = 75 s */
+	uint64_t stall_timeout_ns; /* body or answer that does not move; 0 = 60 s */
+	const char *const *hosts; /* borrowed until free: extra names that Host and Origin may have,
+				   * NULL-terminated; "*" allows any. Loopback names and the address
+				   * that the connection came to are always allowed */
+	http_auth_fn auth;        /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;
 	void *log_userdata;
 };
 
 /* LOOP is borrowed until http_server_free(). */
-int http_server_new(sd_event *loop, const struct http_config *cfg, struct http_server **ret) MUST_CHECK;
+int http_server_new(sd_event *loop, const struct http_config *cfg,
+		    struct http_server **ret) MUST_CHECK;
 
 /* Ends every stream and open request (their on_gone / on_close callbacks run), closes everything.
  * Accepts NULL, returns NULL. */
 struct http_server *http_server_free(struct http_server *s);
 
-/* Graceful end: listeners close, idle connections close, no keep-alive from now on; streams end when
- * their owner ends them. http_server_busy() counts connections with an unfinished answer. */
+/* Graceful end: listeners close, idle connections close, no keep-alive from now on; streams end
+ * when their owner ends them. http_server_busy() counts connections with an unfinished answer. */
 void http_server_drain(struct http_server *s);
 unsigned http_server_busy(const struct http_server *s);
 
@@ -188,7 +190,8 @@ void http_request_set_principal(struct http_request *req, const char *principal)
 const char *http_request_principal(const struct http_request *req);
 
 /* The caller's state. ON_GONE runs once if the request ends without an answer of ours. */
-void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userdata), void *userdata);
+void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userdata),
+			  void *userdata);
 
 /* Body of a HTTP_ROUTE_STREAM_BODY row. ON_DATA gets every piece as it arrives, and once (NULL, 0)
  * at the end; it returns 0 or a negative errno, which means "no more": the handler must have
@@ -204,14 +207,17 @@ void http_request_resume_body(struct http_request *req);
 /* ---- answers --------------------------------------------------------------------------------- */
 
 /* Adds a header to the answer; before http_respond*() or http_stream_begin(). -EINVAL when NAME or
- * VALUE could break the head (control characters), -E2BIG when the answer's head is full (4 KiB). */
+ * VALUE could break the head (control characters), -E2BIG when the answer's head is full (4 KiB).
+ */
 int http_add_header(struct http_request *req, const char *name, const char *value);
 
-/* TYPE NULL: no Content-Type. BODY is copied. HEAD sends the length and no body. Answers with a type
- * carry X-Content-Type-Options: nosniff, all carry Date and what the connection needs. */
-void http_respond(struct http_request *req, int status, const char *type, const void *body, size_t len);
+/* TYPE NULL: no Content-Type. BODY is copied. HEAD sends the length and no body. Answers with a
+ * type carry X-Content-Type-Options: nosniff, all carry Date and what the connection needs. */
+void http_respond(struct http_request *req, int status, const char *type, const void *body,
+		  size_t len);
 /* BODY is malloc'ed and taken. */
-void http_respond_take(struct http_request *req, int status, const char *type, char *body, size_t len);
+void http_respond_take(struct http_request *req, int status, const char *type, char *body,
+		       size_t len);
 /* Body is a C string. */
 void http_respond_text(struct http_request *req, int status, const char *type, const char *text);
 /* {"error":code,"message":text,"hint":…} with the status of the error's row. */
@@ -234,32 +240,33 @@ void http_respond_static(struct http_request *req, const struct http_static *pag
  * FD is taken, always. The file may shrink while it is sent: the connection is then cut. */
 struct http_file {
 	uint64_t size;
-	const char *type;        /* media type, with charset where wanted */
-	const char *etag;        /* quoted, NULL: none */
-	int64_t mtime_s;         /* Last-Modified; 0: none */
-	const char *name;        /* Content-Disposition filename, any bytes; NULL: header left out */
-	bool attachment;         /* instead of inline */
-	bool raw_name;           /* `filename=<name>` unquoted where the name allows it */
+	const char *type; /* media type, with charset where wanted */
+	const char *etag; /* quoted, NULL: none */
+	int64_t mtime_s;  /* Last-Modified; 0: none */
+	const char *name; /* Content-Disposition filename, any bytes; NULL: header left out */
+	bool attachment;  /* instead of inline */
+	bool raw_name;    /* `filename=<name>` unquoted where the name allows it */
 };
 void http_respond_file(struct http_request *req, int fd, const struct http_file *file);
 
 /* ---- streams --------------------------------------------------------------------------------- */
 
 struct http_stream_ops {
-	/* The client left or the server ends; the stream is gone when this returns. Not called after
-	 * http_stream_end() or http_stream_abort(). */
+	/* The client left or the server ends; the stream is gone when this returns. Not called
+	 * after http_stream_end() or http_stream_abort(). */
 	void (*on_close)(void *userdata);
 	/* The queue is empty again after a write that did not go out at once; may be NULL. */
 	void (*on_drain)(void *userdata);
 };
 
-/* Begins a 200-style answer of unknown length (chunked; to HTTP/1.0 until the close). The request is
- * over for the caller. Returns NULL when the client is gone already: nothing more is called then. */
+/* Begins a 200-style answer of unknown length (chunked; to HTTP/1.0 until the close). The request
+ * is over for the caller. Returns NULL when the client is gone already: nothing more is called
+ * then. */
 struct http_stream *http_stream_begin(struct http_request *req, int status, const char *type,
 				      const struct http_stream_ops *ops, void *userdata);
 /* As above with the headers of a server-sent event stream. */
-struct http_stream *http_stream_begin_sse(struct http_request *req, const struct http_stream_ops *ops,
-					  void *userdata);
+struct http_stream *http_stream_begin_sse(struct http_request *req,
+					  const struct http_stream_ops *ops, void *userdata);
 /* Queues a copy and sends what the socket takes. -ENOBUFS: the queue was already over its limit and
  * nothing was taken (a slow reader: the caller ends the stream); -ENOMEM. Never calls back. One
  * write may be larger than the limit. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes from the socket: in the server's scratch block while they are used at once, in memory of the
- * connection when a rest has to wait. */
+/* Bytes from the socket: in the server's scratch block while they are used at once, in memory of
+ * the connection when a rest has to wait. */
 #include "http/internal.h"
 
 #include <string.h>
@@ -33,7 +33,8 @@ int input_recv(struct http_conn *c, size_t max)
 
 	if (in->len == 0) {
 		input_drop(in);
-		*in = (struct http_in){.data = c->server->scratch, .cap = HTTP_SCRATCH_BYTES, .borrowed = true};
+		*in = (struct http_in){
+		    .data = c->server->scratch, .cap = HTTP_SCRATCH_BYTES, .borrowed = true};
 		max = MIN(max, (size_t)HTTP_SCRATCH_BYTES);
 	} else if (in->borrowed || in->off + in->len == in->cap) {
 		r = own_grow(in, MIN(max, (size_t)OWN_STEP));

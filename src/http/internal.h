@@ -2,17 +2,17 @@
 /* Private to src/http: server, connection, request, and who does what.
  *
  * Theory of operation
- *   The server has an epoll instance of its own inside the sd-event loop: one event source, any number
- *   of connections. A connection is always in one state; conn_run() takes steps until it would block.
- *   Only conn_run(), the timer and http_server_free() close a connection. The functions of http.h that
- *   handlers call (answers, streams) merely queue bytes and change the state; when they are called from
- *   outside of conn_run(), conn_schedule() has the connection run soon. So no handler is ever entered
- *   from inside another one, and no pointer dies under a caller. What is scheduled waits for the end of
- *   a turn of the epoll instance, which an eventfd in it brings about. (Not a defer source: sd-event
- *   keeps those pending with their first place in the queue, so one that is armed again and again
- *   starves everything else in the process.)
- *   A closed connection's memory is freed at the end of a turn: events for it that were fetched
- *   together with the one that closed it find it marked dead.
+ *   The server has an epoll instance of its own inside the sd-event loop: one event source, any
+ * number of connections. A connection is always in one state; conn_run() takes steps until it would
+ * block. Only conn_run(), the timer and http_server_free() close a connection. The functions of
+ * http.h that handlers call (answers, streams) merely queue bytes and change the state; when they
+ * are called from outside of conn_run(), conn_schedule() has the connection run soon. So no handler
+ * is ever entered from inside another one, and no pointer dies under a caller. What is scheduled
+ * waits for the end of a turn of the epoll instance, which an eventfd in it brings about. (Not a
+ * defer source: sd-event keeps those pending with their first place in the queue, so one that is
+ * armed again and again starves everything else in the process.) A closed connection's memory is
+ * freed at the end of a turn: events for it that were fetched together with the one that closed it
+ * find it marked dead.
  *
  *   Input: what recv(2) brings stands in the server's scratch block and is used from there; only an
  *   unfinished rest is copied into memory of the connection. Output: heads and small bodies are one
@@ -29,22 +29,22 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define HTTP_SCRATCH_BYTES    (128u << 10)
-#define HTTP_HEAD_RECV        8192u        /* bytes asked for while a head is read */
-#define HTTP_CHUNKED_RECV     (16u << 10)  /* more might be the next request's */
-#define HTTP_HEAD_DEFAULT     (32u << 10)
-#define HTTP_STREAM_QUEUE     (8u << 20)
-#define HTTP_CONNECTIONS_MAX  16000u
-#define HTTP_FDS_RESERVED     512u         /* of RLIMIT_NOFILE, for the rest of the program */
-#define HTTP_ACCEPT_BATCH     64
-#define HTTP_EVENT_BATCH      128
-#define HTTP_STEPS_MAX        12           /* steps of one connection before others have a turn */
-#define HTTP_SEND_BUDGET      (4u << 20)   /* bytes sent before others have a turn */
-#define HTTP_SENDFILE_SLICE   (1u << 20)
-#define HTTP_SMALL_BODY       (16u << 10)  /* copied behind the head into one block */
-#define HTTP_EXTRA_MAX        4096u        /* bytes of headers that handlers add */
-#define HTTP_LINGER_NS        (3 * NS_PER_S)
-#define HTTP_ACCEPT_RETRY_NS  NS_PER_S
+#define HTTP_SCRATCH_BYTES   (128u << 10)
+#define HTTP_HEAD_RECV       8192u       /* bytes asked for while a head is read */
+#define HTTP_CHUNKED_RECV    (16u << 10) /* more might be the next request's */
+#define HTTP_HEAD_DEFAULT    (32u << 10)
+#define HTTP_STREAM_QUEUE    (8u << 20)
+#define HTTP_CONNECTIONS_MAX 16000u
+#define HTTP_FDS_RESERVED    512u /* of RLIMIT_NOFILE, for the rest of the program */
+#define HTTP_ACCEPT_BATCH    64
+#define HTTP_EVENT_BATCH     128
+#define HTTP_STEPS_MAX       12         /* steps of one connection before others have a turn */
+#define HTTP_SEND_BUDGET     (4u << 20) /* bytes sent before others have a turn */
+#define HTTP_SENDFILE_SLICE  (1u << 20)
+#define HTTP_SMALL_BODY      (16u << 10) /* copied behind the head into one block */
+#define HTTP_EXTRA_MAX       4096u       /* bytes of headers that handlers add */
+#define HTTP_LINGER_NS       (3 * NS_PER_S)
+#define HTTP_ACCEPT_RETRY_NS NS_PER_S
 
 /* Intrusive doubly linked ring. An unlinked node points at itself. */
 struct http_link {
@@ -76,7 +76,7 @@ static inline void http_link_append(struct http_link *head, struct http_link *l)
 	head->prev = l;
 }
 
-#define HTTP_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr) - offsetof(type, member)))
+#define HTTP_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
 
 enum http_timer {
 	HTTP_TIMER_NONE,
@@ -150,7 +150,7 @@ struct http_out {
 };
 
 struct http_in {
-	char *data; /* the server's scratch when BORROWED, else owned */
+	char *data;           /* the server's scratch when BORROWED, else owned */
 	size_t off, len, cap; /* LEN bytes at data + off */
 	bool borrowed;
 };
@@ -170,13 +170,13 @@ struct http_conn {
 	unsigned scopes;
 	bool is_unix;
 	bool in_run;
-	bool fresh;      /* no request yet */
-	bool skipped;    /* the one empty line before a request */
+	bool fresh;   /* no request yet */
+	bool skipped; /* the one empty line before a request */
 	bool keep_alive;
 	bool http10;
 	bool broken;     /* the next run closes */
 	bool drain_owed; /* on_drain after the queue is empty */
-	bool moved; /* bytes went in or out: the timer starts anew */
+	bool moved;      /* bytes went in or out: the timer starts anew */
 	enum http_timer timer;
 	uint64_t deadline_ns;
 	struct http_link timer_link;
@@ -269,6 +269,7 @@ size_t body_recv_size(const struct http_body *body); /* 0: nothing more will com
 
 /* reply.c */
 const char *http_status_text(int status);
-int reply_head(struct http_request *req, int status, const char *type, bool has_length, uint64_t length);
+int reply_head(struct http_request *req, int status, const char *type, bool has_length,
+	       uint64_t length);
 void reply_failed(struct http_request *req);
 void reply_go(struct http_request *req); /* the answer is queued: send it */

@@ -85,7 +85,8 @@ int http_server_listen(struct http_server *s, const char *host, uint16_t port, u
 	int r;
 
 	if (parse_address(host, port, &addr, &len) < 0)
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "'%s' is no address to listen on", host);
+		return err_set(e, ERR_SETTING_INVALID, EINVAL, "'%s' is no address to listen on",
+			       host);
 	fd = socket(addr.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "socket for %s", host);
@@ -148,7 +149,8 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 	return 0;
 }
 
-int http_server_listen_fd(struct http_server *s, int fd, unsigned scopes, struct http_listener **ret)
+int http_server_listen_fd(struct http_server *s, int fd, unsigned scopes,
+			  struct http_listener **ret)
 {
 	union address addr = {0};
 	socklen_t len = sizeof(addr);
@@ -171,7 +173,8 @@ void http_listener_close(struct http_listener *l)
 		(void)unlink(l->path);
 	l->fd = fd_close(l->fd);
 	free(l->path);
-	/* An event for it may be in the batch that is being handled: freed at the end of its turn. */
+	/* An event for it may be in the batch that is being handled: freed at the end of its turn.
+	 */
 	l->next = l->server->dead_listeners;
 	l->server->dead_listeners = l;
 	server_schedule(l->server);

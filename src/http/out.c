@@ -82,7 +82,8 @@ static ssize_t send_memory(struct http_conn *c)
 	if (o->len > o->off)
 		iov[msg.msg_iovlen++] = (struct iovec){o->buf + o->off, o->len - o->off};
 	if (o->body_len > o->body_off)
-		iov[msg.msg_iovlen++] = (struct iovec){o->body + o->body_off, o->body_len - o->body_off};
+		iov[msg.msg_iovlen++] =
+		    (struct iovec){o->body + o->body_off, o->body_len - o->body_off};
 	n = sendmsg(c->fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT | more);
 	if (n > 0)
 		sent(o, (size_t)n);
@@ -93,7 +94,8 @@ static ssize_t send_file(struct http_conn *c)
 {
 	struct http_out *o = &c->out;
 	off_t off = (off_t)o->file_off;
-	const ssize_t n = sendfile(c->fd, o->fd, &off, (size_t)MIN(o->file_left, HTTP_SENDFILE_SLICE));
+	const ssize_t n =
+	    sendfile(c->fd, o->fd, &off, (size_t)MIN(o->file_left, HTTP_SENDFILE_SLICE));
 
 	if (n == 0) { /* shorter than it was promised */
 		errno = ENODATA;

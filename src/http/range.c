@@ -67,7 +67,8 @@ bool http_etag_in_list(const char *list, const char *etag, bool weak)
 		if (!end)
 			return false;
 		end++;
-		if ((!is_weak || weak) && (size_t)(end - tag) == want && memcmp(tag, etag, want) == 0)
+		if ((!is_weak || weak) && (size_t)(end - tag) == want &&
+		    memcmp(tag, etag, want) == 0)
 			return true;
 		p = end + strspn(end, " \t,");
 	}
@@ -79,8 +80,10 @@ void http_date_format(int64_t unix_s, char ret[HTTP_DATE_SIZE])
 	const time_t t = (time_t)unix_s;
 	struct tm tm;
 
-	/* The locale stays "C": names are English. Fails only for years that do not fit in an int. */
-	if (!gmtime_r(&t, &tm) || strftime(ret, HTTP_DATE_SIZE, "%a, %d %b %Y %H:%M:%S GMT", &tm) == 0)
+	/* The locale stays "C": names are English. Fails only for years that do not fit in an int.
+	 */
+	if (!gmtime_r(&t, &tm) ||
+	    strftime(ret, HTTP_DATE_SIZE, "%a, %d %b %Y %H:%M:%S GMT", &tm) == 0)
 		memcpy(ret, "Thu, 01 Jan 1970 00:00:00 GMT", HTTP_DATE_SIZE);
 }
 

@@ -13,42 +13,42 @@ static const struct {
 	int status;
 	const char *text;
 } statuses[] = {
-	{200, "OK"},
-	{201, "Created"},
-	{202, "Accepted"},
-	{204, "No Content"},
-	{206, "Partial Content"},
-	{301, "Moved Permanently"},
-	{302, "Found"},
-	{303, "See Other"},
-	{304, "Not Modified"},
-	{307, "Temporary Redirect"},
-	{308, "Permanent Redirect"},
-	{400, "Bad Request"},
-	{401, "Unauthorized"},
-	{403, "Forbidden"},
-	{404, "Not Found"},
-	{405, "Method Not Allowed"},
-	{406, "Not Acceptable"},
-	{408, "Request Timeout"},
-	{409, "Conflict"},
-	{410, "Gone"},
-	{413, "Content Too Large"},
-	{415, "Unsupported Media Type"},
-	{416, "Range Not Satisfiable"},
-	{417, "Expectation Failed"},
-	{421, "Misdirected Request"},
-	{422, "Unprocessable Content"},
-	{429, "Too Many Requests"},
-	{431, "Request Header Fields Too Large"},
-	{499, "Client Closed Request"},
-	{500, "Internal Server Error"},
-	{501, "Not Implemented"},
-	{502, "Bad Gateway"},
-	{503, "Service Unavailable"},
-	{504, "Gateway Timeout"},
-	{505, "HTTP Version Not Supported"},
-	{507, "Insufficient Storage"},
+    {200, "OK"},
+    {201, "Created"},
+    {202, "Accepted"},
+    {204, "No Content"},
+    {206, "Partial Content"},
+    {301, "Moved Permanently"},
+    {302, "Found"},
+    {303, "See Other"},
+    {304, "Not Modified"},
+    {307, "Temporary Redirect"},
+    {308, "Permanent Redirect"},
+    {400, "Bad Request"},
+    {401, "Unauthorized"},
+    {403, "Forbidden"},
+    {404, "Not Found"},
+    {405, "Method Not Allowed"},
+    {406, "Not Acceptable"},
+    {408, "Request Timeout"},
+    {409, "Conflict"},
+    {410, "Gone"},
+    {413, "Content Too Large"},
+    {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
+    {417, "Expectation Failed"},
+    {421, "Misdirected Request"},
+    {422, "Unprocessable Content"},
+    {429, "Too Many Requests"},
+    {431, "Request Header Fields Too Large"},
+    {499, "Client Closed Request"},
+    {500, "Internal Server Error"},
+    {501, "Not Implemented"},
+    {502, "Bad Gateway"},
+    {503, "Service Unavailable"},
+    {504, "Gateway Timeout"},
+    {505, "HTTP Version Not Supported"},
+    {507, "Insufficient Storage"},
 };
 
 const char *http_status_text(int status)
@@ -80,13 +80,15 @@ static bool has_body(int status)
 	return status >= 200 && status != 204 && status != 304;
 }
 
-int reply_head(struct http_request *req, int status, const char *type, bool has_length, uint64_t length)
+int reply_head(struct http_request *req, int status, const char *type, bool has_length,
+	       uint64_t length)
 {
 	struct http_conn *c = req->conn;
 	_cleanup_(buf_done) struct buf head = BUF_INIT(HTTP_EXTRA_MAX + 1024);
 	int r;
 
-	/* A body that nobody read, or never will, stands between this answer and the next request. */
+	/* A body that nobody read, or never will, stands between this answer and the next request.
+	 */
 	if (!req->body.done || (c->server->draining))
 		c->keep_alive = false;
 	req->status = status;
@@ -129,7 +131,8 @@ void reply_go(struct http_request *req)
 	conn_schedule(c);
 }
 
-void http_respond_take(struct http_request *req, int status, const char *type, char *body, size_t len)
+void http_respond_take(struct http_request *req, int status, const char *type, char *body,
+		       size_t len)
 {
 	struct http_out *o = &req->conn->out;
 	_cleanup_free_ char *owned = body;
@@ -152,7 +155,8 @@ void http_respond_take(struct http_request *req, int status, const char *type, c
 	reply_go(req);
 }
 
-void http_respond(struct http_request *req, int status, const char *type, const void *body, size_t len)
+void http_respond(struct http_request *req, int status, const char *type, const void *body,
+		  size_t len)
 {
 	char *copy = NULL;
 
@@ -253,7 +257,8 @@ void http_respond_unauthorized(struct http_request *req, const char *detail)
 void http_respond_static(struct http_request *req, const struct http_static *page)
 {
 	const char *known = http_request_header(req, "if-none-match");
-	int r = http_add_header(req, "Cache-Control", page->cache_control ? page->cache_control : "no-cache");
+	int r = http_add_header(req, "Cache-Control",
+				page->cache_control ? page->cache_control : "no-cache");
 
 	if (r == 0 && page->etag)
 		r = http_add_header(req, "ETag", page->etag);

@@ -102,7 +102,8 @@ static bool check_names(struct http_request *req)
 
 	local_address(req->conn, local, sizeof(local));
 	if (!(flags & HTTP_ROUTE_ANY_HOST) && !host_is_ours(req, local)) {
-		(void)err_set(&e, ERR_FORBIDDEN, 0, "this server does not answer to the Host of the request");
+		(void)err_set(&e, ERR_FORBIDDEN, 0,
+			      "this server does not answer to the Host of the request");
 		http_respond_err(req, &e);
 		return false;
 	}
@@ -123,7 +124,8 @@ static bool check_names(struct http_request *req)
 
 static void add_allow(struct http_request *req, unsigned allow)
 {
-	static const char *const names[] = {"GET", "HEAD", "POST", "PUT", "DELETE", "PATCH", "OPTIONS"};
+	static const char *const names[] = {"GET",    "HEAD",  "POST",   "PUT",
+					    "DELETE", "PATCH", "OPTIONS"};
 	char value[64] = "";
 	size_t n = 0;
 
@@ -181,8 +183,8 @@ static int route(struct http_request *req)
 	if (n == -EBADMSG)
 		return 400;
 	if (n > 0)
-		http_routes_match(req->conn->server->routes, req->conn->scopes, req->head.method, segs,
-				  (unsigned)n, &req->match);
+		http_routes_match(req->conn->server->routes, req->conn->scopes, req->head.method,
+				  segs, (unsigned)n, &req->match);
 	return 0;
 }
 

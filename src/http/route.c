@@ -24,7 +24,8 @@ struct seg {
 	enum seg_kind kind;
 };
 
-/* The segment at P (behind its slash). Returns where the next slash or the end is, NULL when bad. */
+/* The segment at P (behind its slash). Returns where the next slash or the end is, NULL when bad.
+ */
 static const char *next_seg(const char *p, struct seg *ret)
 {
 	const size_t len = strcspn(p, "/");
@@ -48,7 +49,8 @@ static const char *next_seg(const char *p, struct seg *ret)
 	return p + len;
 }
 
-static int entry_init(struct entry *en, const struct http_route *row, unsigned scopes, void *userdata)
+static int entry_init(struct entry *en, const struct http_route *row, unsigned scopes,
+		      void *userdata)
 {
 	const char *p = row->pattern;
 	unsigned params = 0;
@@ -148,7 +150,8 @@ void http_routes_match(const struct http_routes *routes, unsigned scopes, enum h
 		const struct entry *en = &routes->entries[i];
 		unsigned methods = en->row->methods;
 
-		if (!(en->scopes & scopes) || !length_fits(en, n_segs) || !fits(en, segs, n_segs, &try))
+		if (!(en->scopes & scopes) || !length_fits(en, n_segs) ||
+		    !fits(en, segs, n_segs, &try))
 			continue;
 		if (methods & HTTP_GET)
 			methods |= HTTP_HEAD;

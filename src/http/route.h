@@ -9,7 +9,7 @@ struct http_routes; /* zero rows: NULL */
 struct http_match {
 	const struct http_route *row; /* NULL: see ALLOW */
 	void *userdata;
-	unsigned allow;               /* methods of rows whose path fits; 0: 404 */
+	unsigned allow; /* methods of rows whose path fits; 0: 404 */
 	unsigned n_params;
 	struct {
 		const char *name; /* with a length: "session}/{name}" goes up to its brace */

@@ -52,7 +52,8 @@ void server_resume_accept(struct http_server *s)
 /* Makes room by closing the connection that has idled longest, or that is slowest with its head. */
 static bool evict(struct http_server *s)
 {
-	static const enum http_timer order[] = {HTTP_TIMER_IDLE, HTTP_TIMER_LINGER, HTTP_TIMER_HEAD};
+	static const enum http_timer order[] = {HTTP_TIMER_IDLE, HTTP_TIMER_LINGER,
+						HTTP_TIMER_HEAD};
 
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
 		struct http_link *list = &s->timers[order[i]];
@@ -79,7 +80,8 @@ static bool accept_one(struct http_listener *l)
 	if (fd < 0) {
 		if (errno == ECONNABORTED || errno == EINTR)
 			return true;
-		/* Out of descriptors or memory: without a pause the loop would spin on the backlog. */
+		/* Out of descriptors or memory: without a pause the loop would spin on the backlog.
+		 */
 		if (errno != EAGAIN && !evict(s))
 			server_pause_accept(s, now_ns() + HTTP_ACCEPT_RETRY_NS);
 		return false;
@@ -204,7 +206,8 @@ static int on_timer(sd_event_source *src, uint64_t usec, void *userdata)
 		struct http_link *list = &s->timers[t];
 
 		while (!http_link_alone(list)) {
-			struct http_conn *c = HTTP_CONTAINER(list->next, struct http_conn, timer_link);
+			struct http_conn *c =
+			    HTTP_CONTAINER(list->next, struct http_conn, timer_link);
 
 			if (c->deadline_ns > now) {
 				next = MIN(next, c->deadline_ns);
@@ -241,7 +244,8 @@ static unsigned default_max_connections(void)
 
 	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
 		return 256;
-	n = lim.rlim_cur > 2 * HTTP_FDS_RESERVED ? lim.rlim_cur - HTTP_FDS_RESERVED : lim.rlim_cur / 2;
+	n = lim.rlim_cur > 2 * HTTP_FDS_RESERVED ? lim.rlim_cur - HTTP_FDS_RESERVED
+						 : lim.rlim_cur / 2;
 	return n < HTTP_CONNECTIONS_MAX ? (unsigned)n : HTTP_CONNECTIONS_MAX;
 }
 
@@ -275,7 +279,8 @@ static int add_sources(struct http_server *s)
 		return -errno;
 	r = sd_event_add_io(s->loop, &s->io, s->epfd, EPOLLIN, on_io, s);
 	if (r >= 0)
-		r = sd_event_add_time(s->loop, &s->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US, on_timer, s);
+		r = sd_event_add_time(s->loop, &s->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US,
+				      on_timer, s);
 	if (r >= 0)
 		r = sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
 	return r < 0 ? r : 0;
@@ -340,7 +345,8 @@ void http_server_drain(struct http_server *s)
 		http_listener_close(s->listeners);
 	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
 		while (!http_link_alone(&s->timers[idle[i]]))
-			conn_close(HTTP_CONTAINER(s->timers[idle[i]].next, struct http_conn, timer_link));
+			conn_close(
+			    HTTP_CONTAINER(s->timers[idle[i]].next, struct http_conn, timer_link));
 }
 
 unsigned http_server_busy(const struct http_server *s)
@@ -349,13 +355,14 @@ unsigned http_server_busy(const struct http_server *s)
 	unsigned n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(busy); i++)
-		for (const struct http_link *l = s->timers[busy[i]].next; l != &s->timers[busy[i]]; l = l->next)
+		for (const struct http_link *l = s->timers[busy[i]].next; l != &s->timers[busy[i]];
+		     l = l->next)
 			n++;
 	return n;
 }
 
-int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n, unsigned scopes,
-			   void *userdata)
+int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n,
+			   unsigned scopes, void *userdata)
 {
 	return http_routes_add(&s->routes, rows, n, scopes, userdata);
 }

@@ -30,13 +30,14 @@ struct http_stream *http_stream_begin(struct http_request *req, int status, cons
 	}
 	c->state = HTTP_CONN_STREAM;
 	c->drain_owed = false;
-	c->stream = (struct http_stream){.ops = ops, .userdata = userdata, .last_write_ns = now_ns()};
+	c->stream =
+	    (struct http_stream){.ops = ops, .userdata = userdata, .last_write_ns = now_ns()};
 	conn_schedule(c);
 	return &c->stream;
 }
 
-struct http_stream *http_stream_begin_sse(struct http_request *req, const struct http_stream_ops *ops,
-					  void *userdata)
+struct http_stream *http_stream_begin_sse(struct http_request *req,
+					  const struct http_stream_ops *ops, void *userdata)
 {
 	/* no-transform and X-Accel-Buffering: proxies must neither compress nor hold back. */
 	if (http_add_header(req, "Cache-Control", "no-cache, no-store, no-transform") < 0 ||
@@ -108,7 +109,8 @@ int http_stream_write(struct http_stream *st, const void *data, size_t len)
 
 size_t http_stream_queued(const struct http_stream *st)
 {
-	const struct http_conn *c = (const void *)((const char *)st - offsetof(struct http_conn, stream));
+	const struct http_conn *c =
+	    (const void *)((const char *)st - offsetof(struct http_conn, stream));
 
 	return out_queued(&c->out);
 }

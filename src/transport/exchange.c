@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /mcp: one message in; the answer as JSON, or as an event stream from the first notification on.
+/* POST /mcp: one message in; the answer as JSON, or as an event stream from the first notification
+ * on.
  *
- * An exchange is unanswered (req), streaming (sse open), detached (neither, but it has a stream number:
- * its events are kept until the client resumes) or over. */
+ * An exchange is unanswered (req), streaming (sse open), detached (neither, but it has a stream
+ * number: its events are kept until the client resumes) or over. */
 #include "transport/internal.h"
 
 #include "base/rand.h"
@@ -143,7 +144,8 @@ static void stream_event(struct exchange *ex, const char *json, size_t len)
 	if (ex->stream > 0)
 		event_id(id, ex->stream, session_store(ex->session, ex->stream, json, len));
 	/* Too slow a reader: a resumable stream is cut and waits, another one counts as gone. */
-	if (!sse_is_open(&ex->sse) || sse_message(&ex->sse, ex->stream > 0 ? id : NULL, json, len) == 0)
+	if (!sse_is_open(&ex->sse) ||
+	    sse_message(&ex->sse, ex->stream > 0 ? id : NULL, json, len) == 0)
 		return;
 	sse_abort(&ex->sse);
 	if (ex->stream == 0)
@@ -201,7 +203,8 @@ static void respond(struct exchange *ex, unsigned status, char *json, size_t len
 {
 	if (!settle_session(ex)) {
 		free(json);
-		refuse(TAKE_PTR(ex->req), 503, MCP_ERR_BAD_HTTP, "Too many sessions; try again later");
+		refuse(TAKE_PTR(ex->req), 503, MCP_ERR_BAD_HTTP,
+		       "Too many sessions; try again later");
 		return;
 	}
 	cors_add(ex->req);
@@ -229,10 +232,10 @@ static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json,
 }
 
 static const struct mcp_sink_ops sink_ops = {
-	.send = sink_send,
-	.finish = sink_finish,
-	.congested = sink_congested,
-	.detach = sink_detach,
+    .send = sink_send,
+    .finish = sink_finish,
+    .congested = sink_congested,
+    .detach = sink_detach,
 };
 
 /* ---- the message ---- */
@@ -270,12 +273,12 @@ static void receive(struct exchange *ex)
 {
 	struct http_request *req = ex->req;
 	struct mcp_http_facts facts = {
-		.session = find_session(ex),
-		.protocol_version = http_request_header(req, "mcp-protocol-version"),
-		.method = http_request_header(req, "mcp-method"),
-		.name = http_request_header(req, "mcp-name"),
-		.param = param_header,
-		.user = req,
+	    .session = find_session(ex),
+	    .protocol_version = http_request_header(req, "mcp-protocol-version"),
+	    .method = http_request_header(req, "mcp-method"),
+	    .name = http_request_header(req, "mcp-name"),
+	    .param = param_header,
+	    .user = req,
 	};
 
 	if (!ex->session) {
@@ -343,7 +346,8 @@ void on_post(struct http_request *req, void *userdata)
 /* A request that takes long shows a sign of life before proxies and clients lose patience. */
 void exchange_tick(struct transport_http *t, uint64_t now)
 {
-	list_for_each(node, &t->waiting) {
+	list_for_each(node, &t->waiting)
+	{
 		struct exchange *ex = list_entry(node, struct exchange, waiting_node);
 
 		if (ex->start_ns + t->cfg.keepalive_ns > now)

@@ -34,7 +34,8 @@ struct keyed *keyed_find(struct transport_http *t, const char *id, enum keyed_ki
 {
 	if (strlen(id) != ID_HEX)
 		return NULL;
-	list_for_each(node, bucket_of(t, id)) {
+	list_for_each(node, bucket_of(t, id))
+	{
 		struct keyed *k = list_entry(node, struct keyed, node);
 
 		if (k->kind == kind && streq(k->id, id))
@@ -64,8 +65,8 @@ void reader_put(struct transport_http *t, struct mcp_reader *reader)
 struct mcp_peer *peer_make(struct transport_http *t, struct http_request *req,
 			   const struct mcp_peer_ops *ops, enum mcp_transport kind, void *user)
 {
-	struct mcp_peer_config cfg = {.transport = kind, .ops = ops, .user = user,
-				      .principal = http_request_principal(req)};
+	struct mcp_peer_config cfg = {
+	    .transport = kind, .ops = ops, .user = user, .principal = http_request_principal(req)};
 	struct mcp_peer *peer;
 
 	if (t->cfg.identify)
@@ -84,7 +85,8 @@ void cors_add(struct http_request *req)
 		return;
 	/* Without them a browser hides the answer from its page: no harm but to that page. */
 	(void)http_add_header(req, "Access-Control-Allow-Origin", origin);
-	(void)http_add_header(req, "Access-Control-Expose-Headers", "Mcp-Session-Id, WWW-Authenticate");
+	(void)http_add_header(req, "Access-Control-Expose-Headers",
+			      "Mcp-Session-Id, WWW-Authenticate");
 	(void)http_add_header(req, "Vary", "Origin");
 }
 
@@ -128,8 +130,9 @@ static bool is_mcp_param(const char *name, size_t len)
 /* The headers of the protocol, and those Mcp-Param-* that are asked for. */
 static void add_allowed_headers(struct http_request *req)
 {
-	static const char fixed[] = "content-type, accept, authorization, x-api-key, mcp-session-id, last-event-id, "
-				    "mcp-protocol-version, mcp-method, mcp-name";
+	static const char fixed[] =
+	    "content-type, accept, authorization, x-api-key, mcp-session-id, last-event-id, "
+	    "mcp-protocol-version, mcp-method, mcp-name";
 	const char *p = http_request_header(req, "access-control-request-headers");
 	_cleanup_(buf_done) struct buf value = BUF_INIT(2048);
 	int r = buf_add_str(&value, fixed);
@@ -144,7 +147,8 @@ static void add_allowed_headers(struct http_request *req)
 		}
 		p += len;
 	}
-	(void)http_add_header(req, "Access-Control-Allow-Headers", r == 0 ? buf_str(&value) : fixed);
+	(void)http_add_header(req, "Access-Control-Allow-Headers",
+			      r == 0 ? buf_str(&value) : fixed);
 }
 
 static void on_options(struct http_request *req, void *userdata)
@@ -152,7 +156,8 @@ static void on_options(struct http_request *req, void *userdata)
 	(void)userdata;
 	cors_add(req);
 	if (http_request_origin(req)) {
-		(void)http_add_header(req, "Access-Control-Allow-Methods", "GET, POST, DELETE, OPTIONS");
+		(void)http_add_header(req, "Access-Control-Allow-Methods",
+				      "GET, POST, DELETE, OPTIONS");
 		add_allowed_headers(req);
 		(void)http_add_header(req, "Access-Control-Max-Age", "86400");
 	}
@@ -179,8 +184,8 @@ static int on_tick(sd_event_source *src, uint64_t usec, void *userdata)
 
 static int add_sources(struct transport_http *t)
 {
-	int r = sd_event_add_time(t->cfg.loop, &t->tick, CLOCK_MONOTONIC, (now_ns() + TICK_NS) / NS_PER_US,
-				  TICK_ACCURACY_US, on_tick, t);
+	int r = sd_event_add_time(t->cfg.loop, &t->tick, CLOCK_MONOTONIC,
+				  (now_ns() + TICK_NS) / NS_PER_US, TICK_ACCURACY_US, on_tick, t);
 
 	if (r >= 0)
 		r = sd_event_add_defer(t->cfg.loop, &t->defer, on_defer, t);
@@ -195,13 +200,13 @@ static int add_routes(struct transport_http *t)
 	const uint64_t max = c->reader.max_message ? c->reader.max_message : MCP_MESSAGE_MAX;
 	const unsigned post = HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY;
 	const struct http_route rows[] = {
-		{HTTP_POST, "/mcp", on_post, post, max},
-		{HTTP_GET, "/mcp", on_get, HTTP_ROUTE_AUTH, 0},
-		{HTTP_DELETE, "/mcp", on_delete, HTTP_ROUTE_AUTH, 0},
-		{HTTP_OPTIONS, "/mcp", on_options, 0, 0},
-		{HTTP_GET, "/sse", on_sse, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
-		{HTTP_POST, "/messages", on_messages, HTTP_ROUTE_STREAM_BODY, max},
-		{HTTP_POST, "/messages/", on_messages, HTTP_ROUTE_STREAM_BODY, max},
+	    {HTTP_POST, "/mcp", on_post, post, max},
+	    {HTTP_GET, "/mcp", on_get, HTTP_ROUTE_AUTH, 0},
+	    {HTTP_DELETE, "/mcp", on_delete, HTTP_ROUTE_AUTH, 0},
+	    {HTTP_OPTIONS, "/mcp", on_options, 0, 0},
+	    {HTTP_GET, "/sse", on_sse, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
+	    {HTTP_POST, "/messages", on_messages, HTTP_ROUTE_STREAM_BODY, max},
+	    {HTTP_POST, "/messages/", on_messages, HTTP_ROUTE_STREAM_BODY, max},
 	};
 
 	_Static_assert(ARRAY_SIZE(rows) <= ARRAY_SIZE(t->rows), "room for all rows");
@@ -248,9 +253,10 @@ void transport_http_finish(struct transport_http *t)
 	while (!list_is_empty(&t->lru))
 		session_end(list_entry(t->lru.next, struct session, lru));
 	sse_conns_finish(t);
-	/* What is left are requests without a session; of those only listens have no end of their own. */
+	/* What is left are requests without a session; of those only listens have no end of their
+	 * own. */
 	list_for_each(node, &t->exchanges)
-		mcp_peer_end_listens(list_entry(node, struct exchange, node)->session->peer);
+	    mcp_peer_end_listens(list_entry(node, struct exchange, node)->session->peer);
 }
 
 struct transport_http *transport_http_free(struct transport_http *t)

@@ -7,25 +7,25 @@
  *                  │    ├── sse: the GET stream
  *                  │    └── events kept for resumption
  *                  └── sse_conn (legacy HTTP+SSE) ── sse_post
- *   A peer must not be closed from within one of its sinks (the handler that is just finishing would
- *   be told of a cancel): what dies there is put on a list and buried from a defer source. */
+ *   A peer must not be closed from within one of its sinks (the handler that is just finishing
+ * would be told of a cancel): what dies there is put on a list and buried from a defer source. */
 #pragma once
 
 #include "mcp/list.h"
 #include "transport/transport.h"
 
-#define ID_HEX             32u              /* 128 random bits */
-#define SESSIONS_MAX       16384u
-#define SESSION_IDLE_NS    (30 * 60 * NS_PER_S)
-#define KEEPALIVE_NS       (15 * NS_PER_S)
-#define TICK_NS            NS_PER_S
-#define BUCKETS            4096u            /* of the id table; a power of two */
-#define CONGESTED_BYTES    (256u << 10)     /* waiting on a stream: progress is dropped beyond */
-#define STORE_SESSION_MAX  (8u << 20)       /* bytes kept for resumption, one session */
-#define STORE_ALL_MAX      (64u << 20)      /* all of them */
-#define STORE_TTL_NS       (5 * 60 * NS_PER_S)
-#define SWEEP_TICKS        16u              /* between two looks for old events */
-#define RETRY_MS           1000u            /* when a client should come back */
+#define ID_HEX            32u /* 128 random bits */
+#define SESSIONS_MAX      16384u
+#define SESSION_IDLE_NS   (30 * 60 * NS_PER_S)
+#define KEEPALIVE_NS      (15 * NS_PER_S)
+#define TICK_NS           NS_PER_S
+#define BUCKETS           4096u        /* of the id table; a power of two */
+#define CONGESTED_BYTES   (256u << 10) /* waiting on a stream: progress is dropped beyond */
+#define STORE_SESSION_MAX (8u << 20)   /* bytes kept for resumption, one session */
+#define STORE_ALL_MAX     (64u << 20)  /* all of them */
+#define STORE_TTL_NS      (5 * 60 * NS_PER_S)
+#define SWEEP_TICKS       16u   /* between two looks for old events */
+#define RETRY_MS          1000u /* when a client should come back */
 
 /* ---- event streams (sse.c) ---- */
 
@@ -36,20 +36,20 @@ struct sse {
 	uint64_t due_ns;
 };
 
-/* Begins the stream on REQ (which is over then). OPS and USERDATA are of the http_stream; the owner's
- * on_close must call sse_forget(). False: the client is gone. */
+/* Begins the stream on REQ (which is over then). OPS and USERDATA are of the http_stream; the
+ * owner's on_close must call sse_forget(). False: the client is gone. */
 bool sse_open(struct sse *s, struct transport_http *t, struct http_request *req,
 	      const struct http_stream_ops *ops, void *userdata);
 static inline bool sse_is_open(const struct sse *s)
 {
 	return s->http != NULL;
 }
-/* "id: …\nevent: message\ndata: …\n\n"; ID may be NULL. Negative: the reader is too slow or memory is
- * short; the caller aborts. */
+/* "id: …\nevent: message\ndata: …\n\n"; ID may be NULL. Negative: the reader is too slow or memory
+ * is short; the caller aborts. */
 int sse_message(struct sse *s, const char *id, const char *json, size_t len) MUST_CHECK;
 /* Any other text, as it is. */
 int sse_raw(struct sse *s, const char *text, size_t len) MUST_CHECK;
-void sse_end(struct sse *s);    /* properly */
+void sse_end(struct sse *s); /* properly */
 void sse_abort(struct sse *s);
 void sse_forget(struct sse *s); /* from on_close: the http_stream is gone already */
 void sse_tick(struct transport_http *t, uint64_t now);
@@ -155,11 +155,11 @@ struct exchange {
 	struct mcp_sink sink; /* first */
 	struct transport_http *t;
 	struct session *session; /* registered, or our own */
-	struct list node; /* of all */
+	struct list node;        /* of all */
 	struct list session_node;
 	struct list waiting_node;
 	struct grave grave;
-	struct http_request *req; /* until the answer begins */
+	struct http_request *req;  /* until the answer begins */
 	struct mcp_reader *reader; /* while the body comes */
 	struct sse sse;
 	unsigned stream; /* number in the session; 0: cannot be resumed */

@@ -39,7 +39,8 @@ static void event_drop(struct session *s, struct event *ev)
 
 static bool store_is_full(const struct session *s, size_t more)
 {
-	return s->event_bytes + more > STORE_SESSION_MAX || s->t->counts.stored_bytes + more > STORE_ALL_MAX;
+	return s->event_bytes + more > STORE_SESSION_MAX ||
+	       s->t->counts.stored_bytes + more > STORE_ALL_MAX;
 }
 
 uint64_t session_store(struct session *s, unsigned stream, const char *json, size_t len)
@@ -69,7 +70,8 @@ int session_replay(struct session *s, struct sse *sse, unsigned stream, uint64_t
 {
 	int r = 0;
 
-	list_for_each(node, &s->events) {
+	list_for_each(node, &s->events)
+	{
 		const struct event *ev = list_entry(node, struct event, node);
 		char id[EVENT_ID_SIZE];
 
@@ -135,7 +137,8 @@ struct session *session_new(struct transport_http *t, struct http_request *req)
 /* Nothing goes on in it that its end would cut off. */
 static bool is_idle(const struct session *s)
 {
-	return list_is_empty(&s->exchanges) && !sse_is_open(&s->get) && mcp_peer_n_calls(s->peer) == 0;
+	return list_is_empty(&s->exchanges) && !sse_is_open(&s->get) &&
+	       mcp_peer_n_calls(s->peer) == 0;
 }
 
 bool session_register(struct session *s)
@@ -147,7 +150,8 @@ bool session_register(struct session *s)
 	if (t->counts.sessions + t->counts.sse >= t->cfg.sessions_max) {
 		struct session *oldest = NULL;
 
-		list_for_each(node, &t->lru) {
+		list_for_each(node, &t->lru)
+		{
 			struct session *other = list_entry(node, struct session, lru);
 
 			if (is_idle(other)) {
@@ -205,7 +209,8 @@ void session_tick(struct transport_http *t, uint64_t now)
 {
 	const bool sweep = ++t->ticks % SWEEP_TICKS == 0;
 
-	list_for_each(node, &t->lru) {
+	list_for_each(node, &t->lru)
+	{
 		struct session *s = list_entry(node, struct session, lru);
 
 		if (sweep)
@@ -285,7 +290,8 @@ static void resume_stream(struct session *s, struct http_request *req, const cha
 		begin_get_stream(s, req, true, seq);
 		return;
 	}
-	list_for_each(node, &s->exchanges) {
+	list_for_each(node, &s->exchanges)
+	{
 		struct exchange *ex = list_entry(node, struct exchange, session_node);
 
 		if (ex->stream == stream && exchange_resume(ex, req, seq))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP+SSE of revision 2024-11-05: GET /sse is the way out, POST /messages/?session_id=… the way in.
- * Line ends, answers and their texts are those that clients of the second family know. */
+/* HTTP+SSE of revision 2024-11-05: GET /sse is the way out, POST /messages/?session_id=… the way
+ * in. Line ends, answers and their texts are those that clients of the second family know. */
 #include "transport/internal.h"
 
 #include "base/rand.h"
@@ -22,7 +22,7 @@ struct sse_conn {
 
 /* One message on its way in, and the place of its answer. */
 struct sse_post {
-	struct mcp_sink sink; /* first */
+	struct mcp_sink sink;  /* first */
 	struct sse_conn *conn; /* NULL: it ended while the body came */
 	struct list node;
 	struct transport_http *t;
@@ -73,13 +73,14 @@ static void send_event(struct sse_conn *c, char *json, size_t len)
 {
 	static const char head[] = "event: message\r\ndata: ";
 	struct iovec iov[3] = {
-		{.iov_base = (void *)(uintptr_t)head, .iov_len = sizeof(head) - 1},
-		{.iov_base = json, .iov_len = len},
-		{.iov_base = (void *)(uintptr_t) "\r\n\r\n", .iov_len = 4},
+	    {.iov_base = (void *)(uintptr_t)head, .iov_len = sizeof(head) - 1},
+	    {.iov_base = json, .iov_len = len},
+	    {.iov_base = (void *)(uintptr_t) "\r\n\r\n", .iov_len = 4},
 	};
 
 	if (!c->dying && http_stream_writev(c->sse.http, iov, 3) < 0) {
-		/* A reader that is too slow: the session ends, but not in the middle of this call. */
+		/* A reader that is too slow: the session ends, but not in the middle of this call.
+		 */
 		c->dying = true;
 		sse_abort(&c->sse);
 		transport_bury_later(c->t, &c->grave, bury);
@@ -132,7 +133,8 @@ void on_sse(struct http_request *req, void *userdata)
 		conn_free(c);
 		return;
 	}
-	n = snprintf(text, sizeof(text), "event: endpoint\r\ndata: /messages/?session_id=%s\r\n\r\n", c->key.id);
+	n = snprintf(text, sizeof(text),
+		     "event: endpoint\r\ndata: /messages/?session_id=%s\r\n\r\n", c->key.id);
 	if (sse_raw(&c->sse, text, (size_t)n) < 0) {
 		sse_abort(&c->sse);
 		conn_free(c);
@@ -189,9 +191,9 @@ static bool sink_congested(struct mcp_sink *sink)
 }
 
 static const struct mcp_sink_ops sink_ops = {
-	.send = sink_send,
-	.finish = sink_finish,
-	.congested = sink_congested,
+    .send = sink_send,
+    .finish = sink_finish,
+    .congested = sink_congested,
 };
 
 static void answer(struct http_request *req, int status, const char *text)

@@ -35,9 +35,9 @@ struct transport_stdio {
 	size_t queued;        /* bytes, newlines included */
 	size_t head_sent;     /* of the first line */
 	sd_event_source *tick;
-	sd_event_source *later; /* what must not happen inside of a call of the library */
+	sd_event_source *later;  /* what must not happen inside of a call of the library */
 	uint64_t drain_until_ns; /* 0: input goes on */
-	bool skip;      /* the line is bad: nothing more of it is looked at */
+	bool skip;               /* the line is bad: nothing more of it is looked at */
 	bool ended;
 	int reason;
 };
@@ -86,13 +86,15 @@ static unsigned gather(struct transport_stdio *t, struct iovec iov[WRITE_VECTORS
 	size_t skip = t->head_sent;
 	unsigned n = 0;
 
-	list_for_each(node, &t->queue) {
+	list_for_each(node, &t->queue)
+	{
 		struct line *l = list_entry(node, struct line, node);
 
 		if (n + 2 > WRITE_VECTORS)
 			break;
 		if (skip < l->len)
-			iov[n++] = (struct iovec){.iov_base = l->json + skip, .iov_len = l->len - skip};
+			iov[n++] =
+			    (struct iovec){.iov_base = l->json + skip, .iov_len = l->len - skip};
 		iov[n++] = (struct iovec){.iov_base = newline, .iov_len = 1};
 		skip = 0;
 	}
@@ -195,9 +197,9 @@ static bool sink_congested(struct mcp_sink *sink)
 }
 
 static const struct mcp_sink_ops sink_ops = {
-	.send = sink_send,
-	.finish = sink_finish,
-	.congested = sink_congested,
+    .send = sink_send,
+    .finish = sink_finish,
+    .congested = sink_congested,
 };
 
 static void peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, size_t len)
@@ -304,16 +306,20 @@ static int on_tick(sd_event_source *src, uint64_t usec, void *userdata)
 static int start(struct transport_stdio *t)
 {
 	const struct transport_stdio_config *c = &t->cfg;
-	const struct mcp_peer_config peer = {.transport = MCP_TRANSPORT_STDIO, .ops = &peer_ops, .user = t,
-					     .principal = c->principal, .principal_data = c->principal_data,
+	const struct mcp_peer_config peer = {.transport = MCP_TRANSPORT_STDIO,
+					     .ops = &peer_ops,
+					     .user = t,
+					     .principal = c->principal,
+					     .principal_data = c->principal_data,
 					     .principal_unref = c->principal_unref};
 	int r = stdio_watch_init(&t->in, c->loop, c->in_fd, EPOLLIN, on_in_ready, t);
 
 	if (r == 0)
 		r = stdio_watch_init(&t->out, c->loop, c->out_fd, EPOLLOUT, on_out_ready, t);
 	if (r == 0)
-		r = sd_event_add_time(c->loop, &t->tick, CLOCK_MONOTONIC, (now_ns() + TICK_NS) / NS_PER_US,
-				      TICK_ACCURACY_US, on_tick, t);
+		r = sd_event_add_time(c->loop, &t->tick, CLOCK_MONOTONIC,
+				      (now_ns() + TICK_NS) / NS_PER_US, TICK_ACCURACY_US, on_tick,
+				      t);
 	if (r >= 0)
 		r = sd_event_add_defer(c->loop, &t->later, on_later, t);
 	if (r >= 0)

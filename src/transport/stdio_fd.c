@@ -41,7 +41,8 @@ static int open_again(struct stdio_fd *f, int fd, uint32_t direction)
 	f->is_socket = S_ISSOCK(st.st_mode);
 	if (S_ISREG(st.st_mode))
 		return 0;
-	if (f->is_socket) { /* one socket may serve both directions, and epoll wants two descriptors */
+	if (f->is_socket) { /* one socket may serve both directions, and epoll wants two descriptors
+			     */
 		f->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		f->own = f->fd >= 0;
 		return f->own ? 0 : -errno;
@@ -72,7 +73,8 @@ int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t dir
 	r = open_again(&w->f, fd, direction);
 	if (r < 0)
 		return r;
-	r = sd_event_add_io(loop, &w->f.io, w->f.fd, direction == EPOLLIN ? direction : 0, on_io, w);
+	r = sd_event_add_io(loop, &w->f.io, w->f.fd, direction == EPOLLIN ? direction : 0, on_io,
+			    w);
 	if (r >= 0 && direction == EPOLLIN)
 		r = sd_event_source_set_enabled(w->f.io, SD_EVENT_OFF);
 	if (r == -EPERM) { /* epoll_ctl(2): regular files and directories are always ready */
@@ -115,7 +117,8 @@ void stdio_watch_enable(struct stdio_watch *w, bool on)
 	f->watched = on;
 	if (f->always_ready)
 		(void)sd_event_source_set_enabled(f->defer, on ? SD_EVENT_ON : SD_EVENT_OFF);
-	else if (w->direction == EPOLLIN) /* epoll tells of a hang-up whatever one asks for, again and again */
+	else if (w->direction ==
+		 EPOLLIN) /* epoll tells of a hang-up whatever one asks for, again and again */
 		(void)sd_event_source_set_enabled(f->io, on ? SD_EVENT_ON : SD_EVENT_OFF);
 	else
 		(void)sd_event_source_set_io_events(f->io, on ? w->direction : 0);
@@ -134,7 +137,8 @@ ssize_t stdio_watch_read(struct stdio_watch *w, void *buf, size_t len)
 	ssize_t n;
 
 	do
-		n = w->f.is_socket ? recv(w->f.fd, buf, len, MSG_DONTWAIT) : read(w->f.fd, buf, len);
+		n = w->f.is_socket ? recv(w->f.fd, buf, len, MSG_DONTWAIT)
+				   : read(w->f.fd, buf, len);
 	while (n < 0 && errno == EINTR);
 	return n < 0 ? -errno : n;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One direction of a stdio transport: a descriptor of any kind, read or written without blocking and
- * without changing the flags that others who share it see. */
+/* One direction of a stdio transport: a descriptor of any kind, read or written without blocking
+ * and without changing the flags that others who share it see. */
 #pragma once
 
 #include "base/attr.h"
@@ -13,11 +13,11 @@
 #include <systemd/sd-event.h>
 
 struct stdio_fd {
-	int fd;              /* what is read or written */
-	bool own;            /* a second opening of the same pipe or terminal */
-	bool is_socket;      /* MSG_DONTWAIT */
-	bool changed_flags;  /* O_NONBLOCK was the only way; taken back by stdio_fd_done() */
-	bool always_ready;   /* epoll refuses it: a regular file, /dev/null */
+	int fd;             /* what is read or written */
+	bool own;           /* a second opening of the same pipe or terminal */
+	bool is_socket;     /* MSG_DONTWAIT */
+	bool changed_flags; /* O_NONBLOCK was the only way; taken back by stdio_fd_done() */
+	bool always_ready;  /* epoll refuses it: a regular file, /dev/null */
 	sd_event_source *io;
 	sd_event_source *defer; /* stands in for readiness where always_ready */
 	bool watched;

@@ -11,33 +11,34 @@
 
 /* ---- stdio ----
  *
- * One message a line, in both directions. A line over the message limit is answered with an error and
- * skipped; blank lines and CRLF are fine. Output waits in memory while the client does not read:
- * over a mark reading stops (the client waits for itself), over a limit the client counts as gone.
- * At the end of input, what is in flight may finish within drain_ns, the rest is cancelled; a client
- * that also closed its reading side is noticed at once. */
+ * One message a line, in both directions. A line over the message limit is answered with an error
+ * and skipped; blank lines and CRLF are fine. Output waits in memory while the client does not
+ * read: over a mark reading stops (the client waits for itself), over a limit the client counts as
+ * gone. At the end of input, what is in flight may finish within drain_ns, the rest is cancelled; a
+ * client that also closed its reading side is noticed at once. */
 
 struct transport_stdio;
 
 struct transport_stdio_config {
-	sd_event *loop;               /* borrowed */
-	struct mcp_server *mcp;       /* borrowed */
-	int in_fd, out_fd;            /* borrowed; pipes, sockets, terminals, files; flags untouched
-				       * where the kernel allows that */
+	sd_event *loop;         /* borrowed */
+	struct mcp_server *mcp; /* borrowed */
+	int in_fd, out_fd;      /* borrowed; pipes, sockets, terminals, files; flags untouched
+				 * where the kernel allows that */
 	struct mcp_reader_config reader;
-	const char *principal;        /* NULL: the one local user */
+	const char *principal; /* NULL: the one local user */
 	void *principal_data;
 	void (*principal_unref)(void *data);
-	size_t queue_mark;            /* bytes of output that stop the reading; 0 = 1 MiB */
-	size_t queue_max;             /* bytes of output that end it; 0 = 512 MiB */
-	uint64_t drain_ns;            /* 0 = 5 s */
-	/* Everything is over: input ended and output is out, or the client is gone (-EPIPE …). Called
-	 * once, from the loop; the transport may be freed in it. */
+	size_t queue_mark; /* bytes of output that stop the reading; 0 = 1 MiB */
+	size_t queue_max;  /* bytes of output that end it; 0 = 512 MiB */
+	uint64_t drain_ns; /* 0 = 5 s */
+	/* Everything is over: input ended and output is out, or the client is gone (-EPIPE …).
+	 * Called once, from the loop; the transport may be freed in it. */
 	void (*on_end)(int reason, void *userdata);
 	void *userdata;
 };
 
-int transport_stdio_new(const struct transport_stdio_config *config, struct transport_stdio **ret) MUST_CHECK;
+int transport_stdio_new(const struct transport_stdio_config *config,
+			struct transport_stdio **ret) MUST_CHECK;
 /* As if the input had ended: for SIGTERM. on_end comes. */
 void transport_stdio_finish(struct transport_stdio *t);
 /* Cancels what is in flight; what is not written is lost. No on_end. NULL is fine. */
@@ -45,40 +46,43 @@ struct transport_stdio *transport_stdio_free(struct transport_stdio *t);
 
 /* ---- HTTP ----
  *
- * Adds to an http_server: /mcp (POST, GET, DELETE, OPTIONS), /sse (GET), /messages and /messages/ (POST).
- * Rows have HTTP_ROUTE_AUTH, but for the OPTIONS of /mcp and for /messages/, whose unguessable session id
- * is the key (clients cannot send another: it is all that the endpoint event gives them). */
+ * Adds to an http_server: /mcp (POST, GET, DELETE, OPTIONS), /sse (GET), /messages and /messages/
+ * (POST). Rows have HTTP_ROUTE_AUTH, but for the OPTIONS of /mcp and for /messages/, whose
+ * unguessable session id is the key (clients cannot send another: it is all that the endpoint event
+ * gives them). */
 
 struct transport_http;
 
 struct transport_http_config {
-	sd_event *loop;              /* borrowed */
-	struct http_server *http;    /* borrowed; freed before the transport, or after its finish */
-	struct mcp_server *mcp;      /* borrowed */
-	unsigned scopes;             /* of listeners that offer it; 0 = HTTP_SCOPE_MAIN | HTTP_SCOPE_LOCAL */
+	sd_event *loop;           /* borrowed */
+	struct http_server *http; /* borrowed; freed before the transport, or after its finish */
+	struct mcp_server *mcp;   /* borrowed */
+	unsigned scopes; /* of listeners that offer it; 0 = HTTP_SCOPE_MAIN | HTTP_SCOPE_LOCAL */
 	struct mcp_reader_config reader;
-	unsigned sessions_max;       /* legacy sessions and SSE connections; 0 = 16,384 */
-	uint64_t session_idle_ns;    /* 0 = 30 min without request or stream */
-	uint64_t keepalive_ns;       /* comment on a silent stream; 0 = 15 s */
-	/* May be NULL. Fills principal_data and principal_unref of PEER, which is about to be made for the
-	 * client of REQ; its principal is http_request_principal(), and sessions are bound to that. */
+	unsigned sessions_max;    /* legacy sessions and SSE connections; 0 = 16,384 */
+	uint64_t session_idle_ns; /* 0 = 30 min without request or stream */
+	uint64_t keepalive_ns;    /* comment on a silent stream; 0 = 15 s */
+	/* May be NULL. Fills principal_data and principal_unref of PEER, which is about to be made
+	 * for the client of REQ; its principal is http_request_principal(), and sessions are bound
+	 * to that. */
 	void (*identify)(struct http_request *req, struct mcp_peer_config *peer, void *userdata);
 	void *userdata;
 };
 
-int transport_http_new(const struct transport_http_config *config, struct transport_http **ret) MUST_CHECK;
-/* Graceful end: listen streams end with their result, event streams with their proper end, sessions are
- * closed and their work cancelled. Requests in flight without a session go on. */
+int transport_http_new(const struct transport_http_config *config,
+		       struct transport_http **ret) MUST_CHECK;
+/* Graceful end: listen streams end with their result, event streams with their proper end, sessions
+ * are closed and their work cancelled. Requests in flight without a session go on. */
 void transport_http_finish(struct transport_http *t);
 /* After http_server_free(), which ends what is still open. NULL is fine. */
 struct transport_http *transport_http_free(struct transport_http *t);
 
 /* For metrics. */
 struct transport_http_counts {
-	unsigned sessions;  /* legacy Streamable HTTP */
-	unsigned sse;       /* legacy HTTP+SSE connections */
-	unsigned streams;   /* open event streams of all kinds */
-	unsigned exchanges; /* POSTs that are not answered */
+	unsigned sessions;   /* legacy Streamable HTTP */
+	unsigned sse;        /* legacy HTTP+SSE connections */
+	unsigned streams;    /* open event streams of all kinds */
+	unsigned exchanges;  /* POSTs that are not answered */
 	size_t stored_bytes; /* events kept for resumption */
 };
 void transport_http_count(const struct transport_http *t, struct transport_http_counts *ret);

@@ -20,7 +20,8 @@ static void client_init(struct http_client *c, sd_event *loop, int fd)
 
 void client_open(struct http_client *c, sd_event *loop, uint16_t port)
 {
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port),
+	struct sockaddr_in in = {.sin_family = AF_INET,
+				 .sin_port = htons(port),
 				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
 
 	client_init(c, loop, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A raw client for tests: server and client share one thread, the loop runs until the answer is in. */
+/* A raw client for tests: server and client share one thread, the loop runs until the answer is in.
+ */
 #pragma once
 
 #include "http/http.h"

@@ -43,15 +43,18 @@ void mcp_fixture_finish(struct mcp_fixture *f, const char *text)
 
 void mcp_fixture_init(struct mcp_fixture *f)
 {
-	const struct mcp_server_config config = {.name = "fixture", .version = "1",
-						 .offers = MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_LOGGING};
+	const struct mcp_server_config config = {.name = "fixture",
+						 .version = "1",
+						 .offers = MCP_OFFER_TOOLS_LIST_CHANGED |
+							   MCP_OFFER_LOGGING};
 	const struct mcp_tool echo = {
-		.name = "echo",
-		.description = "Says it again.",
-		.input_schema = "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}}}",
-		.call = on_echo,
+	    .name = "echo",
+	    .description = "Says it again.",
+	    .input_schema = "{\"type\":\"object\",\"properties\":{\"text\":{\"type\":\"string\"}}}",
+	    .call = on_echo,
 	};
-	const struct mcp_tool hold = {.name = "hold", .description = "Waits.", .call = on_hold, .user = f};
+	const struct mcp_tool hold = {
+	    .name = "hold", .description = "Waits.", .call = on_hold, .user = f};
 	struct err e = ERR_INIT;
 
 	*f = (struct mcp_fixture){0};

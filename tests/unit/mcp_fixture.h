@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A registry with tools that a test holds in its hand: `echo` answers at once, `hold` when the test says so. */
+/* A registry with tools that a test holds in its hand: `echo` answers at once, `hold` when the test
+ * says so. */
 #pragma once
 
 #include "mcp/content.h"
@@ -21,12 +22,14 @@ void mcp_fixture_finish(struct mcp_fixture *f, const char *text);
 	"\"_meta\":{\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\","                   \
 	"\"io.modelcontextprotocol/clientCapabilities\":{},\"progressToken\":1}"
 #define INITIALIZE(version)                                                                        \
-	"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":\"" version \
-	"\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
+	"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":" \
+	"\"" version "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
 #define PING(id) "{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"ping\"}"
 #define CALL(id, tool)                                                                             \
-	"{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" tool     \
+	"{\"jsonrpc\":\"2.0\",\"id\":" #id                                                         \
+	",\"method\":\"tools/call\",\"params\":{\"name\":\"" tool                                  \
 	"\",\"arguments\":{},\"_meta\":{\"progressToken\":1}}}"
 #define MODERN_CALL(id, tool)                                                                      \
-	"{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"tools/call\",\"params\":{\"name\":\"" tool     \
+	"{\"jsonrpc\":\"2.0\",\"id\":" #id                                                         \
+	",\"method\":\"tools/call\",\"params\":{\"name\":\"" tool                                  \
 	"\",\"arguments\":{}," MODERN_META "}}"

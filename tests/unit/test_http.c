@@ -58,8 +58,9 @@ static void on_params(struct http_request *req, void *userdata)
 	char text[256];
 
 	(void)userdata;
-	(void)snprintf(text, sizeof(text), "a=%s b=%s rest=%s q=%s", http_request_param(req, "a") ?: "-",
-		       http_request_param(req, "b") ?: "-", http_request_param(req, "rest") ?: "-", q ? q : "-");
+	(void)snprintf(text, sizeof(text), "a=%s b=%s rest=%s q=%s",
+		       http_request_param(req, "a") ?: "-", http_request_param(req, "b") ?: "-",
+		       http_request_param(req, "rest") ?: "-", q ? q : "-");
 	http_respond_text(req, 200, "text/plain", text);
 }
 
@@ -120,7 +121,8 @@ static void on_stream_drain(void *userdata)
 
 static void on_stream(struct http_request *req, void *userdata)
 {
-	static const struct http_stream_ops ops = {.on_close = on_stream_close, .on_drain = on_stream_drain};
+	static const struct http_stream_ops ops = {.on_close = on_stream_close,
+						   .on_drain = on_stream_drain};
 	struct world *world = userdata;
 
 	world->stream = http_stream_begin_sse(req, &ops, world);
@@ -130,8 +132,11 @@ static const char file_text[] = "0123456789abcdefghijklmnopqrstuvwxyz";
 
 static void on_file(struct http_request *req, void *userdata)
 {
-	const struct http_file file = {.size = sizeof(file_text) - 1, .type = "text/plain", .etag = "\"v1\"",
-				       .mtime_s = 784111777, .name = "a \xc3\xa9\".txt"};
+	const struct http_file file = {.size = sizeof(file_text) - 1,
+				       .type = "text/plain",
+				       .etag = "\"v1\"",
+				       .mtime_s = 784111777,
+				       .name = "a \xc3\xa9\".txt"};
 	const int fd = memfd_create("file", MFD_CLOEXEC);
 
 	(void)userdata;
@@ -150,29 +155,31 @@ static void on_big(struct http_request *req, void *userdata)
 }
 
 static const struct http_route routes[] = {
-	{HTTP_GET, "/hello", on_hello, 0, 0},
-	{HTTP_POST, "/echo", on_echo, 0, 1000},
-	{HTTP_GET, "/p/{a}/{b}", on_params, 0, 0},
-	{HTTP_GET, "/p/{a}/lit", on_hello, 0, 0},
-	{HTTP_GET, "/t/{a}/{rest...}", on_params, 0, 0},
-	{HTTP_GET, "/hold", on_hold, 0, 0},
-	{HTTP_POST, "/upload", on_upload, HTTP_ROUTE_STREAM_BODY, 100u << 20},
-	{HTTP_GET, "/stream", on_stream, 0, 0},
-	{HTTP_GET, "/file", on_file, 0, 0},
-	{HTTP_GET, "/big", on_big, 0, 0},
-	{HTTP_GET, "/secret", on_hello, HTTP_ROUTE_AUTH, 0},
-	{HTTP_GET, "/qsecret", on_hello, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
+    {HTTP_GET, "/hello", on_hello, 0, 0},
+    {HTTP_POST, "/echo", on_echo, 0, 1000},
+    {HTTP_GET, "/p/{a}/{b}", on_params, 0, 0},
+    {HTTP_GET, "/p/{a}/lit", on_hello, 0, 0},
+    {HTTP_GET, "/t/{a}/{rest...}", on_params, 0, 0},
+    {HTTP_GET, "/hold", on_hold, 0, 0},
+    {HTTP_POST, "/upload", on_upload, HTTP_ROUTE_STREAM_BODY, 100u << 20},
+    {HTTP_GET, "/stream", on_stream, 0, 0},
+    {HTTP_GET, "/file", on_file, 0, 0},
+    {HTTP_GET, "/big", on_big, 0, 0},
+    {HTTP_GET, "/secret", on_hello, HTTP_ROUTE_AUTH, 0},
+    {HTTP_GET, "/qsecret", on_hello, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
 };
 
 static const struct http_route link_routes[] = {
-	{HTTP_GET, "/link", on_hello, 0, 0},
+    {HTTP_GET, "/link", on_hello, 0, 0},
 };
 
 static int setup(void **state)
 {
 	static const char *const keys[] = {"sesame"};
 	static const char *const hosts[] = {"box.example", NULL};
-	struct http_config cfg = {.stream_queue_max = 1u << 20, .hosts = hosts, .auth = http_keys_check,
+	struct http_config cfg = {.stream_queue_max = 1u << 20,
+				  .hosts = hosts,
+				  .auth = http_keys_check,
 				  .head_max = 16384};
 	struct http_listener *l;
 	struct err e = ERR_INIT;
@@ -183,9 +190,11 @@ static int setup(void **state)
 	cfg.auth_userdata = w.keys;
 	assert_int_equal(sd_event_new(&w.loop), 0);
 	assert_int_equal(http_server_new(w.loop, &cfg, &w.server), 0);
-	assert_int_equal(http_server_add_routes(w.server, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, &w), 0);
+	assert_int_equal(
+	    http_server_add_routes(w.server, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, &w), 0);
 	assert_int_equal(http_server_add_routes(w.server, link_routes, 1, HTTP_SCOPE_LINKS, &w), 0);
-	assert_int_equal(http_server_listen(w.server, "127.0.0.1", 0, HTTP_SCOPE_MAIN, &w.port, &l, &e), 0);
+	assert_int_equal(
+	    http_server_listen(w.server, "127.0.0.1", 0, HTTP_SCOPE_MAIN, &w.port, &l, &e), 0);
 	return 0;
 }
 
@@ -225,133 +234,151 @@ static int status_of(const char *bytes, size_t len)
 
 /* ---- requests that must not pass ---- */
 
-#define ROW(status, bytes) {status, bytes, sizeof(bytes) - 1}
+#define ROW(status, bytes)                                                                         \
+	{                                                                                          \
+		status, bytes, sizeof(bytes) - 1                                                   \
+	}
 
 static const struct {
 	int status;
 	const char *bytes;
 	size_t len;
 } hostile[] = {
-	/* two ways to find the end of the body */
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Length: 1\r\n\r\na"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1, 1\r\n\r\na"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: +1\r\n\r\na"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: -1\r\n\r\na"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 0x1\r\n\r\na"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1 1\r\n\r\na"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: \r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: \x0b" "chunked\r\n\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: identity\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-	/* line ends */
-	ROW(400, "GET /hello HTTP/1.1\nHost: 127.0.0.1\n\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\rb\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\r\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "\r\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\nTransfer-Encoding: chunked\r\n\r\n"),
-	/* folds */
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\r\n b\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\r\n\tb\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n X: a\r\n" HOST "\r\n"),
-	/* names and values */
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X : a\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X\x01: a\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST ": a\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\0b\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\x7f\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\x1b[2J\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "Mcp-Session-Id: a\r\nmcp-session-id: b\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n"),
-	/* Host */
-	ROW(400, "GET /hello HTTP/1.1\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\nHost:\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST HOST "\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\n" HOST "Host: evil.example\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1, evil.example\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\nHost: user@127.0.0.1\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1:99999\r\n\r\n"),
-	ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1/\r\n\r\n"),
-	ROW(403, "GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
-	ROW(403, "GET /hello HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n"),
-	ROW(403, "GET /hello HTTP/1.1\r\nHost: 10.1.2.3\r\n\r\n"),
-	/* Origin */
-	ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://evil.example\r\n\r\n"),
-	ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: null\r\n\r\n"),
-	ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://localhost.evil.example\r\n\r\n"),
-	ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://localhost@evil.example\r\n\r\n"),
-	ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: file://localhost\r\n\r\n"),
-	ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin:\r\n\r\n"),
-	/* request line */
-	ROW(400, " GET /hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET  /hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /hello  HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /hello HTTP/1.1 \r\n" HOST "\r\n"),
-	ROW(400, "GET /hello\r\n" HOST "\r\n"),
-	ROW(400, "GET /hello http/1.1\r\n" HOST "\r\n"),
-	ROW(505, "GET /hello HTTP/2.0\r\n" HOST "\r\n"),
-	ROW(505, "GET /hello HTTP/1.2\r\n" HOST "\r\n"),
-	ROW(400, "GET /hello HTTP/1.11\r\n" HOST "\r\n"),
-	ROW(400, "G@T /hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(501, "TRACE /hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(501, "get /hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(501, "CONNECT evil.example:443 HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET http://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET * HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /he#llo HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /h\xc3\xa9 HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /hello\t HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "\r\n\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
-	ROW(505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\r\n\r\n"),
-	/* paths */
-	ROW(400, "GET /p/%zz/b HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /p/a%2 HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /p/a%00/b HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /hello?q=%00 HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(400, "GET /hello?q=% HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET /p/a%2fb HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET /p/a%2Fb/c HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET /p/../hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET /p/%2e%2e/hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET /t/a/.%2e/etc/passwd HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET /hello/ HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET //hello HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET /p//b HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(404, "GET /link HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(405, "DELETE /hello HTTP/1.1\r\n" HOST "\r\n"),
-	/* chunks */
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\na\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\ra\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n-1\r\na\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n 1\r\na\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1 \r\na\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1;x=y\r\na\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\n\r\n"),
-	ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n10000000000000001\r\na"),
-	ROW(413, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\na"),
-	ROW(413, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1001\r\n\r\n"),
-	ROW(417, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nExpect: the-worst\r\n\r\na"),
-	/* keys */
-	ROW(401, "GET /secret HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(401, "GET /secret HTTP/1.1\r\n" HOST "Authorization: Bearer wrong\r\n\r\n"),
-	ROW(401, "GET /secret HTTP/1.1\r\n" HOST "Authorization: Basic sesame\r\n\r\n"),
-	ROW(401, "GET /secret?api_key=sesame HTTP/1.1\r\n" HOST "\r\n"),
-	ROW(401, "GET /qsecret?api_key=sesam HTTP/1.1\r\n" HOST "\r\n"),
+    /* two ways to find the end of the body */
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST
+	     "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST
+	     "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Length: 2\r\n\r\nab"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nContent-Length: 1\r\n\r\na"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1, 1\r\n\r\na"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: +1\r\n\r\na"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: -1\r\n\r\na"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 0x1\r\n\r\na"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1 1\r\n\r\na"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: \r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 99999999999999999999\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: xchunked\r\n\r\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST
+	     "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: \x0b"
+	     "chunked\r\n\r\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: identity\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.0\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+    /* line ends */
+    ROW(400, "GET /hello HTTP/1.1\nHost: 127.0.0.1\n\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\rb\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\r\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "\r\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\nTransfer-Encoding: chunked\r\n\r\n"),
+    /* folds */
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\r\n b\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\r\n\tb\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n X: a\r\n" HOST "\r\n"),
+    /* names and values */
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X : a\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X\x01: a\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST ": a\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\0b\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\x7f\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "X: a\x1b[2J\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST
+	     "Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "Mcp-Session-Id: a\r\nmcp-session-id: b\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST
+	     "Origin: http://localhost\r\nOrigin: http://evil.example\r\n\r\n"),
+    /* Host */
+    ROW(400, "GET /hello HTTP/1.1\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\nHost:\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST HOST "\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\n" HOST "Host: evil.example\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1, evil.example\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\nHost: user@127.0.0.1\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1:99999\r\n\r\n"),
+    ROW(400, "GET /hello HTTP/1.1\r\nHost: 127.0.0.1/\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\nHost: evil.example\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\nHost: localhost.evil.example\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\nHost: 10.1.2.3\r\n\r\n"),
+    /* Origin */
+    ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://evil.example\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: null\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://localhost.evil.example\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://localhost@evil.example\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin: file://localhost\r\n\r\n"),
+    ROW(403, "GET /hello HTTP/1.1\r\n" HOST "Origin:\r\n\r\n"),
+    /* request line */
+    ROW(400, " GET /hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET  /hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /hello  HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /hello HTTP/1.1 \r\n" HOST "\r\n"),
+    ROW(400, "GET /hello\r\n" HOST "\r\n"),
+    ROW(400, "GET /hello http/1.1\r\n" HOST "\r\n"),
+    ROW(505, "GET /hello HTTP/2.0\r\n" HOST "\r\n"),
+    ROW(505, "GET /hello HTTP/1.2\r\n" HOST "\r\n"),
+    ROW(400, "GET /hello HTTP/1.11\r\n" HOST "\r\n"),
+    ROW(400, "G@T /hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(501, "TRACE /hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(501, "get /hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(501, "CONNECT evil.example:443 HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET http://127.0.0.1/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET * HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /he#llo HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /h\xc3\xa9 HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /hello\t HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "\r\n\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"),
+    ROW(505, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\r\n\r\n"),
+    /* paths */
+    ROW(400, "GET /p/%zz/b HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /p/a%2 HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /p/a%00/b HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /hello?q=%00 HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(400, "GET /hello?q=% HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /p/a%2fb HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /p/a%2Fb/c HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /p/../hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /p/%2e%2e/hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /t/a/.%2e/etc/passwd HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /hello/ HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET //hello HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /p//b HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(404, "GET /link HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(405, "DELETE /hello HTTP/1.1\r\n" HOST "\r\n"),
+    /* chunks */
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\na\r\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\na\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\ra\r\n0\r\n\r\n"),
+    ROW(400,
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n0x1\r\na\r\n0\r\n\r\n"),
+    ROW(400,
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n-1\r\na\r\n0\r\n\r\n"),
+    ROW(400,
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n 1\r\na\r\n0\r\n\r\n"),
+    ROW(400,
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1 \r\na\r\n0\r\n\r\n"),
+    ROW(400,
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1;x=y\r\na\r\n0\r\n\r\n"),
+    ROW(400,
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n1\r\nab\r\n0\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n\r\n\r\n"),
+    ROW(400, "POST /echo HTTP/1.1\r\n" HOST
+	     "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nX: y\r\n\r\n"),
+    ROW(400,
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n10000000000000001\r\na"),
+    ROW(413,
+	"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\na"),
+    ROW(413, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1001\r\n\r\n"),
+    ROW(417, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1\r\nExpect: the-worst\r\n\r\na"),
+    /* keys */
+    ROW(401, "GET /secret HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(401, "GET /secret HTTP/1.1\r\n" HOST "Authorization: Bearer wrong\r\n\r\n"),
+    ROW(401, "GET /secret HTTP/1.1\r\n" HOST "Authorization: Basic sesame\r\n\r\n"),
+    ROW(401, "GET /secret?api_key=sesame HTTP/1.1\r\n" HOST "\r\n"),
+    ROW(401, "GET /qsecret?api_key=sesam HTTP/1.1\r\n" HOST "\r\n"),
 };
 
 static void test_hostile_requests_are_refused(void **state)
@@ -361,11 +388,13 @@ static void test_hostile_requests_are_refused(void **state)
 		const int got = status_of(hostile[i].bytes, hostile[i].len);
 
 		if (got != hostile[i].status)
-			fail_msg("row %zu: %d instead of %d: %s", i, got, hostile[i].status, hostile[i].bytes);
+			fail_msg("row %zu: %d instead of %d: %s", i, got, hostile[i].status,
+				 hostile[i].bytes);
 	}
 }
 
-/* The same answer when the bytes come one by one; and after a good request on the same connection. */
+/* The same answer when the bytes come one by one; and after a good request on the same connection.
+ */
 static void test_hostile_requests_in_pieces(void **state)
 {
 	static const char good[] = "GET /hello HTTP/1.1\r\n" HOST "\r\n";
@@ -382,7 +411,8 @@ static void test_hostile_requests_in_pieces(void **state)
 			client_send(&c, hostile[i].bytes + k, MIN((size_t)3, hostile[i].len - k));
 		(void)client_wait_for(&c, "\r\n\r\n");
 		if (client_status(&c) != hostile[i].status)
-			fail_msg("row %zu: %d instead of %d", i, client_status(&c), hostile[i].status);
+			fail_msg("row %zu: %d instead of %d", i, client_status(&c),
+				 hostile[i].status);
 		client_close(&c);
 	}
 }
@@ -394,30 +424,34 @@ static void test_good_requests_pass(void **state)
 		const char *bytes;
 		const char *has;
 	} rows[] = {
-		{200, "GET /hello HTTP/1.1\r\nHost: localhost:81\r\n\r\n", "\r\n\r\nhello"},
-		{200, "GET /hello HTTP/1.1\r\nHost: [::1]:81\r\n\r\n", "hello"},
-		{200, "GET /hello HTTP/1.1\r\nHost: BOX.example\r\n\r\n", "hello"},
-		{200, "GET /hello HTTP/1.1\r\nhOST:127.0.0.1 \t\r\n\r\n", "hello"},
-		{200, "\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n", "hello"},
-		{200, "GET /hello HTTP/1.0\r\n\r\n", "Connection: close"},
-		{200, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://localhost:3000\r\n\r\n", "hello"},
-		{200, "GET /hello HTTP/1.1\r\n" HOST "Origin: https://box.example\r\n\r\n", "hello"},
-		{200, "GET /hello HTTP/1.1\r\n" HOST "X: caf\xe9\r\n\r\n", "hello"},
-		{200, "HEAD /hello HTTP/1.1\r\n" HOST "\r\n", "Content-Length: 5\r\n"},
-		{204, "OPTIONS /hello HTTP/1.1\r\n" HOST "\r\n", "Allow: GET, HEAD, OPTIONS\r\n"},
-		{204, "OPTIONS * HTTP/1.1\r\n" HOST "\r\n", "Allow: OPTIONS\r\n"},
-		{200, "GET /p/x%20y/%C3%A9?q=a+b%2B HTTP/1.1\r\n" HOST "\r\n", "a=x y b=\xc3\xa9 rest=- q=a b+"},
-		{200, "GET /p/x/lit HTTP/1.1\r\n" HOST "\r\n", "hello"},
-		{200, "GET /t/x/a%20b/c?q HTTP/1.1\r\n" HOST "\r\n", "a=x b=- rest=a b/c q="},
-		{200, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc", "\r\n\r\nabc"},
-		{200, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n", "Content-Length: 0\r\n"},
-		{200, "POST /echo HTTP/1.1\r\n" HOST "\r\n", "Content-Length: 0\r\n"},
-		{200, "POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0A\r\n0123456789\r\n000\r\n\r\n",
-		 "abc0123456789"},
-		{200, "GET /secret HTTP/1.1\r\n" HOST "Authorization: bearer sesame\r\n\r\n", "hello"},
-		{200, "GET /secret HTTP/1.1\r\n" HOST "X-Api-Key: sesame\r\n\r\n", "hello"},
-		{200, "GET /qsecret?api_key=sesame HTTP/1.1\r\n" HOST "\r\n", "hello"},
-		{401, "GET /secret HTTP/1.1\r\n" HOST "\r\n", "WWW-Authenticate: Bearer realm="},
+	    {200, "GET /hello HTTP/1.1\r\nHost: localhost:81\r\n\r\n", "\r\n\r\nhello"},
+	    {200, "GET /hello HTTP/1.1\r\nHost: [::1]:81\r\n\r\n", "hello"},
+	    {200, "GET /hello HTTP/1.1\r\nHost: BOX.example\r\n\r\n", "hello"},
+	    {200, "GET /hello HTTP/1.1\r\nhOST:127.0.0.1 \t\r\n\r\n", "hello"},
+	    {200, "\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n", "hello"},
+	    {200, "GET /hello HTTP/1.0\r\n\r\n", "Connection: close"},
+	    {200, "GET /hello HTTP/1.1\r\n" HOST "Origin: http://localhost:3000\r\n\r\n", "hello"},
+	    {200, "GET /hello HTTP/1.1\r\n" HOST "Origin: https://box.example\r\n\r\n", "hello"},
+	    {200, "GET /hello HTTP/1.1\r\n" HOST "X: caf\xe9\r\n\r\n", "hello"},
+	    {200, "HEAD /hello HTTP/1.1\r\n" HOST "\r\n", "Content-Length: 5\r\n"},
+	    {204, "OPTIONS /hello HTTP/1.1\r\n" HOST "\r\n", "Allow: GET, HEAD, OPTIONS\r\n"},
+	    {204, "OPTIONS * HTTP/1.1\r\n" HOST "\r\n", "Allow: OPTIONS\r\n"},
+	    {200, "GET /p/x%20y/%C3%A9?q=a+b%2B HTTP/1.1\r\n" HOST "\r\n",
+	     "a=x y b=\xc3\xa9 rest=- q=a b+"},
+	    {200, "GET /p/x/lit HTTP/1.1\r\n" HOST "\r\n", "hello"},
+	    {200, "GET /t/x/a%20b/c?q HTTP/1.1\r\n" HOST "\r\n", "a=x b=- rest=a b/c q="},
+	    {200, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc", "\r\n\r\nabc"},
+	    {200, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 0\r\n\r\n",
+	     "Content-Length: 0\r\n"},
+	    {200, "POST /echo HTTP/1.1\r\n" HOST "\r\n", "Content-Length: 0\r\n"},
+	    {200,
+	     "POST /echo HTTP/1.1\r\n" HOST
+	     "Transfer-Encoding: Chunked\r\n\r\n3\r\nabc\r\n0A\r\n0123456789\r\n000\r\n\r\n",
+	     "abc0123456789"},
+	    {200, "GET /secret HTTP/1.1\r\n" HOST "Authorization: bearer sesame\r\n\r\n", "hello"},
+	    {200, "GET /secret HTTP/1.1\r\n" HOST "X-Api-Key: sesame\r\n\r\n", "hello"},
+	    {200, "GET /qsecret?api_key=sesame HTTP/1.1\r\n" HOST "\r\n", "hello"},
+	    {401, "GET /secret HTTP/1.1\r\n" HOST "\r\n", "WWW-Authenticate: Bearer realm="},
 	};
 
 	(void)state;
@@ -472,7 +506,9 @@ static void test_pipelined_requests(void **state)
 	(void)state;
 	client_open(&c, w.loop, w.port);
 	for (unsigned i = 0; i < 50; i++)
-		client_send_str(&c, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabcGET /hello HTTP/1.1\r\n" HOST "\r\n");
+		client_send_str(&c,
+				"POST /echo HTTP/1.1\r\n" HOST
+				"Content-Length: 3\r\n\r\nabcGET /hello HTTP/1.1\r\n" HOST "\r\n");
 	client_send_str(&c, "GET /p/last/one HTTP/1.1\r\n" HOST "Connection: close\r\n\r\n");
 	client_wait_eof(&c);
 	assert_int_equal(count(&c, "HTTP/1.1 200 OK"), 101);
@@ -488,7 +524,8 @@ static void test_nothing_after_a_refusal(void **state)
 
 	(void)state;
 	client_open(&c, w.loop, w.port);
-	client_send_str(&c, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5000\r\n\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n");
+	client_send_str(&c, "POST /echo HTTP/1.1\r\n" HOST
+			    "Content-Length: 5000\r\n\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n");
 	(void)client_wait_for(&c, "\r\n\r\n");
 	(void)shutdown(c.fd, SHUT_WR);
 	client_wait_eof(&c);
@@ -503,7 +540,8 @@ static void test_late_answer(void **state)
 
 	(void)state;
 	client_open(&c, w.loop, w.port);
-	client_send_str(&c, "GET /hold HTTP/1.1\r\n" HOST "\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n");
+	client_send_str(&c,
+			"GET /hold HTTP/1.1\r\n" HOST "\r\nGET /hello HTTP/1.1\r\n" HOST "\r\n");
 	client_pump(&c, 20);
 	assert_non_null(w.held);
 	assert_int_equal(c.len, 0);
@@ -555,7 +593,9 @@ static void test_broken_body_is_refused_and_told(void **state)
 	struct http_client c;
 
 	(void)state;
-	assert_int_equal(ask(&c, "POST /upload HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n3\r\nabcX"), 400);
+	assert_int_equal(
+	    ask(&c, "POST /upload HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n3\r\nabcX"),
+	    400);
 	assert_int_equal(w.gone, 1);
 	client_close(&c);
 }
@@ -569,7 +609,8 @@ static void test_large_upload_in_pieces(void **state)
 
 	(void)state;
 	client_open(&c, w.loop, w.port);
-	client_send_str(&c, "POST /upload HTTP/1.1\r\n" HOST "Content-Length: 33554432\r\nExpect: 100-continue\r\n\r\n");
+	client_send_str(&c, "POST /upload HTTP/1.1\r\n" HOST
+			    "Content-Length: 33554432\r\nExpect: 100-continue\r\n\r\n");
 	assert_true(client_wait_for(&c, "HTTP/1.1 100 Continue\r\n\r\n"));
 	client_clear(&c);
 	for (unsigned i = 0; i < 16; i++)
@@ -594,7 +635,8 @@ static void test_large_upload_in_pieces(void **state)
 	client_close(&c);
 }
 
-/* A body that never stops coming costs others, and other sources of the loop, no more than a turn or two. */
+/* A body that never stops coming costs others, and other sources of the loop, no more than a turn
+ * or two. */
 static void test_flood_starves_nobody(void **state)
 {
 	static const char hello[] = "GET /hello HTTP/1.1\r\n" HOST "\r\n";
@@ -604,7 +646,8 @@ static void test_flood_starves_nobody(void **state)
 
 	(void)state;
 	client_open(&flood, w.loop, w.port);
-	client_send_str(&flood, "POST /upload HTTP/1.1\r\n" HOST "Content-Length: 104857600\r\n\r\n");
+	client_send_str(&flood,
+			"POST /upload HTTP/1.1\r\n" HOST "Content-Length: 104857600\r\n\r\n");
 	client_open(&other, w.loop, w.port);
 	client_send_str(&other, "GET /hello HTTP/1.1\r\n" HOST "\r\n");
 	assert_true(client_wait_for(&other, "hello"));
@@ -631,27 +674,30 @@ static void test_files(void **state)
 		const char *headers;
 		const char *has;
 	} rows[] = {
-		{200, "", "\r\n\r\n0123456789abcdefghijklmnopqrstuvwxyz"},
-		{200, "", "Content-Disposition: inline; filename=\"a ___.txt\"; filename*=UTF-8''a%20%C3%A9%22.txt\r\n"},
-		{200, "", "ETag: \"v1\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"},
-		{206, "Range: bytes=0-3\r\n", "\r\n\r\n0123"},
-		{206, "Range: bytes=-4\r\n", "Content-Range: bytes 32-35/36\r\n"},
-		{206, "Range: bytes=34-\r\n", "\r\n\r\nyz"},
-		{206, "Range: bytes=34-999999999999999999999999\r\n", "\r\n\r\nyz"},
-		{416, "Range: bytes=36-\r\n", "Content-Range: bytes */36\r\n"},
-		{416, "Range: bytes=-0\r\n", "bytes */36"},
-		{200, "Range: bytes=0-1,3-4\r\n", "Content-Length: 36\r\n"},
-		{200, "Range: bytes=5-2\r\n", "Content-Length: 36\r\n"},
-		{200, "Range: lines=1-2\r\n", "Content-Length: 36\r\n"},
-		{206, "Range: bytes=0-0\r\nIf-Range: \"v1\"\r\n", "Content-Length: 1\r\n"},
-		{200, "Range: bytes=0-0\r\nIf-Range: \"v0\"\r\n", "Content-Length: 36\r\n"},
-		{200, "Range: bytes=0-0\r\nIf-Range: W/\"v1\"\r\n", "Content-Length: 36\r\n"},
-		{206, "Range: bytes=0-0\r\nIf-Range: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "Content-Length: 1\r\n"},
-		{304, "If-None-Match: \"v0\", W/\"v1\"\r\n", "ETag: \"v1\"\r\n"},
-		{304, "If-None-Match: *\r\n", "ETag: \"v1\"\r\n"},
-		{200, "If-None-Match: \"v0\"\r\n", "Content-Length: 36\r\n"},
-		{304, "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "304"},
-		{200, "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n", "Content-Length: 36\r\n"},
+	    {200, "", "\r\n\r\n0123456789abcdefghijklmnopqrstuvwxyz"},
+	    {200, "",
+	     "Content-Disposition: inline; filename=\"a ___.txt\"; "
+	     "filename*=UTF-8''a%20%C3%A9%22.txt\r\n"},
+	    {200, "", "ETag: \"v1\"\r\nLast-Modified: Sun, 06 Nov 1994 08:49:37 GMT\r\n"},
+	    {206, "Range: bytes=0-3\r\n", "\r\n\r\n0123"},
+	    {206, "Range: bytes=-4\r\n", "Content-Range: bytes 32-35/36\r\n"},
+	    {206, "Range: bytes=34-\r\n", "\r\n\r\nyz"},
+	    {206, "Range: bytes=34-999999999999999999999999\r\n", "\r\n\r\nyz"},
+	    {416, "Range: bytes=36-\r\n", "Content-Range: bytes */36\r\n"},
+	    {416, "Range: bytes=-0\r\n", "bytes */36"},
+	    {200, "Range: bytes=0-1,3-4\r\n", "Content-Length: 36\r\n"},
+	    {200, "Range: bytes=5-2\r\n", "Content-Length: 36\r\n"},
+	    {200, "Range: lines=1-2\r\n", "Content-Length: 36\r\n"},
+	    {206, "Range: bytes=0-0\r\nIf-Range: \"v1\"\r\n", "Content-Length: 1\r\n"},
+	    {200, "Range: bytes=0-0\r\nIf-Range: \"v0\"\r\n", "Content-Length: 36\r\n"},
+	    {200, "Range: bytes=0-0\r\nIf-Range: W/\"v1\"\r\n", "Content-Length: 36\r\n"},
+	    {206, "Range: bytes=0-0\r\nIf-Range: Sun, 06 Nov 1994 08:49:37 GMT\r\n",
+	     "Content-Length: 1\r\n"},
+	    {304, "If-None-Match: \"v0\", W/\"v1\"\r\n", "ETag: \"v1\"\r\n"},
+	    {304, "If-None-Match: *\r\n", "ETag: \"v1\"\r\n"},
+	    {200, "If-None-Match: \"v0\"\r\n", "Content-Length: 36\r\n"},
+	    {304, "If-Modified-Since: Sun, 06 Nov 1994 08:49:37 GMT\r\n", "304"},
+	    {200, "If-Modified-Since: Sun, 06 Nov 1994 08:49:36 GMT\r\n", "Content-Length: 36\r\n"},
 	};
 
 	(void)state;
@@ -660,7 +706,8 @@ static void test_files(void **state)
 		char req[512];
 		int got;
 
-		(void)snprintf(req, sizeof(req), "GET /file HTTP/1.1\r\n" HOST "%s\r\n", rows[i].headers);
+		(void)snprintf(req, sizeof(req), "GET /file HTTP/1.1\r\n" HOST "%s\r\n",
+			       rows[i].headers);
 		got = ask(&c, req);
 		if (got != rows[i].status || !client_wait_for(&c, rows[i].has))
 			fail_msg("row %zu: %d %s", i, got, c.data);
@@ -756,7 +803,9 @@ static void test_unix_socket(void **state)
 	assert_non_null(mkdtemp(path));
 	path[24] = '/';
 	assert_int_equal(http_server_listen_unix(w.server, path, 0600, HTTP_SCOPE_MAIN, &l, &e), 0);
-	assert_int_equal(http_server_listen_unix(w.server, path, 0600, HTTP_SCOPE_MAIN, &second, &e), -EADDRINUSE);
+	assert_int_equal(
+	    http_server_listen_unix(w.server, path, 0600, HTTP_SCOPE_MAIN, &second, &e),
+	    -EADDRINUSE);
 	client_open_unix(&c, w.loop, path);
 	client_send_str(&c, "GET /hello HTTP/1.1\r\nHost: whatever\r\n\r\n");
 	assert_true(client_wait_for(&c, "hello"));
@@ -794,23 +843,23 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_hostile_requests_are_refused),
-		T(test_hostile_requests_in_pieces),
-		T(test_good_requests_pass),
-		T(test_head_limits),
-		T(test_pipelined_requests),
-		T(test_nothing_after_a_refusal),
-		T(test_late_answer),
-		T(test_gone_client_is_noticed),
-		T(test_broken_body_is_refused_and_told),
-		T(test_large_upload_in_pieces),
-		T(test_flood_starves_nobody),
-		T(test_files),
-		T(test_large_file_to_a_slow_reader),
-		T(test_stream),
-		T(test_stream_to_nobody_and_to_a_slow_reader),
-		T(test_unix_socket),
-		T(test_drain),
+	    T(test_hostile_requests_are_refused),
+	    T(test_hostile_requests_in_pieces),
+	    T(test_good_requests_pass),
+	    T(test_head_limits),
+	    T(test_pipelined_requests),
+	    T(test_nothing_after_a_refusal),
+	    T(test_late_answer),
+	    T(test_gone_client_is_noticed),
+	    T(test_broken_body_is_refused_and_told),
+	    T(test_large_upload_in_pieces),
+	    T(test_flood_starves_nobody),
+	    T(test_files),
+	    T(test_large_file_to_a_slow_reader),
+	    T(test_stream),
+	    T(test_stream_to_nobody_and_to_a_slow_reader),
+	    T(test_unix_socket),
+	    T(test_drain),
 	};
 #undef T
 	return cmocka_run_group_tests(tests, NULL, NULL);

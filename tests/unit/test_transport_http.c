@@ -50,7 +50,8 @@ static int setup_with(bool with_keys)
 	cfg.mcp = w.mcp.server;
 	cfg.reader.max_message = 1u << 20;
 	assert_int_equal(transport_http_new(&cfg, &w.transport), 0);
-	assert_int_equal(http_server_listen(w.http, "127.0.0.1", 0, HTTP_SCOPE_MAIN, &w.port, &l, &e), 0);
+	assert_int_equal(
+	    http_server_listen(w.http, "127.0.0.1", 0, HTTP_SCOPE_MAIN, &w.port, &l, &e), 0);
 	return 0;
 }
 
@@ -78,16 +79,17 @@ static int teardown(void **state)
 }
 
 #define HOST "Host: 127.0.0.1\r\n"
-#define JSON_TYPES "Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
-#define MODERN(method, name)                                                                       \
-	"MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: " method "\r\n" name
+#define JSON_TYPES                                                                                 \
+	"Content-Type: application/json\r\nAccept: application/json, text/event-stream\r\n"
+#define MODERN(method, name) "MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: " method "\r\n" name
 
-static void send_request(struct http_client *c, const char *line, const char *headers, const char *body)
+static void send_request(struct http_client *c, const char *line, const char *headers,
+			 const char *body)
 {
 	char head[1024];
 
-	(void)snprintf(head, sizeof(head), "%s HTTP/1.1\r\n" HOST "%sContent-Length: %zu\r\n\r\n", line,
-		       headers, strlen(body));
+	(void)snprintf(head, sizeof(head), "%s HTTP/1.1\r\n" HOST "%sContent-Length: %zu\r\n\r\n",
+		       line, headers, strlen(body));
 	client_send_str(c, head);
 	client_send_str(c, body);
 }
@@ -126,13 +128,15 @@ static void begin_session(char ret[80], const char *headers, const char *body)
 	client_close(&c);
 }
 
-static void expect(int status, const char *line, const char *headers, const char *body, const char *has)
+static void expect(int status, const char *line, const char *headers, const char *body,
+		   const char *has)
 {
 	struct http_client c;
 	const int got = ask(&c, line, headers, body);
 
 	if (got != status || !strstr(c.data, has))
-		fail_msg("%s %s%s: %d instead of %d, '%s' in: %s", line, headers, body, got, status, has, c.data);
+		fail_msg("%s %s%s: %d instead of %d, '%s' in: %s", line, headers, body, got, status,
+			 has, c.data);
 	client_close(&c);
 }
 
@@ -154,14 +158,17 @@ static void test_session_life(void **state)
 	(void)state;
 	begin_session(session, "", INITIALIZE("2025-06-18"));
 	(void)snprintf(headers, sizeof(headers), JSON_TYPES "%s", session);
-	expect(202, "POST /mcp", headers, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}", "");
+	expect(202, "POST /mcp", headers,
+	       "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/initialized\"}", "");
 	expect(200, "POST /mcp", headers, PING(1), "\"result\":{}");
 	expect(200, "POST /mcp", headers, CALL(2, "echo"), "nothing");
-	expect(200, "POST /mcp", headers, "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"no/such\"}", "-32601");
+	expect(200, "POST /mcp", headers, "{\"jsonrpc\":\"2.0\",\"id\":3,\"method\":\"no/such\"}",
+	       "-32601");
 	expect(400, "POST /mcp", headers, "{\"jsonrpc\":", "-32700");
 	expect(400, "POST /mcp", headers, INITIALIZE("2025-06-18"), "-32600");
 	expect(400, "POST /mcp", JSON_TYPES, PING(1), "-32000");
-	expect(404, "POST /mcp", JSON_TYPES "Mcp-Session-Id: 00000000000000000000000000000000\r\n", PING(1), "-32001");
+	expect(404, "POST /mcp", JSON_TYPES "Mcp-Session-Id: 00000000000000000000000000000000\r\n",
+	       PING(1), "-32001");
 	expect(415, "POST /mcp", "Content-Type: text/plain\r\n", PING(1), "application/json");
 	expect(415, "POST /mcp", "", PING(1), "application/json");
 	expect(405, "GET /mcp", "", "", "Allow: POST");
@@ -191,7 +198,8 @@ static void test_get_stream_and_delete(void **state)
 	send_request(&c, "GET /mcp", session, "");
 	assert_true(client_wait_for(&c, ": open"));
 	mcp_server_tools_changed(w.mcp.server);
-	assert_true(client_wait_for(&c, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n"));
+	assert_true(client_wait_for(
+	    &c, "data: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/tools/list_changed\"}\n\n"));
 	assert_true(client_wait_for(&c, ": keepalive"));
 	expect(200, "DELETE /mcp", session, "", "");
 	assert_true(client_wait_for(&c, "0\r\n\r\n"));
@@ -222,7 +230,9 @@ static void test_answer_becomes_a_stream(void **state)
 	assert_int_equal(c.len, 0);
 	mcp_call_progress(w.mcp.held, 1, 2, "half");
 	assert_true(client_wait_for(&c, "id: 1_0\nretry: 1000\ndata: \n\n"));
-	assert_true(client_wait_for(&c, "id: 1_1\nevent: message\ndata: {\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\""));
+	assert_true(
+	    client_wait_for(&c, "id: 1_1\nevent: message\ndata: "
+				"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\""));
 	mcp_fixture_finish(&w.mcp, "the end");
 	assert_true(client_wait_for(&c, "the end"));
 	assert_true(client_wait_for(&c, "0\r\n\r\n"));
@@ -234,7 +244,8 @@ static void test_answer_becomes_a_stream(void **state)
 	assert_true(client_wait_for(&c, "late"));
 	client_close(&c);
 	/* a client that cannot take a stream gets JSON, and no progress */
-	(void)snprintf(headers, sizeof(headers), "Content-Type: application/json\r\nAccept: application/json\r\n%s", session);
+	(void)snprintf(headers, sizeof(headers),
+		       "Content-Type: application/json\r\nAccept: application/json\r\n%s", session);
 	client_open(&c, w.loop, w.port);
 	send_request(&c, "POST /mcp", headers, CALL(7, "hold"));
 	wait_held(&c, 3);
@@ -264,7 +275,8 @@ static void test_resumption(void **state)
 	client_pump(&c, 50);
 	assert_int_equal(w.mcp.cancelled, 0);
 	mcp_call_progress(w.mcp.held, 2, 3, "two");
-	(void)snprintf(headers, sizeof(headers), "%sAccept: text/event-stream\r\nLast-Event-ID: 1_1\r\n", session);
+	(void)snprintf(headers, sizeof(headers),
+		       "%sAccept: text/event-stream\r\nLast-Event-ID: 1_1\r\n", session);
 	send_request(&c, "GET /mcp", headers, "");
 	assert_true(client_wait_for(&c, "two"));
 	assert_null(strstr(c.data, "one"));
@@ -325,10 +337,12 @@ static void test_sessions_belong_to_their_principal(void **state)
 	char session[80], headers[256];
 
 	(void)state;
-	expect(401, "POST /mcp", JSON_TYPES, INITIALIZE("2025-06-18"), "WWW-Authenticate: Bearer realm=");
+	expect(401, "POST /mcp", JSON_TYPES, INITIALIZE("2025-06-18"),
+	       "WWW-Authenticate: Bearer realm=");
 	expect(404, "GET /.well-known/oauth-protected-resource/mcp", "", "", "");
 	begin_session(session, "Authorization: Bearer alice-key\r\n", INITIALIZE("2025-06-18"));
-	(void)snprintf(headers, sizeof(headers), JSON_TYPES "Authorization: Bearer alice-key\r\n%s", session);
+	(void)snprintf(headers, sizeof(headers), JSON_TYPES "Authorization: Bearer alice-key\r\n%s",
+		       session);
 	expect(200, "POST /mcp", headers, PING(1), "{}");
 	(void)snprintf(headers, sizeof(headers), JSON_TYPES "X-Api-Key: bob-key\r\n%s", session);
 	expect(404, "POST /mcp", headers, PING(1), "-32001");
@@ -344,12 +358,14 @@ static void test_browsers(void **state)
 {
 	(void)state;
 	expect(204, "OPTIONS /mcp",
-	       "Origin: http://localhost:3000\r\nAccess-Control-Request-Headers: content-type, mcp-param-region, evil\r\n", "",
-	       "mcp-name, mcp-param-region\r\n");
+	       "Origin: http://localhost:3000\r\nAccess-Control-Request-Headers: content-type, "
+	       "mcp-param-region, evil\r\n",
+	       "", "mcp-name, mcp-param-region\r\n");
 	expect(403, "OPTIONS /mcp", "Origin: http://evil.example\r\n", "", "Origin");
-	expect(403, "POST /mcp", JSON_TYPES "Origin: http://evil.example\r\n", INITIALIZE("2025-06-18"), "");
-	expect(200, "POST /mcp", JSON_TYPES "Origin: http://localhost:3000\r\n", INITIALIZE("2025-06-18"),
-	       "Access-Control-Allow-Origin: http://localhost:3000\r\n");
+	expect(403, "POST /mcp", JSON_TYPES "Origin: http://evil.example\r\n",
+	       INITIALIZE("2025-06-18"), "");
+	expect(200, "POST /mcp", JSON_TYPES "Origin: http://localhost:3000\r\n",
+	       INITIALIZE("2025-06-18"), "Access-Control-Allow-Origin: http://localhost:3000\r\n");
 }
 
 /* ---- Streamable HTTP, modern ---- */
@@ -359,14 +375,18 @@ static void test_modern(void **state)
 	struct http_client c, other;
 
 	(void)state;
-	expect(200, "POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: echo\r\n"), MODERN_CALL(1, "echo"), "resultType");
-	expect(200, "POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: echo\r\nMcp-Session-Id: gone\r\n"),
+	expect(200, "POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: echo\r\n"),
 	       MODERN_CALL(1, "echo"), "resultType");
-	expect(400, "POST /mcp", JSON_TYPES MODERN("tools/list", "Mcp-Name: echo\r\n"), MODERN_CALL(1, "echo"), "-32020");
+	expect(200, "POST /mcp",
+	       JSON_TYPES MODERN("tools/call", "Mcp-Name: echo\r\nMcp-Session-Id: gone\r\n"),
+	       MODERN_CALL(1, "echo"), "resultType");
+	expect(400, "POST /mcp", JSON_TYPES MODERN("tools/list", "Mcp-Name: echo\r\n"),
+	       MODERN_CALL(1, "echo"), "-32020");
 	/* the client leaves before the first byte of the answer */
 	client_open(&other, w.loop, w.port);
 	client_open(&c, w.loop, w.port);
-	send_request(&c, "POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: hold\r\n"), MODERN_CALL(2, "hold"));
+	send_request(&c, "POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: hold\r\n"),
+		     MODERN_CALL(2, "hold"));
 	wait_held(&c, 1);
 	client_close(&c);
 	for (unsigned i = 0; i < 200 && w.mcp.cancelled < 1; i++)
@@ -374,7 +394,8 @@ static void test_modern(void **state)
 	assert_int_equal(w.mcp.cancelled, 1);
 	/* and in the middle of a stream */
 	client_open(&c, w.loop, w.port);
-	send_request(&c, "POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: hold\r\n"), MODERN_CALL(3, "hold"));
+	send_request(&c, "POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: hold\r\n"),
+		     MODERN_CALL(3, "hold"));
 	wait_held(&c, 2);
 	mcp_call_progress(w.mcp.held, 1, 2, "half");
 	assert_true(client_wait_for(&c, "event: message\ndata: "));
@@ -389,9 +410,9 @@ static void test_modern(void **state)
 
 static void test_listen(void **state)
 {
-	static const char listen_body[] =
-		"{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"subscriptions/listen\",\"params\":{\"notifications\":"
-		"{\"toolsListChanged\":true}," MODERN_META "}}";
+	static const char listen_body[] = "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":"
+					  "\"subscriptions/listen\",\"params\":{\"notifications\":"
+					  "{\"toolsListChanged\":true}," MODERN_META "}}";
 	struct http_client c;
 
 	(void)state;
@@ -414,7 +435,8 @@ static void test_too_large_messages(void **state)
 	(void)state;
 	/* announced */
 	client_open(&c, w.loop, w.port);
-	client_send_str(&c, "POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES "Content-Length: 1048577\r\n\r\n");
+	client_send_str(&c,
+			"POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES "Content-Length: 1048577\r\n\r\n");
 	assert_true(client_wait_for(&c, "HTTP/1.1 413 "));
 	client_close(&c);
 	/* as it comes */
@@ -422,18 +444,21 @@ static void test_too_large_messages(void **state)
 	while (body.len < 2u << 20)
 		assert_int_equal(buf_add_str(&body, "aaaaaaaaaaaaaaaa"), 0);
 	client_open(&c, w.loop, w.port);
-	client_send_str(&c, "POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES "Transfer-Encoding: chunked\r\n\r\n");
+	client_send_str(&c, "POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES
+			    "Transfer-Encoding: chunked\r\n\r\n");
 	client_send(&c, body.data, body.len);
 	assert_true(client_wait_for(&c, "HTTP/1.1 413 "));
 	client_close(&c);
 	/* broken off in the middle */
 	client_open(&c, w.loop, w.port);
-	client_send_str(&c, "POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES "Content-Length: 1000\r\n\r\n{\"jsonrpc\":");
+	client_send_str(&c, "POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES
+			    "Content-Length: 1000\r\n\r\n{\"jsonrpc\":");
 	client_pump(&c, 10);
 	client_close(&c);
 	/* bad from the first byte: said at once */
 	client_open(&c, w.loop, w.port);
-	client_send_str(&c, "POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES "Content-Length: 1000\r\n\r\n}");
+	client_send_str(&c,
+			"POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES "Content-Length: 1000\r\n\r\n}");
 	assert_true(client_wait_for(&c, "-32700"));
 	client_close(&c);
 }
@@ -460,7 +485,8 @@ static void test_sse(void **state)
 	(void)state;
 	open_sse(&c, path, "GET /sse");
 	expect(202, path, JSON_TYPES, INITIALIZE("2024-11-05"), "Accepted");
-	assert_true(client_wait_for(&c, "event: message\r\ndata: {\"jsonrpc\":\"2.0\",\"id\":0,\"result\":"));
+	assert_true(client_wait_for(
+	    &c, "event: message\r\ndata: {\"jsonrpc\":\"2.0\",\"id\":0,\"result\":"));
 	expect(202, path, JSON_TYPES, CALL(1, "hold"), "Accepted");
 	mcp_call_progress(w.mcp.held, 1, 2, "half");
 	assert_true(client_wait_for(&c, "notifications/progress"));
@@ -471,8 +497,8 @@ static void test_sse(void **state)
 	expect(400, path, "Content-Type: text/plain\r\n", PING(1), "Could not parse message");
 	expect(400, "POST /messages/", JSON_TYPES, PING(1), "session_id is required");
 	expect(400, "POST /messages/?session_id=x", JSON_TYPES, PING(1), "Invalid session ID");
-	expect(404, "POST /messages/?session_id=00000000000000000000000000000000", JSON_TYPES, PING(1),
-	       "Could not find session");
+	expect(404, "POST /messages/?session_id=00000000000000000000000000000000", JSON_TYPES,
+	       PING(1), "Could not find session");
 	expect(405, "POST /sse", JSON_TYPES, PING(1), "");
 	/* a call in flight ends with the stream */
 	expect(202, path, JSON_TYPES, CALL(2, "hold"), "Accepted");
@@ -494,7 +520,8 @@ static void test_sse_ends_in_the_middle_of_a_post(void **state)
 	(void)state;
 	open_sse(&c, path, "GET /sse");
 	client_open(&poster, w.loop, w.port);
-	(void)snprintf(head, sizeof(head), "%s HTTP/1.1\r\n" HOST JSON_TYPES "Content-Length: %zu\r\n\r\n{", path,
+	(void)snprintf(head, sizeof(head),
+		       "%s HTTP/1.1\r\n" HOST JSON_TYPES "Content-Length: %zu\r\n\r\n{", path,
 		       strlen(PING(1)));
 	client_send_str(&poster, head);
 	client_pump(&poster, 10);
@@ -522,20 +549,20 @@ int main(void)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 #define K(name) cmocka_unit_test_setup_teardown(name, setup_keys, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_session_life),
-		T(test_get_stream_and_delete),
-		T(test_answer_becomes_a_stream),
-		T(test_resumption),
-		T(test_session_ends_under_a_call),
-		T(test_session_limit),
-		K(test_sessions_belong_to_their_principal),
-		T(test_browsers),
-		T(test_modern),
-		T(test_listen),
-		T(test_too_large_messages),
-		T(test_sse),
-		T(test_sse_ends_in_the_middle_of_a_post),
-		K(test_sse_key_in_the_query),
+	    T(test_session_life),
+	    T(test_get_stream_and_delete),
+	    T(test_answer_becomes_a_stream),
+	    T(test_resumption),
+	    T(test_session_ends_under_a_call),
+	    T(test_session_limit),
+	    K(test_sessions_belong_to_their_principal),
+	    T(test_browsers),
+	    T(test_modern),
+	    T(test_listen),
+	    T(test_too_large_messages),
+	    T(test_sse),
+	    T(test_sse_ends_in_the_middle_of_a_post),
+	    K(test_sse_key_in_the_query),
 	};
 #undef T
 #undef K

@@ -43,15 +43,15 @@ static void on_end(int reason, void *userdata)
 static void start_on(int in_fd, int out_fd)
 {
 	const struct transport_stdio_config cfg = {
-		.loop = w.loop,
-		.mcp = w.mcp.server,
-		.in_fd = in_fd,
-		.out_fd = out_fd,
-		.reader = {.max_message = 1u << 20},
-		.queue_max = 8u << 20,
-		.drain_ns = NS_PER_S,
-		.on_end = on_end,
-		.userdata = &w,
+	    .loop = w.loop,
+	    .mcp = w.mcp.server,
+	    .in_fd = in_fd,
+	    .out_fd = out_fd,
+	    .reader = {.max_message = 1u << 20},
+	    .queue_max = 8u << 20,
+	    .drain_ns = NS_PER_S,
+	    .on_end = on_end,
+	    .userdata = &w,
 	};
 
 	assert_int_equal(transport_stdio_new(&cfg, &w.stdio), 0);
@@ -276,7 +276,8 @@ static void test_dead_client_is_noticed_at_once(void **state)
 	fd_close_many(theirs, 2);
 }
 
-/* The client does not read: nothing blocks, what waits is bounded, and all of it comes in the end. */
+/* The client does not read: nothing blocks, what waits is bounded, and all of it comes in the end.
+ */
 static void test_slow_reader(void **state)
 {
 	_cleanup_(buf_done) struct buf line = BUF_INIT(1u << 20);
@@ -285,8 +286,12 @@ static void test_slow_reader(void **state)
 
 	(void)state;
 	start_on_pipes(theirs);
-	assert_int_equal(buf_add_str(&line, "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
-					    "\"echo\",\"arguments\":{\"text\":\""), 0);
+	assert_int_equal(
+	    buf_add_str(
+		&line,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
+		"\"echo\",\"arguments\":{\"text\":\""),
+	    0);
 	while (line.len < 60000)
 		assert_int_equal(buf_add_str(&line, "aaaaaaaaaaaaaaaa"), 0);
 	assert_int_equal(buf_add_str(&line, "\"}}}\n"), 0);
@@ -379,17 +384,17 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_lines),
-		T(test_overlong_line_is_answered_and_skipped),
-		T(test_end_of_input),
-		T(test_end_of_input_waits_for_answers_briefly),
-		T(test_end_of_input_cancels_what_takes_too_long),
-		T(test_dead_client_is_noticed_at_once),
-		T(test_slow_reader),
-		T(test_flags_of_shared_descriptors_stay),
-		T(test_socket),
-		T(test_files),
-		T(test_dev_null),
+	    T(test_lines),
+	    T(test_overlong_line_is_answered_and_skipped),
+	    T(test_end_of_input),
+	    T(test_end_of_input_waits_for_answers_briefly),
+	    T(test_end_of_input_cancels_what_takes_too_long),
+	    T(test_dead_client_is_noticed_at_once),
+	    T(test_slow_reader),
+	    T(test_flags_of_shared_descriptors_stay),
+	    T(test_socket),
+	    T(test_files),
+	    T(test_dev_null),
 	};
 #undef T
 	return cmocka_run_group_tests(tests, NULL, NULL);
