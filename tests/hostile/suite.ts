@@ -10,10 +10,7 @@ import { openDescriptors, residentBytes } from '../lib/process.ts';
 import { open, type Json, type Session } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 import type { Case, Ending, Outside } from './case.ts';
-import { fileCases } from './cases/files.ts';
-import { kernelCases } from './cases/kernel.ts';
-import { limitCases } from './cases/limits.ts';
-import { processCases } from './cases/process.ts';
+import { cases } from './cases/all.ts';
 
 export interface Row {
 	id: string;
@@ -24,7 +21,6 @@ export interface Row {
 }
 
 const TIMEOUT_S = 4 * slowness;
-const cases: Case[] = [...kernelCases, ...limitCases, ...fileCases, ...processCases];
 const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
 const build = process.env.HOSTILE_BUILD ?? path.join(top, 'build');
 const only = new RegExp(process.env.HOSTILE_CASE ?? '');
@@ -152,8 +148,4 @@ async function main(): Promise<void> {
 	await s.end();
 }
 
-if (process.argv.includes('--list'))
-	for (const c of cases)
-		console.log(`${c.id.padEnd(5)} ${c.attack}  ->  ${c.must}`);
-else
-	await main();
+await main();
