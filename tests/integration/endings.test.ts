@@ -17,13 +17,13 @@ describe('endings', () => {
 	it('signals show as 128 + n', () => using('stdio', { env: deadline }, async (s) => {
 		for (const [name, n] of [['SIGKILL', 9], ['SIGSEGV', 11], ['SIGTERM', 15], ['SIGABRT', 6]] as const) {
 			const r = await s.run(`import os, signal; os.kill(os.getpid(), signal.${name})`, 'sig');
-			assert.equal(r.exit_code, 128 + n, name);
+			assert.deepEqual([r.exit_code, r.reason], [128 + n, 'signaled'], name);
 		}
 		assert.equal((await s.ok('print(1)', 'sig')).stdout, '1\n');
 	}));
 	it('out of memory kills the run, not the session', { skip: unlessEnforced('memory') }, () => using('stdio', { env: memory }, async (s) => {
 		const r = await s.run('b = bytearray(400 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1', 'oom');
-		assert.equal(r.exit_code, 137, r.stderr);
+		assert.deepEqual([r.exit_code, r.reason], [137, 'oom'], r.stderr);
 		assert.equal((await s.ok('print(1)', 'oom')).stdout, '1\n');
 	}));
 	it('out of memory in many processes', { skip: unlessEnforced('memory') }, () => using('stdio', { env: memory }, async (s) => {

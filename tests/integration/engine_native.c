@@ -2,9 +2,11 @@
 /* The native engine through engine.h: every promise of the interface, seen from inside and outside.
  *
  *   engine_native [--as UID] [--state-dir DIR] [--image NAME] [--only CASE] [--bench N] [--code PYTHON]
+ *                 [--hold N]
  *
  * TAP on stdout. As UID: gives up root first and so tests what a plain user gets. The program is its own
- * monitor (native_monitor_start() executes /proc/self/exe). */
+ * monitor (native_monitor_start() executes /proc/self/exe). --hold: N sandboxes with a run each, then waits
+ * to be killed (engine_deaths.c). */
 #include "engine_client.h"
 
 #include "base/parse.h"
@@ -27,6 +29,7 @@ static struct options {
 	const char *only;
 	const char *code;
 	uint64_t bench;
+	uint64_t hold;
 	uint64_t as;
 } options = {.state_dir = "/var/lib/caisson", .image = "science"};
 
@@ -599,6 +602,23 @@ static void try_code(struct client *c)
 	end_sandbox(c, s);
 }
 
+static void hold(struct client *c)
+{
+	static struct outcome runs[16];
+	static const char code[] = "import os, time\nfor i in range(2): os.fork()\nprint(1, flush=True)\ntime.sleep(1000)\n";
+	struct engine_run_spec spec = {.kind = ENGINE_RUN_PYTHON, .code = code, .code_len = sizeof(code) - 1, .stdin_fd = -1};
+
+	for (uint64_t i = 0; i < options.hold; i++) {
+		EXPECT(start_run(sandbox(c), &spec, &runs[i]) != NULL);
+		while (runs[i].out_len < 8)
+			EXPECT(sd_event_run(c->loop, 100000) >= 0);
+	}
+	(void)printf("holding %s\n", own_groups);
+	(void)fflush(stdout);
+	for (;;)
+		EXPECT(sd_event_run(c->loop, UINT64_MAX) >= 0);
+}
+
 /* ---- main ---- */
 
 static void parse_options(int argc, char **argv)
@@ -613,6 +633,8 @@ static void parse_options(int argc, char **argv)
 			options.only = value;
 		else if (streq(argv[i], "--code"))
 			options.code = value;
+		else if (streq(argv[i], "--hold"))
+			EXPECT(parse_u64(value, 1, 16, &options.hold) == 0);
 		else if (streq(argv[i], "--as"))
 			EXPECT(parse_u64(value, 1, 65533, &options.as) == 0);
 		else if (streq(argv[i], "--bench"))
@@ -665,6 +687,9 @@ int main(int argc, char **argv)
 	}
 	become_plain();
 	open_client(&c);
+	find_own_groups();
+	if (options.hold)
+		hold(&c);
 	if (options.bench || options.code) {
 		if (options.bench)
 			bench(&c, options.bench);
@@ -673,7 +698,6 @@ int main(int argc, char **argv)
 		c.engine->ops->close(c.engine);
 		return 0;
 	}
-	find_own_groups();
 	case_hello(&c); /* the loop makes its timer when it needs the first */
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		if (options.only && !streq(options.only, cases[i].name))

@@ -14,7 +14,7 @@ matrix('runs', {}, (s) => {
 		assert.match(r.session_id, sessionIdPattern);
 		assert.deepEqual({ ...r, session_id: 0, run_id: 0, duration_ms: 0 }, {
 			session_id: 0, run_id: 0, exit_code: 0, stdout: '4\n', stderr: '', stdout_truncated: false,
-			stderr_truncated: false, artifacts: [], duration_ms: 0,
+			stderr_truncated: false, artifacts: [], duration_ms: 0, reason: 'exited',
 		});
 		await s().close(r.session_id);
 	});
@@ -200,7 +200,7 @@ matrix('A24 timeouts', { env: { SANDBOX_EXEC_TIMEOUT_S: String(3 * slowness), SA
 	it('sleep(120) ends at the deadline with what it had written', async () => {
 		const r = await s().run('import time; print("begun", flush=True); time.sleep(120)', 'late');
 		isRun(r);
-		assert.equal(r.exit_code, -1);
+		assert.deepEqual([r.exit_code, r.reason], [-1, 'timeout']);
 		assert.equal(r.stdout, 'begun\n');
 		assert.ok(r.stderr.endsWith(note), r.stderr);
 		assert.ok(r.duration_ms >= limit * 1000 && r.duration_ms < limit * 1000 + 2500 * slowness, `${r.duration_ms} ms`);
@@ -224,7 +224,7 @@ matrix('A24 timeouts', { env: { SANDBOX_EXEC_TIMEOUT_S: String(3 * slowness), SA
 	});
 	it('the session goes on, and status 124 is just a status', async () => {
 		const r = await s().run('import sys; sys.exit(124)', 'late');
-		assert.equal(r.exit_code, 124);
+		assert.deepEqual([r.exit_code, r.reason], [124, 'exited']);
 		assert.equal(r.stderr, '');
 	});
 	it('a grandchild that holds the pipes does not delay the end', async () => {

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { hasKeys, runKeys } from '../lib/expect.ts';
+import { runKeys } from '../lib/expect.ts';
 import { matrix, using, wires, type Json } from '../lib/session.ts';
 
 interface Row {
@@ -58,7 +58,8 @@ matrix('the tool list', {}, (s) => {
 			assert.equal(tool.title, row.title);
 			const [readOnlyHint, destructiveHint, idempotentHint] = row.hints;
 			assert.deepEqual(tool.annotations, { title: row.title, readOnlyHint, destructiveHint, idempotentHint, openWorldHint: false });
-			assert.match(tool.description, /Args:[^]*Returns:/);
+			for (const argument of Object.keys(row.properties))
+				assert.ok(tool.description.includes(argument), `the description explains ${argument}`);
 			assert.equal(tool.inputSchema.type, 'object');
 			assert.deepEqual(tool.inputSchema.properties, row.properties);
 			assert.deepEqual(tool.inputSchema.required, row.required);
@@ -89,9 +90,8 @@ matrix('the tool list', {}, (s) => {
 	it('reports progress when asked', async () => {
 		const seen: Json[] = [];
 		await s().run('print(1)', 'progress', { onprogress: (p) => seen.push(p) });
-		assert.ok(seen.length >= 2, JSON.stringify(seen));
-		hasKeys({ progress: seen[0]!.progress, total: seen[0]!.total }, ['progress', 'total']);
-		assert.deepEqual([seen.at(-1)!.progress, seen.at(-1)!.total], [1, 1]);
+		// The client drops the last report when it arrives together with the answer; wire.test.ts sees all.
+		assert.deepEqual([seen[0]!.progress, seen[0]!.total], [0.1, 1]);
 	});
 });
 

@@ -60,7 +60,7 @@ describe('stdio', () => {
 	});
 	it('a notification with nonsense is not answered', async () => {
 		const seen = c.lines.length;
-		await c.sendJson({ jsonrpc: '2.0', method: 'notifications/unheard-of', params: [1] });
+		await c.sendJson({ jsonrpc: '2.0', method: 'notifications/unheard-of', params: { x: [1] } });
 		await c.sendJson({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'nobody' } });
 		await c.alive();
 		assert.equal(c.lines.length, seen + 1);
@@ -88,7 +88,8 @@ describe('stdio', () => {
 			peak = Math.max(peak, residentBytes(c.pid));
 		}
 		await c.send('"}}}\n');
-		const r = await c.answer('huge', 60_000);
+		// A message over the limit of messages is given up before its id is known.
+		const r = await until('an answer', () => c.messages().find((m) => m.id === 'huge' || m.error?.message === 'The message is too large'), 60_000);
 		const code = r.error?.code ?? r.result.structuredContent?.result.error;
 		assert.ok(code === 'upload_too_large' || code === -32600 || code === -32700 || code === -32602, JSON.stringify(r).slice(0, 300));
 		assert.ok(peak - before < 120 << 20, `grew by ${(peak - before) >> 20} MiB`);
@@ -123,6 +124,19 @@ describe('stdio', () => {
 		const r = await c.tool('sandbox_run_python', { code: `import sys; sys.stdout.write(${JSON.stringify(all)})`, session_id: 'ctl' });
 		assert.equal(r.stdout, all);
 		await c.alive();
+	});
+	it('progress and log messages come before the answer, and only when asked for', async () => {
+		const seen = c.lines.length;
+		await c.sendJson({ jsonrpc: '2.0', id: 'p', method: 'tools/call', params: { name: 'sandbox_run_python', arguments: { code: 'pass', session_id: 'prog' }, _meta: { progressToken: 'tok' } } });
+		await c.answer('p');
+		const m = c.messages().slice(seen);
+		const progress = m.filter((x) => x.method === 'notifications/progress').map((x) => x.params);
+		assert.deepEqual(progress.map((p) => [p.progressToken, p.progress, p.total]), [['tok', 0.1, 1], ['tok', 1, 1]]);
+		const logs = m.filter((x) => x.method === 'notifications/message').map((x) => x.params);
+		assert.ok(logs.length >= 2 && logs.every((l) => l.level === 'info'), JSON.stringify(logs));
+		assert.equal(m.at(-1)!.id, 'p', 'the answer comes last');
+		await c.tool('sandbox_run_python', { code: 'pass', session_id: 'prog' });
+		assert.equal(c.messages().slice(seen).filter((x) => x.method === 'notifications/progress').length, 2);
 	});
 	it('everything on stdout was JSON-RPC', () => {
 		for (const m of c.messages())

@@ -11,8 +11,10 @@ export function hasKeys(o: Json, keys: string[]): void {
 	assert.deepEqual(Object.keys(o), keys);
 }
 
+/** The contract's keys, and `reason`, the one that this project adds: why the run ended. */
 export const runKeys = ['session_id', 'run_id', 'exit_code', 'stdout', 'stderr', 'stdout_truncated', 'stderr_truncated',
 	'artifacts', 'duration_ms', 'reason'];
+export const reasons = ['exited', 'signaled', 'timeout', 'oom', 'output_limit'];
 export const artifactKeys = ['path', 'filename', 'size_bytes', 'mime_type', 'download_url'];
 export const errorKeys = ['error', 'message', 'size_bytes', 'download_url'];
 export const readKeys = ['path', 'filename', 'mime_type', 'size_bytes', 'content_base64'];
@@ -27,6 +29,7 @@ export function isRun(r: Json): void {
 	assert.equal(typeof r.stdout_truncated, 'boolean');
 	assert.equal(typeof r.stderr_truncated, 'boolean');
 	assert.ok(Number.isInteger(r.duration_ms) && r.duration_ms >= 0);
+	assert.ok(reasons.includes(r.reason), r.reason);
 	r.artifacts.forEach(isArtifact);
 }
 

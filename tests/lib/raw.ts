@@ -14,9 +14,9 @@ export class RawClient {
 
 	constructor(o: StartOptions = {}, args: string[] = ['stdio', '--profile', 'code']) {
 		this.program = start(args, { ...o, keepInput: true });
-		this.program.child.stdout!.setEncoding('utf8');
-		this.program.child.stdout!.on('data', (text: string) => {
-			const parts = (this.rest + text).split('\n');
+		const decoder = new TextDecoder();
+		this.program.child.stdout!.on('data', (bytes: Buffer) => {
+			const parts = (this.rest + decoder.decode(bytes, { stream: true })).split('\n');
 			this.rest = parts.pop()!;
 			this.lines.push(...parts);
 		});

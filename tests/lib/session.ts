@@ -194,8 +194,9 @@ export function open(wire: Wire, o: OpenOptions = {}): Promise<Session> {
 	return wire === 'stdio' ? openStdio(o) : openHttp(o);
 }
 
-/** The same cases over both transports, each with a server of its own for all cases. */
-export function matrix(name: string, o: OpenOptions, cases: (s: () => Session) => void): void {
+/** The same cases over both transports, each with a server of its own for all cases (which may leave sessions open). */
+export function matrix(name: string, options: OpenOptions, cases: (s: () => Session) => void): void {
+	const o = { ...options, env: { SANDBOX_MAX_SESSIONS: '60', ...options.env } };
 	for (const wire of wires) {
 		describe(`${name} over ${wire}`, () => {
 			let session: Session;

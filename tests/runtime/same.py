@@ -143,6 +143,8 @@ def serve(sock, boot, python, modes):
 	channel = [socket.socket(fileno=array.array('i', d)[0]) for _, k, d in anc if k == 1][0]
 	runner = Runner(boot, python, channel)
 	runner.clean = runner.ready(channel)
+	channel.send(struct.pack('=Ii', spaces.ENTER, 0))
+	runner.ready(channel)
 	sock.send(b'ready')
 	while True:
 		data = sock.recv(1 << 20)
@@ -184,7 +186,7 @@ def main():
 	p.add_argument('--preload', default='')
 	p.add_argument('--science', action='store_true')
 	p.add_argument('names', nargs='*')
-	a = p.parse_args()
+	a = p.parse_intermixed_args()
 	signal.alarm(1500)
 	preload = open(a.preload).read().split() if a.preload else []
 	zygote = spaces.Zygote(a.build, a.root, a.python, ' '.join(preload), {'MPLCONFIGDIR': ENV['MPLCONFIGDIR']})

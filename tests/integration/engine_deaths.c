@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is left when processes of the native engine are killed.
+ *
+ *   engine_deaths ENGINE_NATIVE [ARGUMENTS OF IT]
+ *
+ * Starts `ENGINE_NATIVE --hold 3`, kills the front, the monitor, or both with SIGKILL, and expects every
+ * process of it to be gone within a second, and its groups and lock files to be gone then (front) or
+ * after the next start (monitor, both). */
+#include "base/attr.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <dirent.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define ALL_MAX     64
+#define GONE_MS     1000
+#define SANDBOXES   "3"
+#define PROCESSES   (1 + 1 + 3 + 3 * 4) /* front, monitor, inits, four of each run */
+
+enum victim { FRONT = 1, MONITOR = 2, BOTH = 3 };
+
+static int number;
+
+static void expect(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	(void)printf("not ok %d - %s\n", number + 1, what);
+	(void)fflush(stdout);
+	_exit(1);
+}
+
+static pid_t parent_of(pid_t pid)
+{
+	char path[64];
+	int parent = 0;
+
+	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	_cleanup_file_ FILE *f = fopen(path, "re");
+	if (!f || fscanf(f, "%*d (%*[^)]) %*c %d", &parent) != 1)
+		return 0;
+	return parent;
+}
+
+/* PID and everything below it; the second one is the monitor, as the front's only child. */
+static size_t collect(pid_t root, pid_t all[ALL_MAX])
+{
+	size_t n = 0;
+
+	all[n++] = root;
+	for (size_t i = 0; i < n; i++) {
+		_cleanup_dir_ DIR *d = opendir("/proc");
+		const struct dirent *de;
+		while (d && n < ALL_MAX && (de = readdir(d))) {
+			char *end;
+			long pid = strtol(de->d_name, &end, 10);
+			if (*end == '\0' && pid > 0 && parent_of((pid_t)pid) == all[i])
+				all[n++] = (pid_t)pid;
+		}
+	}
+	return n;
+}
+
+static pid_t start(char **argv, char name[64])
+{
+	int p[2];
+	char line[128] = "";
+
+	expect(pipe(p) == 0, "pipe");
+	pid_t pid = fork();
+	if (pid == 0) {
+		(void)dup2(p[1], 1);
+		(void)close(p[0]);
+		(void)close(p[1]);
+		(void)execv(argv[0], argv);
+		_exit(127);
+	}
+	(void)close(p[1]);
+	FILE *f = fdopen(p[0], "r");
+	expect(f && fgets(line, sizeof(line), f) && text_starts_with(line, "holding"), "it holds its sandboxes");
+	(void)fclose(f);
+	(void)snprintf(name, 64, "%.*s", (int)strcspn(line + strlen("holding "), "\n"), line + strlen("holding "));
+	return pid;
+}
+
+static bool groups_left(const char *name)
+{
+	char command[256];
+	char out[8] = "";
+
+	if (!name[0])
+		return false;
+	(void)snprintf(command, sizeof(command), "find /sys/fs/cgroup /run/caisson -name '%s*' 2>/dev/null | head -n 1", name);
+	FILE *f = popen(command, "re");
+	bool any = f && fgets(out, sizeof(out), f);
+	(void)pclose(f);
+	return any;
+}
+
+static void wait_all(const int *fds, size_t n)
+{
+	uint64_t end = now_ns() + GONE_MS * NS_PER_MS;
+
+	for (size_t i = 0; i < n; i++) {
+		struct pollfd p = {.fd = fds[i], .events = POLLIN};
+		uint64_t now = now_ns();
+		int left = now < end ? (int)((end - now) / NS_PER_MS) : 0;
+		expect(poll(&p, 1, left) == 1, "every process is gone after a second");
+		(void)close(fds[i]);
+	}
+}
+
+static void one(char **hold, char **next, enum victim victim, const char *what)
+{
+	pid_t all[ALL_MAX];
+	int fds[ALL_MAX];
+	char name[64];
+	int status;
+	pid_t front = start(hold, name);
+	size_t n = collect(front, all);
+
+	expect(n == PROCESSES, "all processes are there");
+	for (size_t i = 0; i < n; i++) {
+		fds[i] = (int)syscall(SYS_pidfd_open, all[i], 0);
+		expect(fds[i] >= 0, "pidfd");
+	}
+	uint64_t t = now_ns();
+	if (victim & MONITOR)
+		(void)kill(all[1], SIGKILL);
+	if (victim & FRONT)
+		(void)kill(front, SIGKILL);
+	/* a front whose monitor is gone lives on, without sandboxes */
+	wait_all(fds + 1, n - 1);
+	(void)printf("# gone after %llu ms\n", (unsigned long long)((now_ns() - t) / NS_PER_MS));
+	if (victim == MONITOR) {
+		expect(waitpid(front, &status, WNOHANG) == 0, "the front lives on");
+		(void)kill(front, SIGKILL);
+	}
+	(void)close(fds[0]);
+	(void)waitpid(front, &status, 0);
+	if (victim == FRONT)
+		expect(!groups_left(name), "no group and no lock is left");
+	pid_t pid = fork();
+	if (pid == 0) {
+		(void)!freopen("/dev/null", "w", stdout);
+		(void)execv(next[0], next);
+		_exit(127);
+	}
+	expect(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the next start works");
+	expect(!groups_left(name), "the next start has removed what was left");
+	(void)printf("ok %d - %s killed\n", ++number, what);
+	(void)fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+	static char option_hold[] = "--hold";
+	static char count[] = SANDBOXES;
+	static char option_only[] = "--only";
+	static char only[] = "hello";
+	char *hold[32] = {argc > 1 ? argv[1] : NULL, option_hold, count};
+	char *next[32] = {argc > 1 ? argv[1] : NULL, option_only, only};
+
+	if (argc < 2 || argc > 24)
+		return 64;
+	for (int i = 2; i < argc; i++)
+		hold[i + 1] = next[i + 1] = argv[i];
+	if (access("/var/lib/caisson/images/science/root", F_OK) < 0) {
+		(void)printf("1..0 # SKIP the image 'science' is not built\n");
+		return 0;
+	}
+	one(hold, next, FRONT, "front");
+	one(hold, next, MONITOR, "monitor");
+	one(hold, next, BOTH, "front and monitor");
+	(void)printf("1..%d\n", number);
+	return 0;
+}
