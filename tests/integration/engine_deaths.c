@@ -139,6 +139,7 @@ static void one(char **hold, char **next, enum victim victim, const char *what)
 	/* a front whose monitor is gone lives on, without sandboxes */
 	wait_all(fds + 1, n - 1);
 	(void)printf("# gone after %llu ms\n", (unsigned long long)((now_ns() - t) / NS_PER_MS));
+	(void)fflush(stdout);
 	if (victim == MONITOR) {
 		expect(waitpid(front, &status, WNOHANG) == 0, "the front lives on");
 		(void)kill(front, SIGKILL);
