@@ -6,7 +6,7 @@
  *
  *   zygote channel       monitor ↔ zygote       RT_ZYGOTE_READY, RT_CLEAN → RT_CLEAN_DONE
  *   interpreter channel  init ↔ clean interpreter, spare or holder
- *                                               RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE
+ *                                               RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE
  *
  * A frame of a wrong size, kind or number of descriptors ends the receiver (the process side) or the
  * channel (the monitor's and init's side). Everything that comes out of an interpreter that has run
@@ -36,8 +36,12 @@ enum rt_kind {
 	/* zygote → monitor: the answer, in order. rt_head.error says why not. What fails later is
 	 * seen by init: its end of the interpreter channel reports EOF before RT_READY. */
 	RT_CLEAN_DONE,
-	/* interpreter → init: isolated, child of init, waiting. Its pid is in the kernel's
-	 * SCM_CREDENTIALS of the message (init sets SO_PASSCRED). */
+	/* clean interpreter → init: there, a child of init, not yet inside. Its pid is in the kernel's
+	 * SCM_CREDENTIALS of the message (init sets SO_PASSCRED); so is that of every RT_READY. */
+	RT_HELLO,
+	/* init → clean interpreter: the sandbox is complete, enter it. */
+	RT_ENTER,
+	/* interpreter → init: isolated and waiting. */
 	RT_READY,
 	/* init → clean interpreter or holder: fork a spare. Descriptors: the spare's interpreter
 	 * channel; when has_ruleset is 1 the Landlock rules of runs (only to the clean interpreter:

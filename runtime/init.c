@@ -118,10 +118,14 @@ _Noreturn static void loop(struct init *in)
 	    {.fd = in->lifeline, .events = POLLIN},
 	    {.fd = in->children, .events = POLLIN},
 	    {.fd = in->channel, .events = POLLIN},
+	    {.events = POLLIN}, /* the clean interpreter, */
+	    {.events = POLLIN}, /* the spare: -1 when there is none */
 	};
 
 	for (;;) {
 		struct timespec left;
+		p[3].fd = in->warm.channel;
+		p[4].fd = in->warm.spare_channel;
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
@@ -129,11 +133,14 @@ _Noreturn static void loop(struct init *in)
 			init_die("monitor");
 		if (p[1].revents)
 			drain_children(in);
+		warm_events(in, p[3].revents, p[4].revents);
 		run_reap(in);
 		run_tick(in);
 		for (int i = 0; p[2].revents && i < FRAMES_PER_TURN; i++)
 			if (!take_message(in))
 				break;
+		run_waiting(in);
+		warm_prepare(in);
 		files_work(in);
 	}
 }
@@ -164,7 +171,8 @@ static int take_config(struct init *in)
 	    f.config.n_procs > INIT_FDS_MAX)
 		return -EPROTO;
 	bool has_kill = f.config.fds & PROTO_CONFIG_KILL;
-	if (n_fds != PROTO_CONFIG_BASE_FDS + has_kill + f.config.n_procs)
+	bool has_warm = f.config.fds & PROTO_CONFIG_WARM;
+	if (n_fds != (uint32_t)PROTO_CONFIG_BASE_FDS + (has_kill ? 1U : 0U) + (has_warm ? 1U : 0U) + f.config.n_procs)
 		return -EPROTO;
 	in->config = f.config;
 	in->lifeline = fds[at++];
@@ -172,9 +180,10 @@ static int take_config(struct init *in)
 	in->kill = has_kill ? fds[at++] : -1;
 	for (in->n_procs = 0; in->n_procs < f.config.n_procs; in->n_procs++)
 		in->procs[in->n_procs] = fds[at++];
+	int warm = has_warm ? fds[at++] : -1;
 	int r = read_filter(in, filter);
 	(void)close(filter);
-	return r;
+	return r < 0 ? r : warm_start(in, warm);
 }
 
 /* Frees 0, 1 and 2, so that no descriptor of ours is ever one of them. */

@@ -40,6 +40,26 @@ struct init_run {
 	uint64_t cpu_ns, max_rss;
 };
 
+enum warm_state { WARM_NONE, WARM_COMING, WARM_CLEAN };
+enum spare_state { SPARE_NONE, SPARE_FORKING, SPARE_READY };
+struct init_warm {
+	int channel;          /* to the clean interpreter, -1 = never or no more */
+	enum warm_state state;
+	pid_t clean;          /* 0 until its hello */
+	int spare_channel;
+	enum spare_state spare_state;
+	pid_t spare;          /* 0 until it is ready */
+};
+
+/* A warm run that waits for its spare. */
+struct init_waiting {
+	bool used;
+	struct proto_init_run f;
+	uint64_t until;       /* then it starts cold */
+	int fds[PROTO_RUN_BASE_FDS + 2];
+	size_t n;
+};
+
 struct init_put {
 	bool used;
 	int fd;               /* unnamed file that is being written */
@@ -66,6 +86,8 @@ struct init {
 	struct sock_filter filter[NATIVE_FILTER_MAX];
 	uint16_t n_filter;
 	struct init_run run;
+	struct init_warm warm;
+	struct init_waiting waiting;
 	uint64_t watch_at; /* next look at memory, 0 = never */
 	struct init_put puts[PROTO_PUTS_MAX];
 	struct init_remove remove;
@@ -86,6 +108,7 @@ void run_signal(struct init *in, const struct proto_init_signal *f);
 void run_reap(struct init *in);      /* children have ended */
 void run_tick(struct init *in);      /* a deadline may have come */
 uint64_t run_next(const struct init *in); /* the next deadline, 0 = none */
+void run_waiting(struct init *in);   /* what the waiting run waits for may be there */
 
 /* init_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
 struct run_child {
@@ -95,6 +118,19 @@ struct run_child {
 	int error;
 };
 _Noreturn void run_child(const struct run_child *c);
+
+struct rt_rlimit;
+/* Fills RET (RT_RLIMITS_MAX entries) with the limits of runs; returns their number. */
+uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
+
+/* init_warm.c */
+int warm_start(struct init *in, int channel); /* CHANNEL -1 = cold runs only */
+void warm_prepare(struct init *in);           /* between runs: have a spare made */
+bool warm_can(const struct init *in, const struct proto_init_run *f);
+pid_t warm_take(struct init *in, const struct run_child *c);
+void warm_events(struct init *in, short clean, short spare);
+void warm_give_up(struct init *in);           /* cold runs only from now on */
+bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter that waited */
 
 /* init_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);

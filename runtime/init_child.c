@@ -4,6 +4,7 @@
 #include "init.h"
 
 #include "engine/native/landlock.h"
+#include "frames.h"
 #include "texts.h"
 
 #include <errno.h>
@@ -30,32 +31,46 @@ _Noreturn static void give_up(int error, int errnum)
 	_exit(127);
 }
 
-static void limit(int error, __rlimit_resource_t what, uint64_t soft, uint64_t hard)
+uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
+{
+	const struct proto_limits *l = &in->config.limits;
+	uint64_t data = l->memory_bytes * DATA_FACTOR;
+	uint32_t n = 0;
+
+	/* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does (the kernel's guard
+	 * against recursion, fs/coredump.c); for files 1 is too small. The filter forbids changing it. */
+	ret[n++] = (struct rt_rlimit){.resource = RLIMIT_CORE, .cur = 1, .max = 1};
+	ret[n++] = (struct rt_rlimit){.resource = RLIMIT_NOFILE, .cur = l->nofile, .max = l->nofile};
+	ret[n++] = (struct rt_rlimit){
+	    .resource = RLIMIT_NPROC, .cur = l->pids + NPROC_SPARE, .max = l->pids + NPROC_SPARE};
+	ret[n++] = (struct rt_rlimit){.resource = RLIMIT_STACK, .cur = STACK_BYTES, .max = RLIM_INFINITY};
+	if (in->config.poll_memory)
+		ret[n++] = (struct rt_rlimit){.resource = RLIMIT_DATA, .cur = data, .max = data};
+	return n;
+}
+
+static void limit(int error, const struct rt_rlimit *l)
 {
 	struct rlimit now;
+	__rlimit_resource_t what = (__rlimit_resource_t)l->resource;
 
 	if (getrlimit(what, &now) < 0)
 		give_up(error, errno);
 	/* Raising needs a capability that nobody here has: the host's own bound stays. */
-	if (hard > now.rlim_max)
-		hard = now.rlim_max;
-	struct rlimit r = {.rlim_cur = soft < hard ? soft : hard, .rlim_max = hard};
-	if (setrlimit(what, &r) < 0)
+	if (now.rlim_max > l->max)
+		now.rlim_max = l->max;
+	now.rlim_cur = l->cur < now.rlim_max ? l->cur : now.rlim_max;
+	if (setrlimit(what, &now) < 0)
 		give_up(error, errno);
 }
 
 static void set_limits(const struct run_child *c)
 {
-	const struct proto_limits *l = &c->in->config.limits;
+	struct rt_rlimit l[RT_RLIMITS_MAX];
+	uint32_t n = run_limits(c->in, l);
 
-	/* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does (the kernel's guard
-	 * against recursion, fs/coredump.c); for files 1 is too small. The filter forbids changing it. */
-	limit(c->error, RLIMIT_CORE, 1, 1);
-	limit(c->error, RLIMIT_NOFILE, l->nofile, l->nofile);
-	limit(c->error, RLIMIT_NPROC, l->pids + NPROC_SPARE, l->pids + NPROC_SPARE);
-	limit(c->error, RLIMIT_STACK, STACK_BYTES, RLIM_INFINITY);
-	if (c->in->config.poll_memory)
-		limit(c->error, RLIMIT_DATA, l->memory_bytes * DATA_FACTOR, l->memory_bytes * DATA_FACTOR);
+	for (uint32_t i = 0; i < n; i++)
+		limit(c->error, &l[i]);
 }
 
 /* Moves what is needed above all targets first, so that no dup2(2) hits one that is still needed. */

@@ -3,8 +3,11 @@
  * only then the front hears of it, so what is in its pipes by then is all there will ever be. */
 #include "init.h"
 
+#include "base/attr.h"
 #include "base/fdio.h"
+#include "base/parse.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -15,6 +18,7 @@
 #include <unistd.h>
 
 #define WATCH_EVERY_NS UINT64_C(20000000)
+#define SPARE_WAIT_NS  UINT64_C(2000000000) /* then the run starts cold */
 
 static uint64_t now(void)
 {
@@ -61,17 +65,19 @@ static bool is_possible(const struct proto_init_run *f)
 	       (f->kind == PROTO_RUN_PYTHON) == (f->argc == 0);
 }
 
-void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n)
+static void start_clock(struct init *in, const struct proto_init_run *f)
 {
-	struct run_child c = {.in = in, .f = f};
+	struct init_run *r = &in->run;
+
+	r->term_at = f->timeout_ns > 0 ? later(r->started_ns, f->timeout_ns) : 0;
+	in->watch_at = in->config.poll_memory ? later(r->started_ns, WATCH_EVERY_NS) : 0;
+}
+
+static void start_cold(struct init *in, struct run_child *c)
+{
+	const struct proto_init_run *f = c->f;
 	int error[2];
 
-	if (!is_possible(f) || sort_fds(f, fds, n, &c) < 0)
-		init_die("run request");
-	if (in->run.id != 0) {
-		report_failure(in, f->run, EBUSY);
-		return;
-	}
 	if (pipe2(error, O_CLOEXEC | O_NONBLOCK) < 0) {
 		report_failure(in, f->run, errno);
 		return;
@@ -79,8 +85,8 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 	in->run = (struct init_run){.id = f->run, .error = error[0], .grace_ns = f->grace_ns, .started_ns = now()};
 	in->run.pid = fork();
 	if (in->run.pid == 0) {
-		c.error = error[1];
-		run_child(&c);
+		c->error = error[1];
+		run_child(c);
 	}
 	int errnum = errno;
 	(void)close(error[1]);
@@ -90,18 +96,126 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		report_failure(in, f->run, errnum);
 		return;
 	}
-	in->run.term_at = f->timeout_ns > 0 ? later(in->run.started_ns, f->timeout_ns) : 0;
-	in->watch_at = in->config.poll_memory ? later(in->run.started_ns, WATCH_EVERY_NS) : 0;
+	start_clock(in, f);
 }
 
-/* Everything in the sandbox but init. kill(2) with -1 walks all processes of the namespace under the lock
- * that a fork needs to complete, so no fork bomb outruns it; the group's way does the same. */
+/* True = it runs. */
+static bool start_warm(struct init *in, const struct run_child *c)
+{
+	uint64_t started = now();
+	pid_t pid = warm_take(in, c);
+
+	if (pid <= 0)
+		return false;
+	in->run = (struct init_run){
+	    .id = c->f->run, .error = -1, .pid = pid, .flags = PROTO_ENDED_WARM, .grace_ns = c->f->grace_ns,
+	    .started_ns = started};
+	start_clock(in, c->f);
+	return true;
+}
+
+/* The message's descriptors are closed by its reader: a run that waits keeps copies. */
+static bool wait_for_spare(struct init *in, const struct proto_init_run *f, const int *fds, size_t n)
+{
+	struct init_waiting *w = &in->waiting;
+
+	*w = (struct init_waiting){.f = *f, .until = later(now(), SPARE_WAIT_NS)};
+	for (w->n = 0; w->n < n; w->n++) {
+		w->fds[w->n] = fcntl(fds[w->n], F_DUPFD_CLOEXEC, 3);
+		if (w->fds[w->n] < 0) {
+			fd_close_many(w->fds, w->n);
+			return false;
+		}
+	}
+	w->used = true;
+	return true;
+}
+
+/* While a spare is on its way nothing else may start: it would be taken for a part of that run. */
+static bool must_wait(const struct init *in, const struct proto_init_run *f)
+{
+	return in->warm.spare_state == SPARE_FORKING || (warm_can(in, f) && in->warm.spare_state == SPARE_NONE);
+}
+
+static void start_now(struct init *in, struct run_child *c)
+{
+	if (!warm_can(in, c->f) || in->warm.spare_state != SPARE_READY || !start_warm(in, c))
+		start_cold(in, c);
+}
+
+void run_waiting(struct init *in)
+{
+	struct init_waiting *w = &in->waiting;
+	struct run_child c = {.in = in, .f = &w->f};
+
+	if (!w->used)
+		return;
+	if (must_wait(in, &w->f)) {
+		if (now() < w->until)
+			return;
+		warm_give_up(in);
+	}
+	w->used = false;
+	(void)sort_fds(&w->f, w->fds, w->n, &c);
+	start_now(in, &c);
+	fd_close_many(w->fds, w->n);
+}
+
+void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n)
+{
+	struct run_child c = {.in = in, .f = f};
+
+	if (!is_possible(f) || sort_fds(f, fds, n, &c) < 0)
+		init_die("run request");
+	if (in->run.id != 0 || in->waiting.used) {
+		report_failure(in, f->run, EBUSY);
+		return;
+	}
+	if (!must_wait(in, f))
+		start_now(in, &c);
+	else if (!wait_for_spare(in, f, fds, n))
+		report_failure(in, f->run, EMFILE);
+}
+
+/* Walks the processes of the namespace other than init and the clean interpreter, sends each SIGNO
+ * (0 = nothing) and returns whether there was one. */
+static bool signal_others(const struct init *in, int signo)
+{
+	int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *de;
+	bool any = false;
+	uint64_t pid;
+
+	if (!d)
+		init_die("proc");
+	while ((de = readdir(d))) {
+		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 || (pid_t)pid == in->warm.clean)
+			continue;
+		any = true;
+		if (signo)
+			(void)kill((pid_t)pid, signo);
+	}
+	(void)closedir(d);
+	return any;
+}
+
+/* Everything in the sandbox but init and the clean interpreter. kill(2) with -1 walks all processes of the
+ * namespace under the lock that a fork needs to complete, so no fork bomb outruns it; the group's way does
+ * the same. */
 static void kill_everything(struct init *in)
 {
 	in->run.killing = true;
 	if (in->kill >= 0)
 		(void)!write(in->kill, "1", 1);
-	(void)kill(-1, SIGKILL);
+	if (in->warm.clean == 0) {
+		(void)kill(-1, SIGKILL);
+	} else if (in->kill < 0) {
+		/* stopping all of them at once keeps anyone from forking meanwhile */
+		(void)kill(-1, SIGSTOP);
+		(void)signal_others(in, SIGKILL);
+		(void)kill(in->warm.clean, SIGCONT);
+	}
 }
 
 static void finish(struct init *in)
@@ -120,11 +234,11 @@ static void finish(struct init *in)
 	    .max_rss = r->max_rss,
 	};
 
-	if (read(r->error, &errnum, sizeof(errnum)) == sizeof(errnum)) {
+	if (r->error >= 0 && read(r->error, &errnum, sizeof(errnum)) == sizeof(errnum)) {
 		e.end = PROTO_END_FAILED;
 		e.value = errnum;
 	}
-	(void)close(r->error);
+	(void)fd_close(r->error);
 	*r = (struct init_run){0};
 	in->watch_at = 0;
 	init_send(in, &e.head, NULL, 0);
@@ -156,18 +270,38 @@ void run_reap(struct init *in)
 	while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0) {
 		if (in->run.id != 0 && pid == in->run.pid)
 			first_ended(in, status, &use);
+		else if (warm_reaped(in, pid))
+			continue;
 		else if (in->run.killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 			in->run.killed++;
 	}
+	if (in->run.id == 0 || in->run.pid != 0)
+		return;
 	/* No child at all: the namespace is empty, for whoever lost its parent became our child. */
-	if (pid < 0 && errno == ECHILD && in->run.id != 0 && in->run.pid == 0)
+	if ((pid < 0 && errno == ECHILD) || (in->warm.clean > 0 && !signal_others(in, 0)))
 		finish(in);
+}
+
+/* Signalled before it began: it has been killed before its first line. */
+static void end_waiting(struct init *in)
+{
+	struct proto_init_ended e = {
+	    .head = PROTO_HEAD(INIT_ENDED, proto_init_ended), .run = in->waiting.f.run, .end = PROTO_END_SIGNALED,
+	    .value = SIGKILL, .flags = PROTO_ENDED_KILLED};
+
+	in->waiting.used = false;
+	fd_close_many(in->waiting.fds, in->waiting.n);
+	init_send(in, &e.head, NULL, 0);
 }
 
 void run_signal(struct init *in, const struct proto_init_signal *f)
 {
 	if (f->signo != SIGKILL && f->signo != SIGTERM && f->signo != SIGINT)
 		init_die("signal request");
+	if (in->waiting.used && f->run == in->waiting.f.run) {
+		end_waiting(in);
+		return;
+	}
 	if (f->run != in->run.id || in->run.pid <= 0) /* it has ended meanwhile */
 		return;
 	if (f->signo == SIGKILL) {
@@ -215,6 +349,8 @@ uint64_t run_next(const struct init *in)
 	const uint64_t at[] = {in->run.term_at, in->run.kill_at, in->watch_at};
 	uint64_t next = 0;
 
+	if (in->waiting.used)
+		return in->waiting.until;
 	if (in->run.id == 0 || in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)

@@ -25,9 +25,18 @@
 
 static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channel, const int *leaves)
 {
+	struct rt_head hello = {.kind = RT_HELLO};
 	struct rt_head ready = {.kind = RT_READY};
+	struct rt_clean own = *c; /* it stands in the buffer that the next frame goes to */
+	struct frame *f = &zygote.frame;
+	int spaces[1 + RT_LEAVES_MAX];
 
-	if (enter_sandbox(c, pidfd, leaves) < 0 || enter_close_others(channel) < 0)
+	spaces[0] = pidfd;
+	memcpy(spaces + 1, leaves, own.n_leaves * sizeof(int));
+	if (channel_send(channel, &hello, sizeof(hello)) < 0 || channel_recv(channel, f) < 0 ||
+	    f->u.h.kind != RT_ENTER || f->n_fds != 0)
+		_exit(1);
+	if (enter_sandbox(&own, spaces[0], spaces + 1) < 0 || enter_close_others(channel) < 0)
 		_exit(1);
 	zygote.control = -1;
 	if (channel_send(3, &ready, sizeof(ready)) < 0)

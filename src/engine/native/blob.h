@@ -2,5 +2,7 @@
 /* Programs that the monitor carries: bytes put in by the build (runtime/blob.py). */
 #pragma once
 
+extern const unsigned char native_zygote_extension[];
+extern const unsigned char native_zygote_extension_end[];
 extern const unsigned char native_init_program[];
 extern const unsigned char native_init_program_end[];

@@ -342,6 +342,8 @@ static int native_create(struct engine *base, const struct engine_create *c, eng
 	s->base.engine = base;
 	s->g = g;
 	s->slot = m.slot;
+	s->warm = c->warm;
+	m.warm = c->warm;
 	s->state = NATIVE_CREATING;
 	s->oom = s->peak = -1;
 	s->create_cb = cb;

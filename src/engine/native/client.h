@@ -60,6 +60,7 @@ struct native_sandbox {
 	enum native_state state;
 	bool gone;
 	bool created, ready;  /* both halves of a creation */
+	bool warm;            /* its runs may be forked */
 	struct chan *init;
 	struct engine_policy policy;
 	engine_create_fn create_cb;

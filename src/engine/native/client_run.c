@@ -283,6 +283,21 @@ static int add_strings(struct buf *b, const char *const *list, uint32_t *count, 
 	return r;
 }
 
+/* What an interpreter, its C library or a preloaded module reads only when it starts: a run that is given
+ * one of these starts on its own. */
+static const char *const start_names[] = {
+    "PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "OPENBLAS_", "OMP_", "MKL_", "NUMEXPR_", "ARROW_", "MPL", "HOME=",
+};
+
+static bool can_be_warm(const struct engine_run_spec *spec)
+{
+	for (size_t i = 0; spec->env && spec->env[i]; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(start_names); k++)
+			if (text_starts_with(spec->env[i], start_names[k]))
+				return false;
+	return spec->kind == ENGINE_RUN_PYTHON;
+}
+
 /* The sealed memfd `args` of proto.h. */
 static int make_args(const struct engine_run_spec *spec, struct proto_init_run *m)
 {
@@ -387,6 +402,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .kind = spec->kind == ENGINE_RUN_PYTHON ? PROTO_RUN_PYTHON : PROTO_RUN_ARGV,
 	    .timeout_ns = spec->timeout_ns,
 	    .grace_ns = spec->grace_ns,
+	    .warm = s->warm && can_be_warm(spec),
 	};
 	int q = make_fds(r, spec, &m, fds, &n);
 

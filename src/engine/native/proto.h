@@ -133,14 +133,15 @@ struct proto_mon_used {
 /* Descriptors of INIT_CONFIG in this order: lifeline, filter, then as `fds` says. */
 enum {
 	PROTO_CONFIG_KILL = 1,    /* cgroup.kill of the run leaf */
+	PROTO_CONFIG_WARM = 2,    /* channel to the clean interpreter (runtime/frames.h) */
 	PROTO_CONFIG_BASE_FDS = 2,
-	PROTO_CONFIG_PROCS_MAX = 5, /* cgroup.procs of the run leaf, one a hierarchy */
+	PROTO_CONFIG_PROCS_MAX = 4, /* one a hierarchy */
 };
 struct proto_init_config {
 	struct proto_head head;
 	struct proto_limits limits;
-	uint32_t fds;          /* PROTO_CONFIG_KILL */
-	uint32_t n_procs;      /* cgroup.procs descriptors */
+	uint32_t fds;          /* PROTO_CONFIG_KILL, PROTO_CONFIG_WARM */
+	uint32_t n_procs;      /* descriptors of groups to join, by writing "0" */
 	uint32_t poll_memory;  /* no group limits memory: watch it from here */
 	uint32_t oom_score;    /* of runs */
 };

@@ -26,12 +26,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CGROUP_JOIN_MAX PROTO_CONFIG_PROCS_MAX
+#define CGROUP_PROCS_MAX PROTO_CONFIG_PROCS_MAX
 
 struct cgroup_fds {
-	int join[CGROUP_JOIN_MAX];  /* "0" written here joins the run leaf; for runs, on v1 for the maker */
+	int join[CGROUP_PROCS_MAX];  /* "0" written here joins the run leaf; for runs, on v1 for the maker */
 	uint32_t n;
-	int leave[CGROUP_JOIN_MAX]; /* v1: "0" written here leaves the limits; borrowed */
+	int leave[CGROUP_PROCS_MAX]; /* v1: "0" written here leaves the limits; borrowed */
 	uint32_t n_leave;
 	int into; /* v2: group that the maker is born in; borrowed, -1 = none */
 	int kill; /* cgroup.kill of the run leaf, -1 = none */
@@ -76,6 +76,9 @@ extern const struct cgroup_ops cgroup_none_ops;
 /* The best kind that works here; `none` always does. */
 int cgroup_open(struct cgroup *c, const char *instance, struct err *e) MUST_CHECK;
 void cgroup_close(struct cgroup *c); /* removes the instance's groups */
+/* Where "0" is written to join the keep leaf of SLOT, in every tree that has one; returns how many
+ * (owned). */
+uint32_t cgroup_open_keep(const struct cgroup *c, uint32_t slot, int ret[CGROUP_PROCS_MAX]);
 void cgroup_fds_close(struct cgroup_fds *fds);
 /* Removes the group at PATH and everything below it that is empty; true = nothing is left. */
 bool cgroup_remove_tree(const char *path);

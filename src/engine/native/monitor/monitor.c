@@ -97,15 +97,22 @@ static bool take_signals(struct monitor *m)
 
 static void loop(struct monitor *m)
 {
-	struct pollfd p[] = {{.fd = m->signals, .events = POLLIN}, {.fd = m->channel, .events = POLLIN}};
+	struct pollfd p[2 + IMAGES_MAX] = {{.fd = m->signals, .events = POLLIN}, {.fd = m->channel, .events = POLLIN}};
 
 	for (;;) {
+		for (size_t i = 0; i < IMAGES_MAX; i++) {
+			const struct zygote *z = &m->templates[i].zygote;
+			p[2 + i] = (struct pollfd){.fd = z->state == ZYGOTE_NONE ? -1 : z->channel, .events = POLLIN};
+		}
 		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
 			return;
 		if (p[0].revents && !take_signals(m))
 			return;
 		if (p[1].revents && take_messages(m) < 0)
 			return;
+		for (size_t i = 0; i < IMAGES_MAX; i++)
+			if (p[2 + i].revents && m->templates[i].zygote.state != ZYGOTE_NONE)
+				zygote_event(m, &m->templates[i]);
 	}
 }
 
@@ -138,6 +145,7 @@ static int start_memory(struct monitor *m)
 		return -ENOMEM;
 	for (uint32_t i = 0; i < n; i++) {
 		m->boxes[i].channel = -1;
+		m->boxes[i].warm = -1;
 		m->boxes[i].fds = CGROUP_FDS_NONE;
 	}
 	m->reports = mmap(NULL, sizeof(*m->reports) * (n + 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -163,6 +171,10 @@ static int start_program(struct monitor *m, struct err *e)
 	m->filter = fd_sealed_memfd("filter", filter->insn, filter->n * sizeof(filter->insn[0]));
 	if (m->filter < 0)
 		return err_set(e, ERR_SYSTEM, -m->filter, "the system call filter");
+	m->extension = -1;
+	if (m->config->warm)
+		m->extension = fd_sealed_memfd("caisson", native_zygote_extension,
+		                               (size_t)(native_zygote_extension_end - native_zygote_extension));
 	if (pipe2(lifeline, O_CLOEXEC) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "lifeline");
 	m->lifeline_read = lifeline[0];

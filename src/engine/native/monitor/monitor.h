@@ -17,6 +17,7 @@
 
 #include "base/err.h"
 #include "engine/native/monitor/cgroup.h"
+#include "engine/native/monitor/zygote.h"
 #include "engine/native/native.h"
 #include "engine/native/proto.h"
 #include "engine/native/seccomp.h"
@@ -55,6 +56,7 @@ struct template {
 	dev_t dev;                   /* of the root folder it was made from */
 	ino_t ino;
 	int userns, mntns;
+	struct zygote zygote;
 	uint64_t used_at;            /* for throwing out the least recently used */
 };
 
@@ -73,6 +75,10 @@ struct box {
 	pid_t init;
 	int channel;         /* BOX_MAKING: the front's end, until it is sent; else -1 */
 	struct cgroup_fds fds; /* BOX_MAKING: for the front */
+	int warm;              /* the clean interpreter's end of its channel until the zygote has it; -1 */
+	struct template *image;     /* it was made from */
+	struct template *waits_for; /* in this one's queue; NULL = in none */
+	uint32_t warm_next;
 	uint32_t pid_next[2];  /* chains of the pid table: maker, init; slot + 1 */
 };
 
@@ -82,6 +88,7 @@ struct monitor {
 	int lifeline_read, lifeline_write;
 	int init_program; /* sealed memfd */
 	int filter;       /* sealed memfd: struct sock_filter[] */
+	int extension;    /* sealed memfd: what a zygote loads; -1 = no zygotes */
 	bool root;
 	bool ending;
 	struct ids ids;
@@ -124,7 +131,10 @@ NORETURN void maker_run(const struct maker *k);
 
 /* template.c */
 int template_get(struct monitor *m, const char *image, struct template **ret, struct report *why) MUST_CHECK;
-void template_free(struct template *t);
+void template_free(struct monitor *m, struct template *t);
+
+/* zygote_start.c: on success T's zygote is STARTING. 0 or -errno. */
+int zygote_start(struct monitor *m, struct template *t) MUST_CHECK;
 
 /* ids.c */
 int ids_reserve(struct ids *ids, bool root, const char *run_dir, struct err *e) MUST_CHECK;

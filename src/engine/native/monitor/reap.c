@@ -93,7 +93,9 @@ int reap_children(struct monitor *m)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		uint32_t link = take(m, pid);
 		uint32_t slot = (link - 1) / 2;
-		if (link == 0) {
+		if (link == 0 && zygote_reaped(m, pid)) {
+			continue;
+		} else if (link == 0) {
 			if (note_early(m, pid) < 0)
 				return -ENOBUFS;
 		} else if ((link - 1) % 2 == CHAIN_MAKER) {
@@ -128,6 +130,8 @@ void reap_all(struct monitor *m)
 	struct pollfd p = {.fd = m->signals, .events = POLLIN};
 
 	m->ending = true;
+	for (size_t i = 0; i < IMAGES_MAX; i++)
+		zygote_stop(m, &m->templates[i]);
 	while (kill_all(m) && now_ns() < end) {
 		(void)poll(&p, 1, 5);
 		if (reap_children(m) < 0)

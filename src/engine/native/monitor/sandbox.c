@@ -27,6 +27,7 @@ static void box_reset(struct monitor *m, uint32_t slot)
 	struct box *b = &m->boxes[slot];
 
 	b->channel = fd_close(b->channel);
+	zygote_forget(m, slot);
 	cgroup_fds_close(&b->fds);
 	m->cgroup.ops->remove(&m->cgroup, slot);
 	b->state = BOX_FREE;
@@ -34,14 +35,15 @@ static void box_reset(struct monitor *m, uint32_t slot)
 }
 
 /* The first message to init waits in its socket before init exists. */
-static int send_config(struct monitor *m, int channel, const struct proto_limits *l, const struct cgroup_fds *g)
+static int send_config(struct monitor *m, int channel, const struct proto_limits *l, const struct cgroup_fds *g,
+                       int warm)
 {
 	int fds[PROTO_FDS_MAX];
 	size_t n = 0;
 	struct proto_init_config c = {
 	    .head = PROTO_HEAD(INIT_CONFIG, proto_init_config),
 	    .limits = *l,
-	    .fds = g->kill >= 0 ? PROTO_CONFIG_KILL : 0,
+	    .fds = (g->kill >= 0 ? PROTO_CONFIG_KILL : 0) | (warm >= 0 ? PROTO_CONFIG_WARM : 0),
 	    .n_procs = g->n,
 	    .poll_memory = !(m->cgroup.enforced & PROTO_CAP_MEMORY),
 	    .oom_score = RUN_OOM_SCORE,
@@ -53,12 +55,25 @@ static int send_config(struct monitor *m, int channel, const struct proto_limits
 		fds[n++] = g->kill;
 	for (uint32_t i = 0; i < g->n; i++)
 		fds[n++] = g->join[i];
+	if (warm >= 0)
+		fds[n++] = warm;
 	ssize_t sent = fd_send(channel, &c, sizeof(c), fds, n, MSG_DONTWAIT);
 	return sent < 0 ? (int)sent : 0;
 }
 
+/* The channel between init and a clean interpreter; init's end, or -1: then the sandbox is a cold one. */
+static int make_warm_channel(struct box *b)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	b->warm = pair[1];
+	return pair[0];
+}
+
 /* Forks the maker; on success the box is MAKING and owns what it needs. */
-static int start_maker(struct monitor *m, uint32_t slot, const struct template *t, const struct proto_limits *l)
+static int start_maker(struct monitor *m, uint32_t slot, struct template *t, const struct proto_limits *l, bool warm)
 {
 	struct box *b = &m->boxes[slot];
 	int pair[2];
@@ -67,7 +82,8 @@ static int start_maker(struct monitor *m, uint32_t slot, const struct template *
 		return -errno;
 	_cleanup_fd_ int front = pair[0];
 	_cleanup_fd_ int inside = pair[1];
-	int r = send_config(m, front, l, &b->fds);
+	_cleanup_fd_ int interpreter = warm ? make_warm_channel(b) : -1;
+	int r = send_config(m, front, l, &b->fds, interpreter);
 	if (r < 0)
 		return r;
 	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO};
@@ -89,6 +105,7 @@ static int start_maker(struct monitor *m, uint32_t slot, const struct template *
 	b->fds.n = 0;
 	b->fds.kill = fd_close(b->fds.kill);
 	b->channel = TAKE_FD(front);
+	b->image = t;
 	b->maker = pid;
 	b->state = BOX_MAKING;
 	m->n_making++;
@@ -111,7 +128,7 @@ void sandbox_create(struct monitor *m, const struct proto_mon_create *c)
 		answer(m, c->slot, PROTO_STEP_CGROUP, -r);
 		return;
 	}
-	r = start_maker(m, c->slot, t, &c->limits);
+	r = start_maker(m, c->slot, t, &c->limits, c->warm && m->config->warm);
 	if (r < 0) {
 		box_reset(m, c->slot);
 		answer(m, c->slot, PROTO_STEP_FORK, -r);
@@ -166,6 +183,8 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 	reap_watch(m, slot, true);
 	if (b->doomed)
 		sandbox_destroy(m, slot);
+	else if (b->warm >= 0)
+		zygote_want(m, b->image, slot);
 }
 
 void sandbox_destroy(struct monitor *m, uint32_t slot)

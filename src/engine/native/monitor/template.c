@@ -283,10 +283,11 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 	return r;
 }
 
-void template_free(struct template *t)
+void template_free(struct monitor *m, struct template *t)
 {
 	if (!t->image[0])
 		return;
+	zygote_stop(m, t);
 	t->userns = fd_close(t->userns);
 	t->mntns = fd_close(t->mntns);
 	t->image[0] = '\0';
@@ -300,13 +301,13 @@ static struct template *find(struct monitor *m, const char *image, const struct 
 		struct template *t = &m->templates[i];
 		if (streq(t->image, image)) {
 			if (t->dev != st->st_dev || t->ino != st->st_ino)
-				template_free(t); /* the image was replaced; its sandboxes keep what they have */
+				template_free(m, t); /* the image was replaced; its sandboxes keep what they have */
 			return t;
 		}
 		if (!t->image[0] || (oldest->image[0] && t->used_at < oldest->used_at))
 			oldest = t;
 	}
-	template_free(oldest);
+	template_free(m, oldest);
 	return oldest;
 }
 

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Warm runs: init's half of what runtime/frames.h and docs/runtime-frames.md say.
+ *
+ *   NONE -hello-> COMING -entered-> CLEAN          the clean interpreter
+ *   (CLEAN) fork -> FORKING -ready-> READY         the spare, one at a time, made between runs
+ * A warm run takes the spare, or waits for the one that is on its way. Whatever goes wrong on a channel ends
+ * that interpreter and the run starts cold: the same visible behaviour, later. */
+#include "init.h"
+
+#include "base/fdio.h"
+#include "frames.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+struct rt_run_frame {
+	struct rt_run run;
+	char text[RT_ENV_MAX + RT_CWD_MAX];
+};
+
+static int pair_with_credentials(int pair[2])
+{
+	int on = 1;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	return setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ? -errno : 0;
+}
+
+/* One frame of KIND and who sent it; 0 = nothing is there, else the pid, or -errno. */
+static pid_t take_head(int channel, enum rt_kind kind)
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+	} control;
+	struct rt_head h;
+	struct iovec iov = {.iov_base = &h, .iov_len = sizeof(h)};
+	struct msghdr m = {
+	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	struct ucred who = {0};
+	ssize_t n = recvmsg(channel, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
+		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
+			memcpy(&who, CMSG_DATA(c), sizeof(who));
+	if (n != sizeof(h) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || h.kind != (uint32_t)kind || who.pid <= 1)
+		return -EPROTO;
+	return who.pid;
+}
+
+static void drop_spare(struct init_warm *w)
+{
+	w->spare_channel = fd_close(w->spare_channel);
+	w->spare_state = SPARE_NONE;
+	w->spare = 0;
+}
+
+/* Its process ends by the end of its channel; what it forked is told the same way. */
+static void drop_clean(struct init_warm *w)
+{
+	drop_spare(w);
+	if (w->clean > 0)
+		(void)kill(w->clean, SIGKILL);
+	w->channel = fd_close(w->channel);
+	w->state = WARM_NONE;
+	w->clean = 0;
+}
+
+int warm_start(struct init *in, int channel)
+{
+	int on = 1;
+
+	in->warm = (struct init_warm){.channel = channel, .spare_channel = -1};
+	if (channel >= 0 && setsockopt(channel, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Everything that a spare needs to become a run; the order is that of frames.h. */
+static int send_fork(struct init *in, int theirs)
+{
+	int fds[RT_FDS_MAX];
+	size_t n = 0;
+	struct rt_fork k = {
+	    .h = {.kind = RT_FORK}, .n_leaves = in->n_procs, .has_ruleset = in->landlock >= 0, .has_proc = 1,
+	    .oom_score = in->config.oom_score};
+
+	k.n_rlimits = run_limits(in, k.rlimit);
+	fds[n++] = theirs;
+	if (in->landlock >= 0)
+		fds[n++] = in->landlock;
+	fds[n++] = in->proc;
+	for (uint32_t i = 0; i < in->n_procs; i++)
+		fds[n++] = in->procs[i];
+	ssize_t sent = fd_send(in->warm.channel, &k, sizeof(k), fds, n, MSG_DONTWAIT);
+	return sent < 0 ? (int)sent : 0;
+}
+
+void warm_give_up(struct init *in)
+{
+	drop_clean(&in->warm);
+}
+
+void warm_prepare(struct init *in)
+{
+	struct init_warm *w = &in->warm;
+	int pair[2];
+
+	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || in->run.id != 0)
+		return;
+	if (pair_with_credentials(pair) < 0)
+		return;
+	int r = send_fork(in, pair[1]);
+	(void)close(pair[1]);
+	w->spare_channel = pair[0];
+	w->spare_state = SPARE_FORKING;
+	if (r < 0)
+		drop_clean(w);
+}
+
+/* ---- a run ---- */
+
+bool warm_can(const struct init *in, const struct proto_init_run *f)
+{
+	return f->warm && f->kind == PROTO_RUN_PYTHON && f->args_size <= RT_ENV_MAX &&
+	       (in->warm.state == WARM_COMING || in->warm.state == WARM_CLEAN);
+}
+
+/* `args` is the working folder, then the environment: the frame has them the other way round. */
+static int read_args(const struct proto_init_run *f, int args, struct rt_run_frame *t)
+{
+	static char text[RT_ENV_MAX];
+
+	if (pread(args, text, f->args_size, 0) != (ssize_t)f->args_size || text[f->args_size - 1] != '\0')
+		return -EPROTO;
+	size_t cwd = strlen(text);
+	if (cwd >= RT_CWD_MAX)
+		return -ENAMETOOLONG;
+	t->run = (struct rt_run){.h = {.kind = RT_RUN}, .env_len = f->args_size - (uint32_t)cwd - 1, .cwd_len = (uint32_t)cwd};
+	memcpy(t->text, text + cwd + 1, t->run.env_len);
+	memcpy(t->text + t->run.env_len, text, cwd);
+	return 0;
+}
+
+/* Returns the pid of the run, or -errno: then it is to start cold. */
+pid_t warm_take(struct init *in, const struct run_child *c)
+{
+	static struct rt_run_frame t;
+	struct init_warm *w = &in->warm;
+	int null = c->stdin_fd < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
+	int fds[] = {c->stdin_fd < 0 ? null : c->stdin_fd, c->out, c->err, c->code};
+	int r = read_args(c->f, c->args, &t);
+
+	if (r == 0) {
+		size_t len = sizeof(t.run) + t.run.env_len + t.run.cwd_len;
+		ssize_t sent = fd_send(w->spare_channel, &t, len, fds, sizeof(fds) / sizeof(fds[0]), MSG_DONTWAIT);
+		r = sent < 0 ? (int)sent : 0;
+	}
+	if (null >= 0)
+		(void)close(null);
+	pid_t pid = r < 0 ? r : w->spare;
+	if (r < 0 && w->spare > 0)
+		(void)kill(w->spare, SIGKILL);
+	drop_spare(w);
+	return pid;
+}
+
+/* ---- events ---- */
+
+static void clean_event(struct init *in)
+{
+	struct init_warm *w = &in->warm;
+	struct rt_head enter = {.kind = RT_ENTER};
+	pid_t pid = take_head(w->channel, w->state == WARM_NONE ? RT_HELLO : RT_READY);
+
+	if (pid == 0)
+		return;
+	if (pid < 0 || w->state == WARM_CLEAN || (w->state == WARM_COMING && pid != w->clean)) {
+		drop_clean(w);
+		return;
+	}
+	if (w->state == WARM_COMING) {
+		w->state = WARM_CLEAN;
+		return;
+	}
+	w->clean = pid;
+	w->state = WARM_COMING;
+	if (fd_send(w->channel, &enter, sizeof(enter), NULL, 0, MSG_DONTWAIT) < 0)
+		drop_clean(w);
+}
+
+static void spare_event(struct init *in)
+{
+	struct init_warm *w = &in->warm;
+	pid_t pid = take_head(w->spare_channel, RT_READY);
+
+	if (pid == 0)
+		return;
+	if (pid > 0 && w->spare_state == SPARE_FORKING) {
+		w->spare = pid;
+		w->spare_state = SPARE_READY;
+		return;
+	}
+	/* A spare that could not be made, or was killed: once more with each run, not in a loop. */
+	bool forking = w->spare_state == SPARE_FORKING;
+	drop_spare(w);
+	if (forking)
+		drop_clean(w);
+}
+
+void warm_events(struct init *in, short clean, short spare)
+{
+	if (spare && in->warm.spare_channel >= 0)
+		spare_event(in);
+	if (clean && in->warm.channel >= 0)
+		clean_event(in);
+}
+
+bool warm_reaped(struct init *in, pid_t pid)
+{
+	struct init_warm *w = &in->warm;
+
+	if (pid == w->spare) {
+		drop_spare(w);
+		return true;
+	}
+	if (pid != w->clean)
+		return false;
+	w->clean = 0;
+	drop_clean(w);
+	return true;
+}
