@@ -215,15 +215,42 @@ static void ask_free(struct ask *a)
 	free(a);
 }
 
-void ask_drop(struct mcp_call *c)
+/* Tells the client that its answer is not wanted any more. */
+static void ask_withdraw(struct mcp_call *c, const struct ask *a)
 {
-	if (c->n_open == 0 || !c->peer)
+	json_t *params =
+	    json_pack("{s:s,s:s}", "requestId", a->id, "reason", "The request is over");
+	json_t *message;
+
+	if (c->sink) {
+		call_notify(c, "notifications/cancelled", params);
 		return;
+	}
+	message = wire_notification("notifications/cancelled", params);
+	peer_send(c->peer, MCP_OUT_NOTIFICATION, message);
+	json_decref(message);
+}
+
+static struct ask *ask_of(const struct mcp_call *c)
+{
 	list_for_each(node, &c->peer->asks)
 	{
 		struct ask *a = list_entry(node, struct ask, node);
 
 		if (a->call == c)
+			return a;
+	}
+	return NULL;
+}
+
+void ask_drop(struct mcp_call *c)
+{
+	struct ask *a;
+
+	while (c->n_open > 0 && c->peer && (a = ask_of(c))) {
+		ask_withdraw(c, a);
+		/* The transport may have closed the peer over it, which drops them all. */
+		if (c->n_open > 0 && c->peer && a == ask_of(c))
 			ask_free(a);
 	}
 }

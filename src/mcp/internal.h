@@ -311,7 +311,8 @@ void task_fail(struct mcp_call *call, int code, const char *message, json_t *dat
 void task_need_input(struct mcp_call *call, json_t *questions); /* owned */
 void task_expire(struct mcp_server *s, int64_t now);
 void task_drop_all(struct mcp_server *s);
-json_t *task_view(const struct task *t); /* flat task object, new reference */
+json_t *task_view(const struct task *t);    /* flat task object, new reference */
+json_t *task_details(const struct task *t); /* and how it ended or what it asks */
 
 /* listen.c */
 void listen_end(struct mcp_call *call); /* with its result */

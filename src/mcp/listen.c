@@ -238,7 +238,7 @@ void listen_task_changed(struct mcp_server *s, const char *principal, const char
 
 		if (json_object_get(json_object_get(c->listen, "taskIds"), id) &&
 		    for_principal(c->who, principal)) {
-			json_t *view = task_view(t);
+			json_t *view = task_details(t);
 
 			tell(c, "notifications/tasks", view);
 			json_decref(view);

@@ -110,6 +110,7 @@ struct mcp_server_config {
 	unsigned max_calls;     /* calls in flight a peer may have; default 256 */
 	unsigned max_listens;   /* open subscriptions/listen of all peers; default 16,384 */
 	unsigned max_tasks;     /* tasks kept, of all principals; default 4,096 */
+	unsigned max_own_tasks; /* … of one principal; default 1,024 */
 	unsigned state_ttl_s;   /* life of a requestState; default 3,600 */
 	unsigned ask_timeout_s; /* longest wait for a client's answer to us; default 600 */
 	unsigned list_ttl_ms;   /* caching hint on lists; default 0 = do not reuse */

@@ -126,6 +126,7 @@ struct mcp_server *mcp_server_new(const struct mcp_server_config *config, struct
 	c->max_calls = or_default(c->max_calls, 256);
 	c->max_listens = or_default(c->max_listens, 16384);
 	c->max_tasks = or_default(c->max_tasks, 4096);
+	c->max_own_tasks = or_default(c->max_own_tasks, 1024);
 	c->state_ttl_s = or_default(c->state_ttl_s, 3600);
 	c->ask_timeout_s = or_default(c->ask_timeout_s, 600);
 	return s;

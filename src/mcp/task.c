@@ -76,6 +76,23 @@ json_t *task_view(const struct task *t)
 			 "pollIntervalMs", (json_int_t)t->poll_ms, "statusMessage", t->message);
 }
 
+json_t *task_details(const struct task *t)
+{
+	json_t *view = task_view(t);
+	int r = view ? 0 : -1;
+
+	if (r == 0 && t->status == TASK_COMPLETED)
+		r = json_object_set(view, "result", t->result);
+	if (r == 0 && t->status == TASK_FAILED)
+		r = json_object_set(view, "error", t->error);
+	if (r == 0 && t->status == TASK_INPUT_REQUIRED)
+		r = json_object_set(view, "inputRequests", t->questions);
+	if (r == 0)
+		return view;
+	json_decref(view);
+	return NULL;
+}
+
 static void changed(struct task *t, enum task_status status)
 {
 	t->status = status;
@@ -114,21 +131,29 @@ bool mcp_call_is_task(const struct mcp_call *c)
 	return c->task != NULL;
 }
 
-/* The oldest finished task makes room; what runs is never dropped. */
-static bool make_room(struct mcp_server *s)
+/* The oldest finished task makes room; what runs is never dropped. Nobody takes room from others.
+ */
+static bool make_room(struct mcp_server *s, const char *principal)
 {
-	if (s->n_tasks < s->config.max_tasks)
-		return true;
+	bool full = s->n_tasks >= s->config.max_tasks;
+	struct task *oldest = NULL;
+	size_t n_own = 0;
+
 	list_for_each(node, &s->tasks)
 	{
 		struct task *t = list_entry(node, struct task, node);
 
-		if (!t->call) {
-			task_free(t);
-			return true;
-		}
+		if (!streq(t->principal, principal))
+			continue;
+		n_own++;
+		if (!oldest && !t->call)
+			oldest = t;
 	}
-	return false;
+	if (!full && n_own < s->config.max_own_tasks)
+		return true;
+	if (oldest)
+		task_free(oldest);
+	return oldest != NULL;
 }
 
 static struct task *task_new(struct mcp_call *c, unsigned poll_ms, unsigned ttl_ms,
@@ -167,7 +192,7 @@ int mcp_call_become_task(struct mcp_call *c, unsigned poll_ms, unsigned ttl_ms,
 	ASSERT(!c->finished && !c->task);
 	if (!mcp_call_can_be_task(c) || c->cancelled || !c->sink)
 		return -ENOTSUP;
-	if (!make_room(c->server))
+	if (!make_room(c->server, c->who->principal))
 		return -ENOSPC;
 	t = task_new(c, poll_ms, ttl_ms, status_message);
 	if (!t)
@@ -279,23 +304,6 @@ static struct task *wanted(struct mcp_call *c)
 	if (!t)
 		call_fail(c, MCP_ERR_PARAMS, NULL, "Unknown task");
 	return t;
-}
-
-static json_t *task_details(const struct task *t)
-{
-	json_t *view = task_view(t);
-	int r = view ? 0 : -1;
-
-	if (r == 0 && t->status == TASK_COMPLETED)
-		r = json_object_set(view, "result", t->result);
-	if (r == 0 && t->status == TASK_FAILED)
-		r = json_object_set(view, "error", t->error);
-	if (r == 0 && t->status == TASK_INPUT_REQUIRED)
-		r = json_object_set(view, "inputRequests", t->questions);
-	if (r == 0)
-		return view;
-	json_decref(view);
-	return NULL;
 }
 
 void run_tasks_get(struct mcp_call *c)

@@ -204,6 +204,8 @@ static void test_legacy_refusals(void **state)
 	/* A cancel while the client is asked. */
 	talk_say(&t, REQ("tools/call", "\"name\":\"ask\""));
 	talk_say(&t, NOTE("notifications/cancelled", "\"requestId\":1"));
+	assert_has(t.sent, "[{\"method\":\"notifications/cancelled\",\"params\":"
+			   "{\"requestId\":\"ask-2\"}}]");
 	assert_int_equal(t.n_open, 0);
 	/* And a client that cannot be asked. */
 	talk_reconnect(&t, MCP_TRANSPORT_STDIO, NULL);
