@@ -170,6 +170,19 @@ json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char
 	                 tools_json_link(t, s, name));
 }
 
+json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s, const struct run_result *result)
+{
+	json_t *items = json_array();
+
+	for (size_t i = 0; i < result->n_artifacts; i++)
+		if (json_array_append_new(items, tools_json_artifact(t, s, result->artifacts[i].name,
+		                                                     result->artifacts[i].size)) < 0) {
+			json_decref(items);
+			return NULL;
+		}
+	return items;
+}
+
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...)
 {
 	char text[512];

@@ -58,5 +58,8 @@ json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *pa
 json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char *name,
                             uint64_t size);
 
+/* The array of a run's artifacts. */
+json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s, const struct run_result *result);
+
 /* A log notification of one line to the client. */
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...) PRINTF(3, 4);
