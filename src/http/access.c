@@ -3,9 +3,8 @@
 #include "http/internal.h"
 
 #include "base/text.h"
+#include "http/address.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -148,34 +147,18 @@ uid_t http_request_peer_uid(const struct http_request *req)
 	return cred.uid;
 }
 
-static bool peer_address(const struct http_request *req, struct sockaddr_storage *ret)
-{
-	socklen_t len = sizeof(*ret);
-
-	return getpeername(req->conn->fd, (struct sockaddr *)ret, &len) == 0;
-}
-
 static void format_peer(const struct http_request *req, char *ret, size_t size)
 {
-	struct sockaddr_storage ss = {0};
-	char text[INET6_ADDRSTRLEN] = "";
+	char text[HTTP_ADDRESS_TEXT];
+	union http_address peer;
 
 	if (req->conn->is_unix) {
 		(void)snprintf(ret, size, "unix:uid=%u", http_request_peer_uid(req));
-		return;
-	}
-	if (!peer_address(req, &ss)) {
+	} else if (!http_address_peer(req->conn->fd, &peer)) {
 		(void)snprintf(ret, size, "gone");
-	} else if (ss.ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)&ss;
-
-		(void)inet_ntop(AF_INET, &in->sin_addr, text, sizeof(text));
-		(void)snprintf(ret, size, "%s:%u", text, ntohs(in->sin_port));
 	} else {
-		const struct sockaddr_in6 *in6 = (const void *)&ss;
-
-		(void)inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text));
-		(void)snprintf(ret, size, "[%s]:%u", text, ntohs(in6->sin6_port));
+		http_address_text(&peer, text);
+		(void)snprintf(ret, size, "%s:%u", text, http_address_port(&peer));
 	}
 }
 
@@ -191,16 +174,10 @@ const char *http_request_peer(const struct http_request *req)
 
 bool http_request_peer_is_loopback(const struct http_request *req)
 {
-	struct sockaddr_storage ss = {0};
+	union http_address peer;
 
-	if (req->conn->is_unix)
-		return true;
-	if (!peer_address(req, &ss))
-		return false;
-	if (ss.ss_family == AF_INET)
-		return (ntohl(((const struct sockaddr_in *)(const void *)&ss)->sin_addr.s_addr) >>
-			24) == 127;
-	return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)(const void *)&ss)->sin6_addr);
+	return req->conn->is_unix ||
+	       (http_address_peer(req->conn->fd, &peer) && http_address_is_loopback(&peer));
 }
 
 unsigned http_request_scopes(const struct http_request *req)

@@ -3,22 +3,13 @@
 #include "http/internal.h"
 
 #include "base/text.h"
+#include "http/address.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <sys/epoll.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 
 #define BACKLOG 1024
-
-union address {
-	struct sockaddr any;
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6;
-	struct sockaddr_un un;
-};
 
 static int add_listener(struct http_server *s, int fd, unsigned scopes, bool is_unix,
 			struct http_listener **ret)
@@ -45,46 +36,16 @@ static int add_listener(struct http_server *s, int fd, unsigned scopes, bool is_
 	return 0;
 }
 
-static int parse_address(const char *host, uint16_t port, union address *ret, socklen_t *ret_len)
-{
-	if (streq(host, "localhost"))
-		host = "127.0.0.1";
-	*ret = (union address){0};
-	if (inet_pton(AF_INET, host, &ret->in.sin_addr) == 1) {
-		ret->in.sin_family = AF_INET;
-		ret->in.sin_port = htons(port);
-		*ret_len = sizeof(ret->in);
-		return 0;
-	}
-	if (inet_pton(AF_INET6, host, &ret->in6.sin6_addr) == 1) {
-		ret->in6.sin6_family = AF_INET6;
-		ret->in6.sin6_port = htons(port);
-		*ret_len = sizeof(ret->in6);
-		return 0;
-	}
-	return -EINVAL;
-}
-
-static uint16_t bound_port(int fd)
-{
-	union address addr = {0};
-	socklen_t len = sizeof(addr);
-
-	if (getsockname(fd, &addr.any, &len) < 0)
-		return 0;
-	return ntohs(addr.any.sa_family == AF_INET6 ? addr.in6.sin6_port : addr.in.sin_port);
-}
-
 int http_server_listen(struct http_server *s, const char *host, uint16_t port, unsigned scopes,
 		       uint16_t *ret_port, struct http_listener **ret, struct err *e)
 {
-	union address addr;
+	union http_address addr;
 	socklen_t len;
 	_cleanup_fd_ int fd = -1;
 	const int one = 1;
 	int r;
 
-	if (parse_address(host, port, &addr, &len) < 0)
+	if (http_address_parse(host, port, &addr, &len) < 0)
 		return err_set(e, ERR_SETTING_INVALID, EINVAL, "'%s' is no address to listen on",
 			       host);
 	fd = socket(addr.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
@@ -99,13 +60,13 @@ int http_server_listen(struct http_server *s, const char *host, uint16_t port, u
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "watch the listener of %s port %u", host, port);
 	if (ret_port)
-		*ret_port = bound_port(fd);
+		*ret_port = http_address_local(fd, &addr) ? http_address_port(&addr) : 0;
 	TAKE_FD(fd);
 	return 0;
 }
 
 /* A socket file whose owner is dead refuses connections. */
-static bool is_dead_socket(const union address *addr, socklen_t len)
+static bool is_dead_socket(const union http_address *addr, socklen_t len)
 {
 	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 
@@ -115,10 +76,10 @@ static bool is_dead_socket(const union address *addr, socklen_t len)
 int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode, unsigned scopes,
 			    struct http_listener **ret, struct err *e)
 {
-	union address addr = {.un = {.sun_family = AF_UNIX}};
+	union http_address addr = {.un = {.sun_family = AF_UNIX}};
 	const socklen_t len = sizeof(addr.un);
 	_cleanup_fd_ int fd = -1;
-	struct http_listener *l;
+	struct http_listener *l = NULL;
 	struct stat st;
 	mode_t old;
 	int r;
@@ -139,7 +100,7 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 	if (listen(fd, BACKLOG) < 0 || lstat(path, &st) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "listen on '%s'", path);
 	r = add_listener(s, fd, scopes, true, &l);
-	if (r < 0)
+	if (r < 0 || !l)
 		return err_set(e, ERR_SYSTEM, -r, "watch the listener of '%s'", path);
 	TAKE_FD(fd);
 	l->path = strdup(path);
@@ -152,10 +113,9 @@ int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode
 int http_server_listen_fd(struct http_server *s, int fd, unsigned scopes,
 			  struct http_listener **ret)
 {
-	union address addr = {0};
-	socklen_t len = sizeof(addr);
+	union http_address addr;
 
-	if (getsockname(fd, &addr.any, &len) < 0)
+	if (!http_address_local(fd, &addr))
 		return -errno;
 	return add_listener(s, fd, scopes, addr.any.sa_family == AF_UNIX, ret);
 }

@@ -4,10 +4,9 @@
 
 #include "base/rand.h"
 #include "base/text.h"
+#include "http/address.h"
 #include "http/host.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <string.h>
 
 /* ---- life ---- */
@@ -57,29 +56,6 @@ void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userda
 
 /* ---- Host and Origin ---- */
 
-/* The numeric address this connection came to, v6 in brackets; "" for unix sockets. */
-static void local_address(const struct http_conn *c, char *ret, size_t size)
-{
-	struct sockaddr_storage ss = {0};
-	socklen_t len = sizeof(ss);
-	char text[INET6_ADDRSTRLEN] = "";
-
-	*ret = '\0';
-	if (c->is_unix || getsockname(c->fd, (struct sockaddr *)&ss, &len) < 0)
-		return;
-	if (ss.ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const void *)&ss;
-
-		if (inet_ntop(AF_INET, &in->sin_addr, ret, (socklen_t)size))
-			return;
-	} else if (ss.ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const void *)&ss;
-
-		if (inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof(text)))
-			(void)snprintf(ret, size, "[%s]", text);
-	}
-}
-
 static bool host_is_ours(const struct http_request *req, const char *local)
 {
 	const char *value = req->head.host ? req->text + req->head.host : NULL;
@@ -98,9 +74,11 @@ static bool check_names(struct http_request *req)
 	const unsigned flags = req->match.row ? req->match.row->flags : 0;
 	const char *origin = http_request_header(req, "origin");
 	struct err e = ERR_INIT;
-	char local[INET6_ADDRSTRLEN + 2];
+	char local[HTTP_ADDRESS_TEXT] = "";
+	union http_address address;
 
-	local_address(req->conn, local, sizeof(local));
+	if (!req->conn->is_unix && http_address_local(req->conn->fd, &address))
+		http_address_text(&address, local);
 	if (!(flags & HTTP_ROUTE_ANY_HOST) && !host_is_ours(req, local)) {
 		(void)err_set(&e, ERR_FORBIDDEN, 0,
 			      "this server does not answer to the Host of the request");

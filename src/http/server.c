@@ -76,6 +76,7 @@ static bool accept_one(struct http_listener *l)
 		server_pause_accept(s, 0);
 		return false;
 	}
+	/* cppcheck-suppress nullPointer; accept(2) allows it */
 	fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0) {
 		if (errno == ECONNABORTED || errno == EINTR)

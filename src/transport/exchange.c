@@ -139,7 +139,7 @@ static bool open_stream(struct exchange *ex, unsigned retry_ms)
 
 static void stream_event(struct exchange *ex, const char *json, size_t len)
 {
-	char id[EVENT_ID_SIZE];
+	char id[EVENT_ID_SIZE] = "";
 
 	if (ex->stream > 0)
 		event_id(id, ex->stream, session_store(ex->session, ex->stream, json, len));
