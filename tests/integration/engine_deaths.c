@@ -6,11 +6,12 @@
  * Starts `ENGINE_NATIVE --hold 3`, kills the front, the monitor, or both with SIGKILL, and expects every
  * process of it to be gone within a second, and its groups and lock files to be gone then (front) or
  * after the next start (monitor, both). */
+#include "outside.h"
+
 #include "base/attr.h"
 #include "base/rand.h"
 #include "base/text.h"
 
-#include <dirent.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
@@ -37,37 +38,6 @@ static void expect(bool ok, const char *what)
 	_exit(1);
 }
 
-static pid_t parent_of(pid_t pid)
-{
-	char path[64];
-	int parent = 0;
-
-	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	_cleanup_file_ FILE *f = fopen(path, "re");
-	if (!f || fscanf(f, "%*d (%*[^)]) %*c %d", &parent) != 1)
-		return 0;
-	return parent;
-}
-
-/* PID and everything below it; the second one is the monitor, as the front's only child. */
-static size_t collect(pid_t root, pid_t all[ALL_MAX])
-{
-	size_t n = 0;
-
-	all[n++] = root;
-	for (size_t i = 0; i < n; i++) {
-		_cleanup_dir_ DIR *d = opendir("/proc");
-		const struct dirent *de;
-		while (d && n < ALL_MAX && (de = readdir(d))) {
-			char *end;
-			long pid = strtol(de->d_name, &end, 10);
-			if (*end == '\0' && pid > 0 && parent_of((pid_t)pid) == all[i])
-				all[n++] = (pid_t)pid;
-		}
-	}
-	return n;
-}
-
 static pid_t start(char **argv, char name[64])
 {
 	int p[2];
@@ -90,18 +60,12 @@ static pid_t start(char **argv, char name[64])
 	return pid;
 }
 
-static bool groups_left(const char *name)
+static bool anything_left(const char *name)
 {
-	char command[256];
-	char out[8] = "";
+	char path[128];
 
-	if (!name[0])
-		return false;
-	(void)snprintf(command, sizeof(command), "find /sys/fs/cgroup /run/caisson -name '%s*' 2>/dev/null | head -n 1", name);
-	FILE *f = popen(command, "re");
-	bool any = f && fgets(out, sizeof(out), f);
-	(void)pclose(f);
-	return any;
+	(void)snprintf(path, sizeof(path), "/run/caisson/%s.lock", name);
+	return outside_group_exists(name) || (name[0] && access(path, F_OK) == 0);
 }
 
 static void wait_all(const int *fds, size_t n)
@@ -124,7 +88,7 @@ static void one(char **hold, char **next, enum victim victim, const char *what)
 	char name[64];
 	int status;
 	pid_t front = start(hold, name);
-	size_t n = collect(front, all);
+	size_t n = outside_tree(front, all, ALL_MAX);
 
 	expect(n == PROCESSES, "all processes are there");
 	for (size_t i = 0; i < n; i++) {
@@ -147,7 +111,7 @@ static void one(char **hold, char **next, enum victim victim, const char *what)
 	(void)close(fds[0]);
 	(void)waitpid(front, &status, 0);
 	if (victim == FRONT)
-		expect(!groups_left(name), "no group and no lock is left");
+		expect(!anything_left(name), "no group and no lock is left");
 	pid_t pid = fork();
 	if (pid == 0) {
 		(void)!freopen("/dev/null", "w", stdout);
@@ -155,7 +119,7 @@ static void one(char **hold, char **next, enum victim victim, const char *what)
 		_exit(127);
 	}
 	expect(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the next start works");
-	expect(!groups_left(name), "the next start has removed what was left");
+	expect(!anything_left(name), "the next start has removed what was left");
 	(void)printf("ok %d - %s killed\n", ++number, what);
 	(void)fflush(stdout);
 }

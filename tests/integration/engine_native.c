@@ -2,12 +2,13 @@
 /* The native engine through engine.h: every promise of the interface, seen from inside and outside.
  *
  *   engine_native [--as UID] [--state-dir DIR] [--image NAME] [--only CASE] [--bench N] [--code PYTHON]
- *                 [--hold N]
+ *                 [--hold N] [--warm 0|1]
  *
  * TAP on stdout. As UID: gives up root first and so tests what a plain user gets. The program is its own
  * monitor (native_monitor_start() executes /proc/self/exe). --hold: N sandboxes with a run each, then waits
  * to be killed (engine_deaths.c). */
 #include "engine_client.h"
+#include "outside.h"
 
 #include "base/parse.h"
 #include "base/rand.h"
@@ -23,6 +24,8 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#define WARM_UP_NS (30 * NS_PER_S)
+
 static struct options {
 	const char *state_dir;
 	const char *image;
@@ -31,6 +34,7 @@ static struct options {
 	uint64_t bench;
 	uint64_t hold;
 	uint64_t as;
+	uint64_t warm;
 } options = {.state_dir = "/var/lib/caisson", .image = "science"};
 
 static struct outcome o; /* of the call at hand */
@@ -38,48 +42,16 @@ static struct outcome o; /* of the call at hand */
 /* ---- what must be the same before and after ---- */
 
 struct counts {
-	unsigned processes, groups, mounts, fds;
+	size_t processes, groups, mounts, fds;
 };
 
 static char own_groups[64]; /* name of our monitor's groups; others may be at work on this machine */
 
-static void ask_shell(const char *command, char *ret, size_t size)
-{
-	FILE *f = popen(command, "re");
-
-	EXPECT(f != NULL);
-	size_t n = fread(ret, 1, size - 1, f);
-	ret[n] = '\0';
-	(void)pclose(f);
-}
-
-static unsigned count_lines(const char *command)
-{
-	char text[64];
-	uint64_t n;
-
-	ask_shell(command, text, sizeof(text));
-	EXPECT(parse_u64_n(text, strcspn(text, " \n"), 0, UINT32_MAX, &n) == 0);
-	return (unsigned)n;
-}
-
-/* The monitor is our only child; its groups are called after its lock file, which it alone may read. */
-static void find_own_groups(void)
-{
-	char command[256];
-
-	(void)snprintf(command, sizeof(command),
-	               "find /sys/fs/cgroup -type d -name 'caisson-*' -newermt @%ld 2>/dev/null | tail -n 1 | "
-	               "xargs -r basename | tr -d '\\n'",
-	               (long)(now_wall_ns() / NS_PER_S) - 2);
-	ask_shell(command, own_groups, sizeof(own_groups));
-}
-
 /* The front is not dumpable any more: only the process itself may look. */
-static unsigned count_fds(void)
+static size_t count_fds(void)
 {
 	DIR *d = opendir("/proc/self/fd");
-	unsigned n = 0;
+	size_t n = 0;
 
 	EXPECT(d != NULL);
 	while (readdir(d))
@@ -88,19 +60,26 @@ static unsigned count_fds(void)
 	return n;
 }
 
+static size_t count_mounts(void)
+{
+	_cleanup_file_ FILE *f = fopen("/proc/self/mountinfo", "re");
+	size_t n = 0;
+	int c;
+
+	EXPECT(f != NULL);
+	while ((c = fgetc(f)) != EOF)
+		n += c == '\n';
+	return n;
+}
+
 static struct counts count(void)
 {
-	char groups[256];
-	char processes[128];
+	pid_t tree[256];
 
-	(void)snprintf(groups, sizeof(groups), "find /sys/fs/cgroup -type d -path '*/%s/s*' 2>/dev/null | wc -l",
-	               own_groups[0] ? own_groups : "none");
-	(void)snprintf(processes, sizeof(processes), "ps -o pid= --ppid $(ps -o pid=,comm= --ppid %d | awk '/caisson-mon/ {print $1}') | wc -l",
-	               getpid());
 	return (struct counts){
-	    .processes = count_lines(processes),
-	    .groups = count_lines(groups),
-	    .mounts = count_lines("wc -l < /proc/self/mountinfo"),
+	    .processes = outside_tree(getpid(), tree, ARRAY_SIZE(tree)),
+	    .groups = outside_groups_below(own_groups),
+	    .mounts = count_mounts(),
 	    .fds = count_fds(),
 	};
 }
@@ -637,6 +616,8 @@ static void parse_options(int argc, char **argv)
 			EXPECT(parse_u64(value, 1, 16, &options.hold) == 0);
 		else if (streq(argv[i], "--as"))
 			EXPECT(parse_u64(value, 1, 65533, &options.as) == 0);
+		else if (streq(argv[i], "--warm"))
+			EXPECT(parse_u64(value, 0, 1, &options.warm) == 0);
 		else if (streq(argv[i], "--bench"))
 			EXPECT(parse_u64(value, 1, 100000, &options.bench) == 0);
 		else
@@ -652,10 +633,25 @@ static void become_plain(void)
 	       setresuid((uid_t)options.as, (uid_t)options.as, (uid_t)options.as) == 0);
 }
 
+/* Until the image's zygote answers: a new sandbox's first run is then a warm one. */
+static void warm_up(struct client *c)
+{
+	uint64_t end = now_ns() + WARM_UP_NS;
+
+	want_warm = true;
+	do {
+		struct engine_sandbox *s = sandbox(c);
+		run_python(c, s, "import time; time.sleep(0.2)", 10000, &o);
+		end_sandbox(c, s);
+		EXPECT_OF(&o, now_ns() < end);
+	} while (!o.result.warm);
+}
+
 static void open_client(struct client *c)
 {
-	struct native_monitor_config m = {.state_dir = options.state_dir, .max_sandboxes = 40};
-	struct engine_config config = {.state_dir = options.state_dir, .max_sandboxes = 40};
+	struct native_monitor_config m = {.state_dir = options.state_dir, .max_sandboxes = 40, .warm = options.warm};
+	struct engine_config config = {
+	    .state_dir = options.state_dir, .max_sandboxes = 40, .warm = options.warm};
 	struct err e = ERR_INIT;
 
 	int r = native_monitor_start(&m, &config.monitor_fd, &e);
@@ -686,10 +682,13 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	become_plain();
+	outside_groups_before();
 	open_client(&c);
-	find_own_groups();
+	outside_groups_after(own_groups);
 	if (options.hold)
 		hold(&c);
+	if (options.warm)
+		warm_up(&c);
 	if (options.bench || options.code) {
 		if (options.bench)
 			bench(&c, options.bench);
@@ -705,7 +704,7 @@ int main(int argc, char **argv)
 		struct counts before = count();
 		cases[i].fn(&c);
 		struct counts after = count();
-		(void)printf("# processes %u->%u groups %u->%u mounts %u->%u descriptors %u->%u\n", before.processes,
+		(void)printf("# processes %zu->%zu groups %zu->%zu mounts %zu->%zu descriptors %zu->%zu\n", before.processes,
 		             after.processes, before.groups, after.groups, before.mounts, after.mounts, before.fds,
 		             after.fds);
 		EXPECT(memcmp(&before, &after, sizeof(before)) == 0);
