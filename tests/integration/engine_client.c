@@ -65,9 +65,11 @@ static void on_done(const struct err *e, void *user)
 		o->e = *e;
 }
 
+bool want_warm;
+
 struct engine_sandbox *make_sandbox(struct client *c, const char *image, const struct engine_limits *l, struct outcome *o)
 {
-	struct engine_create create = {.limits = *l};
+	struct engine_create create = {.limits = *l, .warm = want_warm};
 
 	*o = (struct outcome){.fd = -1};
 	EXPECT(text_copy(create.image, sizeof(create.image), image) == 0);

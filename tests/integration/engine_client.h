@@ -30,6 +30,7 @@ struct outcome { /* of one call */
 };
 
 extern const struct engine_limits default_limits;
+extern bool want_warm; /* of the sandboxes that are made; false at first */
 
 /* Fails the case when BUDGET_MS pass. */
 void turn_until(struct client *c, const bool *done, uint64_t budget_ms);
