@@ -28,6 +28,10 @@ struct talk {
 /* Milliseconds on the library's clock. */
 extern int64_t talk_now_ms;
 
+/* While a message is handled, the Nth allocation of a JSON value from now on fails (0: the next
+ * one); negative: none. Counts down, so that it tells afterwards whether it came to pass. */
+extern long talk_fail_at;
+
 /* A server with a few tools, resources and prompts, and a first peer. */
 void talk_open(struct talk *t, enum mcp_transport transport, unsigned offers);
 /* Another peer in place of the first, which is closed. PRINCIPAL may be NULL. */
