@@ -183,7 +183,8 @@ static int take_config(struct init *in)
 	int warm = has_warm ? fds[at++] : -1;
 	int r = read_filter(in, filter);
 	(void)close(filter);
-	return r < 0 ? r : warm_start(in, warm);
+	warm_start(in, warm, f.config.fds & PROTO_CONFIG_SOON);
+	return r;
 }
 
 /* Frees 0, 1 and 2, so that no descriptor of ours is ever one of them. */

@@ -44,6 +44,7 @@ enum warm_state { WARM_NONE, WARM_COMING, WARM_CLEAN };
 enum spare_state { SPARE_NONE, SPARE_FORKING, SPARE_READY };
 struct init_warm {
 	int channel;          /* to the clean interpreter, -1 = never or no more */
+	bool soon;            /* it is being forked: its hello is due */
 	enum warm_state state;
 	pid_t clean;          /* 0 until its hello */
 	int spare_channel;
@@ -124,8 +125,11 @@ struct rt_rlimit;
 uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
 
 /* init_warm.c */
-int warm_start(struct init *in, int channel); /* CHANNEL -1 = cold runs only */
+void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold runs only */
 void warm_prepare(struct init *in);           /* between runs: have a spare made */
+/* Whether no run may start now, because an interpreter is about to appear and would be taken for a part of
+ * it, or because the run F waits for one. */
+bool warm_must_wait(const struct init *in, const struct proto_init_run *f);
 bool warm_can(const struct init *in, const struct proto_init_run *f);
 pid_t warm_take(struct init *in, const struct run_child *c);
 void warm_events(struct init *in, short clean, short spare);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #define WATCH_EVERY_NS UINT64_C(20000000)
+#define LOOK_AGAIN_NS  UINT64_C(200000)
 #define SPARE_WAIT_NS  UINT64_C(2000000000) /* then the run starts cold */
 
 static uint64_t now(void)
@@ -131,12 +132,6 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 	return true;
 }
 
-/* While a spare is on its way nothing else may start: it would be taken for a part of that run. */
-static bool must_wait(const struct init *in, const struct proto_init_run *f)
-{
-	return in->warm.spare_state == SPARE_FORKING || (warm_can(in, f) && in->warm.spare_state == SPARE_NONE);
-}
-
 static void start_now(struct init *in, struct run_child *c)
 {
 	if (!warm_can(in, c->f) || in->warm.spare_state != SPARE_READY || !start_warm(in, c))
@@ -150,7 +145,7 @@ void run_waiting(struct init *in)
 
 	if (!w->used)
 		return;
-	if (must_wait(in, &w->f)) {
+	if (warm_must_wait(in, &w->f)) {
 		if (now() < w->until)
 			return;
 		warm_give_up(in);
@@ -171,7 +166,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		report_failure(in, f->run, EBUSY);
 		return;
 	}
-	if (!must_wait(in, f))
+	if (!warm_must_wait(in, f))
 		start_now(in, &c);
 	else if (!wait_for_spare(in, f, fds, n))
 		report_failure(in, f->run, EMFILE);
@@ -206,6 +201,7 @@ static bool signal_others(const struct init *in, int signo)
 static void kill_everything(struct init *in)
 {
 	in->run.killing = true;
+	warm_events(in, POLLIN, 0); /* a hello that has just come */
 	if (in->kill >= 0)
 		(void)!write(in->kill, "1", 1);
 	if (in->warm.clean == 0) {
@@ -351,6 +347,9 @@ uint64_t run_next(const struct init *in)
 
 	if (in->waiting.used)
 		return in->waiting.until;
+	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
+	if (in->run.id != 0 && in->run.pid == 0 && in->warm.clean > 0)
+		return later(now(), LOOK_AGAIN_NS);
 	if (in->run.id == 0 || in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)

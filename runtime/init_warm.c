@@ -70,18 +70,14 @@ static void drop_clean(struct init_warm *w)
 	if (w->clean > 0)
 		(void)kill(w->clean, SIGKILL);
 	w->channel = fd_close(w->channel);
+	w->soon = false;
 	w->state = WARM_NONE;
 	w->clean = 0;
 }
 
-int warm_start(struct init *in, int channel)
+void warm_start(struct init *in, int channel, bool soon)
 {
-	int on = 1;
-
-	in->warm = (struct init_warm){.channel = channel, .spare_channel = -1};
-	if (channel >= 0 && setsockopt(channel, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0)
-		return -errno;
-	return 0;
+	in->warm = (struct init_warm){.channel = channel, .soon = soon, .spare_channel = -1};
 }
 
 /* Everything that a spare needs to become a run; the order is that of frames.h. */
@@ -131,7 +127,14 @@ void warm_prepare(struct init *in)
 bool warm_can(const struct init *in, const struct proto_init_run *f)
 {
 	return f->warm && f->kind == PROTO_RUN_PYTHON && f->args_size <= RT_ENV_MAX &&
-	       (in->warm.state == WARM_COMING || in->warm.state == WARM_CLEAN);
+	       (in->warm.soon || in->warm.state != WARM_NONE);
+}
+
+bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
+{
+	const struct init_warm *w = &in->warm;
+
+	return w->soon || w->spare_state == SPARE_FORKING || (warm_can(in, f) && w->spare_state == SPARE_NONE);
 }
 
 /* `args` is the working folder, then the environment: the frame has them the other way round. */
@@ -192,6 +195,7 @@ static void clean_event(struct init *in)
 		return;
 	}
 	w->clean = pid;
+	w->soon = false;
 	w->state = WARM_COMING;
 	if (fd_send(w->channel, &enter, sizeof(enter), NULL, 0, MSG_DONTWAIT) < 0)
 		drop_clean(w);

@@ -134,13 +134,14 @@ struct proto_mon_used {
 enum {
 	PROTO_CONFIG_KILL = 1,    /* cgroup.kill of the run leaf */
 	PROTO_CONFIG_WARM = 2,    /* channel to the clean interpreter (runtime/frames.h) */
+	PROTO_CONFIG_SOON = 4,    /* no descriptor: its zygote is ready, waiting for it pays */
 	PROTO_CONFIG_BASE_FDS = 2,
 	PROTO_CONFIG_PROCS_MAX = 4, /* one a hierarchy */
 };
 struct proto_init_config {
 	struct proto_head head;
 	struct proto_limits limits;
-	uint32_t fds;          /* PROTO_CONFIG_KILL, PROTO_CONFIG_WARM */
+	uint32_t fds;          /* PROTO_CONFIG_KILL, PROTO_CONFIG_WARM, PROTO_CONFIG_SOON */
 	uint32_t n_procs;      /* descriptors of groups to join, by writing "0" */
 	uint32_t poll_memory;  /* no group limits memory: watch it from here */
 	uint32_t oom_score;    /* of runs */

@@ -36,14 +36,15 @@ static void box_reset(struct monitor *m, uint32_t slot)
 
 /* The first message to init waits in its socket before init exists. */
 static int send_config(struct monitor *m, int channel, const struct proto_limits *l, const struct cgroup_fds *g,
-                       int warm)
+                       int warm, bool soon)
 {
 	int fds[PROTO_FDS_MAX];
 	size_t n = 0;
 	struct proto_init_config c = {
 	    .head = PROTO_HEAD(INIT_CONFIG, proto_init_config),
 	    .limits = *l,
-	    .fds = (g->kill >= 0 ? PROTO_CONFIG_KILL : 0) | (warm >= 0 ? PROTO_CONFIG_WARM : 0),
+	    .fds = (g->kill >= 0 ? PROTO_CONFIG_KILL : 0) | (warm >= 0 ? PROTO_CONFIG_WARM : 0) |
+	           (warm >= 0 && soon ? PROTO_CONFIG_SOON : 0),
 	    .n_procs = g->n,
 	    .poll_memory = !(m->cgroup.enforced & PROTO_CAP_MEMORY),
 	    .oom_score = RUN_OOM_SCORE,
@@ -66,8 +67,12 @@ static int make_warm_channel(struct box *b)
 {
 	int pair[2];
 
+	int on = 1;
+
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
+	/* now: the first frame may come before init looks, and brings its pid only then (unix(7)) */
+	(void)setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	b->warm = pair[1];
 	return pair[0];
 }
@@ -83,7 +88,7 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t, con
 	_cleanup_fd_ int front = pair[0];
 	_cleanup_fd_ int inside = pair[1];
 	_cleanup_fd_ int interpreter = warm ? make_warm_channel(b) : -1;
-	int r = send_config(m, front, l, &b->fds, interpreter);
+	int r = send_config(m, front, l, &b->fds, interpreter, t->zygote.state == ZYGOTE_READY);
 	if (r < 0)
 		return r;
 	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO};
