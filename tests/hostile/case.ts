@@ -9,6 +9,7 @@ export interface Outside {
 	mark: string; // in the command lines of what the case starts
 	stateDir: string; // on the host
 	build: string; // folder of the build, with the probes
+	enforced: string[]; // limits that hold here, in doctor's words
 	canary: string; // a file of the host's that nobody may touch
 	residentBytes: () => number; // of the server
 	/** Processes of the host whose command line holds the mark. */
@@ -24,7 +25,7 @@ export interface Case {
 	id: string; // row of the threat list and a letter: 17c
 	attack: string;
 	must: string;
-	code: string; // after prelude.py; @MARK@ is replaced
+	code: string; // after prelude.py; @MARK@ is replaced; "" = no run
 	held?: number; // attempts that must be reported HELD; default 1
 	ends?: Ending; // default 0
 	needs?: string[]; // limits, in doctor's words, without which the case is skipped

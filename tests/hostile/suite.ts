@@ -92,7 +92,7 @@ async function checkAlways(o: Outside, calm: { mounts: string; descriptors: numb
 async function runCase(c: Case, s: Session, canary: string): Promise<void> {
 	const mark = `hostile-${c.id}-${process.pid}`;
 	const o: Outside = {
-		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), build, canary,
+		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), build, enforced: enforced ?? [], canary,
 		residentBytes: () => residentBytes(s.pid),
 		survivors: () => survivorsOf(mark),
 		neighbourMs: async () => {
@@ -105,11 +105,14 @@ async function runCase(c: Case, s: Session, canary: string): Promise<void> {
 	const calm = { mounts: mounts(), descriptors: openDescriptors(s.pid) };
 	const code = (prelude + c.code + '\n').replaceAll('@MARK@', mark).replaceAll('@STATE@', stateDir()).replaceAll('@CANARY@', canary);
 	await c.before?.(o);
-	const run = runCode(s, code, o.id);
-	const [r] = await Promise.all([run, c.during?.(o)]);
-	checkEnding(r, c.ends ?? 0);
-	checkAttempts(r, c.held ?? 1);
-	await c.after?.(r, o);
+	if (c.code) {
+		const [r] = await Promise.all([runCode(s, code, o.id), c.during?.(o)]);
+		checkEnding(r, c.ends ?? 0);
+		checkAttempts(r, c.held ?? 1);
+		await c.after?.(r, o);
+	} else {
+		await c.after?.({}, o);
+	}
 	await checkAlways(o, calm);
 }
 

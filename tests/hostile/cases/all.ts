@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Case } from '../case.ts';
+import { clientCases } from './client.ts';
 import { fileCases } from './files.ts';
 import { kernelCases } from './kernel.ts';
 import { limitCases } from './limits.ts';
 import { processCases } from './process.ts';
 
-export const cases: Case[] = [...kernelCases, ...limitCases, ...fileCases, ...processCases];
+export const cases: Case[] = [...kernelCases, ...limitCases, ...fileCases, ...processCases, ...clientCases];

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rows 36-43: hostile clients, and code that wants out by name. A case without a program is the client's attack alone.
+
+import assert from 'node:assert/strict';
+import * as net from 'node:net';
+import { mode } from '../../lib/env.ts';
+import { caisson } from '../../lib/process.ts';
+import { RawClient } from '../../lib/raw.ts';
+import { serve } from '../../lib/session.ts';
+import type { Case } from '../case.ts';
+
+/** Bytes to a server of its own; what comes back until it closes or a second of silence. */
+async function exchange(port: number, bytes: string): Promise<string> {
+	return new Promise((resolve) => {
+		const socket = net.connect(port, '127.0.0.1', () => socket.write(bytes));
+		let text = '';
+		socket.setTimeout(1500, () => socket.destroy());
+		socket.on('data', (b) => (text += b.toString('latin1')));
+		socket.on('error', () => {});
+		socket.on('close', () => resolve(text));
+	});
+}
+
+function statuses(text: string): string[] {
+	return [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map((m) => m[1]!);
+}
+
+async function withServer(body: (port: number) => Promise<void>): Promise<void> {
+	const { program, port } = await serve();
+	try {
+		await body(port);
+		assert.ok((await fetch(`http://127.0.0.1:${port}/healthz`)).ok, 'the server goes on');
+	} finally {
+		await program.end();
+	}
+}
+
+async function withRaw(body: (c: RawClient) => Promise<void>): Promise<void> {
+	const c = new RawClient();
+	try {
+		await c.initialize();
+		await body(c);
+		await c.alive();
+	} finally {
+		await c.end();
+	}
+}
+
+export const clientCases: Case[] = [
+	{
+		id: '36a', attack: 'metadata service and private networks by odd spellings', must: 'no network is there', held: 8,
+		code: `
+import socket
+for host in ("169.254.169.254", "0xa9fea9fe", "2852039166", "0251.0376.0251.0376", "[::ffff:169.254.169.254]", "127.0.0.1.nip.io", "metadata.google.internal", "host.docker.internal", "0.0.0.0", "localhost"):
+    def attempt():
+        with socket.create_connection((host.strip("[]"), 80), timeout=2):
+            return "connected"
+    refused(host, attempt)`,
+	},
+	{
+		id: '37a', attack: 'talk to name servers directly', must: 'unreachable', held: 4,
+		code: `
+import socket
+for addr in ("8.8.8.8", "1.1.1.1", "127.0.0.53", "9.9.9.9"):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1)
+    def attempt():
+        s.sendto(b"\\x12\\x34\\x01\\x00\\x00\\x01\\x00\\x00\\x00\\x00\\x00\\x00\\x07example\\x03org\\x00\\x00\\x01\\x00\\x01", (addr, 53))
+        return s.recv(100)
+    refused("dns " + addr, attempt)
+    t = socket.socket(); t.settimeout(1)
+    refused("tcp " + addr, lambda: t.connect((addr, 853)))`,
+	},
+	{
+		id: '39a', attack: 'two lengths, two hosts, broken framing', must: '400, and the rest is never read as a request', code: '', held: 0,
+		after: () => withServer(async (port) => {
+			const second = 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n';
+			const host = `Host: 127.0.0.1:${port}\r\n`;
+			for (const head of [
+				`POST /mcp HTTP/1.1\r\n${host}Content-Length: 0\r\nContent-Length: 5\r\n\r\n`,
+				`POST /mcp HTTP/1.1\r\n${host}Content-Length: 0\r\nTransfer-Encoding: chunked\r\n\r\n`,
+				`POST /mcp HTTP/1.1\r\n${host}Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n0\r\n\r\n`,
+				`POST /mcp HTTP/1.1\r\n${host}Transfer-Encoding: xchunked\r\n\r\n`,
+				`POST /mcp HTTP/1.1\r\n${host}Content-Length: +0\r\n\r\n`,
+				`GET /healthz HTTP/1.1\r\n${host}Host: evil\r\n\r\n`,
+				`GET /healthz HTTP/1.1\r\n${host}X: a\r\n b\r\n\r\n`,
+				`GET /healthz HTTP/1.1\n${host}\n\n`,
+				`GET /healthz HTTP/1.1\r\n${host}X\u0000: a\r\n\r\n`,
+				`GET http://evil/healthz HTTP/1.1\r\n${host}\r\n`,
+			])
+				assert.deepEqual(statuses(await exchange(port, head + second)), ['400'], JSON.stringify(head));
+		}),
+	},
+	{
+		id: '39b', attack: 'a page of another origin, another name for this host', must: '403 or 421', code: '', held: 0,
+		after: () => withServer(async (port) => {
+			const body = '{"jsonrpc":"2.0","id":1,"method":"ping"}';
+			for (const [host, origin] of [[`127.0.0.1:${port}`, 'http://evil.example'], ['evil.example', ''], [`evil.example:${port}`, ''], [`127.0.0.1:${port}`, 'null']])
+				assert.match((await exchange(port, `POST /mcp HTTP/1.1\r\nHost: ${host}\r\n${origin ? `Origin: ${origin}\r\n` : ''}Content-Type: application/json\r\n` +
+					`Accept: application/json, text/event-stream\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`)).slice(0, 12), /^HTTP\/1\.1 4(00|03|21)/, `${host} ${origin}`);
+		}),
+	},
+	{
+		id: '42a', attack: 'guess and reuse ids of sandboxes', must: 'session_not_found', held: 0,
+		code: `open("secret.txt", "w").write("secret")`,
+		after: async (_r, o) => {
+			const gone = `${o.id}-gone`;
+			await o.session.ok('open("x.txt", "w").write("x")', gone);
+			await o.session.close(gone);
+			for (const id of [gone, 'sess_000000000000', `${o.id}x`, o.id.slice(0, -1)]) {
+				const r = await o.session.call('sandbox_list_artifacts', { session_id: id });
+				assert.equal(r.error, 'session_not_found', id);
+			}
+			await o.session.ok('pass', `${o.id}-b`);
+			const other = await o.session.call('sandbox_read_artifact', { session_id: `${o.id}-b`, path: '/mnt/data/secret.txt' });
+			assert.equal(typeof other.error, 'string');
+			await o.session.close(`${o.id}-b`);
+		},
+	},
+	{
+		id: '42b', attack: 'ids that are paths or odd bytes', must: 'invalid_session_id', code: '', held: 0,
+		after: async (_r, o) => {
+			for (const id of ['../x', 'a/b', '', '.', 'x'.repeat(65), 'a\n', 'ä', 'a b', '%2e%2e', 'a\0b', '-'.repeat(65)]) {
+				const r = await o.session.call('sandbox_list_artifacts', { session_id: id });
+				assert.equal(r.error, 'invalid_session_id', JSON.stringify(id));
+			}
+		},
+	},
+	{
+		id: '42c', attack: 'code and files of hundreds of megabytes', must: 'refused; memory of the server as before', code: '', held: 0,
+		after: async (_r, o) => {
+			const big = 'A'.repeat(40 << 20);
+			assert.equal((await o.session.call('sandbox_run_python', { code: big, session_id: o.id })).error, 'code_too_large');
+			const r = await o.session.call('sandbox_upload_file', { filename: 'x', content_base64: big + big, session_id: o.id });
+			assert.equal(r.error, 'upload_too_large');
+			assert.ok(o.residentBytes() < 160 << 20, `the server has ${o.residentBytes() >> 20} MiB`);
+		},
+	},
+	{
+		id: '42d', attack: 'JSON of a hundred thousand levels', must: 'an error, and the server goes on', code: '', held: 0,
+		after: () => withRaw(async (c) => {
+			await c.send('['.repeat(100_000) + '\n');
+			await c.send(`{"jsonrpc":"2.0","id":1,"method":"ping","params":${'{"a":'.repeat(100_000)}1${'}'.repeat(100_000)}}\n`);
+			await c.send('{"jsonrpc":"2.0","id":"\\ud800","method":"ping"}\n');
+			await c.send(Buffer.from([0x7b, 0x22, 0xff, 0xfe, 0x22, 0x3a, 0x31, 0x7d, 0x0a]));
+		}),
+	},
+	{
+		id: '42e', attack: 'ten thousand requests at once', must: 'all answered, none mixed up', code: '', held: 0,
+		after: () => withRaw(async (c) => {
+			let all = '';
+			for (let i = 0; i < 10_000; i++)
+				all += `{"jsonrpc":"2.0","id":${i},"method":"ping"}\n`;
+			await c.send(all);
+			await c.answer(9999);
+			assert.equal(new Set(c.messages().filter((m) => typeof m.id === 'number' && m.result).map((m) => m.id)).size, 10_000);
+		}),
+	},
+	{
+		id: '42f', attack: 'slow heads by the hundred', must: 'others are served meanwhile', code: '', held: 0,
+		after: () => withServer(async (port) => {
+			const sockets = Array.from({ length: 300 }, () => {
+				const s = net.connect(port, '127.0.0.1', () => s.write('GET /healthz HTTP/1.1\r\nX-A: '));
+				s.on('error', () => {});
+				return s;
+			});
+			await new Promise((resolve) => setTimeout(resolve, 300));
+			const t = performance.now();
+			assert.ok((await fetch(`http://127.0.0.1:${port}/healthz`)).ok);
+			assert.ok(performance.now() - t < 2000);
+			sockets.forEach((s) => s.destroy());
+		}),
+	},
+	{
+		id: '43a', attack: 'a limit that was set and cannot be held', must: 'the start is refused, with the name of the setting', code: '', held: 0,
+		after: async (_r, o) => {
+			const limits: [string, string, string][] = [['memory', 'SANDBOX_MEMORY_LIMIT', '256m'], ['cpu', 'SANDBOX_CPU_LIMIT', '1']];
+			for (const [word, name, value] of limits) {
+				const r = await caisson(['run', '/dev/null'], { env: { [name]: value } });
+				if (o.enforced.includes(word)) {
+					assert.equal(r.code, 0, r.stderr.toString());
+				} else {
+					assert.notEqual(r.code, 0, `${name} was dropped silently (${mode})`);
+					assert.match(r.stderr.toString(), new RegExp(name));
+				}
+			}
+		},
+	},
+	{
+		id: '43b', attack: 'settings that mean something else than they say', must: 'the start is refused', code: '', held: 0,
+		after: async () => {
+			for (const env of [{ SANDBOX_MEMORY_LIMIT: '256m; rm' }, { SANDBOX_MEMORY_LIMIT: '-1' }, { SANDBOX_PIDS_LIMIT: '0x40' }, { SANDBOX_EXEC_TIMEOUT_S: '1e9' }, { SANDBOX_IMAGE: '../../etc' },
+				{ SANDBOX_IMAGE: '/etc' }, { SANDBOX_STATE_DIR: 'relative' }]) {
+				const r = await caisson(['run', '/dev/null'], { env });
+				assert.notEqual(r.code, 0, JSON.stringify(env));
+				assert.ok(r.stderr.length > 0);
+			}
+		},
+	},
+];
