@@ -283,7 +283,10 @@ static int open_registry(struct app *a, struct err *e)
 	a->mcp = mcp_server_new(&config, e);
 	if (!a->mcp)
 		return -ENOMEM;
-	return tools_add_code(a->tools, a->mcp, e);
+	int r = tools_add_code(a->tools, a->mcp, e);
+	if (r >= 0 && streq(a->settings.profile, "full"))
+		r = tools_add_extras(a->tools, a->mcp, e);
+	return r;
 }
 
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e)

@@ -9,7 +9,7 @@
 #define PROGRESS_START 0.1
 #define PROGRESS_END   1.0
 
-static void run_call_free(struct run_call *c)
+void run_call_free(struct run_call *c)
 {
 	c->heartbeat = sd_event_source_disable_unref(c->heartbeat);
 	(void)sandbox_unref(c->sandbox);

@@ -5,6 +5,8 @@
 
 #include "tools/common.h"
 
+#define RUN_CALL_ARGV_MAX 5 /* NULL included */
+
 struct run_call {
 	struct tools *tools;
 	struct mcp_call *call;
@@ -13,6 +15,7 @@ struct run_call {
 	struct run_request request;  /* code or argv belong to the caller until the run has started */
 	char *text;                  /* owned: code or command */
 	size_t text_len;
+	const char *argv[RUN_CALL_ARGV_MAX]; /* room for request.argv */
 	/* The end: RESULT or E. Must finish the call; C is freed after it has returned. */
 	void (*finish)(struct run_call *c, const struct run_result *result, const struct err *e);
 	/* Private to run_call.c. */
@@ -24,5 +27,7 @@ struct run_call {
 /* NULL: the call was finished for want of memory. TEXT is copied (from its spill file, if need be). */
 struct run_call *run_call_new(struct tools *tools, struct mcp_call *call, const char *id,
                               const struct mcp_text_ref *text);
+/* Before it was started: the call is the caller's to finish. */
+void run_call_free(struct run_call *c);
 /* From here on C ends by itself. */
 void run_call_start(struct run_call *c);

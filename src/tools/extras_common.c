@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "tools/extras.h"
+
+#include "base/base64.h"
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+static void fail_text(struct mcp_call *call, const char *code, const char *message, const char *hint)
+{
+	json_t *object = json_pack("{s:s, s:o, s:s}", "error", code, "message",
+	                           tools_json_bytes(message, strlen(message)), "hint", hint);
+	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+
+	json_decref(object);
+	mcp_call_finish(call, text ? mcp_tool_result(mcp_blocks(1, mcp_text(text, strlen(text))), NULL,
+	                                             true)
+	                           : NULL);
+}
+
+void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
+{
+	char message[1024];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(message, sizeof(message), fmt, ap);
+	va_end(ap);
+	fail_text(call, code, message, hint);
+}
+
+void extras_fail_err(struct mcp_call *call, const struct err *e)
+{
+	/* Where the table of errors leaves it to the message. */
+	static const struct {
+		enum err_code code;
+		const char *hint;
+	} hints[] = {
+	    {ERR_SESSION_NOT_FOUND, "Use the session_id of an earlier answer, or leave it out to get "
+	                            "a new session."},
+	    {ERR_SESSION_BUSY, "Wait for the run to end, or use another session."},
+	    {ERR_MAX_SESSIONS, "Close a session that is not needed any more with sandbox_delete."},
+	    {ERR_NOT_FOUND, "List the files with sandbox_list_artifacts or sandbox_run_shell."},
+	    {ERR_INVALID_PATH, "Give a path below /mnt/data, such as /mnt/data/report.md."},
+	    {ERR_FILE_EXISTS, "Set overwrite to true to replace it."},
+	};
+	const char *hint = err_code_hint(e->code);
+
+	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
+		if (hints[i].code == e->code)
+			hint = hints[i].hint;
+	fail_text(call, err_code_name(e->code), e->text, hint);
+}
+
+bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id)
+{
+	struct mcp_text_ref id = tools_text_arg(call, arguments, "session_id");
+
+	ret_id[0] = '\0';
+	if (optional && !id.text && id.fd < 0)
+		return true;
+	if (id.text && parse_is_session_id(id.text, id.len)) {
+		memcpy(ret_id, id.text, id.len + 1);
+		return true;
+	}
+	extras_fail(call, "invalid_session_id", "Use the session_id of an earlier answer.",
+	            "A session_id has 1-64 letters, numbers, hyphens and underscores.");
+	return false;
+}
+
+struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const json_t *arguments)
+{
+	char id[SANDBOX_ID_MAX + 1];
+	struct err e = ERR_INIT;
+
+	if (!extras_session_id(call, arguments, false, id))
+		return NULL;
+	struct sandbox *s = manager_find(t->config.manager, mcp_call_principal(call), id);
+	if (!s) {
+		(void)err_set(&e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
+		extras_fail_err(call, &e);
+	}
+	return s;
+}
+
+bool extras_path(struct mcp_call *call, const json_t *arguments, char *ret_path)
+{
+	struct mcp_text_ref path = tools_text_arg(call, arguments, "path");
+	struct err e = ERR_INIT;
+
+	if (path.text && workspace_path(path.text, path.len, true, ret_path, &e) == 0)
+		return true;
+	if (e.code == ERR_NONE)
+		(void)err_set(&e, ERR_INVALID_PATH, 0, "The path is too long");
+	extras_fail_err(call, &e);
+	return false;
+}
+
+int extras_add_cut(struct buf *b, const char *text, size_t len, size_t max, const char *where)
+{
+	if (len <= max)
+		return buf_add(b, text, len);
+	size_t head = text_utf8_cut(text, len, max / 2), tail = len - max / 2;
+
+	while (tail < len && ((unsigned char)text[tail] & 0xC0) == 0x80)
+		tail++;
+	int r = buf_add(b, text, head);
+	r = r < 0 ? r : buf_printf(b, "\n[... %zu bytes left out; %s ...]\n", tail - head, where);
+	return r < 0 ? r : buf_add(b, text + tail, len - tail);
+}
+
+const char *extras_image_type(const uint8_t *data, size_t len)
+{
+	static const struct {
+		const char *magic;
+		size_t len;
+		const char *type;
+	} types[] = {
+	    {"\x89PNG\r\n\x1a\n", 8, "image/png"},
+	    {"\xFF\xD8\xFF", 3, "image/jpeg"},
+	    {"GIF87a", 6, "image/gif"},
+	    {"GIF89a", 6, "image/gif"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++)
+		if (len >= types[i].len && memcmp(data, types[i].magic, types[i].len) == 0)
+			return types[i].type;
+	if (len >= 12 && memcmp(data, "RIFF", 4) == 0 && memcmp(data + 8, "WEBP", 4) == 0)
+		return "image/webp";
+	return NULL;
+}
+
+json_t *extras_image_block(int fd, uint64_t size)
+{
+	size_t len = (size_t)size, n = 0;
+
+	if (size > EXTRAS_IMAGE_BYTES_MAX)
+		return NULL;
+	_cleanup_free_ uint8_t *data = malloc(len + 1);
+	_cleanup_free_ char *text = malloc(BASE64_ENCODED_LEN(len) + 1);
+	if (!data || !text)
+		return NULL;
+	while (n < len) {
+		ssize_t got = pread(fd, data + n, len - n, (off_t)n);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			return NULL;
+		n += (size_t)got;
+	}
+	const char *type = extras_image_type(data, len);
+	if (!type)
+		return NULL;
+	base64_encode(data, len, text);
+	return mcp_image(text, BASE64_ENCODED_LEN(len), type);
+}

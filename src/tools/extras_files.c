@@ -1,0 +1,482 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Text files and pictures of a workspace, for the profile `full`. */
+#include "tools/extras.h"
+
+#include "base/base64.h"
+#include "base/text.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define SCAN_MAX  (32u << 20) /* bytes of a file that is read for its lines */
+#define EDIT_MAX  (8u << 20)  /* bytes of a file that can be edited */
+#define LOOK_MAX  8192u       /* first bytes in which a NUL means "not text" */
+#define LINES_MAX 2000        /* lines of one answer when no end is given */
+
+/* Any of these calls. */
+struct file_call {
+	struct tools *tools;
+	struct mcp_call *call;
+	struct sandbox *sandbox; /* reference, or NULL */
+	char path[ENGINE_PATH_MAX];
+	/* read */
+	int64_t first_line, last_line;
+	/* write, edit */
+	char *data; /* owned: what is written */
+	size_t len;
+	bool overwrite;
+	/* edit */
+	char *old_text, *new_text; /* owned */
+	size_t old_len, new_len;
+	bool replace_all;
+	size_t n_replaced;
+};
+
+static void file_call_free(struct file_call *c)
+{
+	(void)sandbox_unref(c->sandbox);
+	free(c->data);
+	free(c->old_text);
+	free(c->new_text);
+	free(c);
+}
+
+static void fail_and_free(struct file_call *c, const struct err *e)
+{
+	extras_fail_err(c->call, e);
+	file_call_free(c);
+}
+
+static struct file_call *file_call_new(struct tools *t, struct mcp_call *call)
+{
+	struct file_call *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
+		return NULL;
+	}
+	c->tools = t;
+	c->call = call;
+	return c;
+}
+
+/* The first MAX bytes of a file, or all of it. False: an error was answered and C is gone. */
+static bool read_text(struct file_call *c, int fd, uint64_t size, size_t max, struct buf *b)
+{
+	struct err e = ERR_INIT;
+
+	b->max = max;
+	int r = buf_reserve(b, (size_t)MIN(size, (uint64_t)max));
+	while (r == 0 && b->len < size && b->len < max) {
+		char piece[65536];
+		ssize_t n = pread(fd, piece, MIN(sizeof(piece), max - b->len), (off_t)b->len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		r = buf_add(b, piece, (size_t)n);
+	}
+	if (r < 0) {
+		(void)err_set(&e, ERR_OUT_OF_MEMORY, -r, "reading %s", c->path);
+		fail_and_free(c, &e);
+		return false;
+	}
+	if (b->len > 0 && memchr(b->data, '\0', MIN(b->len, (size_t)LOOK_MAX))) {
+		extras_fail(c->call, "not_text",
+		            "Look at pictures with sandbox_view_image; read other data with code.",
+		            "%s is not a text file", c->path);
+		file_call_free(c);
+		return false;
+	}
+	return true;
+}
+
+static bool open_path(struct file_call *c, sandbox_file_fn cb)
+{
+	struct err e = ERR_INIT;
+
+	if (sandbox_open_file(c->sandbox, c->path, cb, c, &e) == 0)
+		return true;
+	fail_and_free(c, &e);
+	return false;
+}
+
+static void fail_open(struct file_call *c, const struct err *e)
+{
+	struct err error = *e;
+
+	if (e->code == ERR_NOT_FOUND)
+		(void)err_set(&error, ERR_NOT_FOUND, 0, "There is no file /mnt/data/%s", c->path);
+	fail_and_free(c, &error);
+}
+
+/* ---- sandbox_read_file ---- */
+
+struct line_range {
+	const char *start; /* first byte of the first line wanted */
+	const char *end;
+	int64_t total;     /* lines of the file */
+	int64_t last;      /* last line that is in the range */
+};
+
+static struct line_range find_lines(const char *text, size_t len, int64_t first, int64_t last)
+{
+	struct line_range range = {.start = text + len, .end = text + len};
+	const char *p = text, *end = text + len;
+
+	while (p < end) {
+		const char *newline = memchr(p, '\n', (size_t)(end - p));
+		const char *next = newline ? newline + 1 : end;
+
+		range.total++;
+		if (range.total == first)
+			range.start = p;
+		if (range.total >= first && range.total <= last) {
+			range.end = next;
+			range.last = range.total;
+		}
+		p = next;
+	}
+	if (range.start > range.end)
+		range.start = range.end;
+	return range;
+}
+
+static int add_lines(struct file_call *c, struct buf *out, const struct buf *text, uint64_t size)
+{
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(text->len * 3 + 1);
+	int64_t last = c->last_line > 0 ? c->last_line : c->first_line + LINES_MAX - 1;
+	int r = text_add_utf8_lossy(&clean, buf_str(text), text->len);
+
+	if (r < 0)
+		return r;
+	struct line_range range = find_lines(buf_str(&clean), clean.len, c->first_line, last);
+	r = buf_printf(out, "/mnt/data/%s: lines %jd-%jd of %jd%s, %ju bytes\n", c->path,
+	               (intmax_t)MIN(c->first_line, range.last), (intmax_t)range.last,
+	               (intmax_t)range.total, size > text->len ? " (counted in the first 32 MiB)" : "",
+	               (uintmax_t)size);
+	return r < 0 ? r
+	             : extras_add_cut(out, range.start, (size_t)(range.end - range.start),
+	                              c->tools->config.result_chars,
+	                              "ask for fewer lines with start_line and end_line");
+}
+
+static void on_read(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	_cleanup_fd_ int file = fd;
+	_cleanup_(buf_done) struct buf text = {0};
+	struct file_call *c = user;
+
+	if (e) {
+		fail_open(c, e);
+		return;
+	}
+	if (!read_text(c, file, info->size, SCAN_MAX, &text))
+		return;
+	_cleanup_(buf_done) struct buf out =
+	    BUF_INIT(c->tools->config.result_chars + ENGINE_PATH_MAX + 1024);
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(out.max * 3);
+	int r = add_lines(c, &out, &text, info->size);
+	/* The name, too, may be any bytes. */
+	r = r < 0 ? r : text_add_utf8_lossy(&clean, buf_str(&out), out.len);
+	mcp_call_finish(c->call,
+	                r < 0 ? NULL
+	                      : mcp_tool_result(mcp_blocks(1, mcp_text(buf_str(&clean), clean.len)),
+	                                        NULL, false));
+	file_call_free(c);
+}
+
+void extras_read_file(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"session_id", ARG_STRING, true},
+	    {"path", ARG_STRING, true},
+	    {"start_line", ARG_INT_OR_NULL, false},
+	    {"end_line", ARG_INT_OR_NULL, false},
+	};
+	struct tools *t = user;
+	char path[ENGINE_PATH_MAX];
+	int64_t first = 1, last = 0;
+
+	if (!tools_check_args(call, "sandbox_read_file", specs, ARRAY_SIZE(specs), arguments))
+		return;
+	struct sandbox *s = extras_session(t, call, arguments);
+	if (!s || !extras_path(call, arguments, path))
+		return;
+	bool has_last = args_int(arguments, "end_line", &last);
+	(void)args_int(arguments, "start_line", &first);
+	if (first < 1 || (has_last && last < first)) {
+		extras_fail(call, "invalid_argument", "The first line is line 1.",
+		            "start_line must be at least 1, and end_line not before it");
+		return;
+	}
+	struct file_call *c = file_call_new(t, call);
+	if (!c)
+		return;
+	c->sandbox = sandbox_ref(s);
+	c->first_line = first;
+	c->last_line = last;
+	memcpy(c->path, path, sizeof(path));
+	(void)open_path(c, on_read);
+}
+
+/* ---- sandbox_write_file ---- */
+
+static void on_written(uint64_t written, const struct err *e, void *user)
+{
+	struct file_call *c = user;
+	char path[ENGINE_PATH_MAX + sizeof(TOOLS_WORKSPACE)];
+	struct err error = ERR_INIT;
+
+	if (e) {
+		error = *e;
+		if (e->code == ERR_FILE_EXISTS)
+			(void)err_set(&error, ERR_FILE_EXISTS, 0, "/mnt/data/%s already exists", c->path);
+		fail_and_free(c, &error);
+		return;
+	}
+	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->path);
+	json_t *object = json_pack("{s:s, s:o, s:I, s:o}", "session_id", sandbox_id(c->sandbox), "path",
+	                           tools_json_bytes(path, strlen(path)), "size_bytes",
+	                           (json_int_t)written, "download_url",
+	                           tools_json_link(c->tools, c->sandbox, c->path));
+	if (object && c->n_replaced > 0 &&
+	    json_object_set_new(object, "replaced", json_integer((json_int_t)c->n_replaced)) < 0) {
+		json_decref(object);
+		object = NULL;
+	}
+	tools_finish(c->call, object);
+	file_call_free(c);
+}
+
+static void write_data(struct file_call *c)
+{
+	struct err e = ERR_INIT;
+	struct upload_request request = {
+	    .path = c->path,
+	    .overwrite = c->overwrite,
+	    .source = {.data = c->data, .fd = -1, .len = c->len},
+	    .on_done = on_written,
+	    .user = c,
+	};
+
+	if (sandbox_upload(c->sandbox, &request, &e) < 0)
+		fail_and_free(c, &e);
+}
+
+static void on_write_session(struct sandbox *s, const struct err *e, void *user)
+{
+	struct file_call *c = user;
+
+	if (e) {
+		fail_and_free(c, e);
+		return;
+	}
+	c->sandbox = sandbox_ref(s);
+	write_data(c);
+}
+
+void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"path", ARG_STRING, true},
+	    {"content", ARG_STRING, true},
+	    {"session_id", ARG_STRING_OR_NULL, false},
+	    {"overwrite", ARG_BOOL, false},
+	};
+	struct tools *t = user;
+	char id[SANDBOX_ID_MAX + 1], path[ENGINE_PATH_MAX];
+
+	if (!tools_check_args(call, "sandbox_write_file", specs, ARRAY_SIZE(specs), arguments) ||
+	    !extras_session_id(call, arguments, true, id) || !extras_path(call, arguments, path))
+		return;
+	struct mcp_text_ref content = tools_text_arg(call, arguments, "content");
+	if (content.len > t->config.max_upload_bytes) {
+		extras_fail(call, "upload_too_large", "Write it in parts, with code.",
+		            "content is %zu bytes, the limit is %ju", content.len,
+		            (uintmax_t)t->config.max_upload_bytes);
+		return;
+	}
+	struct file_call *c = file_call_new(t, call);
+	if (!c)
+		return;
+	memcpy(c->path, path, sizeof(path));
+	c->overwrite = args_bool(arguments, "overwrite", true);
+	c->len = content.len;
+	c->data = tools_text_take(&content);
+	if (!c->data) {
+		file_call_free(c);
+		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
+		return;
+	}
+	manager_open(t->config.manager, mcp_call_principal(call), *id ? id : NULL, on_write_session, c);
+}
+
+/* ---- sandbox_edit_file ---- */
+
+static size_t count_matches(const struct buf *text, const char *old, size_t len)
+{
+	size_t n = 0;
+	const char *p = buf_str(text), *end = p + text->len;
+
+	while ((p = memmem(p, (size_t)(end - p), old, len))) {
+		n++;
+		p += len;
+	}
+	return n;
+}
+
+/* TEXT with its N matches replaced becomes what C writes. */
+static int replace(struct file_call *c, const struct buf *text, size_t n)
+{
+	struct buf out = BUF_INIT(text->len + n * c->new_len + 1);
+	const char *p = buf_str(text), *end = p + text->len, *at;
+	int r = 0;
+
+	while (r == 0 && (at = memmem(p, (size_t)(end - p), c->old_text, c->old_len))) {
+		r = buf_add(&out, p, (size_t)(at - p));
+		r = r < 0 ? r : buf_add(&out, c->new_text, c->new_len);
+		p = at + c->old_len;
+	}
+	r = r < 0 ? r : buf_add(&out, p, (size_t)(end - p));
+	if (r < 0) {
+		buf_done(&out);
+		return r;
+	}
+	c->len = out.len;
+	c->data = buf_take(&out);
+	return c->data ? 0 : -ENOMEM;
+}
+
+static void on_edit(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	_cleanup_fd_ int file = fd;
+	_cleanup_(buf_done) struct buf text = {0};
+	struct file_call *c = user;
+	struct err error = ERR_INIT;
+
+	if (e) {
+		fail_open(c, e);
+		return;
+	}
+	if (info->size > EDIT_MAX) {
+		extras_fail(c->call, "artifact_too_large", "Change large files with code.",
+		            "/mnt/data/%s has %ju bytes, the limit is %u", c->path,
+		            (uintmax_t)info->size, EDIT_MAX);
+		file_call_free(c);
+		return;
+	}
+	if (!read_text(c, file, info->size, EDIT_MAX, &text))
+		return;
+	size_t n = count_matches(&text, c->old_text, c->old_len);
+	if (n == 0 || (n > 1 && !c->replace_all)) {
+		if (n == 0)
+			extras_fail(c->call, "no_match",
+			            "Read the file and copy old_text exactly, blanks included.",
+			            "old_text does not occur in /mnt/data/%s", c->path);
+		else
+			extras_fail(c->call, "ambiguous_match",
+			            "Give more of the text around it, or set replace_all to true.",
+			            "old_text occurs %zu times in /mnt/data/%s", n, c->path);
+		file_call_free(c);
+		return;
+	}
+	c->n_replaced = n;
+	if (replace(c, &text, n) < 0) {
+		(void)err_set(&error, ERR_OUT_OF_MEMORY, ENOMEM, "editing /mnt/data/%s", c->path);
+		fail_and_free(c, &error);
+		return;
+	}
+	write_data(c);
+}
+
+void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"session_id", ARG_STRING, true}, {"path", ARG_STRING, true},
+	    {"old_text", ARG_STRING, true},   {"new_text", ARG_STRING, true},
+	    {"replace_all", ARG_BOOL, false},
+	};
+	struct tools *t = user;
+	char path[ENGINE_PATH_MAX];
+
+	if (!tools_check_args(call, "sandbox_edit_file", specs, ARRAY_SIZE(specs), arguments))
+		return;
+	struct sandbox *s = extras_session(t, call, arguments);
+	if (!s || !extras_path(call, arguments, path))
+		return;
+	struct mcp_text_ref old = tools_text_arg(call, arguments, "old_text");
+	struct mcp_text_ref new = tools_text_arg(call, arguments, "new_text");
+	if (old.len == 0 || old.len > EDIT_MAX || new.len > EDIT_MAX) {
+		extras_fail(call, "invalid_argument",
+		            "To make a new file use sandbox_write_file.",
+		            "old_text must not be empty, and both texts at most %u bytes", EDIT_MAX);
+		return;
+	}
+	struct file_call *c = file_call_new(t, call);
+	if (!c)
+		return;
+	c->sandbox = sandbox_ref(s);
+	memcpy(c->path, path, sizeof(path));
+	c->overwrite = true;
+	c->replace_all = args_bool(arguments, "replace_all", false);
+	c->old_len = old.len;
+	c->new_len = new.len;
+	c->old_text = tools_text_take(&old);
+	c->new_text = tools_text_take(&new);
+	if (!c->old_text || !c->new_text) {
+		file_call_free(c);
+		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
+		return;
+	}
+	(void)open_path(c, on_edit);
+}
+
+/* ---- sandbox_view_image ---- */
+
+static void on_view(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	_cleanup_fd_ int file = fd;
+	struct file_call *c = user;
+
+	if (e) {
+		fail_open(c, e);
+		return;
+	}
+	if (info->size > EXTRAS_IMAGE_BYTES_MAX) {
+		extras_fail(c->call, "artifact_too_large",
+		            "Save a smaller copy with code (fewer pixels, or JPEG) and view that.",
+		            "/mnt/data/%s has %ju bytes, the limit is %u", c->path,
+		            (uintmax_t)info->size, EXTRAS_IMAGE_BYTES_MAX);
+	} else {
+		json_t *block = extras_image_block(file, info->size);
+		if (block)
+			mcp_call_finish(c->call, mcp_tool_result(mcp_blocks(1, block), NULL, false));
+		else
+			extras_fail(c->call, "not_an_image", "PNG, JPEG, GIF and WebP can be viewed.",
+			            "/mnt/data/%s is not an image", c->path);
+	}
+	file_call_free(c);
+}
+
+void extras_view_image(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"session_id", ARG_STRING, true},
+	    {"path", ARG_STRING, true},
+	};
+	struct tools *t = user;
+	char path[ENGINE_PATH_MAX];
+
+	if (!tools_check_args(call, "sandbox_view_image", specs, ARRAY_SIZE(specs), arguments))
+		return;
+	struct sandbox *s = extras_session(t, call, arguments);
+	if (!s || !extras_path(call, arguments, path))
+		return;
+	struct file_call *c = file_call_new(t, call);
+	if (!c)
+		return;
+	c->sandbox = sandbox_ref(s);
+	memcpy(c->path, path, sizeof(path));
+	(void)open_path(c, on_view);
+}

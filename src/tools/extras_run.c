@@ -1,0 +1,262 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox_run_python and sandbox_run_shell of the profile `full`: the first family's result with a text
+ * budget, and the pictures that the run has made as pictures.
+ *
+ * An answer with pictures has no structuredContent: a large client shows its model nothing else when
+ * that is there. The text then has every fact. */
+#include "tools/extras.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define SHELL_MAX   120000u /* bytes of a command: the kernel takes 128 KiB in one argument */
+#define TIMEOUT_MAX INT64_C(604800)
+
+/* A run that has ended and whose pictures are being read. */
+struct pictures {
+	struct tools *tools;
+	struct mcp_call *call;
+	struct sandbox *sandbox; /* reference */
+	json_t *object;          /* owned: what the text will say */
+	json_t *blocks;          /* owned: image blocks so far */
+	char names[EXTRAS_IMAGES_MAX][256];
+	size_t n, next;
+};
+
+/* ---- the answer ---- */
+
+static void finish_object(struct mcp_call *call, json_t *object, json_t *pictures)
+{
+	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	bool pictured = json_array_size(pictures) > 0;
+	json_t *content = text ? mcp_blocks(1, mcp_text(text, strlen(text))) : NULL;
+
+	if (content && pictures && json_array_extend(content, pictures) < 0) {
+		json_decref(content);
+		content = NULL;
+	}
+	json_decref(pictures);
+	mcp_call_finish(call, mcp_tool_result(content,
+	                                      pictured ? (json_decref(object), NULL)
+	                                               : json_pack("{s:o}", "result", object),
+	                                      false));
+}
+
+static json_t *cut_text(const struct run_output *output, size_t max, const char *note)
+{
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(output->len * 3 + 1);
+	_cleanup_(buf_done) struct buf cut = BUF_INIT(max + 512);
+	int r = text_add_utf8_lossy(&clean, output->data, output->len);
+
+	r = r < 0 ? r
+	          : extras_add_cut(&cut, buf_str(&clean), clean.len, max,
+	                           "save long output to a file and read parts of it with "
+	                           "sandbox_read_file");
+	r = r < 0 ? r : buf_add_str(&cut, note);
+	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&cut), cut.len);
+}
+
+static const char *hint_of(const struct run_result *result)
+{
+	static const char *const hints[] = {
+	    [RUN_EXITED] = NULL,
+	    [RUN_SIGNALED] = NULL,
+	    [RUN_TIMEOUT] = "Do less in one run, or give a larger timeout_s.",
+	    [RUN_OOM] = "The sandbox ran out of memory: read data in parts, or use smaller types.",
+	    [RUN_OUTPUT_LIMIT] = "Print less, or write to a file.",
+	    [RUN_CANCELLED] = NULL,
+	};
+	return hints[result->reason];
+}
+
+static json_t *result_object(struct run_call *c, const struct run_result *result)
+{
+	/* The larger part of the budget is stdout's; what stderr does not use falls to it. */
+	size_t budget = c->tools->config.result_chars;
+	size_t err_max = MIN(result->err.len, budget / 3);
+	char note[64] = "";
+
+	if (result->reason == RUN_TIMEOUT)
+		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
+		               (uintmax_t)(c->request.timeout_ns > 0
+		                               ? c->request.timeout_ns / NS_PER_S
+		                               : c->tools->config.exec_timeout_s));
+	json_t *object = json_pack(
+	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
+	    sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code, "stdout",
+	    cut_text(&result->out, budget - err_max, ""), "stderr",
+	    cut_text(&result->err, MAX(err_max, budget / 3), note), "stdout_truncated",
+	    result->out.truncated, "stderr_truncated", result->err.truncated, "artifacts",
+	    tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
+	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+	const char *hint = hint_of(result);
+	if (object && hint && json_object_set_new(object, "hint", json_string(hint)) < 0) {
+		json_decref(object);
+		return NULL;
+	}
+	return object;
+}
+
+/* ---- pictures ---- */
+
+static void read_next(struct pictures *p);
+
+static void pictures_end(struct pictures *p)
+{
+	finish_object(p->call, p->object, p->blocks);
+	(void)sandbox_unref(p->sandbox);
+	free(p);
+}
+
+static void on_picture(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	_cleanup_fd_ int file = fd;
+	struct pictures *p = user;
+	json_t *block = e ? NULL : extras_image_block(file, info->size);
+
+	/* What is no picture, is too large or has gone stays a link in the text. */
+	if (block && json_array_append_new(p->blocks, block) < 0)
+		p->next = p->n;
+	read_next(p);
+}
+
+static void read_next(struct pictures *p)
+{
+	struct err e = ERR_INIT;
+
+	while (p->next < p->n)
+		if (sandbox_open_file(p->sandbox, p->names[p->next++], on_picture, p, &e) == 0)
+			return;
+	pictures_end(p);
+}
+
+static size_t collect_pictures(struct pictures *p, const struct run_result *result)
+{
+	for (size_t i = 0; i < result->n_artifacts && p->n < EXTRAS_IMAGES_MAX; i++) {
+		const struct artifact *a = &result->artifacts[i];
+		if (a->size <= EXTRAS_IMAGE_BYTES_MAX &&
+		    text_starts_with(mime_type(a->name), "image/") &&
+		    !streq(mime_type(a->name), "image/svg+xml"))
+			memcpy(p->names[p->n++], a->name, sizeof(p->names[0]));
+	}
+	return p->n;
+}
+
+static void finish(struct run_call *c, const struct run_result *result, const struct err *e)
+{
+	if (e) {
+		extras_fail_err(c->call, e);
+		return;
+	}
+	json_t *object = result_object(c, result);
+	struct pictures *p = calloc(1, sizeof(*p));
+	if (!object || !p || collect_pictures(p, result) == 0) {
+		free(p);
+		finish_object(c->call, object, NULL);
+		return;
+	}
+	p->tools = c->tools;
+	p->call = c->call;
+	p->sandbox = sandbox_ref(c->sandbox);
+	p->object = object;
+	p->blocks = json_array();
+	read_next(p);
+}
+
+/* ---- the calls ---- */
+
+/* 0 = none given. False: the call is finished. */
+static bool take_timeout(struct mcp_call *call, const json_t *arguments, uint64_t *ret_ns)
+{
+	int64_t seconds;
+
+	*ret_ns = 0;
+	if (!args_int(arguments, "timeout_s", &seconds))
+		return true;
+	if (seconds < 1 || seconds > TIMEOUT_MAX) {
+		extras_fail(call, "invalid_argument", "Give whole seconds, such as 30.",
+		            "timeout_s must be from 1 to %jd", (intmax_t)TIMEOUT_MAX);
+		return false;
+	}
+	*ret_ns = (uint64_t)seconds * NS_PER_S;
+	return true;
+}
+
+/* Common to both tools: checks, and a call that is ready but for what it runs. */
+static struct run_call *prepare(struct tools *t, struct mcp_call *call, const json_t *arguments,
+                                const char *key, uint64_t max)
+{
+	char id[SANDBOX_ID_MAX + 1];
+	uint64_t timeout;
+
+	if (!extras_session_id(call, arguments, true, id) || !take_timeout(call, arguments, &timeout))
+		return NULL;
+	struct mcp_text_ref text = tools_text_arg(call, arguments, key);
+	if (text.len > max) {
+		extras_fail(call, "code_too_large",
+		            "Write it to a file with sandbox_write_file and run that.",
+		            "%s is %zu bytes, the limit is %ju.", key, text.len, (uintmax_t)max);
+		return NULL;
+	}
+	struct run_call *c = run_call_new(t, call, id, &text);
+	if (c && strlen(c->text) != c->text_len) {
+		run_call_free(c);
+		extras_fail(call, "invalid_argument", "Write it as \\0 in a string literal.",
+		            "%s holds a NUL byte", key);
+		return NULL;
+	}
+	if (c) {
+		/* A call may ask for less time than the operator allows, not for more. */
+		uint64_t limit = t->config.exec_timeout_s * NS_PER_S;
+		c->request.timeout_ns = limit > 0 ? MIN(timeout, limit) : timeout;
+		c->finish = finish;
+	}
+	return c;
+}
+
+void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"code", ARG_STRING, true},
+	    {"session_id", ARG_STRING_OR_NULL, false},
+	    {"timeout_s", ARG_INT_OR_NULL, false},
+	};
+	struct tools *t = user;
+
+	if (!tools_check_args(call, "sandbox_run_python", specs, ARRAY_SIZE(specs), arguments))
+		return;
+	struct run_call *c = prepare(t, call, arguments, "code", t->config.max_code_bytes);
+	if (!c)
+		return;
+	c->request.kind = ENGINE_RUN_PYTHON;
+	c->request.code = c->text;
+	c->request.code_len = c->text_len;
+	run_call_start(c);
+}
+
+void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"command", ARG_STRING, true},
+	    {"session_id", ARG_STRING_OR_NULL, false},
+	    {"timeout_s", ARG_INT_OR_NULL, false},
+	};
+	/* Models write bash; small images have none. */
+	static const char shell[] = "if command -v bash >/dev/null 2>&1; then exec bash -c \"$0\"; "
+	                            "else exec sh -c \"$0\"; fi";
+	struct tools *t = user;
+
+	if (!tools_check_args(call, "sandbox_run_shell", specs, ARRAY_SIZE(specs), arguments))
+		return;
+	struct run_call *c = prepare(t, call, arguments, "command",
+	                             MIN(t->config.max_code_bytes, (uint64_t)SHELL_MAX));
+	if (!c)
+		return;
+	const char *const argv[] = {"sh", "-c", shell, c->text, NULL};
+	c->request.kind = ENGINE_RUN_ARGV;
+	memcpy(c->argv, argv, sizeof(argv));
+	c->request.argv = c->argv;
+	run_call_start(c);
+}
