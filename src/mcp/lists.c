@@ -126,7 +126,7 @@ static void run_list(struct mcp_call *c, enum item_kind kind)
 		return;
 	}
 	if (at.after) {
-		s->source.list(c, at.after, limit, s->source.user);
+		s->source.list(c, *at.after ? at.after : NULL, limit, s->source.user);
 		return;
 	}
 	if (!has_source && at.offset == 0 && t->n <= limit) {

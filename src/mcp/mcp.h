@@ -259,7 +259,8 @@ void mcp_call_finish(struct mcp_call *call, json_t *result);
 void mcp_call_finish_error(struct mcp_call *call, int code, const char *message, json_t *data);
 /* The code of "no such resource" differs between the eras. */
 void mcp_call_finish_no_resource(struct mcp_call *call, const char *uri);
-/* One page of a source's list; ITEMS: owned array. NEXT: where to go on, NULL at the end. */
+/* One page of a source's list; ITEMS: owned array. NEXT: where to go on (not ""), NULL at the end.
+ */
 void mcp_call_finish_page(struct mcp_call *call, json_t *items, const char *next);
 
 /* Progress, only to a client that asked for it. PROGRESS must grow: what does not is dropped.

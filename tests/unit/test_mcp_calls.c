@@ -521,6 +521,78 @@ static void test_listen(void **state)
 	talk_close(&t);
 }
 
+/* ---- resources that come and go ---- */
+
+/* Three items, LIMIT of them at a time; AFTER is the number of the last one. */
+static void list_source(struct mcp_call *call, const char *after, size_t limit, void *user)
+{
+	json_t *items = json_array();
+	unsigned first = after ? (unsigned)(after[0] - '0') + 1 : 1;
+	char next[8] = "";
+	char uri[16];
+
+	(void)user;
+	limit = MIN(limit, 2U);
+	for (unsigned i = first; i <= 3 && i < first + limit; i++) {
+		(void)snprintf(uri, sizeof(uri), "s://%u", i);
+		(void)snprintf(next, sizeof(next), "%u", i);
+		json_array_append_new(items, json_pack("{s:s,s:s}", "uri", uri, "name", next));
+	}
+	mcp_call_finish_page(call, items, first + limit <= 3 ? next : NULL);
+}
+
+static void read_source(struct mcp_call *call, const char *uri, void *user)
+{
+	(void)user;
+	if (strcmp(uri, "s://1") != 0)
+		mcp_call_finish_no_resource(call, uri);
+	else
+		mcp_call_finish(call, mcp_resource_result(json_array()));
+}
+
+static bool may_subscribe(struct mcp_peer *peer, const char *uri, void *user)
+{
+	(void)peer;
+	(void)user;
+	return strcmp(uri, "s://1") == 0;
+}
+
+static void test_source(void **state)
+{
+	static const struct mcp_resource_source source = {
+	    .list = list_source,
+	    .read = read_source,
+	    .may_subscribe = may_subscribe,
+	};
+	struct talk t;
+
+	(void)state;
+	talk_open(&t, MCP_TRANSPORT_STDIO, EVERYTHING);
+	mcp_server_set_resource_source(t.server, &source);
+	talk_handshake(&t, "2025-11-25", "{}");
+	/* What is registered comes first, then the source's pages. */
+	talk_say(&t, REQ("resources/list", ""));
+	assert_has(t.answer, "{\"result\":{\"resources\":[{\"uri\":\"x://one\"}],"
+			     "\"nextCursor\":\"s\"}}");
+	talk_say(&t, REQ("resources/list", "\"cursor\":\"s\""));
+	assert_has(t.answer, "{\"result\":{\"resources\":[{\"uri\":\"s://1\"},{\"uri\":\"s://2\"}],"
+			     "\"nextCursor\":\"s2\"}}");
+	talk_say(&t, REQ("resources/list", "\"cursor\":\"s2\""));
+	assert_has(t.answer, "{\"result\":{\"resources\":[{\"uri\":\"s://3\"}]}}");
+	assert_null(json_object_get(json_object_get(t.answer, "result"), "nextCursor"));
+	talk_say(&t, REQ("resources/list", "\"cursor\":\"x\""));
+	assert_has(t.answer, ERROR(-32602));
+	talk_say(&t, REQ("resources/read", "\"uri\":\"s://1\""));
+	assert_has(t.answer, "{\"result\":{\"contents\":[]}}");
+	talk_say(&t, REQ("resources/read", "\"uri\":\"s://9\""));
+	assert_has(t.answer, ERROR(-32002));
+	talk_say(&t, REQ("resources/subscribe", "\"uri\":\"s://1\""));
+	assert_has(t.answer, "{\"result\":{}}");
+	talk_say(&t, REQ("resources/subscribe", "\"uri\":\"s://9\""));
+	assert_has(t.answer, ERROR(-32002));
+	talk_close(&t);
+}
+
 /* ---- long strings ---- */
 
 static void test_long_strings(void **state)
@@ -565,7 +637,7 @@ int main(void)
 	    cmocka_unit_test(test_forged_state),    cmocka_unit_test(test_tasks),
 	    cmocka_unit_test(test_task_ends),       cmocka_unit_test(test_task_questions),
 	    cmocka_unit_test(test_legacy_changes),  cmocka_unit_test(test_listen),
-	    cmocka_unit_test(test_long_strings),
+	    cmocka_unit_test(test_source),          cmocka_unit_test(test_long_strings),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
