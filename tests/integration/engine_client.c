@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define BUDGET_MS 30000
+#define BUDGET_MS 60000
 
 const struct engine_limits default_limits = {
     .memory_bytes = UINT64_C(512) << 20,

@@ -98,12 +98,12 @@ static void case_hello(struct client *c)
 {
 	struct engine_sandbox *s = sandbox(c);
 
-	run_python(c, s, "import sys\nprint('hello', file=sys.stderr)\nprint(6*7)\nsys.exit(3)\n", 10000, &o);
+	run_python(c, s, "import sys\nprint('hello', file=sys.stderr)\nprint(6*7)\nsys.exit(3)\n", 60000, &o);
 	EXPECT_OF(&o, o.have_result && o.result.end == ENGINE_END_EXITED && o.result.exit_code == 3);
 	EXPECT_OF(&o, streq(o.out, "42\n") && streq(o.err, "hello\n"));
 	EXPECT_OF(&o, o.result.output_total[ENGINE_STDOUT] == 3 && o.result.duration_ns > 0 && o.result.cpu_ns > 0);
 	EXPECT_OF(&o, o.result.peak_bytes > 1 << 20);
-	run_python(c, s, "raise ValueError('x')\n", 10000, &o);
+	run_python(c, s, "raise ValueError('x')\n", 60000, &o);
 	EXPECT_OF(&o, o.result.exit_code == 1 && strstr(o.err, "ValueError: x"));
 	end_sandbox(c, s);
 }
@@ -170,7 +170,7 @@ static void case_inside(struct client *c)
 	    .kind = ENGINE_RUN_PYTHON, .code = code, .code_len = sizeof(code) - 1, .env = env, .stdin_fd = -1};
 
 	EXPECT(start_run(s, &spec, &o) != NULL);
-	turn_until(c, &o.done, 10000);
+	turn_until(c, &o.done, 60000);
 	EXPECT_OF(&o, o.have_result && o.result.exit_code == 0 && streq(o.out, "by name\nok\n"));
 	end_sandbox(c, s);
 }
@@ -190,34 +190,42 @@ static void case_commands(struct client *c)
 	spec.stdin_fd = p[0];
 	EXPECT(start_run(s, &spec, &o) != NULL);
 	(void)close(p[0]);
-	turn_until(c, &o.done, 10000);
+	turn_until(c, &o.done, 60000);
 	EXPECT_OF(&o, o.result.exit_code == 7 && streq(o.out, "one two x\nfrom stdin"));
 	run_argv(c, s, missing, &o);
 	EXPECT_OF(&o, !o.have_result && o.e.code == ERR_NOT_FOUND);
 	spec = (struct engine_run_spec){.kind = ENGINE_RUN_ARGV, .argv = good, .cwd = "/no/such", .stdin_fd = -1};
 	EXPECT(start_run(s, &spec, &o) != NULL);
-	turn_until(c, &o.done, 10000);
+	turn_until(c, &o.done, 60000);
 	EXPECT_OF(&o, !o.have_result && o.e.code == ERR_NOT_FOUND);
 	end_sandbox(c, s);
+}
+
+/* How long an interpreter takes to start here: under emulation that is seconds. */
+static uint64_t start_ms(struct client *c, struct engine_sandbox *s)
+{
+	run_python(c, s, "pass", 0, &o);
+	return o.result.duration_ns / NS_PER_MS;
 }
 
 static void case_timeout(struct client *c)
 {
 	struct engine_sandbox *s = sandbox(c);
+	uint64_t ms = 600 + 4 * start_ms(c, s);
 
-	run_python(c, s, "print('a', flush=True)\nimport time\ntime.sleep(60)\n", 700, &o);
+	run_python(c, s, "print('a', flush=True)\nimport time\ntime.sleep(1000)\n", ms, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_TIMEOUT && o.result.signal == SIGTERM && streq(o.out, "a\n"));
-	EXPECT_OF(&o, o.result.duration_ns > 690 * NS_PER_MS && o.result.duration_ns < 1100 * NS_PER_MS);
+	EXPECT_OF(&o, o.result.duration_ns >= ms * NS_PER_MS && o.result.duration_ns < (ms + 400) * NS_PER_MS);
 	run_python(c, s,
 	           "import signal, time\nsignal.signal(15, signal.SIG_IGN)\nprint('a', flush=True)\n"
 	           "while True: time.sleep(1)\n",
-	           700, &o);
+	           ms, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_TIMEOUT && o.result.signal == SIGKILL && streq(o.out, "a\n"));
-	EXPECT_OF(&o, o.result.duration_ns > 1190 * NS_PER_MS && o.result.duration_ns < 1800 * NS_PER_MS);
+	EXPECT_OF(&o, o.result.duration_ns >= (ms + 500) * NS_PER_MS && o.result.duration_ns < (ms + 1000) * NS_PER_MS);
 	/* a run that stops itself gets the KILL all the same */
-	run_python(c, s, "import os\nos.kill(os.getpid(), 19)\n", 300, &o);
+	run_python(c, s, "import os\nos.kill(os.getpid(), 19)\n", ms, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_TIMEOUT && o.result.signal == SIGKILL);
-	run_python(c, s, "print(1)", 1000, &o);
+	run_python(c, s, "print(1)", 0, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && streq(o.out, "1\n"));
 	end_sandbox(c, s);
 }
@@ -228,7 +236,7 @@ static void case_ends(struct client *c)
 	struct engine_run_spec spec = {
 	    .kind = ENGINE_RUN_PYTHON, .code = "import time\nprint(1,flush=True)\ntime.sleep(60)", .stdin_fd = -1};
 
-	run_python(c, s, "import os\nos.abort()\n", 10000, &o);
+	run_python(c, s, "import os\nos.abort()\n", 60000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGABRT && o.result.exit_code == 134);
 	/* what a run left behind is killed, and pipes that it holds open delay nothing */
 	run_python(c, s,
@@ -239,11 +247,14 @@ static void case_ends(struct client *c)
 	           "        if os.fork() == 0: time.sleep(60)\n"
 	           "        os._exit(0)\n"
 	           "time.sleep(0.2)\nprint('left')\n",
-	           10000, &o);
+	           60000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && streq(o.out, "left\n") && o.result.killed == 3);
 	EXPECT_OF(&o, o.result.duration_ns < 5 * NS_PER_S);
-	run_python(c, s, "import os\nprint(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()) == [1, os.getpid()])",
-	           10000, &o);
+	/* warm: and the clean interpreter */
+	run_python(c, s,
+	           want_warm ? "import os\nprint(len([p for p in os.listdir('/proc') if p.isdigit()]) == 3)"
+	                     : "import os\nprint(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()) == [1, os.getpid()])",
+	           60000, &o);
 	EXPECT_OF(&o, streq(o.out, "True\n"));
 	spec.code_len = strlen(spec.code);
 	struct engine_run *r = start_run(s, &spec, &o);
@@ -251,7 +262,7 @@ static void case_ends(struct client *c)
 	while (o.out_len == 0)
 		EXPECT(sd_event_run(c->loop, 100000) >= 0);
 	EXPECT(c->engine->ops->signal(r, SIGINT) == 0);
-	turn_until(c, &o.done, 10000);
+	turn_until(c, &o.done, 60000);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGINT && strstr(o.err, "KeyboardInterrupt"));
 	r = start_run(s, &spec, &o);
 	EXPECT(r != NULL);
@@ -259,7 +270,7 @@ static void case_ends(struct client *c)
 	struct engine_run *second;
 	EXPECT(c->engine->ops->run(s, &spec, &second, &e) == -EBUSY && e.code == ERR_SESSION_BUSY);
 	EXPECT(c->engine->ops->signal(r, SIGKILL) == 0);
-	turn_until(c, &o.done, 10000);
+	turn_until(c, &o.done, 60000);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_KILLED);
 	/* destroying a sandbox ends its run first */
 	EXPECT(start_run(s, &spec, &o) != NULL);
@@ -282,9 +293,9 @@ static void case_init_is_safe(struct client *c)
 	           "try: os.kill(-1, 9)\n"
 	           "except OSError: pass\n"
 	           "print('alive')\n",
-	           10000, &o);
+	           60000, &o);
 	EXPECT_OF(&o, streq(o.out, "alive\n"));
-	run_python(c, s, "print(open('/proc/1/comm').read().strip())\nopen('/mnt/data/f','w').write('x')\n", 10000, &o);
+	run_python(c, s, "print(open('/proc/1/comm').read().strip())\nopen('/mnt/data/f','w').write('x')\n", 60000, &o);
 	EXPECT_OF(&o, streq(o.out, "caisson-init\n"));
 	int fd = open_path(c, s, "f", &o);
 	EXPECT_OF(&o, fd >= 0);
@@ -322,7 +333,7 @@ static void case_memory(struct client *c)
 	EXPECT_OF(&o, s != NULL);
 	run_python(c, s, "a = [bytearray(1 << 20) for i in range(4000)]\nimport time; time.sleep(5)", 20000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_OOM && o.result.exit_code == 137);
-	run_python(c, s, "print(1)", 10000, &o);
+	run_python(c, s, "print(1)", 60000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && streq(o.out, "1\n"));
 	if (has_cap(c, ENGINE_CAP_MEMORY)) { /* polling counts tmpfs too, but ends a run instead of failing a write */
 		run_python(c, s,
@@ -330,9 +341,11 @@ static void case_memory(struct client *c)
 		           "r = subprocess.run([sys.executable, '-c', 'a = bytearray(400 << 20)'])\n"
 		           "print(r.returncode)\n",
 		           20000, &o);
-		EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && o.result.exit_code == 0 && streq(o.out, "-9\n"));
+		/* warm: the kernel counts shared pages too when it chooses, so it may choose the parent */
+		bool parent = want_warm && o.result.end == ENGINE_END_OOM;
+		EXPECT_OF(&o, parent || (o.result.end == ENGINE_END_EXITED && streq(o.out, "-9\n")));
 	}
-	run_python(c, s, "import os\nos.kill(os.getpid(), 9)\n", 10000, &o);
+	run_python(c, s, "import os\nos.kill(os.getpid(), 9)\n", 60000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGKILL);
 	end_sandbox(c, s);
 }
@@ -352,12 +365,12 @@ static void case_pids(struct client *c)
 	           "        n += 1\n"
 	           "except OSError: pass\n"
 	           "print(n)\n",
-	           10000, &o);
+	           60000, &o);
 	EXPECT_OF(&o, o.out_len > 0 && o.out[0] != '0' && strlen(o.out) <= 3 && strcmp(o.out, "29\n") < 0);
 	/* a bomb that never stops: the deadline ends it, and everything of it */
-	run_python(c, s, "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass\n", 500, &o);
+	run_python(c, s, "import os\nwhile True:\n    try: os.fork()\n    except OSError: pass\n", 500 + 4 * start_ms(c, s), &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_TIMEOUT);
-	run_python(c, s, "print(1)", 10000, &o);
+	run_python(c, s, "print(1)", 60000, &o);
 	EXPECT_OF(&o, streq(o.out, "1\n"));
 	end_sandbox(c, s);
 }
@@ -378,7 +391,7 @@ static void case_disk(struct client *c)
 	           "try:\n"
 	           "    for i in range(100): open('f%d' % i, 'w')\n"
 	           "except OSError as e: print(errno.errorcode[e.errno])\n",
-	           10000, &o);
+	           60000, &o);
 	EXPECT_OF(&o, streq(o.out, "ENOSPC\nENOSPC\n"));
 	usage_of(c, s, &o);
 	EXPECT(o.usage.workspace_inodes >= 60 && o.usage.workspace_inodes <= 64);
@@ -408,7 +421,7 @@ static void case_files(struct client *c)
 	           "open('secret', 'w').write('s'); os.chmod('secret', 0o400)\n"
 	           "open(b'\\xff\\n', 'w').close()\n"
 	           "os.truncate(os.open('sparse', os.O_CREAT | os.O_WRONLY), 1 << 50)\n",
-	           10000, &o);
+	           60000, &o);
 	EXPECT_OF(&o, o.result.exit_code == 0);
 	static const char *const bad[] = {"link", "dirlink/passwd", "fifo", "socket", "a", "nothing", "a/b/c.txt/x"};
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
@@ -487,7 +500,7 @@ static void case_core(struct client *c)
 	           "        resource.setrlimit(resource.RLIMIT_CORE, r); raise SystemExit('changed')\n"
 	           "    except (ValueError, OSError): pass\n"
 	           "ctypes.string_at(0)\n",
-	           10000, &o);
+	           60000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGSEGV);
 	list_path(c, s, "", &o);
 	EXPECT_OF(&o, o.n_files == 0);
@@ -552,7 +565,7 @@ static void bench(struct client *c, size_t n)
 		uint64_t t0 = now_ns();
 		struct engine_sandbox *s = sandbox(c);
 		uint64_t t1 = now_ns();
-		run_python(c, s, "print(1)", 10000, &o);
+		run_python(c, s, "print(1)", 60000, &o);
 		uint64_t t2 = now_ns();
 		EXPECT_OF(&o, o.first_ns > 0);
 		end_sandbox(c, s);
@@ -641,7 +654,7 @@ static void warm_up(struct client *c)
 	want_warm = true;
 	do {
 		struct engine_sandbox *s = sandbox(c);
-		run_python(c, s, "import time; time.sleep(0.2)", 10000, &o);
+		run_python(c, s, "import time; time.sleep(0.2)", 60000, &o);
 		end_sandbox(c, s);
 		EXPECT_OF(&o, now_ns() < end);
 	} while (!o.result.warm);

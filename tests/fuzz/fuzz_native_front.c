@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A front whose init is hostile: a fake monitor makes one sandbox, and the input is what "init" sends.
+ * Each message of the input: one byte of kind (the type of message, or raw), one of descriptors, then bytes.
+ * Whatever comes, the front must neither crash nor wait. */
+#include "base/fdio.h"
+#include "base/text.h"
+#include "engine/engine.h"
+#include "engine/native/native.h"
+#include "engine/native/proto.h"
+#include "fuzz.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+
+struct world {
+	sd_event *loop;
+	struct engine *engine;
+	int monitor; /* the fake's end */
+	int init;
+	struct engine_sandbox *sandbox;
+};
+
+static void on_created(struct engine_sandbox *s, const struct engine_policy *p UNUSED, const struct err *e UNUSED, void *user)
+{
+	((struct world *)user)->sandbox = s;
+}
+
+static void on_output(struct engine_run *r UNUSED, enum engine_stream s UNUSED, const void *data UNUSED, size_t len UNUSED,
+                      void *user UNUSED)
+{
+}
+
+static void on_run(struct engine_run *r UNUSED, const struct engine_run_result *res UNUSED, const struct err *e UNUSED,
+                   void *user UNUSED)
+{
+}
+
+static void on_fd(int fd, const struct err *e UNUSED, void *user UNUSED)
+{
+	if (fd >= 0)
+		(void)close(fd);
+}
+
+static void on_done(const struct err *e UNUSED, void *user UNUSED)
+{
+}
+
+static void on_list(const struct engine_file *files UNUSED, size_t n UNUSED, bool more UNUSED, const struct err *e UNUSED,
+                    void *user UNUSED)
+{
+}
+
+static void on_usage(const struct engine_usage *u UNUSED, const struct err *e UNUSED, void *user UNUSED)
+{
+}
+
+static void turn(struct world *w)
+{
+	while (sd_event_run(w->loop, 0) > 0)
+		;
+}
+
+static bool build(struct world *w)
+{
+	int pair[2];
+	int chan[2];
+	struct err e = ERR_INIT;
+	struct engine_create create = {
+	    .image = "x",
+	    .limits = {.memory_bytes = 1 << 30, .cpu_milli = 1000, .pids = 10, .workspace_bytes = 1 << 20,
+	               .workspace_inodes = 100, .tmp_bytes = 1 << 20, .nofile = 64},
+	};
+	struct engine_config config = {.state_dir = "/", .max_sandboxes = 1};
+	struct proto_mon_hello hello = {
+	    .head = PROTO_HEAD(MON_HELLO, proto_mon_hello), .version = PROTO_VERSION, .slots = 1};
+	struct proto_mon_created created = {.head = PROTO_HEAD(MON_CREATED, proto_mon_created)};
+	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready)};
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan) < 0 || sd_event_new(&w->loop) < 0)
+		return false;
+	w->monitor = pair[1];
+	w->init = chan[1];
+	config.monitor_fd = pair[0];
+	if (fd_send(w->monitor, &hello, sizeof(hello), NULL, 0, 0) < 0 ||
+	    engine_open("native", w->loop, &config, &w->engine, &e) < 0 ||
+	    w->engine->ops->create(w->engine, &create, on_created, w, &e) < 0 ||
+	    fd_send(w->monitor, &created, sizeof(created), &chan[0], 1, 0) < 0 ||
+	    fd_send(w->init, &ready, sizeof(ready), NULL, 0, 0) < 0)
+		return false;
+	(void)close(chan[0]);
+	turn(w);
+	return w->sandbox != NULL;
+}
+
+/* A run and one question of each kind, so that every answer has somebody who waits for it. */
+static void ask(struct world *w)
+{
+	struct err e = ERR_INIT;
+	struct engine_run *r;
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_PYTHON, .code = "1", .code_len = 1, .stdin_fd = -1, .on_output = on_output, .on_done = on_run};
+	const struct engine_ops *ops = w->engine->ops;
+
+	(void)!ops->run(w->sandbox, &spec, &r, &e);
+	(void)!ops->open_file(w->sandbox, "a", on_fd, NULL, &e);
+	(void)!ops->put_file(w->sandbox, "b", true, on_fd, NULL, &e);
+	(void)!ops->list_files(w->sandbox, "", on_list, NULL, &e);
+	(void)!ops->commit_file(w->sandbox, "b", true, true, on_done, NULL, &e);
+	(void)!ops->usage(w->sandbox, on_usage, NULL, &e);
+}
+
+static size_t send_one(struct world *w, const uint8_t *data, size_t size)
+{
+	union proto_frame f = {0};
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = data[1] % 3;
+	size_t n = MIN(size - 2, sizeof(f));
+	size_t send = n;
+
+	memcpy(&f, data + 2, n);
+	if (data[0] < 128) { /* a plausible head */
+		static const struct proto_head heads[] = {
+		    PROTO_HEAD(INIT_READY, proto_init_ready), PROTO_HEAD(INIT_FAILED, proto_init_failed),
+		    PROTO_HEAD(INIT_ENDED, proto_init_ended), PROTO_HEAD(INIT_FILED, proto_init_filed)};
+		f.head = heads[data[0] % ARRAY_SIZE(heads)];
+		send = f.head.size;
+		n = MIN(n, send);
+	}
+	for (size_t i = 0; i < n_fds; i++) {
+		fds[i] = data[1] & 64 ? open("/dev/null", O_RDWR | O_CLOEXEC) : memfd_create("x", MFD_CLOEXEC);
+		if (fds[i] >= 0 && !(data[1] & 64) && ftruncate(fds[i], data[1] * 64) < 0)
+			abort();
+	}
+	if (fd_send(w->init, &f, send, fds, n_fds, MSG_DONTWAIT) < 0)
+		turn(w);
+	fd_close_many(fds, n_fds);
+	return n + 2;
+}
+
+int fuzz_native_front(const uint8_t *data, size_t size)
+{
+	struct world w = {.monitor = -1, .init = -1};
+
+	if (!build(&w))
+		abort();
+	ask(&w);
+	while (size > 2 && w.engine) {
+		size_t used = send_one(&w, data, size);
+		turn(&w);
+		data += used;
+		size -= used;
+	}
+	turn(&w);
+	(void)close(w.monitor);
+	(void)close(w.init);
+	w.engine->ops->close(w.engine);
+	(void)sd_event_unref(w.loop);
+	return 0;
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The native engine's parsers and checks: messages, paths, id files, control group files. */
+#include "base/attr.h"
+#include "engine/native/monitor/monitor.h"
+#include "engine/native/proto.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void test_messages(void **state UNUSED)
+{
+	union proto_frame f = {0};
+
+	f.slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = 3};
+	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M), 0);
+	/* wrong direction, wrong length, a descriptor too many, cut head */
+	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_M, PROTO_PARTY_F), -1);
+	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_I), -1);
+	assert_int_equal(proto_check(&f, sizeof(f.slot) - 1, 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+	assert_int_equal(proto_check(&f, sizeof(f), 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+	assert_int_equal(proto_check(&f, sizeof(f.slot), 1, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+	assert_int_equal(proto_check(&f, 4, 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+	assert_int_equal(proto_check(&f, 0, 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+	f.head.size++;
+	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+	for (uint32_t type = 0; type < 3; type++) {
+		f.head = (struct proto_head){.type = type ? PROTO_TYPE_MAX_ + type - 1 : 0, .size = sizeof(f.slot)};
+		assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+	}
+	f.head.type = UINT32_MAX;
+	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+}
+
+static void test_paths(void **state UNUSED)
+{
+	static const struct {
+		const char *path;
+		bool ok;
+	} rows[] = {
+	    {"a", true},          {"a/b", true},      {"...", true},       {".a", true},      {"a.", true},
+	    {"..a", true},        {"a/..b", true},    {"a b\n\xff", true}, {"-", true},       {"", false},
+	    {"/", false},         {"/a", false},      {"a/", false},       {"a//b", false},   {".", false},
+	    {"..", false},        {"a/..", false},    {"a/.", false},      {"./a", false},    {"../a", false},
+	    {"a/../b", false},    {"a/./b", false},
+	};
+	char path[PROTO_PATH_MAX] = "";
+
+	assert_true(proto_path_ok(path, true));
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		(void)snprintf(path, sizeof(path), "%s", rows[i].path);
+		if (proto_path_ok(path, false) != rows[i].ok)
+			fail_msg("'%s'", rows[i].path);
+	}
+	memset(path, 'a', sizeof(path)); /* no end */
+	assert_false(proto_path_ok(path, false));
+	path[256] = '\0'; /* a part of 256 bytes */
+	assert_false(proto_path_ok(path, false));
+	path[255] = '\0';
+	assert_true(proto_path_ok(path, false));
+	for (size_t i = 0; i < sizeof(path); i++)
+		path[i] = i % 2 ? '/' : 'a';
+	path[sizeof(path) - 1] = '\0';
+	assert_true(proto_path_ok(path, false));
+}
+
+static void test_limits(void **state UNUSED)
+{
+	const struct proto_limits good = {
+	    .memory_bytes = PROTO_MEMORY_MIN,
+	    .workspace_bytes = PROTO_DISK_MAX,
+	    .tmp_bytes = PROTO_DISK_MIN,
+	    .cpu_milli = PROTO_CPU_MIN,
+	    .pids = PROTO_PIDS_MIN,
+	    .workspace_inodes = PROTO_INODES_MAX,
+	    .nofile = PROTO_NOFILE_MAX,
+	};
+	struct proto_limits l;
+
+	assert_true(proto_limits_ok(&good));
+#define REFUSED(field, value)                                                                               \
+	do {                                                                                                \
+		l = good;                                                                                   \
+		l.field = (value);                                                                          \
+		assert_false(proto_limits_ok(&l));                                                          \
+	} while (0)
+	REFUSED(memory_bytes, PROTO_MEMORY_MIN - 1);
+	REFUSED(memory_bytes, UINT64_MAX);
+	REFUSED(workspace_bytes, 0);
+	REFUSED(workspace_bytes, PROTO_DISK_MAX + 1);
+	REFUSED(tmp_bytes, PROTO_DISK_MIN - 1);
+	REFUSED(cpu_milli, 0);
+	REFUSED(cpu_milli, UINT32_MAX);
+	REFUSED(pids, 0);
+	REFUSED(pids, PROTO_PIDS_MAX + 1);
+	REFUSED(workspace_inodes, 0);
+	REFUSED(nofile, 0);
+	REFUSED(nofile, UINT32_MAX);
+#undef REFUSED
+}
+
+static void test_create_plan(void **state UNUSED)
+{
+	struct native_monitor_config config = {.max_sandboxes = 2};
+	struct box boxes[2] = {{.state = BOX_FREE}, {.state = BOX_LIVE}};
+	struct monitor m = {.config = &config, .boxes = boxes};
+	const struct proto_mon_create good = {
+	    .head = PROTO_HEAD(MON_CREATE, proto_mon_create),
+	    .limits = {.memory_bytes = 1 << 30, .workspace_bytes = 1 << 30, .tmp_bytes = 1 << 30, .cpu_milli = 1000,
+	               .pids = 64, .workspace_inodes = 1000, .nofile = 100},
+	    .image = "science",
+	};
+	struct proto_mon_create c = good;
+
+	assert_int_equal(plan_check_create(&m, &c), 0);
+	c.slot = 1; /* in use */
+	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+	c.slot = 2; /* beyond the last */
+	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+	c = good;
+	c.warm = 2;
+	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+	c = good;
+	memset(c.image, 'a', sizeof(c.image)); /* no end */
+	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+	static const char *const names[] = {"", "..", "../x", "a/b", "A", ".hidden", "a\nb"};
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		c = good;
+		(void)snprintf(c.image, sizeof(c.image), "%s", names[i]);
+		assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+	}
+	c = good;
+	c.limits.pids = 0;
+	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+}
+
+static void test_subids(void **state UNUSED)
+{
+	static const struct {
+		const char *text;
+		int r;
+		uint32_t first, count;
+	} rows[] = {
+	    {"", -ENOENT, 0, 0},
+	    {"ann:100000:65536\n", 0, 100000, 65536},
+	    {"ann:100000:65536", 0, 100000, 65536},          /* no newline at the end */
+	    {"1000:200000:65536\n", 0, 200000, 65536},       /* by number */
+	    {"bob:1:65536\nann:300000:70000\n", 0, 300000, 70000},
+	    {"ann:100000:10\nann:400000:65536\n", 0, 400000, 65536}, /* the first one is too small */
+	    {"anna:100000:65536\nan:1:65536\n", -ENOENT, 0, 0},
+	    {"ann:100000\nann\n:::\nann::65536\n", -ENOENT, 0, 0},
+	    {"ann:0:65536\n", -ENOENT, 0, 0},                /* would hand out the host's root */
+	    {"ann:-1:65536\n", -ENOENT, 0, 0},
+	    {"ann:4294900000:4294967295\n", -ENOENT, 0, 0},  /* beyond the last id */
+	    {"ann:100000:65536:1\n", -ENOENT, 0, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		uint32_t first = 0;
+		uint32_t count = 0;
+		assert_int_equal(ids_parse_subid(rows[i].text, "ann", 1000, 1000, &first, &count), rows[i].r);
+		assert_int_equal(first, rows[i].first);
+		assert_int_equal(count, rows[i].count);
+	}
+}
+
+static const char hybrid_mounts[] =
+    "22 1 0:20 / /proc rw,nosuid - proc proc rw\n"
+    "30 25 0:27 / /sys/fs/cgroup/unified rw,nosuid shared:9 - cgroup2 cgroup2 rw,nsdelegate\n"
+    "31 25 0:28 / /sys/fs/cgroup/cpu,cpuacct rw shared:10 - cgroup cgroup rw,cpu,cpuacct\n"
+    "32 25 0:29 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n"
+    "33 25 0:30 /docker/abc /inner/pids rw - cgroup cgroup rw,pids\n"
+    "34 25 0:31 / /odd\\040name rw - cgroup cgroup rw,freezer\n"
+    "broken\n\n";
+static const char hybrid_self[] = "12:cpu,cpuacct:/user.slice\n11:memory:/\n10:pids:/docker/abc/x\n9:freezer:/\n0::/me.scope\n";
+
+static void test_groups(void **state UNUSED)
+{
+	static const struct {
+		const char *name;
+		int r;
+		const char *path;
+		size_t mount_len;
+	} rows[] = {
+	    {"cpu", 0, "/sys/fs/cgroup/cpu,cpuacct/user.slice", 26},
+	    {"cpuacct", 0, "/sys/fs/cgroup/cpu,cpuacct/user.slice", 26},
+	    {"memory", 0, "/sys/fs/cgroup/memory", 21},
+	    {"pids", 0, "/inner/pids/x", 11}, /* a part of the tree, as in a container */
+	    {NULL, 0, "/sys/fs/cgroup/unified/me.scope", 22},
+	    {"freezer", -ENOENT, NULL, 0}, /* a mount point that needs decoding is left alone */
+	    {"acct", -ENOENT, NULL, 0},
+	    {"devices", -ENOENT, NULL, 0},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char path[PATH_MAX];
+		size_t len = 0;
+		assert_int_equal(cgroup_find(hybrid_mounts, hybrid_self, rows[i].name, path, &len), rows[i].r);
+		if (rows[i].r == 0) {
+			assert_string_equal(path, rows[i].path);
+			assert_int_equal(len, rows[i].mount_len);
+		}
+	}
+	char path[PATH_MAX];
+	size_t len;
+	/* a group outside of what the mount shows */
+	assert_int_equal(cgroup_find("1 1 0:1 /docker/abc /x rw - cgroup c rw,pids\n", "1:pids:/docker/abcd\n", "pids", path,
+	                             &len),
+	                 -ENOENT);
+	assert_int_equal(cgroup_find("", "", "pids", path, &len), -ENOENT);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_messages), cmocka_unit_test(test_paths),  cmocka_unit_test(test_limits),
+	    cmocka_unit_test(test_create_plan), cmocka_unit_test(test_subids), cmocka_unit_test(test_groups),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
