@@ -4,9 +4,10 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { Census, cgroupFolders, descendants, mounts, namespaceOf, type Ident } from '../lib/process.ts';
+import { isError } from '../lib/expect.ts';
 import { freePort } from '../lib/env.ts';
 import { open, using, wires, type Session } from '../lib/session.ts';
-import { until } from '../lib/wait.ts';
+import { until, within } from '../lib/wait.ts';
 
 /** The monitor: the child of the front that shares our pid namespace and is caisson itself. */
 function monitorOf(front: number): Ident {
@@ -53,8 +54,14 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 				for (const pid of pick(s.pid))
 					process.kill(pid, 'SIGKILL');
 				try {
-					await census.gone(who === 'the monitor' ? 3000 : 1000);
+					const frontLives = who === 'the monitor';
+					await census.gone(1000, frontLives ? s.pid : 0);
 					assert.equal(mounts().length, mountsBefore);
+					if (frontLives) { // it must say what happened, not hang
+						const r = await within('an answer without a monitor', s.run('print(1)', 'three').catch((e: Error) => e), 5000);
+						if (!(r instanceof Error))
+							isError(r, 'execution_failed', /\w/);
+					}
 				} finally {
 					for (const p of census.survivors())
 						process.kill(p.pid, 'SIGKILL');

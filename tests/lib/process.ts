@@ -161,15 +161,16 @@ export class Census {
 		}
 		return found;
 	}
-	survivors(): Ident[] {
-		return [...[...this.people.values()].filter(alive), ...membersOf(this.spaces)];
+	/** Who still lives, but for `pid`. */
+	survivors(except = 0): Ident[] {
+		return [...[...this.people.values()].filter(alive), ...membersOf(this.spaces)].filter((p) => p.pid !== except);
 	}
 	get size(): number {
 		return this.people.size;
 	}
-	async gone(deadlineMs: number): Promise<void> {
+	async gone(deadlineMs: number, except = 0): Promise<void> {
 		let left: Ident[] = [];
-		await until('no process of the dead instance', () => (left = this.survivors()).length === 0, deadlineMs).catch((e: Error) => {
+		await until('no process of the dead instance', () => (left = this.survivors(except)).length === 0, deadlineMs).catch((e: Error) => {
 			throw new Error(`${e.message}; left: ${left.map((p) => `${p.pid} ${p.name} ${p.state}`).join(', ')}`);
 		});
 	}
