@@ -66,7 +66,7 @@ static void read_preload(struct monitor *m, const struct template *t, struct sta
 
 static int enter_z(const struct start *s)
 {
-	struct rlimit no_core = {0};
+	struct rlimit no_core = {1, 1}; /* as runs have it, and why: run_limits() of init */
 
 	if (setns(s->t->userns, CLONE_NEWUSER) < 0 || setns(s->t->mntns, CLONE_NEWNS) < 0)
 		return -errno;
