@@ -177,7 +177,7 @@ static int bad_value(const struct place *at, const struct def_key *key, const ch
 	for (size_t i = 0; i < n; i++)
 		shown[i] = s[i] >= ' ' && s[i] <= '~' ? s[i] : '?';
 	shown[n] = '\0';
-	return err_set(e, ERR_SETTING_INVALID, EINVAL,
+	return err_set(e, ERR_SETTING_INVALID, 0,
 		       "%s.conf:%u: '%s' is no value of '%s', which takes %s", at->name, at->line,
 		       shown, key->name, key->form);
 }
@@ -188,7 +188,7 @@ static int set_plain(struct image_def *d, const struct def_key *key, const struc
 	char *field = (char *)d + key->offset;
 
 	if (field[0])
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf:%u: '%s' is given twice",
+		return err_set(e, ERR_SETTING_INVALID, 0, "%s.conf:%u: '%s' is given twice",
 			       at->name, at->line, key->name);
 	if (len > IMAGE_DEF_VALUE_MAX || !key->check(s, len))
 		return bad_value(at, key, s, len, e);
@@ -231,7 +231,7 @@ static int parse_line(struct image_def *d, const struct place *at, const char *s
 	const char *eq = memchr(s, '=', len);
 
 	if (!eq)
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf:%u: expected 'key = value'",
+		return err_set(e, ERR_SETTING_INVALID, 0, "%s.conf:%u: expected 'key = value'",
 			       at->name, at->line);
 	const char *key = s;
 	size_t key_len = (size_t)(eq - s);
@@ -249,7 +249,7 @@ static int parse_line(struct image_def *d, const struct place *at, const char *s
 					 : set_plain(d, &keys[i], at, value, value_len, e);
 	}
 	return err_set(
-	    e, ERR_SETTING_INVALID, EINVAL,
+	    e, ERR_SETTING_INVALID, 0,
 	    "%s.conf:%u: unknown key (keys are description, suite, variant, hook, components, "
 	    "packages, exclude, preload)",
 	    at->name, at->line);
@@ -273,10 +273,10 @@ static int parse_all(struct image_def *d, const char *text, size_t len, struct e
 		len -= n;
 	}
 	if (!d->suite[0])
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf: 'suite' is missing",
+		return err_set(e, ERR_SETTING_INVALID, 0, "%s.conf: 'suite' is missing",
 			       d->name);
 	if (d->packages.n == 0)
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "%s.conf: 'packages' is missing",
+		return err_set(e, ERR_SETTING_INVALID, 0, "%s.conf: 'packages' is missing",
 			       d->name);
 	if (d->components.n == 0 && image_words_add(&d->components, "main", strlen("main")) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading %s.conf", d->name);

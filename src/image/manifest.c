@@ -57,7 +57,7 @@ int image_manifest_load(const struct image_store *s, const char *name, struct im
 			struct err *e)
 {
 	if (!parse_is_image_name(name, strlen(name)))
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "'%.64s' is no image name", name);
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%.64s' is no image name", name);
 	_cleanup_fd_ int dir = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct stat st;
 

@@ -181,7 +181,7 @@ int image_store_remove(const struct image_store *s, const char *image, struct er
 	int locks[2] = {-1, -1};
 
 	if (!parse_is_image_name(image, strlen(image)))
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "'%.64s' is no image name", image);
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%.64s' is no image name", image);
 	_cleanup_fd_ int lock = lock_store(s);
 
 	if (lock < 0)
