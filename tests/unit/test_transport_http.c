@@ -86,7 +86,7 @@ static int teardown(void **state)
 static void send_request(struct http_client *c, const char *line, const char *headers,
 			 const char *body)
 {
-	char head[1024];
+	char head[2048];
 
 	(void)snprintf(head, sizeof(head), "%s HTTP/1.1\r\n" HOST "%sContent-Length: %zu\r\n\r\n",
 		       line, headers, strlen(body));
