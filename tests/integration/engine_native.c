@@ -33,6 +33,7 @@ static struct options {
 	const char *code;
 	uint64_t bench;
 	uint64_t hold;
+	uint64_t scale;
 	uint64_t as;
 	uint64_t warm;
 } options = {.state_dir = "/var/lib/caisson", .image = "science"};
@@ -594,6 +595,58 @@ static void try_code(struct client *c)
 	end_sandbox(c, s);
 }
 
+static uint64_t status_kb(const char *path, const char *key)
+{
+	_cleanup_file_ FILE *f = fopen(path, "re");
+	char line[256];
+	unsigned long long kb = 0;
+
+	while (f && fgets(line, sizeof(line), f))
+		if (text_starts_with(line, key) && sscanf(line + strlen(key), " %llu", &kb) == 1)
+			break;
+	return kb;
+}
+
+/* N sandboxes at once: what one costs must not depend on how many there are. */
+static void scale(struct client *c)
+{
+	size_t n = options.scale;
+	struct engine_sandbox **s = calloc(n, sizeof(*s));
+	uint64_t *v = calloc(n, sizeof(*v));
+	char path[64];
+	size_t part = n < 100 ? n : 100;
+
+	EXPECT(s && v);
+	uint64_t before = status_kb("/proc/meminfo", "MemAvailable:");
+	for (size_t i = 0; i < n; i++) {
+		uint64_t t = now_ns();
+		s[i] = sandbox(c);
+		v[i] = now_ns() - t;
+	}
+	uint64_t after = status_kb("/proc/meminfo", "MemAvailable:");
+	(void)snprintf(path, sizeof(path), "/proc/%d/status", outside_child(getpid(), "caisson-mon"));
+	(void)printf("# memory of the machine %llu KiB each; front %llu KiB and %zu descriptors, monitor %llu KiB\n",
+	             (unsigned long long)(before > after ? (before - after) / n : 0),
+	             (unsigned long long)status_kb("/proc/self/status", "VmRSS:"), count_fds(),
+	             (unsigned long long)status_kb(path, "VmRSS:"));
+	report("create, the first", v, part);
+	report("create, the last", v + n - part, part);
+	for (size_t i = 0; i < part; i++) {
+		uint64_t t = now_ns();
+		run_python(c, s[n - 1 - i], "print(1)", 0, &o);
+		v[i] = now_ns() - t;
+	}
+	report("print(1) among them", v, part);
+	for (size_t i = 0; i < n; i++) {
+		uint64_t t = now_ns();
+		end_sandbox(c, s[i]);
+		v[i] = now_ns() - t;
+	}
+	report("destroy", v, n);
+	free(s);
+	free(v);
+}
+
 static void hold(struct client *c)
 {
 	static struct outcome runs[16];
@@ -625,6 +678,8 @@ static void parse_options(int argc, char **argv)
 			options.only = value;
 		else if (streq(argv[i], "--code"))
 			options.code = value;
+		else if (streq(argv[i], "--scale"))
+			EXPECT(parse_u64(value, 1, 10000, &options.scale) == 0);
 		else if (streq(argv[i], "--hold"))
 			EXPECT(parse_u64(value, 1, 16, &options.hold) == 0);
 		else if (streq(argv[i], "--as"))
@@ -662,9 +717,10 @@ static void warm_up(struct client *c)
 
 static void open_client(struct client *c)
 {
-	struct native_monitor_config m = {.state_dir = options.state_dir, .max_sandboxes = 40, .warm = options.warm};
+	uint32_t max = options.scale ? (uint32_t)options.scale : 40;
+	struct native_monitor_config m = {.state_dir = options.state_dir, .max_sandboxes = max, .warm = options.warm};
 	struct engine_config config = {
-	    .state_dir = options.state_dir, .max_sandboxes = 40, .warm = options.warm};
+	    .state_dir = options.state_dir, .max_sandboxes = max, .warm = options.warm};
 	struct err e = ERR_INIT;
 
 	int r = native_monitor_start(&m, &config.monitor_fd, &e);
@@ -702,8 +758,10 @@ int main(int argc, char **argv)
 		hold(&c);
 	if (options.warm)
 		warm_up(&c);
-	if (options.bench || options.code) {
-		if (options.bench)
+	if (options.bench || options.code || options.scale) {
+		if (options.scale)
+			scale(&c);
+		else if (options.bench)
 			bench(&c, options.bench);
 		else
 			try_code(&c);

@@ -183,15 +183,18 @@ static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
 
 	if (r < 0 || keep < 0 || run < 0)
 		return r < 0 ? r : MIN(keep, run);
-	r = cgroup_write(run, "memory.oom.group", "1");
+	/* memory.oom.group stays 0: as on v1 the kernel kills one process, and a program whose child was too
+	 * big goes on and can say so. */
 	fds->join[0] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
-	if (r < 0 || fds->join[0] < 0)
-		return r < 0 ? r : -errno;
+	if (fds->join[0] < 0)
+		return -errno;
 	fds->n = 1;
 	fds->into = c->leave[CGROUP_UNIFIED];
 	fds->kill = openat(run, "cgroup.kill", O_WRONLY | O_CLOEXEC); /* Linux 5.14 */
 	fds->oom = openat(run, "memory.events.local", O_RDONLY | O_CLOEXEC);
-	fds->peak = openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* 6.12: writable; 5.19: readable */
+	fds->peak = openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* Linux 6.12: writable, starts again */
+	if (fds->peak < 0)
+		fds->peak = openat(run, "memory.peak", O_RDONLY | O_CLOEXEC);
 	return 0;
 }
 

@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A front that went bad: whatever it sends to the monitor that is not an allowed request ends the monitor
+ * (and with it all sandboxes) at once, and the host is as before.
+ *
+ *   monitor_abuse [--as UID] */
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "cmd/cmd.h"
+#include "engine/native/native.h"
+#include "engine/native/proto.h"
+
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#define STATE_DIR "/var/lib/caisson"
+#define SLOTS     4
+
+static int number;
+
+static void expect(bool ok, const char *what)
+{
+	if (ok)
+		return;
+	(void)printf("not ok %d - %s\n", number + 1, what);
+	(void)fflush(stdout);
+	_exit(1);
+}
+
+static const struct proto_mon_create good = {
+    .head = PROTO_HEAD(MON_CREATE, proto_mon_create),
+    .limits = {.memory_bytes = 256 << 20, .workspace_bytes = 1 << 20, .tmp_bytes = 1 << 20, .cpu_milli = 1000, .pids = 32,
+               .workspace_inodes = 100, .nofile = 64},
+    .image = "no-such-image",
+};
+
+/* Each fills F and returns how many bytes to send; *RET_FD: a descriptor to send too. */
+static size_t garbage(union proto_frame *f, int *ret_fd UNUSED)
+{
+	memset(f, 0xa5, sizeof(*f));
+	return sizeof(*f);
+}
+
+static size_t one_byte(union proto_frame *f UNUSED, int *ret_fd UNUSED)
+{
+	return 1;
+}
+
+static size_t too_long(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	return sizeof(f->create) + 1;
+}
+
+static size_t wrong_direction(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_GONE, proto_mon_slot)};
+	return sizeof(f->slot);
+}
+
+static size_t for_init(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->signal = (struct proto_init_signal){.head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .signo = 9};
+	return sizeof(f->signal);
+}
+
+static size_t slot_beyond(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	f->create.slot = SLOTS;
+	return sizeof(f->create);
+}
+
+static size_t destroy_beyond(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = UINT32_MAX};
+	return sizeof(f->slot);
+}
+
+static size_t usage_beyond(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_USAGE, proto_mon_slot), .slot = SLOTS};
+	return sizeof(f->slot);
+}
+
+static size_t image_path(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	(void)snprintf(f->create.image, sizeof(f->create.image), "../../../etc");
+	return sizeof(f->create);
+}
+
+static size_t image_endless(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	memset(f->create.image, 'a', sizeof(f->create.image));
+	return sizeof(f->create);
+}
+
+static size_t no_limits(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	f->create.limits.memory_bytes = UINT64_MAX;
+	return sizeof(f->create);
+}
+
+static size_t descriptor(union proto_frame *f, int *ret_fd)
+{
+	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot)};
+	*ret_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return sizeof(f->slot);
+}
+
+static const struct {
+	const char *name;
+	size_t (*make)(union proto_frame *f, int *ret_fd);
+} cases[] = {
+    {"garbage", garbage},
+    {"one byte", one_byte},
+    {"a request with a byte too many", too_long},
+    {"an answer instead of a request", wrong_direction},
+    {"a message for init", for_init},
+    {"a slot that does not exist", slot_beyond},
+    {"destroying a slot that does not exist", destroy_beyond},
+    {"usage of a slot that does not exist", usage_beyond},
+    {"a path as image", image_path},
+    {"an image name without end", image_endless},
+    {"limits out of bounds", no_limits},
+    {"an unexpected descriptor", descriptor},
+};
+
+static int start(void)
+{
+	static const struct native_monitor_config config = {.state_dir = STATE_DIR, .max_sandboxes = SLOTS};
+	union proto_frame f;
+	int fds[FDIO_PASS_MAX];
+	size_t n;
+	int fd = -1;
+	struct err e = ERR_INIT;
+
+	expect(native_monitor_start(&config, &fd, &e) == 0, e.text);
+	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_HELLO, "hello");
+	return fd;
+}
+
+static bool has_ended(int fd)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+	union proto_frame f;
+	int fds[FDIO_PASS_MAX];
+	size_t n;
+
+	return poll(&p, 1, 2000) == 1 && fd_recv(fd, &f, sizeof(f), fds, &n, MSG_DONTWAIT) <= 0;
+}
+
+static void one(size_t i)
+{
+	static union {
+		union proto_frame f;
+		char room[sizeof(union proto_frame) + 1];
+	} m;
+	int pass = -1;
+	int fd = start();
+
+	memset(&m, 0, sizeof(m));
+	size_t n = cases[i].make(&m.f, &pass);
+	expect(fd_send(fd, &m, n, &pass, pass >= 0, 0) == (ssize_t)n, "send");
+	if (pass >= 0)
+		(void)close(pass);
+	expect(has_ended(fd), cases[i].name);
+	(void)close(fd);
+	(void)printf("ok %d - %s\n", ++number, cases[i].name);
+}
+
+/* What is allowed although it looks odd must not end it. */
+static void harmless(void)
+{
+	int fd = start();
+	union proto_frame f = {0};
+	int fds[FDIO_PASS_MAX];
+	size_t n;
+
+	f.slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = 1};
+	expect(fd_send(fd, &f, sizeof(f.slot), NULL, 0, 0) > 0, "send"); /* free: it may have ended by itself */
+	f.create = good;
+	expect(fd_send(fd, &f, sizeof(f.create), NULL, 0, 0) > 0, "send");
+	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_CREATED && n == 0 &&
+	           f.created.step == PROTO_STEP_IMAGE && f.created.errnum == ENOENT,
+	       "an image that is not there is an answer, not an end");
+	(void)close(fd);
+	(void)printf("ok %d - harmless requests\n", ++number);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t as;
+
+	if (argc > 1 && streq(argv[1], "monitor"))
+		return cmd_monitor(argc - 1, argv + 1);
+	if (argc == 3 && streq(argv[1], "--as") && geteuid() == 0) {
+		expect(parse_u64(argv[2], 1, 65533, &as) == 0 && setgroups(0, NULL) == 0 &&
+		           setresgid((gid_t)as, (gid_t)as, (gid_t)as) == 0 && setresuid((uid_t)as, (uid_t)as, (uid_t)as) == 0,
+		       "become a plain user");
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		one(i);
+	harmless();
+	(void)printf("1..%d\n", number);
+	return 0;
+}
