@@ -2,6 +2,7 @@
 #include "mcp/scanner.h"
 
 #include "base/text.h"
+#include "mcp/escape.h"
 
 #define KEEP_MAX (64U << 10) /* bytes of memory kept between messages */
 
@@ -85,75 +86,6 @@ static bool spill(struct scanner *s, const char *data, size_t len)
 
 /* ---- strings ---- */
 
-static const struct {
-	char escape;
-	char value;
-} escapes[] = {
-    {'"', '"'},  {'\\', '\\'}, {'/', '/'},  {'b', '\b'},
-    {'f', '\f'}, {'n', '\n'},  {'r', '\r'}, {'t', '\t'},
-};
-
-/* What \C stands for, or 0 when it is no such escape. */
-static char unescape(unsigned char c)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(escapes); i++) {
-		if (escapes[i].escape == (char)c)
-			return escapes[i].value;
-	}
-	return 0;
-}
-
-static size_t encode_utf8(unsigned cp, char ret[4])
-{
-	if (cp < 0x80) {
-		ret[0] = (char)cp;
-		return 1;
-	}
-	if (cp < 0x800) {
-		ret[0] = (char)(0xc0 | cp >> 6);
-		ret[1] = (char)(0x80 | (cp & 0x3f));
-		return 2;
-	}
-	if (cp < 0x10000) {
-		ret[0] = (char)(0xe0 | cp >> 12);
-		ret[1] = (char)(0x80 | (cp >> 6 & 0x3f));
-		ret[2] = (char)(0x80 | (cp & 0x3f));
-		return 3;
-	}
-	ret[0] = (char)(0xf0 | cp >> 18);
-	ret[1] = (char)(0x80 | (cp >> 12 & 0x3f));
-	ret[2] = (char)(0x80 | (cp >> 6 & 0x3f));
-	ret[3] = (char)(0x80 | (cp & 0x3f));
-	return 4;
-}
-
-static int hex_value(unsigned char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static unsigned hex4(const char *s)
-{
-	unsigned v = 0;
-
-	for (unsigned i = 0; i < 4; i++)
-		v = v << 4 | (unsigned)hex_value((unsigned char)s[i]);
-	return v;
-}
-
-static bool is_high(unsigned cp)
-{
-	return cp >= 0xd800 && cp <= 0xdbff;
-}
-
-static unsigned join(unsigned high, unsigned low)
-{
-	return 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
-}
-
 /* Moves what is there of the current string, checked and without a half escape, into the file. */
 static bool spill_decoded(struct scanner *s, const char *raw, size_t len)
 {
@@ -171,19 +103,19 @@ static bool spill_decoded(struct scanner *s, const char *raw, size_t len)
 		if (!back)
 			break;
 		if (raw[i + 1] != 'u') {
-			out[0] = unescape((unsigned char)raw[i + 1]);
+			out[0] = escape_value((unsigned char)raw[i + 1]);
 			i += 2;
 			if (!spill(s, out, 1))
 				return false;
 			continue;
 		}
-		cp = hex4(raw + i + 2);
+		cp = escape_hex4(raw + i + 2);
 		i += 6;
-		if (is_high(cp)) {
-			cp = join(cp, hex4(raw + i + 2));
+		if (escape_is_high(cp)) {
+			cp = escape_join(cp, escape_hex4(raw + i + 2));
 			i += 6;
 		}
-		if (!spill(s, out, encode_utf8(cp, out)))
+		if (!spill(s, out, escape_encode_utf8(cp, out)))
 			return false;
 	}
 	return true;
@@ -246,7 +178,7 @@ static bool end_string(struct scanner *s)
 
 static bool on_escape(struct scanner *s, unsigned char c)
 {
-	char value = unescape(c);
+	char value = escape_value(c);
 
 	if (c == 'u') {
 		s->n_hex = 4;
@@ -266,7 +198,7 @@ static bool on_escape(struct scanner *s, unsigned char c)
 
 static bool on_hex(struct scanner *s, unsigned char c)
 {
-	int v = hex_value(c);
+	int v = escape_hex(c);
 	unsigned cp;
 	char out[4];
 
@@ -282,15 +214,15 @@ static bool on_hex(struct scanner *s, unsigned char c)
 	if (s->high) {
 		if (cp < 0xdc00 || cp > 0xdfff)
 			return fail(s, SCAN_UTF8);
-		cp = join(s->high, cp);
+		cp = escape_join(s->high, cp);
 		s->high = 0;
-	} else if (is_high(cp)) {
+	} else if (escape_is_high(cp)) {
 		s->high = cp;
 		return true;
 	} else if (cp >= 0xdc00 && cp <= 0xdfff) {
 		return fail(s, SCAN_UTF8);
 	}
-	return !s->lifting || spill(s, out, encode_utf8(cp, out));
+	return !s->lifting || spill(s, out, escape_encode_utf8(cp, out));
 }
 
 /* The first byte of a multi-byte character: how many follow, and what the next one may be (RFC

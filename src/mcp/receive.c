@@ -1,0 +1,406 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way of a message to its method.
+ *
+ * The era of a message is decided from the message alone: whose params._meta names a protocol
+ * version claims to be modern, everything else is legacy (a header that says otherwise is an
+ * error). So one connection may carry both, and what one era learned never serves the other. */
+#include "mcp/internal.h"
+
+/* ---- a message ---- */
+
+enum message_kind {
+	KIND_REQUEST,
+	KIND_NOTIFICATION,
+	KIND_RESPONSE,
+	KIND_INVALID,
+};
+
+/* What one message turned out to be; all borrowed. */
+struct incoming {
+	enum message_kind kind;
+	json_t *root;
+	json_t *id;         /* string or integer, or NULL */
+	const char *method; /* requests and notifications */
+	const char *why;    /* KIND_INVALID */
+	bool claims;        /* params._meta names a protocol version */
+	struct lifted *lifted;
+	const struct mcp_http_facts *facts;
+	struct mcp_sink *sink;
+	struct batch *batch;
+};
+
+static void refuse(struct mcp_sink *sink, unsigned status, const json_t *id, int code,
+		   const char *why)
+{
+	size_t len;
+	char *text = wire_error(id, code, why, NULL, &len);
+
+	sink->ops->finish(sink, status, text, len);
+}
+
+/* Refuses one message, which may be an element of a batch. */
+static void refuse_message(const struct incoming *in, unsigned status, int code, const char *why)
+{
+	size_t len;
+	char *text;
+
+	if (!in->batch) {
+		refuse(in->sink, status, in->id, code, why);
+		return;
+	}
+	text = wire_error(in->id, code, why, NULL, &len);
+	if (text && !in->batch->failed) {
+		struct buf *out = &in->batch->out;
+
+		if (buf_add_char(out, out->len ? ',' : '[') < 0 || buf_add(out, text, len) < 0)
+			in->batch->failed = true;
+	}
+	free(text);
+}
+
+static void accept_silently(const struct incoming *in)
+{
+	if (!in->batch)
+		in->sink->ops->finish(in->sink, 202, NULL, 0);
+}
+
+static enum message_kind invalid(struct incoming *in, const char *why)
+{
+	in->why = why;
+	return KIND_INVALID;
+}
+
+static enum message_kind look_at(struct incoming *in)
+{
+	const char *version = json_string_value(json_object_get(in->root, "jsonrpc"));
+	json_t *id = json_object_get(in->root, "id");
+	json_t *method = json_object_get(in->root, "method");
+	json_t *params = json_object_get(in->root, "params");
+	bool answers = json_object_get(in->root, "result") || json_object_get(in->root, "error");
+
+	if (!json_is_object(in->root))
+		return invalid(in, "A message must be an object");
+	if ((json_is_string(id) || json_is_integer(id)) && !lifted_is_in(in->lifted, id))
+		in->id = id;
+	if (!version || !streq(version, "2.0"))
+		return invalid(in, "jsonrpc must be \"2.0\"");
+	if (id && !in->id)
+		return invalid(in, "id must be a short string or an integer");
+	if (!method && answers)
+		return in->id ? KIND_RESPONSE : invalid(in, "A response without id");
+	if (!json_is_string(method) || answers)
+		return invalid(in, "method must be a string");
+	in->method = json_string_value(method);
+	if (strlen(in->method) != json_string_length(method) ||
+	    json_string_length(method) > NAME_MAX_BYTES)
+		return invalid(in, "method is not a name");
+	if (json_is_null(params)) /* what some clients send for "none" */
+		json_object_del(in->root, "params");
+	else if (params && !json_is_object(params))
+		return invalid(in, "params must be an object");
+	in->claims = json_object_get(json_object_get(params, "_meta"), META_VERSION) != NULL;
+	return id ? KIND_REQUEST : KIND_NOTIFICATION;
+}
+
+/* A call in flight with this id, of the same JSON type. */
+static struct mcp_call *find_call(struct mcp_peer *p, const json_t *id)
+{
+	list_for_each(node, &p->calls)
+	{
+		struct mcp_call *c = list_entry(node, struct mcp_call, node);
+
+		if (!c->cancelled && json_equal(c->id, id))
+			return c;
+	}
+	return NULL;
+}
+
+static void notification(struct mcp_peer *p, const struct incoming *in)
+{
+	const json_t *id = json_object_get(json_object_get(in->root, "params"), "requestId");
+	struct mcp_call *c;
+
+	/* All others tell us nothing that we act on. */
+	if (!streq(in->method, "notifications/cancelled") || !id)
+		return;
+	/* Modern HTTP clients cancel by closing the stream; the notification is for stdio. */
+	if (in->claims && p->transport == MCP_TRANSPORT_HTTP)
+		return;
+	c = find_call(p, id);
+	if (c)
+		call_cancel(c);
+}
+
+static bool start_call(struct mcp_peer *p, const struct incoming *in, enum mcp_era era,
+		       struct mcp_call **ret)
+{
+	bool own_stream = p->transport == MCP_TRANSPORT_HTTP && era == MCP_ERA_MODERN;
+	struct mcp_call *c;
+
+	/* A modern HTTP request is known by its stream, not by its id. */
+	if (!own_stream && find_call(p, in->id)) {
+		refuse_message(in, 400, MCP_ERR_REQUEST, "A request with this id is in flight");
+		return false;
+	}
+	if (p->n_calls >= p->server->config.max_calls) {
+		refuse_message(in, 200, MCP_ERR_INTERNAL, "Too many requests in flight");
+		return false;
+	}
+	c = call_new(p, in->root, era);
+	if (!c) {
+		refuse_message(in, 200, MCP_ERR_INTERNAL, "Out of memory");
+		return false;
+	}
+	c->sink = in->sink;
+	c->facts = in->facts;
+	c->lifted = in->lifted ? lifted_ref(in->lifted) : NULL;
+	if (in->batch) {
+		c->batch = in->batch;
+		in->batch->refs++;
+		in->batch->waiting++;
+	}
+	*ret = c;
+	return true;
+}
+
+static void run(struct mcp_call *c, const struct method *m)
+{
+	mcp_call_ref(c);
+	c->method = m;
+	c->checking = false;
+	m->run(c);
+	c->facts = NULL;
+	mcp_call_unref(c);
+}
+
+static void modern_request(struct mcp_peer *p, const struct incoming *in)
+{
+	struct mcp_call *c;
+
+	if (start_call(p, in, MCP_ERA_MODERN, &c) && modern_check(c, in->method, in->facts))
+		run(c, c->method);
+}
+
+/* The rules of legacy HTTP sessions; false when it has answered. */
+static bool session_ok(struct mcp_peer *p, const struct incoming *in)
+{
+	bool begins = in->kind == KIND_REQUEST && streq(in->method, "initialize");
+
+	if (!in->facts)
+		return true;
+	switch (in->facts->session) {
+	case MCP_SESSION_UNKNOWN:
+		if (begins) /* a client that starts over and still sends the old header */
+			return true;
+		refuse_message(in, 404, MCP_ERR_SESSION, "Session not found");
+		return false;
+	case MCP_SESSION_ABSENT:
+		if (begins)
+			return true;
+		refuse_message(in, 400, MCP_ERR_BAD_HTTP,
+			       "Mcp-Session-Id header is required; send initialize first");
+		return false;
+	case MCP_SESSION_KNOWN:
+		if (!begins || !p->session)
+			return true;
+		refuse_message(in, 400, MCP_ERR_REQUEST, "The session is initialized already");
+		return false;
+	}
+	return false;
+}
+
+static void legacy_request(struct mcp_peer *p, const struct incoming *in)
+{
+	const struct method *m = method_find(p->server, in->method, MCP_ERA_LEGACY);
+	struct mcp_call *c;
+
+	if (m && (m->flags & METHOD_ALONE) && in->batch) {
+		refuse_message(in, 400, MCP_ERR_REQUEST, "initialize must not be in a batch");
+		return;
+	}
+	if (!start_call(p, in, MCP_ERA_LEGACY, &c))
+		return;
+	if (m)
+		run(c, m);
+	else if (streq(in->method, "server/discover"))
+		/* The one modern method that clients send to find out what we are. */
+		call_fail(c, MCP_ERR_PARAMS, NULL, "_meta must have %s", META_VERSION);
+	else
+		call_fail(c, MCP_ERR_METHOD, NULL, "Method not found");
+}
+
+static size_t trimmed(const char **s)
+{
+	size_t len;
+
+	*s += strspn(*s, " \t");
+	len = strlen(*s);
+	while (len > 0 && strchr(" \t", (*s)[len - 1]))
+		len--;
+	return len;
+}
+
+static enum version_claim header_version(const struct mcp_http_facts *facts)
+{
+	const char *v = facts ? facts->protocol_version : NULL;
+	size_t len;
+
+	if (!v)
+		return VERSION_ABSENT;
+	len = trimmed(&v);
+	return version_classify(v, len);
+}
+
+bool mcp_version_is_modern(const char *header)
+{
+	const struct mcp_http_facts facts = {.protocol_version = header};
+
+	return header_version(&facts) == VERSION_MODERN;
+}
+
+/* Messages without a claim under a header that contradicts; false when it has answered. */
+static bool header_allows_legacy(const struct incoming *in)
+{
+	enum version_claim v = header_version(in->facts);
+
+	if (v == VERSION_UNKNOWN) {
+		refuse_message(in, 400, MCP_ERR_BAD_HTTP, "Unsupported MCP-Protocol-Version");
+		return false;
+	}
+	if (v != VERSION_MODERN || in->kind == KIND_NOTIFICATION)
+		return true;
+	if (in->kind == KIND_RESPONSE)
+		refuse_message(in, 400, MCP_ERR_REQUEST, "Clients send no responses");
+	else if (streq(in->method, "initialize"))
+		refuse_message(in, 400, MCP_ERR_HEADER,
+			       "MCP-Protocol-Version does not fit initialize");
+	else
+		refuse_message(in, 400, MCP_ERR_PARAMS, "params._meta must have " META_VERSION);
+	return false;
+}
+
+static void receive_one(struct mcp_peer *p, struct incoming *in)
+{
+	in->kind = look_at(in);
+	if (in->kind == KIND_INVALID) {
+		refuse_message(in, 400, MCP_ERR_REQUEST, in->why);
+		return;
+	}
+	if (in->claims && in->kind == KIND_REQUEST) {
+		modern_request(p, in);
+		return;
+	}
+	if (in->claims ||
+	    (in->kind == KIND_NOTIFICATION && header_version(in->facts) == VERSION_MODERN)) {
+		notification(p, in);
+		accept_silently(in);
+		return;
+	}
+	if (!header_allows_legacy(in) || !session_ok(p, in))
+		return;
+	switch (in->kind) {
+	case KIND_REQUEST:
+		legacy_request(p, in);
+		return;
+	case KIND_NOTIFICATION:
+		notification(p, in);
+		break;
+	case KIND_RESPONSE:
+		ask_answer(p, in->root, in->lifted);
+		break;
+	case KIND_INVALID:
+		break;
+	}
+	accept_silently(in);
+}
+
+static const char *batch_fault(const struct mcp_peer *p, const json_t *array)
+{
+	const json_t *element;
+	size_t i;
+
+	json_array_foreach(array, i, element)
+	{
+		const json_t *params = json_object_get(element, "params");
+
+		if (json_object_get(json_object_get(params, "_meta"), META_VERSION))
+			return "A modern request must not be in a batch";
+	}
+	if (p->revision != MCP_REV_2025_03_26)
+		return "Batches exist in revision 2025-03-26 alone";
+	if (json_array_size(array) == 0)
+		return "The batch is empty";
+	if (json_array_size(array) > BATCH_MAX)
+		return "The batch is too long";
+	return NULL;
+}
+
+static void receive_batch(struct mcp_peer *p, struct incoming *in)
+{
+	json_t *array = in->root;
+	const char *why = batch_fault(p, array);
+	struct batch *b;
+	json_t *element;
+	size_t i;
+
+	if (why) {
+		refuse(in->sink, 400, NULL, MCP_ERR_REQUEST, why);
+		return;
+	}
+	b = calloc(1, sizeof(*b));
+	if (!b) {
+		refuse(in->sink, 200, NULL, MCP_ERR_INTERNAL, "Out of memory");
+		return;
+	}
+	b->refs = 1;
+	b->sink = in->sink;
+	buf_init(&b->out, WIRE_MAX);
+	json_array_foreach(array, i, element)
+	{
+		struct incoming one = *in;
+
+		one.root = element;
+		one.batch = b;
+		if (b->sink)
+			receive_one(p, &one);
+	}
+	b->sealed = true;
+	batch_flush(b);
+	batch_unref(b);
+}
+
+/* Answers to what could not even be read. */
+static const struct {
+	unsigned status;
+	int code;
+	const char *why; /* NULL: the reader knows better */
+} faults[] = {
+    [MESSAGE_TOO_LARGE] = {413, MCP_ERR_REQUEST, "The message is too large"},
+    [MESSAGE_NOT_JSON] = {400, MCP_ERR_PARSE, NULL},
+    [MESSAGE_INVALID] = {400, MCP_ERR_REQUEST, NULL},
+    [MESSAGE_NO_MEMORY] = {503, MCP_ERR_INTERNAL, "Out of memory"},
+};
+
+void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
+		      const struct mcp_http_facts *facts, struct mcp_sink *sink)
+{
+	struct incoming in = {.facts = facts, .sink = sink};
+	const char *why = NULL;
+	enum message_fault fault;
+
+	ASSERT(!p->closed);
+	fault = reader_take(reader, &in.root, &in.lifted, &why);
+	if (fault != MESSAGE_OK) {
+		refuse(sink, faults[fault].status, NULL, faults[fault].code,
+		       faults[fault].why ? faults[fault].why : why);
+		return;
+	}
+	p->refs++; /* the transport may close the peer from within finish() */
+	if (json_is_array(in.root))
+		receive_batch(p, &in);
+	else
+		receive_one(p, &in);
+	json_decref(in.root);
+	lifted_unref(in.lifted);
+	peer_unref(p);
+}
