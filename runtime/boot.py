@@ -55,7 +55,8 @@ class Guard:
 		pass
 
 	def __exit__(self, kind, value, tb, ours=globals(), version=sys.version_info[:2],
-	             isinstance=isinstance, KeyboardInterrupt=KeyboardInterrupt, SystemExit=SystemExit):
+	             isinstance=isinstance, KeyboardInterrupt=KeyboardInterrupt, SystemExit=SystemExit,
+	             Exception=Exception):
 		if value is None or isinstance(value, SystemExit):
 			return
 		tb = tb.tb_next
@@ -64,24 +65,44 @@ class Guard:
 		value.__traceback__ = tb
 		if version >= (3, 13) or version >= (3, 11) and isinstance(value, KeyboardInterrupt):
 			return  # the interpreter prints it
-		show(kind, value, tb)
-		raise SystemExit(1)
+		try:
+			shown = show(kind, value, tb)
+		except Exception:
+			shown = False
+		if shown:
+			raise SystemExit(1)
+		if version < (3, 11):  # it would add the loader's frame again
+			sys.excepthook(kind, value, tb)
+			raise SystemExit(1)
+
+
+def hint(text, what):
+	"""TEXT with the last line that the interpreter itself prints: before 3.12 only that may end with
+	a suggestion ("Did you mean ...")."""
+	import io
+	stderr, sys.stderr = sys.stderr, io.StringIO()
+	sys.__excepthook__(*what)
+	own, sys.stderr = sys.stderr.getvalue(), stderr
+	last = text.rstrip('\n').rsplit('\n', 1)[-1]
+	better = own.rstrip('\n').rsplit('\n', 1)[-1]
+	if better.startswith(last):
+		return text.rstrip('\n')[:-len(last)] + better + '\n'
+	return text
 
 
 def show(*what):
-	"""Prints an exception as the interpreter does; before 3.13 that leaves out source lines that
-	are in no file, and before 3.11 it would show the loader's frame."""
+	"""Prints an exception as the interpreter does, which before 3.13 leaves out source lines that are
+	in no file. False = the interpreter's own way is as good."""
+	if sys.excepthook is not sys.__excepthook__ or sys.stderr is None or what[2] is None:
+		return False
 	sys.last_type, sys.last_value, sys.last_traceback = what
-	try:
-		if sys.excepthook is not sys.__excepthook__:
-			sys.excepthook(*what)
-		elif sys.stderr is not None:
-			import linecache, traceback
-			lines = [line + '\n' for line in source.splitlines()]
-			linecache.cache.setdefault(NAME, (len(source), None, lines, NAME))
-			traceback.print_exception(*what)
-	except Exception:
-		sys.__excepthook__(*what)
+	import linecache
+	import traceback
+	lines = [line + '\n' for line in source.splitlines()]
+	linecache.cache.setdefault(NAME, (len(source), None, lines, NAME))
+	text = ''.join(traceback.format_exception(*what))
+	sys.stderr.write(hint(text, what) if sys.version_info < (3, 12) else text)
+	return True
 
 
 def begin():

@@ -56,7 +56,8 @@ def rehearse():
 	exec(code, {'__name__': 'caisson', '__builtins__': __builtins__})
 	(sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__) = before
 	environment(b'\0'.join(k + b'=' + v for k, v in os.environb.items()))
-	sys.orig_argv[1:] = '-c', ''
+	if hasattr(sys, 'orig_argv'):
+		sys.orig_argv[1:] = '-c', ''
 
 
 def settle():

@@ -59,7 +59,7 @@ static void system_exit(struct outcome *o)
 	Py_XDECREF(tb);
 }
 
-/* Before 3.13 the interpreter shows no source lines for code that is in no file; zygote.py does. */
+/* Before 3.13 the interpreter shows no source lines for code that is in no file; boot.py does. */
 static void show(void)
 {
 	PyObject *type, *value, *tb;
@@ -68,13 +68,16 @@ static void show(void)
 	PyErr_NormalizeException(&type, &value, &tb);
 	if (tb)
 		(void)PyException_SetTraceback(value, tb);
-	PyObject *r = PyObject_CallFunctionObjArgs(zygote.show, type, value, tb ? tb : Py_None, NULL);
-	if (!r)
+	PyObject *shown = PyObject_CallFunctionObjArgs(zygote.show, type, value, tb ? tb : Py_None, NULL);
+	if (shown && PyObject_IsTrue(shown)) {
+		Py_XDECREF(type);
+		Py_XDECREF(value);
+		Py_XDECREF(tb);
+	} else {
+		PyErr_Restore(type, value, tb); /* takes the place of what show() may have raised */
 		PyErr_Print();
-	Py_XDECREF(r);
-	Py_XDECREF(type);
-	Py_XDECREF(value);
-	Py_XDECREF(tb);
+	}
+	Py_XDECREF(shown);
 }
 
 static void settle(struct outcome *o)
@@ -123,8 +126,8 @@ static _Noreturn void leave(struct outcome o)
 		Py_INCREF(threading);
 		call_ignoring(threading, "_shutdown");
 	}
-	if (handlers)
-		call_ignoring(handlers, "_run_exitfuncs");
+	if (handlers) /* says itself what went wrong; before 3.10 it raises that too */
+		Py_XDECREF(PyObject_CallMethod(handlers, "_run_exitfuncs", NULL));
 	PyErr_Clear();
 	if (flush_streams())
 		o.status = STATUS_FLUSH;

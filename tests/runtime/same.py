@@ -14,6 +14,7 @@ import select
 import signal
 import socket
 import struct
+import subprocess
 import sys
 import time
 
@@ -171,11 +172,19 @@ def normal(text):
 
 # Plain -c shows source lines from 3.13 on; before, only cold and warm do.
 def without_lines(text):
-	return re.sub(r'(  File "<string>", line \d+, in .*\n)(?:    .*\n)*', r'\1', text)
+	return re.sub(r'((?:  \|)? +File "<string>", line \d+, in .*\n)(?:(?:  \|)? {4,}.*\n)*', r'\1', text)
 
 
-# What is known to differ and said in docs/runtime-frames.md: the interpreter was told another -c text.
-COLD_FRAME = {'no_frames', 'recursion_depth'}
+OLD = {'cookie', 'cookie_bad', 'interrupt', 'interrupt_signal'}  # as 3.10 and newer have it
+
+
+def known(mode, name, python):
+	"""What is known to differ and said in docs/runtime-frames.md."""
+	if python < (3, 10) and name in OLD:
+		return True
+	if mode == 'cold':
+		return name in ('no_frames', 'recursion_depth', 'faulthandler')
+	return name == 'recursion_depth' and python < (3, 12) or name == 'exit_huge' and python == (3, 12)
 
 
 def main():
@@ -188,8 +197,12 @@ def main():
 	p.add_argument('names', nargs='*')
 	a = p.parse_intermixed_args()
 	signal.alarm(1500)
+	library = os.path.join(os.path.dirname(os.path.dirname(a.python)), 'lib')
+	if library != '/usr/lib':  # a Python of one's own, linked to a library of its own
+		ENV['LD_LIBRARY_PATH'] = library
+		ENV['PATH'] = os.path.dirname(a.python) + ':' + ENV['PATH']
 	preload = open(a.preload).read().split() if a.preload else []
-	zygote = spaces.Zygote(a.build, a.root, a.python, ' '.join(preload), {'MPLCONFIGDIR': ENV['MPLCONFIGDIR']})
+	zygote = spaces.Zygote(a.build, a.root, a.python, ' '.join(preload), ENV)
 	boot = spaces.constant(a.build + '/runtime/texts.h', 'runtime_boot_text')
 	box = spaces.Box(zygote, lambda sock: serve(sock, boot, a.python, 0))
 	channel = zygote.clean(box)
@@ -200,6 +213,9 @@ def main():
 		raise RuntimeError('the stand-in sandbox did not start')
 	cases = dict(CASES, **(SCIENCE if a.science else {}))
 	chosen = {n: c for n, c in cases.items() if not a.names or n in a.names}
+	text = subprocess.run(['/usr/sbin/chroot', a.root, a.python, '-c', 'import sys; print(*sys.version_info[:2])'],
+	                      capture_output=True, check=True, env=ENV).stdout
+	python = tuple(int(n) for n in text.split())
 	passed = dict.fromkeys(('cold', 'warm'), 0)
 	failed = 0
 	for name, case in chosen.items():
@@ -225,8 +241,10 @@ def main():
 						want = got
 				if want != got:
 					ok = False
+					if known(mode, name, python):
+						continue
 					print('%s: %s: %s differs\n  plain: %r\n  %s: %r' % (name, mode, what, want, mode, got))
-			if ok:
+			if ok or known(mode, name, python):
 				passed[mode] += 1
 			else:
 				failed += 1
