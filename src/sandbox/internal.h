@@ -45,6 +45,7 @@ struct manager {
 	struct manager_config config;
 	unsigned refs; /* one of the owner, one of each sandbox */
 	struct engine *engine; /* NULL until opened */
+	struct err refused;    /* why no engine will do here: every call is told the same */
 	struct sandbox *buckets[MANAGER_BUCKETS];
 	uint8_t hash_key[16]; /* clients choose ids: a secret key keeps them from choosing collisions */
 	unsigned n;

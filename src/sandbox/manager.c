@@ -512,6 +512,10 @@ int manager_start(struct manager *m, struct err *e)
 {
 	if (m->engine)
 		return 0;
+	if (m->refused.code != ERR_NONE) {
+		*e = m->refused;
+		return -EPERM;
+	}
 	struct engine *engine;
 	int r = m->config.open_engine(m->config.user, &engine, e);
 	if (r < 0)
@@ -519,9 +523,10 @@ int manager_start(struct manager *m, struct err *e)
 	uint32_t missing = m->config.limits.explicit_mask & ~engine->ops->caps(engine);
 	if (missing != 0) {
 		engine->ops->close(engine);
-		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
-		               "%s was set and cannot be enforced on this machine",
-		               cap_name(missing));
+		r = err_set(&m->refused, ERR_LIMIT_NOT_ENFORCEABLE, 0,
+		            "%s was set and cannot be enforced on this machine", cap_name(missing));
+		*e = m->refused;
+		return r;
 	}
 	m->engine = engine;
 	return 0;
