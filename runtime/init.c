@@ -14,7 +14,7 @@
 #include <time.h>
 
 #define FRAMES_PER_TURN 16
-#define LOW_FDS         3  /* 0, 1, 2 are never ours */
+#define LOW_FDS         3 /* 0, 1, 2 are never ours */
 
 static struct init init; /* one a process; static so that the stack stays small */
 
@@ -33,7 +33,8 @@ void assert_failed(const char *expr, const char *file, int line)
 
 void init_send(struct init *in, const struct proto_head *frame, const int *fds, size_t n)
 {
-	/* Blocking is right: a front that does not read hurts only itself, and its end gives EPIPE. */
+	/* Blocking is right: a front that does not read hurts only itself, and its end gives EPIPE.
+	 */
 	if (fd_send(in->channel, frame, frame->size, fds, n, 0) < 0)
 		init_die("channel");
 }
@@ -60,7 +61,8 @@ static void on_file(struct init *in, const union proto_frame *f, const int *fds,
 		init_die("file request");
 }
 
-static void (*const handlers[PROTO_TYPE_MAX_])(struct init *, const union proto_frame *, const int *, size_t) = {
+static void (*const handlers[PROTO_TYPE_MAX_])(struct init *, const union proto_frame *,
+					       const int *, size_t) = {
     [PROTO_INIT_RUN] = on_run,
     [PROTO_INIT_SIGNAL] = on_signal,
     [PROTO_INIT_FILE] = on_file,
@@ -77,7 +79,8 @@ static bool take_message(struct init *in)
 		return false;
 	if (n <= 0)
 		init_die("channel");
-	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_I) < 0 || !handlers[f.head.type])
+	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_I) < 0 ||
+	    !handlers[f.head.type])
 		init_die("message");
 	handlers[f.head.type](in, &f, fds, n_fds);
 	fd_close_many(fds, n_fds);
@@ -100,7 +103,8 @@ static int timeout_of(const struct init *in, struct timespec *ret)
 	(void)clock_gettime(CLOCK_MONOTONIC, &now);
 	uint64_t now_at = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 	uint64_t left = at > now_at ? at - now_at : 0;
-	*ret = (struct timespec){.tv_sec = (time_t)(left / 1000000000u), .tv_nsec = (long)(left % 1000000000u)};
+	*ret = (struct timespec){.tv_sec = (time_t)(left / 1000000000u),
+				 .tv_nsec = (long)(left % 1000000000u)};
 	return 1;
 }
 
@@ -167,12 +171,13 @@ static int take_config(struct init *in)
 
 	if (n < 0)
 		return (int)n;
-	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_M, PROTO_PARTY_I) < 0 || f.head.type != PROTO_INIT_CONFIG ||
-	    f.config.n_procs > INIT_FDS_MAX)
+	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_M, PROTO_PARTY_I) < 0 ||
+	    f.head.type != PROTO_INIT_CONFIG || f.config.n_procs > INIT_FDS_MAX)
 		return -EPROTO;
 	bool has_kill = f.config.fds & PROTO_CONFIG_KILL;
 	bool has_warm = f.config.fds & PROTO_CONFIG_WARM;
-	if (n_fds != (uint32_t)PROTO_CONFIG_BASE_FDS + (has_kill ? 1U : 0U) + (has_warm ? 1U : 0U) + f.config.n_procs)
+	if (n_fds != (uint32_t)PROTO_CONFIG_BASE_FDS + (has_kill ? 1U : 0U) + (has_warm ? 1U : 0U) +
+			 f.config.n_procs)
 		return -EPROTO;
 	in->config = f.config;
 	in->lifeline = fds[at++];
@@ -240,7 +245,8 @@ int main(void)
 		init_send(in, &f.head, NULL, 0);
 		return 1;
 	}
-	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready), .landlock = in->landlock >= 0};
+	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready),
+					 .landlock = in->landlock >= 0};
 	init_send(in, &ready.head, NULL, 0);
 	loop(in);
 }

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* init: PID 1 of a sandbox, a static program that the monitor executes from a sealed memfd.
  *
- * Theory of operation. It starts with the sandbox channel as descriptor 0, three capabilities in its own
- * user namespace and a copy of the image's template as root. It takes its configuration from the
- * channel, finishes the isolation (init_setup.c), gives up every privilege and says INIT_READY. From then
- * on one ppoll loop (init.c) over four descriptors: channel, lifeline, children, and nothing that a run
- * could write to. It starts and ends runs (init_run.c) and opens files of the workspace (init_files.c).
+ * Theory of operation. It starts with the sandbox channel as descriptor 0, three capabilities in
+ * its own user namespace and a copy of the image's template as root. It takes its configuration
+ * from the channel, finishes the isolation (init_setup.c), gives up every privilege and says
+ * INIT_READY. From then on one ppoll loop (init.c) over four descriptors: channel, lifeline,
+ * children, and nothing that a run could write to. It starts and ends runs (init_run.c) and opens
+ * files of the workspace (init_files.c).
  *
- * It holds no rights beyond those of a run, but three things that runs must not have: the channel, the
- * group descriptors, and its pid. What protects it from runs of the same uid: PID 1 gets no signal that
- * it does not handle (pid_namespaces(7)); it is not dumpable, so nobody may trace it or look into its /proc
- * folder; Landlock scopes and the system call filter tie runs further.
+ * It holds no rights beyond those of a run, but three things that runs must not have: the channel,
+ * the group descriptors, and its pid. What protects it from runs of the same uid: PID 1 gets no
+ * signal that it does not handle (pid_namespaces(7)); it is not dumpable, so nobody may trace it or
+ * look into its /proc folder; Landlock scopes and the system call filter tie runs further.
  *
- * It ends, and the kernel then kills everything in the sandbox, when the lifeline reports the monitor's
- * end, when the channel closes, and on any message that is not as it should be. */
+ * It ends, and the kernel then kills everything in the sandbox, when the lifeline reports the
+ * monitor's end, when the channel closes, and on any message that is not as it should be. */
 #pragma once
 
 #include "engine/native/filter_load.h"
@@ -23,16 +24,16 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define INIT_FDS_MAX   PROTO_CONFIG_PROCS_MAX
-#define RUN_CODE_FD    3 /* where a Python run finds its source; runtime/boot.py */
+#define INIT_FDS_MAX PROTO_CONFIG_PROCS_MAX
+#define RUN_CODE_FD  3 /* where a Python run finds its source; runtime/boot.py */
 
 struct init_run {
-	uint32_t id;          /* 0 = none */
-	pid_t pid;            /* its first process, also its group and session; 0 = it has ended */
-	uint32_t flags;       /* PROTO_ENDED_* */
-	bool killing;         /* everything of it has been sent SIGKILL */
-	int status;           /* of the first process, wait(2) */
-	int error;            /* readable: errno of a start that failed; else end of file */
+	uint32_t id;    /* 0 = none */
+	pid_t pid;      /* its first process, also its group and session; 0 = it has ended */
+	uint32_t flags; /* PROTO_ENDED_* */
+	bool killing;   /* everything of it has been sent SIGKILL */
+	int status;     /* of the first process, wait(2) */
+	int error;      /* readable: errno of a start that failed; else end of file */
 	uint32_t killed;
 	uint64_t started_ns, ended_ns;
 	uint64_t term_at, kill_at; /* 0 = never */
@@ -43,27 +44,27 @@ struct init_run {
 enum warm_state { WARM_NONE, WARM_COMING, WARM_CLEAN };
 enum spare_state { SPARE_NONE, SPARE_FORKING, SPARE_READY };
 struct init_warm {
-	int channel;          /* to the clean interpreter, -1 = never or no more */
-	bool soon;            /* it is being forked: its hello is due */
+	int channel; /* to the clean interpreter, -1 = never or no more */
+	bool soon;   /* it is being forked: its hello is due */
 	enum warm_state state;
-	pid_t clean;          /* 0 until its hello */
+	pid_t clean; /* 0 until its hello */
 	int spare_channel;
 	enum spare_state spare_state;
-	pid_t spare;          /* 0 until it is ready */
+	pid_t spare; /* 0 until it is ready */
 };
 
 /* A warm run that waits for its spare. */
 struct init_waiting {
 	bool used;
 	struct proto_init_run f;
-	uint64_t until;       /* then it starts cold */
+	uint64_t until; /* then it starts cold */
 	int fds[PROTO_RUN_BASE_FDS + 2];
 	size_t n;
 };
 
 struct init_put {
 	bool used;
-	int fd;               /* unnamed file that is being written */
+	int fd; /* unnamed file that is being written */
 	int parent;
 	char path[PROTO_PATH_MAX];
 };
@@ -77,10 +78,10 @@ struct init_remove { /* a folder that is being removed, a slice at a time */
 
 struct init {
 	int channel, lifeline, children; /* children: signalfd(SIGCHLD) */
-	int proc;         /* O_PATH of a writable /proc that is mounted nowhere */
-	int workspace;    /* O_PATH of /mnt/data */
-	int landlock;     /* prepared rules, -1 = none */
-	int kill;         /* cgroup.kill of the run leaf, -1 = none */
+	int proc;                        /* O_PATH of a writable /proc that is mounted nowhere */
+	int workspace;                   /* O_PATH of /mnt/data */
+	int landlock;                    /* prepared rules, -1 = none */
+	int kill;                        /* cgroup.kill of the run leaf, -1 = none */
 	int procs[INIT_FDS_MAX];
 	uint32_t n_procs;
 	struct proto_init_config config;
@@ -106,10 +107,10 @@ int init_drop(void);
 /* init_run.c */
 void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n);
 void run_signal(struct init *in, const struct proto_init_signal *f);
-void run_reap(struct init *in);      /* children have ended */
-void run_tick(struct init *in);      /* a deadline may have come */
+void run_reap(struct init *in);           /* children have ended */
+void run_tick(struct init *in);           /* a deadline may have come */
 uint64_t run_next(const struct init *in); /* the next deadline, 0 = none */
-void run_waiting(struct init *in);   /* what the waiting run waits for may be there */
+void run_waiting(struct init *in);        /* what the waiting run waits for may be there */
 
 /* init_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
 struct run_child {
@@ -126,9 +127,9 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
 
 /* init_warm.c */
 void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold runs only */
-void warm_prepare(struct init *in);           /* between runs: have a spare made */
-/* Whether no run may start now, because an interpreter is about to appear and would be taken for a part of
- * it, or because the run F waits for one. */
+void warm_prepare(struct init *in);                       /* between runs: have a spare made */
+/* Whether no run may start now, because an interpreter is about to appear and would be taken for a
+ * part of it, or because the run F waits for one. */
 bool warm_must_wait(const struct init *in, const struct proto_init_run *f);
 bool warm_can(const struct init *in, const struct proto_init_run *f);
 pid_t warm_take(struct init *in, const struct run_child *c);
@@ -140,6 +141,7 @@ bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter 
 bool watch_memory(const struct init *in);
 
 /* init_files.c */
-int files_handle(struct init *in, const struct proto_init_file *f); /* -1 = not a possible request */
-bool files_pending(const struct init *in); /* a slice of work is due */
+int files_handle(struct init *in,
+		 const struct proto_init_file *f); /* -1 = not a possible request */
+bool files_pending(const struct init *in);         /* a slice of work is due */
 void files_work(struct init *in);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run between fork and exec. init is single-threaded, so everything may be called here; it ends in
- * the interpreter or the command, with descriptors 0-2 (and 3: the source) and nothing else. */
+/* A run between fork and exec. init is single-threaded, so everything may be called here; it ends
+ * in the interpreter or the command, with descriptors 0-2 (and 3: the source) and nothing else. */
 #include "init.h"
 
 #include "engine/native/landlock.h"
@@ -18,12 +18,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PYTHON        "/usr/bin/python3"
-#define HIGH_FD       64 /* above every descriptor that a run gets */
-#define ERROR_FD      (RUN_CODE_FD + 1)
-#define STACK_BYTES   (UINT64_C(8) << 20)
-#define DATA_FACTOR   4 /* private memory may be reserved beyond what may be used */
-#define NPROC_SPARE   8 /* init and the interpreters that wait are not counted against the limit */
+#define PYTHON      "/usr/bin/python3"
+#define HIGH_FD     64 /* above every descriptor that a run gets */
+#define ERROR_FD    (RUN_CODE_FD + 1)
+#define STACK_BYTES (UINT64_C(8) << 20)
+#define DATA_FACTOR 4 /* private memory may be reserved beyond what may be used */
+#define NPROC_SPARE 8 /* init and the interpreters that wait are not counted against the limit */
 
 _Noreturn static void give_up(int error, int errnum)
 {
@@ -37,13 +37,16 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 	uint64_t data = l->memory_bytes * DATA_FACTOR;
 	uint32_t n = 0;
 
-	/* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does (the kernel's guard
-	 * against recursion, fs/coredump.c); for files 1 is too small. The filter forbids changing it. */
+	/* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does (the kernel's
+	 * guard against recursion, fs/coredump.c); for files 1 is too small. The filter forbids
+	 * changing it. */
 	ret[n++] = (struct rt_rlimit){.resource = RLIMIT_CORE, .cur = 1, .max = 1};
-	ret[n++] = (struct rt_rlimit){.resource = RLIMIT_NOFILE, .cur = l->nofile, .max = l->nofile};
+	ret[n++] =
+	    (struct rt_rlimit){.resource = RLIMIT_NOFILE, .cur = l->nofile, .max = l->nofile};
 	ret[n++] = (struct rt_rlimit){
 	    .resource = RLIMIT_NPROC, .cur = l->pids + NPROC_SPARE, .max = l->pids + NPROC_SPARE};
-	ret[n++] = (struct rt_rlimit){.resource = RLIMIT_STACK, .cur = STACK_BYTES, .max = RLIM_INFINITY};
+	ret[n++] =
+	    (struct rt_rlimit){.resource = RLIMIT_STACK, .cur = STACK_BYTES, .max = RLIM_INFINITY};
 	if (in->config.poll_memory)
 		ret[n++] = (struct rt_rlimit){.resource = RLIMIT_DATA, .cur = data, .max = data};
 	return n;
@@ -73,7 +76,8 @@ static void set_limits(const struct run_child *c)
 		limit(c->error, &l[i]);
 }
 
-/* Moves what is needed above all targets first, so that no dup2(2) hits one that is still needed. */
+/* Moves what is needed above all targets first, so that no dup2(2) hits one that is still needed.
+ */
 static int lift(int error, int fd)
 {
 	if (fd < 0)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of the workspace, opened with the sandbox's own rights and handed to the front as descriptors.
- * Nothing here blocks: no FIFO, no lease, no link, no other mount (fd_open_beneath()). Removing a folder
- * goes in slices between which the loop looks after its deadlines.
+/* Files of the workspace, opened with the sandbox's own rights and handed to the front as
+ * descriptors. Nothing here blocks: no FIFO, no lease, no link, no other mount (fd_open_beneath()).
+ * Removing a folder goes in slices between which the loop looks after its deadlines.
  *
  * A new file has no name until it is complete (O_TMPFILE, then linkat(2) through our own /proc). */
 #include "init.h"
@@ -20,10 +20,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#define LIST_BATCH        64
-#define SLICE_ENTRIES     512
-#define SLICES_MAX        1000000u /* more than any inode limit needs; a run that refills loses */
-#define REMOVE_DEPTH_MAX  256
+#define LIST_BATCH       64
+#define SLICE_ENTRIES    512
+#define SLICES_MAX       1000000u /* more than any inode limit needs; a run that refills loses */
+#define REMOVE_DEPTH_MAX 256
 
 static void answer(struct init *in, uint32_t seq, int r)
 {
@@ -40,7 +40,8 @@ static void answer_fd(struct init *in, uint32_t seq, int fd)
 	init_send(in, &a.head, &fd, 1);
 }
 
-/* Splits PATH into its folder (made when MAKE) and its last part. Returns the folder's descriptor. */
+/* Splits PATH into its folder (made when MAKE) and its last part. Returns the folder's descriptor.
+ */
 static int open_parent(const struct init *in, const char *path, bool make, const char **ret_name)
 {
 	char part[PROTO_NAME_MAX];
@@ -196,7 +197,8 @@ static void do_drop(struct init *in, const struct proto_init_file *f)
 
 /* ---- remove ---- */
 
-/* Removes up to *BUDGET entries of folder NAME in PARENT and then the folder; -EAGAIN = budget used up. */
+/* Removes up to *BUDGET entries of folder NAME in PARENT and then the folder; -EAGAIN = budget used
+ * up. */
 static int remove_below(int parent, const char *name, int depth, int *budget)
 {
 	const struct dirent *de;
@@ -344,8 +346,10 @@ static int list(struct lister *l, int dir)
 static void do_list(struct init *in, const struct proto_init_file *f)
 {
 	static struct lister l;
-	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = f->seq};
-	int dir = fd_open_beneath(in->workspace, f->path[0] ? f->path : ".", O_RDONLY | O_DIRECTORY, 0);
+	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
+				     .seq = f->seq};
+	int dir =
+	    fd_open_beneath(in->workspace, f->path[0] ? f->path : ".", O_RDONLY | O_DIRECTORY, 0);
 
 	if (dir < 0) {
 		answer(in, f->seq, dir);
@@ -370,7 +374,8 @@ static void do_list(struct init *in, const struct proto_init_file *f)
 
 static void do_measure(struct init *in, const struct proto_init_file *f)
 {
-	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed), .seq = f->seq};
+	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
+				     .seq = f->seq};
 	struct statvfs v;
 
 	if (statvfs("/mnt/data", &v) < 0) {
@@ -382,9 +387,11 @@ static void do_measure(struct init *in, const struct proto_init_file *f)
 	init_send(in, &a.head, NULL, 0);
 }
 
-static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *, const struct proto_init_file *) = {
-    [PROTO_FILE_OPEN] = do_open,     [PROTO_FILE_PUT] = do_put,   [PROTO_FILE_COMMIT] = do_commit,
-    [PROTO_FILE_DROP] = do_drop,     [PROTO_FILE_REMOVE] = do_remove, [PROTO_FILE_LIST] = do_list,
+static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *,
+						    const struct proto_init_file *) = {
+    [PROTO_FILE_OPEN] = do_open,       [PROTO_FILE_PUT] = do_put,
+    [PROTO_FILE_COMMIT] = do_commit,   [PROTO_FILE_DROP] = do_drop,
+    [PROTO_FILE_REMOVE] = do_remove,   [PROTO_FILE_LIST] = do_list,
     [PROTO_FILE_MEASURE] = do_measure,
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs: start, deadline, end. A run is over when its first process has ended and nothing of it is left;
- * only then the front hears of it, so what is in its pipes by then is all there will ever be. */
+/* Runs: start, deadline, end. A run is over when its first process has ended and nothing of it is
+ * left; only then the front hears of it, so what is in its pipes by then is all there will ever be.
+ */
 #include "init.h"
 
 #include "base/attr.h"
@@ -36,8 +37,10 @@ static uint64_t later(uint64_t from, uint64_t by)
 
 static void report_failure(struct init *in, uint32_t id, int errnum)
 {
-	struct proto_init_ended e = {
-	    .head = PROTO_HEAD(INIT_ENDED, proto_init_ended), .run = id, .end = PROTO_END_FAILED, .value = errnum};
+	struct proto_init_ended e = {.head = PROTO_HEAD(INIT_ENDED, proto_init_ended),
+				     .run = id,
+				     .end = PROTO_END_FAILED,
+				     .value = errnum};
 
 	init_send(in, &e.head, NULL, 0);
 }
@@ -61,9 +64,9 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 static bool is_possible(const struct proto_init_run *f)
 {
 	return f->run != 0 && (f->kind == PROTO_RUN_PYTHON || f->kind == PROTO_RUN_ARGV) &&
-	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN)) == 0 && f->argc <= PROTO_ARG_MAX &&
-	       f->envc <= PROTO_ARG_MAX && f->args_size > 0 && f->args_size <= PROTO_ARGS_MAX &&
-	       (f->kind == PROTO_RUN_PYTHON) == (f->argc == 0);
+	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN)) == 0 &&
+	       f->argc <= PROTO_ARG_MAX && f->envc <= PROTO_ARG_MAX && f->args_size > 0 &&
+	       f->args_size <= PROTO_ARGS_MAX && (f->kind == PROTO_RUN_PYTHON) == (f->argc == 0);
 }
 
 static void start_clock(struct init *in, const struct proto_init_run *f)
@@ -83,7 +86,8 @@ static void start_cold(struct init *in, struct run_child *c)
 		report_failure(in, f->run, errno);
 		return;
 	}
-	in->run = (struct init_run){.id = f->run, .error = error[0], .grace_ns = f->grace_ns, .started_ns = now()};
+	in->run = (struct init_run){
+	    .id = f->run, .error = error[0], .grace_ns = f->grace_ns, .started_ns = now()};
 	in->run.pid = fork();
 	if (in->run.pid == 0) {
 		c->error = error[1];
@@ -108,15 +112,19 @@ static bool start_warm(struct init *in, const struct run_child *c)
 
 	if (pid <= 0)
 		return false;
-	in->run = (struct init_run){
-	    .id = c->f->run, .error = -1, .pid = pid, .flags = PROTO_ENDED_WARM, .grace_ns = c->f->grace_ns,
-	    .started_ns = started};
+	in->run = (struct init_run){.id = c->f->run,
+				    .error = -1,
+				    .pid = pid,
+				    .flags = PROTO_ENDED_WARM,
+				    .grace_ns = c->f->grace_ns,
+				    .started_ns = started};
 	start_clock(in, c->f);
 	return true;
 }
 
 /* The message's descriptors are closed by its reader: a run that waits keeps copies. */
-static bool wait_for_spare(struct init *in, const struct proto_init_run *f, const int *fds, size_t n)
+static bool wait_for_spare(struct init *in, const struct proto_init_run *f, const int *fds,
+			   size_t n)
 {
 	struct init_waiting *w = &in->waiting;
 
@@ -185,7 +193,8 @@ static bool signal_others(const struct init *in, int signo)
 	if (!d)
 		init_die("proc");
 	while ((de = readdir(d))) {
-		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 || (pid_t)pid == in->warm.clean)
+		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 ||
+		    (pid_t)pid == in->warm.clean)
 			continue;
 		any = true;
 		if (signo)
@@ -195,9 +204,9 @@ static bool signal_others(const struct init *in, int signo)
 	return any;
 }
 
-/* Everything in the sandbox but init and the clean interpreter. kill(2) with -1 walks all processes of the
- * namespace under the lock that a fork needs to complete, so no fork bomb outruns it; the group's way does
- * the same. */
+/* Everything in the sandbox but init and the clean interpreter. kill(2) with -1 walks all processes
+ * of the namespace under the lock that a fork needs to complete, so no fork bomb outruns it; the
+ * group's way does the same. */
 static void kill_everything(struct init *in)
 {
 	in->run.killing = true;
@@ -281,9 +290,11 @@ void run_reap(struct init *in)
 /* Signalled before it began: it has been killed before its first line. */
 static void end_waiting(struct init *in)
 {
-	struct proto_init_ended e = {
-	    .head = PROTO_HEAD(INIT_ENDED, proto_init_ended), .run = in->waiting.f.run, .end = PROTO_END_SIGNALED,
-	    .value = SIGKILL, .flags = PROTO_ENDED_KILLED};
+	struct proto_init_ended e = {.head = PROTO_HEAD(INIT_ENDED, proto_init_ended),
+				     .run = in->waiting.f.run,
+				     .end = PROTO_END_SIGNALED,
+				     .value = SIGKILL,
+				     .flags = PROTO_ENDED_KILLED};
 
 	in->waiting.used = false;
 	fd_close_many(in->waiting.fds, in->waiting.n);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a copy of the template to a finished sandbox: mounts, loopback, privileges. One table of mounts,
- * applied in order below /new, then pivot_root and nothing of the template is left. */
+/* From a copy of the template to a finished sandbox: mounts, loopback, privileges. One table of
+ * mounts, applied in order below /new, then pivot_root and nothing of the template is left. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -21,14 +21,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define NEW_ROOT    "/new"
-#define HOST_NAME   "sandbox"
-#define HOME_BYTES  (UINT64_C(16) << 20)
-#define SMALL_INODES 4096u
-#define TMP_INODES  65536u
-#define PTYS_MAX    64 /* of the host's global table, kernel.pty.max */
-#define MPL_FROM    "/opt/caisson/mpl"
-#define MPL_TO      "/tmp/.config/matplotlib"
+#define NEW_ROOT      "/new"
+#define HOST_NAME     "sandbox"
+#define HOME_BYTES    (UINT64_C(16) << 20)
+#define SMALL_INODES  4096u
+#define TMP_INODES    65536u
+#define PTYS_MAX      64 /* of the host's global table, kernel.pty.max */
+#define MPL_FROM      "/opt/caisson/mpl"
+#define MPL_TO        "/tmp/.config/matplotlib"
 #define MPL_FILES_MAX 16
 #define MPL_BYTES_MAX (4u << 20)
 
@@ -52,7 +52,8 @@ static const struct mount_row {
     {PROTO_STEP_DEV, MOUNT_TMPFS, NULL, "/dev/shm", MS_NOSUID | MS_NODEV, 01777, SIZE_SHM},
     {PROTO_STEP_TMP, MOUNT_TMPFS, NULL, "/tmp", MS_NOSUID | MS_NODEV, 01777, SIZE_TMP},
     {PROTO_STEP_HOME, MOUNT_TMPFS, NULL, "/home/sandbox", MS_NOSUID | MS_NODEV, 0700, SIZE_HOME},
-    {PROTO_STEP_WORKSPACE, MOUNT_TMPFS, NULL, "/mnt/data", MS_NOSUID | MS_NODEV, 0755, SIZE_WORKSPACE},
+    {PROTO_STEP_WORKSPACE, MOUNT_TMPFS, NULL, "/mnt/data", MS_NOSUID | MS_NODEV, 0755,
+     SIZE_WORKSPACE},
     {PROTO_STEP_WORKSPACE, MOUNT_BIND, NEW_ROOT "/mnt/data", "/app/results", 0, 0, SIZE_NONE},
 };
 
@@ -89,13 +90,13 @@ static int mount_tmpfs(const struct init *in, const struct mount_row *m, const c
 	uint32_t inodes;
 
 	size_of(in, m->size, &bytes, &inodes);
-	(void)snprintf(options, sizeof(options), "mode=%o,uid=%u,gid=%u,size=%llu,nr_inodes=%u", m->mode, getuid(),
-	               getgid(), (unsigned long long)bytes, inodes);
+	(void)snprintf(options, sizeof(options), "mode=%o,uid=%u,gid=%u,size=%llu,nr_inodes=%u",
+		       m->mode, getuid(), getgid(), (unsigned long long)bytes, inodes);
 	return mount("tmpfs", target, "tmpfs", m->flags, options) < 0 ? -errno : 0;
 }
 
-/* Two mounts of one proc: a read-only one for the sandbox, and a writable one that stays reachable only
- * through our descriptor, for the oom scores of runs. */
+/* Two mounts of one proc: a read-only one for the sandbox, and a writable one that stays reachable
+ * only through our descriptor, for the oom scores of runs. */
 static int mount_proc(struct init *in, const struct mount_row *m, const char *target)
 {
 	if (mount("proc", "/proc", "proc", m->flags, "subset=pid") < 0)
@@ -121,7 +122,8 @@ static int mount_one(struct init *in, const struct mount_row *m)
 	case MOUNT_PROC:
 		return mount_proc(in, m, target);
 	case MOUNT_DEVPTS:
-		(void)snprintf(options, sizeof(options), "newinstance,ptmxmode=0666,mode=0620,max=%d", PTYS_MAX);
+		(void)snprintf(options, sizeof(options),
+			       "newinstance,ptmxmode=0666,mode=0620,max=%d", PTYS_MAX);
 		return mount("devpts", target, "devpts", m->flags, options) < 0 ? -errno : 0;
 	case MOUNT_TMPFS:
 	default:
@@ -131,8 +133,8 @@ static int mount_one(struct init *in, const struct mount_row *m)
 
 static int enter_root(void)
 {
-	if (chdir(NEW_ROOT) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 || umount2(".", MNT_DETACH) < 0 ||
-	    chdir("/") < 0)
+	if (chdir(NEW_ROOT) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
+	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return -errno;
 	/* 0, 1 and 2 still name the template's /dev/null */
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -159,7 +161,8 @@ static int copy_file(int from, int to, const char *name)
 		return -errno;
 	while (at < st.st_size) {
 		ssize_t n = copy_file_range(in, &at, out, NULL, (size_t)(st.st_size - at), 0);
-		if (n < 0 && (errno == EXDEV || errno == EINVAL)) { /* not between these file systems */
+		if (n < 0 &&
+		    (errno == EXDEV || errno == EINVAL)) { /* not between these file systems */
 			char piece[16384];
 			n = pread(in, piece, sizeof(piece), at);
 			if (n > 0 && fd_write_all(out, piece, (size_t)n) == 0)
@@ -206,10 +209,12 @@ int init_drop(void)
 	struct __user_cap_data_struct data[2] = {0};
 
 	for (unsigned long cap = 0; cap <= 63; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL) /* beyond the last one */
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 &&
+		    errno != EINVAL) /* beyond the last one */
 			return -errno;
-	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 || syscall(SYS_capset, &head, data) < 0 ||
-	    prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
+	    syscall(SYS_capset, &head, data) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -errno;
 	if (syscall(SYS_capget, &head, data) < 0)
 		return -errno;
@@ -253,6 +258,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	in->workspace = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (in->workspace < 0)
 		return -errno;
-	in->landlock = native_landlock_prepare(""); /* a second wall: the sandbox stands without it */
+	in->landlock =
+	    native_landlock_prepare(""); /* a second wall: the sandbox stands without it */
 	return 0;
 }

@@ -3,8 +3,8 @@
  *
  *   NONE -hello-> COMING -entered-> CLEAN          the clean interpreter
  *   (CLEAN) fork -> FORKING -ready-> READY         the spare, one at a time, made between runs
- * A warm run takes the spare, or waits for the one that is on its way. Whatever goes wrong on a channel ends
- * that interpreter and the run starts cold: the same visible behaviour, later. */
+ * A warm run takes the spare, or waits for the one that is on its way. Whatever goes wrong on a
+ * channel ends that interpreter and the run starts cold: the same visible behaviour, later. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -41,8 +41,10 @@ static pid_t take_head(int channel, enum rt_kind kind)
 	} control;
 	struct rt_head h;
 	struct iovec iov = {.iov_base = &h, .iov_len = sizeof(h)};
-	struct msghdr m = {
-	    .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
 	struct ucred who = {0};
 	ssize_t n = recvmsg(channel, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 
@@ -51,7 +53,8 @@ static pid_t take_head(int channel, enum rt_kind kind)
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
 			memcpy(&who, CMSG_DATA(c), sizeof(who));
-	if (n != sizeof(h) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || h.kind != (uint32_t)kind || who.pid <= 1)
+	if (n != sizeof(h) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
+	    h.kind != (uint32_t)kind || who.pid <= 1)
 		return -EPROTO;
 	return who.pid;
 }
@@ -85,9 +88,11 @@ static int send_fork(struct init *in, int theirs)
 {
 	int fds[RT_FDS_MAX];
 	size_t n = 0;
-	struct rt_fork k = {
-	    .h = {.kind = RT_FORK}, .n_leaves = in->n_procs, .has_ruleset = in->landlock >= 0, .has_proc = 1,
-	    .oom_score = in->config.oom_score};
+	struct rt_fork k = {.h = {.kind = RT_FORK},
+			    .n_leaves = in->n_procs,
+			    .has_ruleset = in->landlock >= 0,
+			    .has_proc = 1,
+			    .oom_score = in->config.oom_score};
 
 	k.n_rlimits = run_limits(in, k.rlimit);
 	fds[n++] = theirs;
@@ -134,7 +139,8 @@ bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
 {
 	const struct init_warm *w = &in->warm;
 
-	return w->soon || w->spare_state == SPARE_FORKING || (warm_can(in, f) && w->spare_state == SPARE_NONE);
+	return w->soon || w->spare_state == SPARE_FORKING ||
+	       (warm_can(in, f) && w->spare_state == SPARE_NONE);
 }
 
 /* `args` is the working folder, then the environment: the frame has them the other way round. */
@@ -142,12 +148,15 @@ static int read_args(const struct proto_init_run *f, int args, struct rt_run_fra
 {
 	static char text[RT_ENV_MAX];
 
-	if (pread(args, text, f->args_size, 0) != (ssize_t)f->args_size || text[f->args_size - 1] != '\0')
+	if (pread(args, text, f->args_size, 0) != (ssize_t)f->args_size ||
+	    text[f->args_size - 1] != '\0')
 		return -EPROTO;
 	size_t cwd = strlen(text);
 	if (cwd >= RT_CWD_MAX)
 		return -ENAMETOOLONG;
-	t->run = (struct rt_run){.h = {.kind = RT_RUN}, .env_len = f->args_size - (uint32_t)cwd - 1, .cwd_len = (uint32_t)cwd};
+	t->run = (struct rt_run){.h = {.kind = RT_RUN},
+				 .env_len = f->args_size - (uint32_t)cwd - 1,
+				 .cwd_len = (uint32_t)cwd};
 	memcpy(t->text, text + cwd + 1, t->run.env_len);
 	memcpy(t->text + t->run.env_len, text, cwd);
 	return 0;
@@ -164,7 +173,8 @@ pid_t warm_take(struct init *in, const struct run_child *c)
 
 	if (r == 0) {
 		size_t len = sizeof(t.run) + t.run.env_len + t.run.cwd_len;
-		ssize_t sent = fd_send(w->spare_channel, &t, len, fds, sizeof(fds) / sizeof(fds[0]), MSG_DONTWAIT);
+		ssize_t sent = fd_send(w->spare_channel, &t, len, fds, sizeof(fds) / sizeof(fds[0]),
+				       MSG_DONTWAIT);
 		r = sent < 0 ? (int)sent : 0;
 	}
 	if (null >= 0)

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sandbox's processes and its memory file systems hold together, where no control group counts
- * it. Two looks: a cheap one that counts pages shared after a fork once per process, and only when that
- * is over the limit an exact one (smaps_rollup), so that a pool of forked workers is not killed for
- * memory that exists once. */
+/* What the sandbox's processes and its memory file systems hold together, where no control group
+ * counts it. Two looks: a cheap one that counts pages shared after a fork once per process, and
+ * only when that is over the limit an exact one (smaps_rollup), so that a pool of forked workers is
+ * not killed for memory that exists once. */
 #include "init.h"
+
+#include "base/parse.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -46,29 +47,42 @@ static ssize_t read_text(int proc, const char *pid, const char *name, char ret[T
 	return n;
 }
 
-/* Resident pages without those of files: proc(5), statm. The text is the kernel's own. */
+/* The next number of a text of the kernel; *AT moves behind it. */
+static uint64_t next_number(const char **at)
+{
+	uint64_t value = 0;
+
+	*at += strcspn(*at, "0123456789");
+	size_t n = strspn(*at, "0123456789");
+	if (parse_u64_n(*at, n, 0, UINT64_MAX, &value) < 0)
+		value = 0;
+	*at += n;
+	return value;
+}
+
+/* Resident pages without those of files: proc(5), statm. */
 static uint64_t resident(int proc, const char *pid)
 {
 	char text[TEXT_MAX];
-	char *end;
+	const char *at = text;
 
 	if (read_text(proc, pid, "statm", text) <= 0)
 		return 0;
-	(void)strtoull(text, &end, 10);
-	uint64_t all = strtoull(end, &end, 10);
-	uint64_t shared = strtoull(end, &end, 10);
+	(void)next_number(&at); /* size */
+	uint64_t all = next_number(&at);
+	uint64_t shared = next_number(&at);
 	return all > shared ? (all - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
 }
 
 static uint64_t proportional(int proc, const char *pid)
 {
-	static const char key[] = "Pss_Anon:";
 	char text[TEXT_MAX];
 
 	if (read_text(proc, pid, "smaps_rollup", text) <= 0)
-		return resident(proc, pid); /* a process that made itself unreadable counts in full */
-	const char *at = strstr(text, key);
-	return at ? strtoull(at + sizeof(key) - 1, NULL, 10) * 1024 : 0;
+		return resident(proc,
+				pid); /* a process that made itself unreadable counts in full */
+	const char *at = strstr(text, "Pss_Anon:");
+	return at ? next_number(&at) * 1024 : 0;
 }
 
 static uint64_t in_processes(int proc, uint64_t (*one)(int, const char *))

@@ -26,8 +26,8 @@ struct engine;         /* an open engine */
 struct engine_sandbox; /* one sandbox of an engine */
 struct engine_run;     /* one run in a sandbox, until its completion was called */
 
-#define ENGINE_NAME_MAX 64 /* image names: [a-z0-9][a-z0-9._-]{0,62} */
-#define ENGINE_PATH_MAX 4096
+#define ENGINE_NAME_MAX  64 /* image names: [a-z0-9][a-z0-9._-]{0,62} */
+#define ENGINE_PATH_MAX  4096
 #define ENGINE_FILES_MAX 10000 /* entries of one listing */
 
 /* What an engine can enforce on this host. The manager matches a policy against it before
@@ -45,28 +45,28 @@ enum engine_cap {
 };
 
 struct engine_limits {
-	uint64_t memory_bytes;      /* swap included; page cache and workspace of the sandbox count */
-	uint32_t cpu_milli;         /* 1000 = one core */
-	uint32_t pids;              /* processes and threads, those of the engine itself excluded */
+	uint64_t memory_bytes; /* swap included; page cache and workspace of the sandbox count */
+	uint32_t cpu_milli;    /* 1000 = one core */
+	uint32_t pids;         /* processes and threads, those of the engine itself excluded */
 	uint64_t workspace_bytes;
 	uint32_t workspace_inodes;
 	uint64_t tmp_bytes;
-	uint32_t nofile;            /* RLIMIT_NOFILE of a run */
-	uint32_t explicit_mask;     /* enum engine_cap bits whose limit somebody set explicitly */
+	uint32_t nofile;        /* RLIMIT_NOFILE of a run */
+	uint32_t explicit_mask; /* enum engine_cap bits whose limit somebody set explicitly */
 };
 
 struct engine_create {
 	char image[ENGINE_NAME_MAX];
 	struct engine_limits limits;
-	bool warm;                  /* use a forked interpreter where possible; false = plain start */
-	bool network;               /* reserved for the egress proxy; must be false */
-	const char *persist_id;     /* NULL = ephemeral workspace; else key of a stored one */
+	bool warm;              /* use a forked interpreter where possible; false = plain start */
+	bool network;           /* reserved for the egress proxy; must be false */
+	const char *persist_id; /* NULL = ephemeral workspace; else key of a stored one */
 };
 
 struct engine_policy { /* what is in force for one sandbox; also shown to clients */
 	struct engine_limits limits;
-	uint32_t enforced;          /* enum engine_cap bits that hold hard */
-	uint32_t best_effort;       /* bits that are only rlimits or polling here */
+	uint32_t enforced;    /* enum engine_cap bits that hold hard */
+	uint32_t best_effort; /* bits that are only rlimits or polling here */
 };
 
 enum engine_run_kind {
@@ -88,41 +88,41 @@ enum engine_end {
 
 struct engine_run_result {
 	enum engine_end end;
-	int exit_code;         /* as a shell counts: status, or 128 + signal */
-	int signal;            /* 0 unless signaled */
-	bool warm;             /* the interpreter was forked, not started */
-	bool state_lost;       /* stateful: the session's state is gone (the holder died) */
-	uint64_t duration_ns;  /* from the start of the code to the end of its first process */
-	uint64_t cpu_ns;       /* user + system of the first process and its reaped children */
-	uint64_t peak_bytes;   /* 0 when unknown */
-	uint32_t killed;       /* processes that the run left behind and that were killed */
+	int exit_code;            /* as a shell counts: status, or 128 + signal */
+	int signal;               /* 0 unless signaled */
+	bool warm;                /* the interpreter was forked, not started */
+	bool state_lost;          /* stateful: the session's state is gone (the holder died) */
+	uint64_t duration_ns;     /* from the start of the code to the end of its first process */
+	uint64_t cpu_ns;          /* user + system of the first process and its reaped children */
+	uint64_t peak_bytes;      /* 0 when unknown */
+	uint32_t killed;          /* processes that the run left behind and that were killed */
 	uint64_t output_total[3]; /* bytes written per stream, delivered or not */
 };
 
 struct engine_run_spec {
 	enum engine_run_kind kind;
-	const char *code;              /* PYTHON, STATEFUL: UTF-8 source */
+	const char *code; /* PYTHON, STATEFUL: UTF-8 source */
 	size_t code_len;
-	const char *const *argv;       /* ARGV: NULL-terminated */
-	const char *const *env;        /* extra NAME=VALUE, NULL-terminated, may be NULL */
-	const char *cwd;               /* inside; NULL = /mnt/data */
-	int stdin_fd;                  /* duplicated; -1 = /dev/null */
-	uint64_t timeout_ns;           /* TERM to the group then; 0 = none */
-	uint64_t grace_ns;             /* from TERM to KILL of everything */
-	uint64_t output_max[3];        /* per stream (index enum engine_stream): bytes delivered;
-	                                * more is drained and counted, never delivered; 0 = all */
+	const char *const *argv; /* ARGV: NULL-terminated */
+	const char *const *env;  /* extra NAME=VALUE, NULL-terminated, may be NULL */
+	const char *cwd;         /* inside; NULL = /mnt/data */
+	int stdin_fd;            /* duplicated; -1 = /dev/null */
+	uint64_t timeout_ns;     /* TERM to the group then; 0 = none */
+	uint64_t grace_ns;       /* from TERM to KILL of everything */
+	uint64_t output_max[3];  /* per stream (index enum engine_stream): bytes delivered;
+				  * more is drained and counted, never delivered; 0 = all */
 	/* A piece of output, in order per stream. LEN > 0. May call engine_signal(). */
 	void (*on_output)(struct engine_run *r, enum engine_stream s, const void *data, size_t len,
-	                  void *user);
+			  void *user);
 	/* The end, after the last on_output. R is invalid afterwards. E is NULL on success;
 	 * otherwise the run could not be carried out (and RES is NULL). */
 	void (*on_done)(struct engine_run *r, const struct engine_run_result *res,
-	                const struct err *e, void *user);
+			const struct err *e, void *user);
 	void *user;
 };
 
-struct engine_file { /* one entry of a listing */
-	char name[256];    /* bytes, NUL-terminated, one component (or relative path when recursive) */
+struct engine_file {    /* one entry of a listing */
+	char name[256]; /* bytes, NUL-terminated, one component (or relative path when recursive) */
 	uint64_t size;
 	int64_t mtime_ns;
 	int64_t ctime_ns;
@@ -137,10 +137,10 @@ struct engine_usage {
 
 typedef void (*engine_done_fn)(const struct err *e, void *user); /* E NULL = success */
 typedef void (*engine_create_fn)(struct engine_sandbox *s, const struct engine_policy *policy,
-                                 const struct err *e, void *user);
+				 const struct err *e, void *user);
 typedef void (*engine_fd_fn)(int fd, const struct err *e, void *user);
 typedef void (*engine_list_fn)(const struct engine_file *files, size_t n, bool more,
-                               const struct err *e, void *user);
+			       const struct err *e, void *user);
 typedef void (*engine_usage_fn)(const struct engine_usage *u, const struct err *e, void *user);
 typedef void (*engine_lost_fn)(struct engine_sandbox *s, const char *why, void *user);
 
@@ -150,36 +150,38 @@ struct engine_ops {
 	/* What this host allows; cheap, no side effects. `caps` = enum engine_cap bits. */
 	uint32_t (*caps)(struct engine *g);
 	/* Makes a sandbox; the callback gets the handle. Warm pools hide behind this. */
-	int (*create)(struct engine *g, const struct engine_create *c, engine_create_fn cb, void *user,
-	              struct err *e);
-	/* Kills everything in it and removes it. A run in flight ends with ENGINE_END_KILLED first. */
+	int (*create)(struct engine *g, const struct engine_create *c, engine_create_fn cb,
+		      void *user, struct err *e);
+	/* Kills everything in it and removes it. A run in flight ends with ENGINE_END_KILLED first.
+	 */
 	void (*destroy)(struct engine_sandbox *s, engine_done_fn cb, void *user);
 	/* Called when a sandbox ends on its own; destroy() must still be called. */
 	void (*on_lost)(struct engine_sandbox *s, engine_lost_fn cb, void *user);
 	/* One run at a time per sandbox; a second gives -EBUSY. */
 	int (*run)(struct engine_sandbox *s, const struct engine_run_spec *spec,
-	           struct engine_run **ret, struct err *e);
+		   struct engine_run **ret, struct err *e);
 	/* SIGTERM/SIGINT to the run's group; SIGKILL ends the whole run at once. */
 	int (*signal)(struct engine_run *r, int signo);
-	/* PATH is relative to the workspace, `/`-separated, no empty, `.` or `..` part. The callback
-	 * gets a read-only descriptor of a regular file (else NOT_FOUND). */
+	/* PATH is relative to the workspace, `/`-separated, no empty, `.` or `..` part. The
+	 * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */
 	int (*open_file)(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
-	                 struct err *e);
-	/* Creates PATH for writing (owner = the sandbox, 0644), through a temporary name in the same
-	 * folder: the callback gets a write-only descriptor; commit_file() renames it into place,
-	 * refusing (FILE_EXISTS) when overwrite is false and something is there. Parents are made. */
+			 struct err *e);
+	/* Creates PATH for writing (owner = the sandbox, 0644), through a temporary name in the
+	 * same folder: the callback gets a write-only descriptor; commit_file() renames it into
+	 * place, refusing (FILE_EXISTS) when overwrite is false and something is there. Parents are
+	 * made. */
 	int (*put_file)(struct engine_sandbox *s, const char *path, bool overwrite, engine_fd_fn cb,
-	                void *user, struct err *e);
+			void *user, struct err *e);
 	int (*commit_file)(struct engine_sandbox *s, const char *path, bool overwrite, bool keep,
-	                   engine_done_fn cb, void *user, struct err *e);
+			   engine_done_fn cb, void *user, struct err *e);
 	int (*remove_file)(struct engine_sandbox *s, const char *path, bool recursive,
-	                   engine_done_fn cb, void *user, struct err *e);
+			   engine_done_fn cb, void *user, struct err *e);
 	/* Entries of folder PATH ("" = the workspace), all types; at most ENGINE_FILES_MAX. */
 	int (*list_files)(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
-	                  struct err *e);
+			  struct err *e);
 	int (*usage)(struct engine_sandbox *s, engine_usage_fn cb, void *user, struct err *e);
 	int (*freeze)(struct engine_sandbox *s, bool frozen, engine_done_fn cb, void *user,
-	              struct err *e);
+		      struct err *e);
 	/* Ends every sandbox, then the engine. The object is freed before this returns; callbacks
 	 * still due are called with ERR_CANCELLED from inside. Never blocks longer than 2 s. */
 	void (*close)(struct engine *g);
@@ -195,11 +197,11 @@ struct engine_sandbox {
 struct engine_config {
 	const char *state_dir; /* absolute; images below `images/` */
 	uint32_t max_sandboxes;
-	bool warm;             /* false = never start a zygote */
-	int monitor_fd;        /* native: the channel made by native_monitor_start(), before the front
-	                        * gave up its privileges; taken */
+	bool warm;      /* false = never start a zygote */
+	int monitor_fd; /* native: the channel made by native_monitor_start(), before the front
+			 * gave up its privileges; taken */
 };
 
 /* NAME is "native" or "docker"; a known engine that this build lacks: ERR_ENGINE_NOT_BUILT_IN. */
 int engine_open(const char *name, sd_event *loop, const struct engine_config *config,
-                struct engine **ret, struct err *e) MUST_CHECK;
+		struct engine **ret, struct err *e) MUST_CHECK;

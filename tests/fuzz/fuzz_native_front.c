@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A front whose init is hostile: a fake monitor makes one sandbox, and the input is what "init" sends.
- * Each message of the input: one byte of kind (the type of message, or raw), one of descriptors, then bytes.
- * Whatever comes, the front must neither crash nor wait. */
+/* A front whose init is hostile: a fake monitor makes one sandbox, and the input is what "init"
+ * sends. Each message of the input: one byte of kind (the type of message, or raw), one of
+ * descriptors, then bytes. Whatever comes, the front must neither crash nor wait. */
 #include "base/fdio.h"
 #include "base/text.h"
 #include "engine/engine.h"
@@ -22,18 +22,19 @@ struct world {
 	struct engine_sandbox *sandbox;
 };
 
-static void on_created(struct engine_sandbox *s, const struct engine_policy *p UNUSED, const struct err *e UNUSED, void *user)
+static void on_created(struct engine_sandbox *s, const struct engine_policy *p UNUSED,
+		       const struct err *e UNUSED, void *user)
 {
 	((struct world *)user)->sandbox = s;
 }
 
-static void on_output(struct engine_run *r UNUSED, enum engine_stream s UNUSED, const void *data UNUSED, size_t len UNUSED,
-                      void *user UNUSED)
+static void on_output(struct engine_run *r UNUSED, enum engine_stream s UNUSED,
+		      const void *data UNUSED, size_t len UNUSED, void *user UNUSED)
 {
 }
 
-static void on_run(struct engine_run *r UNUSED, const struct engine_run_result *res UNUSED, const struct err *e UNUSED,
-                   void *user UNUSED)
+static void on_run(struct engine_run *r UNUSED, const struct engine_run_result *res UNUSED,
+		   const struct err *e UNUSED, void *user UNUSED)
 {
 }
 
@@ -47,12 +48,13 @@ static void on_done(const struct err *e UNUSED, void *user UNUSED)
 {
 }
 
-static void on_list(const struct engine_file *files UNUSED, size_t n UNUSED, bool more UNUSED, const struct err *e UNUSED,
-                    void *user UNUSED)
+static void on_list(const struct engine_file *files UNUSED, size_t n UNUSED, bool more UNUSED,
+		    const struct err *e UNUSED, void *user UNUSED)
 {
 }
 
-static void on_usage(const struct engine_usage *u UNUSED, const struct err *e UNUSED, void *user UNUSED)
+static void on_usage(const struct engine_usage *u UNUSED, const struct err *e UNUSED,
+		     void *user UNUSED)
 {
 }
 
@@ -69,8 +71,13 @@ static bool build(struct world *w)
 	struct err e = ERR_INIT;
 	struct engine_create create = {
 	    .image = "x",
-	    .limits = {.memory_bytes = 1 << 30, .cpu_milli = 1000, .pids = 10, .workspace_bytes = 1 << 20,
-	               .workspace_inodes = 100, .tmp_bytes = 1 << 20, .nofile = 64},
+	    .limits = {.memory_bytes = 1 << 30,
+		       .cpu_milli = 1000,
+		       .pids = 10,
+		       .workspace_bytes = 1 << 20,
+		       .workspace_inodes = 100,
+		       .tmp_bytes = 1 << 20,
+		       .nofile = 64},
 	};
 	struct engine_config config = {.state_dir = "/", .max_sandboxes = 1};
 	struct proto_mon_hello hello = {
@@ -79,7 +86,8 @@ static bool build(struct world *w)
 	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready)};
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan) < 0 || sd_event_new(&w->loop) < 0)
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan) < 0 ||
+	    sd_event_new(&w->loop) < 0)
 		return false;
 	w->monitor = pair[1];
 	w->init = chan[1];
@@ -100,8 +108,12 @@ static void ask(struct world *w)
 {
 	struct err e = ERR_INIT;
 	struct engine_run *r;
-	struct engine_run_spec spec = {
-	    .kind = ENGINE_RUN_PYTHON, .code = "1", .code_len = 1, .stdin_fd = -1, .on_output = on_output, .on_done = on_run};
+	struct engine_run_spec spec = {.kind = ENGINE_RUN_PYTHON,
+				       .code = "1",
+				       .code_len = 1,
+				       .stdin_fd = -1,
+				       .on_output = on_output,
+				       .on_done = on_run};
 	const struct engine_ops *ops = w->engine->ops;
 
 	(void)!ops->run(w->sandbox, &spec, &r, &e);
@@ -123,14 +135,17 @@ static size_t send_one(struct world *w, const uint8_t *data, size_t size)
 	memcpy(&f, data + 2, n);
 	if (data[0] < 128) { /* a plausible head */
 		static const struct proto_head heads[] = {
-		    PROTO_HEAD(INIT_READY, proto_init_ready), PROTO_HEAD(INIT_FAILED, proto_init_failed),
-		    PROTO_HEAD(INIT_ENDED, proto_init_ended), PROTO_HEAD(INIT_FILED, proto_init_filed)};
+		    PROTO_HEAD(INIT_READY, proto_init_ready),
+		    PROTO_HEAD(INIT_FAILED, proto_init_failed),
+		    PROTO_HEAD(INIT_ENDED, proto_init_ended),
+		    PROTO_HEAD(INIT_FILED, proto_init_filed)};
 		f.head = heads[data[0] % ARRAY_SIZE(heads)];
 		send = f.head.size;
 		n = MIN(n, send);
 	}
 	for (size_t i = 0; i < n_fds; i++) {
-		fds[i] = data[1] & 64 ? open("/dev/null", O_RDWR | O_CLOEXEC) : memfd_create("x", MFD_CLOEXEC);
+		fds[i] = data[1] & 64 ? open("/dev/null", O_RDWR | O_CLOEXEC)
+				      : memfd_create("x", MFD_CLOEXEC);
 		if (fds[i] >= 0 && !(data[1] & 64) && ftruncate(fds[i], data[1] * 64) < 0)
 			abort();
 	}

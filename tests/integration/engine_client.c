@@ -25,9 +25,10 @@ void expect_at(bool ok, const char *what, const char *file, int line, const stru
 		return;
 	(void)printf("not ok 1 - %s:%d: %s\n", file, line, what);
 	if (o)
-		(void)printf("# done %d error %s '%s' end %d exit %d signal %d\n# stdout: %.2000s\n# stderr: %.2000s\n",
-		             o->done, err_code_name(o->e.code), o->e.text, (int)o->result.end, o->result.exit_code,
-		             o->result.signal, o->out, o->err);
+		(void)printf("# done %d error %s '%s' end %d exit %d signal %d\n# stdout: "
+			     "%.2000s\n# stderr: %.2000s\n",
+			     o->done, err_code_name(o->e.code), o->e.text, (int)o->result.end,
+			     o->result.exit_code, o->result.signal, o->out, o->err);
 	(void)fflush(stdout);
 	_exit(1);
 }
@@ -42,7 +43,8 @@ void turn_until(struct client *c, const bool *done, uint64_t budget_ms)
 	}
 }
 
-static void on_created(struct engine_sandbox *s, const struct engine_policy *p, const struct err *e, void *user)
+static void on_created(struct engine_sandbox *s, const struct engine_policy *p, const struct err *e,
+		       void *user)
 {
 	struct outcome *o = user;
 
@@ -67,7 +69,8 @@ static void on_done(const struct err *e, void *user)
 
 bool want_warm;
 
-struct engine_sandbox *make_sandbox(struct client *c, const char *image, const struct engine_limits *l, struct outcome *o)
+struct engine_sandbox *make_sandbox(struct client *c, const char *image,
+				    const struct engine_limits *l, struct outcome *o)
 {
 	struct engine_create create = {.limits = *l, .warm = want_warm};
 
@@ -91,7 +94,8 @@ void end_sandbox(struct client *c, struct engine_sandbox *s)
 	EXPECT_OF(&o, o.e.code == ERR_NONE);
 }
 
-static void on_output(struct engine_run *r UNUSED, enum engine_stream s, const void *data, size_t len, void *user)
+static void on_output(struct engine_run *r UNUSED, enum engine_stream s, const void *data,
+		      size_t len, void *user)
 {
 	struct outcome *o = user;
 	char *to = s == ENGINE_STDOUT ? o->out : o->err;
@@ -105,7 +109,8 @@ static void on_output(struct engine_run *r UNUSED, enum engine_stream s, const v
 	*at += n;
 }
 
-static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_result *res, const struct err *e, void *user)
+static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_result *res,
+			const struct err *e, void *user)
 {
 	struct outcome *o = user;
 
@@ -118,7 +123,8 @@ static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_res
 		o->e = *e;
 }
 
-struct engine_run *start_run(struct engine_sandbox *s, struct engine_run_spec *spec, struct outcome *o)
+struct engine_run *start_run(struct engine_sandbox *s, struct engine_run_spec *spec,
+			     struct outcome *o)
 {
 	struct engine_run *r = NULL;
 
@@ -132,7 +138,8 @@ struct engine_run *start_run(struct engine_sandbox *s, struct engine_run_spec *s
 	return r;
 }
 
-void run_python(struct client *c, struct engine_sandbox *s, const char *code, uint64_t timeout_ms, struct outcome *o)
+void run_python(struct client *c, struct engine_sandbox *s, const char *code, uint64_t timeout_ms,
+		struct outcome *o)
 {
 	struct engine_run_spec spec = {
 	    .kind = ENGINE_RUN_PYTHON,
@@ -147,9 +154,11 @@ void run_python(struct client *c, struct engine_sandbox *s, const char *code, ui
 		turn_until(c, &o->done, BUDGET_MS);
 }
 
-void run_argv(struct client *c, struct engine_sandbox *s, const char *const *argv, struct outcome *o)
+void run_argv(struct client *c, struct engine_sandbox *s, const char *const *argv,
+	      struct outcome *o)
 {
-	struct engine_run_spec spec = {.kind = ENGINE_RUN_ARGV, .argv = argv, .stdin_fd = -1, .timeout_ns = 10 * NS_PER_S};
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_ARGV, .argv = argv, .stdin_fd = -1, .timeout_ns = 10 * NS_PER_S};
 
 	if (start_run(s, &spec, o))
 		turn_until(c, &o->done, BUDGET_MS);
@@ -175,7 +184,8 @@ int open_path(struct client *c, struct engine_sandbox *s, const char *path, stru
 	return o->fd;
 }
 
-enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *path, const char *text, bool overwrite)
+enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *path,
+		       const char *text, bool overwrite)
 {
 	static struct outcome o;
 
@@ -193,7 +203,8 @@ enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *p
 	return keep ? o.e.code : ERR_NO_SPACE;
 }
 
-static void on_list(const struct engine_file *files, size_t n, bool more, const struct err *e, void *user)
+static void on_list(const struct engine_file *files, size_t n, bool more, const struct err *e,
+		    void *user)
 {
 	struct outcome *o = user;
 
@@ -214,7 +225,8 @@ void list_path(struct client *c, struct engine_sandbox *s, const char *path, str
 		turn_until(c, &o->done, BUDGET_MS);
 }
 
-enum err_code remove_path(struct client *c, struct engine_sandbox *s, const char *path, bool recursive)
+enum err_code remove_path(struct client *c, struct engine_sandbox *s, const char *path,
+			  bool recursive)
 {
 	static struct outcome o;
 

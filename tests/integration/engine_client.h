@@ -35,21 +35,27 @@ extern bool want_warm; /* of the sandboxes that are made; false at first */
 /* Fails the case when BUDGET_MS pass. */
 void turn_until(struct client *c, const bool *done, uint64_t budget_ms);
 
-struct engine_sandbox *make_sandbox(struct client *c, const char *image, const struct engine_limits *l, struct outcome *o);
+struct engine_sandbox *make_sandbox(struct client *c, const char *image,
+				    const struct engine_limits *l, struct outcome *o);
 void end_sandbox(struct client *c, struct engine_sandbox *s);
 /* Starts; O must live until it is done. */
-struct engine_run *start_run(struct engine_sandbox *s, struct engine_run_spec *spec, struct outcome *o);
+struct engine_run *start_run(struct engine_sandbox *s, struct engine_run_spec *spec,
+			     struct outcome *o);
 /* CODE as Python with a timeout of MS (0 = none). */
-void run_python(struct client *c, struct engine_sandbox *s, const char *code, uint64_t timeout_ms, struct outcome *o);
-void run_argv(struct client *c, struct engine_sandbox *s, const char *const *argv, struct outcome *o);
+void run_python(struct client *c, struct engine_sandbox *s, const char *code, uint64_t timeout_ms,
+		struct outcome *o);
+void run_argv(struct client *c, struct engine_sandbox *s, const char *const *argv,
+	      struct outcome *o);
 int open_path(struct client *c, struct engine_sandbox *s, const char *path, struct outcome *o);
 /* Puts TEXT at PATH; 0 or the error code. */
-enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *path, const char *text, bool overwrite);
+enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *path,
+		       const char *text, bool overwrite);
 void list_path(struct client *c, struct engine_sandbox *s, const char *path, struct outcome *o);
-enum err_code remove_path(struct client *c, struct engine_sandbox *s, const char *path, bool recursive);
+enum err_code remove_path(struct client *c, struct engine_sandbox *s, const char *path,
+			  bool recursive);
 void usage_of(struct client *c, struct engine_sandbox *s, struct outcome *o);
 
 /* A failed expectation ends the program with a "not ok" line. */
 void expect_at(bool ok, const char *what, const char *file, int line, const struct outcome *o);
-#define EXPECT(e)        expect_at((e), #e, __FILE__, __LINE__, NULL)
-#define EXPECT_OF(o, e)  expect_at((e), #e, __FILE__, __LINE__, (o))
+#define EXPECT(e)       expect_at((e), #e, __FILE__, __LINE__, NULL)
+#define EXPECT_OF(o, e) expect_at((e), #e, __FILE__, __LINE__, (o))

@@ -3,9 +3,9 @@
  *
  *   engine_deaths ENGINE_NATIVE [ARGUMENTS OF IT]
  *
- * Starts `ENGINE_NATIVE --hold 3`, kills the front, the monitor, or both with SIGKILL, and expects every
- * process of it to be gone within a second, and its groups and lock files to be gone then (front) or
- * after the next start (monitor, both). */
+ * Starts `ENGINE_NATIVE --hold 3`, kills the front, the monitor, or both with SIGKILL, and expects
+ * every process of it to be gone within a second, and its groups and lock files to be gone then
+ * (front) or after the next start (monitor, both). */
 #include "outside.h"
 
 #include "base/attr.h"
@@ -20,10 +20,10 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define ALL_MAX     64
-#define GONE_MS     1000
-#define SANDBOXES   "3"
-#define PROCESSES   (1 + 1 + 3 + 3 * 4) /* front, monitor, inits, four of each run */
+#define ALL_MAX   64
+#define GONE_MS   1000
+#define SANDBOXES "3"
+#define PROCESSES (1 + 1 + 3 + 3 * 4) /* front, monitor, inits, four of each run */
 
 enum victim { FRONT = 1, MONITOR = 2, BOTH = 3 };
 
@@ -54,9 +54,11 @@ static pid_t start(char **argv, char name[64])
 	}
 	(void)close(p[1]);
 	FILE *f = fdopen(p[0], "r");
-	expect(f && fgets(line, sizeof(line), f) && text_starts_with(line, "holding"), "it holds its sandboxes");
+	expect(f && fgets(line, sizeof(line), f) && text_starts_with(line, "holding"),
+	       "it holds its sandboxes");
 	(void)fclose(f);
-	(void)snprintf(name, 64, "%.*s", (int)strcspn(line + strlen("holding "), "\n"), line + strlen("holding "));
+	(void)snprintf(name, 64, "%.*s", (int)strcspn(line + strlen("holding "), "\n"),
+		       line + strlen("holding "));
 	return pid;
 }
 
@@ -118,7 +120,8 @@ static void one(char **hold, char **next, enum victim victim, const char *what)
 		(void)execv(next[0], next);
 		_exit(127);
 	}
-	expect(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0, "the next start works");
+	expect(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0,
+	       "the next start works");
 	expect(!anything_left(name), "the next start has removed what was left");
 	(void)printf("ok %d - %s killed\n", ++number, what);
 	(void)fflush(stdout);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A front that went bad: whatever it sends to the monitor that is not an allowed request ends the monitor
- * (and with it all sandboxes) at once, and the host is as before.
+/* A front that went bad: whatever it sends to the monitor that is not an allowed request ends the
+ * monitor (and with it all sandboxes) at once, and the host is as before.
  *
  *   monitor_abuse [--as UID] */
 #include "base/fdio.h"
@@ -33,8 +33,13 @@ static void expect(bool ok, const char *what)
 
 static const struct proto_mon_create good = {
     .head = PROTO_HEAD(MON_CREATE, proto_mon_create),
-    .limits = {.memory_bytes = 256 << 20, .workspace_bytes = 1 << 20, .tmp_bytes = 1 << 20, .cpu_milli = 1000, .pids = 32,
-               .workspace_inodes = 100, .nofile = 64},
+    .limits = {.memory_bytes = 256 << 20,
+	       .workspace_bytes = 1 << 20,
+	       .tmp_bytes = 1 << 20,
+	       .cpu_milli = 1000,
+	       .pids = 32,
+	       .workspace_inodes = 100,
+	       .nofile = 64},
     .image = "no-such-image",
 };
 
@@ -64,7 +69,8 @@ static size_t wrong_direction(union proto_frame *f, int *ret_fd UNUSED)
 
 static size_t for_init(union proto_frame *f, int *ret_fd UNUSED)
 {
-	f->signal = (struct proto_init_signal){.head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .signo = 9};
+	f->signal = (struct proto_init_signal){.head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal),
+					       .signo = 9};
 	return sizeof(f->signal);
 }
 
@@ -77,13 +83,15 @@ static size_t slot_beyond(union proto_frame *f, int *ret_fd UNUSED)
 
 static size_t destroy_beyond(union proto_frame *f, int *ret_fd UNUSED)
 {
-	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = UINT32_MAX};
+	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot),
+					  .slot = UINT32_MAX};
 	return sizeof(f->slot);
 }
 
 static size_t usage_beyond(union proto_frame *f, int *ret_fd UNUSED)
 {
-	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_USAGE, proto_mon_slot), .slot = SLOTS};
+	f->slot =
+	    (struct proto_mon_slot){.head = PROTO_HEAD(MON_USAGE, proto_mon_slot), .slot = SLOTS};
 	return sizeof(f->slot);
 }
 
@@ -135,7 +143,8 @@ static const struct {
 
 static int start(void)
 {
-	static const struct native_monitor_config config = {.state_dir = STATE_DIR, .max_sandboxes = SLOTS};
+	static const struct native_monitor_config config = {.state_dir = STATE_DIR,
+							    .max_sandboxes = SLOTS};
 	union proto_frame f;
 	int fds[FDIO_PASS_MAX];
 	size_t n;
@@ -143,7 +152,8 @@ static int start(void)
 	struct err e = ERR_INIT;
 
 	expect(native_monitor_start(&config, &fd, &e) == 0, e.text);
-	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_HELLO, "hello");
+	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_HELLO,
+	       "hello");
 	return fd;
 }
 
@@ -184,12 +194,14 @@ static void harmless(void)
 	int fds[FDIO_PASS_MAX];
 	size_t n;
 
-	f.slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = 1};
-	expect(fd_send(fd, &f, sizeof(f.slot), NULL, 0, 0) > 0, "send"); /* free: it may have ended by itself */
+	f.slot =
+	    (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = 1};
+	expect(fd_send(fd, &f, sizeof(f.slot), NULL, 0, 0) > 0,
+	       "send"); /* free: it may have ended by itself */
 	f.create = good;
 	expect(fd_send(fd, &f, sizeof(f.create), NULL, 0, 0) > 0, "send");
-	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_CREATED && n == 0 &&
-	           f.created.step == PROTO_STEP_IMAGE && f.created.errnum == ENOENT,
+	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_CREATED &&
+		   n == 0 && f.created.step == PROTO_STEP_IMAGE && f.created.errnum == ENOENT,
 	       "an image that is not there is an answer, not an end");
 	(void)close(fd);
 	(void)printf("ok %d - harmless requests\n", ++number);
@@ -203,7 +215,8 @@ int main(int argc, char **argv)
 		return cmd_monitor(argc - 1, argv + 1);
 	if (argc == 3 && streq(argv[1], "--as") && geteuid() == 0) {
 		expect(parse_u64(argv[2], 1, 65533, &as) == 0 && setgroups(0, NULL) == 0 &&
-		           setresgid((gid_t)as, (gid_t)as, (gid_t)as) == 0 && setresuid((uid_t)as, (uid_t)as, (uid_t)as) == 0,
+			   setresgid((gid_t)as, (gid_t)as, (gid_t)as) == 0 &&
+			   setresuid((uid_t)as, (uid_t)as, (uid_t)as) == 0,
 		       "become a plain user");
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)

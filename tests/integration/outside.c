@@ -2,11 +2,11 @@
 #include "outside.h"
 
 #include "base/attr.h"
+#include "base/parse.h"
 #include "base/text.h"
 
 #include <fcntl.h>
 #include <ftw.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -17,7 +17,7 @@ static pid_t parent_of(pid_t pid)
 {
 	char path[64];
 	char text[512];
-	int parent = 0;
+	uint64_t parent;
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/stat", pid);
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -25,16 +25,18 @@ static pid_t parent_of(pid_t pid)
 	if (n <= 0)
 		return 0;
 	text[n] = '\0';
-	const char *end = strrchr(text, ')'); /* a name may hold anything */
-	return end && sscanf(end, ") %*c %d", &parent) == 1 ? parent : 0;
+	const char *end = strrchr(text, ')'); /* a name may hold anything: ") S PARENT " */
+	if (!end || strlen(end) < 5 ||
+	    parse_u64_n(end + 4, strcspn(end + 4, " "), 0, INT32_MAX, &parent) < 0)
+		return 0;
+	return (pid_t)parent;
 }
 
 static pid_t pid_of(const char *name)
 {
-	char *end;
-	long pid = strtol(name, &end, 10);
+	uint64_t pid;
 
-	return *end == '\0' && pid > 0 ? (pid_t)pid : 0;
+	return parse_u64(name, 1, INT32_MAX, &pid) == 0 ? (pid_t)pid : 0;
 }
 
 size_t outside_tree(pid_t root, pid_t *ret, size_t max)
@@ -67,7 +69,8 @@ pid_t outside_child(pid_t parent, const char *name)
 			continue;
 		(void)snprintf(path, sizeof(path), "/proc/%d/comm", pid);
 		_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
-		if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && strncmp(text, name, strlen(name)) == 0)
+		if (fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 &&
+		    strncmp(text, name, strlen(name)) == 0)
 			return pid;
 	}
 	return 0;
@@ -89,7 +92,8 @@ static bool is_known(const char *name)
 	return false;
 }
 
-static int note_name(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *at)
+static int note_name(const char *path, const struct stat *st UNUSED, int type UNUSED,
+		     struct FTW *at)
 {
 	const char *name = path + at->base;
 
@@ -107,7 +111,8 @@ static int find_new(const char *path, const struct stat *st UNUSED, int type UNU
 	return 0;
 }
 
-static int count_below(const char *path, const struct stat *st UNUSED, int type, struct FTW *at UNUSED)
+static int count_below(const char *path, const struct stat *st UNUSED, int type,
+		       struct FTW *at UNUSED)
 {
 	const char *in = strstr(path, walk.below);
 
@@ -116,7 +121,8 @@ static int count_below(const char *path, const struct stat *st UNUSED, int type,
 	return 0;
 }
 
-static int note_exists(const char *path, const struct stat *st UNUSED, int type UNUSED, struct FTW *at)
+static int note_exists(const char *path, const struct stat *st UNUSED, int type UNUSED,
+		       struct FTW *at)
 {
 	if (streq(path + at->base, walk.below))
 		walk.count++;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is seen of the engine from outside: processes and control groups, read from /proc and /sys. */
+/* What is seen of the engine from outside: processes and control groups, read from /proc and /sys.
+ */
 #pragma once
 
 #include <stddef.h>

@@ -14,7 +14,8 @@ static void test_messages(void **state UNUSED)
 {
 	union proto_frame f = {0};
 
-	f.slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = 3};
+	f.slot =
+	    (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = 3};
 	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M), 0);
 	/* wrong direction, wrong length, a descriptor too many, cut head */
 	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_M, PROTO_PARTY_F), -1);
@@ -27,8 +28,10 @@ static void test_messages(void **state UNUSED)
 	f.head.size++;
 	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
 	for (uint32_t type = 0; type < 3; type++) {
-		f.head = (struct proto_head){.type = type ? PROTO_TYPE_MAX_ + type - 1 : 0, .size = sizeof(f.slot)};
-		assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
+		f.head = (struct proto_head){.type = type ? PROTO_TYPE_MAX_ + type - 1 : 0,
+					     .size = sizeof(f.slot)};
+		assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M),
+				 -1);
 	}
 	f.head.type = UINT32_MAX;
 	assert_int_equal(proto_check(&f, sizeof(f.slot), 0, PROTO_PARTY_F, PROTO_PARTY_M), -1);
@@ -40,11 +43,12 @@ static void test_paths(void **state UNUSED)
 		const char *path;
 		bool ok;
 	} rows[] = {
-	    {"a", true},          {"a/b", true},      {"...", true},       {".a", true},      {"a.", true},
-	    {"..a", true},        {"a/..b", true},    {"a b\n\xff", true}, {"-", true},       {"", false},
-	    {"/", false},         {"/a", false},      {"a/", false},       {"a//b", false},   {".", false},
-	    {"..", false},        {"a/..", false},    {"a/.", false},      {"./a", false},    {"../a", false},
-	    {"a/../b", false},    {"a/./b", false},
+	    {"a", true},       {"a/b", true},    {"...", true},   {".a", true},
+	    {"a.", true},      {"..a", true},    {"a/..b", true}, {"a b\n\xff", true},
+	    {"-", true},       {"", false},      {"/", false},    {"/a", false},
+	    {"a/", false},     {"a//b", false},  {".", false},    {"..", false},
+	    {"a/..", false},   {"a/.", false},   {"./a", false},  {"../a", false},
+	    {"a/../b", false}, {"a/./b", false},
 	};
 	char path[PROTO_PATH_MAX] = "";
 
@@ -80,11 +84,11 @@ static void test_limits(void **state UNUSED)
 	struct proto_limits l;
 
 	assert_true(proto_limits_ok(&good));
-#define REFUSED(field, value)                                                                               \
-	do {                                                                                                \
-		l = good;                                                                                   \
-		l.field = (value);                                                                          \
-		assert_false(proto_limits_ok(&l));                                                          \
+#define REFUSED(field, value)                                                                      \
+	do {                                                                                       \
+		l = good;                                                                          \
+		l.field = (value);                                                                 \
+		assert_false(proto_limits_ok(&l));                                                 \
 	} while (0)
 	REFUSED(memory_bytes, PROTO_MEMORY_MIN - 1);
 	REFUSED(memory_bytes, UINT64_MAX);
@@ -108,8 +112,13 @@ static void test_create_plan(void **state UNUSED)
 	struct monitor m = {.config = &config, .boxes = boxes};
 	const struct proto_mon_create good = {
 	    .head = PROTO_HEAD(MON_CREATE, proto_mon_create),
-	    .limits = {.memory_bytes = 1 << 30, .workspace_bytes = 1 << 30, .tmp_bytes = 1 << 30, .cpu_milli = 1000,
-	               .pids = 64, .workspace_inodes = 1000, .nofile = 100},
+	    .limits = {.memory_bytes = 1 << 30,
+		       .workspace_bytes = 1 << 30,
+		       .tmp_bytes = 1 << 30,
+		       .cpu_milli = 1000,
+		       .pids = 64,
+		       .workspace_inodes = 1000,
+		       .nofile = 100},
 	    .image = "science",
 	};
 	struct proto_mon_create c = good;
@@ -145,22 +154,24 @@ static void test_subids(void **state UNUSED)
 	} rows[] = {
 	    {"", -ENOENT, 0, 0},
 	    {"ann:100000:65536\n", 0, 100000, 65536},
-	    {"ann:100000:65536", 0, 100000, 65536},          /* no newline at the end */
-	    {"1000:200000:65536\n", 0, 200000, 65536},       /* by number */
+	    {"ann:100000:65536", 0, 100000, 65536},    /* no newline at the end */
+	    {"1000:200000:65536\n", 0, 200000, 65536}, /* by number */
 	    {"bob:1:65536\nann:300000:70000\n", 0, 300000, 70000},
-	    {"ann:100000:10\nann:400000:65536\n", 0, 400000, 65536}, /* the first one is too small */
+	    {"ann:100000:10\nann:400000:65536\n", 0, 400000,
+	     65536}, /* the first one is too small */
 	    {"anna:100000:65536\nan:1:65536\n", -ENOENT, 0, 0},
 	    {"ann:100000\nann\n:::\nann::65536\n", -ENOENT, 0, 0},
-	    {"ann:0:65536\n", -ENOENT, 0, 0},                /* would hand out the host's root */
+	    {"ann:0:65536\n", -ENOENT, 0, 0}, /* would hand out the host's root */
 	    {"ann:-1:65536\n", -ENOENT, 0, 0},
-	    {"ann:4294900000:4294967295\n", -ENOENT, 0, 0},  /* beyond the last id */
+	    {"ann:4294900000:4294967295\n", -ENOENT, 0, 0}, /* beyond the last id */
 	    {"ann:100000:65536:1\n", -ENOENT, 0, 0},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		uint32_t first = 0;
 		uint32_t count = 0;
-		assert_int_equal(ids_parse_subid(rows[i].text, "ann", 1000, 1000, &first, &count), rows[i].r);
+		assert_int_equal(ids_parse_subid(rows[i].text, "ann", 1000, 1000, &first, &count),
+				 rows[i].r);
 		assert_int_equal(first, rows[i].first);
 		assert_int_equal(count, rows[i].count);
 	}
@@ -174,7 +185,8 @@ static const char hybrid_mounts[] =
     "33 25 0:30 /docker/abc /inner/pids rw - cgroup cgroup rw,pids\n"
     "34 25 0:31 / /odd\\040name rw - cgroup cgroup rw,freezer\n"
     "broken\n\n";
-static const char hybrid_self[] = "12:cpu,cpuacct:/user.slice\n11:memory:/\n10:pids:/docker/abc/x\n9:freezer:/\n0::/me.scope\n";
+static const char hybrid_self[] =
+    "12:cpu,cpuacct:/user.slice\n11:memory:/\n10:pids:/docker/abc/x\n9:freezer:/\n0::/me.scope\n";
 
 static void test_groups(void **state UNUSED)
 {
@@ -197,7 +209,8 @@ static void test_groups(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char path[PATH_MAX];
 		size_t len = 0;
-		assert_int_equal(cgroup_find(hybrid_mounts, hybrid_self, rows[i].name, path, &len), rows[i].r);
+		assert_int_equal(cgroup_find(hybrid_mounts, hybrid_self, rows[i].name, path, &len),
+				 rows[i].r);
 		if (rows[i].r == 0) {
 			assert_string_equal(path, rows[i].path);
 			assert_int_equal(len, rows[i].mount_len);
@@ -206,17 +219,18 @@ static void test_groups(void **state UNUSED)
 	char path[PATH_MAX];
 	size_t len;
 	/* a group outside of what the mount shows */
-	assert_int_equal(cgroup_find("1 1 0:1 /docker/abc /x rw - cgroup c rw,pids\n", "1:pids:/docker/abcd\n", "pids", path,
-	                             &len),
-	                 -ENOENT);
+	assert_int_equal(cgroup_find("1 1 0:1 /docker/abc /x rw - cgroup c rw,pids\n",
+				     "1:pids:/docker/abcd\n", "pids", path, &len),
+			 -ENOENT);
 	assert_int_equal(cgroup_find("", "", "pids", path, &len), -ENOENT);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_messages), cmocka_unit_test(test_paths),  cmocka_unit_test(test_limits),
-	    cmocka_unit_test(test_create_plan), cmocka_unit_test(test_subids), cmocka_unit_test(test_groups),
+	    cmocka_unit_test(test_messages), cmocka_unit_test(test_paths),
+	    cmocka_unit_test(test_limits),   cmocka_unit_test(test_create_plan),
+	    cmocka_unit_test(test_subids),   cmocka_unit_test(test_groups),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

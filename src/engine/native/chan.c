@@ -111,8 +111,8 @@ static int on_event(sd_event_source *s UNUSED, int fd UNUSED, uint32_t revents, 
 	return 0;
 }
 
-int chan_new(sd_event *loop, int fd, enum proto_party peer, chan_message_fn on_message, chan_end_fn on_end, void *user,
-             struct chan **ret)
+int chan_new(sd_event *loop, int fd, enum proto_party peer, chan_message_fn on_message,
+	     chan_end_fn on_end, void *user, struct chan **ret)
 {
 	_cleanup_fd_ int owned = fd;
 	_cleanup_free_ struct chan *c = calloc(1, sizeof(*c));

@@ -15,13 +15,16 @@
 #define CLOSE_WAIT_MS 2000
 #define HELLO_WAIT_MS 5000
 
-_Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY && (int)PROTO_CAP_CPU == (int)ENGINE_CAP_CPU &&
-                   (int)PROTO_CAP_PIDS == (int)ENGINE_CAP_PIDS && (int)PROTO_CAP_DISK == (int)ENGINE_CAP_DISK &&
-                   (int)PROTO_CAP_OWN_UID == (int)ENGINE_CAP_OWN_UID && (int)PROTO_CAP_WARM == (int)ENGINE_CAP_WARM,
-               "one set of bits");
+_Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
+		   (int)PROTO_CAP_CPU == (int)ENGINE_CAP_CPU &&
+		   (int)PROTO_CAP_PIDS == (int)ENGINE_CAP_PIDS &&
+		   (int)PROTO_CAP_DISK == (int)ENGINE_CAP_DISK &&
+		   (int)PROTO_CAP_OWN_UID == (int)ENGINE_CAP_OWN_UID &&
+		   (int)PROTO_CAP_WARM == (int)ENGINE_CAP_WARM,
+	       "one set of bits");
 _Static_assert(PROTO_IMAGE_MAX == ENGINE_NAME_MAX && PROTO_PATH_MAX == ENGINE_PATH_MAX &&
-                   PROTO_LIST_MAX == ENGINE_FILES_MAX,
-               "one set of bounds");
+		   PROTO_LIST_MAX == ENGINE_FILES_MAX,
+	       "one set of bounds");
 
 static const char *const step_texts[PROTO_STEP_MAX_] = {
 #define S(name, what) [PROTO_STEP_##name] = what,
@@ -63,10 +66,12 @@ static void sandbox_free(struct native_sandbox *s)
 
 static void ask_destroy(const struct native_sandbox *s)
 {
-	struct proto_mon_slot d = {.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .slot = s->slot};
+	struct proto_mon_slot d = {.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot),
+				   .slot = s->slot};
 
 	if (!s->gone && !s->g->dead)
-		(void)!chan_send(s->g->monitor, &d.head, NULL, 0); /* a channel that ended says so itself */
+		(void)!chan_send(s->g->monitor, &d.head, NULL,
+				 0); /* a channel that ended says so itself */
 }
 
 /* Tells whoever waits for S that it is over. */
@@ -167,7 +172,8 @@ static void native_destroy(struct engine_sandbox *base, engine_done_fn cb, void 
 		return;
 	}
 	if (sd_event_add_defer(s->g->loop, &s->later, on_later, s) < 0)
-		finish_destroy(s); /* no memory for waiting: the promise about order yields to not leaking */
+		finish_destroy(
+		    s); /* no memory for waiting: the promise about order yields to not leaking */
 }
 
 static void native_on_lost(struct engine_sandbox *base, engine_lost_fn cb, void *user)
@@ -193,12 +199,14 @@ static void maybe_created(struct native_sandbox *s)
 
 static void step_error(struct err *e, uint32_t step, int errnum)
 {
-	const char *what = step < PROTO_STEP_MAX_ && step_texts[step] ? step_texts[step] : "an unknown step";
+	const char *what =
+	    step < PROTO_STEP_MAX_ && step_texts[step] ? step_texts[step] : "an unknown step";
 
 	if (step == PROTO_STEP_IMAGE && errnum == ENOENT)
 		(void)err_set(e, ERR_IMAGE_MISSING, 0, "the image is not there");
 	else
-		(void)err_set(e, ERR_ENGINE_UNAVAILABLE, errnum > 0 ? errnum : EIO, "a sandbox cannot be made (%s)", what);
+		(void)err_set(e, ERR_ENGINE_UNAVAILABLE, errnum > 0 ? errnum : EIO,
+			      "a sandbox cannot be made (%s)", what);
 }
 
 static int on_init_message(const union proto_frame *f, const int *fds, size_t n, void *user)
@@ -245,7 +253,8 @@ static void on_init_end(int error, void *user)
 	native_lose(s, error == -EPIPE ? "its first process ended" : "it broke the protocol");
 }
 
-static int on_created(struct native_engine *g, const struct proto_mon_created *m, int *fds, size_t n)
+static int on_created(struct native_engine *g, const struct proto_mon_created *m, int *fds,
+		      size_t n)
 {
 	struct native_sandbox *s = m->slot < g->max ? g->slots[m->slot] : NULL;
 	size_t at = 1;
@@ -270,7 +279,8 @@ static int on_created(struct native_engine *g, const struct proto_mon_created *m
 	if ((m->fds & PROTO_CREATED_PEAK) && at < n)
 		s->peak = TAKE_FD(fds[at]);
 	s->created = true;
-	int r = chan_new(g->loop, TAKE_FD(fds[0]), PROTO_PARTY_I, on_init_message, on_init_end, s, &s->init);
+	int r = chan_new(g->loop, TAKE_FD(fds[0]), PROTO_PARTY_I, on_init_message, on_init_end, s,
+			 &s->init);
 	fd_close_many(fds, n);
 	if (r < 0) {
 		s->created = false;
@@ -292,25 +302,28 @@ static int free_slot(struct native_engine *g, uint32_t *ret)
 	return -EAGAIN;
 }
 
-static int check_create(const struct native_engine *g, const struct engine_create *c, struct proto_limits *l,
-                        struct err *e)
+static int check_create(const struct native_engine *g, const struct engine_create *c,
+			struct proto_limits *l, struct err *e)
 {
 	const struct engine_limits *in = &c->limits;
 	uint32_t missing = in->explicit_mask & ~g->enforced;
 
 	if (g->dead)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor has ended; start the server again");
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+			       "the monitor has ended; start the server again");
 	if (!parse_is_image_name(c->image, strnlen(c->image, sizeof(c->image))))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "image name");
 	if (c->network || c->persist_id)
-		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "%s", c->network ? "network access" : "persistent workspaces");
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "%s",
+			       c->network ? "network access" : "persistent workspaces");
 	if (missing)
-		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0, "this host cannot enforce the limit of %s",
-		               missing & ENGINE_CAP_MEMORY ? "memory"
-		               : missing & ENGINE_CAP_CPU  ? "CPU time"
-		               : missing & ENGINE_CAP_PIDS ? "processes"
-		               : missing & ENGINE_CAP_DISK ? "the workspace"
-		                                           : "this setting");
+		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
+			       "this host cannot enforce the limit of %s",
+			       missing & ENGINE_CAP_MEMORY ? "memory"
+			       : missing & ENGINE_CAP_CPU  ? "CPU time"
+			       : missing & ENGINE_CAP_PIDS ? "processes"
+			       : missing & ENGINE_CAP_DISK ? "the workspace"
+							   : "this setting");
 	*l = (struct proto_limits){
 	    .memory_bytes = in->memory_bytes,
 	    .workspace_bytes = in->workspace_bytes,
@@ -325,8 +338,8 @@ static int check_create(const struct native_engine *g, const struct engine_creat
 	return 0;
 }
 
-static int native_create(struct engine *base, const struct engine_create *c, engine_create_fn cb, void *user,
-                         struct err *e)
+static int native_create(struct engine *base, const struct engine_create *c, engine_create_fn cb,
+			 void *user, struct err *e)
 {
 	struct native_engine *g = engine_of(base);
 	struct proto_mon_create m = {.head = PROTO_HEAD(MON_CREATE, proto_mon_create)};
@@ -335,7 +348,8 @@ static int native_create(struct engine *base, const struct engine_create *c, eng
 	if (r < 0)
 		return r;
 	if (free_slot(g, &m.slot) < 0)
-		return err_set(e, ERR_MAX_SESSIONS, EAGAIN, "all %u sandboxes of this engine are in use", g->max);
+		return err_set(e, ERR_MAX_SESSIONS, EAGAIN,
+			       "all %u sandboxes of this engine are in use", g->max);
 	struct native_sandbox *s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "sandbox");
@@ -419,7 +433,8 @@ static void cancel(struct native_sandbox *s, const struct err *e)
 	sandbox_free(s);
 }
 
-/* The monitor ends when its channel does, and everything with it; its own end closes the other side. */
+/* The monitor ends when its channel does, and everything with it; its own end closes the other
+ * side. */
 static void wait_for_monitor(struct native_engine *g)
 {
 	int fd = chan_fd(g->monitor);
@@ -491,8 +506,8 @@ static int take_hello(int fd, struct native_engine *g, struct err *e)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, ETIMEDOUT, "the monitor does not answer");
 	ssize_t n = fd_recv(fd, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
 	if (n < 0 || proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_M, PROTO_PARTY_F) < 0 ||
-	    f.head.type != PROTO_MON_HELLO || f.hello.version != PROTO_VERSION || f.hello.slots == 0 ||
-	    f.hello.slots > PROTO_SLOTS_MAX)
+	    f.head.type != PROTO_MON_HELLO || f.hello.version != PROTO_VERSION ||
+	    f.hello.slots == 0 || f.hello.slots > PROTO_SLOTS_MAX)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor ended at its start");
 	g->enforced = f.hello.enforced;
 	g->best_effort = f.hello.best_effort;
@@ -500,7 +515,8 @@ static int take_hello(int fd, struct native_engine *g, struct err *e)
 	return 0;
 }
 
-int native_open(sd_event *loop, const struct engine_config *config, struct engine **ret, struct err *e)
+int native_open(sd_event *loop, const struct engine_config *config, struct engine **ret,
+		struct err *e)
 {
 	_cleanup_fd_ int fd = config->monitor_fd;
 	_cleanup_free_ struct native_engine *g = calloc(1, sizeof(*g));
@@ -510,10 +526,12 @@ int native_open(sd_event *loop, const struct engine_config *config, struct engin
 	int r = take_hello(fd, g, e);
 	if (r < 0)
 		return r;
-	_cleanup_free_ struct native_sandbox **slots = calloc(g->max, sizeof(struct native_sandbox *));
+	_cleanup_free_ struct native_sandbox **slots =
+	    calloc(g->max, sizeof(struct native_sandbox *));
 	if (!slots)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
-	r = chan_new(loop, TAKE_FD(fd), PROTO_PARTY_M, on_monitor_message, on_monitor_end, g, &g->monitor);
+	r = chan_new(loop, TAKE_FD(fd), PROTO_PARTY_M, on_monitor_message, on_monitor_end, g,
+		     &g->monitor);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "event loop");
 	g->base.ops = &native_ops;

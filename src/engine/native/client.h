@@ -4,8 +4,8 @@
  * A sandbox goes through
  *   CREATING -created and ready-> READY -destroy()-> ENDING -gone-> freed
  *   CREATING or READY -its channel ended, or it lied-> LOST -destroy()-> ENDING
- * `gone` = the monitor has said that nothing is left and the slot is free. An object lives until it is
- * gone *and* its owner has been told (failed creation, or the completion of destroy()). */
+ * `gone` = the monitor has said that nothing is left and the slot is free. An object lives until it
+ * is gone *and* its owner has been told (failed creation, or the completion of destroy()). */
 #pragma once
 
 #include "engine/engine.h"
@@ -17,14 +17,14 @@
 struct native_engine {
 	struct engine base;
 	uint32_t magic;
-	sd_event *loop;          /* referenced */
+	sd_event *loop; /* referenced */
 	struct chan *monitor;
 	uint32_t enforced, best_effort;
 	uint32_t max;
-	uint32_t next_slot;      /* round-robin, so that a uid is reused as late as possible */
+	uint32_t next_slot; /* round-robin, so that a uid is reused as late as possible */
 	uint32_t next_run;
 	struct native_sandbox **slots; /* by slot; NULL = free */
-	bool dead;               /* the monitor is gone */
+	bool dead;                     /* the monitor is gone */
 	bool closing;
 	struct native_sandbox *orphans; /* gone, but destroy() is still due */
 };
@@ -46,7 +46,7 @@ struct native_file_op {
 
 struct native_usage_op {
 	struct native_usage_op *next;
-	uint32_t seq;        /* of the question to init */
+	uint32_t seq; /* of the question to init */
 	bool from_monitor, from_init;
 	struct engine_usage usage;
 	engine_usage_fn cb;
@@ -59,8 +59,8 @@ struct native_sandbox {
 	uint32_t slot;
 	enum native_state state;
 	bool gone;
-	bool created, ready;  /* both halves of a creation */
-	bool warm;            /* its runs may be forked */
+	bool created, ready; /* both halves of a creation */
+	bool warm;           /* its runs may be forked */
 	struct chan *init;
 	struct engine_policy policy;
 	engine_create_fn create_cb;
@@ -83,27 +83,29 @@ struct native_sandbox {
 void native_lose(struct native_sandbox *s, const char *why);
 
 /* client_run.c */
-int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec, struct engine_run **ret, struct err *e)
-    MUST_CHECK;
+int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
+	       struct engine_run **ret, struct err *e) MUST_CHECK;
 int native_signal(struct engine_run *r, int signo);
 int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m) MUST_CHECK;
 /* Ends the run of S, if there is one, from this side. E NULL: with END. */
 void native_run_abort(struct native_sandbox *s, enum engine_end end, const struct err *e);
 
 /* client_files.c */
-int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user, struct err *e)
-    MUST_CHECK;
-int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb, void *user,
-                    struct err *e) MUST_CHECK;
-int native_commit_file(struct engine_sandbox *base, const char *path, bool overwrite, bool keep, engine_done_fn cb,
-                       void *user, struct err *e) MUST_CHECK;
-int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive, engine_done_fn cb, void *user,
-                       struct err *e) MUST_CHECK;
-int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user, struct err *e)
-    MUST_CHECK;
-int native_usage(struct engine_sandbox *base, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
+int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user,
+		     struct err *e) MUST_CHECK;
+int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb,
+		    void *user, struct err *e) MUST_CHECK;
+int native_commit_file(struct engine_sandbox *base, const char *path, bool overwrite, bool keep,
+		       engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
+int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive,
+		       engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
+int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user,
+		      struct err *e) MUST_CHECK;
+int native_usage(struct engine_sandbox *base, engine_usage_fn cb, void *user,
+		 struct err *e) MUST_CHECK;
 /* An answer of init; takes the descriptors. -EPROTO = a lie. */
-int native_filed(struct native_sandbox *s, const struct proto_init_filed *m, int *fds, size_t n) MUST_CHECK;
+int native_filed(struct native_sandbox *s, const struct proto_init_filed *m, int *fds,
+		 size_t n) MUST_CHECK;
 void native_used(struct native_sandbox *s, const struct proto_mon_used *m);
 void native_files_abort(struct native_sandbox *s, const struct err *e);
 /* Whether S takes requests; sets E otherwise. */

@@ -15,12 +15,12 @@ static const struct {
 	int errnum;
 	enum err_code code;
 } codes[] = {
-    {ENOENT, ERR_NOT_FOUND},       {ENOTDIR, ERR_NOT_FOUND},     {ELOOP, ERR_NOT_FOUND},
-    {EXDEV, ERR_NOT_FOUND},        {EISDIR, ERR_NOT_FOUND},      {EACCES, ERR_NOT_FOUND},
-    {ENXIO, ERR_NOT_FOUND},        {EEXIST, ERR_FILE_EXISTS},    {ENOTEMPTY, ERR_FILE_EXISTS},
-    {ENOSPC, ERR_NO_SPACE},        {EDQUOT, ERR_NO_SPACE},       {EMFILE, ERR_TOO_MANY_FILES},
-    {ENFILE, ERR_TOO_MANY_FILES},  {ENOMEM, ERR_OUT_OF_MEMORY},  {EBUSY, ERR_SESSION_BUSY},
-    {EAGAIN, ERR_SESSION_BUSY},    {ENAMETOOLONG, ERR_INVALID_PATH},
+    {ENOENT, ERR_NOT_FOUND},      {ENOTDIR, ERR_NOT_FOUND},         {ELOOP, ERR_NOT_FOUND},
+    {EXDEV, ERR_NOT_FOUND},       {EISDIR, ERR_NOT_FOUND},          {EACCES, ERR_NOT_FOUND},
+    {ENXIO, ERR_NOT_FOUND},       {EEXIST, ERR_FILE_EXISTS},        {ENOTEMPTY, ERR_FILE_EXISTS},
+    {ENOSPC, ERR_NO_SPACE},       {EDQUOT, ERR_NO_SPACE},           {EMFILE, ERR_TOO_MANY_FILES},
+    {ENFILE, ERR_TOO_MANY_FILES}, {ENOMEM, ERR_OUT_OF_MEMORY},      {EBUSY, ERR_SESSION_BUSY},
+    {EAGAIN, ERR_SESSION_BUSY},   {ENAMETOOLONG, ERR_INVALID_PATH},
 };
 
 static void set_error(struct err *e, int errnum, const char *path)
@@ -43,16 +43,20 @@ int native_check_ready(const struct native_sandbox *s, struct err *e)
 /* ---- asking ---- */
 
 static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, const char *path,
-               struct native_file_op **ret, struct err *e)
+	       struct native_file_op **ret, struct err *e)
 {
-	struct proto_init_file m = {
-	    .head = PROTO_HEAD(INIT_FILE, proto_init_file), .op = op, .flags = flags, .seq = ++s->next_seq};
+	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
+				    .op = op,
+				    .flags = flags,
+				    .seq = ++s->next_seq};
 	int r = native_check_ready(s, e);
 
 	if (r < 0)
 		return r;
-	if (text_copy(m.path, sizeof(m.path), path) < 0 || !proto_path_ok(m.path, op == PROTO_FILE_LIST))
-		return err_set(e, ERR_INVALID_PATH, EINVAL, "a path inside the workspace is needed");
+	if (text_copy(m.path, sizeof(m.path), path) < 0 ||
+	    !proto_path_ok(m.path, op == PROTO_FILE_LIST))
+		return err_set(e, ERR_INVALID_PATH, EINVAL,
+			       "a path inside the workspace is needed");
 	size_t len = strlen(path) + 1;
 	struct native_file_op *o = calloc(1, sizeof(*o) + len);
 	if (!o)
@@ -71,7 +75,8 @@ static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, 
 	return 0;
 }
 
-int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user, struct err *e)
+int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user,
+		     struct err *e)
 {
 	struct native_file_op *o;
 	int r = ask((struct native_sandbox *)base, PROTO_FILE_OPEN, 0, path, &o, e);
@@ -83,8 +88,8 @@ int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn
 	return 0;
 }
 
-int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb, void *user,
-                    struct err *e)
+int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb,
+		    void *user, struct err *e)
 {
 	struct native_file_op *o;
 	uint32_t flags = overwrite ? PROTO_FILE_OVERWRITE : 0;
@@ -97,8 +102,8 @@ int native_put_file(struct engine_sandbox *base, const char *path, bool overwrit
 	return 0;
 }
 
-static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t flags, const char *path,
-                    engine_done_fn cb, void *user, struct err *e)
+static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t flags,
+		    const char *path, engine_done_fn cb, void *user, struct err *e)
 {
 	struct native_file_op *o;
 	int r = ask((struct native_sandbox *)base, op, flags, path, &o, e);
@@ -110,20 +115,22 @@ static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t
 	return 0;
 }
 
-int native_commit_file(struct engine_sandbox *base, const char *path, bool overwrite, bool keep, engine_done_fn cb,
-                       void *user, struct err *e)
+int native_commit_file(struct engine_sandbox *base, const char *path, bool overwrite, bool keep,
+		       engine_done_fn cb, void *user, struct err *e)
 {
-	return ask_done(base, keep ? PROTO_FILE_COMMIT : PROTO_FILE_DROP, overwrite ? PROTO_FILE_OVERWRITE : 0, path, cb,
-	                user, e);
+	return ask_done(base, keep ? PROTO_FILE_COMMIT : PROTO_FILE_DROP,
+			overwrite ? PROTO_FILE_OVERWRITE : 0, path, cb, user, e);
 }
 
-int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive, engine_done_fn cb, void *user,
-                       struct err *e)
+int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive,
+		       engine_done_fn cb, void *user, struct err *e)
 {
-	return ask_done(base, PROTO_FILE_REMOVE, recursive ? PROTO_FILE_RECURSIVE : 0, path, cb, user, e);
+	return ask_done(base, PROTO_FILE_REMOVE, recursive ? PROTO_FILE_RECURSIVE : 0, path, cb,
+			user, e);
 }
 
-int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user, struct err *e)
+int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user,
+		      struct err *e)
 {
 	struct native_file_op *o;
 	int r = ask((struct native_sandbox *)base, PROTO_FILE_LIST, 0, path, &o, e);
@@ -137,7 +144,8 @@ int native_list_files(struct engine_sandbox *base, const char *path, engine_list
 
 /* ---- answers ---- */
 
-/* A descriptor from a sandbox may be anything: only a regular file in the right mode is handed on. */
+/* A descriptor from a sandbox may be anything: only a regular file in the right mode is handed on.
+ */
 static int check_fd(int fd, bool writing)
 {
 	struct stat st;
@@ -181,7 +189,8 @@ static int read_list(int fd, uint32_t n, struct engine_file **ret)
 	for (uint32_t at = 0; at < n;) {
 		uint32_t want = MIN(n - at, (uint32_t)LIST_BATCH);
 		size_t bytes = want * sizeof(batch[0]);
-		/* pread, not mmap: whoever holds the memfd too could make it shorter under a mapping */
+		/* pread, not mmap: whoever holds the memfd too could make it shorter under a
+		 * mapping */
 		if (pread(fd, batch, bytes, (off_t)(at * sizeof(batch[0]))) != (ssize_t)bytes)
 			return -EPROTO;
 		for (uint32_t i = 0; i < want; i++) {
@@ -210,8 +219,8 @@ static int finish_fd(const struct native_file_op *o, const struct err *e, int *f
 	return 0;
 }
 
-static int finish_list(const struct native_file_op *o, const struct proto_init_filed *m, const struct err *e,
-                       const int *fds, size_t n)
+static int finish_list(const struct native_file_op *o, const struct proto_init_filed *m,
+		       const struct err *e, const int *fds, size_t n)
 {
 	_cleanup_free_ struct engine_file *files = NULL;
 	struct err lie = ERR_INIT;
@@ -222,7 +231,8 @@ static int finish_list(const struct native_file_op *o, const struct proto_init_f
 	}
 	int r = n == 1 && m->n <= PROTO_LIST_MAX ? read_list(fds[0], m->n, &files) : -EPROTO;
 	if (r < 0) {
-		(void)err_set(&lie, r == -ENOMEM ? ERR_OUT_OF_MEMORY : ERR_SANDBOX_LOST, 0, "listing");
+		(void)err_set(&lie, r == -ENOMEM ? ERR_OUT_OF_MEMORY : ERR_SANDBOX_LOST, 0,
+			      "listing");
 		o->cb.list(NULL, 0, false, &lie, o->user);
 		return r == -ENOMEM ? 0 : r;
 	}
@@ -230,7 +240,8 @@ static int finish_list(const struct native_file_op *o, const struct proto_init_f
 	return 0;
 }
 
-static int finish_op(const struct native_file_op *o, const struct proto_init_filed *m, int *fds, size_t n)
+static int finish_op(const struct native_file_op *o, const struct proto_init_filed *m, int *fds,
+		     size_t n)
 {
 	struct err e = ERR_INIT;
 	const struct err *failed = NULL;
@@ -276,7 +287,8 @@ int native_usage(struct engine_sandbox *base, engine_usage_fn cb, void *user, st
 {
 	struct native_sandbox *s = (struct native_sandbox *)base;
 	struct proto_mon_slot q = {.head = PROTO_HEAD(MON_USAGE, proto_mon_slot), .slot = s->slot};
-	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file), .op = PROTO_FILE_MEASURE};
+	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
+				    .op = PROTO_FILE_MEASURE};
 	int r = native_check_ready(s, e);
 
 	if (r < 0)

@@ -15,8 +15,8 @@
 #include <sys/stat.h>
 
 #define PIECE_BYTES    65536
-#define READS_PER_TURN 4           /* a flood must not starve the loop */
-#define DRAIN_MAX      (4u << 20)  /* bytes after the end; a pipe holds at most fs.pipe-max-size */
+#define READS_PER_TURN 4          /* a flood must not starve the loop */
+#define DRAIN_MAX      (4u << 20) /* bytes after the end; a pipe holds at most fs.pipe-max-size */
 #define BACKSTOP_NS    (3 * NS_PER_S)
 
 struct engine_run {
@@ -31,7 +31,8 @@ struct engine_run {
 	uint64_t timeout_ns;
 	uint64_t oom_before;
 	void (*on_output)(struct engine_run *, enum engine_stream, const void *, size_t, void *);
-	void (*on_done)(struct engine_run *, const struct engine_run_result *, const struct err *, void *);
+	void (*on_done)(struct engine_run *, const struct engine_run_result *, const struct err *,
+			void *);
 	void *user;
 };
 
@@ -63,7 +64,8 @@ static uint64_t read_oom_kills(int fd)
 		if (!text_starts_with(line, key))
 			continue;
 		line += strlen(key);
-		return parse_u64_n(line, strcspn(line, "\n"), 0, UINT64_MAX, &value) == 0 ? value : 0;
+		return parse_u64_n(line, strcspn(line, "\n"), 0, UINT64_MAX, &value) == 0 ? value
+											  : 0;
 	}
 	return 0;
 }
@@ -118,13 +120,15 @@ static bool read_stream(struct engine_run *r, enum engine_stream s, size_t times
 	return true;
 }
 
-static int on_stdout(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED, void *user)
+static int on_stdout(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED,
+		     void *user)
 {
 	(void)read_stream(user, ENGINE_STDOUT, READS_PER_TURN);
 	return 0;
 }
 
-static int on_stderr(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED, void *user)
+static int on_stderr(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED,
+		     void *user)
 {
 	(void)read_stream(user, ENGINE_STDERR, READS_PER_TURN);
 	return 0;
@@ -140,7 +144,8 @@ static void run_free(struct engine_run *r)
 	free(r);
 }
 
-/* Hands over what is left in the pipes and takes R from its sandbox, so that on_done may start another. */
+/* Hands over what is left in the pipes and takes R from its sandbox, so that on_done may start
+ * another. */
 static void finish(struct engine_run *r, struct engine_run_result *res, const struct err *e)
 {
 	struct native_sandbox *s = r->s;
@@ -159,7 +164,7 @@ static void finish(struct engine_run *r, struct engine_run_result *res, const st
 static enum engine_end end_of(const struct engine_run *r, const struct proto_init_ended *m)
 {
 	bool oom_killed = m->end == PROTO_END_SIGNALED && m->value == SIGKILL &&
-	                  read_oom_kills(r->s->oom) > r->oom_before;
+			  read_oom_kills(r->s->oom) > r->oom_before;
 
 	if (m->flags & PROTO_ENDED_TIMEOUT)
 		return ENGINE_END_TIMEOUT;
@@ -177,11 +182,13 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 
 	if (!r || m->run != r->id || m->end < PROTO_END_EXITED || m->end > PROTO_END_FAILED)
 		return -EPROTO;
-	if (m->value < 0 || m->value > (m->end == PROTO_END_SIGNALED ? 64 : m->end == PROTO_END_EXITED ? 255 : 4095))
+	if (m->value < 0 || m->value > (m->end == PROTO_END_SIGNALED ? 64
+					: m->end == PROTO_END_EXITED ? 255
+								     : 4095))
 		return -EPROTO;
 	if (m->end == PROTO_END_FAILED) {
-		(void)err_set(&e, m->value == ENOENT ? ERR_NOT_FOUND : ERR_EXECUTION_FAILED, m->value,
-		              "the program cannot be started");
+		(void)err_set(&e, m->value == ENOENT ? ERR_NOT_FOUND : ERR_EXECUTION_FAILED,
+			      m->value, "the program cannot be started");
 		finish(r, NULL, &e);
 		return 0;
 	}
@@ -231,7 +238,8 @@ static int arm_backstop(struct engine_run *r, uint64_t after_ns)
 	uint64_t after_us = after_ns / NS_PER_US;
 
 	r->backstop = sd_event_source_disable_unref(r->backstop);
-	return sd_event_add_time_relative(r->s->g->loop, &r->backstop, CLOCK_MONOTONIC, after_us, 0, on_backstop, r);
+	return sd_event_add_time_relative(r->s->g->loop, &r->backstop, CLOCK_MONOTONIC, after_us, 0,
+					  on_backstop, r);
 }
 
 int native_signal(struct engine_run *r, int signo)
@@ -269,7 +277,8 @@ static int add_string(struct buf *b, const char *s)
 	return buf_add(b, s, strlen(s) + 1);
 }
 
-static int add_strings(struct buf *b, const char *const *list, uint32_t *count, const char *const *unless)
+static int add_strings(struct buf *b, const char *const *list, uint32_t *count,
+		       const char *const *unless)
 {
 	int r = 0;
 
@@ -283,10 +292,11 @@ static int add_strings(struct buf *b, const char *const *list, uint32_t *count, 
 	return r;
 }
 
-/* What an interpreter, its C library or a preloaded module reads only when it starts: a run that is given
- * one of these starts on its own. */
+/* What an interpreter, its C library or a preloaded module reads only when it starts: a run that is
+ * given one of these starts on its own. */
 static const char *const start_names[] = {
-    "PYTHON", "LD_", "GLIBC_", "MALLOC_", "LC_", "LANG", "OPENBLAS_", "OMP_", "MKL_", "NUMEXPR_", "ARROW_", "MPL", "HOME=",
+    "PYTHON", "LD_",  "GLIBC_",   "MALLOC_", "LC_", "LANG",  "OPENBLAS_",
+    "OMP_",   "MKL_", "NUMEXPR_", "ARROW_",  "MPL", "HOME=",
 };
 
 static bool can_be_warm(const struct engine_run_spec *spec)
@@ -302,7 +312,7 @@ static bool can_be_warm(const struct engine_run_spec *spec)
 static int make_args(const struct engine_run_spec *spec, struct proto_init_run *m)
 {
 	static const char *const base[] = {base_env[0], base_env[1], base_env[2], base_env[3],
-	                                   base_env[4], base_env[5], base_env[6], NULL};
+					   base_env[4], base_env[5], base_env[6], NULL};
 	_cleanup_(buf_done) struct buf b = BUF_INIT(PROTO_ARGS_MAX);
 	int r = add_string(&b, spec->cwd ? spec->cwd : "/mnt/data");
 
@@ -318,9 +328,10 @@ static int make_args(const struct engine_run_spec *spec, struct proto_init_run *
 	return fd_sealed_memfd("args", b.data, b.len);
 }
 
-/* A pipe whose reading end is ours. Its owner is the front, so without the mode a run could not open
- * /dev/stdout again by name, as shell scripts do. */
-static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_handler_t handler, int *ret_write)
+/* A pipe whose reading end is ours. Its owner is the front, so without the mode a run could not
+ * open /dev/stdout again by name, as shell scripts do. */
+static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_handler_t handler,
+		     int *ret_write)
 {
 	int p[2];
 
@@ -339,7 +350,8 @@ static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_han
 	return 0;
 }
 
-static int check_spec(const struct native_sandbox *s, const struct engine_run_spec *spec, struct err *e)
+static int check_spec(const struct native_sandbox *s, const struct engine_run_spec *spec,
+		      struct err *e)
 {
 	int r = native_check_ready(s, e);
 
@@ -353,13 +365,14 @@ static int check_spec(const struct native_sandbox *s, const struct engine_run_sp
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "empty command");
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
 		if (!strchr(spec->env[i], '=') || spec->env[i][0] == '=')
-			return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "environment: not NAME=VALUE");
+			return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+				       "environment: not NAME=VALUE");
 	return 0;
 }
 
 /* Everything that travels with INIT_RUN: its order is that of proto.h. */
-static int make_fds(struct engine_run *r, const struct engine_run_spec *spec, struct proto_init_run *m,
-                    int fds[PROTO_FDS_MAX], size_t *n)
+static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
+		    struct proto_init_run *m, int fds[PROTO_FDS_MAX], size_t *n)
 {
 	int q = make_pipe(r, ENGINE_STDOUT, on_stdout, &fds[(*n)]);
 
@@ -413,7 +426,8 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	r->oom_before = read_oom_kills(s->oom);
 	if (s->peak >= 0)
 		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */
-	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 && spec->grace_ns < UINT64_MAX / 4) {
+	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 &&
+	    spec->grace_ns < UINT64_MAX / 4) {
 		q = arm_backstop(r, spec->timeout_ns + spec->grace_ns + BACKSTOP_NS);
 		if (q < 0) {
 			fd_close_many(fds, n);
@@ -423,7 +437,8 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	return chan_send(s->init, &m.head, fds, n);
 }
 
-int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec, struct engine_run **ret, struct err *e)
+int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
+	       struct engine_run **ret, struct err *e)
 {
 	struct native_sandbox *s = (struct native_sandbox *)base;
 	int q = check_spec(s, spec, e);
@@ -446,8 +461,9 @@ int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec, 
 	q = start(r, spec);
 	if (q < 0) {
 		run_free(r);
-		return err_set(e, q == -EMFILE || q == -ENFILE ? ERR_TOO_MANY_FILES : ERR_EXECUTION_FAILED, -q,
-		               "the run cannot be started");
+		return err_set(
+		    e, q == -EMFILE || q == -ENFILE ? ERR_TOO_MANY_FILES : ERR_EXECUTION_FAILED, -q,
+		    "the run cannot be started");
 	}
 	s->run = r;
 	*ret = r;

@@ -2,8 +2,9 @@
 /* The fixed-size messages between front, monitor and init, over SOCK_SEQPACKET sockets.
  *
  * One message = one packet = one struct that starts with struct proto_head. Both ends come from one
- * build, so native byte order and layout are fine. A receiver checks type, length, direction and the
- * number of descriptors with proto_check() and then every field; what fails ends the connection.
+ * build, so native byte order and layout are fine. A receiver checks type, length, direction and
+ * the number of descriptors with proto_check() and then every field; what fails ends the
+ * connection.
  *
  * Who believes whom: the monitor trusts nobody, init trusts the monitor's first message and nobody
  * else, the front trusts the monitor and not init.
@@ -15,30 +16,30 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTO_VERSION    1
-#define PROTO_FDS_MAX    8    /* descriptors of one message */
-#define PROTO_IMAGE_MAX  64   /* ENGINE_NAME_MAX */
-#define PROTO_PATH_MAX   4096 /* ENGINE_PATH_MAX */
-#define PROTO_NAME_MAX   256
-#define PROTO_LIST_MAX   10000 /* ENGINE_FILES_MAX */
-#define PROTO_ARGS_MAX   (1u << 20) /* bytes of a run's cwd, argv and environment together */
-#define PROTO_ARG_MAX    512        /* strings of argv, and of the environment */
-#define PROTO_PUTS_MAX   8          /* files being written at once */
+#define PROTO_VERSION   1
+#define PROTO_FDS_MAX   8    /* descriptors of one message */
+#define PROTO_IMAGE_MAX 64   /* ENGINE_NAME_MAX */
+#define PROTO_PATH_MAX  4096 /* ENGINE_PATH_MAX */
+#define PROTO_NAME_MAX  256
+#define PROTO_LIST_MAX  10000      /* ENGINE_FILES_MAX */
+#define PROTO_ARGS_MAX  (1u << 20) /* bytes of a run's cwd, argv and environment together */
+#define PROTO_ARG_MAX   512        /* strings of argv, and of the environment */
+#define PROTO_PUTS_MAX  8          /* files being written at once */
 
 /* Bounds of the limits; both ends check them. */
-#define PROTO_MEMORY_MIN    (UINT64_C(4) << 20)
-#define PROTO_MEMORY_MAX    (UINT64_C(1) << 44)
-#define PROTO_CPU_MIN       10u /* thousandths of a core */
-#define PROTO_CPU_MAX       1024000u
-#define PROTO_PIDS_MIN      1u
-#define PROTO_PIDS_MAX      1000000u
-#define PROTO_DISK_MIN      (UINT64_C(64) << 10)
-#define PROTO_DISK_MAX      (UINT64_C(1) << 44)
-#define PROTO_INODES_MIN    16u
-#define PROTO_INODES_MAX    100000000u
-#define PROTO_NOFILE_MIN    16u
-#define PROTO_NOFILE_MAX    1048576u
-#define PROTO_SLOTS_MAX     60000u /* sandboxes of one monitor; also bounds the uids */
+#define PROTO_MEMORY_MIN (UINT64_C(4) << 20)
+#define PROTO_MEMORY_MAX (UINT64_C(1) << 44)
+#define PROTO_CPU_MIN    10u /* thousandths of a core */
+#define PROTO_CPU_MAX    1024000u
+#define PROTO_PIDS_MIN   1u
+#define PROTO_PIDS_MAX   1000000u
+#define PROTO_DISK_MIN   (UINT64_C(64) << 10)
+#define PROTO_DISK_MAX   (UINT64_C(1) << 44)
+#define PROTO_INODES_MIN 16u
+#define PROTO_INODES_MAX 100000000u
+#define PROTO_NOFILE_MIN 16u
+#define PROTO_NOFILE_MAX 1048576u
+#define PROTO_SLOTS_MAX  60000u /* sandboxes of one monitor; also bounds the uids */
 
 enum proto_type {
 	PROTO_NONE = 0,
@@ -56,12 +57,12 @@ enum proto_step {
 };
 
 enum proto_cap { /* the bits of enum engine_cap that the lower side knows */
-	PROTO_CAP_MEMORY = 1 << 0,
-	PROTO_CAP_CPU = 1 << 1,
-	PROTO_CAP_PIDS = 1 << 2,
-	PROTO_CAP_DISK = 1 << 3,
-	PROTO_CAP_OWN_UID = 1 << 4,
-	PROTO_CAP_WARM = 1 << 6,
+		 PROTO_CAP_MEMORY = 1 << 0,
+		 PROTO_CAP_CPU = 1 << 1,
+		 PROTO_CAP_PIDS = 1 << 2,
+		 PROTO_CAP_DISK = 1 << 3,
+		 PROTO_CAP_OWN_UID = 1 << 4,
+		 PROTO_CAP_WARM = 1 << 6,
 };
 
 enum proto_party { PROTO_PARTY_F = 1, PROTO_PARTY_M, PROTO_PARTY_I };
@@ -86,20 +87,20 @@ struct proto_limits { /* the part of struct engine_limits that the lower side en
 struct proto_mon_hello {
 	struct proto_head head;
 	uint32_t version;
-	uint32_t enforced;    /* enum proto_cap bits */
+	uint32_t enforced; /* enum proto_cap bits */
 	uint32_t best_effort;
-	uint32_t slots;       /* sandboxes at most */
-	uint32_t front_uid;   /* uid and gid kept for the front; 0 = none (plain user) */
-	uint32_t err_code;    /* enum err_code: it could not start, and ends; 0 = it is up */
+	uint32_t slots;     /* sandboxes at most */
+	uint32_t front_uid; /* uid and gid kept for the front; 0 = none (plain user) */
+	uint32_t err_code;  /* enum err_code: it could not start, and ends; 0 = it is up */
 	int32_t errnum;
-	char cgroup[16];      /* "v1", "v2", "none": for people */
-	char text[256];       /* why not */
+	char cgroup[16]; /* "v1", "v2", "none": for people */
+	char text[256];  /* why not */
 };
 
 struct proto_mon_create {
 	struct proto_head head;
-	uint32_t slot;        /* free, < slots; chosen by the front */
-	uint32_t warm;        /* 0 or 1 */
+	uint32_t slot; /* free, < slots; chosen by the front */
+	uint32_t warm; /* 0 or 1 */
 	struct proto_limits limits;
 	char image[PROTO_IMAGE_MAX];
 };
@@ -109,8 +110,8 @@ enum { PROTO_CREATED_OOM = 1, PROTO_CREATED_PEAK = 2 };
 struct proto_mon_created {
 	struct proto_head head;
 	uint32_t slot;
-	uint32_t fds;         /* which come after the channel */
-	uint32_t step;        /* enum proto_step; NONE = success */
+	uint32_t fds;  /* which come after the channel */
+	uint32_t step; /* enum proto_step; NONE = success */
 	int32_t errnum;
 };
 
@@ -132,24 +133,24 @@ struct proto_mon_used {
 
 /* Descriptors of INIT_CONFIG in this order: lifeline, filter, then as `fds` says. */
 enum {
-	PROTO_CONFIG_KILL = 1,    /* cgroup.kill of the run leaf */
-	PROTO_CONFIG_WARM = 2,    /* channel to the clean interpreter (runtime/frames.h) */
-	PROTO_CONFIG_SOON = 4,    /* no descriptor: its zygote is ready, waiting for it pays */
+	PROTO_CONFIG_KILL = 1, /* cgroup.kill of the run leaf */
+	PROTO_CONFIG_WARM = 2, /* channel to the clean interpreter (runtime/frames.h) */
+	PROTO_CONFIG_SOON = 4, /* no descriptor: its zygote is ready, waiting for it pays */
 	PROTO_CONFIG_BASE_FDS = 2,
 	PROTO_CONFIG_PROCS_MAX = 4, /* one a hierarchy */
 };
 struct proto_init_config {
 	struct proto_head head;
 	struct proto_limits limits;
-	uint32_t fds;          /* PROTO_CONFIG_KILL, PROTO_CONFIG_WARM, PROTO_CONFIG_SOON */
-	uint32_t n_procs;      /* descriptors of groups to join, by writing "0" */
-	uint32_t poll_memory;  /* no group limits memory: watch it from here */
-	uint32_t oom_score;    /* of runs */
+	uint32_t fds;         /* PROTO_CONFIG_KILL, PROTO_CONFIG_WARM, PROTO_CONFIG_SOON */
+	uint32_t n_procs;     /* descriptors of groups to join, by writing "0" */
+	uint32_t poll_memory; /* no group limits memory: watch it from here */
+	uint32_t oom_score;   /* of runs */
 };
 
 struct proto_init_ready {
 	struct proto_head head;
-	uint32_t landlock;     /* 1 = runs are tied by it */
+	uint32_t landlock; /* 1 = runs are tied by it */
 	uint32_t pad;
 };
 
@@ -166,34 +167,34 @@ enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV };
 enum { PROTO_RUN_CODE = 1, PROTO_RUN_STDIN = 2, PROTO_RUN_BASE_FDS = 3 };
 struct proto_init_run {
 	struct proto_head head;
-	uint32_t run;          /* serial, never 0 */
-	uint32_t kind;         /* enum proto_run_kind */
+	uint32_t run;  /* serial, never 0 */
+	uint32_t kind; /* enum proto_run_kind */
 	uint32_t fds;
 	uint32_t argc;
 	uint32_t envc;
 	uint32_t args_size;
 	uint32_t warm;
 	uint32_t pad;
-	uint64_t timeout_ns;   /* 0 = none */
+	uint64_t timeout_ns; /* 0 = none */
 	uint64_t grace_ns;
 };
 
 struct proto_init_signal {
 	struct proto_head head;
 	uint32_t run;
-	int32_t signo;         /* SIGTERM, SIGINT or SIGKILL */
+	int32_t signo; /* SIGTERM, SIGINT or SIGKILL */
 };
 
 enum proto_end {
-	PROTO_END_EXITED = 1,  /* value = status */
-	PROTO_END_SIGNALED,    /* value = signal */
-	PROTO_END_FAILED,      /* the run never started: value = errno */
+	PROTO_END_EXITED = 1, /* value = status */
+	PROTO_END_SIGNALED,   /* value = signal */
+	PROTO_END_FAILED,     /* the run never started: value = errno */
 };
 enum { /* what happened on the way */
-	PROTO_ENDED_TIMEOUT = 1,
-	PROTO_ENDED_KILLED = 2, /* INIT_SIGNAL with SIGKILL */
-	PROTO_ENDED_OOM = 4,    /* the memory watch ended it */
-	PROTO_ENDED_WARM = 8,
+       PROTO_ENDED_TIMEOUT = 1,
+       PROTO_ENDED_KILLED = 2, /* INIT_SIGNAL with SIGKILL */
+       PROTO_ENDED_OOM = 4,    /* the memory watch ended it */
+       PROTO_ENDED_WARM = 8,
 };
 struct proto_init_ended {
 	struct proto_head head;
@@ -205,17 +206,17 @@ struct proto_init_ended {
 	uint32_t pad;
 	uint64_t duration_ns;
 	uint64_t cpu_ns;
-	uint64_t max_rss;      /* bytes, of the largest process */
+	uint64_t max_rss; /* bytes, of the largest process */
 };
 
 enum proto_file_op {
 	PROTO_FILE_OPEN = 1, /* answer: a descriptor to read */
 	PROTO_FILE_PUT,      /* answer: a descriptor to write */
 	PROTO_FILE_COMMIT,
-	PROTO_FILE_DROP,     /* forget a put */
+	PROTO_FILE_DROP, /* forget a put */
 	PROTO_FILE_REMOVE,
-	PROTO_FILE_LIST,     /* answer: a memfd of struct proto_entry */
-	PROTO_FILE_MEASURE,  /* answer: bytes and inodes of the workspace */
+	PROTO_FILE_LIST,    /* answer: a memfd of struct proto_entry */
+	PROTO_FILE_MEASURE, /* answer: bytes and inodes of the workspace */
 	PROTO_FILE_OP_MAX_,
 };
 enum { PROTO_FILE_OVERWRITE = 1, PROTO_FILE_RECURSIVE = 2 };
@@ -231,10 +232,10 @@ struct proto_init_file {
 struct proto_init_filed {
 	struct proto_head head;
 	uint32_t seq;
-	int32_t errnum;        /* 0 = done */
-	uint32_t n;            /* LIST: entries in the memfd */
-	uint32_t more;         /* LIST: there were more */
-	uint64_t bytes;        /* MEASURE */
+	int32_t errnum; /* 0 = done */
+	uint32_t n;     /* LIST: entries in the memfd */
+	uint32_t more;  /* LIST: there were more */
+	uint64_t bytes; /* MEASURE */
 	uint64_t inodes;
 };
 
@@ -269,14 +270,14 @@ union proto_frame {
 };
 
 /* 0, or -1 when the N bytes and N_FDS descriptors are not a message from FROM to TO. */
-static inline int proto_check(const union proto_frame *f, size_t n, size_t n_fds, enum proto_party from,
-                              enum proto_party to)
+static inline int proto_check(const union proto_frame *f, size_t n, size_t n_fds,
+			      enum proto_party from, enum proto_party to)
 {
 	static const struct {
 		uint8_t from, to, fds;
 		uint32_t size;
 	} rows[PROTO_TYPE_MAX_] = {
-#define M(name, source, target, type, n_most, what)                                                         \
+#define M(name, source, target, type, n_most, what)                                                \
 	[PROTO_##name] = {PROTO_PARTY_##source, PROTO_PARTY_##target, n_most, sizeof(struct type)},
 #include "engine/native/messages.tbl.h"
 #undef M
@@ -291,20 +292,23 @@ static inline int proto_check(const union proto_frame *f, size_t n, size_t n_fds
 	return 0;
 }
 
-#define PROTO_HEAD(name, type_) ((struct proto_head){.type = PROTO_##name, .size = sizeof(struct type_)})
+#define PROTO_HEAD(name, type_)                                                                    \
+	((struct proto_head){.type = PROTO_##name, .size = sizeof(struct type_)})
 
 /* Whether every limit is inside its bounds. */
 static inline bool proto_limits_ok(const struct proto_limits *l)
 {
 	return l->memory_bytes >= PROTO_MEMORY_MIN && l->memory_bytes <= PROTO_MEMORY_MAX &&
 	       l->workspace_bytes >= PROTO_DISK_MIN && l->workspace_bytes <= PROTO_DISK_MAX &&
-	       l->tmp_bytes >= PROTO_DISK_MIN && l->tmp_bytes <= PROTO_DISK_MAX && l->cpu_milli >= PROTO_CPU_MIN &&
-	       l->cpu_milli <= PROTO_CPU_MAX && l->pids >= PROTO_PIDS_MIN && l->pids <= PROTO_PIDS_MAX &&
+	       l->tmp_bytes >= PROTO_DISK_MIN && l->tmp_bytes <= PROTO_DISK_MAX &&
+	       l->cpu_milli >= PROTO_CPU_MIN && l->cpu_milli <= PROTO_CPU_MAX &&
+	       l->pids >= PROTO_PIDS_MIN && l->pids <= PROTO_PIDS_MAX &&
 	       l->workspace_inodes >= PROTO_INODES_MIN && l->workspace_inodes <= PROTO_INODES_MAX &&
 	       l->nofile >= PROTO_NOFILE_MIN && l->nofile <= PROTO_NOFILE_MAX;
 }
 
-/* A path inside the workspace: relative, at most PROTO_PATH_MAX bytes with its NUL, no empty, `.` or
+/* A path inside the workspace: relative, at most PROTO_PATH_MAX bytes with its NUL, no empty, `.`
+ * or
  * `..` part, every part at most 255 bytes. "" only where EMPTY_OK. */
 static inline bool proto_path_ok(const char path[PROTO_PATH_MAX], bool empty_ok)
 {

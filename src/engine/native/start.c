@@ -28,8 +28,12 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 {
 	char max[16];
 	char *argv[] = {
-	    (char *)(uintptr_t) "caisson", (char *)(uintptr_t) "monitor",
-	    (char *)(uintptr_t)c->state_dir, max, (char *)(uintptr_t)(c->warm ? "1" : "0"), NULL,
+	    (char *)(uintptr_t) "caisson",
+	    (char *)(uintptr_t) "monitor",
+	    (char *)(uintptr_t)c->state_dir,
+	    max,
+	    (char *)(uintptr_t)(c->warm ? "1" : "0"),
+	    NULL,
 	};
 	char *env[] = {NULL};
 	sigset_t none;
@@ -39,7 +43,8 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 	/* A session of its own: signals of the front's terminal do not reach it. */
 	if (setsid() < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
 		_exit(1);
-	if (channel == CHANNEL_FD ? fd_set_cloexec(channel, false) < 0 : dup2(channel, CHANNEL_FD) < 0)
+	if (channel == CHANNEL_FD ? fd_set_cloexec(channel, false) < 0
+				  : dup2(channel, CHANNEL_FD) < 0)
 		_exit(1);
 	if (syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)
 		_exit(1);
@@ -57,12 +62,14 @@ static int peek_hello(int fd, struct proto_mon_hello *ret, struct err *e)
 	if (poll(&p, 1, HELLO_WAIT_MS) <= 0)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, ETIMEDOUT, "the monitor does not answer");
 	ssize_t n = recv(fd, ret, sizeof(*ret), MSG_PEEK | MSG_DONTWAIT);
-	if (n != (ssize_t)sizeof(*ret) || ret->head.type != PROTO_MON_HELLO || ret->version != PROTO_VERSION)
+	if (n != (ssize_t)sizeof(*ret) || ret->head.type != PROTO_MON_HELLO ||
+	    ret->version != PROTO_VERSION)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor ended at its start");
 	if (ret->err_code != ERR_NONE) {
 		ret->text[sizeof(ret->text) - 1] = '\0';
-		(void)err_set(e, ret->err_code < ERR_CODE_MAX_ ? (enum err_code)ret->err_code : ERR_INTERNAL, 0, "%s",
-		              ret->text);
+		(void)err_set(
+		    e, ret->err_code < ERR_CODE_MAX_ ? (enum err_code)ret->err_code : ERR_INTERNAL,
+		    0, "%s", ret->text);
 		e->errnum = ret->errnum;
 		return ret->errnum > 0 ? -ret->errnum : -EIO;
 	}
@@ -74,7 +81,8 @@ int native_monitor_start(const struct native_monitor_config *config, int *ret_fd
 	struct proto_mon_hello hello;
 	int pair[2];
 
-	if (config->max_sandboxes < 1 || config->max_sandboxes > PROTO_SLOTS_MAX || config->state_dir[0] != '/')
+	if (config->max_sandboxes < 1 || config->max_sandboxes > PROTO_SLOTS_MAX ||
+	    config->state_dir[0] != '/')
 		return err_set(e, ERR_SETTING_INVALID, EINVAL, "monitor settings");
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "socketpair");

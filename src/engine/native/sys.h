@@ -9,10 +9,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* fork() with namespaces: the child goes on with a copy of everything. FLAGS with CLONE_PARENT must come
- * with EXIT_SIGNAL 0 (clone(2)). CGROUP: descriptor of the v2 group that the child starts in, -1 = this
- * process's own. Returns pid, 0, or -errno. Skips the handlers of pthread_atfork(3), which is right for
- * the single-threaded monitor. */
+/* fork() with namespaces: the child goes on with a copy of everything. FLAGS with CLONE_PARENT must
+ * come with EXIT_SIGNAL 0 (clone(2)). CGROUP: descriptor of the v2 group that the child starts in,
+ * -1 = this process's own. Returns pid, 0, or -errno. Skips the handlers of pthread_atfork(3),
+ * which is right for the single-threaded monitor. */
 static inline pid_t sys_clone(uint64_t flags, unsigned exit_signal, int cgroup)
 {
 	struct clone_args args = {.flags = flags, .exit_signal = exit_signal};

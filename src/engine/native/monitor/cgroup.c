@@ -10,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define VALUE_MAX  4096
+#define VALUE_MAX        4096
 #define REMOVE_DEPTH_MAX 4
 
 static const struct cgroup_ops *const kinds[] = {&cgroup2_ops, &cgroup1_ops, &cgroup_none_ops};
@@ -26,7 +26,8 @@ int cgroup_open(struct cgroup *c, const char *instance, struct err *e)
 			return 0;
 		cgroup_close(c);
 		if (r != -ENOTSUP)
-			return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "control groups (%s)", kinds[i]->name);
+			return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "control groups (%s)",
+				       kinds[i]->name);
 	}
 	return err_set(e, ERR_INTERNAL, 0, "no kind of control groups works");
 }
@@ -144,7 +145,8 @@ static bool own_group(const char *self, const char *name, const char **ret, size
 	return false;
 }
 
-int cgroup_find(const char *mountinfo, const char *self, const char *name, char ret[PATH_MAX], size_t *ret_mount_len)
+int cgroup_find(const char *mountinfo, const char *self, const char *name, char ret[PATH_MAX],
+		size_t *ret_mount_len)
 {
 	const char *type = name ? "cgroup" : "cgroup2";
 	const char *own;
@@ -156,11 +158,13 @@ int cgroup_find(const char *mountinfo, const char *self, const char *name, char 
 	for (size_t len; *mountinfo; mountinfo += len + (mountinfo[len] == '\n')) {
 		len = strcspn(mountinfo, "\n");
 		if (!parse_mount_line(mountinfo, len, &m) || m.type_len != strlen(type) ||
-		    memcmp(m.type, type, m.type_len) != 0 || (name && !has_item(m.options, m.options_len, name)))
+		    memcmp(m.type, type, m.type_len) != 0 ||
+		    (name && !has_item(m.options, m.options_len, name)))
 			continue;
 		/* A container may see only a part of the tree: the mount's root is cut off. */
 		size_t cut = m.root_len > 1 ? m.root_len : 0;
-		if (cut > own_len || memcmp(own, m.root, cut) != 0 || (cut > 0 && cut < own_len && own[cut] != '/'))
+		if (cut > own_len || memcmp(own, m.root, cut) != 0 ||
+		    (cut > 0 && cut < own_len && own[cut] != '/'))
 			continue;
 		size_t rest = own_len - cut;
 		if (rest == 1 && own[cut] == '/')
@@ -268,7 +272,8 @@ uint32_t cgroup_open_keep(const struct cgroup *c, uint32_t slot, int ret[CGROUP_
 	for (size_t i = 0; i < CGROUP_TREE_MAX_ && n < CGROUP_PROCS_MAX; i++) {
 		if (c->dir[i] < 0)
 			continue;
-		(void)snprintf(path, sizeof(path), "%s/keep/%s", name, i == CGROUP_UNIFIED ? "cgroup.procs" : "tasks");
+		(void)snprintf(path, sizeof(path), "%s/keep/%s", name,
+			       i == CGROUP_UNIFIED ? "cgroup.procs" : "tasks");
 		int fd = openat(c->dir[i], path, O_WRONLY | O_CLOEXEC);
 		if (fd >= 0)
 			ret[n++] = fd;

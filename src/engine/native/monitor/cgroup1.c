@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups v1: one tree per controller, below the monitor's own group in each. A v2 tree beside them
- * (hybrid hosts) is not used: what it could do (cgroup.kill) costs a move under the kernel's lock per run
- * (cgroup.h). Only the memory tree has leaves: nothing else is counted per leaf. */
+/* Control groups v1: one tree per controller, below the monitor's own group in each. A v2 tree
+ * beside them (hybrid hosts) is not used: what it could do (cgroup.kill) costs a move under the
+ * kernel's lock per run (cgroup.h). Only the memory tree has leaves: nothing else is counted per
+ * leaf. */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
@@ -10,7 +11,7 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define PERIOD_US 100000u
+#define PERIOD_US      100000u
 #define FILE_MAX_BYTES (4u << 20) /* of mountinfo */
 
 static const struct {
@@ -19,7 +20,8 @@ static const struct {
 } trees[CGROUP_TREE_MAX_] = {
     [CGROUP_MEMORY] = {"memory", PROTO_CAP_MEMORY},
     [CGROUP_CPU] = {"cpu", PROTO_CAP_CPU},
-    [CGROUP_CPUACCT] = {"cpuacct", 0}, /* often mounted together with cpu: then the same folders twice */
+    [CGROUP_CPUACCT] = {"cpuacct",
+			0}, /* often mounted together with cpu: then the same folders twice */
     [CGROUP_PIDS] = {"pids", PROTO_CAP_PIDS},
 };
 
@@ -31,17 +33,20 @@ static int read_proc(const char *path, struct buf *b)
 }
 
 /* Makes the instance's group in one tree; a tree that is not there or not ours is left out. */
-static void open_tree_of(struct cgroup *c, size_t tree, const char *mountinfo, const char *self, const char *instance)
+static void open_tree_of(struct cgroup *c, size_t tree, const char *mountinfo, const char *self,
+			 const char *instance)
 {
 	char path[PATH_MAX];
 	size_t mount_len;
 
-	if (!trees[tree].controller || cgroup_find(mountinfo, self, trees[tree].controller, path, &mount_len) < 0)
+	if (!trees[tree].controller ||
+	    cgroup_find(mountinfo, self, trees[tree].controller, path, &mount_len) < 0)
 		return;
 	_cleanup_fd_ int own = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_fd_ int leave = own < 0 ? -1 : openat(own, "tasks", O_WRONLY | O_CLOEXEC);
 	_cleanup_fd_ int dir = leave < 0 ? -1 : cgroup_mkdir(own, instance);
-	if (dir < 0 || (size_t)snprintf(c->path[tree], PATH_MAX, "%s/%s", path, instance) >= PATH_MAX) {
+	if (dir < 0 ||
+	    (size_t)snprintf(c->path[tree], PATH_MAX, "%s/%s", path, instance) >= PATH_MAX) {
 		c->path[tree][0] = '\0';
 		return;
 	}
@@ -55,18 +60,20 @@ static int v1_open(struct cgroup *c, const char *instance)
 	_cleanup_(buf_done) struct buf mountinfo = BUF_INIT(FILE_MAX_BYTES);
 	_cleanup_(buf_done) struct buf self = BUF_INIT(FILE_MAX_BYTES);
 
-	if (read_proc("/proc/self/mountinfo", &mountinfo) < 0 || read_proc("/proc/self/cgroup", &self) < 0)
+	if (read_proc("/proc/self/mountinfo", &mountinfo) < 0 ||
+	    read_proc("/proc/self/cgroup", &self) < 0)
 		return -ENOTSUP;
 	for (size_t i = 0; i < CGROUP_TREE_MAX_; i++)
 		open_tree_of(c, i, buf_str(&mountinfo), buf_str(&self), instance);
 	if (!c->enforced)
 		return -ENOTSUP;
-	/* RLIMIT_NPROC holds where the pids tree does not; memory is polled where its tree is missing. */
+	/* RLIMIT_NPROC holds where the pids tree does not; memory is polled where its tree is
+	 * missing. */
 	c->enforced |= PROTO_CAP_PIDS;
 	if (!(c->enforced & PROTO_CAP_MEMORY))
 		c->best_effort |= PROTO_CAP_MEMORY;
 	c->swap = c->dir[CGROUP_MEMORY] >= 0 &&
-	          faccessat(c->dir[CGROUP_MEMORY], "memory.memsw.limit_in_bytes", W_OK, 0) == 0;
+		  faccessat(c->dir[CGROUP_MEMORY], "memory.memsw.limit_in_bytes", W_OK, 0) == 0;
 	return 0;
 }
 
@@ -92,7 +99,8 @@ static int add_join(const struct cgroup *c, enum cgroup_tree tree, int dir, stru
 	return 0;
 }
 
-static int make_memory(struct cgroup *c, int dir, const struct proto_limits *l, struct cgroup_fds *fds)
+static int make_memory(struct cgroup *c, int dir, const struct proto_limits *l,
+		       struct cgroup_fds *fds)
 {
 	int r = limit_memory(c, dir, l->memory_bytes);
 	_cleanup_fd_ int keep = cgroup_mkdir(dir, "keep");
@@ -110,23 +118,27 @@ static int make_cpu(struct cgroup *c, int dir, const struct proto_limits *l, str
 	int r = cgroup_write_u64(dir, "cpu.cfs_period_us", PERIOD_US);
 
 	if (r == 0)
-		r = cgroup_write_u64(dir, "cpu.cfs_quota_us", (uint64_t)l->cpu_milli * PERIOD_US / 1000);
+		r = cgroup_write_u64(dir, "cpu.cfs_quota_us",
+				     (uint64_t)l->cpu_milli * PERIOD_US / 1000);
 	return r < 0 ? r : add_join(c, CGROUP_CPU, dir, fds);
 }
 
-static int make_pids(struct cgroup *c, int dir, const struct proto_limits *l, struct cgroup_fds *fds)
+static int make_pids(struct cgroup *c, int dir, const struct proto_limits *l,
+		     struct cgroup_fds *fds)
 {
 	int r = cgroup_write_u64(dir, "pids.max", l->pids);
 
 	return r < 0 ? r : add_join(c, CGROUP_PIDS, dir, fds);
 }
 
-static int make_cpuacct(struct cgroup *c, int dir, const struct proto_limits *l UNUSED, struct cgroup_fds *fds)
+static int make_cpuacct(struct cgroup *c, int dir, const struct proto_limits *l UNUSED,
+			struct cgroup_fds *fds)
 {
 	return add_join(c, CGROUP_CPUACCT, dir, fds);
 }
 
-static int (*const makers[CGROUP_TREE_MAX_])(struct cgroup *, int, const struct proto_limits *, struct cgroup_fds *) = {
+static int (*const makers[CGROUP_TREE_MAX_])(struct cgroup *, int, const struct proto_limits *,
+					     struct cgroup_fds *) = {
     [CGROUP_MEMORY] = make_memory,
     [CGROUP_CPU] = make_cpu,
     [CGROUP_PIDS] = make_pids,
@@ -146,7 +158,8 @@ static void v1_remove(struct cgroup *c, uint32_t slot)
 	}
 }
 
-static int v1_make(struct cgroup *c, uint32_t slot, const struct proto_limits *l, struct cgroup_fds *fds)
+static int v1_make(struct cgroup *c, uint32_t slot, const struct proto_limits *l,
+		   struct cgroup_fds *fds)
 {
 	char name[16];
 
@@ -179,7 +192,8 @@ static int v1_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
 	if (c->dir[CGROUP_PIDS] >= 0 && cgroup_read_u64(c->dir[CGROUP_PIDS], path, &value) == 0)
 		ret->pids = (uint32_t)value;
 	(void)snprintf(path, sizeof(path), "s%u/cpuacct.usage", slot);
-	if (c->dir[CGROUP_CPUACCT] >= 0 && cgroup_read_u64(c->dir[CGROUP_CPUACCT], path, &value) == 0)
+	if (c->dir[CGROUP_CPUACCT] >= 0 &&
+	    cgroup_read_u64(c->dir[CGROUP_CPUACCT], path, &value) == 0)
 		ret->cpu_ns = value;
 	return 0;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control groups v2 (the unified tree), where it carries memory and pids.
  *
- * Where the instance's group goes: with root, the own group when nobody but front and monitor is in it
- * (a unit with Delegate=yes), else the top; without root the nearest group above the own one that is
- * writable and passes its controllers on. A group with processes of its own can pass none on
- * (cgroups(7), "no internal processes"), so in the first case both processes move to a leaf. */
+ * Where the instance's group goes: with root, the own group when nobody but front and monitor is in
+ * it (a unit with Delegate=yes), else the top; without root the nearest group above the own one
+ * that is writable and passes its controllers on. A group with processes of its own can pass none
+ * on (cgroups(7), "no internal processes"), so in the first case both processes move to a leaf. */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/parse.h"
@@ -75,7 +75,8 @@ static bool only_ours(int dir)
 		return false;
 	for (char *word = strtok_r(b.data, "\n", &save); word; word = strtok_r(NULL, "\n", &save)) {
 		uint64_t pid;
-		if (parse_u64(word, 0, INT32_MAX, &pid) < 0 || ((pid_t)pid != getpid() && (pid_t)pid != getppid()))
+		if (parse_u64(word, 0, INT32_MAX, &pid) < 0 ||
+		    ((pid_t)pid != getpid() && (pid_t)pid != getppid()))
 			return false;
 	}
 	return true;
@@ -94,7 +95,8 @@ static int move_to_leaf(int dir)
 static bool passes_on(int dir)
 {
 	return (caps_in(dir, "cgroup.subtree_control") & PROTO_CAP_MEMORY) &&
-	       faccessat(dir, ".", W_OK, AT_EACCESS) == 0 && faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
+	       faccessat(dir, ".", W_OK, AT_EACCESS) == 0 &&
+	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
 }
 
 /* The group that the instance's goes into; PATH is the own group at first and then that one. */
@@ -102,8 +104,9 @@ static int find_base(char path[PATH_MAX], size_t mount_len, bool root)
 {
 	_cleanup_fd_ int own = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (own < 0 || !(caps_in(own, "cgroup.controllers") & PROTO_CAP_MEMORY) || strlen(path) <= mount_len ||
-	    !only_ours(own) || move_to_leaf(own) < 0 || !(enable(own) & PROTO_CAP_MEMORY))
+	if (own < 0 || !(caps_in(own, "cgroup.controllers") & PROTO_CAP_MEMORY) ||
+	    strlen(path) <= mount_len || !only_ours(own) || move_to_leaf(own) < 0 ||
+	    !(enable(own) & PROTO_CAP_MEMORY))
 		own = fd_close(own);
 	if (own >= 0)
 		return TAKE_FD(own);
@@ -130,7 +133,8 @@ static int v2_open(struct cgroup *c, const char *instance)
 	char path[PATH_MAX];
 	size_t mount_len;
 
-	if (read_at(AT_FDCWD, "/proc/self/mountinfo", &mountinfo) < 0 || read_at(AT_FDCWD, "/proc/self/cgroup", &self) < 0 ||
+	if (read_at(AT_FDCWD, "/proc/self/mountinfo", &mountinfo) < 0 ||
+	    read_at(AT_FDCWD, "/proc/self/cgroup", &self) < 0 ||
 	    cgroup_find(buf_str(&mountinfo), buf_str(&self), NULL, path, &mount_len) < 0)
 		return -ENOTSUP;
 	_cleanup_fd_ int base = find_base(path, mount_len, geteuid() == 0);
@@ -139,7 +143,8 @@ static int v2_open(struct cgroup *c, const char *instance)
 	_cleanup_fd_ int dir = cgroup_mkdir(base, instance);
 	if (dir < 0)
 		return -ENOTSUP;
-	if ((size_t)snprintf(c->path[CGROUP_UNIFIED], PATH_MAX, "%s/%s", path, instance) >= PATH_MAX) {
+	if ((size_t)snprintf(c->path[CGROUP_UNIFIED], PATH_MAX, "%s/%s", path, instance) >=
+	    PATH_MAX) {
 		c->path[CGROUP_UNIFIED][0] = '\0';
 		return -ENAMETOOLONG;
 	}
@@ -149,7 +154,8 @@ static int v2_open(struct cgroup *c, const char *instance)
 		return -ENOTSUP;
 	c->leave[CGROUP_UNIFIED] = TAKE_FD(leaf);
 	c->dir[CGROUP_UNIFIED] = TAKE_FD(dir);
-	c->enforced = caps | PROTO_CAP_PIDS; /* RLIMIT_NPROC holds where the controller is missing */
+	c->enforced =
+	    caps | PROTO_CAP_PIDS; /* RLIMIT_NPROC holds where the controller is missing */
 	c->swap = true;
 	return 0;
 }
@@ -169,7 +175,7 @@ static int make_limits(const struct cgroup *c, int dir, const struct proto_limit
 		r = 0;
 	if (r == 0 && (c->enforced & PROTO_CAP_CPU)) {
 		(void)snprintf(quota, sizeof(quota), "%llu %u",
-		               (unsigned long long)l->cpu_milli * PERIOD_US / 1000, PERIOD_US);
+			       (unsigned long long)l->cpu_milli * PERIOD_US / 1000, PERIOD_US);
 		r = cgroup_write(dir, "cpu.max", quota);
 	}
 	return r;
@@ -183,8 +189,8 @@ static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
 
 	if (r < 0 || keep < 0 || run < 0)
 		return r < 0 ? r : MIN(keep, run);
-	/* memory.oom.group stays 0: as on v1 the kernel kills one process, and a program whose child was too
-	 * big goes on and can say so. */
+	/* memory.oom.group stays 0: as on v1 the kernel kills one process, and a program whose
+	 * child was too big goes on and can say so. */
 	fds->join[0] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	if (fds->join[0] < 0)
 		return -errno;
@@ -192,7 +198,8 @@ static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
 	fds->into = c->leave[CGROUP_UNIFIED];
 	fds->kill = openat(run, "cgroup.kill", O_WRONLY | O_CLOEXEC); /* Linux 5.14 */
 	fds->oom = openat(run, "memory.events.local", O_RDONLY | O_CLOEXEC);
-	fds->peak = openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* Linux 6.12: writable, starts again */
+	fds->peak =
+	    openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* Linux 6.12: writable, starts again */
 	if (fds->peak < 0)
 		fds->peak = openat(run, "memory.peak", O_RDONLY | O_CLOEXEC);
 	return 0;
@@ -206,7 +213,8 @@ static void v2_remove(struct cgroup *c, uint32_t slot)
 	cgroup_rmdir(c->dir[CGROUP_UNIFIED], name);
 }
 
-static int v2_make(struct cgroup *c, uint32_t slot, const struct proto_limits *l, struct cgroup_fds *fds)
+static int v2_make(struct cgroup *c, uint32_t slot, const struct proto_limits *l,
+		   struct cgroup_fds *fds)
 {
 	char name[16];
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No control groups: init watches memory by polling, RLIMIT_NPROC counts processes per user namespace
- * (Linux 5.14 and newer, getrlimit(2)) and so holds hard; CPU time is not limited. */
+/* No control groups: init watches memory by polling, RLIMIT_NPROC counts processes per user
+ * namespace (Linux 5.14 and newer, getrlimit(2)) and so holds hard; CPU time is not limited. */
 #include "engine/native/monitor/cgroup.h"
 
 static int none_open(struct cgroup *c, const char *instance UNUSED)
@@ -10,8 +10,8 @@ static int none_open(struct cgroup *c, const char *instance UNUSED)
 	return 0;
 }
 
-static int none_make(struct cgroup *c UNUSED, uint32_t slot UNUSED, const struct proto_limits *l UNUSED,
-                     struct cgroup_fds *fds)
+static int none_make(struct cgroup *c UNUSED, uint32_t slot UNUSED,
+		     const struct proto_limits *l UNUSED, struct cgroup_fds *fds)
 {
 	*fds = CGROUP_FDS_NONE;
 	return 0;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which host ids the sandboxes of this monitor get, and the id maps of the user namespace Z.
  *
- * Root takes a range of 65,536 that nobody else uses: systemd's UIDS-GIDS page leaves 1879048192 and
- * above to nobody; which of the ranges there are taken is said by lock files in the run folder. */
+ * Root takes a range of 65,536 that nobody else uses: systemd's UIDS-GIDS page leaves 1879048192
+ * and above to nobody; which of the ranges there are taken is said by lock files in the run folder.
+ */
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -14,11 +15,11 @@
 #include <sys/file.h>
 #include <sys/wait.h>
 
-#define RANGE_FIRST     UINT32_C(1879048192)
-#define RANGES_MAX      4000u
-#define SUBID_FILE_MAX  (1u << 20)
-#define NEWUIDMAP       "/usr/bin/newuidmap"
-#define NEWGIDMAP       "/usr/bin/newgidmap"
+#define RANGE_FIRST    UINT32_C(1879048192)
+#define RANGES_MAX     4000u
+#define SUBID_FILE_MAX (1u << 20)
+#define NEWUIDMAP      "/usr/bin/newuidmap"
+#define NEWGIDMAP      "/usr/bin/newgidmap"
 
 static int lock_file(const char *path)
 {
@@ -38,13 +39,15 @@ static int reserve_range(struct ids *ids, const char *run_dir, struct err *e)
 {
 	for (uint32_t i = 0; i < RANGES_MAX; i++) {
 		char path[PATH_MAX];
-		if ((size_t)snprintf(path, sizeof(path), "%s/ids-%u.lock", run_dir, i) >= sizeof(path))
+		if ((size_t)snprintf(path, sizeof(path), "%s/ids-%u.lock", run_dir, i) >=
+		    sizeof(path))
 			return err_set(e, ERR_INTERNAL, ENAMETOOLONG, "'%s'", run_dir);
 		int fd = lock_file(path);
 		if (fd == -EWOULDBLOCK)
 			continue;
 		if (fd < 0)
-			return err_set(e, ERR_ENGINE_UNAVAILABLE, -fd, "'%s' cannot be locked", path);
+			return err_set(e, ERR_ENGINE_UNAVAILABLE, -fd, "'%s' cannot be locked",
+				       path);
 		ids->mode = IDS_RANGE;
 		ids->base = ids->gid_base = RANGE_FIRST + i * IDS_PER_RANGE;
 		ids->count = IDS_PER_RANGE;
@@ -54,8 +57,8 @@ static int reserve_range(struct ids *ids, const char *run_dir, struct err *e)
 	return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "all %u id ranges are in use", RANGES_MAX);
 }
 
-int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want, uint32_t *ret_first,
-                    uint32_t *ret_count)
+int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want,
+		    uint32_t *ret_first, uint32_t *ret_count)
 {
 	char number[16];
 
@@ -63,15 +66,19 @@ int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want
 	while (*text) {
 		size_t len = strcspn(text, "\n");
 		const char *colon = memchr(text, ':', len);
-		const char *second = colon ? memchr(colon + 1, ':', len - (size_t)(colon + 1 - text)) : NULL;
+		const char *second =
+		    colon ? memchr(colon + 1, ':', len - (size_t)(colon + 1 - text)) : NULL;
 		if (second) {
 			size_t who = (size_t)(colon - text);
 			uint64_t first;
 			uint64_t count;
 			bool mine = (who == strlen(number) && memcmp(text, number, who) == 0) ||
-			            (name && who == strlen(name) && memcmp(text, name, who) == 0);
-			if (mine && parse_u64_n(colon + 1, (size_t)(second - colon - 1), 1, UINT32_MAX - 1, &first) == 0 &&
-			    parse_u64_n(second + 1, len - (size_t)(second + 1 - text), want, UINT32_MAX, &count) == 0 &&
+				    (name && who == strlen(name) && memcmp(text, name, who) == 0);
+			if (mine &&
+			    parse_u64_n(colon + 1, (size_t)(second - colon - 1), 1, UINT32_MAX - 1,
+					&first) == 0 &&
+			    parse_u64_n(second + 1, len - (size_t)(second + 1 - text), want,
+					UINT32_MAX, &count) == 0 &&
 			    first + count <= UINT32_MAX) {
 				*ret_first = (uint32_t)first;
 				*ret_count = (uint32_t)count;
@@ -91,7 +98,8 @@ static int find_subid(const char *path, uint32_t want, uint32_t *ret_first, uint
 
 	if (fd < 0 || fd_read_file(fd, &b) < 0)
 		return -ENOENT;
-	return ids_parse_subid(buf_str(&b), pw ? pw->pw_name : NULL, getuid(), want, ret_first, ret_count);
+	return ids_parse_subid(buf_str(&b), pw ? pw->pw_name : NULL, getuid(), want, ret_first,
+			       ret_count);
 }
 
 /* ids->count holds how many sandboxes want an id of their own. */
@@ -144,7 +152,8 @@ static int write_proc(pid_t pid, const char *name, const char *text)
 	return fd_write_all(fd, text, strlen(text));
 }
 
-/* The helpers are setuid: they may map what /etc/subuid grants, which the kernel alone would refuse. */
+/* The helpers are setuid: they may map what /etc/subuid grants, which the kernel alone would
+ * refuse. */
 static int run_idmap(const char *program, pid_t child, uint32_t own, uint32_t first, uint32_t count)
 {
 	char pid[16];

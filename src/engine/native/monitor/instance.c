@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* "This monitor lives": a lock file per monitor, whose text names the folders that it made. A later
- * start takes the lock of a dead one (the kernel has let go of it), removes those folders if they are
- * empty, and then the file. A pid would prove nothing: pids come back. */
+ * start takes the lock of a dead one (the kernel has let go of it), removes those folders if they
+ * are empty, and then the file. A pid would prove nothing: pids come back. */
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -26,7 +26,8 @@ static int check_run_dir(const char *path, struct err *e)
 	if (lstat(path, &st) < 0)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, errno, "'%s'", path);
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 022))
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, EPERM, "'%s' belongs to somebody else", path);
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, EPERM, "'%s' belongs to somebody else",
+			       path);
 	return 0;
 }
 
@@ -42,10 +43,12 @@ static int open_run_dir(struct instance *in, bool root, struct err *e)
 		if (stat(parent, &st) == 0 && st.st_uid == getuid())
 			(void)snprintf(in->run_dir, sizeof(in->run_dir), "%s/caisson", parent);
 		else
-			(void)snprintf(in->run_dir, sizeof(in->run_dir), "/tmp/caisson-%u", getuid());
+			(void)snprintf(in->run_dir, sizeof(in->run_dir), "/tmp/caisson-%u",
+				       getuid());
 	}
 	if (mkdir(in->run_dir, 0700) < 0 && errno != EEXIST)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, errno, "'%s' cannot be made", in->run_dir);
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, errno, "'%s' cannot be made",
+			       in->run_dir);
 	return check_run_dir(in->run_dir, e);
 }
 
@@ -58,14 +61,17 @@ static int make_lock(struct instance *in, struct err *e)
 
 	rand_hex(id, 4);
 	(void)snprintf(in->name, sizeof(in->name), LOCK_PREFIX "%s", id);
-	if ((size_t)snprintf(in->lock_path, sizeof(in->lock_path), "%s/%s" LOCK_SUFFIX, in->run_dir, in->name) >=
-	    sizeof(in->lock_path))
+	if ((size_t)snprintf(in->lock_path, sizeof(in->lock_path), "%s/%s" LOCK_SUFFIX, in->run_dir,
+			     in->name) >= sizeof(in->lock_path))
 		return err_set(e, ERR_INTERNAL, ENAMETOOLONG, "'%s'", in->run_dir);
-	_cleanup_fd_ int fd = open(in->lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+	_cleanup_fd_ int fd =
+	    open(in->lock_path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, errno, "'%s' cannot be made", in->lock_path);
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, errno, "'%s' cannot be made",
+			       in->lock_path);
 	if (flock(fd, LOCK_EX) < 0 || fstat(fd, &st) < 0)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, errno, "'%s' cannot be locked", in->lock_path);
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, errno, "'%s' cannot be locked",
+			       in->lock_path);
 	if (st.st_nlink > 0)
 		in->lock = TAKE_FD(fd);
 	return 0;
@@ -78,7 +84,8 @@ int instance_open(struct instance *in, bool root, struct err *e)
 	for (int tries = 0; r == 0 && in->lock < 0 && tries < LOCK_TRIES_MAX; tries++)
 		r = make_lock(in, e);
 	if (r == 0 && in->lock < 0)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, EBUSY, "'%s' cannot be locked", in->lock_path);
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, EBUSY, "'%s' cannot be locked",
+			       in->lock_path);
 	return r;
 }
 
@@ -92,7 +99,9 @@ int instance_record(struct instance *in, const struct cgroup *c, struct err *e)
 			r = buf_printf(&b, "%s\n", c->path[i]);
 	if (r == 0 && pwrite(in->lock, buf_str(&b), b.len, 0) != (ssize_t)b.len)
 		r = -errno;
-	return r == 0 ? 0 : err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "'%s' cannot be written", in->lock_path);
+	return r == 0 ? 0
+		      : err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "'%s' cannot be written",
+				in->lock_path);
 }
 
 static bool is_lock_name(const char *name)
@@ -122,7 +131,8 @@ static void sweep_one(const struct instance *in, const char *file)
 	char name[32];
 
 	size_t len = strlen(file) - strlen(LOCK_SUFFIX);
-	if (len >= sizeof(name) || (size_t)snprintf(path, sizeof(path), "%s/%s", in->run_dir, file) >= sizeof(path))
+	if (len >= sizeof(name) ||
+	    (size_t)snprintf(path, sizeof(path), "%s/%s", in->run_dir, file) >= sizeof(path))
 		return;
 	memcpy(name, file, len);
 	name[len] = '\0';
@@ -131,7 +141,8 @@ static void sweep_one(const struct instance *in, const char *file)
 		return;
 	if (fd_read_file(fd, &b) < 0)
 		return;
-	if (b.len == 0 || sweep_record(b.data, name)) /* else its last processes are just ending: next time */
+	if (b.len == 0 ||
+	    sweep_record(b.data, name)) /* else its last processes are just ending: next time */
 		(void)unlink(path);
 }
 

@@ -2,16 +2,18 @@
 /* The maker: a short-lived child of the monitor that makes a sandbox's namespaces and init in them.
  *
  * Order, and why:
- *   1. v1: join the run groups: what the kernel allocates from here on is the sandbox's, and so is the root
- *      of its cgroup namespace. v2: it was cloned into the group of all inits (cgroup.h says why)
+ *   1. v1: join the run groups: what the kernel allocates from here on is the sandbox's, and so is
+ * the root of its cgroup namespace. v2: it was cloned into the group of all inits (cgroup.h says
+ * why)
  *   2. enter Z (user, then mount): now root of Z, nothing on the host
  *   3. become the sandbox's uid, make its user namespace, map 1000 to that uid; the kernel lets a
  *      process map its own uid without privilege, so nobody has to wait for anybody
- *   4. clone init into the other six: they belong to the new user namespace. CLONE_PARENT makes it the
- *      monitor's child
- *   5. in the child: leave the groups (v1), keep the three capabilities that init needs across execve(2)
- *      (a uid that is not 0 keeps only ambient ones, capabilities(7)), execute init from its sealed memfd
- * Steps 2-5 run with memory of the monitor, but hold nothing secret: no key, no code, no output. */
+ *   4. clone init into the other six: they belong to the new user namespace. CLONE_PARENT makes it
+ * the monitor's child
+ *   5. in the child: leave the groups (v1), keep the three capabilities that init needs across
+ * execve(2) (a uid that is not 0 keeps only ambient ones, capabilities(7)), execute init from its
+ * sealed memfd Steps 2-5 run with memory of the monitor, but hold nothing secret: no key, no code,
+ * no output. */
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/sys.h"
 
@@ -26,8 +28,8 @@
 
 #define INNER_ID 1000
 
-/* NEWNS, NEWNET: its own mounts and network. SYS_ADMIN mounts and names the host, NET_ADMIN brings up
- * loopback, SETPCAP empties the bounding set. */
+/* NEWNS, NEWNET: its own mounts and network. SYS_ADMIN mounts and names the host, NET_ADMIN brings
+ * up loopback, SETPCAP empties the bounding set. */
 static const unsigned init_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP};
 
 NORETURN static void give_up(const struct maker *k, enum proto_step step, int errnum)
@@ -94,7 +96,8 @@ static void keep_caps(const struct maker *k)
 			give_up(k, PROTO_STEP_CAPS, errno);
 }
 
-/* Init starts with its channel as descriptor 0 and nothing else, not even a working folder of the host. */
+/* Init starts with its channel as descriptor 0 and nothing else, not even a working folder of the
+ * host. */
 NORETURN static void start_init(const struct maker *k)
 {
 	static char name[] = "init";
@@ -118,8 +121,9 @@ NORETURN void maker_run(const struct maker *k)
 	write_zero(k, k->fds->join, k->fds->n_leave > 0 ? k->fds->n : 0);
 	enter_z(k);
 	make_userns(k);
-	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
-	                           CLONE_NEWUTS | CLONE_NEWCGROUP, 0, -1);
+	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET |
+				   CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP,
+			       0, -1);
 	if (init < 0)
 		give_up(k, PROTO_STEP_NAMESPACES, -init);
 	if (init == 0)

@@ -69,7 +69,8 @@ static int take_message(struct monitor *m)
 	fd_close_many(fds, n_fds);
 	if (n == 0)
 		return -EPIPE;
-	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_M) < 0 || !handlers[f.head.type])
+	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_M) < 0 ||
+	    !handlers[f.head.type])
 		return -EPROTO;
 	return handlers[f.head.type](m, &f);
 }
@@ -97,12 +98,14 @@ static bool take_signals(struct monitor *m)
 
 static void loop(struct monitor *m)
 {
-	struct pollfd p[2 + IMAGES_MAX] = {{.fd = m->signals, .events = POLLIN}, {.fd = m->channel, .events = POLLIN}};
+	struct pollfd p[2 + IMAGES_MAX] = {{.fd = m->signals, .events = POLLIN},
+					   {.fd = m->channel, .events = POLLIN}};
 
 	for (;;) {
 		for (size_t i = 0; i < IMAGES_MAX; i++) {
 			const struct zygote *z = &m->templates[i].zygote;
-			p[2 + i] = (struct pollfd){.fd = z->state == ZYGOTE_NONE ? -1 : z->channel, .events = POLLIN};
+			p[2 + i] = (struct pollfd){.fd = z->state == ZYGOTE_NONE ? -1 : z->channel,
+						   .events = POLLIN};
 		}
 		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
 			return;
@@ -148,13 +151,15 @@ static int start_memory(struct monitor *m)
 		m->boxes[i].warm = -1;
 		m->boxes[i].fds = CGROUP_FDS_NONE;
 	}
-	m->reports = mmap(NULL, sizeof(*m->reports) * (n + 1), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	m->reports = mmap(NULL, sizeof(*m->reports) * (n + 1), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	if (m->reports == MAP_FAILED)
 		return -errno;
 	return reap_init(m);
 }
 
-/* init must be able to execute it, so it is readable for all; sealed, so that nobody can change it. */
+/* init must be able to execute it, so it is readable for all; sealed, so that nobody can change it.
+ */
 static int start_program(struct monitor *m, struct err *e)
 {
 	_cleanup_free_ struct native_filter *filter = calloc(1, sizeof(*filter));
@@ -165,7 +170,8 @@ static int start_program(struct monitor *m, struct err *e)
 	int r = native_filter_build(filter, e);
 	if (r < 0)
 		return r;
-	m->init_program = fd_sealed_memfd("init", native_init_program, (size_t)(native_init_program_end - native_init_program));
+	m->init_program = fd_sealed_memfd("init", native_init_program,
+					  (size_t)(native_init_program_end - native_init_program));
 	if (m->init_program < 0 || fchmod(m->init_program, 0555) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "init's program");
 	m->filter = fd_sealed_memfd("filter", filter->insn, filter->n * sizeof(filter->insn[0]));
@@ -173,8 +179,9 @@ static int start_program(struct monitor *m, struct err *e)
 		return err_set(e, ERR_SYSTEM, -m->filter, "the system call filter");
 	m->extension = -1;
 	if (m->config->warm)
-		m->extension = fd_sealed_memfd("caisson", native_zygote_extension,
-		                               (size_t)(native_zygote_extension_end - native_zygote_extension));
+		m->extension = fd_sealed_memfd(
+		    "caisson", native_zygote_extension,
+		    (size_t)(native_zygote_extension_end - native_zygote_extension));
 	if (pipe2(lifeline, O_CLOEXEC) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "lifeline");
 	m->lifeline_read = lifeline[0];
@@ -209,7 +216,8 @@ static void say_hello(struct monitor *m, const struct err *e)
 	struct proto_mon_hello h = {
 	    .head = PROTO_HEAD(MON_HELLO, proto_mon_hello),
 	    .version = PROTO_VERSION,
-	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK | (m->ids.mode != IDS_SINGLE ? PROTO_CAP_OWN_UID : 0u),
+	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK |
+			(m->ids.mode != IDS_SINGLE ? PROTO_CAP_OWN_UID : 0u),
 	    .best_effort = m->cgroup.best_effort,
 	    .slots = m->config->max_sandboxes,
 	    .front_uid = m->ids.mode == IDS_RANGE ? m->ids.base + ID_FRONT : 0,
@@ -234,12 +242,14 @@ int monitor_main(const struct native_monitor_config *config)
 	m.channel = MONITOR_FD;
 	m.root = geteuid() == 0;
 	if (getsockopt(m.channel, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET) {
-		(void)fprintf(stderr, "caisson monitor: it is started by the other verbs, not by hand\n");
+		(void)fprintf(stderr,
+			      "caisson monitor: it is started by the other verbs, not by hand\n");
 		return err_code_exit(ERR_USAGE);
 	}
 	in.lock = -1;
 	(void)umask(022);
-	(void)prctl(PR_SET_NAME, "caisson-monitor", 0, 0, 0); /* it was executed as /proc/self/exe */
+	(void)prctl(PR_SET_NAME, "caisson-monitor", 0, 0,
+		    0); /* it was executed as /proc/self/exe */
 	int r = start(&m, &in, &e);
 	say_hello(&m, &e);
 	if (r == 0)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The privileged process: what its files share.
  *
- * Theory of operation. Single-threaded, one ppoll loop (monitor.c) over two descriptors: the channel to
- * the front and a signalfd. Everything it is told is a fixed-size message (proto.h), checked field by
- * field (plan.c); anything else ends the process and with it every sandbox.
+ * Theory of operation. Single-threaded, one ppoll loop (monitor.c) over two descriptors: the
+ * channel to the front and a signalfd. Everything it is told is a fixed-size message (proto.h),
+ * checked field by field (plan.c); anything else ends the process and with it every sandbox.
  *
- * It never touches a file of a sandbox, never reads what a sandbox writes, and holds no descriptor per
- * sandbox: an init is its own child, so its pid is its name until it is reaped (reap.c).
+ * It never touches a file of a sandbox, never reads what a sandbox writes, and holds no descriptor
+ * per sandbox: an init is its own child, so its pid is its name until it is reaped (reap.c).
  *
  * Processes that it makes, all of them from fork without exec until init:
  *   template  one per image, ends when the image's namespaces are built (template.c)
@@ -28,13 +28,13 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#define MONITOR_FD      3   /* its channel */
-#define IMAGES_MAX      16  /* templates kept at a time */
-#define IDS_PER_RANGE   65536u
-#define ID_FRONT        65535u /* offset of the front's uid in the range; not mapped in Z */
-#define ID_FIRST        1024u  /* offset of slot 0's uid in Z */
-#define EARLY_MAX       256
-#define END_WAIT_MS     900    /* from end of the channel to exit, at most */
+#define MONITOR_FD    3  /* its channel */
+#define IMAGES_MAX    16 /* templates kept at a time */
+#define IDS_PER_RANGE 65536u
+#define ID_FRONT      65535u /* offset of the front's uid in the range; not mapped in Z */
+#define ID_FIRST      1024u  /* offset of slot 0's uid in Z */
+#define EARLY_MAX     256
+#define END_WAIT_MS   900 /* from end of the channel to exit, at most */
 
 /* Ids: how Z is mapped (ids.c). */
 enum ids_mode {
@@ -44,20 +44,21 @@ enum ids_mode {
 };
 struct ids {
 	enum ids_mode mode;
-	uint32_t base;      /* RANGE, SUBUID: first host id */
+	uint32_t base; /* RANGE, SUBUID: first host id */
 	uint32_t gid_base;
 	uint32_t count;
-	int lock;           /* RANGE: the descriptor that holds the reservation */
+	int lock; /* RANGE: the descriptor that holds the reservation */
 };
 
 /* One image's namespaces (template.c). */
-struct template {
+struct template
+{
 	char image[PROTO_IMAGE_MAX]; /* "" = unused */
 	dev_t dev;                   /* of the root folder it was made from */
 	ino_t ino;
 	int userns, mntns;
 	struct zygote zygote;
-	uint64_t used_at;            /* for throwing out the least recently used */
+	uint64_t used_at; /* for throwing out the least recently used */
 };
 
 /* What a forked helper found out; shared memory, written by the helper, read after it has ended. */
@@ -70,16 +71,16 @@ struct report {
 enum box_state { BOX_FREE, BOX_MAKING, BOX_LIVE, BOX_ENDING };
 struct box {
 	enum box_state state;
-	bool doomed;         /* destroyed while it was being made */
+	bool doomed; /* destroyed while it was being made */
 	pid_t maker;
 	pid_t init;
-	int channel;         /* BOX_MAKING: the front's end, until it is sent; else -1 */
+	int channel;           /* BOX_MAKING: the front's end, until it is sent; else -1 */
 	struct cgroup_fds fds; /* BOX_MAKING: for the front */
-	int warm;              /* the clean interpreter's end of its channel until the zygote has it; -1 */
+	int warm; /* the clean interpreter's end of its channel until the zygote has it; -1 */
 	struct template *image;     /* it was made from */
 	struct template *waits_for; /* in this one's queue; NULL = in none */
 	uint32_t warm_next;
-	uint32_t pid_next[2];  /* chains of the pid table: maker, init; slot + 1 */
+	uint32_t pid_next[2]; /* chains of the pid table: maker, init; slot + 1 */
 };
 
 struct monitor {
@@ -95,14 +96,15 @@ struct monitor {
 	struct cgroup cgroup;
 	const struct native_monitor_config *config;
 	struct template templates[IMAGES_MAX];
-	struct box *boxes;            /* config->max_sandboxes */
-	struct report *reports;       /* shared; same index; [max_sandboxes] is the template's */
-	uint32_t *pid_table;          /* slot + 1 by pid; see reap.c */
+	struct box *boxes;      /* config->max_sandboxes */
+	struct report *reports; /* shared; same index; [max_sandboxes] is the template's */
+	uint32_t *pid_table;    /* slot + 1 by pid; see reap.c */
 	uint32_t pid_mask;
 	uint32_t n_making;
-	pid_t early[EARLY_MAX];       /* children that ended before their maker had said whose init they are */
+	pid_t early[EARLY_MAX]; /* children that ended before their maker had said whose init they
+				   are */
 	uint32_t n_early;
-	struct instance *instance;    /* the lock that says "alive" (instance.c) */
+	struct instance *instance; /* the lock that says "alive" (instance.c) */
 };
 
 /* monitor.c. A front that is gone is noticed by the loop; sending does not fail. */
@@ -121,8 +123,8 @@ void sandbox_gone(struct monitor *m, uint32_t slot);             /* init has end
 /* maker.c: the maker process. Never returns. */
 struct maker {
 	const struct template *t;
-	uint32_t uid;        /* in Z */
-	int channel;         /* init's end */
+	uint32_t uid; /* in Z */
+	int channel;  /* init's end */
 	int program;
 	struct report *report;
 	struct cgroup_fds *fds;
@@ -130,7 +132,8 @@ struct maker {
 NORETURN void maker_run(const struct maker *k);
 
 /* template.c */
-int template_get(struct monitor *m, const char *image, struct template **ret, struct report *why) MUST_CHECK;
+int template_get(struct monitor *m, const char *image, struct template **ret,
+		 struct report *why) MUST_CHECK;
 void template_free(struct monitor *m, struct template *t);
 
 /* zygote_start.c: on success T's zygote is STARTING. 0 or -errno. */
@@ -142,13 +145,13 @@ int ids_write_maps(const struct ids *ids, pid_t child) MUST_CHECK;
 /* The id in Z of the sandbox in SLOT. */
 uint32_t ids_slot(const struct ids *ids, uint32_t slot);
 /* "name:first:count" lines of subuid(5) for NAME or UID: the first range of at least WANT ids. */
-int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want, uint32_t *ret_first,
-                    uint32_t *ret_count) MUST_CHECK;
+int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want,
+		    uint32_t *ret_first, uint32_t *ret_count) MUST_CHECK;
 
 /* instance.c: run folder, "this instance lives" lock, leftovers of the dead. */
 struct instance {
 	char run_dir[PATH_MAX];
-	char name[32];       /* "caisson-XXXXXXXX": the name of its control groups */
+	char name[32]; /* "caisson-XXXXXXXX": the name of its control groups */
 	char lock_path[PATH_MAX];
 	int lock;
 };
@@ -161,6 +164,6 @@ void instance_close(struct instance *in);
 /* reap.c */
 int reap_init(struct monitor *m) MUST_CHECK;
 void reap_watch(struct monitor *m, uint32_t slot, bool init); /* boxes[slot].maker or .init */
-bool reap_is_early(struct monitor *m, pid_t pid); /* forgets it */
+bool reap_is_early(struct monitor *m, pid_t pid);             /* forgets it */
 int reap_children(struct monitor *m) MUST_CHECK; /* all that have ended; -errno = tables are full */
-void reap_all(struct monitor *m); /* kills all and waits, END_WAIT_MS at most */
+void reap_all(struct monitor *m);                /* kills all and waits, END_WAIT_MS at most */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children: whose they are, and what follows from their end. A table from pid to slot keeps the cost of
- * an end independent of the number of sandboxes. Pids are safe names here: all are own children, and
- * a pid is not given out again before its zombie is reaped. */
+/* Children: whose they are, and what follows from their end. A table from pid to slot keeps the
+ * cost of an end independent of the number of sandboxes. Pids are safe names here: all are own
+ * children, and a pid is not given out again before its zombie is reaped. */
 #include "base/rand.h"
 #include "engine/native/monitor/monitor.h"
 

@@ -16,8 +16,10 @@
 
 static void answer(struct monitor *m, uint32_t slot, enum proto_step step, int errnum)
 {
-	struct proto_mon_created c = {
-	    .head = PROTO_HEAD(MON_CREATED, proto_mon_created), .slot = slot, .step = step, .errnum = errnum};
+	struct proto_mon_created c = {.head = PROTO_HEAD(MON_CREATED, proto_mon_created),
+				      .slot = slot,
+				      .step = step,
+				      .errnum = errnum};
 
 	monitor_send(m, &c.head, NULL, 0);
 }
@@ -35,8 +37,8 @@ static void box_reset(struct monitor *m, uint32_t slot)
 }
 
 /* The first message to init waits in its socket before init exists. */
-static int send_config(struct monitor *m, int channel, const struct proto_limits *l, const struct cgroup_fds *g,
-                       int warm, bool soon)
+static int send_config(struct monitor *m, int channel, const struct proto_limits *l,
+		       const struct cgroup_fds *g, int warm, bool soon)
 {
 	int fds[PROTO_FDS_MAX];
 	size_t n = 0;
@@ -44,7 +46,7 @@ static int send_config(struct monitor *m, int channel, const struct proto_limits
 	    .head = PROTO_HEAD(INIT_CONFIG, proto_init_config),
 	    .limits = *l,
 	    .fds = (g->kill >= 0 ? PROTO_CONFIG_KILL : 0) | (warm >= 0 ? PROTO_CONFIG_WARM : 0) |
-	           (warm >= 0 && soon ? PROTO_CONFIG_SOON : 0),
+		   (warm >= 0 && soon ? PROTO_CONFIG_SOON : 0),
 	    .n_procs = g->n,
 	    .poll_memory = !(m->cgroup.enforced & PROTO_CAP_MEMORY),
 	    .oom_score = RUN_OOM_SCORE,
@@ -62,7 +64,8 @@ static int send_config(struct monitor *m, int channel, const struct proto_limits
 	return sent < 0 ? (int)sent : 0;
 }
 
-/* The channel between init and a clean interpreter; init's end, or -1: then the sandbox is a cold one. */
+/* The channel between init and a clean interpreter; init's end, or -1: then the sandbox is a cold
+ * one. */
 static int make_warm_channel(struct box *b)
 {
 	int pair[2];
@@ -71,14 +74,16 @@ static int make_warm_channel(struct box *b)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
-	/* now: the first frame may come before init looks, and brings its pid only then (unix(7)) */
+	/* now: the first frame may come before init looks, and brings its pid only then (unix(7))
+	 */
 	(void)setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	b->warm = pair[1];
 	return pair[0];
 }
 
 /* Forks the maker; on success the box is MAKING and owns what it needs. */
-static int start_maker(struct monitor *m, uint32_t slot, struct template *t, const struct proto_limits *l, bool warm)
+static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
+		       const struct proto_limits *l, bool warm)
 {
 	struct box *b = &m->boxes[slot];
 	int pair[2];
@@ -145,7 +150,8 @@ static void announce(struct monitor *m, uint32_t slot)
 	struct box *b = &m->boxes[slot];
 	int fds[3];
 	size_t n = 0;
-	struct proto_mon_created c = {.head = PROTO_HEAD(MON_CREATED, proto_mon_created), .slot = slot};
+	struct proto_mon_created c = {.head = PROTO_HEAD(MON_CREATED, proto_mon_created),
+				      .slot = slot};
 
 	fds[n++] = b->channel;
 	if (b->fds.oom >= 0) {
@@ -168,7 +174,8 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 
 	m->n_making--;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || r->pid <= 0) {
-		/* An init that exists although its maker died (killed from outside) must not outlive it. */
+		/* An init that exists although its maker died (killed from outside) must not
+		 * outlive it. */
 		if (r->pid > 0 && !reap_is_early(m, r->pid))
 			(void)kill(r->pid, SIGKILL);
 		uint32_t step = r->step;

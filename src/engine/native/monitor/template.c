@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The namespaces of an image: a user namespace Z, in which every sandbox of the image gets its own, and a
- * small mount namespace that sandboxes copy. Built once by a forked child, then kept by two descriptors.
+/* The namespaces of an image: a user namespace Z, in which every sandbox of the image gets its own,
+ * and a small mount namespace that sandboxes copy. Built once by a forked child, then kept by two
+ * descriptors.
  *
  *   /           tmpfs, read-only
  *   /image      overlay of the skeleton and the image: what a sandbox binds as its root
  *   /skel       the skeleton: mount points and the few files of ours, whatever the image has
  *   /lower      the image's folder, read-only, nosuid, nodev
- *   /proc       the host's /proc: the kernel lets a user namespace mount a proc of its own only where
- *               one is fully visible already (mount_too_revealing() in fs/namespace.c)
- *   /dev        the six device nodes, bound, and the usual links
- *   /new        where init puts the sandbox's root together
+ *   /proc       the host's /proc: the kernel lets a user namespace mount a proc of its own only
+ * where one is fully visible already (mount_too_revealing() in fs/namespace.c) /dev        the six
+ * device nodes, bound, and the usual links /new        where init puts the sandbox's root together
  *
- * The overlay's lower directories are named relative to the working folder, so mountinfo of a sandbox
- * names no path of the host. The child opens the image's folder before it changes its uid: as the
- * owner of the state folder it may, as Z's root it may not. */
+ * The overlay's lower directories are named relative to the working folder, so mountinfo of a
+ * sandbox names no path of the host. The child opens the image's folder before it changes its uid:
+ * as the owner of the state folder it may, as Z's root it may not. */
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -30,7 +30,8 @@
 #include <sys/wait.h>
 
 /* <sys/mount.h> of glibc 2.36 clashes with <linux/mount.h>; what is used of it: */
-int mount(const char *source, const char *target, const char *type, unsigned long flags, const void *data);
+int mount(const char *source, const char *target, const char *type, unsigned long flags,
+	  const void *data);
 int umount2(const char *target, int flags);
 #define UMOUNT_DETACH 2
 
@@ -42,8 +43,9 @@ static const struct {
 	const char *path;
 	mode_t mode;
 } skeleton_dirs[] = {
-    {"dev", 0755}, {"proc", 0555}, {"sys", 0555}, {"tmp", 0755},  {"mnt", 0755},  {"mnt/data", 0755},
-    {"app", 0755}, {"app/results", 0755}, {"home", 0755}, {"home/sandbox", 0755}, {"etc", 0755}, {"run", 0755},
+    {"dev", 0755},  {"proc", 0555},         {"sys", 0555}, {"tmp", 0755},
+    {"mnt", 0755},  {"mnt/data", 0755},     {"app", 0755}, {"app/results", 0755},
+    {"home", 0755}, {"home/sandbox", 0755}, {"etc", 0755}, {"run", 0755},
 };
 
 static const struct {
@@ -51,8 +53,8 @@ static const struct {
 	const char *text;
 } skeleton_files[] = {
     {"etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\n"
-                   "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
-                   "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+		   "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
+		   "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
     {"etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
     {"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
     {"etc/hostname", "sandbox\n"},
@@ -65,7 +67,7 @@ static const struct {
 	const char *name;
 	const char *target;
 } dev_links[] = {
-    {"fd", "/proc/self/fd"},     {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
+    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
     {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
 };
 
@@ -74,7 +76,7 @@ static const struct {
 struct builder {
 	char root[PATH_MAX]; /* of the image, on the host */
 	int go;              /* readable once the id maps are written */
-	int done;            /* written when all is built, then read until the monitor has the descriptors */
+	int done; /* written when all is built, then read until the monitor has the descriptors */
 	struct report *report;
 };
 
@@ -89,7 +91,8 @@ static int make_base(void)
 {
 	/* Any folder that every host has serves as the place of the first mount. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
-	    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, BASE_OPTIONS) < 0 || chdir("/tmp") < 0)
+	    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, BASE_OPTIONS) < 0 ||
+	    chdir("/tmp") < 0)
 		return -errno;
 	for (size_t i = 0; i < ARRAY_SIZE(base_dirs); i++)
 		if (mkdir(base_dirs[i], 0755) < 0)
@@ -123,12 +126,14 @@ static int make_skeleton(void)
 
 static int bind_image(int image)
 {
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+	struct mount_attr attr = {.attr_set =
+				      MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
 
 	if (syscall(SYS_mount_setattr, image, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
 	    syscall(SYS_move_mount, image, "", AT_FDCWD, "lower", MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return -errno;
-	if (mount("overlay", "image", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV, "lowerdir=skel:lower") < 0)
+	if (mount("overlay", "image", "overlay", MS_RDONLY | MS_NOSUID | MS_NODEV,
+		  "lowerdir=skel:lower") < 0)
 		return -errno;
 	return 0;
 }
@@ -158,7 +163,8 @@ static int bind_devices(void)
 /* pivot_root(2), "pivot_root(".", ".")": the old root ends up on top of the new one and goes. */
 static int leave_host(void)
 {
-	if (mount(NULL, ".", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) < 0)
+	if (mount(NULL, ".", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) <
+	    0)
 		return -errno;
 	int r = sys_pivot_root(".", ".");
 	if (r == 0 && (umount2(".", UMOUNT_DETACH) < 0 || chdir("/") < 0))
@@ -168,8 +174,8 @@ static int leave_host(void)
 
 static int become_root_of_z(void)
 {
-	/* Without setgroups in the single-id map (user_namespaces(7)) the old groups stay: they are the
-	 * user's own, and no sandbox keeps them beyond what its owner could do anyway. */
+	/* Without setgroups in the single-id map (user_namespaces(7)) the old groups stay: they are
+	 * the user's own, and no sandbox keeps them beyond what its owner could do anyway. */
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
 		return -errno;
 	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
@@ -186,7 +192,8 @@ NORETURN static void build(const struct builder *b)
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (read(b->go, &byte, 1) != 1)
 		give_up(b, PROTO_STEP_TEMPLATE_IDS, EPIPE);
-	int image = (int)syscall(SYS_open_tree, AT_FDCWD, b->root, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	int image =
+	    (int)syscall(SYS_open_tree, AT_FDCWD, b->root, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (image < 0)
 		give_up(b, PROTO_STEP_IMAGE, errno);
 	if ((r = become_root_of_z()) < 0)
@@ -301,7 +308,8 @@ static struct template *find(struct monitor *m, const char *image, const struct 
 		struct template *t = &m->templates[i];
 		if (streq(t->image, image)) {
 			if (t->dev != st->st_dev || t->ino != st->st_ino)
-				template_free(m, t); /* the image was replaced; its sandboxes keep what they have */
+				template_free(m, t); /* the image was replaced; its sandboxes keep
+							what they have */
 			return t;
 		}
 		if (!t->image[0] || (oldest->image[0] && t->used_at < oldest->used_at))
@@ -316,7 +324,8 @@ int template_get(struct monitor *m, const char *image, struct template **ret, st
 	char root[PATH_MAX];
 	struct stat st;
 
-	if ((size_t)snprintf(root, sizeof(root), "%s/images/%s/root", m->config->state_dir, image) >= sizeof(root)) {
+	if ((size_t)snprintf(root, sizeof(root), "%s/images/%s/root", m->config->state_dir,
+			     image) >= sizeof(root)) {
 		refuse(why, PROTO_STEP_IMAGE, ENAMETOOLONG);
 		return -ENAMETOOLONG;
 	}

@@ -12,10 +12,10 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define IN_FLIGHT_MAX 4            /* the rest waits here: a zygote forks one at a time */
+#define IN_FLIGHT_MAX 4 /* the rest waits here: a zygote forks one at a time */
 #define INNER_ID      1000
-#define RETRY_NS      NS_PER_S     /* after the first failure; doubled with each */
-#define RETRY_SHIFT   6            /* at most: 64 s */
+#define RETRY_NS      NS_PER_S /* after the first failure; doubled with each */
+#define RETRY_SHIFT   6        /* at most: 64 s */
 
 void zygote_forget(struct monitor *m, uint32_t slot)
 {
@@ -100,7 +100,8 @@ void zygote_want(struct monitor *m, struct template *t, uint32_t slot)
 	struct zygote *z = &t->zygote;
 	struct box *b = &m->boxes[slot];
 
-	if (z->state == ZYGOTE_NONE && (z->pid > 0 || now_ns() < z->retry_at || zygote_start(m, t) < 0)) {
+	if (z->state == ZYGOTE_NONE &&
+	    (z->pid > 0 || now_ns() < z->retry_at || zygote_start(m, t) < 0)) {
 		zygote_forget(m, slot);
 		return;
 	}
@@ -135,7 +136,8 @@ static bool take_frame(struct zygote *z)
 		z->failures = 0;
 		return true;
 	}
-	if (n != sizeof(f.h) || z->state != ZYGOTE_READY || f.h.kind != RT_CLEAN_DONE || z->in_flight == 0)
+	if (n != sizeof(f.h) || z->state != ZYGOTE_READY || f.h.kind != RT_CLEAN_DONE ||
+	    z->in_flight == 0)
 		return false;
 	z->in_flight--; /* why one failed is init's to notice: its channel has ended */
 	return true;

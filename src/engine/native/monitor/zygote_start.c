@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a fork of the monitor to the image's Python as a zygote: enters Z as its root, gets mounts, network
- * and IPC of its own, makes the image its root and executes. Nothing of the host is left in it. */
+/* From a fork of the monitor to the image's Python as a zygote: enters Z as its root, gets mounts,
+ * network and IPC of its own, makes the image its root and executes. Nothing of the host is left in
+ * it. */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "engine/native/blob.h"
@@ -21,10 +22,10 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define PYTHON       "/usr/bin/python3"
-#define TMP_OPTIONS  "mode=1777,size=64m,nr_inodes=4k"
-#define FDS_FROM     3  /* channel, extension, filter: runtime/zygote.py */
-#define FDS_HIGH     32 /* above every descriptor that is given away */
+#define PYTHON      "/usr/bin/python3"
+#define TMP_OPTIONS "mode=1777,size=64m,nr_inodes=4k"
+#define FDS_FROM    3  /* channel, extension, filter: runtime/zygote.py */
+#define FDS_HIGH    32 /* above every descriptor that is given away */
 
 struct start {
 	const struct template *t;
@@ -32,8 +33,8 @@ struct start {
 	char preload[RT_PRELOAD_MAX + sizeof("CAISSON_PRELOAD=")];
 };
 
-/* What every run sees, so that what libraries work out while they are imported is right for runs. One
- * BLAS thread: a second one would not survive the fork. */
+/* What every run sees, so that what libraries work out while they are imported is right for runs.
+ * One BLAS thread: a second one would not survive the fork. */
 static char *const environment[] = {
     (char[]){"PATH=/usr/local/bin:/usr/bin:/bin"},
     (char[]){"HOME=/home/sandbox"},
@@ -49,12 +50,14 @@ static char *const environment[] = {
 /* The image's list: module names, blank-separated. Anything else in it and nothing is preloaded. */
 static void read_preload(struct monitor *m, const struct template *t, struct start *s)
 {
-	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_. \n";
+	static const char allowed[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_. \n";
 	_cleanup_(buf_done) struct buf b = BUF_INIT(RT_PRELOAD_MAX);
 	char path[PATH_MAX];
 
 	(void)snprintf(s->preload, sizeof(s->preload), "CAISSON_PRELOAD=");
-	if ((size_t)snprintf(path, sizeof(path), "%s/images/%s/preload", m->config->state_dir, t->image) >= sizeof(path))
+	if ((size_t)snprintf(path, sizeof(path), "%s/images/%s/preload", m->config->state_dir,
+			     t->image) >= sizeof(path))
 		return;
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fd_read_file(fd, &b) < 0)
@@ -151,7 +154,8 @@ int zygote_start(struct monitor *m, struct template *t)
 		return -errno;
 	_cleanup_fd_ int ours = pair[0];
 	_cleanup_fd_ int theirs = pair[1];
-	s = (struct start){.t = t, .channel = theirs, .extension = m->extension, .filter = m->filter};
+	s = (struct start){
+	    .t = t, .channel = theirs, .extension = m->extension, .filter = m->filter};
 	read_preload(m, t, &s);
 	pid_t pid = sys_clone(0, SIGCHLD, -1);
 	if (pid < 0)
