@@ -74,6 +74,8 @@ static int teardown(void **state)
 	struct world *w = *state;
 
 	turn(w);
+	if (!manager_engine(w->manager)) /* nothing has opened it */
+		w->fake->engine.ops->close(&w->fake->engine);
 	w->manager = manager_free(w->manager);
 	sd_event_unref(w->loop);
 	free(w);

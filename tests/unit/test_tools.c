@@ -109,6 +109,8 @@ static int teardown(void **state)
 	struct world *w = *state;
 
 	turn(w);
+	if (!manager_engine(w->manager)) /* nothing has opened it */
+		w->fake->engine.ops->close(&w->fake->engine);
 	w->manager = manager_free(w->manager);
 	talk_close(&w->talk);
 	w->tools = tools_free(w->tools);
