@@ -273,8 +273,7 @@ static int parse_all(struct image_def *d, const char *text, size_t len, struct e
 		len -= n;
 	}
 	if (!d->suite[0])
-		return err_set(e, ERR_SETTING_INVALID, 0, "%s.conf: 'suite' is missing",
-			       d->name);
+		return err_set(e, ERR_SETTING_INVALID, 0, "%s.conf: 'suite' is missing", d->name);
 	if (d->packages.n == 0)
 		return err_set(e, ERR_SETTING_INVALID, 0, "%s.conf: 'packages' is missing",
 			       d->name);

@@ -13,6 +13,10 @@
 
 #define ACCOUNTS_MAX (1u << 20) /* bytes of /etc/passwd, /etc/group */
 
+#define PASSWD_LINE SANDBOX_USER ":x:1000:1000:" SANDBOX_USER ":/home/" SANDBOX_USER ":/bin/bash\n"
+#define GROUP_LINE  SANDBOX_USER ":x:1000:\n"
+#define HOME_FOLDER "home/" SANDBOX_USER
+
 /* What package tools leave behind: caches, logs, and where the packages came from. */
 static const char *const removed[] = {
     "tmp",
@@ -32,23 +36,8 @@ static const char *const removed[] = {
 
 /* Mount points: the root is read-only when they are needed. */
 static const char *const folders[] = {
-    "proc",
-    "sys",
-    "dev",
-    "run",
-    "tmp",
-    "mnt",
-    "mnt/data",
-    "app",
-    "app/results",
-    "home",
-    "home/" SANDBOX_USER,
-    "opt",
-    "opt/caisson",
-    "etc",
-    "var",
-    "var/log",
-    "var/tmp",
+    "proc", "sys",       "dev", "run",         "tmp", "mnt", "mnt/data", "app",     "app/results",
+    "home", HOME_FOLDER, "opt", "opt/caisson", "etc", "var", "var/log",  "var/tmp",
 };
 
 /* Files of /etc that are the same in every sandbox. */
@@ -67,8 +56,8 @@ static const struct {
 	const char *file;
 	const char *line;
 } accounts[] = {
-    {"passwd", SANDBOX_USER ":x:1000:1000:" SANDBOX_USER ":/home/" SANDBOX_USER ":/bin/bash\n"},
-    {"group", SANDBOX_USER ":x:1000:\n"},
+    {"passwd", PASSWD_LINE},
+    {"group", GROUP_LINE},
 };
 
 _Static_assert(SANDBOX_UID == 1000, "the account lines say so");
