@@ -134,9 +134,11 @@ describe('limits that cannot be enforced', () => {
 		const holds = unlessEnforced(limit) === false;
 		it(`${name} set explicitly is ${holds ? 'taken' : 'refused, not dropped'}`, async () => {
 			const ran = await using('stdio', { env: { [name]: value } }, async (s) => {
-				const r = await s.run('print(1)');
-				if (r.error)
-					assert.match(r.message, /enforce/);
+				let r = await s.run('print(1)');
+				for (let i = 0; i < 2 && r.error; i++) { // every call says the same
+					assert.match(r.message, new RegExp(`${name}.*enforce`));
+					r = await s.run('print(1)');
+				}
 				return r.error === undefined;
 			}).catch((e: Error) => {
 				assert.match(e.message, /enforce/);

@@ -34,24 +34,6 @@ describe('A07 settings from the environment', () => {
 	}));
 });
 
-describe('A11 idle sessions', () => {
-	for (const wire of wires) {
-		it(`an idle session is closed by the sweep, a used one is kept (${wire})`, { timeout: 200_000 }, () =>
-			using(wire, { env: { SANDBOX_SESSION_TTL_M: '0', SANDBOX_CLEANUP_INTERVAL_M: '1' } }, async (s) => {
-				await s.ok('open("f", "w").close()', 'idle');
-				// A run that lasts over the sweep keeps its session: it is deferred, not killed.
-				const busy = s.run('import time, os\nopen("f", "w").close()\nt = time.time()\nwhile not os.path.exists("go") and time.time() - t < 150: time.sleep(0.05)\nprint("survived")', 'busy');
-				await until('the sweep', async () =>
-					(await s.call('sandbox_close_session', { session_id: 'probe' })).error === 'session_not_found' &&
-					s.logLines().some((l) => /idle/.test(l) && /session_ttl_expired/.test(l)), 100_000);
-				isError(await s.call('sandbox_read_artifact', { session_id: 'idle', path: '/mnt/data/f' }), 'session_not_found');
-				await s.upload('go', 'x', 'busy');
-				const r = await busy;
-				assert.equal(r.stdout, 'survived\n');
-			}));
-	}
-});
-
 matrix('A12, A27 logs', {}, (s) => {
 	it('a whole workflow writes its events to the file, with the session, and nothing of the code or its output', async () => {
 		const up = await s().upload('secret.csv', 'UPLOADED_CONTENT', 'logged');

@@ -137,7 +137,7 @@ static void do_create(struct fake_job *j)
 }
 
 static int fake_create(struct engine *g, const struct engine_create *c, engine_create_fn cb,
-                       void *user, struct err *e UNUSED)
+		       void *user, struct err *e UNUSED)
 {
 	struct fake_engine *f = (struct fake_engine *)g;
 	struct fake_job *j = job_new(f, do_create, user);
@@ -155,7 +155,7 @@ static int fake_create(struct engine *g, const struct engine_create *c, engine_c
 }
 
 static int remove_entry(const char *path, const struct stat *st UNUSED, int type UNUSED,
-                        struct FTW *ftw UNUSED)
+			struct FTW *ftw UNUSED)
 {
 	return remove(path);
 }
@@ -239,7 +239,7 @@ static void do_run(struct fake_job *j)
 }
 
 static int fake_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
-                    struct engine_run **ret, struct err *e)
+		    struct engine_run **ret, struct err *e)
 {
 	struct fake_engine *f = engine_of(s);
 
@@ -282,7 +282,7 @@ static void do_fd(struct fake_job *j)
 }
 
 static int fake_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
-                          struct err *e UNUSED)
+			  struct err *e UNUSED)
 {
 	struct fake_job *j = job_new(engine_of(s), do_fd, user);
 	char full[700];
@@ -311,7 +311,7 @@ static bool is_there(struct engine_sandbox *s, const char *path)
 }
 
 static int fake_put_file(struct engine_sandbox *s, const char *path, bool overwrite,
-                         engine_fd_fn cb, void *user, struct err *e UNUSED)
+			 engine_fd_fn cb, void *user, struct err *e UNUSED)
 {
 	struct fake_job *j = job_new(engine_of(s), do_fd, user);
 	char full[700];
@@ -335,7 +335,7 @@ static void do_done(struct fake_job *j)
 }
 
 static int fake_commit_file(struct engine_sandbox *s, const char *path, bool overwrite, bool keep,
-                            engine_done_fn cb, void *user, struct err *e UNUSED)
+			    engine_done_fn cb, void *user, struct err *e UNUSED)
 {
 	struct fake_job *j = job_new(engine_of(s), do_done, user);
 	char from[700], to[700];
@@ -354,7 +354,7 @@ static int fake_commit_file(struct engine_sandbox *s, const char *path, bool ove
 }
 
 static int fake_remove_file(struct engine_sandbox *s, const char *path, bool recursive UNUSED,
-                            engine_done_fn cb, void *user, struct err *e UNUSED)
+			    engine_done_fn cb, void *user, struct err *e UNUSED)
 {
 	struct fake_job *j = job_new(engine_of(s), do_done, user);
 	char full[700];
@@ -397,7 +397,7 @@ static void do_list(struct fake_job *j)
 }
 
 static int fake_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb,
-                           void *user, struct err *e UNUSED)
+			   void *user, struct err *e UNUSED)
 {
 	struct fake_job *j = job_new(engine_of(s), do_list, user);
 

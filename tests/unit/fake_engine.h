@@ -2,8 +2,8 @@
 /* An engine without walls for tests of what stands on the engine interface: workspaces are folders
  * below a temporary one, a run is whatever the test says about it. No privileges, no processes.
  *
- * Every completion comes by the event loop, as the interface demands. A run executes the callback of
- * struct fake_engine at its end of a delay of zero, unless `hold` is set: then it waits until
+ * Every completion comes by the event loop, as the interface demands. A run executes the callback
+ * of struct fake_engine at its end of a delay of zero, unless `hold` is set: then it waits until
  * fake_engine_release(). Close it only when no completion is due. */
 #pragma once
 
@@ -18,14 +18,14 @@ struct fake_engine {
 	unsigned n_created, n_destroyed, n_alive;
 	unsigned n_lists;
 	uint32_t caps;
-	bool fail_create;     /* the next creation fails with engine_unavailable */
-	bool hold;            /* runs wait for fake_engine_release() */
-	bool hold_create;     /* creations wait for fake_engine_release() */
+	bool fail_create; /* the next creation fails with engine_unavailable */
+	bool hold;        /* runs wait for fake_engine_release() */
+	bool hold_create; /* creations wait for fake_engine_release() */
 	unsigned n_serial;
 	/* What a run does: WORKSPACE is the host path of its files; fills in *RES; may write output
 	 * with fake_output(). */
 	void (*script)(struct fake_run *r, const char *workspace, const char *code, size_t len,
-	               struct engine_run_result *res);
+		       struct engine_run_result *res);
 	struct fake_job *held;
 	struct fake_sandbox *sandboxes;
 };

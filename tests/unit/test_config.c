@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: every default, every refusal, sources and their order, the file, the page about them. */
+/* Settings: every default, every refusal, sources and their order, the file, the page about them.
+ */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
@@ -118,17 +119,18 @@ static void test_refusals(void **state)
 		const char *env;
 		const char *value;
 	} rows[] = {
-	    {"SANDBOX_EXEC_TIMEOUT_S", ""}, {"SANDBOX_EXEC_TIMEOUT_S", "3.5"},
-	    {"SANDBOX_EXEC_TIMEOUT_S", "-1"}, {"SANDBOX_EXEC_TIMEOUT_S", "99999999999999999999"},
-	    {"SANDBOX_MAX_SESSIONS", "0"}, {"SANDBOX_MAX_SESSIONS", "ten"},
+	    {"SANDBOX_EXEC_TIMEOUT_S", ""},      {"SANDBOX_EXEC_TIMEOUT_S", "3.5"},
+	    {"SANDBOX_EXEC_TIMEOUT_S", "-1"},    {"SANDBOX_EXEC_TIMEOUT_S", "99999999999999999999"},
+	    {"SANDBOX_MAX_SESSIONS", "0"},       {"SANDBOX_MAX_SESSIONS", "ten"},
 	    {"SANDBOX_MAX_OUTPUT_BYTES", "1e5"}, {"SANDBOX_MEMORY_LIMIT", "lots"},
-	    {"SANDBOX_MEMORY_LIMIT", "1m"}, {"SANDBOX_MEMORY_LIMIT", "-1m"},
-	    {"SANDBOX_CPU_LIMIT", "0"}, {"SANDBOX_CPU_LIMIT", "nan"}, {"SANDBOX_CPU_LIMIT", "0.0001"},
-	    {"SANDBOX_HTTP_PORT", "65536"}, {"SANDBOX_HTTP_PORT", "http"},
-	    {"SANDBOX_LOG_FORMAT", "JSON"}, {"SANDBOX_LOG_FORMAT", ""},
-	    {"SANDBOX_LOG_FORMAT", "console|json"}, {"SANDBOX_PROFILE", "everything"},
-	    {"SANDBOX_IMAGE", ""}, {"SANDBOX_WARM", "maybe"}, {"SANDBOX_LISTEN", ":"},
-	    {"SANDBOX_LISTEN", "nowhere"}, {"SANDBOX_API_KEY", "short"},
+	    {"SANDBOX_MEMORY_LIMIT", "1m"},      {"SANDBOX_MEMORY_LIMIT", "-1m"},
+	    {"SANDBOX_CPU_LIMIT", "0"},          {"SANDBOX_CPU_LIMIT", "nan"},
+	    {"SANDBOX_CPU_LIMIT", "0.0001"},     {"SANDBOX_HTTP_PORT", "65536"},
+	    {"SANDBOX_HTTP_PORT", "http"},       {"SANDBOX_LOG_FORMAT", "JSON"},
+	    {"SANDBOX_LOG_FORMAT", ""},          {"SANDBOX_LOG_FORMAT", "console|json"},
+	    {"SANDBOX_PROFILE", "everything"},   {"SANDBOX_IMAGE", ""},
+	    {"SANDBOX_WARM", "maybe"},           {"SANDBOX_LISTEN", ":"},
+	    {"SANDBOX_LISTEN", "nowhere"},       {"SANDBOX_API_KEY", "short"},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -141,7 +143,7 @@ static void test_refusals(void **state)
 		assert_int_equal(e.code, ERR_SETTING_INVALID);
 		assert_true(text_starts_with(e.text, rows[i].env));
 		(void)snprintf(quoted, sizeof(quoted), "'%s'",
-		               streq(rows[i].env, "SANDBOX_API_KEY") ? "(secret)" : rows[i].value);
+			       streq(rows[i].env, "SANDBOX_API_KEY") ? "(secret)" : rows[i].value);
 		assert_non_null(strstr(e.text, quoted));
 		assert_non_null(strstr(e.text, "give "));
 		assert_null(strchr(e.text, '\n'));
@@ -154,9 +156,16 @@ static void test_flags(void **state)
 {
 	struct settings *s = *state;
 	struct err e = ERR_INIT;
-	char *argv[] = {(char[]){"verb"}, (char[]){"file"}, (char[]){"--memory-limit"}, (char[]){"1g"},
-	                (char[]){"--out"}, (char[]){"d"}, (char[]){"--max-sessions=7"},
-	                (char[]){"--"}, (char[]){"--image=x"}, NULL};
+	char *argv[] = {(char[]){"verb"},
+			(char[]){"file"},
+			(char[]){"--memory-limit"},
+			(char[]){"1g"},
+			(char[]){"--out"},
+			(char[]){"d"},
+			(char[]){"--max-sessions=7"},
+			(char[]){"--"},
+			(char[]){"--image=x"},
+			NULL};
 	char *const environment[] = {(char[]){"SANDBOX_MAX_SESSIONS=8"}, NULL};
 	int argc = 9;
 
@@ -188,17 +197,17 @@ static void test_file(void **state)
 	struct settings *s = *state;
 	struct err e = ERR_INIT;
 	static const char text[] = "# a comment\r\n"
-	                           "server.profile = 'code' # and one here\n"
-	                           "\n"
-	                           "  [ session ]\n"
-	                           "max = 1_0\n"
-	                           "cpu_limit = 2.5\n"
-	                           "image = \"b\\u0061se\"\n"
-	                           "warm = false\n"
-	                           "[log]\n"
-	                           "file = 'a # b\\n'\n"
-	                           "[limits]\n"
-	                           "max_code_bytes = +5";
+				   "server.profile = 'code' # and one here\n"
+				   "\n"
+				   "  [ session ]\n"
+				   "max = 1_0\n"
+				   "cpu_limit = 2.5\n"
+				   "image = \"b\\u0061se\"\n"
+				   "warm = false\n"
+				   "[log]\n"
+				   "file = 'a # b\\n'\n"
+				   "[limits]\n"
+				   "max_code_bytes = +5";
 
 	assert_int_equal(parse(s, text, &e), 0);
 	assert_string_equal(s->profile, "code");
@@ -219,10 +228,13 @@ static void test_foreign_file(void **state)
 	static const char text[] =
 	    "[server]\nhost = \"0.0.0.0\"\nport = 8181\n\n[auth]\nrequire_auth = false\n"
 	    "default_user_id = \"root\"\nuser_sandbox_limit = 3\n\n[docker]\n"
-	    "default_image = \"python-sandbox:latest\"\ndockerfile_path = \"sandbox_images/Dockerfile\"\n"
-	    "check_dockerfile_changes = true\nbuild_info_file = \".docker_build_info\"\n\n[logging]\n"
+	    "default_image = \"python-sandbox:latest\"\ndockerfile_path = "
+	    "\"sandbox_images/Dockerfile\"\n"
+	    "check_dockerfile_changes = true\nbuild_info_file = "
+	    "\".docker_build_info\"\n\n[logging]\n"
 	    "level = \"DEBUG\"\nformat = \"%(asctime)s - %(name)s - %(message)s\"\n"
-	    "log_file = \"mcp_sandbox.log\"\n\n[mirror]\npypi_index_url = \"https://example.org/simple\"\n";
+	    "log_file = \"mcp_sandbox.log\"\n\n[mirror]\npypi_index_url = "
+	    "\"https://example.org/simple\"\n";
 
 	assert_int_equal(parse(s, text, &e), 0);
 	assert_string_equal(s->app_host, "0.0.0.0");
@@ -317,11 +329,16 @@ static void test_image_names(void **state)
 		const char *given;
 		const char *want; /* NULL = refused */
 	} rows[] = {
-	    {"llm-sandbox:latest", "science"}, {"python-sandbox:latest", "science"},
-	    {"llm-sandbox", "science"},        {"science", "science"},
-	    {"base:latest", "base"},           {"my.image-2", "my.image-2"},
-	    {"../etc", NULL},                  {"a/b", NULL},
-	    {"a:1", NULL},                     {"Base", NULL},
+	    {"llm-sandbox:latest", "science"},
+	    {"python-sandbox:latest", "science"},
+	    {"llm-sandbox", "science"},
+	    {"science", "science"},
+	    {"base:latest", "base"},
+	    {"my.image-2", "my.image-2"},
+	    {"../etc", NULL},
+	    {"a/b", NULL},
+	    {"a:1", NULL},
+	    {"Base", NULL},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -329,8 +346,8 @@ static void test_image_names(void **state)
 		char name[64];
 
 		assert_int_equal(settings_set(s, SETTING_ID_image, rows[i].given, SETTING_FROM_FLAG,
-		                              "--image", &e),
-		                 0);
+					      "--image", &e),
+				 0);
 		int r = config_image_name(s, name, &e);
 		assert_int_equal(r == 0, rows[i].want != NULL);
 		if (r == 0)
@@ -344,7 +361,8 @@ static void test_image_names(void **state)
 static void test_rows_are_distinct(void **state UNUSED)
 {
 	for (enum setting_id i = 0; i < SETTING_ID_MAX_; i++) {
-		assert_int_equal(settings_find_key(setting_rows[i].key, strlen(setting_rows[i].key)), i);
+		assert_int_equal(
+		    settings_find_key(setting_rows[i].key, strlen(setting_rows[i].key)), i);
 		assert_true(strlen(setting_rows[i].doc) > 10);
 		for (enum setting_id j = 0; j < i; j++) {
 			assert_string_not_equal(setting_rows[i].env, setting_rows[j].env);
@@ -375,8 +393,9 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	    T(test_defaults),    T(test_environment), T(test_refusals),
-	    T(test_flags),       T(test_file),        T(test_foreign_file),
+	    T(test_defaults),    T(test_environment),
+	    T(test_refusals),    T(test_flags),
+	    T(test_file),        T(test_foreign_file),
 	    T(test_bad_files),   T(test_file_must_be_safe),
 	    T(test_image_names), T(test_rows_are_distinct),
 	    T(test_page),

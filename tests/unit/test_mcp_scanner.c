@@ -266,7 +266,7 @@ static void test_placeholders(void **state)
 		char damaged[LIFTED_NAME_MAX];
 
 		assert_false(lifted_find(a, name, i, &ref));
-		strncpy(damaged, name, sizeof(damaged));
+		memcpy(damaged, name, sizeof(damaged));
 		damaged[i] ^= 1;
 		assert_false(lifted_find(a, damaged, strlen(name), &ref));
 	}

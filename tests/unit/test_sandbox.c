@@ -166,7 +166,7 @@ static void test_cap(void **state)
 	assert_null(o.sandbox);
 	assert_int_equal(o.err.code, ERR_MAX_SESSIONS);
 	assert_string_equal(o.err.text, "Maximum 3 concurrent sessions reached. Close an existing "
-	                                "session first.");
+					"session first.");
 	assert_int_equal(manager_count(w->manager), 3);
 }
 
@@ -226,7 +226,7 @@ struct ran {
 };
 
 static void on_ran(struct run *r UNUSED, const struct run_result *result, const struct err *e,
-                   void *user)
+		   void *user)
 {
 	struct ran *x = user;
 
@@ -236,18 +236,20 @@ static void on_ran(struct run *r UNUSED, const struct run_result *result, const 
 		return;
 	x->result = *result;
 	(void)snprintf(x->out, sizeof(x->out), "%.*s", (int)result->out.len, result->out.data);
-	(void)snprintf(x->errors, sizeof(x->errors), "%.*s", (int)result->err.len, result->err.data);
+	(void)snprintf(x->errors, sizeof(x->errors), "%.*s", (int)result->err.len,
+		       result->err.data);
 	for (size_t i = 0; i < result->n_artifacts; i++) {
 		size_t used = strlen(x->artifacts);
 		(void)snprintf(x->artifacts + used, sizeof(x->artifacts) - used, "%s ",
-		               result->artifacts[i].name);
+			       result->artifacts[i].name);
 	}
 }
 
 /* The language of the test's runs: one letter each, all in order.
- *   oTEXT; eTEXT; output    wNAME; write a file    x fail with 3    t time out    m out of memory */
+ *   oTEXT; eTEXT; output    wNAME; write a file    x fail with 3    t time out    m out of memory
+ */
 static void script(struct fake_run *r, const char *workspace, const char *code, size_t len,
-                   struct engine_run_result *res)
+		   struct engine_run_result *res)
 {
 	for (const char *p = code; p < code + len; p++) {
 		const char *end = memchr(p, ';', (size_t)(code + len - p));
@@ -289,10 +291,10 @@ static struct ran run_code(struct world *w, struct sandbox *s, const char *code)
 	struct ran x = {0};
 	struct run *r;
 	struct run_request q = {.kind = ENGINE_RUN_PYTHON,
-	                        .code = code,
-	                        .code_len = strlen(code),
-	                        .on_done = on_ran,
-	                        .user = &x};
+				.code = code,
+				.code_len = strlen(code),
+				.on_done = on_ran,
+				.user = &x};
 
 	w->fake->script = script;
 	assert_int_equal(sandbox_run(s, &q, &r, &x.err), 0);
@@ -344,7 +346,8 @@ static void test_ends(void **state)
 		struct ran x = run_code(w, s, rows[i].code);
 		assert_int_equal(x.result.reason, rows[i].reason);
 		assert_int_equal(x.result.exit_code, rows[i].exit_code);
-		assert_int_equal(x.result.duration_ms, rows[i].code[0] == '\0' ? 5 : x.result.duration_ms);
+		assert_int_equal(x.result.duration_ms,
+				 rows[i].code[0] == '\0' ? 5 : x.result.duration_ms);
 	}
 	assert_string_equal(run_reason_name(RUN_OUTPUT_LIMIT), "output_limit");
 }
@@ -475,7 +478,7 @@ static void test_expiry(void **state)
 static struct engine_sandbox *last_handle;
 
 static void note_handle(struct fake_run *r, const char *workspace UNUSED, const char *code UNUSED,
-                        size_t len UNUSED, struct engine_run_result *res UNUSED)
+			size_t len UNUSED, struct engine_run_result *res UNUSED)
 {
 	last_handle = fake_run_sandbox(r);
 }
@@ -520,7 +523,7 @@ static void on_uploaded(uint64_t written, const struct err *e, void *user)
 }
 
 static struct uploaded upload(struct world *w, struct sandbox *s, const char *name,
-                              const char *base64, bool overwrite)
+			      const char *base64, bool overwrite)
 {
 	struct uploaded u = {0};
 	struct upload_request q = {
@@ -586,7 +589,8 @@ static void test_upload_from_a_file(void **state)
 		raw[i] = (uint8_t)(i * 7);
 	memcpy(data, "abc", 3);
 	base64_encode(raw, size, data + 3);
-	assert_int_equal(fwrite(data, 1, BASE64_ENCODED_LEN(size) + 3, f), BASE64_ENCODED_LEN(size) + 3);
+	assert_int_equal(fwrite(data, 1, BASE64_ENCODED_LEN(size) + 3, f),
+			 BASE64_ENCODED_LEN(size) + 3);
 	assert_int_equal(fflush(f), 0);
 	struct upload_request q = {
 	    .path = "big",
@@ -657,7 +661,8 @@ static void test_paths(void **state UNUSED)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char path[ENGINE_PATH_MAX];
 		struct err e = ERR_INIT;
-		int r = workspace_path(rows[i].path, strlen(rows[i].path), rows[i].relative_too, path, &e);
+		int r = workspace_path(rows[i].path, strlen(rows[i].path), rows[i].relative_too,
+				       path, &e);
 		if (rows[i].want) {
 			assert_int_equal(r, 0);
 			assert_string_equal(path, rows[i].want);
@@ -680,20 +685,45 @@ static void test_types(void **state UNUSED)
 		const char *name;
 		const char *type;
 	} rows[] = {
-	    {"a.csv", "text/csv"}, {"a.tsv", "text/tab-separated-values"},
-	    {"a.json", "application/json"}, {"a.png", "image/png"}, {"a.gif", "image/gif"},
-	    {"a.jpg", "image/jpeg"}, {"a.JPG", "image/jpeg"}, {"a.svg", "image/svg+xml"},
-	    {"a.pdf", "application/pdf"}, {"a.html", "text/html"}, {"a.txt", "text/plain"},
-	    {"a.py", "text/x-python"}, {"a.js", "text/javascript"}, {"a.xml", "text/xml"},
-	    {"a.zip", "application/zip"}, {"a.xls", "application/vnd.ms-excel"},
-	    {"a.h5", "application/x-hdf5"}, {"a.mp4", "video/mp4"}, {"a.md", "text/markdown"},
+	    {"a.csv", "text/csv"},
+	    {"a.tsv", "text/tab-separated-values"},
+	    {"a.json", "application/json"},
+	    {"a.png", "image/png"},
+	    {"a.gif", "image/gif"},
+	    {"a.jpg", "image/jpeg"},
+	    {"a.JPG", "image/jpeg"},
+	    {"a.svg", "image/svg+xml"},
+	    {"a.pdf", "application/pdf"},
+	    {"a.html", "text/html"},
+	    {"a.txt", "text/plain"},
+	    {"a.py", "text/x-python"},
+	    {"a.js", "text/javascript"},
+	    {"a.xml", "text/xml"},
+	    {"a.zip", "application/zip"},
+	    {"a.xls", "application/vnd.ms-excel"},
+	    {"a.h5", "application/x-hdf5"},
+	    {"a.mp4", "video/mp4"},
+	    {"a.md", "text/markdown"},
 	    {"a.xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"},
 	    {"a.docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"},
-	    {"a.webp", "image/webp"}, {"x.csv.gz", "text/csv"}, {"x.tar.gz", "application/x-tar"},
-	    {"x.tgz", "application/x-tar"}, {"x.gz", unknown}, {"gz", unknown}, {".csv", unknown},
-	    {"..csv", unknown}, {"a.", unknown}, {"a.parquet", unknown}, {"a.feather", unknown},
-	    {"a.npy", unknown}, {"a.pkl", unknown}, {"a.ipynb", unknown}, {"a.yaml", unknown},
-	    {"", unknown}, {"sub.csv/a", unknown}, {"sub/a.csv", "text/csv"},
+	    {"a.webp", "image/webp"},
+	    {"x.csv.gz", "text/csv"},
+	    {"x.tar.gz", "application/x-tar"},
+	    {"x.tgz", "application/x-tar"},
+	    {"x.gz", unknown},
+	    {"gz", unknown},
+	    {".csv", unknown},
+	    {"..csv", unknown},
+	    {"a.", unknown},
+	    {"a.parquet", unknown},
+	    {"a.feather", unknown},
+	    {"a.npy", unknown},
+	    {"a.pkl", unknown},
+	    {"a.ipynb", unknown},
+	    {"a.yaml", unknown},
+	    {"", unknown},
+	    {"sub.csv/a", unknown},
+	    {"sub/a.csv", "text/csv"},
 	    {"a.averyveryverylongextension", unknown},
 	};
 
@@ -728,19 +758,39 @@ static void test_inventory_diff(void **state UNUSED)
 	struct engine_file before[] = {
 	    {.name = "same", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 1, .mode = S_IFREG},
 	    {.name = "grown", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 2, .mode = S_IFREG},
-	    {.name = "touched", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 3, .mode = S_IFREG},
+	    {.name = "touched",
+	     .size = 1,
+	     .mtime_ns = 1,
+	     .ctime_ns = 1,
+	     .inode = 3,
+	     .mode = S_IFREG},
 	    {.name = "reset", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 4, .mode = S_IFREG},
-	    {.name = "swapped", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 5, .mode = S_IFREG},
+	    {.name = "swapped",
+	     .size = 1,
+	     .mtime_ns = 1,
+	     .ctime_ns = 1,
+	     .inode = 5,
+	     .mode = S_IFREG},
 	    {.name = "gone", .mode = S_IFREG},
 	};
 	struct engine_file after[] = {
 	    {.name = "zzz", .mode = S_IFREG},
-	    {.name = "touched", .size = 1, .mtime_ns = 2, .ctime_ns = 2, .inode = 3, .mode = S_IFREG},
+	    {.name = "touched",
+	     .size = 1,
+	     .mtime_ns = 2,
+	     .ctime_ns = 2,
+	     .inode = 3,
+	     .mode = S_IFREG},
 	    {.name = "same", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 1, .mode = S_IFREG},
 	    {.name = "grown", .size = 2, .mtime_ns = 1, .ctime_ns = 1, .inode = 2, .mode = S_IFREG},
 	    /* mtime was set back with utime(2): ctime tells */
 	    {.name = "reset", .size = 1, .mtime_ns = 1, .ctime_ns = 3, .inode = 4, .mode = S_IFREG},
-	    {.name = "swapped", .size = 1, .mtime_ns = 1, .ctime_ns = 1, .inode = 6, .mode = S_IFREG},
+	    {.name = "swapped",
+	     .size = 1,
+	     .mtime_ns = 1,
+	     .ctime_ns = 1,
+	     .inode = 6,
+	     .mode = S_IFREG},
 	    {.name = "folder", .mode = S_IFDIR},
 	    {.name = "link", .mode = S_IFLNK},
 	    {.name = "aaa", .mode = S_IFREG},

@@ -41,7 +41,7 @@ static const char *link_base(void *user)
 
 /* One letter each: o; some output. w; writes "ü a.txt". t; time out. Anything else does nothing. */
 static void script(struct fake_run *r, const char *workspace, const char *code, size_t len,
-                   struct engine_run_result *res)
+		   struct engine_run_result *res)
 {
 	static const char bytes[] = "ok \xC3\xBC \xFF\xE2\x82 \0 end\n";
 	char path[300];
@@ -74,21 +74,21 @@ static int setup(void **state)
 	w->fake->script = script;
 	w->link_base = "http://localhost:8080";
 	struct manager_config config = {.loop = w->loop,
-	                                .open_engine = open_fake,
-	                                .user = w,
-	                                .ttl_ns = NS_PER_S * 1000,
-	                                .sweep_ns = NS_PER_S * 1000,
-	                                .output_max = 26,
-	                                .max_sandboxes = 2};
+					.open_engine = open_fake,
+					.user = w,
+					.ttl_ns = NS_PER_S * 1000,
+					.sweep_ns = NS_PER_S * 1000,
+					.output_max = 26,
+					.max_sandboxes = 2};
 	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
 	struct tools_config tools = {.loop = w->loop,
-	                             .manager = w->manager,
-	                             .max_upload_bytes = 10,
-	                             .max_read_bytes = 20,
-	                             .max_code_bytes = 10,
-	                             .exec_timeout_s = 60,
-	                             .link_base = link_base,
-	                             .link_user = w};
+				     .manager = w->manager,
+				     .max_upload_bytes = 10,
+				     .max_read_bytes = 20,
+				     .max_code_bytes = 10,
+				     .exec_timeout_s = 60,
+				     .link_base = link_base,
+				     .link_user = w};
 	w->tools = tools_new(&tools, &e);
 	assert_non_null(w->tools);
 	talk_open(&w->talk, MCP_TRANSPORT_STDIO, MCP_OFFER_LOGGING);
@@ -124,10 +124,11 @@ static json_t *call(struct world *w, const char *tool, const char *arguments)
 {
 	static char message[MESSAGE_MAX];
 
-	(void)snprintf(message, sizeof(message),
-	               "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{\"name\":"
-	               "\"%s\",\"arguments\":%s,\"_meta\":{\"progressToken\":7}}}",
-	               ++w->id, tool, arguments);
+	(void)snprintf(
+	    message, sizeof(message),
+	    "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{\"name\":"
+	    "\"%s\",\"arguments\":%s,\"_meta\":{\"progressToken\":7}}}",
+	    ++w->id, tool, arguments);
 	talk_say(&w->talk, message);
 	turn(w);
 	assert_int_equal(w->talk.n_finished, 1);
@@ -144,12 +145,12 @@ static json_t *object(struct world *w, const char *tool, const char *arguments)
 	json_t *wrapped = json_object_get(json_object_get(result, "structuredContent"), "result");
 
 	assert_true(json_is_false(json_object_get(result, "isError")) ||
-	            !json_object_get(result, "isError"));
+		    !json_object_get(result, "isError"));
 	assert_int_equal(json_array_size(content), 1);
 	assert_non_null(wrapped);
 	char *text = json_dumps(wrapped, JSON_COMPACT);
 	assert_string_equal(json_string_value(json_object_get(json_array_get(content, 0), "text")),
-	                    text);
+			    text);
 	free(text);
 	return wrapped;
 }
@@ -173,21 +174,27 @@ static void test_argument_shape(void **state)
 	     "1 validation error for call[sandbox_run_python]\ncode\n  Missing required argument "
 	     "[type=missing_argument, input_value={}, input_type=dict]"},
 	    {"sandbox_run_python", "{\"code\":5}",
-	     "1 validation error for call[sandbox_run_python]\ncode\n  Input should be a valid string "
+	     "1 validation error for call[sandbox_run_python]\ncode\n  Input should be a valid "
+	     "string "
 	     "[type=string_type, input_value=5, input_type=int]"},
 	    {"sandbox_run_python", "{\"code\":\"x\",\"session_id\":1.5}",
-	     "1 validation error for call[sandbox_run_python]\nsession_id\n  Input should be a valid "
+	     "1 validation error for call[sandbox_run_python]\nsession_id\n  Input should be a "
+	     "valid "
 	     "string [type=string_type, input_value=1.5, input_type=float]"},
 	    {"sandbox_run_python", "{\"code\":\"x\",\"stdin\":\"it's\"}",
-	     "1 validation error for call[sandbox_run_python]\nstdin\n  Unexpected keyword argument "
+	     "1 validation error for call[sandbox_run_python]\nstdin\n  Unexpected keyword "
+	     "argument "
 	     "[type=unexpected_keyword_argument, input_value=\"it's\", input_type=str]"},
 	    {"sandbox_run_python", "{\"code\":null,\"a\":[true,{}]}",
-	     "2 validation errors for call[sandbox_run_python]\ncode\n  Input should be a valid string "
+	     "2 validation errors for call[sandbox_run_python]\ncode\n  Input should be a valid "
+	     "string "
 	     "[type=string_type, input_value=None, input_type=NoneType]\na\n  Unexpected keyword "
-	     "argument [type=unexpected_keyword_argument, input_value=[True, {}], input_type=list]"},
+	     "argument [type=unexpected_keyword_argument, input_value=[True, {}], "
+	     "input_type=list]"},
 	    {"sandbox_upload_file",
 	     "{\"filename\":\"a\",\"content_base64\":\"\",\"overwrite\":\"perhaps\"}",
-	     "1 validation error for call[sandbox_upload_file]\noverwrite\n  Input should be a valid "
+	     "1 validation error for call[sandbox_upload_file]\noverwrite\n  Input should be a "
+	     "valid "
 	     "boolean, unable to interpret input [type=bool_parsing, input_value='perhaps', "
 	     "input_type=str]"},
 	    {"sandbox_list_artifacts", "{\"session_id\":null}",
@@ -202,9 +209,10 @@ static void test_argument_shape(void **state)
 		json_t *result = call(w, rows[i].tool, rows[i].arguments);
 		assert_true(json_is_true(json_object_get(result, "isError")));
 		assert_null(json_object_get(result, "structuredContent"));
-		assert_string_equal(json_string_value(json_object_get(
-		                        json_array_get(json_object_get(result, "content"), 0), "text")),
-		                    rows[i].text);
+		assert_string_equal(
+		    json_string_value(json_object_get(
+			json_array_get(json_object_get(result, "content"), 0), "text")),
+		    rows[i].text);
 	}
 	assert_int_equal(w->fake->n_created, 0);
 }
@@ -219,35 +227,37 @@ static void test_long_values_are_shortened(void **state)
 	const char *text = json_string_value(
 	    json_object_get(json_array_get(json_object_get(result, "content"), 0), "text"));
 	assert_non_null(strstr(text, "input_value=['00000000000000000000000..."
-	                              "0000000000000000000007'], input_type=list"));
+				     "0000000000000000000007'], input_type=list"));
 }
 
 /* ---- A01-A06 ---- */
 
-#define A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+#define A64  "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define A255 A64 A64 A64 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 
 static void test_session_ids(void **state)
 {
 	struct world *w = *state;
-	static const char *const good[] = {"abc", "sess_a1b2c3d4e5f6", "my-session", "my_session",
-	                                   A64, "0"};
-	static const char *const bad[] = {"", A64 "a", "a b", "a/b", "a@b", "a!b", "a;b", "a\\n",
-	                                  "a\\u0000", "\xC3\xBC", "../x", "."};
+	static const char *const good[] = {
+	    "abc", "sess_a1b2c3d4e5f6", "my-session", "my_session", A64, "0"};
+	static const char *const bad[] = {"",    A64 "a", "a b",      "a/b",      "a@b",  "a!b",
+					  "a;b", "a\\n",  "a\\u0000", "\xC3\xBC", "../x", "."};
 	char arguments[512], want[512];
 
 	for (size_t i = 0; i < ARRAY_SIZE(good); i++) {
 		(void)snprintf(arguments, sizeof(arguments), "{\"session_id\":\"%s\"}", good[i]);
 		(void)snprintf(want, sizeof(want), "No active session with id %s", good[i]);
 		json_t *o = object(w, "sandbox_list_artifacts", arguments);
-		assert_has(o, "{\"error\":\"session_not_found\",\"size_bytes\":null,\"download_url\":null}");
+		assert_has(
+		    o,
+		    "{\"error\":\"session_not_found\",\"size_bytes\":null,\"download_url\":null}");
 		assert_string_equal(message_of(o), want);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
-		(void)snprintf(arguments, sizeof(arguments), "{\"code\":\"x\",\"session_id\":\"%s\"}",
-		               bad[i]);
+		(void)snprintf(arguments, sizeof(arguments),
+			       "{\"code\":\"x\",\"session_id\":\"%s\"}", bad[i]);
 		assert_has(object(w, "sandbox_run_python", arguments),
-		           "{\"error\":\"invalid_session_id\"}");
+			   "{\"error\":\"invalid_session_id\"}");
 	}
 	assert_string_equal(
 	    message_of(object(w, "sandbox_close_session", "{\"session_id\":\"bad id\"}")),
@@ -263,12 +273,24 @@ static void test_filenames(void **state)
 		const char *name;
 		const char *error; /* NULL = good */
 	} rows[] = {
-	    {"data.csv", NULL}, {"report.pdf", NULL}, {"chart-v2.png", NULL}, {"my_file.txt", NULL},
-	    {"a", NULL}, {A255, NULL}, {".hidden", NULL},
-	    {"", "invalid_filename"}, {A255 "a", "invalid_filename"}, {"a b", "invalid_filename"},
-	    {"a/b", "invalid_filename"}, {"a@b", "invalid_filename"}, {"../x/y", "invalid_filename"},
-	    {"a\\n", "invalid_filename"}, {"a\\u0000", "invalid_filename"},
-	    {"..hidden", "invalid_path"}, {"foo..bar", "invalid_path"}, {"..", "invalid_path"},
+	    {"data.csv", NULL},
+	    {"report.pdf", NULL},
+	    {"chart-v2.png", NULL},
+	    {"my_file.txt", NULL},
+	    {"a", NULL},
+	    {A255, NULL},
+	    {".hidden", NULL},
+	    {"", "invalid_filename"},
+	    {A255 "a", "invalid_filename"},
+	    {"a b", "invalid_filename"},
+	    {"a/b", "invalid_filename"},
+	    {"a@b", "invalid_filename"},
+	    {"../x/y", "invalid_filename"},
+	    {"a\\n", "invalid_filename"},
+	    {"a\\u0000", "invalid_filename"},
+	    {"..hidden", "invalid_path"},
+	    {"foo..bar", "invalid_path"},
+	    {"..", "invalid_path"},
 	    {".", "invalid_path"},
 	};
 	char arguments[1024];
@@ -276,18 +298,19 @@ static void test_filenames(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		/* Good names fail at the next check, so that nothing is made. */
 		(void)snprintf(arguments, sizeof(arguments),
-		               "{\"filename\":\"%s\",\"content_base64\":\"%%%%%%%%\"}", rows[i].name);
+			       "{\"filename\":\"%s\",\"content_base64\":\"%%%%%%%%\"}",
+			       rows[i].name);
 		json_t *o = object(w, "sandbox_upload_file", arguments);
 		assert_string_equal(json_string_value(json_object_get(o, "error")),
-		                    rows[i].error ? rows[i].error : "invalid_content");
+				    rows[i].error ? rows[i].error : "invalid_content");
 	}
 	assert_string_equal(message_of(object(w, "sandbox_upload_file",
-	                                      "{\"filename\":\"a b\",\"content_base64\":\"\"}")),
-	                    "Invalid filename 'a b'. Only letters, numbers, dots, hyphens, and "
-	                    "underscores allowed.");
+					      "{\"filename\":\"a b\",\"content_base64\":\"\"}")),
+			    "Invalid filename 'a b'. Only letters, numbers, dots, hyphens, and "
+			    "underscores allowed.");
 	assert_string_equal(message_of(object(w, "sandbox_upload_file",
-	                                      "{\"filename\":\"a..b\",\"content_base64\":\"\"}")),
-	                    "Path traversal not allowed");
+					      "{\"filename\":\"a..b\",\"content_base64\":\"\"}")),
+			    "Path traversal not allowed");
 	assert_int_equal(w->fake->n_created, 0);
 }
 
@@ -295,14 +318,15 @@ static void test_code_size(void **state)
 {
 	struct world *w = *state;
 
-	assert_has(object(w, "sandbox_run_python", "{\"code\":\"0123456789\"}"), "{\"exit_code\":0}");
+	assert_has(object(w, "sandbox_run_python", "{\"code\":\"0123456789\"}"),
+		   "{\"exit_code\":0}");
 	json_t *o = object(w, "sandbox_run_python", "{\"code\":\"0123456789A\"}");
 	assert_has(o, "{\"error\":\"code_too_large\"}");
 	assert_string_equal(message_of(o), "Code is 11 bytes, exceeds 10 byte limit.");
 	assert_has(object(w, "sandbox_run_python",
-	                  "{\"code\":\"\xF0\x9F\x98\x80\xF0\x9F\x98\x80\xF0\x9F\x98\x80\"}"),
-	           "{\"error\":\"code_too_large\",\"message\":\"Code is 12 bytes, exceeds 10 byte "
-	           "limit.\"}");
+			  "{\"code\":\"\xF0\x9F\x98\x80\xF0\x9F\x98\x80\xF0\x9F\x98\x80\"}"),
+		   "{\"error\":\"code_too_large\",\"message\":\"Code is 12 bytes, exceeds 10 byte "
+		   "limit.\"}");
 	assert_int_equal(w->fake->n_created, 1);
 }
 
@@ -312,16 +336,16 @@ static void test_upload_size(void **state)
 	char arguments[256];
 
 	(void)snprintf(arguments, sizeof(arguments),
-	               "{\"filename\":\"a b\",\"content_base64\":\"%0100d\"}", 0);
+		       "{\"filename\":\"a b\",\"content_base64\":\"%0100d\"}", 0);
 	assert_has(object(w, "sandbox_upload_file", arguments),
-	           "{\"error\":\"upload_too_large\",\"message\":\"Upload exceeds 0MB limit.\"}");
+		   "{\"error\":\"upload_too_large\",\"message\":\"Upload exceeds 0MB limit.\"}");
 	/* floor(10 * 4 / 3) + 4 = 17 characters pass this check */
 	assert_has(object(w, "sandbox_upload_file",
-	                  "{\"filename\":\"a\",\"content_base64\":\"MDEyMzQ1Njc4OQ==\"}"),
-	           "{\"path\":\"/mnt/data/a\"}");
+			  "{\"filename\":\"a\",\"content_base64\":\"MDEyMzQ1Njc4OQ==\"}"),
+		   "{\"path\":\"/mnt/data/a\"}");
 	assert_has(object(w, "sandbox_upload_file",
-	                  "{\"filename\":\"a\",\"content_base64\":\"MDEyMzQ1Njc4OTAxMjM0\"}"),
-	           "{\"error\":\"upload_too_large\"}");
+			  "{\"filename\":\"a\",\"content_base64\":\"MDEyMzQ1Njc4OTAxMjM0\"}"),
+		   "{\"error\":\"upload_too_large\"}");
 }
 
 /* ---- order and effect ---- */
@@ -332,51 +356,57 @@ static void test_order_of_checks(void **state)
 
 	/* session id, base64 length, filename, base64, session */
 	assert_has(object(w, "sandbox_upload_file",
-	                  "{\"session_id\":\"\",\"filename\":\"a b\",\"content_base64\":"
-	                  "\"%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%\"}"),
-	           "{\"error\":\"invalid_session_id\"}");
+			  "{\"session_id\":\"\",\"filename\":\"a b\",\"content_base64\":"
+			  "\"%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%%\"}"),
+		   "{\"error\":\"invalid_session_id\"}");
 	assert_has(object(w, "sandbox_upload_file",
-	                  "{\"filename\":\"a b\",\"content_base64\":\"%%%%%%%%%%%%%%%%%%%%%%%%\"}"),
-	           "{\"error\":\"upload_too_large\"}");
-	assert_has(object(w, "sandbox_upload_file", "{\"filename\":\"a b\",\"content_base64\":\"%%%%\"}"),
-	           "{\"error\":\"invalid_filename\"}");
-	static const char *const bad[] = {"%%%%", "YQ", "YQ=", "YQ===", "Y Q=", "YQ==\\n", "Y-Q_", "=YQ=",
-	                                  "YQ==YQ==", "YQ==\\u0000"};
+			  "{\"filename\":\"a b\",\"content_base64\":\"%%%%%%%%%%%%%%%%%%%%%%%%\"}"),
+		   "{\"error\":\"upload_too_large\"}");
+	assert_has(
+	    object(w, "sandbox_upload_file", "{\"filename\":\"a b\",\"content_base64\":\"%%%%\"}"),
+	    "{\"error\":\"invalid_filename\"}");
+	static const char *const bad[] = {"%%%%",    "YQ",   "YQ=",  "YQ===",    "Y Q=",
+					  "YQ==\\n", "Y-Q_", "=YQ=", "YQ==YQ==", "YQ==\\u0000"};
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		char arguments[200];
 		(void)snprintf(arguments, sizeof(arguments),
-		               "{\"filename\":\"a\",\"content_base64\":\"%s\"}", bad[i]);
-		assert_has(object(w, "sandbox_upload_file", arguments),
-		           "{\"error\":\"invalid_content\",\"message\":\"content_base64 is not valid "
-		           "base64\"}");
+			       "{\"filename\":\"a\",\"content_base64\":\"%s\"}", bad[i]);
+		assert_has(
+		    object(w, "sandbox_upload_file", arguments),
+		    "{\"error\":\"invalid_content\",\"message\":\"content_base64 is not valid "
+		    "base64\"}");
 	}
 	assert_int_equal(w->fake->n_created, 0);
 	/* An unknown session beats a bad path. */
-	assert_has(object(w, "sandbox_read_artifact", "{\"session_id\":\"x\",\"path\":\"nowhere\"}"),
-	           "{\"error\":\"session_not_found\"}");
+	assert_has(
+	    object(w, "sandbox_read_artifact", "{\"session_id\":\"x\",\"path\":\"nowhere\"}"),
+	    "{\"error\":\"session_not_found\"}");
 }
 
 static void test_upload_and_read(void **state)
 {
 	struct world *w = *state;
-	json_t *o = object(w, "sandbox_upload_file",
-	                   "{\"filename\":\"sales.csv\",\"content_base64\":\"YSxi\",\"session_id\":\"s\"}");
+	json_t *o =
+	    object(w, "sandbox_upload_file",
+		   "{\"filename\":\"sales.csv\",\"content_base64\":\"YSxi\",\"session_id\":\"s\"}");
 
 	assert_int_equal(json_object_size(o), 2);
 	assert_has(o, "{\"session_id\":\"s\",\"path\":\"/mnt/data/sales.csv\"}");
-	assert_has(object(w, "sandbox_upload_file",
-	                  "{\"filename\":\"sales.csv\",\"content_base64\":\"YSxi\",\"session_id\":\"s\"}"),
-	           "{\"error\":\"file_exists\",\"message\":\"sales.csv already exists. Set "
-	           "overwrite=true to replace.\"}");
-	assert_has(object(w, "sandbox_upload_file",
-	                  "{\"filename\":\"sales.csv\",\"content_base64\":\"eHl6\",\"session_id\":\"s\","
-	                  "\"overwrite\":true}"),
-	           "{\"path\":\"/mnt/data/sales.csv\"}");
+	assert_has(
+	    object(w, "sandbox_upload_file",
+		   "{\"filename\":\"sales.csv\",\"content_base64\":\"YSxi\",\"session_id\":\"s\"}"),
+	    "{\"error\":\"file_exists\",\"message\":\"sales.csv already exists. Set "
+	    "overwrite=true to replace.\"}");
+	assert_has(
+	    object(w, "sandbox_upload_file",
+		   "{\"filename\":\"sales.csv\",\"content_base64\":\"eHl6\",\"session_id\":\"s\","
+		   "\"overwrite\":true}"),
+	    "{\"path\":\"/mnt/data/sales.csv\"}");
 	o = object(w, "sandbox_read_artifact",
-	           "{\"session_id\":\"s\",\"path\":\"/mnt/data//./sales.csv/\"}");
+		   "{\"session_id\":\"s\",\"path\":\"/mnt/data//./sales.csv/\"}");
 	assert_int_equal(json_object_size(o), 5);
 	assert_has(o, "{\"path\":\"/mnt/data/sales.csv\",\"filename\":\"sales.csv\",\"mime_type\":"
-	              "\"text/csv\",\"size_bytes\":3,\"content_base64\":\"eHl6\"}");
+		      "\"text/csv\",\"size_bytes\":3,\"content_base64\":\"eHl6\"}");
 	static const struct {
 		const char *path;
 		const char *error;
@@ -391,8 +421,8 @@ static void test_upload_and_read(void **state)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		char arguments[200];
-		(void)snprintf(arguments, sizeof(arguments), "{\"session_id\":\"s\",\"path\":\"%s\"}",
-		               rows[i].path);
+		(void)snprintf(arguments, sizeof(arguments),
+			       "{\"session_id\":\"s\",\"path\":\"%s\"}", rows[i].path);
 		o = object(w, "sandbox_read_artifact", arguments);
 		assert_string_equal(json_string_value(json_object_get(o, "error")), rows[i].error);
 		assert_string_equal(message_of(o), rows[i].message);
@@ -404,19 +434,20 @@ static void test_too_large_to_read(void **state)
 	struct world *w = *state;
 
 	assert_has(object(w, "sandbox_run_python", "{\"code\":\"w\",\"session_id\":\"s\"}"),
-	           "{\"exit_code\":0}");
+		   "{\"exit_code\":0}");
 	assert_has(object(w, "sandbox_read_artifact",
-	                  "{\"session_id\":\"s\",\"path\":\"/mnt/data/\xC3\xBC a.txt\"}"),
-	           "{\"size_bytes\":16,\"content_base64\":\"VG90YWwgc2FsZXM6IDYwMA==\"}");
+			  "{\"session_id\":\"s\",\"path\":\"/mnt/data/\xC3\xBC a.txt\"}"),
+		   "{\"size_bytes\":16,\"content_base64\":\"VG90YWwgc2FsZXM6IDYwMA==\"}");
 	char path[200];
 	(void)snprintf(path, sizeof(path), "%s/1/big", w->fake->root);
 	FILE *f = fopen(path, "w");
 	assert_non_null(f);
 	assert_int_equal(fprintf(f, "%021d", 0), 21);
 	assert_int_equal(fclose(f), 0);
-	assert_has(object(w, "sandbox_read_artifact", "{\"session_id\":\"s\",\"path\":\"/mnt/data/big\"}"),
-	           "{\"error\":\"artifact_too_large\",\"message\":\"big is 0MB, exceeds 0MB limit.\","
-	           "\"size_bytes\":21,\"download_url\":null}");
+	assert_has(
+	    object(w, "sandbox_read_artifact", "{\"session_id\":\"s\",\"path\":\"/mnt/data/big\"}"),
+	    "{\"error\":\"artifact_too_large\",\"message\":\"big is 0MB, exceeds 0MB limit.\","
+	    "\"size_bytes\":21,\"download_url\":null}");
 }
 
 /* ---- A08: shapes ---- */
@@ -424,9 +455,9 @@ static void test_too_large_to_read(void **state)
 static void test_run_result(void **state)
 {
 	struct world *w = *state;
-	static const char *const keys[] = {"session_id", "run_id", "exit_code", "stdout", "stderr",
-	                                   "stdout_truncated", "stderr_truncated", "artifacts",
-	                                   "duration_ms", "reason"};
+	static const char *const keys[] = {
+	    "session_id",       "run_id",           "exit_code", "stdout",      "stderr",
+	    "stdout_truncated", "stderr_truncated", "artifacts", "duration_ms", "reason"};
 	json_t *o = object(w, "sandbox_run_python", "{\"code\":\"ow\"}");
 	size_t i = 0;
 
@@ -444,14 +475,15 @@ static void test_run_result(void **state)
 	assert_memory_equal(json_string_value(out), want, sizeof(want) - 1);
 	/* Cut inside a character. */
 	assert_has(o, "{\"exit_code\":0,\"stderr\":\"0123456789012345678901234\xEF\xBF\xBD\","
-	              "\"stdout_truncated\":false,\"stderr_truncated\":true,\"duration_ms\":5,"
-	              "\"reason\":\"exited\"}");
+		      "\"stdout_truncated\":false,\"stderr_truncated\":true,\"duration_ms\":5,"
+		      "\"reason\":\"exited\"}");
 	json_t *artifact = json_array_get(json_object_get(o, "artifacts"), 0);
-	assert_has(artifact, "{\"path\":\"/mnt/data/\xC3\xBC a.txt\",\"filename\":\"\xC3\xBC a.txt\","
-	                     "\"size_bytes\":16,\"mime_type\":\"text/plain\"}");
+	assert_has(artifact,
+		   "{\"path\":\"/mnt/data/\xC3\xBC a.txt\",\"filename\":\"\xC3\xBC a.txt\","
+		   "\"size_bytes\":16,\"mime_type\":\"text/plain\"}");
 	char url[200];
 	(void)snprintf(url, sizeof(url), "http://localhost:8080/files/%s/%%C3%%BC%%20a.txt",
-	               json_string_value(json_object_get(o, "session_id")));
+		       json_string_value(json_object_get(o, "session_id")));
 	assert_string_equal(json_string_value(json_object_get(artifact, "download_url")), url);
 }
 
@@ -461,17 +493,18 @@ static void test_links_off(void **state)
 
 	w->link_base = NULL;
 	assert_has(object(w, "sandbox_run_python", "{\"code\":\"w\"}"),
-	           "{\"artifacts\":[{\"filename\":\"*\",\"download_url\":null}]}");
+		   "{\"artifacts\":[{\"filename\":\"*\",\"download_url\":null}]}");
 }
 
 static void test_timeout(void **state)
 {
 	struct world *w = *state;
 
-	assert_has(object(w, "sandbox_run_python", "{\"code\":\"ot\"}"),
-	           "{\"exit_code\":-1,\"reason\":\"timeout\",\"artifacts\":[],\"stderr_truncated\":true,"
-	           "\"stderr\":\"0123456789012345678901234\xEF\xBF\xBD\\nExecution timed out after "
-	           "60s\"}");
+	assert_has(
+	    object(w, "sandbox_run_python", "{\"code\":\"ot\"}"),
+	    "{\"exit_code\":-1,\"reason\":\"timeout\",\"artifacts\":[],\"stderr_truncated\":true,"
+	    "\"stderr\":\"0123456789012345678901234\xEF\xBF\xBD\\nExecution timed out after "
+	    "60s\"}");
 }
 
 static void test_sessions(void **state)
@@ -479,19 +512,21 @@ static void test_sessions(void **state)
 	struct world *w = *state;
 
 	assert_has(object(w, "sandbox_run_python", "{\"code\":\"\",\"session_id\":\"a\"}"),
-	           "{\"session_id\":\"a\"}");
+		   "{\"session_id\":\"a\"}");
 	assert_has(object(w, "sandbox_run_python", "{\"code\":\"\",\"session_id\":\"b\"}"),
-	           "{\"session_id\":\"b\"}");
-	assert_has(object(w, "sandbox_run_python", "{\"code\":\"\"}"),
-	           "{\"error\":\"max_sessions\",\"message\":\"Maximum 2 concurrent sessions reached. "
-	           "Close an existing session first.\"}");
+		   "{\"session_id\":\"b\"}");
+	assert_has(
+	    object(w, "sandbox_run_python", "{\"code\":\"\"}"),
+	    "{\"error\":\"max_sessions\",\"message\":\"Maximum 2 concurrent sessions reached. "
+	    "Close an existing session first.\"}");
 	assert_has(object(w, "sandbox_run_python", "{\"code\":\"\",\"session_id\":\"a\"}"),
-	           "{\"session_id\":\"a\"}");
+		   "{\"session_id\":\"a\"}");
 	assert_has(object(w, "sandbox_close_session", "{\"session_id\":\"a\"}"),
-	           "{\"status\":\"closed\"}");
+		   "{\"status\":\"closed\"}");
 	assert_has(object(w, "sandbox_close_session", "{\"session_id\":\"a\"}"),
-	           "{\"error\":\"session_not_found\",\"message\":\"No active session with id a\"}");
-	assert_has(object(w, "sandbox_list_artifacts", "{\"session_id\":\"b\"}"), "{\"artifacts\":[]}");
+		   "{\"error\":\"session_not_found\",\"message\":\"No active session with id a\"}");
+	assert_has(object(w, "sandbox_list_artifacts", "{\"session_id\":\"b\"}"),
+		   "{\"artifacts\":[]}");
 }
 
 static void test_engine_failure(void **state)
@@ -499,9 +534,10 @@ static void test_engine_failure(void **state)
 	struct world *w = *state;
 
 	w->fake->fail_create = true;
-	assert_has(object(w, "sandbox_run_python", "{\"code\":\"\"}"),
-	           "{\"error\":\"execution_failed\",\"message\":\"no engine today. Run 'caisson doctor' "
-	           "to see what is missing.\"}");
+	assert_has(
+	    object(w, "sandbox_run_python", "{\"code\":\"\"}"),
+	    "{\"error\":\"execution_failed\",\"message\":\"no engine today. Run 'caisson doctor' "
+	    "to see what is missing.\"}");
 }
 
 static void test_cancelled_call_kills_its_run(void **state)
@@ -510,13 +546,15 @@ static void test_cancelled_call_kills_its_run(void **state)
 
 	(void)object(w, "sandbox_run_python", "{\"code\":\"\",\"session_id\":\"s\"}");
 	w->fake->hold = true;
-	talk_say(&w->talk, "{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"tools/call\",\"params\":{"
-	                   "\"name\":\"sandbox_run_python\",\"arguments\":{\"code\":\"\","
-	                   "\"session_id\":\"s\"}}}");
+	talk_say(&w->talk,
+		 "{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"tools/call\",\"params\":{"
+		 "\"name\":\"sandbox_run_python\",\"arguments\":{\"code\":\"\","
+		 "\"session_id\":\"s\"}}}");
 	turn(w);
 	assert_true(sandbox_is_busy(manager_find(w->manager, "", "s")));
-	talk_say(&w->talk, "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
-	                   "\"requestId\":\"r\"}}");
+	talk_say(&w->talk,
+		 "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
+		 "\"requestId\":\"r\"}}");
 	turn(w);
 	assert_false(sandbox_is_busy(manager_find(w->manager, "", "s")));
 }
@@ -529,25 +567,28 @@ static void test_descriptions_are_short(void **state)
 
 	do {
 		char message[512];
-		(void)snprintf(message, sizeof(message),
-		               "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/list\",\"params\":{%s}}",
-		               ++w->id, cursor);
+		(void)snprintf(
+		    message, sizeof(message),
+		    "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/list\",\"params\":{%s}}",
+		    ++w->id, cursor);
 		talk_say(&w->talk, message);
 		json_t *result = json_object_get(w->talk.answer, "result");
 		size_t i;
 		json_t *tool;
-		json_array_foreach(json_object_get(result, "tools"), i, tool) {
+		json_array_foreach(json_object_get(result, "tools"), i, tool)
+		{
 			const char *name = json_string_value(json_object_get(tool, "name"));
 			if (!text_starts_with(name, "sandbox_"))
 				continue;
 			n++;
-			assert_true(json_string_length(json_object_get(tool, "description")) <= 2048);
-			assert_string_equal(
-			    json_string_value(json_object_get(tool, "title")),
-			    json_string_value(json_object_get(json_object_get(tool, "annotations"),
-			                                      "title")));
-			assert_has(tool, "{\"annotations\":{\"openWorldHint\":false},\"outputSchema\":{"
-			                 "\"x-fastmcp-wrap-result\":true,\"required\":[\"result\"]}}");
+			assert_true(json_string_length(json_object_get(tool, "description")) <=
+				    2048);
+			assert_string_equal(json_string_value(json_object_get(tool, "title")),
+					    json_string_value(json_object_get(
+						json_object_get(tool, "annotations"), "title")));
+			assert_has(tool,
+				   "{\"annotations\":{\"openWorldHint\":false},\"outputSchema\":{"
+				   "\"x-fastmcp-wrap-result\":true,\"required\":[\"result\"]}}");
 		}
 		const char *next = json_string_value(json_object_get(result, "nextCursor"));
 		cursor[0] = '\0';
