@@ -31,7 +31,7 @@ static const char *const active_types[] = {
 /* ---- signatures ---- */
 
 static void sign(const struct links *l, uint64_t expires, const char *owner, const char *session,
-                 const char *path, char ret[SIGNATURE_LEN * 2 + 1])
+		 const char *path, char ret[SIGNATURE_LEN * 2 + 1])
 {
 	crypto_generichash_state state;
 	uint8_t mac[SIGNATURE_LEN];
@@ -42,7 +42,7 @@ static void sign(const struct links *l, uint64_t expires, const char *owner, con
 	/* With its NUL each part ends where it ends: no two triples give one text. */
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		(void)crypto_generichash_update(&state, (const uint8_t *)parts[i],
-		                                strlen(parts[i]) + 1);
+						strlen(parts[i]) + 1);
 	(void)crypto_generichash_final(&state, mac, sizeof(mac));
 	text_hex(mac, sizeof(mac), ret);
 }
@@ -61,7 +61,7 @@ void links_query(void *links, const char *owner, const char *session, const char
 }
 
 static bool is_signed(const struct links *l, struct http_request *req, const char *session,
-                      const char *path)
+		      const char *path)
 {
 	const char *e = http_request_query(req, "e"), *s = http_request_query(req, "s");
 	char signature[SIGNATURE_LEN * 2 + 1];
@@ -113,9 +113,9 @@ static void respond(struct download *d, int fd, const struct engine_file *info)
 	char full_type[TYPE_MAX], etag[80];
 
 	(void)snprintf(full_type, sizeof(full_type), "%s%s", type,
-	               text_starts_with(type, "text/") ? "; charset=utf-8" : "");
+		       text_starts_with(type, "text/") ? "; charset=utf-8" : "");
 	(void)snprintf(etag, sizeof(etag), "\"%jx-%jx-%jx\"", (uintmax_t)info->inode,
-	               (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
+		       (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
 	/* A page that a sandbox made must not act as a page of this server. */
 	if (is_active(type))
 		(void)http_add_header(d->req, "Content-Security-Policy", "sandbox");
@@ -127,7 +127,7 @@ static void respond(struct download *d, int fd, const struct engine_file *info)
 	    .name = info->name,
 	};
 	LOG_INFO("artifact_download", LOG_S("session_id", d->session), LOG_S("filename", d->path),
-	         LOG_U("size_bytes", info->size));
+		 LOG_U("size_bytes", info->size));
 	http_respond_file(d->req, fd, &file);
 }
 
@@ -154,7 +154,7 @@ static void get_file(struct http_request *req, void *user)
 
 	if (l->config.sign && !is_signed(l, req, session, name)) {
 		http_respond_text(req, 403, "text/plain; charset=utf-8",
-		                  "This link has expired, or is not complete.");
+				  "This link has expired, or is not complete.");
 		return;
 	}
 	struct sandbox *s = manager_find(l->config.manager, "", session);
@@ -246,10 +246,11 @@ int links_listen(struct links *l, struct err *e)
 			return r;
 	}
 	http = http ? http : l->own;
-	int r = http_server_listen(http, l->config.host, port, HTTP_SCOPE_LINKS, &port, &listener, e);
+	int r =
+	    http_server_listen(http, l->config.host, port, HTTP_SCOPE_LINKS, &port, &listener, e);
 	if (r == -EADDRINUSE)
 		r = http_server_listen(http, l->config.host, 0, HTTP_SCOPE_LINKS, &port, &listener,
-		                       e);
+				       e);
 	if (r < 0)
 		return r;
 	LOG_INFO("http_server_starting", LOG_S("host", l->config.host), LOG_U("port", port));
@@ -257,7 +258,7 @@ int links_listen(struct links *l, struct err *e)
 		const char *host = url_host(l->config.host);
 		bool v6 = strchr(host, ':') != NULL;
 		(void)snprintf(l->base, sizeof(l->base), "http://%s%s%s:%u", v6 ? "[" : "", host,
-		               v6 ? "]" : "", port);
+			       v6 ? "]" : "", port);
 	}
 	l->bound = true;
 	return 0;
@@ -270,9 +271,10 @@ const char *links_base(void *links)
 
 	if (l->config.port == LINKS_PORT_OFF && l->base[0] == '\0')
 		return NULL;
-	if (!l->bound && !l->failed && l->config.port != LINKS_PORT_OFF && links_listen(l, &e) < 0) {
+	if (!l->bound && !l->failed && l->config.port != LINKS_PORT_OFF &&
+	    links_listen(l, &e) < 0) {
 		LOG_ERROR("http_server_failed", LOG_S("host", l->config.host),
-		          LOG_S("error", e.text));
+			  LOG_S("error", e.text));
 		l->failed = true;
 	}
 	return l->base[0] != '\0' ? l->base : NULL;

@@ -19,17 +19,18 @@ struct links_config {
 	struct manager *manager; /* borrowed */
 	/* Borrowed, or NULL: then a server is made at the first link. */
 	struct http_server *http;
-	const char *host;        /* of the listener for links; borrowed */
-	int port;                /* 0 = any free one; LINKS_PORT_OFF = no links */
-	const char *public_url;  /* base of all links when not empty; borrowed */
-	bool sign;               /* links carry a signature, and the handler wants it */
+	const char *host;       /* of the listener for links; borrowed */
+	int port;               /* 0 = any free one; LINKS_PORT_OFF = no links */
+	const char *public_url; /* base of all links when not empty; borrowed */
+	bool sign;              /* links carry a signature, and the handler wants it */
 };
 
 int links_new(const struct links_config *config, struct links **ret, struct err *e) MUST_CHECK;
 struct links *links_free(struct links *l); /* NULL is fine; before the server's own end */
 
 /* Registers the route on HTTP for listeners of SCOPES. */
-int links_add_routes(struct links *l, struct http_server *http, unsigned scopes, struct err *e) MUST_CHECK;
+int links_add_routes(struct links *l, struct http_server *http, unsigned scopes,
+		     struct err *e) MUST_CHECK;
 /* Binds the listener now instead of at the first link. */
 int links_listen(struct links *l, struct err *e) MUST_CHECK;
 /* "http://localhost:8080", or NULL when links are off or nothing can be bound. For tools_config. */

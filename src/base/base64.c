@@ -38,7 +38,7 @@ static int decode_pad(struct base64_decoder *d, uint8_t *ret, size_t *n)
 }
 
 int base64_decode(struct base64_decoder *d, const char *text, size_t len, uint8_t *ret,
-                  size_t *ret_len)
+		  size_t *ret_len)
 {
 	const uint8_t *value = values();
 	size_t n = 0;

@@ -31,9 +31,11 @@ static const struct {
     {"classic", "Python Sandbox Executor", NULL, false, NULL},
     {"both", "caisson", "Caisson", false, NULL},
     {"full", "caisson", "Caisson", false,
-     "Runs Python and shell commands in isolated sandboxes without network. A session is made by the "
+     "Runs Python and shell commands in isolated sandboxes without network. A session is made by "
+     "the "
      "first call; give its session_id back to go on with its files in /mnt/data. Each run of "
-     "sandbox_run_python starts a fresh interpreter. When a run fails, read stderr, correct the code, "
+     "sandbox_run_python starts a fresh interpreter. When a run fails, read stderr, correct the "
+     "code, "
      "and run again in the same session. Files of a run come with a download_url for people."},
 };
 
@@ -70,8 +72,9 @@ static int read_file_setting(struct app *a, const char *path, bool file_in_cwd, 
 		return 0;
 	int r = config_file_read_if_safe(&a->settings, "config.toml", &refused, e);
 	if (refused)
-		(void)fprintf(stderr, "caisson: ./config.toml is not read: it must be a file of the "
-		                      "caller that nobody else can write\n");
+		(void)fprintf(stderr,
+			      "caisson: ./config.toml is not read: it must be a file of the "
+			      "caller that nobody else can write\n");
 	return r < 0 ? r : 0;
 }
 
@@ -103,7 +106,7 @@ static void configure_log(struct app *a)
 }
 
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
-                 char **argv, struct err *e)
+		 char **argv, struct err *e)
 {
 	const char *path;
 
@@ -149,13 +152,13 @@ static int check_image(const struct app *a, struct err *e)
 	if (access(path, F_OK) == 0)
 		return 0;
 	(void)err_set(e, ERR_IMAGE_MISSING, errno == ENOENT ? 0 : errno,
-	              "there is no image '%s' in %s/images (caisson image build %s)", a->image,
-	              a->state_dir, a->image);
+		      "there is no image '%s' in %s/images (caisson image build %s)", a->image,
+		      a->state_dir, a->image);
 	return -ENOENT;
 }
 
-/* Root's front becomes a uid that owns nothing. The log is opened before; its folder is made for that uid,
- * unless it is there already: then its owner decided who may write. */
+/* Root's front becomes a uid that owns nothing. The log is opened before; its folder is made for
+ * that uid, unless it is there already: then its owner decided who may write. */
 static void prepare_log(const struct app *a)
 {
 	char path[PATH_MAX];
@@ -183,15 +186,14 @@ int app_begin(struct app *a, struct err *e)
 	/* Other engines need no monitor; none of them is built in yet. */
 	if (!is_native(a))
 		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "the engine '%s' is not built in",
-		               a->settings.engine);
+			       a->settings.engine);
 	int r = check_image(a, e);
 	if (r < 0)
 		return r;
 	struct native_monitor_config config = {
 	    .state_dir = a->state_dir,
-	    .max_sandboxes =
-	        (uint32_t)MIN((uint64_t)a->settings.max_sessions + MONITOR_SLOTS_MORE,
-	                      (uint64_t)MONITOR_SLOTS_MAX),
+	    .max_sandboxes = (uint32_t)MIN((uint64_t)a->settings.max_sessions + MONITOR_SLOTS_MORE,
+					   (uint64_t)MONITOR_SLOTS_MAX),
 	    .warm = a->settings.warm,
 	};
 	r = native_monitor_start(&config, &a->monitor_fd, e);
@@ -206,14 +208,15 @@ int app_begin(struct app *a, struct err *e)
 static int open_engine(void *user, struct engine **ret, struct err *e)
 {
 	struct app *a = user;
+	int monitor_fd = TAKE_FD(a->monitor_fd);
 	struct engine_config config = {
 	    .state_dir = a->state_dir,
 	    .max_sandboxes = (uint32_t)a->settings.max_sessions,
 	    .warm = a->settings.warm,
-	    .monitor_fd = TAKE_FD(a->monitor_fd),
+	    .monitor_fd = monitor_fd,
 	};
 
-	if (is_native(a) && config.monitor_fd < 0)
+	if (is_native(a) && monitor_fd < 0)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the engine's monitor is gone");
 	return engine_open(a->settings.engine, a->loop, &config, ret, e);
 }
@@ -225,8 +228,10 @@ static uint32_t explicit_limits(const struct settings *s)
 		enum setting_id id;
 		uint32_t cap;
 	} caps[] = {
-	    {SETTING_ID_memory_limit, ENGINE_CAP_MEMORY}, {SETTING_ID_cpu_limit, ENGINE_CAP_CPU},
-	    {SETTING_ID_pids_limit, ENGINE_CAP_PIDS},     {SETTING_ID_workspace_limit, ENGINE_CAP_DISK},
+	    {SETTING_ID_memory_limit, ENGINE_CAP_MEMORY},
+	    {SETTING_ID_cpu_limit, ENGINE_CAP_CPU},
+	    {SETTING_ID_pids_limit, ENGINE_CAP_PIDS},
+	    {SETTING_ID_workspace_limit, ENGINE_CAP_DISK},
 	    {SETTING_ID_workspace_files, ENGINE_CAP_DISK},
 	};
 	uint32_t mask = 0;
@@ -244,13 +249,13 @@ int app_open(struct app *a, struct err *e)
 	    .open_engine = open_engine,
 	    .user = a,
 	    .limits = {.memory_bytes = s->memory_limit,
-	               .cpu_milli = (uint32_t)s->cpu_limit,
-	               .pids = (uint32_t)s->pids_limit,
-	               .workspace_bytes = s->workspace_limit,
-	               .workspace_inodes = (uint32_t)s->workspace_files,
-	               .tmp_bytes = s->tmp_limit,
-	               .nofile = (uint32_t)s->nofile_limit,
-	               .explicit_mask = explicit_limits(s)},
+		       .cpu_milli = (uint32_t)s->cpu_limit,
+		       .pids = (uint32_t)s->pids_limit,
+		       .workspace_bytes = s->workspace_limit,
+		       .workspace_inodes = (uint32_t)s->workspace_files,
+		       .tmp_bytes = s->tmp_limit,
+		       .nofile = (uint32_t)s->nofile_limit,
+		       .explicit_mask = explicit_limits(s)},
 	    .warm = s->warm,
 	    .run_timeout_ns = (uint64_t)s->exec_timeout_s * NS_PER_S,
 	    .grace_ns = (uint64_t)s->kill_grace_ms * NS_PER_MS,
@@ -277,7 +282,7 @@ static int open_registry(struct app *a, struct err *e)
 	    .title = profiles[profile].title,
 	    .instructions = profiles[profile].instructions,
 	    .offers = MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS |
-	              MCP_OFFER_LOGGING,
+		      MCP_OFFER_LOGGING,
 	};
 
 	a->mcp = mcp_server_new(&config, e);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the verbs that run sandboxes share: settings, log, privileges, loop, manager, tools.
  *
- * Order: app_settings() (nothing has happened yet) -> app_begin() (the privileged monitor is started,
- * then all privileges are given up; before any outside byte is read) -> app_open() (loop, manager). */
+ * Order: app_settings() (nothing has happened yet) -> app_begin() (the privileged monitor is
+ * started, then all privileges are given up; before any outside byte is read) -> app_open() (loop,
+ * manager). */
 #pragma once
 
 #include "api/files.h"
@@ -17,7 +18,7 @@
 enum app_mode {
 	APP_STDIO, /* protocol on stdout; log to file or stderr */
 	APP_SERVE,
-	APP_RUN,   /* output of the script on stdout and stderr; log only to a file that was named */
+	APP_RUN, /* output of the script on stdout and stderr; log only to a file that was named */
 };
 
 struct app {
@@ -35,10 +36,10 @@ struct app {
 	struct mcp_server *mcp;
 };
 
-/* Reads settings: config file (--config FILE; without it ./config.toml where FILE_IN_CWD), environment,
- * flags. What is left in ARGV is the verb's. Configures the log. */
+/* Reads settings: config file (--config FILE; without it ./config.toml where FILE_IN_CWD),
+ * environment, flags. What is left in ARGV is the verb's. Configures the log. */
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
-                 char **argv, struct err *e) MUST_CHECK;
+		 char **argv, struct err *e) MUST_CHECK;
 /* Checks that the image is there, starts the monitor, gives up privileges. */
 int app_begin(struct app *a, struct err *e) MUST_CHECK;
 /* Loop and manager. The engine itself opens at its first need or with manager_start(). */

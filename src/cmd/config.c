@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson config`: the settings in force and their sources; `--markdown`: the page of all settings. */
+/* `caisson config`: the settings in force and their sources; `--markdown`: the page of all
+ * settings. */
 #include "cmd/app.h"
 #include "cmd/cmd.h"
 
@@ -12,7 +13,7 @@ static int print_settings(const struct settings *s)
 	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
 		settings_format(s, id, value, sizeof(value));
 		(void)printf("%-32s %-28s %s\n", setting_rows[id].env, *value ? value : "-",
-		             setting_source_name(s->source[id]));
+			     setting_source_name(s->source[id]));
 	}
 	return fflush(stdout) == 0 ? 0 : 1;
 }

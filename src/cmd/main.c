@@ -74,9 +74,9 @@ int cmd_help(int argc UNUSED, char **argv UNUSED)
 		if (verbs[i].help)
 			(void)printf("  %-8s  %s\n", verbs[i].name, verbs[i].help);
 	(void)puts("\nEvery setting is an option too (--memory-limit 1g, --profile code); "
-	           "'caisson config' lists them.\n"
-	           "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys "
-	           "of --config FILE.");
+		   "'caisson config' lists them.\n"
+		   "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys "
+		   "of --config FILE.");
 	return 0;
 }
 
@@ -93,7 +93,8 @@ static int run_verb(const char *name, int argc, char **argv)
 	const struct verb *verb = find_verb(name);
 
 	if (!verb) {
-		(void)fprintf(stderr, "caisson: there is no verb '%s' (see 'caisson help')\n", name);
+		(void)fprintf(stderr, "caisson: there is no verb '%s' (see 'caisson help')\n",
+			      name);
 		return err_code_exit(ERR_USAGE);
 	}
 	return verb->fn(argc, argv);

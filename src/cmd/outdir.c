@@ -139,7 +139,8 @@ static int ask(struct outdir *o, const char *name, int *ret_fd, struct err *e)
 		return 0;
 	}
 	fd_close_many(fds, n);
-	return err_set(e, ERR_SYSTEM, reply.error ? reply.error : EPIPE, "--out: cannot write a file");
+	return err_set(e, ERR_SYSTEM, reply.error ? reply.error : EPIPE,
+		       "--out: cannot write a file");
 }
 
 int outdir_create(struct outdir *o, int *ret_fd, struct err *e)

@@ -2,9 +2,9 @@
 /* A folder of the user's, written to on behalf of a front that has given up its rights.
  *
  * Made before that: a small process that keeps the user's rights, holds the folder, and does two
- * things on request: create a file of a given name under a temporary one, and put it in place. Names
- * come from a sandbox: one component, resolved beneath the folder, no link followed, and what had the
- * name before is replaced, not written to. */
+ * things on request: create a file of a given name under a temporary one, and put it in place.
+ * Names come from a sandbox: one component, resolved beneath the folder, no link followed, and what
+ * had the name before is replaced, not written to. */
 #pragma once
 
 #include "base/err.h"

@@ -24,14 +24,15 @@ static int add_html(struct buf *b, const char *text)
 	static const struct {
 		char c;
 		const char *entity;
-	} entities[] = {{'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
+	} entities[] = {
+	    {'<', "&lt;"}, {'>', "&gt;"}, {'&', "&amp;"}, {'"', "&quot;"}, {'\'', "&#39;"}};
 
 	for (const char *p = text; *p; p++) {
 		size_t i = 0;
 		while (i < ARRAY_SIZE(entities) && entities[i].c != *p)
 			i++;
 		int r = i < ARRAY_SIZE(entities) ? buf_add_str(b, entities[i].entity)
-		                                 : buf_add_char(b, *p);
+						 : buf_add_char(b, *p);
 		if (r < 0)
 			return r;
 	}
@@ -56,20 +57,20 @@ static int add_blocks(struct buf *b, const char *base, bool needs_key)
 	int r;
 
 	(void)snprintf(text, sizeof(text), "claude mcp add --transport http caisson %s/mcp%s", base,
-	               claude_key);
+		       claude_key);
 	r = add_block(b, "Claude Code", text);
 	(void)snprintf(text, sizeof(text),
-	               "{\n  \"mcpServers\": {\n    \"caisson\": {\n      \"type\": \"http\",\n"
-	               "      \"url\": \"%s/mcp\"%s\n    }\n  }\n}",
-	               base, json_key);
+		       "{\n  \"mcpServers\": {\n    \"caisson\": {\n      \"type\": \"http\",\n"
+		       "      \"url\": \"%s/mcp\"%s\n    }\n  }\n}",
+		       base, json_key);
 	r = r < 0 ? r : add_block(b, "Cursor and others (mcp.json)", text);
 	(void)snprintf(text, sizeof(text),
-	               "{\n  \"servers\": {\n    \"caisson\": {\n      \"type\": \"http\",\n"
-	               "      \"url\": \"%s/mcp\"%s\n    }\n  }\n}",
-	               base, json_key);
+		       "{\n  \"servers\": {\n    \"caisson\": {\n      \"type\": \"http\",\n"
+		       "      \"url\": \"%s/mcp\"%s\n    }\n  }\n}",
+		       base, json_key);
 	r = r < 0 ? r : add_block(b, "VS Code (.vscode/mcp.json)", text);
 	(void)snprintf(text, sizeof(text), "npx -y supergateway --sse %s/sse%s", base,
-	               needs_key ? "?api_key=KEY" : "");
+		       needs_key ? "?api_key=KEY" : "");
 	return r < 0 ? r : add_block(b, "Clients that speak stdio alone", text);
 }
 

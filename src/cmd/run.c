@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson run FILE`: one script in a fresh sandbox. Output as it comes, Ctrl-C kills the tree, the exit
- * status is the script's. `--out DIR` saves the files that it made. */
+/* `caisson run FILE`: one script in a fresh sandbox. Output as it comes, Ctrl-C kills the tree, the
+ * exit status is the script's. `--out DIR` saves the files that it made. */
 #include "cmd/app.h"
 #include "cmd/cmd.h"
 #include "cmd/outdir.h"
@@ -50,7 +50,8 @@ static int copy_file(int from, uint64_t size, int to, struct err *e)
 
 	/* The file may shrink meanwhile: what is there is what is saved. */
 	while ((uint64_t)at < size) {
-		ssize_t n = sendfile(to, from, &at, (size_t)MIN(size - (uint64_t)at, UINT64_C(1) << 30));
+		ssize_t n =
+		    sendfile(to, from, &at, (size_t)MIN(size - (uint64_t)at, UINT64_C(1) << 30));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
@@ -93,7 +94,7 @@ static void save_next(struct run_verb *v)
 	if (!v->outdir || v->next_artifact == v->n_artifacts)
 		(void)sd_event_exit(v->app.loop, 0);
 	else if (sandbox_open_file(v->sandbox, v->artifacts[v->next_artifact].name, on_artifact, v,
-	                           &e) < 0)
+				   &e) < 0)
 		fail(v, &e);
 }
 
@@ -112,7 +113,7 @@ static int keep_artifacts(struct run_verb *v, const struct run_result *result)
 /* ---- the run ---- */
 
 static void on_output(struct run *r, enum engine_stream stream, const void *data, size_t len,
-                      void *user)
+		      void *user)
 {
 	struct run_verb *v = user;
 
@@ -129,7 +130,7 @@ static int status_of(const struct run_verb *v, const struct run_result *result)
 	switch (result->reason) {
 	case RUN_TIMEOUT:
 		(void)fprintf(stderr, "caisson run: timed out after %jds\n",
-		              (intmax_t)v->app.settings.exec_timeout_s);
+			      (intmax_t)v->app.settings.exec_timeout_s);
 		return EXIT_TIMEOUT;
 	case RUN_OOM:
 		(void)fprintf(stderr, "caisson run: out of memory (see --memory-limit)\n");
@@ -145,7 +146,7 @@ static int status_of(const struct run_verb *v, const struct run_result *result)
 }
 
 static void on_done(struct run *r UNUSED, const struct run_result *result, const struct err *e,
-                    void *user)
+		    void *user)
 {
 	struct run_verb *v = user;
 	struct err oom = ERR_INIT;
@@ -192,7 +193,7 @@ static void on_open(struct sandbox *s, const struct err *e, void *user)
 }
 
 static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si UNUSED,
-                     void *user)
+		     void *user)
 {
 	struct run_verb *v = user;
 
@@ -245,7 +246,7 @@ static int watch_signals(struct run_verb *v, struct err *e)
 
 	for (size_t i = 0; i < ARRAY_SIZE(signals) && r >= 0; i++)
 		r = sd_event_add_signal(v->app.loop, NULL, signals[i] | SD_EVENT_SIGNAL_PROCMASK,
-		                        on_signal, v);
+					on_signal, v);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 

@@ -14,11 +14,11 @@
 #include <signal.h>
 #include <string.h>
 
-#define HOSTS_MAX       32
-#define DRAIN_NS        (5 * NS_PER_S)
-#define DRAIN_LOOK_NS   (50 * NS_PER_MS)
-#define HOST_SIZE       256
-#define BASE_SIZE       (HOST_SIZE + 32)
+#define HOSTS_MAX     32
+#define DRAIN_NS      (5 * NS_PER_S)
+#define DRAIN_LOOK_NS (50 * NS_PER_MS)
+#define HOST_SIZE     256
+#define BASE_SIZE     (HOST_SIZE + 32)
 
 struct serve {
 	struct app app;
@@ -56,14 +56,14 @@ static int find_address(struct serve *s, struct err *e)
 		(void)snprintf(s->host, sizeof(s->host), "0.0.0.0");
 	if (!app_is_loopback(s->host) && !set->api_key[0]) {
 		(void)err_set(e, ERR_SETTING_INVALID, 0,
-		              "SANDBOX_LISTEN: '%s' can be reached from other machines; set "
-		              "SANDBOX_API_KEY, or listen on 127.0.0.1",
-		              s->host);
+			      "SANDBOX_LISTEN: '%s' can be reached from other machines; set "
+			      "SANDBOX_API_KEY, or listen on 127.0.0.1",
+			      s->host);
 		return -EINVAL;
 	}
 	if (set->require_auth && !set->api_key[0]) {
 		(void)err_set(e, ERR_SETTING_INVALID, 0,
-		              "SANDBOX_REQUIRE_AUTH: 'on' is not allowed without SANDBOX_API_KEY");
+			      "SANDBOX_REQUIRE_AUTH: 'on' is not allowed without SANDBOX_API_KEY");
 		return -EINVAL;
 	}
 	return 0;
@@ -80,7 +80,7 @@ static int split_hosts(struct serve *s, struct err *e)
 	for (char *p = strtok_r(s->host_names, ", ", &rest); p; p = strtok_r(NULL, ", ", &rest)) {
 		if (n == HOSTS_MAX)
 			return err_set(e, ERR_SETTING_INVALID, 0,
-			               "SANDBOX_ALLOWED_HOSTS: more than %d names", HOSTS_MAX);
+				       "SANDBOX_ALLOWED_HOSTS: more than %d names", HOSTS_MAX);
 		s->hosts[n++] = p;
 	}
 	return 0;
@@ -88,15 +88,16 @@ static int split_hosts(struct serve *s, struct err *e)
 
 static void make_base(struct serve *s)
 {
-	const char *host = streq(s->host, "0.0.0.0") || streq(s->host, "::") ? "127.0.0.1" : s->host;
+	const char *host =
+	    streq(s->host, "0.0.0.0") || streq(s->host, "::") ? "127.0.0.1" : s->host;
 	bool v6 = strchr(host, ':') != NULL;
 
 	if (s->app.settings.public_url[0])
 		(void)snprintf(s->base, sizeof(s->base), "%.*s", BASE_SIZE - 1,
-		               s->app.settings.public_url);
+			       s->app.settings.public_url);
 	else
 		(void)snprintf(s->base, sizeof(s->base), "http://%s%s%s:%u", v6 ? "[" : "", host,
-		               v6 ? "]" : "", s->port);
+			       v6 ? "]" : "", s->port);
 }
 
 /* ---- routes ---- */
@@ -105,8 +106,9 @@ static void get_page(struct http_request *req, void *user)
 {
 	struct serve *s = user;
 
-	(void)http_add_header(req, "Content-Security-Policy",
-	                      "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
+	(void)http_add_header(
+	    req, "Content-Security-Policy",
+	    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
 	(void)http_add_header(req, "Referrer-Policy", "no-referrer");
 	http_respond_text(req, 200, "text/html; charset=utf-8", s->page);
 }
@@ -122,10 +124,10 @@ static const struct http_route routes[] = {
 };
 
 static void log_request(struct http_request *req, int status, uint64_t bytes, uint64_t ns,
-                        void *user UNUSED)
+			void *user UNUSED)
 {
 	LOG_DEBUG("http_request", LOG_S("path", http_request_path(req)), LOG_I("status", status),
-	          LOG_U("bytes", bytes), LOG_U("duration_us", ns / NS_PER_US));
+		  LOG_U("bytes", bytes), LOG_U("duration_us", ns / NS_PER_US));
 }
 
 /* ---- life ---- */
@@ -160,7 +162,8 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	http_server_drain(s->http);
 	transport_http_finish(s->transport);
 	s->drain_until_ns = now_ns() + DRAIN_NS;
-	int r = sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 0, on_drain, s);
+	int r =
+	    sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 0, on_drain, s);
 	return r < 0 ? sd_event_exit(s->app.loop, 0) : 0;
 }
 
@@ -170,10 +173,11 @@ static int watch(struct serve *s, struct err *e)
 	int r = sd_event_add_signal(loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
 
 	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
+		r = sd_event_add_signal(loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal,
+					s);
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &s->tick, CLOCK_MONOTONIC, NS_PER_S / NS_PER_US,
-		                               0, on_tick, s);
+		r = sd_event_add_time_relative(loop, &s->tick, CLOCK_MONOTONIC,
+					       NS_PER_S / NS_PER_US, 0, on_tick, s);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
@@ -212,7 +216,8 @@ static int open_transport(struct serve *s, struct err *e)
 static int listen_all(struct serve *s, struct err *e)
 {
 	struct http_listener *listener;
-	int r = http_server_listen(s->http, s->host, s->port, HTTP_SCOPE_MAIN, &s->port, &listener, e);
+	int r =
+	    http_server_listen(s->http, s->host, s->port, HTTP_SCOPE_MAIN, &s->port, &listener, e);
 
 	if (r < 0)
 		return r;
@@ -229,18 +234,18 @@ static void print_connection(const struct serve *s)
 	const char *files = links_base(s->app.links);
 
 	(void)printf("Caisson %s, profile %s\n"
-	             "  page   %s/\n"
-	             "  MCP    %s/mcp   (older clients: %s/sse)\n"
-	             "  files  %s\n\n"
-	             "Claude Code:\n"
-	             "  claude mcp add --transport http caisson %s/mcp%s\n"
-	             "Other clients (mcp.json):\n"
-	             "  {\"mcpServers\":{\"caisson\":{\"type\":\"http\",\"url\":\"%s/mcp\"%s}}}\n\n"
-	             "Stop with Ctrl-C.\n",
-	             CAISSON_VERSION, s->app.settings.profile, s->base, s->base, s->base,
-	             files ? files : "off", s->base,
-	             s->keys ? " --header \"Authorization: Bearer $KEY\"" : "", s->base,
-	             s->keys ? ",\"headers\":{\"Authorization\":\"Bearer KEY\"}" : "");
+		     "  page   %s/\n"
+		     "  MCP    %s/mcp   (older clients: %s/sse)\n"
+		     "  files  %s\n\n"
+		     "Claude Code:\n"
+		     "  claude mcp add --transport http caisson %s/mcp%s\n"
+		     "Other clients (mcp.json):\n"
+		     "  {\"mcpServers\":{\"caisson\":{\"type\":\"http\",\"url\":\"%s/mcp\"%s}}}\n\n"
+		     "Stop with Ctrl-C.\n",
+		     CAISSON_VERSION, s->app.settings.profile, s->base, s->base, s->base,
+		     files ? files : "off", s->base,
+		     s->keys ? " --header \"Authorization: Bearer $KEY\"" : "", s->base,
+		     s->keys ? ",\"headers\":{\"Authorization\":\"Bearer KEY\"}" : "");
 	(void)fflush(stdout);
 }
 
@@ -251,7 +256,8 @@ static int serve(struct serve *s, struct err *e)
 	r = r < 0 ? r : manager_start(s->app.manager, e);
 	r = r < 0 ? r : open_http(s, e);
 	r = r < 0 ? r : app_open_mcp(&s->app, s->http, e);
-	r = r < 0 ? r : links_add_routes(s->app.links, s->http, HTTP_SCOPE_MAIN | HTTP_SCOPE_LINKS, e);
+	r = r < 0 ? r
+		  : links_add_routes(s->app.links, s->http, HTTP_SCOPE_MAIN | HTTP_SCOPE_LINKS, e);
 	r = r < 0 ? r : open_transport(s, e);
 	r = r < 0 ? r : listen_all(s, e);
 	r = r < 0 ? r : watch(s, e);

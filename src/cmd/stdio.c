@@ -27,7 +27,7 @@ static void on_end(int reason, void *user)
 }
 
 static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si UNUSED,
-                     void *user)
+		     void *user)
 {
 	struct stdio *s = user;
 
@@ -67,12 +67,14 @@ static int watch(struct stdio *s, struct err *e)
 		r = sd_event_source_set_floating(idle, true);
 	(void)sd_event_source_unref(idle);
 	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
+		r = sd_event_add_signal(loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal,
+					s);
 	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
+		r = sd_event_add_signal(loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal,
+					s);
 	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &s->tick, CLOCK_MONOTONIC, NS_PER_S / NS_PER_US,
-		                               0, on_tick, s);
+		r = sd_event_add_time_relative(loop, &s->tick, CLOCK_MONOTONIC,
+					       NS_PER_S / NS_PER_US, 0, on_tick, s);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 

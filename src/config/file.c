@@ -28,16 +28,11 @@ static const struct {
 	const char *key;
 	const char *ours;
 } foreign_keys[] = {
-    {"logging.level", "log.level"},
-    {"logging.log_file", "log.file"},
-    {"logging.format", NULL},
-    {"auth.default_user_id", NULL},
-    {"auth.user_sandbox_limit", NULL},
-    {"docker.default_image", NULL},
-    {"docker.dockerfile_path", NULL},
-    {"docker.check_dockerfile_changes", NULL},
-    {"docker.build_info_file", NULL},
-    {"mirror.pypi_index_url", NULL},
+    {"logging.level", "log.level"},    {"logging.log_file", "log.file"},
+    {"logging.format", NULL},          {"auth.default_user_id", NULL},
+    {"auth.user_sandbox_limit", NULL}, {"docker.default_image", NULL},
+    {"docker.dockerfile_path", NULL},  {"docker.check_dockerfile_changes", NULL},
+    {"docker.build_info_file", NULL},  {"mirror.pypi_index_url", NULL},
 };
 
 static int fail(struct reader *r, const char *what)
@@ -167,13 +162,13 @@ static int read_word(struct reader *r, struct buf *value)
 	while (r->p < r->end && (is_bare(*r->p) || *r->p == '.' || *r->p == '+'))
 		r->p++;
 	size_t n = (size_t)(r->p - start);
-	bool truth = (n == 4 && memcmp(start, "true", 4) == 0) ||
-	             (n == 5 && memcmp(start, "false", 5) == 0);
+	bool truth =
+	    (n == 4 && memcmp(start, "true", 4) == 0) || (n == 5 && memcmp(start, "false", 5) == 0);
 	if (n == 0 || (!truth && !all_of(start, n, "+-.0123456789_")))
 		return fail(r, "a value is a string in quotes, a number, true or false");
 	for (size_t i = 0; i < n; i++) {
 		bool between = i > 0 && i + 1 < n && start[i - 1] >= '0' && start[i - 1] <= '9' &&
-		               start[i + 1] >= '0' && start[i + 1] <= '9';
+			       start[i + 1] >= '0' && start[i + 1] <= '9';
 		if (start[i] == '_' && !between)
 			return fail(r, "a broken number");
 		if (start[i] != '_' && buf_add_char(value, start[i]) < 0)
@@ -264,7 +259,7 @@ static int read_line(struct reader *r)
 }
 
 int config_file_parse(struct settings *s, const char *text, size_t len, const char *name,
-                      struct err *e)
+		      struct err *e)
 {
 	struct reader r = {.settings = s, .name = name, .e = e};
 	const char *p = text, *end = text + len;

@@ -14,7 +14,7 @@
 
 /* Parses TEXT; NAME is what messages call it. */
 int config_file_parse(struct settings *s, const char *text, size_t len, const char *name,
-                      struct err *e) MUST_CHECK;
+		      struct err *e) MUST_CHECK;
 
 /* Reads the file at PATH, which must exist. */
 int config_file_read(struct settings *s, const char *path, struct err *e) MUST_CHECK;
@@ -22,4 +22,4 @@ int config_file_read(struct settings *s, const char *path, struct err *e) MUST_C
 /* Reads PATH if it exists, belongs to the caller and only the caller can write it. 1 when it was
  * read, 0 when there is none; when it is there and not to be trusted, 0 and *RET_REFUSED = true. */
 int config_file_read_if_safe(struct settings *s, const char *path, bool *ret_refused,
-                             struct err *e) MUST_CHECK;
+			     struct err *e) MUST_CHECK;

@@ -27,7 +27,7 @@ int config_state_dir(const struct settings *s, char *ret, size_t size, struct er
 		n = snprintf(path, sizeof(path), "%s/.local/share/caisson", home);
 	else
 		return err_set(e, ERR_SETTING_INVALID, 0,
-		               "there is no home directory; name a folder with --state-dir");
+			       "there is no home directory; name a folder with --state-dir");
 	if (n < 0 || (size_t)n >= sizeof(path) || text_copy(ret, size, path) < 0)
 		return err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "SANDBOX_STATE_DIR");
 	return 0;
@@ -46,9 +46,9 @@ int config_image_name(const struct settings *s, char *ret, struct err *e)
 			(void)snprintf(name, sizeof(name), "science");
 	if (!parse_is_image_name(name, strlen(name)) || text_copy(ret, IMAGE_NAME_SIZE, name) < 0) {
 		(void)err_set(e, ERR_SETTING_INVALID, 0,
-		              "SANDBOX_IMAGE: '%s' is not allowed; give the name of an image "
-		              "(see 'caisson image list')",
-		              s->image);
+			      "SANDBOX_IMAGE: '%s' is not allowed; give the name of an image "
+			      "(see 'caisson image list')",
+			      s->image);
 		return -EINVAL;
 	}
 	return 0;

@@ -5,9 +5,10 @@
 #include "config/settings.h"
 
 /* The state folder that the settings ask for, not resolved and not made: --state-dir, else
- * /var/lib/caisson as root, $XDG_DATA_HOME/caisson or ~/.local/share/caisson otherwise. Always absolute. */
+ * /var/lib/caisson as root, $XDG_DATA_HOME/caisson or ~/.local/share/caisson otherwise. Always
+ * absolute. */
 int config_state_dir(const struct settings *s, char *ret, size_t size, struct err *e) MUST_CHECK;
 
-/* Name of the image on the native engine: "llm-sandbox:latest" and "python-sandbox:latest" are science;
- * a `:latest` at the end of any name is dropped. RET has 64 bytes. */
+/* Name of the image on the native engine: "llm-sandbox:latest" and "python-sandbox:latest" are
+ * science; a `:latest` at the end of any name is dropped. RET has 64 bytes. */
 int config_image_name(const struct settings *s, char *ret, struct err *e) MUST_CHECK;

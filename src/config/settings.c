@@ -14,15 +14,15 @@
 const struct setting_row setting_rows[SETTING_ID_MAX_] = {
 #define S(t, f, k, v, d, lo, hi, a, m)                                                             \
 	[SETTING_ID_##f] = {.field = #f,                                                           \
-	                    .key = k,                                                              \
-	                    .env = v,                                                              \
-	                    .def = d,                                                              \
-	                    .allowed = a,                                                          \
-	                    .doc = m,                                                              \
-	                    .min = lo,                                                             \
-	                    .max = hi,                                                             \
-	                    .offset = offsetof(struct settings, f),                                \
-	                    .type = SETTING_##t},
+			    .key = k,                                                              \
+			    .env = v,                                                              \
+			    .def = d,                                                              \
+			    .allowed = a,                                                          \
+			    .doc = m,                                                              \
+			    .min = lo,                                                             \
+			    .max = hi,                                                             \
+			    .offset = offsetof(struct settings, f),                                \
+			    .type = SETTING_##t},
 #include "config/settings.tbl.h"
 #undef S
 };
@@ -135,9 +135,9 @@ static int set_choice(const struct setting_row *row, const char *text, void *fie
 }
 
 static int (*const setters[])(const struct setting_row *row, const char *text, void *field) = {
-    [SETTING_STR] = set_str,     [SETTING_PATH] = set_str,     [SETTING_INT] = set_int,
-    [SETTING_SIZE] = set_size,   [SETTING_MILLI] = set_milli,  [SETTING_BOOL] = set_bool,
-    [SETTING_PORT] = set_port,   [SETTING_ADDR] = set_addr,    [SETTING_CHOICE] = set_choice,
+    [SETTING_STR] = set_str,       [SETTING_PATH] = set_str,    [SETTING_INT] = set_int,
+    [SETTING_SIZE] = set_size,     [SETTING_MILLI] = set_milli, [SETTING_BOOL] = set_bool,
+    [SETTING_PORT] = set_port,     [SETTING_ADDR] = set_addr,   [SETTING_CHOICE] = set_choice,
     [SETTING_SECRET] = set_secret,
 };
 
@@ -155,13 +155,13 @@ static int refuse(const struct setting_row *row, const char *where, const char *
 		shown[n++] = isprint((unsigned char)*p) ? *p : '?';
 	shown[n] = '\0';
 	(void)err_set(e, ERR_SETTING_INVALID, 0, "%s: '%s' is not allowed; give %s%s", where,
-	              row->type == SETTING_SECRET ? "(secret)" : shown,
-	              row->type == SETTING_CHOICE ? "one of: " : "", allowed);
+		      row->type == SETTING_SECRET ? "(secret)" : shown,
+		      row->type == SETTING_CHOICE ? "one of: " : "", allowed);
 	return -EINVAL;
 }
 
 int settings_set(struct settings *s, enum setting_id id, const char *text,
-                 enum setting_source source, const char *where, struct err *e)
+		 enum setting_source source, const char *where, struct err *e)
 {
 	const struct setting_row *row = &setting_rows[id];
 	char trimmed[VALUE_MAX];
@@ -192,8 +192,8 @@ int settings_init(struct settings *s)
 
 	*s = (struct settings){0};
 	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
-		int r = settings_set(s, id, setting_rows[id].def, SETTING_FROM_DEFAULT, "default",
-		                     &e);
+		int r =
+		    settings_set(s, id, setting_rows[id].def, SETTING_FROM_DEFAULT, "default", &e);
 		if (r < 0) {
 			/* A default that its own row refuses is a broken table. */
 			ASSERT(e.code == ERR_OUT_OF_MEMORY);
@@ -281,7 +281,7 @@ int settings_read_flags(struct settings *s, int *argc, char **argv, struct err *
 		(void)snprintf(flag, sizeof(flag), "%.*s", (int)strcspn(where, "="), where);
 		if (!value && i + 1 >= *argc)
 			return err_set(e, ERR_SETTING_INVALID, 0, "%s: a value is missing; give %s",
-			               flag, setting_rows[id].allowed);
+				       flag, setting_rows[id].allowed);
 		if (!value)
 			value = argv[++i];
 		int r = settings_set(s, id, value, SETTING_FROM_FLAG, flag, e);
@@ -302,8 +302,8 @@ enum setting_id settings_find_key(const char *key, size_t len)
 {
 	enum setting_id id = 0;
 
-	while (id < SETTING_ID_MAX_ && (strlen(setting_rows[id].key) != len ||
-	                                memcmp(setting_rows[id].key, key, len) != 0))
+	while (id < SETTING_ID_MAX_ &&
+	       (strlen(setting_rows[id].key) != len || memcmp(setting_rows[id].key, key, len) != 0))
 		id++;
 	return id;
 }
@@ -346,7 +346,7 @@ void settings_format(const struct settings *s, enum setting_id id, char *ret, si
 		break;
 	case SETTING_MILLI:
 		(void)snprintf(ret, size, "%ju.%03ju", (uintmax_t)(*number / 1000),
-		               (uintmax_t)(*number % 1000));
+			       (uintmax_t)(*number % 1000));
 		for (size_t n = strlen(ret); n > 2 && ret[n - 1] == '0' && ret[n - 2] != '.'; n--)
 			ret[n - 1] = '\0';
 		break;
@@ -366,7 +366,8 @@ int settings_write_markdown(FILE *out)
 {
 	static const char head[] =
 	    "# Settings\n\n"
-	    "Made from the table `src/config/settings.tbl.h` by `caisson config --markdown`; a test "
+	    "Made from the table `src/config/settings.tbl.h` by `caisson config --markdown`; a "
+	    "test "
 	    "compares the two.\n\n"
 	    "Order: default, then the file, then the environment, then the command line; the last "
 	    "one wins. Every\nsetting is a flag too: `SANDBOX_MEMORY_LIMIT=1g` is `--memory-limit "
@@ -379,7 +380,7 @@ int settings_write_markdown(FILE *out)
 		const struct setting_row *row = &setting_rows[id];
 
 		(void)fprintf(out, "| %s | %s | %s%s%s | ", row->env, row->key,
-		              *row->def ? "`" : "", row->def, *row->def ? "`" : "");
+			      *row->def ? "`" : "", row->def, *row->def ? "`" : "");
 		for (const char *p = row->allowed; *p; p++)
 			(void)fputs(*p == '|' ? ", " : (char[]){*p, '\0'}, out);
 		(void)fprintf(out, " | %s |\n", row->doc);

@@ -91,7 +91,7 @@ int settings_read_flags(struct settings *s, int *argc, char **argv, struct err *
 /* Sets one value from its text. WHERE names it in a refusal ("SANDBOX_IMAGE", "--image",
  * "config.toml:3: session.image"). A lower source never overwrites a higher one. */
 int settings_set(struct settings *s, enum setting_id id, const char *text,
-                 enum setting_source source, const char *where, struct err *e) MUST_CHECK;
+		 enum setting_source source, const char *where, struct err *e) MUST_CHECK;
 
 bool settings_is_explicit(const struct settings *s, enum setting_id id);
 

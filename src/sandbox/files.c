@@ -11,7 +11,7 @@ struct listing {
 };
 
 static void on_listed(const struct engine_file *files, size_t n, bool more, const struct err *e,
-                      void *user)
+		      void *user)
 {
 	struct listing *l = user;
 	struct engine_file *sorted = NULL;
@@ -86,7 +86,7 @@ static void on_opened(int fd, const struct err *e, void *user)
 }
 
 int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, void *user,
-                      struct err *e)
+		      struct err *e)
 {
 	struct engine_sandbox *handle = sandbox_use(s, e);
 	const char *slash = strrchr(path, '/');
@@ -106,7 +106,7 @@ int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, v
 }
 
 int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
-                        void *user, struct err *e)
+			void *user, struct err *e)
 {
 	struct engine_sandbox *handle = sandbox_use(s, e);
 

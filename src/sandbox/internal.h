@@ -10,8 +10,8 @@
 enum sandbox_state {
 	SANDBOX_CREATING, /* in the table, counted, waiters wait */
 	SANDBOX_READY,
-	SANDBOX_LOST,     /* ended on its own: the next use says so once and frees the id */
-	SANDBOX_CLOSED,   /* out of the table; the engine may still be at it */
+	SANDBOX_LOST,   /* ended on its own: the next use says so once and frees the id */
+	SANDBOX_CLOSED, /* out of the table; the engine may still be at it */
 };
 
 struct waiter { /* who waits for a creation */
@@ -43,11 +43,12 @@ struct sandbox {
 
 struct manager {
 	struct manager_config config;
-	unsigned refs; /* one of the owner, one of each sandbox */
+	unsigned refs;         /* one of the owner, one of each sandbox */
 	struct engine *engine; /* NULL until opened */
 	struct err refused;    /* why no engine will do here: every call is told the same */
 	struct sandbox *buckets[MANAGER_BUCKETS];
-	uint8_t hash_key[16]; /* clients choose ids: a secret key keeps them from choosing collisions */
+	uint8_t
+	    hash_key[16]; /* clients choose ids: a secret key keeps them from choosing collisions */
 	unsigned n;
 	struct reply *replies;
 	sd_event_source *sweep_timer;

@@ -49,7 +49,7 @@ static bool is_same(const struct engine_file *a, const struct engine_file *b)
 }
 
 void inventory_diff(const struct inventory *before, const struct inventory *after,
-                    void (*fn)(const struct engine_file *file, void *user), void *user)
+		    void (*fn)(const struct engine_file *file, void *user), void *user)
 {
 	size_t i = 0;
 

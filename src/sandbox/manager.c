@@ -92,7 +92,7 @@ static void table_remove(struct sandbox *s)
 }
 
 void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbox *s, void *user),
-                  void *user)
+		  void *user)
 {
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		for (struct sandbox *s = m->buckets[i]; s; s = s->next)
@@ -214,10 +214,10 @@ static void on_destroyed(const struct err *e, void *user)
 
 	if (e && e->code != ERR_CANCELLED)
 		LOG_ERROR("session_destroy_failed", LOG_S("session_id", c->sandbox->id),
-		          LOG_S("error", e->text));
+			  LOG_S("error", e->text));
 	else
 		LOG_INFO("session_destroyed", LOG_S("session_id", c->sandbox->id),
-		         LOG_U("duration_ms", (now_ns() - c->start_ns) / NS_PER_MS));
+			 LOG_U("duration_ms", (now_ns() - c->start_ns) / NS_PER_MS));
 	if (c->cb)
 		c->cb(e, c->user);
 	(void)sandbox_unref(c->sandbox);
@@ -229,8 +229,8 @@ int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user,
 	if (s->state != SANDBOX_READY && s->state != SANDBOX_LOST)
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", s->id);
 	if (s->run && !force)
-		return err_set(e, ERR_SESSION_BUSY, 0,
-		               "Session %s is currently executing code", s->id);
+		return err_set(e, ERR_SESSION_BUSY, 0, "Session %s is currently executing code",
+			       s->id);
 	struct closing *c = calloc(1, sizeof(*c));
 	if (!c)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "closing session %s", s->id);
@@ -273,7 +273,7 @@ static int on_reply(sd_event_source *source UNUSED, void *user)
 }
 
 static void reply_later(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
-                        void *user)
+			void *user)
 {
 	struct reply *r = calloc(1, sizeof(*r));
 
@@ -322,13 +322,13 @@ static void call_waiters(struct sandbox *s, const struct err *e)
 }
 
 static void on_created(struct engine_sandbox *handle, const struct engine_policy *policy,
-                       const struct err *e, void *user)
+		       const struct err *e, void *user)
 {
 	struct sandbox *s = user; /* our reference from create_sandbox() */
 
 	if (e) {
 		LOG_ERROR("session_create_failed", LOG_S("session_id", s->id),
-		          LOG_S("error", e->text));
+			  LOG_S("error", e->text));
 		s->state = SANDBOX_CLOSED;
 		table_remove(s);
 		call_waiters(s, e);
@@ -339,9 +339,9 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		s->inventory_known = true; /* a new workspace is empty */
 		sandbox_touch(s);
 		handle->engine->ops->on_lost(handle, on_lost, s);
-		LOG_INFO("session_created", LOG_S("session_id", s->id),
-		         LOG_U("duration_ms",
-		               (manager_now(s->manager) - s->created_ns) / NS_PER_MS));
+		LOG_INFO(
+		    "session_created", LOG_S("session_id", s->id),
+		    LOG_U("duration_ms", (manager_now(s->manager) - s->created_ns) / NS_PER_MS));
 		call_waiters(s, NULL);
 	}
 	(void)sandbox_unref(s);
@@ -368,7 +368,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 
 /* On success the waiter is registered; its answer comes from on_created(). */
 static int create_sandbox(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
-                          void *user, struct err *e)
+			  void *user, struct err *e)
 {
 	int r = manager_start(m, e);
 	if (r < 0)
@@ -436,17 +436,18 @@ static void sweep_one(struct sandbox *s)
 	uint64_t idle = sandbox_idle_ns(s);
 	struct err e = ERR_INIT;
 
-	if (s->state == SANDBOX_CREATING || (s->state == SANDBOX_READY && idle <= s->manager->config.ttl_ns))
+	if (s->state == SANDBOX_CREATING ||
+	    (s->state == SANDBOX_READY && idle <= s->manager->config.ttl_ns))
 		return;
 	if (s->run) {
 		LOG_INFO("session_ttl_deferred_busy", LOG_S("session_id", s->id));
 		return;
 	}
 	LOG_INFO("session_ttl_expired", LOG_S("session_id", s->id),
-	         LOG_U("idle_minutes", idle / NS_PER_S / 60));
+		 LOG_U("idle_minutes", idle / NS_PER_S / 60));
 	if (sandbox_close(s, false, NULL, NULL, &e) < 0)
 		LOG_ERROR("session_destroy_failed", LOG_S("session_id", s->id),
-		          LOG_S("error", e.text));
+			  LOG_S("error", e.text));
 }
 
 void manager_sweep(struct manager *m)
@@ -481,8 +482,8 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 	m->refs = 1;
 	rand_bytes(m->hash_key, sizeof(m->hash_key));
 	int r = sd_event_add_time_relative(config->loop, &m->sweep_timer, CLOCK_MONOTONIC,
-	                                   config->sweep_ns / NS_PER_US, NS_PER_S / NS_PER_US,
-	                                   on_sweep, m);
+					   config->sweep_ns / NS_PER_US, NS_PER_S / NS_PER_US,
+					   on_sweep, m);
 	if (r < 0) {
 		free(m);
 		return err_set(e, ERR_SYSTEM, -r, "a timer");
@@ -524,7 +525,7 @@ int manager_start(struct manager *m, struct err *e)
 	if (missing != 0) {
 		engine->ops->close(engine);
 		r = err_set(&m->refused, ERR_LIMIT_NOT_ENFORCEABLE, 0,
-		            "%s was set and cannot be enforced on this machine", cap_name(missing));
+			    "%s was set and cannot be enforced on this machine", cap_name(missing));
 		*e = m->refused;
 		return r;
 	}

@@ -20,7 +20,7 @@ static const struct mime_row rows[] = {
 
 /* Names that stand for two extensions. */
 static const struct mime_row double_rows[] = {
-    {"svgz", "image/svg+xml"},   {"taz", "application/x-tar"}, {"tbz2", "application/x-tar"},
+    {"svgz", "image/svg+xml"},    {"taz", "application/x-tar"}, {"tbz2", "application/x-tar"},
     {"tgz", "application/x-tar"}, {"txz", "application/x-tar"}, {"tz", "application/x-tar"},
 };
 

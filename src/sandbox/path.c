@@ -86,9 +86,10 @@ int workspace_path(const char *path, size_t len, bool relative_too, char *ret, s
 	}
 	if (len == 0 || path[0] != '/')
 		return relative_too && len > 0
-		           ? join_parts(p, end, ret, e)
-		           : bad(e, "Path must be absolute and within /mnt/data/");
-	/* POSIX leaves the meaning of exactly two leading slashes open; they are not the root here. */
+			   ? join_parts(p, end, ret, e)
+			   : bad(e, "Path must be absolute and within /mnt/data/");
+	/* POSIX leaves the meaning of exactly two leading slashes open; they are not the root here.
+	 */
 	bool two = len >= 2 && path[1] == '/' && (len == 2 || path[2] != '/');
 	for (size_t i = 0; i < (relative_too ? ARRAY_SIZE(roots) : 1) && !two && !inside; i++)
 		inside = skip_root(&p, end, roots[i]);

@@ -2,7 +2,8 @@
 /* One run: inventory before, execution with bounded output, inventory after.
  *
  * The inventory before is skipped when the one after the previous run still holds: nothing outlives
- * a run, so between two runs only our own uploads and removals change files, and those forget it. */
+ * a run, so between two runs only our own uploads and removals change files, and those forget it.
+ */
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/rand.h"
@@ -45,9 +46,12 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 const char *run_reason_name(enum run_reason reason)
 {
 	static const char *const names[] = {
-	    [RUN_EXITED] = "exited",   [RUN_SIGNALED] = "signaled",
-	    [RUN_TIMEOUT] = "timeout", [RUN_OOM] = "oom",
-	    [RUN_OUTPUT_LIMIT] = "output_limit", [RUN_CANCELLED] = "cancelled",
+	    [RUN_EXITED] = "exited",
+	    [RUN_SIGNALED] = "signaled",
+	    [RUN_TIMEOUT] = "timeout",
+	    [RUN_OOM] = "oom",
+	    [RUN_OUTPUT_LIMIT] = "output_limit",
+	    [RUN_CANCELLED] = "cancelled",
 	};
 	return names[reason];
 }
@@ -96,7 +100,7 @@ static void run_end(struct run *r, const struct run_result *result, const struct
 	sandbox_touch(r->sandbox);
 	if (e)
 		LOG_ERROR("container_exec_failed", LOG_S("session_id", r->sandbox->id),
-		          LOG_S("run_id", r->id), LOG_S("error", e->text));
+			  LOG_S("run_id", r->id), LOG_S("error", e->text));
 	r->request.on_done(r, result, e, r->request.user);
 	run_free(r);
 }
@@ -141,22 +145,22 @@ static void log_end(const struct run *r, const struct run_result *result)
 	    [ENGINE_STDOUT] = "stdout_truncated", [ENGINE_STDERR] = "stderr_truncated"};
 
 	LOG_INFO("container_exec_done", LOG_S("session_id", r->sandbox->id), LOG_S("run_id", r->id),
-	         LOG_I("exit_code", result->exit_code),
-	         LOG_S("reason", run_reason_name(result->reason)),
-	         LOG_U("stdout_bytes", result->out.len), LOG_U("stderr_bytes", result->err.len),
-	         LOG_U("duration_ms", result->duration_ms), LOG_B("warm", result->warm));
+		 LOG_I("exit_code", result->exit_code),
+		 LOG_S("reason", run_reason_name(result->reason)),
+		 LOG_U("stdout_bytes", result->out.len), LOG_U("stderr_bytes", result->err.len),
+		 LOG_U("duration_ms", result->duration_ms), LOG_B("warm", result->warm));
 	for (int i = ENGINE_STDOUT; i <= ENGINE_STDERR; i++)
 		if (r->truncated[i])
 			LOG_WARNING(events[i], LOG_S("session_id", r->sandbox->id),
-			            LOG_S("run_id", r->id),
-			            LOG_U("limit_bytes", r->sandbox->manager->config.output_max));
+				    LOG_S("run_id", r->id),
+				    LOG_U("limit_bytes", r->sandbox->manager->config.output_max));
 }
 
 static struct run_output output_of(const struct run *r, enum engine_stream stream)
 {
 	return (struct run_output){.data = buf_str(&r->output[stream]),
-	                           .len = r->output[stream].len,
-	                           .truncated = r->truncated[stream]};
+				   .len = r->output[stream].len,
+				   .truncated = r->truncated[stream]};
 }
 
 static void run_report(struct run *r)
@@ -217,7 +221,7 @@ static int take_inventory(struct run *r, const struct engine_file *files, size_t
 }
 
 static void on_listed_after(const struct engine_file *files, size_t n, bool more,
-                            const struct err *e, void *user)
+			    const struct err *e, void *user)
 {
 	struct run *r = user;
 
@@ -231,7 +235,7 @@ static void on_listed_after(const struct engine_file *files, size_t n, bool more
 /* ---- execution ---- */
 
 static void on_output(struct engine_run *handle UNUSED, enum engine_stream stream, const void *data,
-                      size_t len, void *user)
+		      size_t len, void *user)
 {
 	struct run *r = user;
 
@@ -256,7 +260,7 @@ static bool wants_artifacts(const struct run *r)
 }
 
 static void on_engine_done(struct engine_run *handle UNUSED, const struct engine_run_result *res,
-                           const struct err *e, void *user)
+			   const struct err *e, void *user)
 {
 	struct run *r = user;
 	struct sandbox *s = r->sandbox;
@@ -270,7 +274,8 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 	}
 	r->end = *res;
 	if (res->end == ENGINE_END_LOST) {
-		(void)err_set(&error, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended on its own", s->id);
+		(void)err_set(&error, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended on its own",
+			      s->id);
 		run_end(r, NULL, &error);
 		return;
 	}
@@ -307,7 +312,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 
 	r->phase = RUN_EXECUTING;
 	LOG_INFO("container_exec_start", LOG_S("session_id", s->id), LOG_S("run_id", r->id),
-	         LOG_U("code_bytes", q->code_len));
+		 LOG_U("code_bytes", q->code_len));
 	return sandbox_ops(s)->run(s->handle, &spec, &r->handle, e);
 }
 
@@ -329,7 +334,7 @@ static void execute(struct run *r)
 }
 
 static void on_listed_before(const struct engine_file *files, size_t n, bool more,
-                             const struct err *e, void *user)
+			     const struct err *e, void *user)
 {
 	struct run *r = user;
 	struct sandbox *s = r->sandbox;
@@ -397,12 +402,13 @@ static int begin(struct run *r, const struct run_request *q, struct err *e)
 }
 
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
-                struct err *e)
+		struct err *e)
 {
 	if (s->run)
 		return err_set(
 		    e, ERR_SESSION_BUSY, 0,
-		    "Session %s is already executing code. Wait or use a different session.", s->id);
+		    "Session %s is already executing code. Wait or use a different session.",
+		    s->id);
 	if (!sandbox_use(s, e))
 		return -ENOENT;
 	struct run *r = calloc(1, sizeof(*r));

@@ -19,10 +19,9 @@ struct manager;
 struct sandbox;
 struct run;
 
-
-#define SANDBOX_ID_MAX    64 /* [A-Za-z0-9_-]{1,64} */
-#define SANDBOX_OWNER_MAX 63
-#define RUN_ID_SIZE       32 /* "run_20260301T101500Z_9be1" and NUL */
+#define SANDBOX_ID_MAX         64 /* [A-Za-z0-9_-]{1,64} */
+#define SANDBOX_OWNER_MAX      63
+#define RUN_ID_SIZE            32 /* "run_20260301T101500Z_9be1" and NUL */
 #define SANDBOX_RUN_NO_TIMEOUT UINT64_MAX
 
 /* ---- manager --------------------------------------------------------------------------------- */
@@ -44,7 +43,8 @@ struct manager_config {
 	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
 };
 
-int manager_new(const struct manager_config *config, struct manager **ret, struct err *e) MUST_CHECK;
+int manager_new(const struct manager_config *config, struct manager **ret,
+		struct err *e) MUST_CHECK;
 /* Ends all sandboxes and the engine. Callbacks still due are called from inside. NULL is fine. */
 struct manager *manager_free(struct manager *m);
 
@@ -61,15 +61,15 @@ unsigned manager_count(const struct manager *m);
 typedef void (*sandbox_fn)(struct sandbox *s, const struct err *e, void *user);
 typedef void (*sandbox_done_fn)(const struct err *e, void *user);
 
-/* The sandbox ID of OWNER, made when there is none; ID NULL makes one with a new id. Two first calls
- * with one id share one creation. CB gets a borrowed sandbox: take a reference to keep it.
+/* The sandbox ID of OWNER, made when there is none; ID NULL makes one with a new id. Two first
+ * calls with one id share one creation. CB gets a borrowed sandbox: take a reference to keep it.
  * Fails with MAX_SESSIONS, or whatever the engine says. */
 void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user);
 /* The ready sandbox, borrowed, or NULL. */
 struct sandbox *manager_find(struct manager *m, const char *owner, const char *id);
 /* Calls FN for each ready sandbox of OWNER (NULL: of all). FN must not close sandboxes. */
 void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbox *s, void *user),
-                  void *user);
+		  void *user);
 
 /* ---- one sandbox ----------------------------------------------------------------------------- */
 
@@ -84,8 +84,8 @@ const struct engine_policy *sandbox_policy(const struct sandbox *s);
 /* Counts as use: the idle clock starts again. */
 void sandbox_touch(struct sandbox *s);
 
-/* Ends the sandbox and removes its files. SESSION_BUSY while a run holds it, unless FORCE. From this
- * call on its id is free. CB may be NULL. */
+/* Ends the sandbox and removes its files. SESSION_BUSY while a run holds it, unless FORCE. From
+ * this call on its id is free. CB may be NULL. */
 int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user, struct err *e);
 
 int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
@@ -137,23 +137,23 @@ struct run_request {
 	size_t code_len;
 	const char *const *argv;
 	const char *cwd;
-	uint64_t timeout_ns; /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
-	bool unbounded;      /* all output is streamed and none kept */
-	bool no_artifacts;   /* no inventory before and after */
+	uint64_t timeout_ns;   /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
+	bool unbounded;        /* all output is streamed and none kept */
+	bool no_artifacts;     /* no inventory before and after */
 	bool artifacts_always; /* also of a run that failed */
 	/* Output as it comes; may be NULL. */
 	void (*on_output)(struct run *r, enum engine_stream stream, const void *data, size_t len,
-	                  void *user);
+			  void *user);
 	/* The end: RESULT (valid during the call), or E. */
 	void (*on_done)(struct run *r, const struct run_result *result, const struct err *e,
-	                void *user);
+			void *user);
 	void *user;
 };
 
 /* Starts a run; the sandbox is busy until on_done. SESSION_BUSY when a run holds it already.
  * *RET is valid until on_done has returned. */
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
-                struct err *e) MUST_CHECK;
+		struct err *e) MUST_CHECK;
 const char *run_id(const struct run *r);
 struct sandbox *run_sandbox(struct run *r);
 /* Kills everything of the run; on_done follows. */
@@ -166,30 +166,32 @@ void run_signal(struct run *r, int signo);
 /* Turns what a client calls a path (absolute below /mnt/data or /app/results) or a path relative to
  * the workspace into the engine's form: parts joined by '/', no empty, '.' or '..' part. RET has
  * ENGINE_PATH_MAX bytes. The messages of the failures are those of the first family's contract. */
-int workspace_path(const char *path, size_t len, bool relative_too, char *ret, struct err *e) MUST_CHECK;
+int workspace_path(const char *path, size_t len, bool relative_too, char *ret,
+		   struct err *e) MUST_CHECK;
 
 typedef void (*sandbox_list_fn)(const struct engine_file *files, size_t n, bool more,
-                                const struct err *e, void *user);
-typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const struct err *e, void *user);
+				const struct err *e, void *user);
+typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const struct err *e,
+				void *user);
 
 /* Entries of a folder ("" = the workspace), sorted by name, all types. */
 int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
-                 struct err *e) MUST_CHECK;
-/* A regular file for reading; CB owns FD. INFO (size, times, inode) as fstat(2) says; its name is the
- * last part of PATH. */
+		 struct err *e) MUST_CHECK;
+/* A regular file for reading; CB owns FD. INFO (size, times, inode) as fstat(2) says; its name is
+ * the last part of PATH. */
 int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, void *user,
-                      struct err *e) MUST_CHECK;
+		      struct err *e) MUST_CHECK;
 int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
-                        void *user, struct err *e) MUST_CHECK;
+			void *user, struct err *e) MUST_CHECK;
 
-/* Where the bytes of an upload come from: memory, or a place in a file (pread). Both stay valid until
- * the end of the upload. */
+/* Where the bytes of an upload come from: memory, or a place in a file (pread). Both stay valid
+ * until the end of the upload. */
 struct upload_source {
 	const char *data; /* or NULL */
 	int fd;
 	uint64_t off;
 	uint64_t len;
-	bool base64;      /* the bytes are base64 text */
+	bool base64; /* the bytes are base64 text */
 };
 struct upload_request {
 	const char *path;
@@ -202,7 +204,8 @@ struct upload_request {
 /* Is the source good base64? In pieces from memory or file; the length is the caller's to limit. */
 int upload_check_base64(const struct upload_source *source, uint64_t *ret_len) MUST_CHECK;
 /* Writes a file; appears whole or not at all. A few MiB per turn of the loop. */
-int sandbox_upload(struct sandbox *s, const struct upload_request *request, struct err *e) MUST_CHECK;
+int sandbox_upload(struct sandbox *s, const struct upload_request *request,
+		   struct err *e) MUST_CHECK;
 
 /* Media type by the name's extension; never NULL. Independent of the machine. */
 const char *mime_type(const char *name);

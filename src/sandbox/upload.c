@@ -32,10 +32,10 @@ struct upload {
 
 static void start_next(struct sandbox *s);
 
-/* The next piece of the source, at most PIECE_BYTES: borrowed, maybe in SPACE. Returns its length, 0
- * at the end, or -errno. */
+/* The next piece of the source, at most PIECE_BYTES: borrowed, maybe in SPACE. Returns its length,
+ * 0 at the end, or -errno. */
 static ssize_t read_piece(const struct upload_source *source, uint64_t at, char *space,
-                          const char **ret)
+			  const char **ret)
 {
 	size_t want = (size_t)MIN(source->len - at, (uint64_t)PIECE_BYTES);
 
@@ -91,7 +91,7 @@ static void finish(struct upload *u)
 	s->uploads = u->next;
 	if (u->err.code == ERR_NONE)
 		LOG_INFO("file_uploaded", LOG_S("session_id", s->id), LOG_S("filename", u->path),
-		         LOG_U("size_bytes", u->written));
+			 LOG_U("size_bytes", u->written));
 	/* First the next one: the callback may add another, which then waits its turn. */
 	start_next(s);
 	u->on_done(u->written, u->err.code == ERR_NONE ? NULL : &u->err, u->user);
@@ -121,7 +121,7 @@ static void commit(struct upload *u)
 	u->fd = fd_close(u->fd);
 	if (u->placed && s->state == SANDBOX_READY) {
 		if (sandbox_ops(s)->commit_file(s->handle, u->path, u->overwrite, keep,
-		                                on_committed, u, &e) == 0)
+						on_committed, u, &e) == 0)
 			return;
 		if (keep)
 			u->err = e;
@@ -143,7 +143,7 @@ static int write_piece(struct upload *u, char *space, uint8_t *decoded)
 	if (u->source.base64) {
 		if (base64_decode(&u->decoder, piece, (size_t)n, decoded, &len) < 0)
 			return err_set(&u->err, ERR_INVALID_CONTENT, 0,
-			               "content_base64 is not valid base64");
+				       "content_base64 is not valid base64");
 		data = decoded;
 	}
 	int r = fd_write_all(u->fd, data, len);
@@ -172,7 +172,8 @@ static int on_turn(sd_event_source *source UNUSED, void *user)
 	if (u->err.code == ERR_NONE && u->done < u->source.len)
 		return 0;
 	if (u->err.code == ERR_NONE && u->source.base64 && base64_decode_end(&u->decoder) < 0)
-		(void)err_set(&u->err, ERR_INVALID_CONTENT, 0, "content_base64 is not valid base64");
+		(void)err_set(&u->err, ERR_INVALID_CONTENT, 0,
+			      "content_base64 is not valid base64");
 	commit(u);
 	return 0;
 }
@@ -189,7 +190,8 @@ static void on_placed(int fd, const struct err *e, void *user)
 	u->fd = fd;
 	u->placed = true;
 	int r = sd_event_add_defer(u->sandbox->manager->config.loop, &u->turn, on_turn, u);
-	/* A defer source keeps its first place in the queue: others of its priority would starve. */
+	/* A defer source keeps its first place in the queue: others of its priority would starve.
+	 */
 	if (r >= 0)
 		r = sd_event_source_set_priority(u->turn, SD_EVENT_PRIORITY_NORMAL + 1);
 	if (r >= 0)
@@ -236,9 +238,9 @@ int sandbox_upload(struct sandbox *s, const struct upload_request *request, stru
 	if (!first)
 		return 0;
 	/* The first is started here, so that its failure can be returned. */
-	int r = sandbox_use(s, e) ? sandbox_ops(s)->put_file(s->handle, u->path, u->overwrite,
-	                                                     on_placed, u, e)
-	                          : -ENOENT;
+	int r = sandbox_use(s, e)
+		    ? sandbox_ops(s)->put_file(s->handle, u->path, u->overwrite, on_placed, u, e)
+		    : -ENOENT;
 	if (r < 0) {
 		s->uploads = u->next;
 		free(u->path);

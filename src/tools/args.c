@@ -72,7 +72,8 @@ static int repr_items(struct buf *b, const json_t *v, unsigned depth)
 	int r = 0;
 
 	if (json_is_array(v)) {
-		json_array_foreach(v, i, item) {
+		json_array_foreach(v, i, item)
+		{
 			r = i > 0 ? buf_add_str(b, ", ") : 0;
 			r = r < 0 ? r : repr(b, item, depth + 1);
 			if (r < 0)
@@ -143,7 +144,7 @@ static int add_shown(struct buf *out, const json_t *v)
 }
 
 static int add_error(struct buf *out, const char *name, const char *message, const char *type,
-                     const json_t *value)
+		     const json_t *value)
 {
 	int r = text_add_utf8_lossy(out, name, MIN(strlen(name), (size_t)200));
 
@@ -160,7 +161,8 @@ static bool is_bool(const json_t *v, bool *ret)
 		*ret = json_is_true(v);
 		return true;
 	}
-	if (json_is_number(v) && (fpclassify(number) == FP_ZERO || fpclassify(number - 1) == FP_ZERO)) {
+	if (json_is_number(v) &&
+	    (fpclassify(number) == FP_ZERO || fpclassify(number - 1) == FP_ZERO)) {
 		*ret = fpclassify(number) != FP_ZERO;
 		return true;
 	}
@@ -184,9 +186,10 @@ static int check_value(struct buf *out, const struct arg_spec *spec, const json_
 			return 1;
 		__attribute__((fallthrough));
 	case ARG_STRING:
-		return json_is_string(v) ? 1
-		                         : add_error(out, spec->name, "Input should be a valid string",
-		                                     "string_type", v);
+		return json_is_string(v)
+			   ? 1
+			   : add_error(out, spec->name, "Input should be a valid string",
+				       "string_type", v);
 	case ARG_BOOL:
 		if (is_bool(v, &ignored))
 			return 1;
@@ -195,12 +198,13 @@ static int check_value(struct buf *out, const struct arg_spec *spec, const json_
 			    out, spec->name,
 			    "Input should be a valid boolean, unable to interpret input",
 			    "bool_parsing", v);
-		return add_error(out, spec->name, "Input should be a valid boolean", "bool_type", v);
+		return add_error(out, spec->name, "Input should be a valid boolean", "bool_type",
+				 v);
 	case ARG_INT_OR_NULL:
 		return json_is_integer(v) || json_is_null(v)
-		           ? 1
-		           : add_error(out, spec->name, "Input should be a valid integer",
-		                       "int_type", v);
+			   ? 1
+			   : add_error(out, spec->name, "Input should be a valid integer",
+				       "int_type", v);
 	}
 	return 1;
 }
@@ -215,7 +219,7 @@ static const struct arg_spec *find_spec(const struct arg_spec *specs, size_t n, 
 
 /* Adds a paragraph per mistake to OUT; returns their number or -errno. */
 static int find_mistakes(struct buf *out, const struct arg_spec *specs, size_t n,
-                         const json_t *arguments)
+			 const json_t *arguments)
 {
 	int mistakes = 0, r = 0;
 
@@ -225,7 +229,7 @@ static int find_mistakes(struct buf *out, const struct arg_spec *specs, size_t n
 			r = check_value(out, &specs[i], v);
 		else if (specs[i].required)
 			r = add_error(out, specs[i].name, "Missing required argument",
-			              "missing_argument", arguments);
+				      "missing_argument", arguments);
 		else
 			continue;
 		if (r < 0)
@@ -239,7 +243,7 @@ static int find_mistakes(struct buf *out, const struct arg_spec *specs, size_t n
 			continue;
 		mistakes++;
 		r = add_error(out, json_object_iter_key(it), "Unexpected keyword argument",
-		              "unexpected_keyword_argument", json_object_iter_value(it));
+			      "unexpected_keyword_argument", json_object_iter_value(it));
 		if (r < 0)
 			return r;
 	}
@@ -247,7 +251,7 @@ static int find_mistakes(struct buf *out, const struct arg_spec *specs, size_t n
 }
 
 bool args_check(const char *tool, const struct arg_spec *specs, size_t n, const json_t *arguments,
-                char **ret_text)
+		char **ret_text)
 {
 	_cleanup_(buf_done) struct buf found = BUF_INIT(TEXT_MAX);
 	_cleanup_(buf_done) struct buf out = BUF_INIT(TEXT_MAX + 256);
@@ -259,7 +263,7 @@ bool args_check(const char *tool, const struct arg_spec *specs, size_t n, const 
 	/* Too many to say them all: what fits is said. */
 	bool more = mistakes < 0;
 	int r = buf_printf(&out, "%d validation error%s for call[%s]\n", more ? 1 : mistakes,
-	                   mistakes == 1 || more ? "" : "s", tool);
+			   mistakes == 1 || more ? "" : "s", tool);
 	r = r < 0 ? r : buf_add(&out, buf_str(&found), found.len);
 	if (r < 0)
 		return false;

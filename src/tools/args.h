@@ -28,7 +28,7 @@ struct arg_spec {
 
 /* True when ARGUMENTS fit. Otherwise *RET_TEXT says what does not: owned, NULL without memory. */
 bool args_check(const char *tool, const struct arg_spec *specs, size_t n, const json_t *arguments,
-                char **ret_text);
+		char **ret_text);
 
 /* Values of checked arguments. */
 bool args_bool(const json_t *arguments, const char *name, bool absent);

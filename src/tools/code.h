@@ -15,8 +15,8 @@ struct code_call {
  * for want of memory. */
 void *code_call_new(struct mcp_call *call, struct tools *tools, size_t size);
 
-/* Checks the session id in ARGUMENTS; *RET_ID (SANDBOX_ID_MAX + 1 bytes) is "" when it may be and is
- * left out. False: the call is finished. */
+/* Checks the session id in ARGUMENTS; *RET_ID (SANDBOX_ID_MAX + 1 bytes) is "" when it may be and
+ * is left out. False: the call is finished. */
 bool code_session_id(struct mcp_call *call, const json_t *arguments, char *ret_id);
 /* The session of an id, or NULL and the call is finished with session_not_found. */
 struct sandbox *code_session(struct tools *t, struct mcp_call *call, const char *id);

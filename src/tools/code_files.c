@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MIB           UINT64_C(1048576)
-#define NAME_MAX_     255
-#define NAME_SHOWN    1000          /* bytes of a refused name that the message repeats */
-#define SHOWN_MAX     4000          /* the same of a path */
-#define READ_PIECE    (192u * 1024) /* a multiple of 3: base64 in pieces */
+#define MIB        UINT64_C(1048576)
+#define NAME_MAX_  255
+#define NAME_SHOWN 1000          /* bytes of a refused name that the message repeats */
+#define SHOWN_MAX  4000          /* the same of a path */
+#define READ_PIECE (192u * 1024) /* a multiple of 3: base64 in pieces */
 
 /* ---- sandbox_upload_file ---- */
 
@@ -36,10 +36,10 @@ static void upload_fail(struct upload_call *c, const struct err *e)
 {
 	if (e->code == ERR_FILE_EXISTS)
 		tools_finish_errorf(c->base.call, "file_exists",
-		                    "%s already exists. Set overwrite=true to replace.", c->name);
+				    "%s already exists. Set overwrite=true to replace.", c->name);
 	else
-		code_finish_err(c->base.call,
-		                c->base.sandbox ? sandbox_id(c->base.sandbox) : c->id, e);
+		code_finish_err(c->base.call, c->base.sandbox ? sandbox_id(c->base.sandbox) : c->id,
+				e);
 	upload_end(c);
 }
 
@@ -90,10 +90,10 @@ static bool check_filename(struct mcp_call *call, const struct mcp_text_ref *nam
 		int r = buf_add_str(&error.message, "Invalid filename '");
 		r = r < 0 ? r : buf_add(&error.message, name->text ? name->text : "", shown);
 		r = r < 0 ? r
-		          : buf_printf(&error.message,
-		                       "%s'. Only letters, numbers, dots, hyphens, and underscores "
-		                       "allowed.",
-		                       shown < name->len ? "..." : "");
+			  : buf_printf(&error.message,
+				       "%s'. Only letters, numbers, dots, hyphens, and underscores "
+				       "allowed.",
+				       shown < name->len ? "..." : "");
 		if (r < 0)
 			buf_reset(&error.message);
 		tools_finish_error(call, &error);
@@ -109,8 +109,8 @@ static bool check_filename(struct mcp_call *call, const struct mcp_text_ref *nam
 
 /* The checks before anything is created, in the contract's order. False: the call is finished. */
 static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *arguments,
-                         char *ret_id, struct mcp_text_ref *ret_name,
-                         struct upload_source *ret_source)
+			 char *ret_id, struct mcp_text_ref *ret_name,
+			 struct upload_source *ret_source)
 {
 	uint64_t max = t->config.max_upload_bytes, decoded;
 
@@ -119,17 +119,17 @@ static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *a
 	struct mcp_text_ref content = tools_text_arg(call, arguments, "content_base64");
 	if (content.len > max / 3 * 4 + max % 3 * 4 / 3 + 4) {
 		tools_finish_errorf(call, "upload_too_large", "Upload exceeds %juMB limit.",
-		                    (uintmax_t)(max / MIB));
+				    (uintmax_t)(max / MIB));
 		return false;
 	}
 	*ret_name = tools_text_arg(call, arguments, "filename");
 	if (!check_filename(call, ret_name))
 		return false;
 	*ret_source = (struct upload_source){.data = content.text,
-	                                     .fd = content.fd,
-	                                     .off = content.off,
-	                                     .len = content.len,
-	                                     .base64 = true};
+					     .fd = content.fd,
+					     .off = content.off,
+					     .len = content.len,
+					     .base64 = true};
 	if (upload_check_base64(ret_source, &decoded) < 0) {
 		tools_finish_errorf(call, "invalid_content", "content_base64 is not valid base64");
 		return false;
@@ -161,10 +161,10 @@ void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 	c->overwrite = args_bool(arguments, "overwrite", false);
 	c->source = source;
 	tools_note(call, MCP_LEVEL_INFO, "Uploading %s (%ju base64 characters)", c->name,
-	           (uintmax_t)source.len);
+		   (uintmax_t)source.len);
 	mcp_call_progress(call, 0.1, 1.0, NULL);
 	manager_open(t->config.manager, mcp_call_principal(call), *id ? c->id : NULL,
-	             on_upload_session, c);
+		     on_upload_session, c);
 }
 
 /* ---- sandbox_read_artifact ---- */
@@ -234,7 +234,7 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 		struct tool_error error = TOOL_ERROR_INIT("artifact_too_large");
 		error.size_bytes = (int64_t)info->size;
 		if (buf_printf(&error.message, "%s is %juMB, exceeds %juMB limit.", info->name,
-		               (uintmax_t)(info->size / MIB), (uintmax_t)(max / MIB)) < 0)
+			       (uintmax_t)(info->size / MIB), (uintmax_t)(max / MIB)) < 0)
 			buf_reset(&error.message);
 		tools_finish_error(c->base.call, &error);
 		read_end(c);
@@ -247,12 +247,11 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 	}
 	char path[sizeof(TOOLS_WORKSPACE) + ENGINE_PATH_MAX];
 	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->path);
-	tools_finish(c->base.call,
-	             json_pack("{s:o, s:o, s:s, s:I, s:o}", "path",
-	                       tools_json_bytes(path, strlen(path)), "filename",
-	                       tools_json_bytes(info->name, strlen(info->name)), "mime_type",
-	                       mime_type(info->name), "size_bytes", (json_int_t)info->size,
-	                       "content_base64", content));
+	tools_finish(c->base.call, json_pack("{s:o, s:o, s:s, s:I, s:o}", "path",
+					     tools_json_bytes(path, strlen(path)), "filename",
+					     tools_json_bytes(info->name, strlen(info->name)),
+					     "mime_type", mime_type(info->name), "size_bytes",
+					     (json_int_t)info->size, "content_base64", content));
 	read_end(c);
 }
 

@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-/* Text of a stream, and for a timeout the line that says so after it (past the limit, if need be). */
+/* Text of a stream, and for a timeout the line that says so after it (past the limit, if need be).
+ */
 static json_t *stream_text(const struct run_output *output, const char *note)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(output->len * 3 + 128);
@@ -23,14 +24,14 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 
 	if (result->reason == RUN_TIMEOUT)
 		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
-		               (uintmax_t)c->tools->config.exec_timeout_s);
-	return json_pack("{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
-	                 sandbox_id(c->sandbox), "run_id", result->id, "exit_code",
-	                 result->exit_code, "stdout", stream_text(&result->out, ""), "stderr",
-	                 stream_text(&result->err, note), "stdout_truncated", result->out.truncated,
-	                 "stderr_truncated", result->err.truncated, "artifacts",
-	                 tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
-	                 (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+			       (uintmax_t)c->tools->config.exec_timeout_s);
+	return json_pack(
+	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
+	    sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code, "stdout",
+	    stream_text(&result->out, ""), "stderr", stream_text(&result->err, note),
+	    "stdout_truncated", result->out.truncated, "stderr_truncated", result->err.truncated,
+	    "artifacts", tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
+	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
 }
 
 static void note_end(struct mcp_call *call, const struct run_result *result)
@@ -40,8 +41,9 @@ static void note_end(struct mcp_call *call, const struct run_result *result)
 		tools_note(call, MCP_LEVEL_WARNING, "stdout truncated to 100KB");
 	if (result->err.truncated)
 		tools_note(call, MCP_LEVEL_WARNING, "stderr truncated to 100KB");
-	tools_note(call, MCP_LEVEL_INFO, "Execution finished in %jums, exit code %d, %zu artifact(s)",
-	           (uintmax_t)result->duration_ms, result->exit_code, result->n_artifacts);
+	tools_note(call, MCP_LEVEL_INFO,
+		   "Execution finished in %jums, exit code %d, %zu artifact(s)",
+		   (uintmax_t)result->duration_ms, result->exit_code, result->n_artifacts);
 }
 
 static void finish(struct run_call *c, const struct run_result *result, const struct err *e)
@@ -78,15 +80,15 @@ void code_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	struct mcp_text_ref code = tools_text_arg(call, arguments, "code");
 	if (code.len > t->config.max_code_bytes) {
 		tools_finish_errorf(call, "code_too_large",
-		                    "Code is %zu bytes, exceeds %ju byte limit.", code.len,
-		                    (uintmax_t)t->config.max_code_bytes);
+				    "Code is %zu bytes, exceeds %ju byte limit.", code.len,
+				    (uintmax_t)t->config.max_code_bytes);
 		return;
 	}
 	struct run_call *c = run_call_new(t, call, id, &code);
 	if (!c)
 		return;
 	tools_note(call, MCP_LEVEL_INFO, "Executing code (%zu characters)",
-	           count_characters(c->text, c->text_len));
+		   count_characters(c->text, c->text_len));
 	c->request.kind = ENGINE_RUN_PYTHON;
 	c->request.code = c->text;
 	c->request.code_len = c->text_len;

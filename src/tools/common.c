@@ -28,7 +28,7 @@ struct tools *tools_free(struct tools *t)
 }
 
 int tools_add_rows(struct mcp_server *server, const struct tool_row *rows, size_t n, void *user,
-                   struct err *e)
+		   struct err *e)
 {
 	for (size_t i = 0; i < n; i++) {
 		const struct tool_row *row = &rows[i];
@@ -51,7 +51,7 @@ int tools_add_rows(struct mcp_server *server, const struct tool_row *rows, size_
 }
 
 bool tools_check_args(struct mcp_call *call, const char *tool, const struct arg_spec *specs,
-                      size_t n, const json_t *arguments)
+		      size_t n, const json_t *arguments)
 {
 	_cleanup_free_ char *text = NULL;
 
@@ -62,7 +62,7 @@ bool tools_check_args(struct mcp_call *call, const char *tool, const struct arg_
 }
 
 struct mcp_text_ref tools_text_arg(const struct mcp_call *call, const json_t *arguments,
-                                   const char *name)
+				   const char *name)
 {
 	struct mcp_text_ref ref = {.fd = -1};
 	const json_t *v = json_object_get(arguments, name);
@@ -109,12 +109,12 @@ void tools_finish(struct mcp_call *call, json_t *object)
 
 void tools_finish_error(struct mcp_call *call, struct tool_error *error)
 {
-	tools_finish(call, json_pack("{s:s, s:o, s:o, s:n}", "error", error->code, "message",
-	                             tools_json_bytes(buf_str(&error->message), error->message.len),
-	                             "size_bytes",
-	                             error->size_bytes < 0 ? json_null()
-	                                                   : json_integer(error->size_bytes),
-	                             "download_url"));
+	tools_finish(
+	    call,
+	    json_pack("{s:s, s:o, s:o, s:n}", "error", error->code, "message",
+		      tools_json_bytes(buf_str(&error->message), error->message.len), "size_bytes",
+		      error->size_bytes < 0 ? json_null() : json_integer(error->size_bytes),
+		      "download_url"));
 	buf_done(&error->message);
 }
 
@@ -151,7 +151,7 @@ json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *pa
 	char query[TOOLS_LINK_QUERY_SIZE] = "";
 	if (t->config.link_query)
 		t->config.link_query(t->config.link_user, sandbox_owner(s), sandbox_id(s), path,
-		                     query);
+				     query);
 	int r = buf_printf(&b, "%s/files/%s/", base, sandbox_id(s));
 	r = r < 0 ? r : text_add_percent(&b, path, strlen(path), true);
 	r = r < 0 ? r : buf_add_str(&b, query);
@@ -159,24 +159,26 @@ json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *pa
 }
 
 json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char *name,
-                            uint64_t size)
+			    uint64_t size)
 {
 	char path[sizeof(TOOLS_WORKSPACE) + 256];
 
 	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", name);
 	return json_pack("{s:o, s:o, s:I, s:s, s:o}", "path", tools_json_bytes(path, strlen(path)),
-	                 "filename", tools_json_bytes(name, strlen(name)), "size_bytes",
-	                 (json_int_t)size, "mime_type", mime_type(name), "download_url",
-	                 tools_json_link(t, s, name));
+			 "filename", tools_json_bytes(name, strlen(name)), "size_bytes",
+			 (json_int_t)size, "mime_type", mime_type(name), "download_url",
+			 tools_json_link(t, s, name));
 }
 
-json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s, const struct run_result *result)
+json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s,
+			     const struct run_result *result)
 {
 	json_t *items = json_array();
 
 	for (size_t i = 0; i < result->n_artifacts; i++)
-		if (json_array_append_new(items, tools_json_artifact(t, s, result->artifacts[i].name,
-		                                                     result->artifacts[i].size)) < 0) {
+		if (json_array_append_new(items,
+					  tools_json_artifact(t, s, result->artifacts[i].name,
+							      result->artifacts[i].size)) < 0) {
 			json_decref(items);
 			return NULL;
 		}

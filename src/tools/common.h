@@ -24,16 +24,18 @@ struct tool_row {
 	mcp_tool_fn call;
 };
 int tools_add_rows(struct mcp_server *server, const struct tool_row *rows, size_t n, void *user,
-                   struct err *e) MUST_CHECK;
+		   struct err *e) MUST_CHECK;
 
-/* Checks arguments; when they do not fit the call is finished with the text and the answer is false. */
+/* Checks arguments; when they do not fit the call is finished with the text and the answer is
+ * false. */
 bool tools_check_args(struct mcp_call *call, const char *tool, const struct arg_spec *specs,
-                      size_t n, const json_t *arguments);
+		      size_t n, const json_t *arguments);
 
 /* A string argument; absent and null give a text of NULL with fd -1. */
 struct mcp_text_ref tools_text_arg(const struct mcp_call *call, const json_t *arguments,
-                                   const char *name);
-/* The whole text, owned, NUL-terminated; NULL without memory. Lifted ones are read from their file. */
+				   const char *name);
+/* The whole text, owned, NUL-terminated; NULL without memory. Lifted ones are read from their file.
+ */
 char *tools_text_take(const struct mcp_text_ref *ref);
 
 /* Finishes with {"result": OBJECT} and its compact text. OBJECT is owned. */
@@ -48,7 +50,8 @@ struct tool_error {
 	((struct tool_error){.code = (c), .message = BUF_INIT(4096), .size_bytes = -1})
 /* {error, message, size_bytes, download_url: null}; frees the message. */
 void tools_finish_error(struct mcp_call *call, struct tool_error *error);
-void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fmt, ...) PRINTF(3, 4);
+void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fmt, ...)
+    PRINTF(3, 4);
 
 /* JSON string of hostile bytes, invalid UTF-8 replaced. */
 json_t *tools_json_bytes(const void *data, size_t len);
@@ -56,10 +59,11 @@ json_t *tools_json_bytes(const void *data, size_t len);
 json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path);
 /* {path, filename, size_bytes, mime_type, download_url} of a file directly in the workspace. */
 json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char *name,
-                            uint64_t size);
+			    uint64_t size);
 
 /* The array of a run's artifacts. */
-json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s, const struct run_result *result);
+json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s,
+			     const struct run_result *result);
 
 /* A log notification of one line to the client. */
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...) PRINTF(3, 4);

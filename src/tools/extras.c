@@ -42,7 +42,7 @@ static void on_deleted(const struct err *e, void *user)
 		extras_fail_err(c->call, e);
 	else
 		tools_finish(c->call, json_pack("{s:s, s:s}", "session_id", sandbox_id(c->sandbox),
-		                                "status", "deleted"));
+						"status", "deleted"));
 	about_call_free(c);
 }
 
@@ -76,7 +76,8 @@ static json_t *names_of_caps(uint32_t caps)
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if ((caps & names[i].cap) && json_array_append_new(list, json_string(names[i].name)) < 0) {
+		if ((caps & names[i].cap) &&
+		    json_array_append_new(list, json_string(names[i].name)) < 0) {
 			json_decref(list);
 			return NULL;
 		}
@@ -87,28 +88,26 @@ static json_t *info_object(const struct about_call *c, const struct engine_usage
 {
 	struct sandbox *s = c->sandbox;
 	const struct engine_policy *policy = sandbox_policy(s);
-	json_t *limits = json_pack(
-	    "{s:I, s:f, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)policy->limits.memory_bytes,
-	    "cpu_cores", (double)policy->limits.cpu_milli / 1000, "processes",
-	    (json_int_t)policy->limits.pids, "workspace_bytes",
-	    (json_int_t)policy->limits.workspace_bytes, "tmp_bytes",
-	    (json_int_t)policy->limits.tmp_bytes, "run_seconds",
-	    (json_int_t)c->tools->config.exec_timeout_s);
-	json_t *object = json_pack(
-	    "{s:s, s:s, s:I, s:I, s:s, s:o, s:o, s:o}", "session_id", sandbox_id(s), "status",
-	    sandbox_is_busy(s) ? "running" : "idle", "age_s",
-	    (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
-	    (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "network", "none", "limits", limits,
-	    "enforced", names_of_caps(policy->enforced), "best_effort",
-	    names_of_caps(policy->best_effort));
+	json_t *limits = json_pack("{s:I, s:f, s:I, s:I, s:I, s:I}", "memory_bytes",
+				   (json_int_t)policy->limits.memory_bytes, "cpu_cores",
+				   (double)policy->limits.cpu_milli / 1000, "processes",
+				   (json_int_t)policy->limits.pids, "workspace_bytes",
+				   (json_int_t)policy->limits.workspace_bytes, "tmp_bytes",
+				   (json_int_t)policy->limits.tmp_bytes, "run_seconds",
+				   (json_int_t)c->tools->config.exec_timeout_s);
+	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:s, s:o, s:o, s:o}", "session_id",
+				   sandbox_id(s), "status", sandbox_is_busy(s) ? "running" : "idle",
+				   "age_s", (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
+				   (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "network", "none",
+				   "limits", limits, "enforced", names_of_caps(policy->enforced),
+				   "best_effort", names_of_caps(policy->best_effort));
 
 	if (!object || !usage)
 		return object;
-	json_t *used = json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes",
-	                         (json_int_t)usage->memory_bytes, "workspace_bytes",
-	                         (json_int_t)usage->workspace_bytes, "processes",
-	                         (json_int_t)usage->pids, "cpu_ms",
-	                         (json_int_t)(usage->cpu_ns / NS_PER_MS));
+	json_t *used =
+	    json_pack("{s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)usage->memory_bytes,
+		      "workspace_bytes", (json_int_t)usage->workspace_bytes, "processes",
+		      (json_int_t)usage->pids, "cpu_ms", (json_int_t)(usage->cpu_ns / NS_PER_MS));
 	if (json_object_set_new(object, "used", used) < 0) {
 		json_decref(object);
 		return NULL;
@@ -145,11 +144,11 @@ static void get_info(struct mcp_call *call, json_t *arguments, void *user)
 
 /* ---- registration ---- */
 
-#define STR_     "{\"type\":\"string\"}"
-#define STRNULL  "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null}"
-#define INTNULL  "{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}],\"default\":null}"
-#define FALSE_   "{\"type\":\"boolean\",\"default\":false}"
-#define TRUE_    "{\"type\":\"boolean\",\"default\":true}"
+#define STR_    "{\"type\":\"string\"}"
+#define STRNULL "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null}"
+#define INTNULL "{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}],\"default\":null}"
+#define FALSE_  "{\"type\":\"boolean\",\"default\":false}"
+#define TRUE_   "{\"type\":\"boolean\",\"default\":true}"
 #define OBJ(props, required)                                                                       \
 	"{\"type\":\"object\",\"properties\":{" props "},\"required\":[" required                  \
 	"],\"additionalProperties\":false}"
@@ -158,128 +157,130 @@ static void get_info(struct mcp_call *call, json_t *arguments, void *user)
 	",\"idempotentHint\":" idempotent ",\"openWorldHint\":false}"
 
 #define RUN_RESULT                                                                                 \
-	"Returns session_id, exit_code, stdout, stderr, artifacts (new or changed files with their "  \
-	"download_url), duration_ms and reason (exited, signaled, timeout, oom). Long output is cut " \
-	"in the middle. Pictures that the run saved are shown to you. A failing run is a normal "     \
+	"Returns session_id, exit_code, stdout, stderr, artifacts (new or changed files with "     \
+	"their "                                                                                   \
+	"download_url), duration_ms and reason (exited, signaled, timeout, oom). Long output is "  \
+	"cut "                                                                                     \
+	"in the middle. Pictures that the run saved are shown to you. A failing run is a normal "  \
 	"result: read stderr, correct, and run again in the same session."
 
 static const struct tool_row rows[] = {
     {
-        .name = "sandbox_run_python",
-        .title = "Run Python in Sandbox",
-        .description =
-            "Run Python source in an isolated sandbox without network.\n\nArgs:\n"
-            "code: Python source. Print what you want to see. The working folder is /mnt/data; "
-            "files saved there stay for later calls of the session. pandas, numpy, matplotlib, "
-            "seaborn, scipy, openpyxl, pyarrow and reportlab are installed. Each call starts a "
-            "fresh interpreter.\n"
-            "session_id: an earlier session, or a name for a new one; leave it out for a new one.\n"
-            "timeout_s: end the run after that many seconds.\n\nReturns:\n" RUN_RESULT,
-        .input_schema = OBJ("\"code\":" STR_ ",\"session_id\":" STRNULL ",\"timeout_s\":" INTNULL,
-                            "\"code\""),
-        .annotations = HINTS("Run Python in Sandbox", "false", "false", "false"),
-        .call = extras_run_python,
+	.name = "sandbox_run_python",
+	.title = "Run Python in Sandbox",
+	.description =
+	    "Run Python source in an isolated sandbox without network.\n\nArgs:\n"
+	    "code: Python source. Print what you want to see. The working folder is /mnt/data; "
+	    "files saved there stay for later calls of the session. pandas, numpy, matplotlib, "
+	    "seaborn, scipy, openpyxl, pyarrow and reportlab are installed. Each call starts a "
+	    "fresh interpreter.\n"
+	    "session_id: an earlier session, or a name for a new one; leave it out for a new one.\n"
+	    "timeout_s: end the run after that many seconds.\n\nReturns:\n" RUN_RESULT,
+	.input_schema =
+	    OBJ("\"code\":" STR_ ",\"session_id\":" STRNULL ",\"timeout_s\":" INTNULL, "\"code\""),
+	.annotations = HINTS("Run Python in Sandbox", "false", "false", "false"),
+	.call = extras_run_python,
     },
     {
-        .name = "sandbox_run_shell",
-        .title = "Run Shell Command in Sandbox",
-        .description =
-            "Run a shell command (bash where the image has it) in an isolated sandbox without "
-            "network, in /mnt/data.\n\nArgs:\n"
-            "command: one command line or a whole script.\n"
-            "session_id: an earlier session, or a name for a new one; leave it out for a new one.\n"
-            "timeout_s: end the run after that many seconds.\n\nReturns:\n" RUN_RESULT,
-        .input_schema = OBJ("\"command\":" STR_ ",\"session_id\":" STRNULL
-                            ",\"timeout_s\":" INTNULL,
-                            "\"command\""),
-        .annotations = HINTS("Run Shell Command in Sandbox", "false", "false", "false"),
-        .call = extras_run_shell,
+	.name = "sandbox_run_shell",
+	.title = "Run Shell Command in Sandbox",
+	.description =
+	    "Run a shell command (bash where the image has it) in an isolated sandbox without "
+	    "network, in /mnt/data.\n\nArgs:\n"
+	    "command: one command line or a whole script.\n"
+	    "session_id: an earlier session, or a name for a new one; leave it out for a new one.\n"
+	    "timeout_s: end the run after that many seconds.\n\nReturns:\n" RUN_RESULT,
+	.input_schema =
+	    OBJ("\"command\":" STR_ ",\"session_id\":" STRNULL ",\"timeout_s\":" INTNULL,
+		"\"command\""),
+	.annotations = HINTS("Run Shell Command in Sandbox", "false", "false", "false"),
+	.call = extras_run_shell,
     },
     {
-        .name = "sandbox_read_file",
-        .title = "Read Text File in Sandbox",
-        .description =
-            "Read a text file of the sandbox, or some of its lines.\n\nArgs:\n"
-            "session_id: the session that has the file.\n"
-            "path: below /mnt/data, absolute or relative to it.\n"
-            "start_line, end_line: the first and last line to read, counted from 1; up to 2000 "
-            "lines without end_line.\n\n"
-            "Returns one line that names the file and the lines, then the text.",
-        .input_schema = OBJ("\"session_id\":" STR_ ",\"path\":" STR_ ",\"start_line\":" INTNULL
-                            ",\"end_line\":" INTNULL,
-                            "\"session_id\",\"path\""),
-        .annotations = HINTS("Read Text File in Sandbox", "true", "false", "true"),
-        .call = extras_read_file,
+	.name = "sandbox_read_file",
+	.title = "Read Text File in Sandbox",
+	.description =
+	    "Read a text file of the sandbox, or some of its lines.\n\nArgs:\n"
+	    "session_id: the session that has the file.\n"
+	    "path: below /mnt/data, absolute or relative to it.\n"
+	    "start_line, end_line: the first and last line to read, counted from 1; up to 2000 "
+	    "lines without end_line.\n\n"
+	    "Returns one line that names the file and the lines, then the text.",
+	.input_schema = OBJ("\"session_id\":" STR_ ",\"path\":" STR_ ",\"start_line\":" INTNULL
+			    ",\"end_line\":" INTNULL,
+			    "\"session_id\",\"path\""),
+	.annotations = HINTS("Read Text File in Sandbox", "true", "false", "true"),
+	.call = extras_read_file,
     },
     {
-        .name = "sandbox_write_file",
-        .title = "Write Text File in Sandbox",
-        .description =
-            "Write a text file in the sandbox; folders on the way are made.\n\nArgs:\n"
-            "path: below /mnt/data, absolute or relative to it.\n"
-            "content: the whole text.\n"
-            "session_id: an earlier session, or a name for a new one; leave it out for a new one.\n"
-            "overwrite: replace a file that is there (default true).\n\n"
-            "Returns session_id, path, size_bytes and download_url.",
-        .input_schema = OBJ("\"path\":" STR_ ",\"content\":" STR_ ",\"session_id\":" STRNULL
-                            ",\"overwrite\":" TRUE_,
-                            "\"path\",\"content\""),
-        .annotations = HINTS("Write Text File in Sandbox", "false", "true", "true"),
-        .call = extras_write_file,
+	.name = "sandbox_write_file",
+	.title = "Write Text File in Sandbox",
+	.description =
+	    "Write a text file in the sandbox; folders on the way are made.\n\nArgs:\n"
+	    "path: below /mnt/data, absolute or relative to it.\n"
+	    "content: the whole text.\n"
+	    "session_id: an earlier session, or a name for a new one; leave it out for a new one.\n"
+	    "overwrite: replace a file that is there (default true).\n\n"
+	    "Returns session_id, path, size_bytes and download_url.",
+	.input_schema = OBJ("\"path\":" STR_ ",\"content\":" STR_ ",\"session_id\":" STRNULL
+			    ",\"overwrite\":" TRUE_,
+			    "\"path\",\"content\""),
+	.annotations = HINTS("Write Text File in Sandbox", "false", "true", "true"),
+	.call = extras_write_file,
     },
     {
-        .name = "sandbox_edit_file",
-        .title = "Edit Text File in Sandbox",
-        .description =
-            "Replace a piece of a text file in the sandbox.\n\nArgs:\n"
-            "session_id: the session that has the file.\n"
-            "path: below /mnt/data, absolute or relative to it.\n"
-            "old_text: what is there, exactly; it must occur once.\n"
-            "new_text: what takes its place.\n"
-            "replace_all: replace every occurrence (default false).\n\n"
-            "Returns session_id, path, size_bytes, download_url and replaced (how often). Fails "
-            "with no_match or ambiguous_match and changes nothing then.",
-        .input_schema = OBJ("\"session_id\":" STR_ ",\"path\":" STR_ ",\"old_text\":" STR_
-                            ",\"new_text\":" STR_ ",\"replace_all\":" FALSE_,
-                            "\"session_id\",\"path\",\"old_text\",\"new_text\""),
-        .annotations = HINTS("Edit Text File in Sandbox", "false", "true", "false"),
-        .call = extras_edit_file,
+	.name = "sandbox_edit_file",
+	.title = "Edit Text File in Sandbox",
+	.description =
+	    "Replace a piece of a text file in the sandbox.\n\nArgs:\n"
+	    "session_id: the session that has the file.\n"
+	    "path: below /mnt/data, absolute or relative to it.\n"
+	    "old_text: what is there, exactly; it must occur once.\n"
+	    "new_text: what takes its place.\n"
+	    "replace_all: replace every occurrence (default false).\n\n"
+	    "Returns session_id, path, size_bytes, download_url and replaced (how often). Fails "
+	    "with no_match or ambiguous_match and changes nothing then.",
+	.input_schema = OBJ("\"session_id\":" STR_ ",\"path\":" STR_ ",\"old_text\":" STR_
+			    ",\"new_text\":" STR_ ",\"replace_all\":" FALSE_,
+			    "\"session_id\",\"path\",\"old_text\",\"new_text\""),
+	.annotations = HINTS("Edit Text File in Sandbox", "false", "true", "false"),
+	.call = extras_edit_file,
     },
     {
-        .name = "sandbox_view_image",
-        .title = "View Image in Sandbox",
-        .description =
-            "Look at a picture (PNG, JPEG, GIF or WebP, up to 1.5 MiB) that is in the sandbox.\n\n"
-            "Args:\n"
-            "session_id: the session that has the file.\n"
-            "path: below /mnt/data, absolute or relative to it.\n\n"
-            "Returns the picture itself.",
-        .input_schema = OBJ("\"session_id\":" STR_ ",\"path\":" STR_, "\"session_id\",\"path\""),
-        .annotations = HINTS("View Image in Sandbox", "true", "false", "true"),
-        .call = extras_view_image,
+	.name = "sandbox_view_image",
+	.title = "View Image in Sandbox",
+	.description =
+	    "Look at a picture (PNG, JPEG, GIF or WebP, up to 1.5 MiB) that is in the sandbox.\n\n"
+	    "Args:\n"
+	    "session_id: the session that has the file.\n"
+	    "path: below /mnt/data, absolute or relative to it.\n\n"
+	    "Returns the picture itself.",
+	.input_schema = OBJ("\"session_id\":" STR_ ",\"path\":" STR_, "\"session_id\",\"path\""),
+	.annotations = HINTS("View Image in Sandbox", "true", "false", "true"),
+	.call = extras_view_image,
     },
     {
-        .name = "sandbox_info",
-        .title = "Sandbox Information",
-        .description =
-            "Tell the state of a sandbox: whether something runs, its age, its limits and which of "
-            "them hold hard, and what it uses now.\n\nArgs:\n"
-            "session_id: the session to look at.",
-        .input_schema = OBJ("\"session_id\":" STR_, "\"session_id\""),
-        .annotations = HINTS("Sandbox Information", "true", "false", "true"),
-        .call = get_info,
+	.name = "sandbox_info",
+	.title = "Sandbox Information",
+	.description =
+	    "Tell the state of a sandbox: whether something runs, its age, its limits and which of "
+	    "them hold hard, and what it uses now.\n\nArgs:\n"
+	    "session_id: the session to look at.",
+	.input_schema = OBJ("\"session_id\":" STR_, "\"session_id\""),
+	.annotations = HINTS("Sandbox Information", "true", "false", "true"),
+	.call = get_info,
     },
     {
-        .name = "sandbox_delete",
-        .title = "Delete Sandbox",
-        .description =
-            "End a session at once: what runs in it is killed and all its files are deleted.\n\n"
-            "Args:\n"
-            "session_id: the session to end.\n\n"
-            "Returns session_id and status (deleted).",
-        .input_schema = OBJ("\"session_id\":" STR_, "\"session_id\""),
-        .annotations = HINTS("Delete Sandbox", "false", "true", "true"),
-        .call = delete_sandbox,
+	.name = "sandbox_delete",
+	.title = "Delete Sandbox",
+	.description =
+	    "End a session at once: what runs in it is killed and all its files are deleted.\n\n"
+	    "Args:\n"
+	    "session_id: the session to end.\n\n"
+	    "Returns session_id and status (deleted).",
+	.input_schema = OBJ("\"session_id\":" STR_, "\"session_id\""),
+	.annotations = HINTS("Delete Sandbox", "false", "true", "true"),
+	.call = delete_sandbox,
     },
 };
 

@@ -1,31 +1,33 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of the extras (profile `full`) alone.
  *
- * Their failures are isError results with {"error", "message", "hint"} as text: a code to branch on,
- * what happened, and what to do about it. Their texts stay below a budget of characters; what is too
- * long is cut in the middle, with a marker that says how much and where the rest is. */
+ * Their failures are isError results with {"error", "message", "hint"} as text: a code to branch
+ * on, what happened, and what to do about it. Their texts stay below a budget of characters; what
+ * is too long is cut in the middle, with a marker that says how much and where the rest is. */
 #pragma once
 
 #include "tools/common.h"
 #include "tools/run_call.h"
 
-#define EXTRAS_IMAGES_MAX      4            /* pictures in one answer */
+#define EXTRAS_IMAGES_MAX      4             /* pictures in one answer */
 #define EXTRAS_IMAGE_BYTES_MAX (1536u << 10) /* of one picture */
 
 /* Finishes with an error; HINT NULL: that of the code's row. */
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
-	PRINTF(4, 5);
+    PRINTF(4, 5);
 void extras_fail_err(struct mcp_call *call, const struct err *e);
 
 /* The session id: "" when left out and OPTIONAL. False: the call is finished. */
 bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id);
 /* The ready sandbox in ARGUMENTS, or NULL and the call is finished. */
 struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const json_t *arguments);
-/* The path in ARGUMENTS in the engine's form (ENGINE_PATH_MAX bytes). False: the call is finished. */
+/* The path in ARGUMENTS in the engine's form (ENGINE_PATH_MAX bytes). False: the call is finished.
+ */
 bool extras_path(struct mcp_call *call, const json_t *arguments, char *ret_path);
 
 /* Appends TEXT, cut in the middle when it has more than MAX bytes; WHERE says where the rest is. */
-int extras_add_cut(struct buf *b, const char *text, size_t len, size_t max, const char *where) MUST_CHECK;
+int extras_add_cut(struct buf *b, const char *text, size_t len, size_t max,
+		   const char *where) MUST_CHECK;
 
 /* Media type of a picture by its first bytes, NULL when it is none that clients show. */
 const char *extras_image_type(const uint8_t *data, size_t len);

@@ -9,16 +9,17 @@
 #include <string.h>
 #include <unistd.h>
 
-static void fail_text(struct mcp_call *call, const char *code, const char *message, const char *hint)
+static void fail_text(struct mcp_call *call, const char *code, const char *message,
+		      const char *hint)
 {
 	json_t *object = json_pack("{s:s, s:o, s:s}", "error", code, "message",
-	                           tools_json_bytes(message, strlen(message)), "hint", hint);
+				   tools_json_bytes(message, strlen(message)), "hint", hint);
 	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
 
 	json_decref(object);
-	mcp_call_finish(call, text ? mcp_tool_result(mcp_blocks(1, mcp_text(text, strlen(text))), NULL,
-	                                             true)
-	                           : NULL);
+	mcp_call_finish(
+	    call,
+	    text ? mcp_tool_result(mcp_blocks(1, mcp_text(text, strlen(text))), NULL, true) : NULL);
 }
 
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
@@ -39,8 +40,9 @@ void extras_fail_err(struct mcp_call *call, const struct err *e)
 		enum err_code code;
 		const char *hint;
 	} hints[] = {
-	    {ERR_SESSION_NOT_FOUND, "Use the session_id of an earlier answer, or leave it out to get "
-	                            "a new session."},
+	    {ERR_SESSION_NOT_FOUND,
+	     "Use the session_id of an earlier answer, or leave it out to get "
+	     "a new session."},
 	    {ERR_SESSION_BUSY, "Wait for the run to end, or use another session."},
 	    {ERR_MAX_SESSIONS, "Close a session that is not needed any more with sandbox_delete."},
 	    {ERR_NOT_FOUND, "List the files with sandbox_list_artifacts or sandbox_run_shell."},
@@ -67,7 +69,7 @@ bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool opti
 		return true;
 	}
 	extras_fail(call, "invalid_session_id", "Use the session_id of an earlier answer.",
-	            "A session_id has 1-64 letters, numbers, hyphens and underscores.");
+		    "A session_id has 1-64 letters, numbers, hyphens and underscores.");
 	return false;
 }
 

@@ -83,8 +83,8 @@ static bool read_text(struct file_call *c, int fd, uint64_t size, size_t max, st
 	}
 	if (b->len > 0 && memchr(b->data, '\0', MIN(b->len, (size_t)LOOK_MAX))) {
 		extras_fail(c->call, "not_text",
-		            "Look at pictures with sandbox_view_image; read other data with code.",
-		            "%s is not a text file", c->path);
+			    "Look at pictures with sandbox_view_image; read other data with code.",
+			    "%s is not a text file", c->path);
 		file_call_free(c);
 		return false;
 	}
@@ -115,8 +115,8 @@ static void fail_open(struct file_call *c, const struct err *e)
 struct line_range {
 	const char *start; /* first byte of the first line wanted */
 	const char *end;
-	int64_t total;     /* lines of the file */
-	int64_t last;      /* last line that is in the range */
+	int64_t total; /* lines of the file */
+	int64_t last;  /* last line that is in the range */
 };
 
 static struct line_range find_lines(const char *text, size_t len, int64_t first, int64_t last)
@@ -152,13 +152,13 @@ static int add_lines(struct file_call *c, struct buf *out, const struct buf *tex
 		return r;
 	struct line_range range = find_lines(buf_str(&clean), clean.len, c->first_line, last);
 	r = buf_printf(out, "/mnt/data/%s: lines %jd-%jd of %jd%s, %ju bytes\n", c->path,
-	               (intmax_t)MIN(c->first_line, range.last), (intmax_t)range.last,
-	               (intmax_t)range.total, size > text->len ? " (counted in the first 32 MiB)" : "",
-	               (uintmax_t)size);
+		       (intmax_t)MIN(c->first_line, range.last), (intmax_t)range.last,
+		       (intmax_t)range.total,
+		       size > text->len ? " (counted in the first 32 MiB)" : "", (uintmax_t)size);
 	return r < 0 ? r
-	             : extras_add_cut(out, range.start, (size_t)(range.end - range.start),
-	                              c->tools->config.result_chars,
-	                              "ask for fewer lines with start_line and end_line");
+		     : extras_add_cut(out, range.start, (size_t)(range.end - range.start),
+				      c->tools->config.result_chars,
+				      "ask for fewer lines with start_line and end_line");
 }
 
 static void on_read(int fd, const struct engine_file *info, const struct err *e, void *user)
@@ -180,9 +180,9 @@ static void on_read(int fd, const struct engine_file *info, const struct err *e,
 	/* The name, too, may be any bytes. */
 	r = r < 0 ? r : text_add_utf8_lossy(&clean, buf_str(&out), out.len);
 	mcp_call_finish(c->call,
-	                r < 0 ? NULL
-	                      : mcp_tool_result(mcp_blocks(1, mcp_text(buf_str(&clean), clean.len)),
-	                                        NULL, false));
+			r < 0 ? NULL
+			      : mcp_tool_result(mcp_blocks(1, mcp_text(buf_str(&clean), clean.len)),
+						NULL, false));
 	file_call_free(c);
 }
 
@@ -207,7 +207,7 @@ void extras_read_file(struct mcp_call *call, json_t *arguments, void *user)
 	(void)args_int(arguments, "start_line", &first);
 	if (first < 1 || (has_last && last < first)) {
 		extras_fail(call, "invalid_argument", "The first line is line 1.",
-		            "start_line must be at least 1, and end_line not before it");
+			    "start_line must be at least 1, and end_line not before it");
 		return;
 	}
 	struct file_call *c = file_call_new(t, call);
@@ -231,15 +231,16 @@ static void on_written(uint64_t written, const struct err *e, void *user)
 	if (e) {
 		error = *e;
 		if (e->code == ERR_FILE_EXISTS)
-			(void)err_set(&error, ERR_FILE_EXISTS, 0, "/mnt/data/%s already exists", c->path);
+			(void)err_set(&error, ERR_FILE_EXISTS, 0, "/mnt/data/%s already exists",
+				      c->path);
 		fail_and_free(c, &error);
 		return;
 	}
 	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->path);
-	json_t *object = json_pack("{s:s, s:o, s:I, s:o}", "session_id", sandbox_id(c->sandbox), "path",
-	                           tools_json_bytes(path, strlen(path)), "size_bytes",
-	                           (json_int_t)written, "download_url",
-	                           tools_json_link(c->tools, c->sandbox, c->path));
+	json_t *object =
+	    json_pack("{s:s, s:o, s:I, s:o}", "session_id", sandbox_id(c->sandbox), "path",
+		      tools_json_bytes(path, strlen(path)), "size_bytes", (json_int_t)written,
+		      "download_url", tools_json_link(c->tools, c->sandbox, c->path));
 	if (object && c->n_replaced > 0 &&
 	    json_object_set_new(object, "replaced", json_integer((json_int_t)c->n_replaced)) < 0) {
 		json_decref(object);
@@ -293,8 +294,8 @@ void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 	struct mcp_text_ref content = tools_text_arg(call, arguments, "content");
 	if (content.len > t->config.max_upload_bytes) {
 		extras_fail(call, "upload_too_large", "Write it in parts, with code.",
-		            "content is %zu bytes, the limit is %ju", content.len,
-		            (uintmax_t)t->config.max_upload_bytes);
+			    "content is %zu bytes, the limit is %ju", content.len,
+			    (uintmax_t)t->config.max_upload_bytes);
 		return;
 	}
 	struct file_call *c = file_call_new(t, call);
@@ -309,7 +310,8 @@ void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
 		return;
 	}
-	manager_open(t->config.manager, mcp_call_principal(call), *id ? id : NULL, on_write_session, c);
+	manager_open(t->config.manager, mcp_call_principal(call), *id ? id : NULL, on_write_session,
+		     c);
 }
 
 /* ---- sandbox_edit_file ---- */
@@ -361,8 +363,8 @@ static void on_edit(int fd, const struct engine_file *info, const struct err *e,
 	}
 	if (info->size > EDIT_MAX) {
 		extras_fail(c->call, "artifact_too_large", "Change large files with code.",
-		            "/mnt/data/%s has %ju bytes, the limit is %u", c->path,
-		            (uintmax_t)info->size, EDIT_MAX);
+			    "/mnt/data/%s has %ju bytes, the limit is %u", c->path,
+			    (uintmax_t)info->size, EDIT_MAX);
 		file_call_free(c);
 		return;
 	}
@@ -372,12 +374,12 @@ static void on_edit(int fd, const struct engine_file *info, const struct err *e,
 	if (n == 0 || (n > 1 && !c->replace_all)) {
 		if (n == 0)
 			extras_fail(c->call, "no_match",
-			            "Read the file and copy old_text exactly, blanks included.",
-			            "old_text does not occur in /mnt/data/%s", c->path);
+				    "Read the file and copy old_text exactly, blanks included.",
+				    "old_text does not occur in /mnt/data/%s", c->path);
 		else
 			extras_fail(c->call, "ambiguous_match",
-			            "Give more of the text around it, or set replace_all to true.",
-			            "old_text occurs %zu times in /mnt/data/%s", n, c->path);
+				    "Give more of the text around it, or set replace_all to true.",
+				    "old_text occurs %zu times in /mnt/data/%s", n, c->path);
 		file_call_free(c);
 		return;
 	}
@@ -408,9 +410,9 @@ void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user)
 	struct mcp_text_ref old = tools_text_arg(call, arguments, "old_text");
 	struct mcp_text_ref new = tools_text_arg(call, arguments, "new_text");
 	if (old.len == 0 || old.len > EDIT_MAX || new.len > EDIT_MAX) {
-		extras_fail(call, "invalid_argument",
-		            "To make a new file use sandbox_write_file.",
-		            "old_text must not be empty, and both texts at most %u bytes", EDIT_MAX);
+		extras_fail(call, "invalid_argument", "To make a new file use sandbox_write_file.",
+			    "old_text must not be empty, and both texts at most %u bytes",
+			    EDIT_MAX);
 		return;
 	}
 	struct file_call *c = file_call_new(t, call);
@@ -445,16 +447,18 @@ static void on_view(int fd, const struct engine_file *info, const struct err *e,
 	}
 	if (info->size > EXTRAS_IMAGE_BYTES_MAX) {
 		extras_fail(c->call, "artifact_too_large",
-		            "Save a smaller copy with code (fewer pixels, or JPEG) and view that.",
-		            "/mnt/data/%s has %ju bytes, the limit is %u", c->path,
-		            (uintmax_t)info->size, EXTRAS_IMAGE_BYTES_MAX);
+			    "Save a smaller copy with code (fewer pixels, or JPEG) and view that.",
+			    "/mnt/data/%s has %ju bytes, the limit is %u", c->path,
+			    (uintmax_t)info->size, EXTRAS_IMAGE_BYTES_MAX);
 	} else {
 		json_t *block = extras_image_block(file, info->size);
 		if (block)
-			mcp_call_finish(c->call, mcp_tool_result(mcp_blocks(1, block), NULL, false));
+			mcp_call_finish(c->call,
+					mcp_tool_result(mcp_blocks(1, block), NULL, false));
 		else
-			extras_fail(c->call, "not_an_image", "PNG, JPEG, GIF and WebP can be viewed.",
-			            "/mnt/data/%s is not an image", c->path);
+			extras_fail(c->call, "not_an_image",
+				    "PNG, JPEG, GIF and WebP can be viewed.",
+				    "/mnt/data/%s is not an image", c->path);
 	}
 	file_call_free(c);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_run_python and sandbox_run_shell of the profile `full`: the first family's result with a text
- * budget, and the pictures that the run has made as pictures.
+/* sandbox_run_python and sandbox_run_shell of the profile `full`: the first family's result with a
+ * text budget, and the pictures that the run has made as pictures.
  *
- * An answer with pictures has no structuredContent: a large client shows its model nothing else when
- * that is there. The text then has every fact. */
+ * An answer with pictures has no structuredContent: a large client shows its model nothing else
+ * when that is there. The text then has every fact. */
 #include "tools/extras.h"
 
 #include "base/rand.h"
@@ -39,9 +39,9 @@ static void finish_object(struct mcp_call *call, json_t *object, json_t *picture
 	}
 	json_decref(pictures);
 	mcp_call_finish(call, mcp_tool_result(content,
-	                                      pictured ? (json_decref(object), NULL)
-	                                               : json_pack("{s:o}", "result", object),
-	                                      false));
+					      pictured ? (json_decref(object), NULL)
+						       : json_pack("{s:o}", "result", object),
+					      false));
 }
 
 static json_t *cut_text(const struct run_output *output, size_t max, const char *note)
@@ -51,9 +51,9 @@ static json_t *cut_text(const struct run_output *output, size_t max, const char 
 	int r = text_add_utf8_lossy(&clean, output->data, output->len);
 
 	r = r < 0 ? r
-	          : extras_add_cut(&cut, buf_str(&clean), clean.len, max,
-	                           "save long output to a file and read parts of it with "
-	                           "sandbox_read_file");
+		  : extras_add_cut(&cut, buf_str(&clean), clean.len, max,
+				   "save long output to a file and read parts of it with "
+				   "sandbox_read_file");
 	r = r < 0 ? r : buf_add_str(&cut, note);
 	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&cut), cut.len);
 }
@@ -80,17 +80,17 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 
 	if (result->reason == RUN_TIMEOUT)
 		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
-		               (uintmax_t)(c->request.timeout_ns > 0
-		                               ? c->request.timeout_ns / NS_PER_S
-		                               : c->tools->config.exec_timeout_s));
-	json_t *object = json_pack(
-	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
-	    sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code, "stdout",
-	    cut_text(&result->out, budget - err_max, ""), "stderr",
-	    cut_text(&result->err, MAX(err_max, budget / 3), note), "stdout_truncated",
-	    result->out.truncated, "stderr_truncated", result->err.truncated, "artifacts",
-	    tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
-	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+			       (uintmax_t)(c->request.timeout_ns > 0
+					       ? c->request.timeout_ns / NS_PER_S
+					       : c->tools->config.exec_timeout_s));
+	json_t *object =
+	    json_pack("{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
+		      sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code,
+		      "stdout", cut_text(&result->out, budget - err_max, ""), "stderr",
+		      cut_text(&result->err, MAX(err_max, budget / 3), note), "stdout_truncated",
+		      result->out.truncated, "stderr_truncated", result->err.truncated, "artifacts",
+		      tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
+		      (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
 	const char *hint = hint_of(result);
 	if (object && hint && json_object_set_new(object, "hint", json_string(hint)) < 0) {
 		json_decref(object);
@@ -177,7 +177,7 @@ static bool take_timeout(struct mcp_call *call, const json_t *arguments, uint64_
 		return true;
 	if (seconds < 1 || seconds > TIMEOUT_MAX) {
 		extras_fail(call, "invalid_argument", "Give whole seconds, such as 30.",
-		            "timeout_s must be from 1 to %jd", (intmax_t)TIMEOUT_MAX);
+			    "timeout_s must be from 1 to %jd", (intmax_t)TIMEOUT_MAX);
 		return false;
 	}
 	*ret_ns = (uint64_t)seconds * NS_PER_S;
@@ -186,25 +186,26 @@ static bool take_timeout(struct mcp_call *call, const json_t *arguments, uint64_
 
 /* Common to both tools: checks, and a call that is ready but for what it runs. */
 static struct run_call *prepare(struct tools *t, struct mcp_call *call, const json_t *arguments,
-                                const char *key, uint64_t max)
+				const char *key, uint64_t max)
 {
 	char id[SANDBOX_ID_MAX + 1];
 	uint64_t timeout;
 
-	if (!extras_session_id(call, arguments, true, id) || !take_timeout(call, arguments, &timeout))
+	if (!extras_session_id(call, arguments, true, id) ||
+	    !take_timeout(call, arguments, &timeout))
 		return NULL;
 	struct mcp_text_ref text = tools_text_arg(call, arguments, key);
 	if (text.len > max) {
 		extras_fail(call, "code_too_large",
-		            "Write it to a file with sandbox_write_file and run that.",
-		            "%s is %zu bytes, the limit is %ju.", key, text.len, (uintmax_t)max);
+			    "Write it to a file with sandbox_write_file and run that.",
+			    "%s is %zu bytes, the limit is %ju.", key, text.len, (uintmax_t)max);
 		return NULL;
 	}
 	struct run_call *c = run_call_new(t, call, id, &text);
 	if (c && strlen(c->text) != c->text_len) {
 		run_call_free(c);
 		extras_fail(call, "invalid_argument", "Write it as \\0 in a string literal.",
-		            "%s holds a NUL byte", key);
+			    "%s holds a NUL byte", key);
 		return NULL;
 	}
 	if (c) {
@@ -245,13 +246,13 @@ void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
 	};
 	/* Models write bash; small images have none. */
 	static const char shell[] = "if command -v bash >/dev/null 2>&1; then exec bash -c \"$0\"; "
-	                            "else exec sh -c \"$0\"; fi";
+				    "else exec sh -c \"$0\"; fi";
 	struct tools *t = user;
 
 	if (!tools_check_args(call, "sandbox_run_shell", specs, ARRAY_SIZE(specs), arguments))
 		return;
 	struct run_call *c = prepare(t, call, arguments, "command",
-	                             MIN(t->config.max_code_bytes, (uint64_t)SHELL_MAX));
+				     MIN(t->config.max_code_bytes, (uint64_t)SHELL_MAX));
 	if (!c)
 		return;
 	const char *const argv[] = {"sh", "-c", shell, c->text, NULL};

@@ -27,7 +27,7 @@ static void end(struct run_call *c, const struct run_result *result, const struc
 }
 
 static void on_done(struct run *r UNUSED, const struct run_result *result, const struct err *e,
-                    void *user)
+		    void *user)
 {
 	end(user, result, e);
 }
@@ -61,7 +61,7 @@ static void start_heartbeat(struct run_call *c)
 	mcp_call_progress(c->call, PROGRESS_START, PROGRESS_END, NULL);
 	/* Without the timer there is no sign of life, and nothing else is lost. */
 	(void)sd_event_add_time_relative(c->tools->config.loop, &c->heartbeat, CLOCK_MONOTONIC,
-	                                 HEARTBEAT_NS / NS_PER_US, 0, on_heartbeat, c);
+					 HEARTBEAT_NS / NS_PER_US, 0, on_heartbeat, c);
 }
 
 static void start_run(struct run_call *c, struct sandbox *s)
@@ -98,7 +98,7 @@ static void on_open(struct sandbox *s, const struct err *e, void *user)
 }
 
 struct run_call *run_call_new(struct tools *tools, struct mcp_call *call, const char *id,
-                              const struct mcp_text_ref *text)
+			      const struct mcp_text_ref *text)
 {
 	struct run_call *c = calloc(1, sizeof(*c));
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A tool call that runs something: finds or makes the sandbox, runs, tells progress, and kills the run
- * when the client cancels. What the families make of the end is theirs. For this folder alone. */
+/* A tool call that runs something: finds or makes the sandbox, runs, tells progress, and kills the
+ * run when the client cancels. What the families make of the end is theirs. For this folder alone.
+ */
 #pragma once
 
 #include "tools/common.h"
@@ -12,8 +13,9 @@ struct run_call {
 	struct mcp_call *call;
 	char id[SANDBOX_ID_MAX + 1]; /* as given; "" = a new sandbox */
 	struct sandbox *sandbox;     /* reference, once there is one */
-	struct run_request request;  /* code or argv belong to the caller until the run has started */
-	char *text;                  /* owned: code or command */
+	struct run_request
+	    request; /* code or argv belong to the caller until the run has started */
+	char *text;  /* owned: code or command */
 	size_t text_len;
 	const char *argv[RUN_CALL_ARGV_MAX]; /* room for request.argv */
 	/* The end: RESULT or E. Must finish the call; C is freed after it has returned. */
@@ -24,9 +26,10 @@ struct run_call {
 	sd_event_source *heartbeat;
 };
 
-/* NULL: the call was finished for want of memory. TEXT is copied (from its spill file, if need be). */
+/* NULL: the call was finished for want of memory. TEXT is copied (from its spill file, if need be).
+ */
 struct run_call *run_call_new(struct tools *tools, struct mcp_call *call, const char *id,
-                              const struct mcp_text_ref *text);
+			      const struct mcp_text_ref *text);
 /* Before it was started: the call is the caller's to finish. */
 void run_call_free(struct run_call *c);
 /* From here on C ends by itself. */

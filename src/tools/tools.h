@@ -30,7 +30,7 @@ struct tools_config {
 	/* Writes what follows the path of a link ("" or a query with a signature) to RET, which has
 	 * TOOLS_LINK_QUERY_SIZE bytes. NULL: nothing follows. */
 	void (*link_query)(void *user, const char *owner, const char *session, const char *path,
-	                   char *ret);
+			   char *ret);
 	void *link_user;
 };
 
