@@ -56,6 +56,9 @@ void fixture_finish_text(struct mcp_call *call, const char *text)
 
 /* ---- steps in time ---- */
 
+/* sd-event takes 0 for a quarter of a second. */
+#define ACCURACY_USEC 1000
+
 struct steps {
 	struct mcp_call *call; /* borrowed: the call owns us */
 	sd_event_source *timer;
@@ -102,7 +105,7 @@ void fixture_every(struct fixture *f, struct mcp_call *call, unsigned ms,
 	struct steps *s = calloc(1, sizeof(*s));
 
 	if (!s || sd_event_add_time_relative(f->loop, &s->timer, CLOCK_MONOTONIC,
-					     ms * UINT64_C(1000), 0, on_timer, s) < 0) {
+					     ms * UINT64_C(1000), ACCURACY_USEC, on_timer, s) < 0) {
 		free(s);
 		mcp_call_finish(call, NULL);
 		return;
