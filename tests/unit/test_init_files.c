@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* init's file agent on a folder of this machine, so that sanitizers see what the static program
+ * cannot be built with. What needs a sandbox is in tests/integration/engine_native.c. */
+#include "base/attr.h"
+#include "base/fdio.h"
+#include "init.h"
+
+#include <fcntl.h>
+#include <ftw.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+static struct init in;
+static char root[64];
+static int front; /* the other end of init's channel */
+
+void init_die(const char *why)
+{
+	fail_msg("init ended: %s", why);
+	abort();
+}
+
+void init_send(struct init *i, const struct proto_head *frame, const int *fds, size_t n)
+{
+	assert_int_equal(fd_send(i->channel, frame, frame->size, fds, n, MSG_DONTWAIT),
+			 frame->size);
+}
+
+static int set_up(void **state UNUSED)
+{
+	int pair[2];
+
+	(void)snprintf(root, sizeof(root), "/tmp/test_init_files.XXXXXX");
+	if (!mkdtemp(root) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	memset(&in, 0, sizeof(in));
+	in.channel = pair[0];
+	front = pair[1];
+	in.workspace = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	in.proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return in.workspace < 0 || in.proc < 0 ? -1 : 0;
+}
+
+static int remove_one(const char *path, const struct stat *st UNUSED, int type UNUSED,
+		      struct FTW *at UNUSED)
+{
+	return remove(path);
+}
+
+static int tear_down(void **state UNUSED)
+{
+	(void)close(in.channel);
+	(void)close(front);
+	(void)close(in.workspace);
+	(void)close(in.proc);
+	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
+}
+
+static struct proto_init_filed answer;
+static int answer_fd;
+
+/* One request to its end; the errno of the answer, -1 = refused as impossible. */
+static int ask(enum proto_file_op op, const char *path, uint32_t flags)
+{
+	static struct proto_init_file f;
+	int fds[FDIO_PASS_MAX];
+	size_t n = 0;
+
+	f = (struct proto_init_file){.seq = 7, .op = op, .flags = flags};
+	(void)snprintf(f.path, sizeof(f.path), "%s", path);
+	if (files_handle(&in, &f) < 0)
+		return -1;
+	while (files_pending(&in))
+		files_work(&in);
+	assert_int_equal(fd_recv(front, &answer, sizeof(answer), fds, &n, MSG_DONTWAIT),
+			 sizeof(answer));
+	assert_int_equal(answer.seq, 7);
+	answer_fd = n > 0 ? fds[0] : -1;
+	assert_true(n <= 1 && (n == 0 || answer.errnum == 0));
+	return answer.errnum;
+}
+
+static void put(const char *path, const char *text)
+{
+	assert_int_equal(ask(PROTO_FILE_PUT, path, PROTO_FILE_OVERWRITE), 0);
+	assert_int_equal(write(answer_fd, text, strlen(text)), strlen(text));
+	(void)close(answer_fd);
+	assert_int_equal(ask(PROTO_FILE_COMMIT, path, PROTO_FILE_OVERWRITE), 0);
+}
+
+static void assert_content(const char *path, const char *want)
+{
+	char text[64] = "";
+
+	assert_int_equal(ask(PROTO_FILE_OPEN, path, 0), 0);
+	assert_int_equal(read(answer_fd, text, sizeof(text) - 1), strlen(want));
+	assert_string_equal(text, want);
+	(void)close(answer_fd);
+}
+
+static void test_put(void **state UNUSED)
+{
+	struct stat st;
+
+	put("a/b/f", "one");
+	assert_content("a/b/f", "one");
+	put("a/b/f", "two!");
+	assert_content("a/b/f", "two!");
+	assert_int_equal(ask(PROTO_FILE_PUT, "a/b/f", 0), EEXIST);
+	assert_int_equal(ask(PROTO_FILE_PUT, "a/b", PROTO_FILE_OVERWRITE), EISDIR);
+	assert_int_equal(ask(PROTO_FILE_PUT, "a/b/f/x", PROTO_FILE_OVERWRITE), ENOTDIR);
+	/* it has no name until it is complete, and none after it was given up */
+	assert_int_equal(ask(PROTO_FILE_PUT, "later", 0), 0);
+	(void)close(answer_fd);
+	assert_int_equal(fstatat(in.workspace, "later", &st, 0), -1);
+	assert_int_equal(ask(PROTO_FILE_PUT, "later", 0), EBUSY);
+	assert_int_equal(ask(PROTO_FILE_DROP, "later", 0), 0);
+	assert_int_equal(ask(PROTO_FILE_COMMIT, "later", 0), ENOENT);
+	/* somebody was quicker */
+	assert_int_equal(ask(PROTO_FILE_PUT, "raced", 0), 0);
+	(void)close(answer_fd);
+	assert_int_equal(mkdirat(in.workspace, "raced", 0755), 0);
+	assert_int_equal(ask(PROTO_FILE_COMMIT, "raced", PROTO_FILE_OVERWRITE), EISDIR);
+	assert_int_equal(ask(PROTO_FILE_LIST, "", 0), 0);
+	assert_int_equal(answer.n, 2); /* a and raced: no temporary name is left */
+	(void)close(answer_fd);
+}
+
+static void test_puts_at_once(void **state UNUSED)
+{
+	char name[16];
+
+	for (int i = 0; i < PROTO_PUTS_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "f%d", i);
+		assert_int_equal(ask(PROTO_FILE_PUT, name, 0), 0);
+		(void)close(answer_fd);
+	}
+	assert_int_equal(ask(PROTO_FILE_PUT, "more", 0), EMFILE);
+	for (int i = 0; i < PROTO_PUTS_MAX; i++) {
+		(void)snprintf(name, sizeof(name), "f%d", i);
+		assert_int_equal(ask(PROTO_FILE_DROP, name, 0), 0);
+	}
+}
+
+static void test_open(void **state UNUSED)
+{
+	static const struct {
+		const char *path;
+		int errnum;
+	} rows[] = {
+	    {"nothing", ENOENT}, {"link", ELOOP},    {"loop/x", ELOOP},   {"up/passwd", ELOOP},
+	    {"fifo", ENOENT},    {"folder", EISDIR}, {"file/x", ENOTDIR},
+	};
+
+	put("file", "x");
+	assert_int_equal(symlinkat("file", in.workspace, "link"), 0);
+	assert_int_equal(symlinkat("loop", in.workspace, "loop"), 0);
+	assert_int_equal(symlinkat("/etc", in.workspace, "up"), 0);
+	assert_int_equal(mkfifoat(in.workspace, "fifo", 0644), 0);
+	assert_int_equal(mkdirat(in.workspace, "folder", 0755), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		assert_int_equal(ask(PROTO_FILE_OPEN, rows[i].path, 0), rows[i].errnum);
+}
+
+static void test_remove(void **state UNUSED)
+{
+	char path[64];
+	int dir;
+
+	put("many/x", "");
+	for (int i = 0; i < 3000; i++) { /* more than one slice */
+		(void)snprintf(path, sizeof(path), "many/%d", i);
+		int fd = openat(in.workspace, path, O_CREAT | O_WRONLY | O_CLOEXEC, 0644);
+		assert_true(fd >= 0);
+		(void)close(fd);
+	}
+	assert_int_equal(symlinkat("/etc", in.workspace, "many/out"), 0);
+	assert_int_equal(ask(PROTO_FILE_REMOVE, "many", 0), ENOTEMPTY);
+	assert_int_equal(ask(PROTO_FILE_REMOVE, "many", PROTO_FILE_RECURSIVE), 0);
+	assert_int_equal(access("/etc/passwd", F_OK), 0);
+	assert_int_equal(ask(PROTO_FILE_REMOVE, "many", PROTO_FILE_RECURSIVE), ENOENT);
+	/* deeper than anybody may ask: an answer, not a crash */
+	dir = openat(in.workspace, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (int i = 0; i < 300; i++) {
+		assert_int_equal(mkdirat(dir, "d", 0755), 0);
+		int next = openat(dir, "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		(void)close(dir);
+		dir = next;
+	}
+	(void)close(dir);
+	assert_int_equal(ask(PROTO_FILE_REMOVE, "d", PROTO_FILE_RECURSIVE), ELOOP);
+}
+
+static void test_list(void **state UNUSED)
+{
+	struct proto_entry e;
+	static const char odd[] = "\xff\n\x01..";
+
+	int fd = openat(in.workspace, odd, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	(void)close(fd);
+	assert_int_equal(ask(PROTO_FILE_LIST, "", 0), 0);
+	assert_int_equal(answer.n, 1);
+	assert_int_equal(answer.more, 0);
+	assert_int_equal(pread(answer_fd, &e, sizeof(e), 0), sizeof(e));
+	assert_string_equal(e.name, odd);
+	assert_true(S_ISREG(e.mode) && e.size == 0 && e.inode != 0 && e.mtime_ns > 0);
+	(void)close(answer_fd);
+	assert_int_equal(ask(PROTO_FILE_LIST, "no", 0), ENOENT);
+	assert_int_equal(ask(PROTO_FILE_LIST, odd, 0), ENOTDIR);
+}
+
+static void test_impossible(void **state UNUSED)
+{
+	static const char *const paths[] = {"/x", "..", "a/..", "a//b", "a/", "./a"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		for (int op = PROTO_FILE_OPEN; op < PROTO_FILE_OP_MAX_; op++)
+			assert_int_equal(ask((enum proto_file_op)op, paths[i], 0), -1);
+	assert_int_equal(ask((enum proto_file_op)0, "a", 0), -1);
+	assert_int_equal(ask(PROTO_FILE_OP_MAX_, "a", 0), -1);
+	assert_int_equal(ask(PROTO_FILE_OPEN, "a", 4), -1);
+	assert_int_equal(ask(PROTO_FILE_OPEN, "", 0), -1);
+	assert_int_equal(ask(PROTO_FILE_REMOVE, "", PROTO_FILE_RECURSIVE), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(test_put, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_puts_at_once, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_open, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_remove, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_list, set_up, tear_down),
+	    cmocka_unit_test_setup_teardown(test_impossible, set_up, tear_down),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
