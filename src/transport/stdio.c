@@ -29,6 +29,7 @@ struct transport_stdio {
 	struct transport_stdio_config cfg;
 	struct stdio_watch in, out;
 	struct mcp_reader *reader;
+	char *buf; /* READ_BYTES; not on the stack, which is zeroed at each call */
 	struct mcp_peer *peer;
 	struct mcp_sink sink; /* all messages share it: everything goes to the one output */
 	struct list queue;    /* struct line */
@@ -260,11 +261,10 @@ static void maybe_end(struct transport_stdio *t)
 static void on_in_ready(uint32_t events, void *userdata)
 {
 	struct transport_stdio *t = userdata;
-	char buf[READ_BYTES];
 
 	(void)events; /* EPOLLHUP too: what is in the pipe is read to its end */
 	for (int i = 0; i < READS_PER_TURN && !t->ended && !t->drain_until_ns; i++) {
-		const ssize_t n = stdio_watch_read(&t->in, buf, sizeof(buf));
+		const ssize_t n = stdio_watch_read(&t->in, t->buf, READ_BYTES);
 
 		if (n == -EAGAIN)
 			return;
@@ -272,8 +272,8 @@ static void on_in_ready(uint32_t events, void *userdata)
 			input_ended(t);
 			return;
 		}
-		feed(t, buf, (size_t)n);
-		if (t->queued >= t->cfg.queue_mark || (size_t)n < sizeof(buf))
+		feed(t, t->buf, (size_t)n);
+		if (t->queued >= t->cfg.queue_mark || (size_t)n < READ_BYTES)
 			return;
 	}
 }
@@ -326,8 +326,9 @@ static int start(struct transport_stdio *t)
 		r = sd_event_source_set_enabled(t->later, SD_EVENT_OFF);
 	if (r < 0)
 		return r;
+	t->buf = malloc(READ_BYTES);
 	t->reader = mcp_reader_new(&c->reader);
-	if (!t->reader)
+	if (!t->reader || !t->buf)
 		return -ENOMEM;
 	t->peer = mcp_peer_new(c->mcp, &peer);
 	return t->peer ? 0 : -ENOMEM;
@@ -372,6 +373,7 @@ struct transport_stdio *transport_stdio_free(struct transport_stdio *t)
 	while (!list_is_empty(&t->queue))
 		drop_line(t, list_entry(t->queue.next, struct line, node));
 	mcp_reader_free(t->reader);
+	free(t->buf);
 	stdio_watch_done(&t->in);
 	stdio_watch_done(&t->out);
 	sd_event_source_disable_unref(t->tick);

@@ -173,20 +173,18 @@ static const struct http_route link_routes[] = {
     {HTTP_GET, "/link", on_hello, 0, 0},
 };
 
-static int setup(void **state)
+static int setup_with(const struct http_config *limits)
 {
 	static const char *const keys[] = {"sesame"};
 	static const char *const hosts[] = {"box.example", NULL};
-	struct http_config cfg = {.stream_queue_max = 1u << 20,
-				  .hosts = hosts,
-				  .auth = http_keys_check,
-				  .head_max = 16384};
+	struct http_config cfg = *limits;
 	struct http_listener *l;
 	struct err e = ERR_INIT;
 
-	(void)state;
 	w = (struct world){0};
 	assert_int_equal(http_keys_new(keys, NULL, 1, &w.keys), 0);
+	cfg.hosts = hosts;
+	cfg.auth = http_keys_check;
 	cfg.auth_userdata = w.keys;
 	assert_int_equal(sd_event_new(&w.loop), 0);
 	assert_int_equal(http_server_new(w.loop, &cfg, &w.server), 0);
@@ -196,6 +194,25 @@ static int setup(void **state)
 	assert_int_equal(
 	    http_server_listen(w.server, "127.0.0.1", 0, HTTP_SCOPE_MAIN, &w.port, &l, &e), 0);
 	return 0;
+}
+
+static int setup(void **state)
+{
+	const struct http_config limits = {.stream_queue_max = 1u << 20, .head_max = 16384};
+
+	(void)state;
+	return setup_with(&limits);
+}
+
+static int setup_tight(void **state)
+{
+	const struct http_config limits = {.max_connections = 3,
+					   .head_timeout_ns = 200 * NS_PER_MS,
+					   .idle_timeout_ns = 300 * NS_PER_MS,
+					   .stall_timeout_ns = 300 * NS_PER_MS};
+
+	(void)state;
+	return setup_with(&limits);
 }
 
 static int teardown(void **state)
@@ -839,8 +856,100 @@ static void test_drain(void **state)
 	client_close(&idle);
 }
 
+/* ---- limits ---- */
+
+static void test_slow_clients_are_dropped(void **state)
+{
+	static const struct {
+		const char *bytes;
+		int status; /* 0: closed without a word */
+	} rows[] = {
+	    {"", 0},
+	    {"GET /hello HT", 408},
+	    {"POST /echo HTTP/1.1\r\n" HOST "Content-Length: 5\r\n\r\nabc", 408},
+	    {"POST /echo HTTP/1.1\r\n" HOST "Transfer-Encoding: chunked\r\n\r\n5\r\nabc", 408},
+	    {"GET /hello HTTP/1.1\r\n" HOST "\r\n", 200}, /* then idle */
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const uint64_t begin = now_ns();
+		struct http_client c;
+
+		client_open(&c, w.loop, w.port);
+		client_send_str(&c, rows[i].bytes);
+		client_wait_eof(&c);
+		assert_true(c.eof);
+		assert_int_equal(client_status(&c), rows[i].status);
+		assert_in_range(now_ns() - begin, 150 * NS_PER_MS, 2 * NS_PER_S);
+		client_close(&c);
+	}
+}
+
+/* A handler that takes its time is no slow client. */
+static void test_waiting_for_us_has_no_limit(void **state)
+{
+	struct http_client c;
+
+	(void)state;
+	client_open(&c, w.loop, w.port);
+	client_send_str(&c, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+	client_pump(&c, 600);
+	assert_non_null(w.held);
+	http_respond_text(w.held, 200, "text/plain", "late");
+	assert_true(client_wait_for(&c, "late"));
+	client_close(&c);
+}
+
+static void test_reader_that_stops(void **state)
+{
+	struct http_client c, other;
+	const uint64_t begin = now_ns();
+
+	(void)state;
+	client_open(&other, w.loop, w.port);
+	client_open(&c, w.loop, w.port);
+	client_send_str(&c, "GET /big HTTP/1.1\r\n" HOST "\r\n");
+	while (http_server_busy(w.server) == 0)
+		client_pump(&other, 5);
+	while (http_server_busy(w.server) > 0 && now_ns() - begin < 3 * NS_PER_S)
+		client_pump(&other, 5);
+	assert_int_equal(http_server_busy(w.server), 0);
+	client_close(&c);
+	client_close(&other);
+}
+
+static void test_connection_limit(void **state)
+{
+	struct http_client held, idle[2], more;
+
+	(void)state;
+	client_open(&held, w.loop, w.port);
+	client_send_str(&held, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+	client_pump(&held, 10);
+	for (unsigned i = 0; i < 2; i++) {
+		client_open(&idle[i], w.loop, w.port);
+		client_send_str(&idle[i], "GET /hello HTTP/1.1\r\n" HOST "\r\n");
+		assert_true(client_wait_for(&idle[i], "hello"));
+	}
+	/* the idlest goes for the newcomer, never the one that waits for us */
+	client_open(&more, w.loop, w.port);
+	client_send_str(&more, "GET /hello HTTP/1.1\r\n" HOST "\r\n");
+	assert_true(client_wait_for(&more, "hello"));
+	client_pump(&idle[0], 10);
+	assert_true(idle[0].eof);
+	assert_int_equal(w.gone, 0);
+	http_respond_text(w.held, 200, "text/plain", "late");
+	assert_true(client_wait_for(&held, "late"));
+	client_close(&held);
+	client_close(&idle[0]);
+	client_close(&idle[1]);
+	client_close(&more);
+}
+
 int main(void)
 {
+#define L(name) cmocka_unit_test_setup_teardown(name, setup_tight, teardown)
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 	    T(test_hostile_requests_are_refused),
@@ -860,7 +969,12 @@ int main(void)
 	    T(test_stream_to_nobody_and_to_a_slow_reader),
 	    T(test_unix_socket),
 	    T(test_drain),
+	    L(test_slow_clients_are_dropped),
+	    L(test_waiting_for_us_has_no_limit),
+	    L(test_reader_that_stops),
+	    L(test_connection_limit),
 	};
 #undef T
+#undef L
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
