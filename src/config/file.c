@@ -309,7 +309,7 @@ static int open_regular(const char *path, int flags, struct stat *st)
 
 int config_file_read(struct settings *s, const char *path, struct err *e)
 {
-	struct stat st;
+	struct stat st = {0};
 	_cleanup_fd_ int fd = open_regular(path, 0, &st);
 
 	if (fd < 0)
@@ -319,7 +319,7 @@ int config_file_read(struct settings *s, const char *path, struct err *e)
 
 int config_file_read_if_safe(struct settings *s, const char *path, bool *ret_refused, struct err *e)
 {
-	struct stat st;
+	struct stat st = {0};
 	_cleanup_fd_ int fd = open_regular(path, O_NOFOLLOW, &st);
 
 	*ret_refused = false;

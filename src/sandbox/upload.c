@@ -133,13 +133,13 @@ static void commit(struct upload *u)
 
 static int write_piece(struct upload *u, char *space, uint8_t *decoded)
 {
-	const char *piece;
+	const char *piece = NULL;
 	ssize_t n = read_piece(&u->source, u->done, space, &piece);
-	const void *data = piece;
-	size_t len = (size_t)MAX(n, 0);
 
 	if (n < 0)
 		return err_set(&u->err, ERR_SYSTEM, (int)-n, "reading the upload");
+	const void *data = piece;
+	size_t len = (size_t)n;
 	if (u->source.base64) {
 		if (base64_decode(&u->decoder, piece, (size_t)n, decoded, &len) < 0)
 			return err_set(&u->err, ERR_INVALID_CONTENT, 0,
