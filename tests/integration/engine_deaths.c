@@ -38,7 +38,8 @@ static void expect(bool ok, const char *what)
 	_exit(1);
 }
 
-static pid_t start(char **argv, char name[64])
+/* *RET: what it prints from then on. */
+static pid_t start(char **argv, char name[64], FILE **ret)
 {
 	int p[2];
 	char line[128] = "";
@@ -56,7 +57,7 @@ static pid_t start(char **argv, char name[64])
 	FILE *f = fdopen(p[0], "r");
 	expect(f && fgets(line, sizeof(line), f) && text_starts_with(line, "holding"),
 	       "it holds its sandboxes");
-	(void)fclose(f);
+	*ret = f;
 	(void)snprintf(name, 64, "%.*s", (int)strcspn(line + strlen("holding "), "\n"),
 		       line + strlen("holding "));
 	return pid;
@@ -89,7 +90,8 @@ static void one(char **hold, char **next, enum victim victim, const char *what)
 	int fds[ALL_MAX];
 	char name[64];
 	int status;
-	pid_t front = start(hold, name);
+	_cleanup_file_ FILE *said = NULL;
+	pid_t front = start(hold, name, &said);
 	size_t n = outside_tree(front, all, ALL_MAX);
 
 	expect(n == PROCESSES, "all processes are there");
@@ -127,6 +129,32 @@ static void one(char **hold, char **next, enum victim victim, const char *what)
 	(void)fflush(stdout);
 }
 
+/* One init is killed from outside: its run and its sandbox are lost, the others are not. */
+static void one_init(char **hold)
+{
+	pid_t all[ALL_MAX];
+	char name[64];
+	char line[256] = "";
+	int status;
+	_cleanup_file_ FILE *said = NULL;
+	pid_t front = start(hold, name, &said);
+	size_t n = outside_tree(front, all, ALL_MAX);
+
+	expect(n == PROCESSES, "all processes are there");
+	(void)kill(all[2], SIGKILL);
+	expect(fgets(line, sizeof(line), said) && text_starts_with(line, "lost: run lost"),
+	       "the run is lost, then the sandbox");
+	uint64_t end =
+	    now_ns() + GONE_MS * NS_PER_MS; /* the kernel is just killing the rest of it */
+	while ((n = outside_tree(front, all, ALL_MAX)) > PROCESSES - 5 && now_ns() < end)
+		(void)poll(NULL, 0, 5);
+	expect(n == PROCESSES - 5, "the others live, all of the lost one is gone");
+	(void)kill(front, SIGTERM);
+	(void)waitpid(front, &status, 0);
+	(void)printf("ok %d - one init killed\n", ++number);
+	(void)fflush(stdout);
+}
+
 int main(int argc, char **argv)
 {
 	static char option_hold[] = "--hold";
@@ -147,6 +175,7 @@ int main(int argc, char **argv)
 	one(hold, next, FRONT, "front");
 	one(hold, next, MONITOR, "monitor");
 	one(hold, next, BOTH, "front and monitor");
+	one_init(hold);
 	(void)printf("1..%d\n", number);
 	return 0;
 }

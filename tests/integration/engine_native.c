@@ -369,7 +369,7 @@ static void case_memory(struct client *c)
 	EXPECT_OF(&o, s != NULL);
 	run_python(c, s,
 		   "a = [bytearray(1 << 20) for i in range(4000)]\nimport time; time.sleep(5)",
-		   20000, &o);
+		   60000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_OOM && o.result.exit_code == 137);
 	run_python(c, s, "print(1)", 60000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && streq(o.out, "1\n"));
@@ -380,7 +380,7 @@ static void case_memory(struct client *c)
 		    "import subprocess, sys\n"
 		    "r = subprocess.run([sys.executable, '-c', 'a = bytearray(400 << 20)'])\n"
 		    "print(r.returncode)\n",
-		    20000, &o);
+		    60000, &o);
 		/* warm: the kernel counts shared pages too when it chooses, so it may choose the
 		 * parent */
 		bool parent = want_warm && o.result.end == ENGINE_END_OOM;
@@ -713,6 +713,15 @@ static void scale(struct client *c)
 	free(v);
 }
 
+static void on_lost(struct engine_sandbox *s UNUSED, const char *why, void *user)
+{
+	struct outcome *run = user;
+
+	(void)printf("lost: run %s, %s\n",
+		     run->done && run->result.end == ENGINE_END_LOST ? "lost" : "?", why);
+	(void)fflush(stdout);
+}
+
 static void hold(struct client *c)
 {
 	static struct outcome runs[16];
@@ -722,7 +731,9 @@ static void hold(struct client *c)
 	    .kind = ENGINE_RUN_PYTHON, .code = code, .code_len = sizeof(code) - 1, .stdin_fd = -1};
 
 	for (uint64_t i = 0; i < options.hold; i++) {
-		EXPECT(start_run(sandbox(c), &spec, &runs[i]) != NULL);
+		struct engine_sandbox *s = sandbox(c);
+		c->engine->ops->on_lost(s, on_lost, &runs[i]);
+		EXPECT(start_run(s, &spec, &runs[i]) != NULL);
 		while (runs[i].out_len < 8)
 			EXPECT(sd_event_run(c->loop, 100000) >= 0);
 	}
