@@ -46,7 +46,7 @@ static bool is_glob(const char *s, size_t len)
 	return true;
 }
 
-static bool is_module(const char *s, size_t len)
+bool image_is_module(const char *s, size_t len)
 {
 	bool start = true;
 
@@ -65,7 +65,7 @@ static bool is_module(const char *s, size_t len)
 	return len > 0 && !start;
 }
 
-static bool is_text(const char *s, size_t len)
+bool image_is_text(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
@@ -87,7 +87,7 @@ struct def_key {
 };
 
 static const struct def_key keys[] = {
-    {"description", offsetof(struct image_def, description), 0, is_text, "one line of text"},
+    {"description", offsetof(struct image_def, description), 0, image_is_text, "one line of text"},
     {"suite", offsetof(struct image_def, suite), 0, is_suite, "a Debian suite such as 'forky'"},
     {"variant", offsetof(struct image_def, variant), 0, is_suite,
      "a mmdebstrap variant such as 'essential'"},
@@ -98,7 +98,7 @@ static const struct def_key keys[] = {
      "Debian package names"},
     {"exclude", offsetof(struct image_def, excludes), IMAGE_DEF_EXCLUDES, is_glob,
      "absolute paths with * and ?"},
-    {"preload", offsetof(struct image_def, preloads), IMAGE_DEF_PRELOADS, is_module,
+    {"preload", offsetof(struct image_def, preloads), IMAGE_DEF_PRELOADS, image_is_module,
      "Python module names"},
 };
 

@@ -13,6 +13,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define IMAGE_NAME_MAX       63
@@ -53,6 +54,10 @@ int image_def_load(const char *folder, const char *name, struct image_def *ret,
 /* Fills in the digest (image_def_load() does). */
 int image_def_digest(const char *folder, struct image_def *d) MUST_CHECK;
 void image_def_done(struct image_def *d);
+
+/* The grammars that others need, too. */
+bool image_is_module(const char *s, size_t len); /* a.b.c */
+bool image_is_text(const char *s, size_t len);   /* UTF-8 without control characters */
 
 void image_words_done(struct image_words *w);
 int image_words_add(struct image_words *w, const char *word, size_t len) MUST_CHECK; /* -ENOMEM */

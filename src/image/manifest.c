@@ -38,10 +38,10 @@ void image_manifest_done(struct image_manifest *m)
 	m->json = NULL;
 }
 
-static int load_json(int dir, json_t **ret)
+static int load_json(int dir, const char *name, json_t **ret)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(MANIFEST_FILE_MAX);
-	_cleanup_fd_ int fd = fd_open_beneath(dir, MANIFEST_FILE, O_RDONLY, 0);
+	_cleanup_fd_ int fd = fd_open_beneath(dir, name, O_RDONLY, 0);
 
 	if (fd < 0)
 		return fd;
@@ -65,7 +65,7 @@ int image_manifest_load(const struct image_store *s, const char *name, struct im
 		return err_set(e, ERR_IMAGE_MISSING, ENOENT, "there is no image '%s' in %s", name,
 			       s->path);
 	json_t *json = NULL;
-	int r = load_json(dir, &json);
+	int r = load_json(dir, MANIFEST_FILE, &json);
 
 	if (r == -ENOENT) {
 		json = json_pack("{s:s, s:[]}", "name", name, "packages");
@@ -159,6 +159,93 @@ static json_t *describe(const struct image_facts *f, const struct inventory *inv
 	    string_array(f->excludes, f->n_excludes), "packages", packages);
 }
 
+/* Keys of the manifest that say what an image was made from; the rest is found out anew. */
+static const char *const origin_keys[] = {"format_version", "description", "suite",
+					  "definition",     "preload",     "excludes"};
+
+static int write_origin(int root, const json_t *manifest)
+{
+	_cleanup_fd_ int dir = fd_open_beneath(root, "opt/caisson", O_RDONLY | O_DIRECTORY, 0);
+	json_t *origin = json_object();
+
+	for (size_t i = 0; i < ARRAY_SIZE(origin_keys); i++)
+		(void)json_object_set(origin, origin_keys[i],
+				      json_object_get(manifest, origin_keys[i]));
+	_cleanup_free_ char *text =
+	    origin ? json_dumps(origin, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
+
+	json_decref(origin);
+	if (!text)
+		return -ENOMEM;
+	return dir < 0 ? dir : write_file(dir, IMAGE_ORIGIN_FILE, text, strlen(text));
+}
+
+static bool is_digest(const char *s)
+{
+	return strspn(s, "0123456789abcdef") == strlen(s) &&
+	       strlen(s) < sizeof(((struct image_def *)0)->digest);
+}
+
+static const char *origin_str(const json_t *json, const char *key)
+{
+	const char *s = json_string_value(json_object_get(json, key));
+
+	return s && strlen(s) <= IMAGE_DEF_VALUE_MAX && image_is_text(s, strlen(s)) ? s : "";
+}
+
+static int take_preload(const json_t *json, struct image_origin *ret)
+{
+	const json_t *list = json_object_get(json, "preload");
+	size_t i;
+	json_t *name;
+
+	json_array_foreach(list, i, name)
+	{
+		const char *s = json_string_value(name);
+
+		if (!s || i >= IMAGE_DEF_PRELOADS || strlen(s) > IMAGE_DEF_WORD_MAX ||
+		    !image_is_module(s, strlen(s)))
+			return -EBADMSG;
+		int r = image_words_add(&ret->preload, s, strlen(s));
+
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int image_origin_read(int root, struct image_origin *ret)
+{
+	struct image_origin o = {0};
+	_cleanup_fd_ int dir = fd_open_beneath(root, "opt/caisson", O_RDONLY | O_DIRECTORY, 0);
+	json_t *json = NULL;
+	int r = dir < 0 ? dir : load_json(dir, IMAGE_ORIGIN_FILE, &json);
+
+	if (r >= 0)
+		r = take_preload(json, &o);
+	if (r < 0) {
+		json_decref(json);
+		image_origin_done(&o);
+		*ret = o;
+		return r == -ENOENT ? 0 : r;
+	}
+	(void)snprintf(o.description, sizeof(o.description), "%s", origin_str(json, "description"));
+	(void)snprintf(o.suite, sizeof(o.suite), "%s", origin_str(json, "suite"));
+	const char *digest = origin_str(json, "definition");
+
+	if (is_digest(digest))
+		(void)snprintf(o.definition, sizeof(o.definition), "%.64s", digest);
+	json_decref(json);
+	*ret = o;
+	return 0;
+}
+
+void image_origin_done(struct image_origin *o)
+{
+	image_words_done(&o->preload);
+	*o = (struct image_origin){0};
+}
+
 int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
 			 struct image_manifest *ret, struct err *e)
 {
@@ -180,6 +267,8 @@ int image_manifest_write(const struct image_draft *d, const struct image_facts *
 	r = text ? write_file(d->dir, MANIFEST_FILE, text, strlen(text)) : -ENOMEM;
 	if (r >= 0)
 		r = write_preload(d->dir, f);
+	if (r >= 0 && streq(f->source, "build"))
+		r = write_origin(d->root, json);
 	if (r < 0) {
 		json_decref(json);
 		return err_set(e, ERR_IMAGE_BUILD_FAILED, -r, "cannot write the manifest");

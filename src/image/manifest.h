@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "image/def.h"
 #include "image/store.h"
 
 #include <jansson.h>
@@ -14,6 +15,7 @@
 
 #define MANIFEST_FORMAT   1
 #define MANIFEST_FILE     "manifest.json"
+#define IMAGE_ORIGIN_FILE "image.json" /* in /opt/caisson of the image */
 #define MANIFEST_PRELOAD  "preload"
 #define MANIFEST_FILE_MAX (4u << 20)
 #define MANIFEST_PACKAGES 20000
@@ -58,3 +60,16 @@ struct image_facts {
 /* Writes manifest.json and preload into the draft. -ENOENT when its root has no python3. */
 int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
 			 struct image_manifest *ret, struct err *e) MUST_CHECK;
+
+/* What a built image says of itself in /opt/caisson/image.json, so that an exported one keeps it
+ * where it is imported. Comes with the image, so it is checked like a definition. */
+struct image_origin {
+	char description[IMAGE_DEF_VALUE_MAX + 1];
+	char suite[IMAGE_DEF_VALUE_MAX + 1];
+	char definition[65];
+	struct image_words preload;
+};
+
+/* No such file: all empty and 0. -EBADMSG: not what this program writes. */
+int image_origin_read(int root, struct image_origin *ret) MUST_CHECK;
+void image_origin_done(struct image_origin *o);

@@ -55,12 +55,18 @@ static int import_draft(const struct image_store *s, struct image_draft *d, cons
 		r = image_root_finish(d->root, e);
 	if (r < 0)
 		return r;
+	_cleanup_(image_origin_done) struct image_origin origin = {0};
+
+	if (image_origin_read(d->root, &origin) < 0)
+		w->warn(w->user, "the image's own description is damaged and is left out");
 	const struct image_facts facts = {
 	    .name = name,
 	    .source = "import",
-	    .description = "",
-	    .suite = "",
-	    .definition = "",
+	    .description = origin.description,
+	    .suite = origin.suite,
+	    .definition = origin.definition,
+	    .preload = origin.preload.v,
+	    .n_preload = origin.preload.n,
 	    .setid_dropped = stats.setid,
 	    .devices_dropped = stats.skipped,
 	};

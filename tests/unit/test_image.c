@@ -396,8 +396,15 @@ static void dpkg_status(void **state)
 /* A draft with a python3 in it, recorded. */
 static void fill(struct image_draft *d, const char *name)
 {
-	const struct image_facts facts = {
-	    .name = name, .source = "import", .description = "", .suite = "", .definition = ""};
+	static char first[] = "json", second[] = "os.path";
+	char *const preload[] = {first, second};
+	const struct image_facts facts = {.name = name,
+					  .source = "build",
+					  .description = "a test",
+					  .suite = "forky",
+					  .definition = "0123abcd",
+					  .preload = preload,
+					  .n_preload = ARRAY_SIZE(preload)};
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	struct err e = ERR_INIT;
 
@@ -502,6 +509,9 @@ static void export_then_import(void **state)
 	if (image_import(&s, "z", file, &quiet, &m, &e) < 0)
 		fail_msg("%s", e.text);
 	assert_string_equal(image_manifest_str(&m, "source"), "import");
+	assert_string_equal(image_manifest_str(&m, "description"), "a test");
+	assert_string_equal(image_manifest_str(&m, "definition"), "0123abcd");
+	assert_int_equal(json_array_size(json_object_get(m.json, "preload")), 2);
 	assert_int_equal(fstatat(s.dir, "z/root/app/results", &st, 0), 0);
 	assert_int_equal(fstatat(s.dir, "z/root/usr/bin/python3.14", &st, 0), 0);
 	/* Wrong ends of names leave nothing behind. */
@@ -513,6 +523,43 @@ static void export_then_import(void **state)
 	assert_int_equal(fstatat(s.dir, "w", &st, 0), -1);
 	assert_int_equal(count_hidden(&s), 0);
 	image_store_done(&s);
+}
+
+/* What an imported image says of itself goes to the warm interpreter: only module names may. */
+static void hostile_origin(void **state)
+{
+	static const struct {
+		const char *text;
+		int r;
+		size_t n;
+	} rows[] = {
+	    {"{\"preload\": [\"json\", \"os.path\"]}", 0, 2},
+	    {"{}", 0, 0},
+	    {"{\"preload\": [\"os; import x\"]}", -EBADMSG, 0},
+	    {"{\"preload\": [1]}", -EBADMSG, 0},
+	    {"{\"preload\": [\"a\\nb\"]}", -EBADMSG, 0},
+	    {"[]", -EBADMSG, 0},
+	    {"{\"description\": \"a\\u001b[2J\", \"definition\": \"../x\"}", 0, 0},
+	};
+	char path[128];
+
+	(void)state;
+	(void)snprintf(path, sizeof(path), "%s/o/opt/caisson", scratch);
+	assert_int_equal(fd_make_dirs(path, 0755), 0);
+	(void)snprintf(path, sizeof(path), "%s/o", scratch);
+	_cleanup_fd_ int root = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(image_origin_done) struct image_origin o = {0};
+		_cleanup_fd_ int fd = openat(root, "opt/caisson/image.json",
+					     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+
+		assert_int_equal(fd_write_all(fd, rows[i].text, strlen(rows[i].text)), 0);
+		assert_int_equal(image_origin_read(root, &o), rows[i].r);
+		assert_int_equal(o.preload.n, rows[i].n);
+		assert_string_equal(o.description, "");
+		assert_string_equal(o.definition, "");
+	}
 }
 
 int main(void)
@@ -528,6 +575,7 @@ int main(void)
 	    cmocka_unit_test(unpack_stays_inside),
 	    cmocka_unit_test(unpack_survives_damage),
 	    cmocka_unit_test(dpkg_status),
+	    cmocka_unit_test(hostile_origin),
 	    cmocka_unit_test(store_replaces_and_holds),
 	    cmocka_unit_test(export_then_import),
 	};
