@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes and scope-bound cleanups. Every cleanup preserves errno and accepts the empty value. */
+/* Attributes and scope-bound cleanups. Every cleanup preserves errno and accepts the empty value.
+ */
 #pragma once
 
 #include <dirent.h>
@@ -8,15 +9,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MUST_CHECK     __attribute__((warn_unused_result))
-#define PRINTF(f, a)   __attribute__((format(printf, f, a)))
-#define NORETURN       __attribute__((noreturn))
-#define UNUSED         __attribute__((unused))
-#define NONNULL        __attribute__((nonnull))
-#define _cleanup_(f)   __attribute__((cleanup(f)))
-#define ARRAY_SIZE(a)  (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)      ((a) < (b) ? (a) : (b))
-#define MAX(a, b)      ((a) > (b) ? (a) : (b))
+#define MUST_CHECK    __attribute__((warn_unused_result))
+#define PRINTF(f, a)  __attribute__((format(printf, f, a)))
+#define NORETURN      __attribute__((noreturn))
+#define UNUSED        __attribute__((unused))
+#define NONNULL       __attribute__((nonnull))
+#define _cleanup_(f)  __attribute__((cleanup(f)))
+#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)     ((a) < (b) ? (a) : (b))
+#define MAX(a, b)     ((a) > (b) ? (a) : (b))
 
 /* Hand the value over and leave the empty value behind, so that the cleanup does nothing. */
 #define TAKE_PTR(p)                                                                                \

@@ -21,7 +21,7 @@ struct buf {
 #define BUF_INIT(max_bytes) ((struct buf){.max = (max_bytes)})
 
 void buf_init(struct buf *b, size_t max);
-void buf_done(struct buf *b); /* frees, keeps the maximum; cleanup: _cleanup_(buf_done) */
+void buf_done(struct buf *b);  /* frees, keeps the maximum; cleanup: _cleanup_(buf_done) */
 void buf_reset(struct buf *b); /* len = 0, keeps the memory */
 int buf_reserve(struct buf *b, size_t more) MUST_CHECK; /* room for MORE bytes after len */
 int buf_add(struct buf *b, const void *data, size_t len) MUST_CHECK;
@@ -31,4 +31,4 @@ int buf_printf(struct buf *b, const char *fmt, ...) PRINTF(2, 3) MUST_CHECK;
 int buf_vprintf(struct buf *b, const char *fmt, va_list ap) MUST_CHECK PRINTF(2, 0);
 void buf_consume(struct buf *b, size_t n); /* drops the first N bytes (N <= len) */
 const char *buf_str(const struct buf *b);  /* borrowed; "" when empty */
-char *buf_take(struct buf *b);             /* owned string; the buffer is empty afterwards; NULL = no memory */
+char *buf_take(struct buf *b); /* owned string; the buffer is empty afterwards; NULL = no memory */

@@ -36,7 +36,7 @@ int err_set(struct err *e, enum err_code code, int errnum, const char *fmt, ...)
 /* Puts "context: " before the message that is there. Returns -errnum like err_set(). */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF(2, 3);
 
-const char *err_code_name(enum err_code code);   /* "file_exists" */
-const char *err_code_hint(enum err_code code);   /* "" when there is none */
-int err_code_http(enum err_code code);           /* HTTP status */
-int err_code_exit(enum err_code code);           /* process exit status */
+const char *err_code_name(enum err_code code); /* "file_exists" */
+const char *err_code_hint(enum err_code code); /* "" when there is none */
+int err_code_http(enum err_code code);         /* HTTP status */
+int err_code_exit(enum err_code code);         /* process exit status */

@@ -12,7 +12,8 @@
 
 #define FDIO_PASS_MAX 16 /* descriptors per message */
 
-/* Until all is written; restarts on EINTR, waits on EAGAIN (so: for files and blocking descriptors). */
+/* Until all is written; restarts on EINTR, waits on EAGAIN (so: for files and blocking
+ * descriptors). */
 int fd_write_all(int fd, const void *data, size_t len) MUST_CHECK;
 /* Exactly LEN bytes; -ENODATA at an early end of file. */
 int fd_read_exact(int fd, void *ret, size_t len) MUST_CHECK;
@@ -25,15 +26,18 @@ int fd_dup(int fd) MUST_CHECK;
 
 /* One message with N descriptors over a unix socket. Borrowed descriptors. MSG_NOSIGNAL; FLAGS as
  * sendmsg(2). Returns bytes sent or -errno. */
-ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n, int flags) MUST_CHECK;
+ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n,
+		int flags) MUST_CHECK;
 /* One message; received descriptors have CLOEXEC and are owned by the caller; *RET_N gets their
  * count. More than FDIO_PASS_MAX or truncated control data: all are closed and -EPROTO comes back.
  * Returns the length (0 = the peer has closed). */
-ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n, int flags) MUST_CHECK;
+ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n,
+		int flags) MUST_CHECK;
 void fd_close_many(int *fds, size_t n);
 
-/* openat2(2) with RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV and O_CLOEXEC|O_NOCTTY|O_NONBLOCK|O_NOFOLLOW
- * added to FLAGS: no name can lead out of DIR, block, or follow a link. Linux >= 5.6. */
+/* openat2(2) with RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV and
+ * O_CLOEXEC|O_NOCTTY|O_NONBLOCK|O_NOFOLLOW added to FLAGS: no name can lead out of DIR, block, or
+ * follow a link. Linux >= 5.6. */
 int fd_open_beneath(int dir, const char *path, int flags, mode_t mode) MUST_CHECK;
 /* Makes PATH and its parents (mode for each new one); no error when it is there. */
 int fd_make_dirs(const char *path, mode_t mode) MUST_CHECK;

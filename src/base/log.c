@@ -165,7 +165,8 @@ static void rotate(void)
 	if (moved)
 		state.fd = fd_close(state.fd);
 	else if (ftruncate(state.fd, 0) == 0)
-		/* The folder is not ours to change: better the past is lost than the disk is full. */
+		/* The folder is not ours to change: better the past is lost than the disk is full.
+		 */
 		state.written = 0;
 }
 

@@ -14,12 +14,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum log_level { LOG_LEVEL_DEBUG, LOG_LEVEL_INFO, LOG_LEVEL_WARNING, LOG_LEVEL_ERROR, LOG_LEVEL_CRITICAL };
+enum log_level {
+	LOG_LEVEL_DEBUG,
+	LOG_LEVEL_INFO,
+	LOG_LEVEL_WARNING,
+	LOG_LEVEL_ERROR,
+	LOG_LEVEL_CRITICAL
+};
 enum log_format { LOG_FORMAT_CONSOLE, LOG_FORMAT_JSON };
 
-#define LOG_VALUE_MAX 512             /* bytes of one value before escaping */
-#define LOG_FILE_MAX  (10u << 20)     /* a log file is rotated when it would grow past this */
-#define LOG_BACKUPS   3               /* FILE.1 ... FILE.3 are kept */
+#define LOG_VALUE_MAX 512         /* bytes of one value before escaping */
+#define LOG_FILE_MAX  (10u << 20) /* a log file is rotated when it would grow past this */
+#define LOG_BACKUPS   3           /* FILE.1 ... FILE.3 are kept */
 
 enum log_type { LOG_TYPE_STR, LOG_TYPE_I64, LOG_TYPE_U64, LOG_TYPE_BOOL };
 
@@ -62,7 +68,8 @@ struct log_config {
 /* Replaces the configuration. Before the first call: INFO, console, stderr. A file that cannot be
  * opened is said once on stderr, and the log goes on without it. */
 void log_configure(const struct log_config *c);
-/* Opens the file now instead of at the first line: for those who give up their rights afterwards. */
+/* Opens the file now instead of at the first line: for those who give up their rights afterwards.
+ */
 void log_open(void);
 void log_close(void);
 bool log_wants(enum log_level level);

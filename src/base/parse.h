@@ -25,7 +25,8 @@ int parse_bool(const char *s, bool *ret) MUST_CHECK;
 
 /* The id grammars. Length-based: a trailing newline or NUL is just another wrong byte. */
 bool parse_is_session_id(const char *s, size_t len); /* [A-Za-z0-9_-]{1,64} */
-bool parse_is_filename(const char *s, size_t len);   /* [A-Za-z0-9._-]{1,255}; `..` is not looked at */
+bool parse_is_filename(const char *s,
+		       size_t len); /* [A-Za-z0-9._-]{1,255}; `..` is not looked at */
 bool parse_is_image_name(const char *s, size_t len); /* [a-z0-9][a-z0-9._-]{0,62} */
 /* HOST:PORT, [V6]:PORT or :PORT; HOST gets no brackets. Port 0-65535. */
 int parse_host_port(const char *s, char *ret_host, size_t host_max, uint16_t *ret_port) MUST_CHECK;

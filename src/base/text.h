@@ -18,7 +18,8 @@ static inline bool streq(const char *a, const char *b)
 /* Strict UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF). */
 bool text_is_utf8(const void *data, size_t len);
 /* Appends DATA with each maximal invalid sequence replaced by U+FFFD, as Python's
- * bytes.decode('utf-8', 'replace') does (Unicode standard 3.9, "substitution of maximal subparts"). */
+ * bytes.decode('utf-8', 'replace') does (Unicode standard 3.9, "substitution of maximal subparts").
+ */
 int text_add_utf8_lossy(struct buf *b, const void *data, size_t len) MUST_CHECK;
 /* Longest prefix of at most MAX bytes that does not cut a UTF-8 sequence. */
 size_t text_utf8_cut(const char *s, size_t len, size_t max);
@@ -26,7 +27,8 @@ size_t text_utf8_cut(const char *s, size_t len, size_t max);
 void text_hex(const uint8_t *data, size_t len, char *ret); /* writes 2*len+1 bytes */
 /* Appends S percent-encoded (RFC 3986 unreserved stay; '/' stays when KEEP_SLASH). */
 int text_add_percent(struct buf *b, const char *s, size_t len, bool keep_slash) MUST_CHECK;
-/* Decodes %XX; -EINVAL on a broken escape or an encoded or literal NUL. RET gets at most LEN bytes + NUL. */
+/* Decodes %XX; -EINVAL on a broken escape or an encoded or literal NUL. RET gets at most LEN bytes
+ * + NUL. */
 int text_percent_decode(const char *s, size_t len, char *ret, size_t *ret_len) MUST_CHECK;
 /* Copies S whole into DST of SIZE bytes; -ERANGE (and an empty DST) when it does not fit. */
 int text_copy(char *dst, size_t size, const char *s) MUST_CHECK;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers, sizes, ids and base64. Properties: what is taken stays within its bounds; base64 that was
- * decoded in pieces equals base64 decoded at once; encoding gives back what strict decoding took. */
+/* Numbers, sizes, ids and base64. Properties: what is taken stays within its bounds; base64 that
+ * was decoded in pieces equals base64 decoded at once; encoding gives back what strict decoding
+ * took. */
 #include "fuzz.h"
 
 #include "base/base64.h"
@@ -33,7 +34,8 @@ static void numbers(const char *text)
 static void ids(const char *text, size_t len)
 {
 	if (parse_is_session_id(text, len))
-		ASSERT(len >= 1 && len <= 64 && !memchr(text, '\n', len) && !memchr(text, '/', len));
+		ASSERT(len >= 1 && len <= 64 && !memchr(text, '\n', len) &&
+		       !memchr(text, '/', len));
 	if (parse_is_filename(text, len))
 		ASSERT(len >= 1 && len <= 255 && !memchr(text, '/', len) && !memchr(text, 0, len));
 	if (parse_is_image_name(text, len))

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The settings file. Property: a refusal has one line of text; a file that was taken is taken again. */
+/* The settings file. Property: a refusal has one line of text; a file that was taken is taken
+ * again. */
 #include "fuzz.h"
 
 #include "config/file.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths, queries, ranges, dates, entity tags. Properties: no decoded segment can climb or hold a slash;
- * a range that is satisfiable lies inside the file; a date that was read prints as it was. */
+/* Paths, queries, ranges, dates, entity tags. Properties: no decoded segment can climb or hold a
+ * slash; a range that is satisfiable lies inside the file; a date that was read prints as it was.
+ */
 #include "fuzz.h"
 
 #include "http/http.h"

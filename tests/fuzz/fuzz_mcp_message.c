@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages of a client, from the first byte to the answer. Properties: every message is finished exactly
- * once, with one line of JSON or nothing; what it says does not depend on how its bytes arrived. */
+/* Messages of a client, from the first byte to the answer. Properties: every message is finished
+ * exactly once, with one line of JSON or nothing; what it says does not depend on how its bytes
+ * arrived. */
 #include "fuzz.h"
 
 #include "mcp/content.h"
@@ -31,7 +32,8 @@ static void on_finish(struct mcp_sink *sink, unsigned status UNUSED, char *json,
 	c->answer = json;
 }
 
-static void on_peer_send(struct mcp_peer *peer UNUSED, enum mcp_out kind UNUSED, char *json, size_t len UNUSED)
+static void on_peer_send(struct mcp_peer *peer UNUSED, enum mcp_out kind UNUSED, char *json,
+			 size_t len UNUSED)
 {
 	free(json);
 }
@@ -52,7 +54,8 @@ static struct mcp_server *make_server(void)
 	    .version = "1",
 	    .state_key = key,
 	    .now_ms = frozen_clock,
-	    .offers = MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS | MCP_OFFER_LOGGING | MCP_OFFER_COMPLETIONS,
+	    .offers =
+		MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS | MCP_OFFER_LOGGING | MCP_OFFER_COMPLETIONS,
 	};
 	struct err e = ERR_INIT;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a fuzz target without a fuzzer: every file of its corpus as it is, then damaged step by step
- * (cut from both ends, each bit flipped, each byte replaced by a few nasty ones), then a fixed number
- * of seeded random mixes. The same bytes in every run, so a failure can be repeated. */
+ * (cut from both ends, each bit flipped, each byte replaced by a few nasty ones), then a fixed
+ * number of seeded random mixes. The same bytes in every run, so a failure can be repeated. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SMALL_INPUT  512u   /* files up to this size are damaged at every place */
-#define RANDOM_MIXES 2000u  /* per file */
+#define SMALL_INPUT  512u  /* files up to this size are damaged at every place */
+#define RANDOM_MIXES 2000u /* per file */
 #define MIX_MAX      4096u
 
 static uint64_t n_inputs;
@@ -42,7 +42,8 @@ static uint64_t next_random(uint64_t *state)
 
 static void damage_everywhere(const uint8_t *data, size_t size)
 {
-	static const uint8_t nasty[] = {0, '\n', '\r', ' ', '"', '\\', '/', '%', '-', '9', 0x7f, 0x80, 0xff};
+	static const uint8_t nasty[] = {0,   '\n', '\r', ' ',  '"',  '\\', '/',
+					'%', '-',  '9',  0x7f, 0x80, 0xff};
 	_cleanup_free_ uint8_t *copy = malloc(size ? size : 1);
 
 	if (!copy)
