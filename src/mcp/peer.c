@@ -60,6 +60,16 @@ void mcp_peer_close(struct mcp_peer *p)
 		return;
 	p->closed = true;
 	list_remove(&p->node);
+	/* All of them before anything is told: what one call's end sets off may want to say something
+	 * on another one's sink, or withdraw its questions there. */
+	list_for_each(node, &p->calls)
+	{
+		struct mcp_call *c = list_entry(node, struct mcp_call, node);
+
+		c->sink = NULL;
+		if (c->batch)
+			c->batch->sink = NULL;
+	}
 	while (!list_is_empty(&p->calls)) {
 		struct mcp_call *c = list_entry(p->calls.next, struct mcp_call, node);
 		struct batch *batch = c->batch;
@@ -67,12 +77,9 @@ void mcp_peer_close(struct mcp_peer *p)
 		mcp_call_ref(c);
 		ask_drop(c);
 		call_leave_peer(c);
-		c->sink = NULL;
 		c->batch = NULL;
-		if (batch) {
-			batch->sink = NULL;
+		if (batch)
 			batch_unref(batch);
-		}
 		call_cancel(c);
 		mcp_call_unref(c);
 	}
