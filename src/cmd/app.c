@@ -25,12 +25,13 @@ static const struct {
 	const char *server_name;
 	const char *title;
 	bool log_file; /* written by default */
+	bool missing;  /* its tools are not built in yet */
 	const char *instructions;
 } profiles[] = {
-    {"code", "code_sandbox_mcp", NULL, true, NULL},
-    {"classic", "Python Sandbox Executor", NULL, false, NULL},
-    {"both", "caisson", "Caisson", false, NULL},
-    {"full", "caisson", "Caisson", false,
+    {"code", "code_sandbox_mcp", NULL, true, false, NULL},
+    {"classic", "Python Sandbox Executor", NULL, false, true, NULL},
+    {"both", "caisson", "Caisson", false, true, NULL},
+    {"full", "caisson", "Caisson", false, false,
      "Runs Python and shell commands in isolated sandboxes without network. A session is made by "
      "the "
      "first call; give its session_id back to go on with its files in /mnt/data. Each run of "
@@ -105,6 +106,17 @@ static void configure_log(struct app *a)
 	log_configure(&config);
 }
 
+/* A client that asks for tools that are not there is better told now than by every call. */
+static int check_profile(const struct app *a, struct err *e)
+{
+	if (a->mode == APP_RUN || !profiles[profile_index(&a->settings)].missing)
+		return 0;
+	(void)err_set(e, ERR_SETTING_INVALID, 0,
+		      "SANDBOX_PROFILE: '%s' is not built in yet; give code or full",
+		      a->settings.profile);
+	return -EINVAL;
+}
+
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e)
 {
@@ -119,6 +131,7 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 	r = r < 0 ? r : settings_read_flags(&a->settings, argc, argv, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
+	r = r < 0 ? r : check_profile(a, e);
 	if (r < 0)
 		return r;
 	configure_log(a);

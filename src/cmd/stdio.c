@@ -109,7 +109,6 @@ int cmd_stdio(int argc, char **argv)
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	int r = app_settings(&s.app, "stdio", APP_STDIO, false, &argc, argv, &e);
-	/* For clients that were told to start it so: there is no bridge to another server here. */
 	if (r >= 0 && argc > 1)
 		r = err_set(&e, ERR_USAGE, 0, "stdio: unknown argument '%s'", argv[1]);
 	r = r < 0 ? r : app_begin(&s.app, &e);

@@ -153,6 +153,7 @@ static void log_end(const struct run *r, const struct run_result *result)
 		if (r->truncated[i])
 			LOG_WARNING(events[i], LOG_S("session_id", r->sandbox->id),
 				    LOG_S("run_id", r->id),
+				    LOG_U("original_bytes", r->end.output_total[i]),
 				    LOG_U("limit_bytes", r->sandbox->manager->config.output_max));
 }
 
@@ -160,7 +161,8 @@ static struct run_output output_of(const struct run *r, enum engine_stream strea
 {
 	return (struct run_output){.data = buf_str(&r->output[stream]),
 				   .len = r->output[stream].len,
-				   .truncated = r->truncated[stream]};
+				   .truncated = r->truncated[stream],
+				   .total = r->end.output_total[stream]};
 }
 
 static void run_report(struct run *r)

@@ -112,6 +112,7 @@ struct run_output { /* what was kept of one stream: any bytes */
 	const char *data;
 	size_t len;
 	bool truncated; /* there was more */
+	uint64_t total; /* bytes that were written */
 };
 
 struct run_result {

@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The extras of the profile `full` on the fake engine: text files, pictures, budgets, errors. */
+#include "base/base64.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "fake_engine.h"
+#include "mcp_talk.h"
+#include "tools/tools.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+/* cmocka wants those before it */
+#include <cmocka.h>
+
+#define MESSAGE_MAX 65536
+#define BUDGET      1200
+
+static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 1, 2};
+
+struct world {
+	sd_event *loop;
+	struct fake_engine *fake;
+	struct manager *manager;
+	struct tools *tools;
+	struct talk talk;
+	unsigned id;
+};
+
+static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
+{
+	struct world *w = user;
+
+	*ret = &w->fake->engine;
+	return 0;
+}
+
+static void put(const char *workspace, const char *name, const void *data, size_t len)
+{
+	char path[400];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", workspace, name);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	assert_int_equal(fwrite(data, 1, len, f), len);
+	assert_int_equal(fclose(f), 0);
+}
+
+/* p: a picture, one that is none, and a drawing; b: big output; m: out of memory. */
+static void script(struct fake_run *r, const char *workspace, const char *code, size_t len,
+		   struct engine_run_result *res)
+{
+	static char big[5000];
+
+	if (memchr(code, 'p', len)) {
+		put(workspace, "a.png", png, sizeof(png));
+		put(workspace, "b.png", "no", 2);
+		put(workspace, "c.svg", "<svg/>", 6);
+	}
+	if (memchr(code, 'b', len)) {
+		memset(big, 'x', sizeof(big));
+		fake_output(r, ENGINE_STDOUT, "begin ", 6);
+		fake_output(r, ENGINE_STDOUT, big, sizeof(big));
+		fake_output(r, ENGINE_STDOUT, " end", 4);
+	}
+	if (memchr(code, 'm', len))
+		res->end = ENGINE_END_OOM;
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	struct err e = ERR_INIT;
+	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
+
+	log_configure(&log);
+	assert_non_null(w);
+	assert_true(sd_event_new(&w->loop) >= 0);
+	w->fake = fake_engine_new(w->loop);
+	w->fake->script = script;
+	struct manager_config config = {.loop = w->loop,
+					.open_engine = open_fake,
+					.user = w,
+					.ttl_ns = NS_PER_S * 1000,
+					.sweep_ns = NS_PER_S * 1000,
+					.output_max = 100000,
+					.max_sandboxes = 2};
+	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
+	struct tools_config tools = {.loop = w->loop,
+				     .manager = w->manager,
+				     .max_upload_bytes = 100000,
+				     .max_read_bytes = 100000,
+				     .max_code_bytes = 100,
+				     .exec_timeout_s = 60,
+				     .result_chars = BUDGET};
+	w->tools = tools_new(&tools, &e);
+	assert_non_null(w->tools);
+	talk_open(&w->talk, MCP_TRANSPORT_STDIO, 0);
+	assert_int_equal(tools_add_code(w->tools, w->talk.server, &e), 0);
+	assert_int_equal(tools_add_extras(w->tools, w->talk.server, &e), 0);
+	talk_handshake(&w->talk, "2025-11-25", "{}");
+	*state = w;
+	return 0;
+}
+
+static void turn(struct world *w)
+{
+	while (sd_event_run(w->loop, 0) > 0)
+		;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	turn(w);
+	if (!manager_engine(w->manager)) /* nothing has opened it */
+		w->fake->engine.ops->close(&w->fake->engine);
+	w->manager = manager_free(w->manager);
+	talk_close(&w->talk);
+	w->tools = tools_free(w->tools);
+	sd_event_unref(w->loop);
+	free(w);
+	return 0;
+}
+
+/* The result of the tool; borrowed until the next call. */
+static json_t *call(struct world *w, const char *tool, const char *arguments)
+{
+	static char message[MESSAGE_MAX];
+
+	(void)snprintf(message, sizeof(message),
+		       "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{"
+		       "\"name\":\"%s\",\"arguments\":%s}}",
+		       ++w->id, tool, arguments);
+	talk_say(&w->talk, message);
+	turn(w);
+	assert_int_equal(w->talk.n_finished, 1);
+	json_t *result = json_object_get(w->talk.answer, "result");
+	assert_non_null(result);
+	return result;
+}
+
+static const char *text_of(const json_t *result)
+{
+	return json_string_value(
+	    json_object_get(json_array_get(json_object_get(result, "content"), 0), "text"));
+}
+
+/* The object of a good answer. */
+static json_t *object(struct world *w, const char *tool, const char *arguments)
+{
+	json_t *result = call(w, tool, arguments);
+	json_t *o = json_object_get(json_object_get(result, "structuredContent"), "result");
+
+	assert_false(json_is_true(json_object_get(result, "isError")));
+	assert_non_null(o);
+	return o;
+}
+
+/* The call fails with CODE, and with a message and a hint. */
+static void fails(struct world *w, const char *tool, const char *arguments, const char *code)
+{
+	json_t *result = call(w, tool, arguments);
+	json_t *o = json_loads(text_of(result), 0, NULL);
+
+	assert_true(json_is_true(json_object_get(result, "isError")));
+	assert_non_null(o);
+	assert_string_equal(json_string_value(json_object_get(o, "error")), code);
+	assert_true(json_string_length(json_object_get(o, "message")) > 0);
+	assert_true(json_string_length(json_object_get(o, "hint")) > 0);
+	json_decref(o);
+}
+
+static void test_write_read_edit(void **state)
+{
+	struct world *w = *state;
+
+	assert_has(
+	    object(w, "sandbox_write_file",
+		   "{\"path\":\"a.txt\",\"content\":\"one\\ntwo\\nthree\\ntwo\",\"session_id\":"
+		   "\"s\"}"),
+	    "{\"session_id\":\"s\",\"path\":\"/mnt/data/a.txt\",\"size_bytes\":17,"
+	    "\"download_url\":null}");
+	static const struct {
+		const char *more;
+		const char *text;
+	} rows[] = {
+	    {"", "/mnt/data/a.txt: lines 1-4 of 4, 17 bytes\none\ntwo\nthree\ntwo"},
+	    {",\"start_line\":2,\"end_line\":3",
+	     "/mnt/data/a.txt: lines 2-3 of 4, 17 bytes\ntwo\nthree\n"},
+	    {",\"start_line\":4", "/mnt/data/a.txt: lines 4-4 of 4, 17 bytes\ntwo"},
+	    {",\"end_line\":1", "/mnt/data/a.txt: lines 1-1 of 4, 17 bytes\none\n"},
+	    {",\"start_line\":9", "/mnt/data/a.txt: lines 0-0 of 4, 17 bytes\n"},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char arguments[200];
+		(void)snprintf(arguments, sizeof(arguments),
+			       "{\"session_id\":\"s\",\"path\":\"/mnt/data/a.txt\"%s}",
+			       rows[i].more);
+		assert_string_equal(text_of(call(w, "sandbox_read_file", arguments)), rows[i].text);
+	}
+	fails(w, "sandbox_edit_file",
+	      "{\"session_id\":\"s\",\"path\":\"a.txt\",\"old_text\":\"two\",\"new_text\":\"2\"}",
+	      "ambiguous_match");
+	fails(w, "sandbox_edit_file",
+	      "{\"session_id\":\"s\",\"path\":\"a.txt\",\"old_text\":\"four\",\"new_text\":\"2\"}",
+	      "no_match");
+	fails(w, "sandbox_edit_file",
+	      "{\"session_id\":\"s\",\"path\":\"a.txt\",\"old_text\":\"\",\"new_text\":\"2\"}",
+	      "invalid_argument");
+	assert_has(
+	    object(w, "sandbox_edit_file",
+		   "{\"session_id\":\"s\",\"path\":\"a.txt\",\"old_text\":\"two\",\"new_text\":"
+		   "\"\",\"replace_all\":true}"),
+	    "{\"replaced\":2,\"size_bytes\":11}");
+	assert_string_equal(
+	    text_of(call(w, "sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"a.txt\"}")),
+	    "/mnt/data/a.txt: lines 1-3 of 3, 11 bytes\none\n\nthree\n");
+}
+
+static void test_overwriting(void **state)
+{
+	struct world *w = *state;
+
+	(void)object(w, "sandbox_write_file",
+		     "{\"path\":\"a\",\"content\":\"x\",\"session_id\":\"s\"}");
+	(void)object(w, "sandbox_write_file",
+		     "{\"path\":\"a\",\"content\":\"y\",\"session_id\":\"s\"}");
+	fails(w, "sandbox_write_file",
+	      "{\"path\":\"a\",\"content\":\"z\",\"session_id\":\"s\",\"overwrite\":false}",
+	      "file_exists");
+}
+
+static void test_failures_have_hints(void **state)
+{
+	struct world *w = *state;
+
+	(void)call(w, "sandbox_run_python", "{\"code\":\"p\",\"session_id\":\"s\"}");
+	static const struct {
+		const char *tool;
+		const char *arguments;
+		const char *code;
+	} rows[] = {
+	    {"sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"none\"}", "not_found"},
+	    {"sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"../x\"}", "invalid_path"},
+	    {"sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"/etc/passwd\"}",
+	     "invalid_path"},
+	    {"sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"\"}", "invalid_path"},
+	    {"sandbox_read_file", "{\"session_id\":\"no\",\"path\":\"a\"}", "session_not_found"},
+	    {"sandbox_read_file", "{\"session_id\":\"n o\",\"path\":\"a\"}", "invalid_session_id"},
+	    {"sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"b.png\",\"start_line\":0}",
+	     "invalid_argument"},
+	    {"sandbox_read_file",
+	     "{\"session_id\":\"s\",\"path\":\"b.png\",\"start_line\":3,\"end_line\":2}",
+	     "invalid_argument"},
+	    {"sandbox_view_image", "{\"session_id\":\"s\",\"path\":\"b.png\"}", "not_an_image"},
+	    {"sandbox_view_image", "{\"session_id\":\"s\",\"path\":\"none.png\"}", "not_found"},
+	    {"sandbox_run_python", "{\"code\":\"\",\"timeout_s\":0}", "invalid_argument"},
+	    {"sandbox_run_python", "{\"code\":\"a\\u0000b\"}", "invalid_argument"},
+	    {"sandbox_run_shell", "{\"command\":\"ls\",\"session_id\":\"\"}", "invalid_session_id"},
+	    {"sandbox_info", "{\"session_id\":\"no\"}", "session_not_found"},
+	    {"sandbox_delete", "{\"session_id\":\"no\"}", "session_not_found"},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		fails(w, rows[i].tool, rows[i].arguments, rows[i].code);
+	char arguments[300];
+	(void)snprintf(arguments, sizeof(arguments), "{\"code\":\"%0101d\"}", 0);
+	fails(w, "sandbox_run_python", arguments, "code_too_large");
+	assert_int_equal(w->fake->n_created, 1);
+}
+
+static void test_binary_is_not_text(void **state)
+{
+	struct world *w = *state;
+	char path[200];
+
+	(void)object(w, "sandbox_run_python", "{\"code\":\"\",\"session_id\":\"s\"}");
+	(void)snprintf(path, sizeof(path), "%s/1", w->fake->root);
+	put(path, "x.bin", "a\0b", 3);
+	put(path, "latin", "caf\xE9\n", 5);
+	fails(w, "sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"x.bin\"}", "not_text");
+	assert_string_equal(
+	    text_of(call(w, "sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"latin\"}")),
+	    "/mnt/data/latin: lines 1-1 of 1, 5 bytes\ncaf\xEF\xBF\xBD\n");
+}
+
+/* Pictures come as pictures, and then without structured content. */
+static void test_pictures(void **state)
+{
+	struct world *w = *state;
+	json_t *result = call(w, "sandbox_run_python", "{\"code\":\"p\",\"session_id\":\"s\"}");
+	json_t *content = json_object_get(result, "content");
+	char base64[BASE64_ENCODED_LEN(sizeof(png)) + 1] = "";
+
+	base64_encode(png, sizeof(png), base64);
+	assert_null(json_object_get(result, "structuredContent"));
+	assert_int_equal(json_array_size(content), 2);
+	assert_has(json_array_get(content, 1), "{\"type\":\"image\",\"mimeType\":\"image/png\"}");
+	assert_string_equal(json_string_value(json_object_get(json_array_get(content, 1), "data")),
+			    base64);
+	/* The text has every file. */
+	assert_non_null(strstr(text_of(result), "a.png"));
+	assert_non_null(strstr(text_of(result), "b.png"));
+	assert_non_null(strstr(text_of(result), "c.svg"));
+	result = call(w, "sandbox_view_image", "{\"session_id\":\"s\",\"path\":\"a.png\"}");
+	assert_int_equal(json_array_size(json_object_get(result, "content")), 1);
+	assert_null(json_object_get(result, "structuredContent"));
+}
+
+static void test_long_output_is_cut_in_the_middle(void **state)
+{
+	struct world *w = *state;
+	json_t *o = object(w, "sandbox_run_python", "{\"code\":\"b\"}");
+	const char *out = json_string_value(json_object_get(o, "stdout"));
+
+	assert_true(text_starts_with(out, "begin xxx"));
+	assert_true(text_ends_with(out, "xxx end"));
+	assert_non_null(strstr(out, "[... 3810 bytes left out; "));
+	assert_true(strlen(out) < BUDGET + 200);
+}
+
+static void test_out_of_memory_has_a_hint(void **state)
+{
+	struct world *w = *state;
+
+	assert_has(object(w, "sandbox_run_python", "{\"code\":\"m\"}"),
+		   "{\"exit_code\":137,\"reason\":\"oom\",\"hint\":\"*\"}");
+}
+
+static void test_delete(void **state)
+{
+	struct world *w = *state;
+
+	(void)object(w, "sandbox_run_shell", "{\"command\":\"ls\",\"session_id\":\"s\"}");
+	assert_has(object(w, "sandbox_info", "{\"session_id\":\"s\"}"),
+		   "{\"session_id\":\"s\",\"status\":\"idle\",\"network\":\"none\"}");
+	assert_has(object(w, "sandbox_delete", "{\"session_id\":\"s\"}"),
+		   "{\"status\":\"deleted\"}");
+	assert_int_equal(w->fake->n_alive, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	    T(test_write_read_edit),
+	    T(test_overwriting),
+	    T(test_failures_have_hints),
+	    T(test_binary_is_not_text),
+	    T(test_pictures),
+	    T(test_long_output_is_cut_in_the_middle),
+	    T(test_out_of_memory_has_a_hint),
+	    T(test_delete),
+#undef T
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
