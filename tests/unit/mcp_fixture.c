@@ -34,6 +34,18 @@ static void on_hold(struct mcp_call *call, json_t *arguments, void *user)
 	mcp_call_on_cancel(call, on_cancel, f);
 }
 
+static void on_ask(struct mcp_call *call, json_t *arguments, void *user)
+{
+	const struct mcp_input question = {.key = "roots", .method = "roots/list"};
+
+	(void)arguments;
+	(void)user;
+	if (mcp_call_input(call, "roots"))
+		mcp_call_finish(call, tool_text("answered"));
+	else
+		mcp_call_need_input(call, &question, 1, NULL);
+}
+
 void mcp_fixture_finish(struct mcp_fixture *f, const char *text)
 {
 	struct mcp_call *call = TAKE_PTR(f->held);
@@ -55,6 +67,7 @@ void mcp_fixture_init(struct mcp_fixture *f)
 	};
 	const struct mcp_tool hold = {
 	    .name = "hold", .description = "Waits.", .call = on_hold, .user = f};
+	const struct mcp_tool ask = {.name = "ask", .description = "Asks back.", .call = on_ask};
 	struct err e = ERR_INIT;
 
 	*f = (struct mcp_fixture){0};
@@ -62,6 +75,7 @@ void mcp_fixture_init(struct mcp_fixture *f)
 	ASSERT(f->server);
 	ASSERT(mcp_server_add_tool(f->server, &echo, &e) == 0);
 	ASSERT(mcp_server_add_tool(f->server, &hold, &e) == 0);
+	ASSERT(mcp_server_add_tool(f->server, &ask, &e) == 0);
 }
 
 void mcp_fixture_done(struct mcp_fixture *f)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A registry with tools that a test holds in its hand: `echo` answers at once, `hold` when the test
- * says so. */
+ * says so, `ask` when the client has told its roots. */
 #pragma once
 
 #include "mcp/content.h"
@@ -23,7 +23,8 @@ void mcp_fixture_finish(struct mcp_fixture *f, const char *text);
 	"\"io.modelcontextprotocol/clientCapabilities\":{},\"progressToken\":1}"
 #define INITIALIZE(version)                                                                        \
 	"{\"jsonrpc\":\"2.0\",\"id\":0,\"method\":\"initialize\",\"params\":{\"protocolVersion\":" \
-	"\"" version "\",\"capabilities\":{},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
+	"\"" version                                                                               \
+	"\",\"capabilities\":{\"roots\":{}},\"clientInfo\":{\"name\":\"t\",\"version\":\"1\"}}}"
 #define PING(id) "{\"jsonrpc\":\"2.0\",\"id\":" #id ",\"method\":\"ping\"}"
 #define CALL(id, tool)                                                                             \
 	"{\"jsonrpc\":\"2.0\",\"id\":" #id                                                         \

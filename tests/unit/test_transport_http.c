@@ -230,9 +230,9 @@ static void test_answer_becomes_a_stream(void **state)
 	assert_int_equal(c.len, 0);
 	mcp_call_progress(w.mcp.held, 1, 2, "half");
 	assert_true(client_wait_for(&c, "id: 1_0\nretry: 1000\ndata: \n\n"));
-	assert_true(
-	    client_wait_for(&c, "id: 1_1\nevent: message\ndata: "
-				"{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\""));
+	assert_true(client_wait_for(&c,
+				    "id: 1_1\nevent: message\ndata: "
+				    "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/progress\""));
 	mcp_fixture_finish(&w.mcp, "the end");
 	assert_true(client_wait_for(&c, "the end"));
 	assert_true(client_wait_for(&c, "0\r\n\r\n"));
@@ -532,6 +532,101 @@ static void test_sse_ends_in_the_middle_of_a_post(void **state)
 	client_close(&poster);
 }
 
+/* Its questions die with a stream; nothing is said on it any more. */
+static void test_sse_ends_while_a_question_is_open(void **state)
+{
+	char path[80];
+	struct http_client c, other;
+
+	(void)state;
+	open_sse(&c, path, "GET /sse");
+	expect(202, path, JSON_TYPES, INITIALIZE("2025-03-26"), "Accepted");
+	expect(202, path, JSON_TYPES, CALL(1, "ask"), "Accepted");
+	expect(202, path, JSON_TYPES, CALL(2, "ask"), "Accepted");
+	assert_true(client_wait_for(&c, "roots/list"));
+	client_close(&c);
+	client_open(&other, w.loop, w.port);
+	for (unsigned i = 0; i < 200 && counts().sse > 0; i++)
+		client_pump(&other, 5);
+	assert_int_equal(counts().sse, 0);
+	client_close(&other);
+}
+
+static void test_question_over_a_stream(void **state)
+{
+	char session[80], headers[256], answer[160];
+	struct http_client c;
+	const char *id;
+
+	(void)state;
+	begin_session(session, "", INITIALIZE("2025-06-18"));
+	(void)snprintf(headers, sizeof(headers), JSON_TYPES "%s", session);
+	client_open(&c, w.loop, w.port);
+	send_request(&c, "POST /mcp", headers, CALL(5, "ask"));
+	assert_true(client_wait_for(&c, "roots/list"));
+	id = strstr(strstr(c.data, "event: message"), "\"id\":");
+	assert_non_null(id);
+	(void)snprintf(answer, sizeof(answer),
+		       "{\"jsonrpc\":\"2.0\",%.*s,\"result\":{\"roots\":[]}}",
+		       (int)strcspn(id, ",}"), id);
+	expect(202, "POST /mcp", headers, answer, "");
+	assert_true(client_wait_for(&c, "answered"));
+	client_close(&c);
+}
+
+/* ---- clients that vanish ---- */
+
+static void vanish(const char *bytes, size_t len, bool reset)
+{
+	const struct linger hard = {.l_onoff = 1};
+	struct http_client c;
+
+	client_open(&c, w.loop, w.port);
+	client_send(&c, bytes, len);
+	if (reset)
+		assert_int_equal(setsockopt(c.fd, SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), 0);
+	client_close(&c);
+	assert_true(sd_event_run(w.loop, 0) >= 0);
+}
+
+static void test_clients_that_vanish_anywhere(void **state)
+{
+	static const struct {
+		const char *line, *headers, *body;
+	} requests[] = {
+	    {"POST /mcp", JSON_TYPES, INITIALIZE("2025-11-25")},
+	    {"POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: echo\r\n"),
+	     MODERN_CALL(1, "echo")},
+	    {"POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: hold\r\n"),
+	     MODERN_CALL(1, "hold")},
+	    {"POST /mcp", JSON_TYPES MODERN("tools/call", "Mcp-Name: ask\r\n"),
+	     MODERN_CALL(1, "ask")},
+	    {"GET /sse", "", ""},
+	};
+	struct http_client c;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(requests); i++) {
+		char bytes[2048];
+		const int len = snprintf(bytes, sizeof(bytes),
+					 "%s HTTP/1.1\r\n" HOST "%sContent-Length: %zu\r\n\r\n%s",
+					 requests[i].line, requests[i].headers,
+					 strlen(requests[i].body), requests[i].body);
+
+		for (int cut = 1; cut <= len; cut += cut < len - 8 ? 7 : 1)
+			vanish(bytes, (size_t)cut, cut & 1);
+	}
+	client_open(&c, w.loop, w.port);
+	for (unsigned i = 0; i < 200 && counts().sse + counts().exchanges + counts().streams > 0;
+	     i++)
+		client_pump(&c, 5);
+	assert_int_equal(counts().exchanges, 0);
+	assert_int_equal(counts().streams, 0);
+	assert_int_equal(counts().sse, 0);
+	assert_int_equal(w.mcp.cancelled, w.mcp.held_calls);
+	client_close(&c);
+}
+
 static void test_sse_key_in_the_query(void **state)
 {
 	char path[80];
@@ -562,6 +657,9 @@ int main(void)
 	    T(test_too_large_messages),
 	    T(test_sse),
 	    T(test_sse_ends_in_the_middle_of_a_post),
+	    T(test_sse_ends_while_a_question_is_open),
+	    T(test_question_over_a_stream),
+	    T(test_clients_that_vanish_anywhere),
 	    K(test_sse_key_in_the_query),
 	};
 #undef T
