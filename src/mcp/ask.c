@@ -286,6 +286,15 @@ static void refuse_asking(struct mcp_call *c, const char *why)
 		call_fail(c, MCP_ERR_INTERNAL, NULL, "%s", why);
 }
 
+/* Forms were the only kind before there were kinds. */
+static void drop_mode(const struct mcp_call *c, json_t *params)
+{
+	const char *mode = json_string_value(json_object_get(params, "mode"));
+
+	if (mode && streq(mode, "form") && c->revision < MCP_REV_2025_11_25)
+		json_object_del(params, "mode");
+}
+
 static void ask_by_request(struct mcp_call *c, json_t *questions)
 {
 	const char *key;
@@ -305,6 +314,7 @@ static void ask_by_request(struct mcp_call *c, json_t *questions)
 		char *text;
 		size_t len;
 
+		drop_mode(c, json_object_get(q, "params"));
 		message = a ? wire_request(a->id, method, json_incref(json_object_get(q, "params")))
 			    : NULL;
 		text = message ? wire_text(message, &len) : NULL;

@@ -17,6 +17,7 @@ struct program {
 	struct fixture fixture;
 	struct http_server *http;
 	struct transport_http *transport;
+	struct transport_stdio *stdio;
 };
 
 static int on_tick(sd_event_source *timer, uint64_t usec, void *user)
@@ -27,8 +28,15 @@ static int on_tick(sd_event_source *timer, uint64_t usec, void *user)
 	return sd_event_source_set_enabled(timer, SD_EVENT_ONESHOT);
 }
 
-static int set_up(struct program *p, const char *host, uint16_t port, uint16_t *ret_port,
-		  struct err *e)
+static void on_stdio_end(int reason, void *user)
+{
+	struct program *p = user;
+
+	(void)reason;
+	(void)sd_event_exit(p->fixture.loop, 0);
+}
+
+static int make_registry(struct program *p, struct err *e)
 {
 	const struct mcp_server_config config = {
 	    .name = "caisson-conformance",
@@ -39,16 +47,32 @@ static int set_up(struct program *p, const char *host, uint16_t port, uint16_t *
 		      MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
 		      MCP_OFFER_LOGGING | MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS,
 	};
-	struct http_listener *listener;
-	int r;
 
 	p->fixture.server = mcp_server_new(&config, e);
-	if (!p->fixture.server)
-		return -EINVAL;
-	r = fixture_add_all(&p->fixture, e);
-	if (r < 0)
-		return r;
-	r = http_server_new(p->fixture.loop, &(struct http_config){0}, &p->http);
+	return p->fixture.server ? fixture_add_all(&p->fixture, e) : -EINVAL;
+}
+
+static int serve_stdio(struct program *p, struct err *e)
+{
+	int r = transport_stdio_new(
+	    &(struct transport_stdio_config){
+		.loop = p->fixture.loop,
+		.mcp = p->fixture.server,
+		.in_fd = STDIN_FILENO,
+		.out_fd = STDOUT_FILENO,
+		.on_end = on_stdio_end,
+		.userdata = p,
+	    },
+	    &p->stdio);
+
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "MCP over stdio") : 0;
+}
+
+static int serve_http(struct program *p, const char *host, uint16_t port, struct err *e)
+{
+	struct http_listener *listener;
+	int r = http_server_new(p->fixture.loop, &(struct http_config){0}, &p->http);
+
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "HTTP server");
 	r = transport_http_new(&(struct transport_http_config){.loop = p->fixture.loop,
@@ -57,9 +81,15 @@ static int set_up(struct program *p, const char *host, uint16_t port, uint16_t *
 			       &p->transport);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "MCP over HTTP");
-	return http_server_listen(p->http, host, port, HTTP_SCOPE_MAIN, ret_port, &listener, e);
+	r = http_server_listen(p->http, host, port, HTTP_SCOPE_MAIN, &port, &listener, e);
+	if (r < 0)
+		return r;
+	printf("listening on %s:%u\n", host, port);
+	(void)fflush(stdout);
+	return 0;
 }
 
+/* HOST NULL: standard streams. */
 static int run(struct program *p, const char *host, uint16_t port, struct err *e)
 {
 	sd_event_source *timer = NULL;
@@ -74,7 +104,9 @@ static int run(struct program *p, const char *host, uint16_t port, struct err *e
 	r = sd_event_default(&p->fixture.loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "event loop");
-	r = set_up(p, host, port, &port, e);
+	r = make_registry(p, e);
+	if (r == 0)
+		r = host ? serve_http(p, host, port, e) : serve_stdio(p, e);
 	if (r < 0)
 		return r;
 	r = sd_event_add_time_relative(p->fixture.loop, &timer, CLOCK_MONOTONIC, TICK_USEC, 0,
@@ -84,11 +116,8 @@ static int run(struct program *p, const char *host, uint16_t port, struct err *e
 		r = sd_event_add_signal(p->fixture.loop, NULL, SIGTERM, NULL, NULL);
 	if (r >= 0)
 		r = sd_event_add_signal(p->fixture.loop, NULL, SIGINT, NULL, NULL);
-	if (r >= 0) {
-		printf("listening on %s:%u\n", host, port);
-		(void)fflush(stdout);
+	if (r >= 0)
 		r = sd_event_loop(p->fixture.loop);
-	}
 	sd_event_source_unref(timer);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "event loop") : 0;
 }
@@ -99,18 +128,21 @@ int main(int argc, char **argv)
 	char host[HOST_MAX] = "127.0.0.1";
 	uint16_t port = 4103;
 	struct err e = ERR_INIT;
+	bool on_stdio = argc == 2 && streq(argv[1], "--stdio");
 	int r;
 
-	if (argc != 1 && (argc != 3 || !streq(argv[1], "--listen") ||
-			  parse_host_port(argv[2], host, sizeof(host), &port) < 0)) {
-		fprintf(stderr, "usage: %s [--listen HOST:PORT]\n", argv[0]);
+	if (argc != 1 && !on_stdio &&
+	    (argc != 3 || !streq(argv[1], "--listen") ||
+	     parse_host_port(argv[2], host, sizeof(host), &port) < 0)) {
+		fprintf(stderr, "usage: %s [--listen HOST:PORT | --stdio]\n", argv[0]);
 		return 64;
 	}
-	r = run(&p, host, port, &e);
+	r = run(&p, on_stdio ? NULL : host, port, &e);
 	if (r < 0)
 		fprintf(stderr, "%s: %s\n", argv[0], e.text);
 	if (p.transport)
 		transport_http_finish(p.transport);
+	transport_stdio_free(p.stdio);
 	http_server_free(p.http);
 	transport_http_free(p.transport);
 	mcp_server_free(p.fixture.server);
