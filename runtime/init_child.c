@@ -181,7 +181,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 		give_up(c->error, -r);
 	if (c->f->kind == PROTO_RUN_PYTHON) {
 		(void)execve(PYTHON, argv, s->env);
-	} else {
+	} else if (s->argv[0]) {
 		environ = s->env; /* execvp(3) looks at its PATH */
 		(void)execvp(s->argv[0], s->argv);
 	}
@@ -191,7 +191,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 void run_child(const struct run_child *given)
 {
 	struct run_child c = *given;
-	struct strings s;
+	struct strings s = {0};
 	sigset_t none;
 
 	(void)sigemptyset(&none);
@@ -203,7 +203,7 @@ void run_child(const struct run_child *given)
 	set_fds(&c);
 	set_limits(&c);
 	read_args(&c, &s);
-	if (chdir(s.cwd) < 0)
+	if (!s.cwd || chdir(s.cwd) < 0)
 		give_up(c.error, errno);
 	become(&c, &s);
 }

@@ -125,6 +125,7 @@ def start():
 	os.set_inheritable(CONTROL_FD, False)
 	c = extension()
 	os.close(EXTENSION_FD)
+	c.gather()
 	program = os.pread(FILTER_FD, 1 << 16, 0)  # its offset is shared with other zygotes
 	os.close(FILTER_FD)
 	fonts()

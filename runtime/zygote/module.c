@@ -40,6 +40,16 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(gather_doc, "gather() - small objects in one range of addresses from now on");
+
+static PyObject *gather(PyObject *self, PyObject *args)
+{
+	(void)self;
+	(void)args;
+	arena_gather();
+	Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(collapse_doc, "collapse(start, length) -> errno - asks for huge pages (madvise(2))");
 
 static PyObject *collapse(PyObject *self, PyObject *args)
@@ -65,6 +75,7 @@ static PyObject *serve(PyObject *self, PyObject *args)
 
 static PyMethodDef methods[] = {
 	{"setup", setup, METH_VARARGS, setup_doc},
+	{"gather", gather, METH_NOARGS, gather_doc},
 	{"collapse", collapse, METH_VARARGS, collapse_doc},
 	{"serve", serve, METH_VARARGS, serve_doc},
 	{NULL, NULL, 0, NULL},

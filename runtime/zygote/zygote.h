@@ -59,6 +59,9 @@ int channel_recv(int channel, struct frame *f);
 int channel_send(int channel, const void *frame, size_t len);
 void frame_close_fds(struct frame *f);
 
+/* arena.c. From now on Python's small objects are made in one range of addresses, where that can be had. */
+void arena_gather(void);
+
 /* enter.c. Enters the sandbox of the init behind PIDFD and drops everything; the process is only good for
  * _exit() when it fails. Returns 0 or -errno. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves);

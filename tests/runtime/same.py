@@ -33,7 +33,10 @@ def collect(pid, out, err):
 	end = time.monotonic() + LIMIT_S
 	while True:
 		if status is None:
-			done, s = os.waitpid(pid, os.WNOHANG)
+			try:
+				done, s = os.waitpid(pid, os.WNOHANG)
+			except ChildProcessError:
+				done = 0  # a spare is adopted when its middle process is gone, a moment after it is ready
 			if done:
 				status = s
 		ready = select.select(list(got), [], [], 0.002 if status is None else 0.05)[0]

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import struct
+import traceback
 
 libc = ctypes.CDLL(None, use_errno=True)
 NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (
@@ -17,26 +18,21 @@ MNT_DETACH = 2
 
 READY_ZYGOTE, CLEAN, CLEAN_DONE, HELLO, ENTER, READY, FORK, RUN, RUN_DONE = range(1, 10)
 
-
 def check(r, what):
 	if r < 0:
 		e = ctypes.get_errno()
 		raise OSError(e, '%s: %s' % (what, os.strerror(e)))
 	return r
 
-
 def unshare(flags):
 	check(libc.unshare(flags), 'unshare')
-
 
 def setns(fd, flags):
 	check(libc.setns(fd, flags), 'setns')
 
-
 def mount(source, target, kind=None, flags=0, data=None):
 	enc = [x.encode() if x is not None else None for x in (source, target, kind, data)]
 	check(libc.mount(enc[0], enc[1], enc[2], ctypes.c_ulong(flags), enc[3]), 'mount ' + target)
-
 
 def pivot(root):
 	os.chdir(root)
@@ -44,26 +40,21 @@ def pivot(root):
 	check(libc.umount2(b'.', MNT_DETACH), 'umount')
 	os.chdir('/')
 
-
 def write(path, text):
 	with open(path, 'w') as f:
 		f.write(text)
 
-
 def send(sock, data, fds=()):
 	sock.sendmsg([data], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array('i', fds))] if fds else [])
 
-
 def pair():
 	return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-
 
 def memfd(data, name='data'):
 	fd = os.memfd_create(name, 0)
 	os.write(fd, data) if len(data) < 1 << 20 else open(fd, 'wb', closefd=False).write(data)
 	os.lseek(fd, 0, 0)
 	return fd
-
 
 def constant(header, name):
 	"""The C string constant NAME of a generated header."""
@@ -75,7 +66,6 @@ def constant(header, name):
 		out.append(re.sub(r'\\(.)', lambda m: {'n': '\n', 't': '\t'}.get(m.group(1), m.group(1)),
 		                  line.strip()[1:-1]))
 	return ''.join(out)
-
 
 class Zygote:
 	"""Started as the monitor will start it: root of a user namespace with many ids, image as root."""
@@ -156,7 +146,6 @@ class Zygote:
 		self.sock.close()
 		os.waitpid(self.pid, 0)
 
-
 class Box:
 	"""A process that is init of own namespaces inside the zygote's user namespace. MAIN runs in it."""
 
@@ -217,7 +206,7 @@ class Box:
 			sock.send(b'up')
 			main(sock)
 		except BaseException as e:
-			import traceback
+
 			os.write(2, ('init: %s\n' % traceback.format_exc()).encode())
 		finally:
 			os._exit(0)
