@@ -28,6 +28,7 @@
 enum victim { FRONT = 1, MONITOR = 2, BOTH = 3 };
 
 static int number;
+static pid_t current; /* the front at hand: a failure must not leave it behind */
 
 static void expect(bool ok, const char *what)
 {
@@ -35,6 +36,8 @@ static void expect(bool ok, const char *what)
 		return;
 	(void)printf("not ok %d - %s\n", number + 1, what);
 	(void)fflush(stdout);
+	if (current > 0)
+		(void)kill(current, SIGKILL);
 	_exit(1);
 }
 
@@ -53,6 +56,7 @@ static pid_t start(char **argv, char name[64], FILE **ret)
 		(void)execv(argv[0], argv);
 		_exit(127);
 	}
+	current = pid;
 	(void)close(p[1]);
 	FILE *f = fdopen(p[0], "r");
 	expect(f && fgets(line, sizeof(line), f) && text_starts_with(line, "holding"),

@@ -526,6 +526,7 @@ int native_open(sd_event *loop, const struct engine_config *config, struct engin
 	int r = take_hello(fd, g, e);
 	if (r < 0)
 		return r;
+	ASSERT(g->max > 0);
 	_cleanup_free_ struct native_sandbox **slots =
 	    calloc(g->max, sizeof(struct native_sandbox *));
 	if (!slots)

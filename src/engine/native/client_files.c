@@ -78,10 +78,10 @@ static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, 
 int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user,
 		     struct err *e)
 {
-	struct native_file_op *o;
+	struct native_file_op *o = NULL;
 	int r = ask((struct native_sandbox *)base, PROTO_FILE_OPEN, 0, path, &o, e);
 
-	if (r < 0)
+	if (r < 0 || !o)
 		return r;
 	o->cb.fd = cb;
 	o->user = user;
@@ -91,11 +91,11 @@ int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn
 int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb,
 		    void *user, struct err *e)
 {
-	struct native_file_op *o;
+	struct native_file_op *o = NULL;
 	uint32_t flags = overwrite ? PROTO_FILE_OVERWRITE : 0;
 	int r = ask((struct native_sandbox *)base, PROTO_FILE_PUT, flags, path, &o, e);
 
-	if (r < 0)
+	if (r < 0 || !o)
 		return r;
 	o->cb.fd = cb;
 	o->user = user;
@@ -105,10 +105,10 @@ int native_put_file(struct engine_sandbox *base, const char *path, bool overwrit
 static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t flags,
 		    const char *path, engine_done_fn cb, void *user, struct err *e)
 {
-	struct native_file_op *o;
+	struct native_file_op *o = NULL;
 	int r = ask((struct native_sandbox *)base, op, flags, path, &o, e);
 
-	if (r < 0)
+	if (r < 0 || !o)
 		return r;
 	o->cb.done = cb;
 	o->user = user;
@@ -132,10 +132,10 @@ int native_remove_file(struct engine_sandbox *base, const char *path, bool recur
 int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user,
 		      struct err *e)
 {
-	struct native_file_op *o;
+	struct native_file_op *o = NULL;
 	int r = ask((struct native_sandbox *)base, PROTO_FILE_LIST, 0, path, &o, e);
 
-	if (r < 0)
+	if (r < 0 || !o)
 		return r;
 	o->cb.list = cb;
 	o->user = user;

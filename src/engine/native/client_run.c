@@ -45,6 +45,7 @@ static const char *const base_env[] = {
     "LANG=C.UTF-8",
     "MPLBACKEND=Agg",
     "MPLCONFIGDIR=/tmp/.config/matplotlib",
+    NULL,
 };
 
 /* ---- small files of the kernel, through descriptors that the monitor opened ---- */
@@ -311,15 +312,13 @@ static bool can_be_warm(const struct engine_run_spec *spec)
 /* The sealed memfd `args` of proto.h. */
 static int make_args(const struct engine_run_spec *spec, struct proto_init_run *m)
 {
-	static const char *const base[] = {base_env[0], base_env[1], base_env[2], base_env[3],
-					   base_env[4], base_env[5], base_env[6], NULL};
 	_cleanup_(buf_done) struct buf b = BUF_INIT(PROTO_ARGS_MAX);
 	int r = add_string(&b, spec->cwd ? spec->cwd : "/mnt/data");
 
 	if (r == 0 && spec->kind == ENGINE_RUN_ARGV)
 		r = add_strings(&b, spec->argv, &m->argc, NULL);
 	if (r == 0)
-		r = add_strings(&b, base, &m->envc, spec->env);
+		r = add_strings(&b, base_env, &m->envc, spec->env);
 	if (r == 0)
 		r = add_strings(&b, spec->env, &m->envc, NULL);
 	if (r < 0)

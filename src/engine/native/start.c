@@ -93,7 +93,7 @@ int native_monitor_start(const struct native_monitor_config *config, int *ret_fd
 		return err_set(e, ERR_SYSTEM, errno, "fork");
 	if (pid == 0)
 		exec_monitor(config, other);
-	other = fd_close(other);
+	fd_close_many(&other, 1); /* its end must be seen */
 	int r = peek_hello(mine, &hello, e);
 	if (r < 0) {
 		(void)kill(pid, SIGTERM);
@@ -106,7 +106,7 @@ int native_monitor_start(const struct native_monitor_config *config, int *ret_fd
 
 int native_front_uid(int monitor_fd, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
 {
-	struct proto_mon_hello hello;
+	struct proto_mon_hello hello = {0};
 	int r = peek_hello(monitor_fd, &hello, e);
 
 	if (r < 0)

@@ -228,7 +228,7 @@ int cgroup_read_u64(int dir, const char *name, uint64_t *ret)
 
 int cgroup_read_key(int dir, const char *name, const char *key, uint64_t *ret)
 {
-	char text[VALUE_MAX];
+	char text[VALUE_MAX] = "";
 	size_t n = strlen(key);
 	int r = read_text(dir, name, text);
 

@@ -274,7 +274,7 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 		b.done = done[1];
 		build(&b);
 	}
-	done_write = fd_close(done_write);
+	fd_close_many(&done_write, 1); /* its end must be seen */
 	r = ids_write_maps(&m->ids, child);
 	if (r < 0)
 		refuse(why, PROTO_STEP_TEMPLATE_IDS, -r);
@@ -282,7 +282,7 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 		r = -EIO; /* the child has said why */
 	else if ((r = take_namespaces(t, child)) < 0)
 		refuse(why, PROTO_STEP_TEMPLATE_FORK, -r);
-	go_write = fd_close(go_write);
+	fd_close_many(&go_write, 1); /* the child may end */
 	if (r < 0)
 		(void)kill(child, SIGKILL);
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
