@@ -97,5 +97,10 @@ S(INT, result_chars, "limits.result_chars", "SANDBOX_RESULT_CHARS", "40000", 100
   "a whole number from 1000 to 1000000",
   "Characters of text in one answer of the tools that are only in the profile `full`.")
 
+S(INT, task_after_s, "session.task_after_s", "SANDBOX_TASK_AFTER_S", "30", 0, 604800,
+  "whole seconds from 0 (never) to 604800",
+  "Seconds after which a run goes on as a background task, for clients that know tasks; only in the "
+  "profile `full`.")
+
 #undef MIB
 #undef TIB

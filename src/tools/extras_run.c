@@ -213,6 +213,7 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 		uint64_t limit = t->config.exec_timeout_s * NS_PER_S;
 		c->request.timeout_ns = limit > 0 ? MIN(timeout, limit) : timeout;
 		c->finish = finish;
+		c->live = true;
 	}
 	return c;
 }

@@ -2,10 +2,13 @@
 #include "tools/run_call.h"
 
 #include "base/rand.h"
+#include "base/text.h"
 
 #include <string.h>
 
-#define HEARTBEAT_NS   (10 * NS_PER_S)
+#define HEARTBEAT_NS   (5 * NS_PER_S)
+#define TASK_POLL_MS   1000
+#define TASK_TTL_MS    3600000
 #define PROGRESS_START 0.1
 #define PROGRESS_END   1.0
 
@@ -39,16 +42,75 @@ static void on_cancel(struct mcp_call *call UNUSED, void *user)
 	run_cancel(c->run);
 }
 
+/* ---- while it runs ---- */
+
+static void keep_tail(struct run_call *c, const char *data, size_t len)
+{
+	if (len >= sizeof(c->tail)) {
+		memcpy(c->tail, data + len - sizeof(c->tail), sizeof(c->tail));
+		c->tail_len = sizeof(c->tail);
+		return;
+	}
+	size_t keep = MIN(c->tail_len, sizeof(c->tail) - len);
+	memmove(c->tail, c->tail + c->tail_len - keep, keep);
+	memcpy(c->tail + keep, data, len);
+	c->tail_len = keep + len;
+}
+
+static void on_output(struct run *r UNUSED, enum engine_stream stream, const void *data, size_t len,
+		      void *user)
+{
+	struct run_call *c = user;
+
+	keep_tail(c, data, len);
+	if (mcp_call_logs(c->call, MCP_LEVEL_DEBUG))
+		mcp_call_log(c->call, MCP_LEVEL_DEBUG,
+			     stream == ENGINE_STDOUT ? "stdout" : "stderr",
+			     tools_json_bytes(data, len));
+}
+
+/* "running for 10s: LAST LINE", cut, valid UTF-8. */
+static void describe(const struct run_call *c, uint64_t seconds, struct buf *ret)
+{
+	const char *end = c->tail + c->tail_len, *start;
+
+	while (end > c->tail && (end[-1] == '\n' || end[-1] == '\r'))
+		end--;
+	for (start = end; start > c->tail && start[-1] != '\n' && start[-1] != '\r';)
+		start--;
+	int r = buf_printf(ret, "running for %jus", (uintmax_t)seconds);
+	if (r == 0 && end > start)
+		r = buf_add_str(ret, ": ");
+	r = r < 0 ? r : text_add_utf8_lossy(ret, start, (size_t)(end - start));
+	/* Too long by its replacements, or no memory: the time alone will do. */
+	if (r < 0)
+		buf_reset(ret);
+}
+
+/* Longer than a client should wait for: those that can take a handle get one. */
+static void maybe_become_task(struct run_call *c, uint64_t seconds, const char *status)
+{
+	if (mcp_call_is_task(c->call))
+		mcp_call_task_status(c->call, status);
+	else if (c->tools->config.task_after_s > 0 && seconds >= c->tools->config.task_after_s &&
+		 mcp_call_can_be_task(c->call) &&
+		 mcp_call_become_task(c->call, TASK_POLL_MS, TASK_TTL_MS, status) < 0)
+		/* No room for more tasks: it stays a call. */
+		c->live = false;
+}
+
 /* A sign of life for clients that give up on silence: it grows and never arrives. */
 static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct run_call *c = user;
 	uint64_t seconds = (now_ns() - c->start_ns) / NS_PER_S;
 	double done = (double)seconds / (double)(seconds + 60);
-	char message[64];
+	_cleanup_(buf_done) struct buf message = BUF_INIT(RUN_CALL_TAIL * 3 + 64);
 
-	(void)snprintf(message, sizeof(message), "running for %jus", (uintmax_t)seconds);
-	mcp_call_progress(c->call, PROGRESS_START + 0.8 * done, PROGRESS_END, message);
+	describe(c, seconds, &message);
+	mcp_call_progress(c->call, PROGRESS_START + 0.8 * done, PROGRESS_END, buf_str(&message));
+	if (c->live)
+		maybe_become_task(c, seconds, buf_str(&message));
 	(void)sd_event_source_set_time_relative(source, HEARTBEAT_NS / NS_PER_US);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
@@ -56,9 +118,9 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *use
 static void start_heartbeat(struct run_call *c)
 {
 	c->start_ns = now_ns();
-	if (!mcp_call_wants_progress(c->call))
-		return;
 	mcp_call_progress(c->call, PROGRESS_START, PROGRESS_END, NULL);
+	if (!mcp_call_wants_progress(c->call) && !(c->live && mcp_call_can_be_task(c->call)))
+		return;
 	/* Without the timer there is no sign of life, and nothing else is lost. */
 	(void)sd_event_add_time_relative(c->tools->config.loop, &c->heartbeat, CLOCK_MONOTONIC,
 					 HEARTBEAT_NS / NS_PER_US, 0, on_heartbeat, c);
@@ -69,6 +131,7 @@ static void start_run(struct run_call *c, struct sandbox *s)
 	struct err e = ERR_INIT;
 
 	c->sandbox = sandbox_ref(s);
+	c->request.on_output = c->live ? on_output : NULL;
 	c->request.on_done = on_done;
 	c->request.user = c;
 	if (mcp_call_is_cancelled(c->call)) {

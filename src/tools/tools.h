@@ -24,6 +24,7 @@ struct tools_config {
 	uint64_t max_code_bytes;
 	uint64_t exec_timeout_s; /* what the text of a timeout says */
 	size_t result_chars;     /* text of one answer of the extras */
+	uint64_t task_after_s;   /* runs of the extras become tasks then, where clients can; 0 = never */
 	/* Base of artifact links ("http://localhost:8080"), valid until the next call; may bind its
 	 * listener now. NULL, or a NULL answer: links are null. */
 	const char *(*link_base)(void *user);
