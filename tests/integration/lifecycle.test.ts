@@ -5,8 +5,8 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import { describe, it } from 'node:test';
 import { isError } from '../lib/expect.ts';
-import { mode, scratch } from '../lib/env.ts';
-import { Census } from '../lib/process.ts';
+import { mode, sanitized, scratch } from '../lib/env.ts';
+import { Census, residentBytes } from '../lib/process.ts';
 import { matrix, open, using, wires, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
@@ -101,6 +101,11 @@ describe('A10 starts and ends', () => {
 		const left = fs.readdirSync(cwd).filter((n) => !n.startsWith('.') && !n.endsWith('.log'));
 		assert.deepEqual(left, []);
 	});
+	it('an idle server with a session is small', { skip: sanitized && 'sanitizers take memory of their own' }, () =>
+		using('http', {}, async (s) => {
+			await s.ok('pass', 'idle');
+			assert.ok(residentBytes(s.pid) < 15 << 20, `${residentBytes(s.pid) >> 10} KiB`);
+		}));
 	it(`runs as ${mode}`, () => using('stdio', {}, async (s) => {
 		const status = fs.readFileSync(`/proc/${s.pid}/status`, 'latin1');
 		assert.match(status, /^CapEff:\s+0+$/m, 'the front holds no capability');

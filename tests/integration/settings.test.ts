@@ -5,8 +5,9 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
-import { productEnv, scratch } from '../lib/env.ts';
+import { binary, productEnv, scratch } from '../lib/env.ts';
 import { caisson } from '../lib/process.ts';
+import { RawClient } from '../lib/raw.ts';
 import { using } from '../lib/session.ts';
 
 /** The first family's variables, their defaults, and values that must be refused. */
@@ -101,6 +102,18 @@ describe('the command line', () => {
 			assert.ok(r.stderr.toString().trim().split('\n').length <= 2, r.stderr.toString());
 		});
 	}
+	it('called as mcp-code-sandbox it is the first family over stdio, without any argument', async () => {
+		const link = path.join(scratch('alias'), 'mcp-code-sandbox');
+		fs.symlinkSync(binary, link);
+		const c = new RawClient({ program: link }, []);
+		try {
+			assert.equal((await c.initialize()).result.serverInfo.name, 'code_sandbox_mcp');
+			assert.equal((await c.request('tools/list')).result.tools.length, 5);
+			assert.equal((await c.tool('sandbox_run_python', { code: 'print(2+2)' })).stdout, '4\n');
+		} finally {
+			await c.end();
+		}
+	});
 	it('--engine docker is a typed refusal with a hint', async () => {
 		const r = await caisson(['stdio', '--engine', 'docker'], { input: '' });
 		assert.equal(r.code, 69);
