@@ -115,9 +115,10 @@ struct rt_run_done {
 	struct rt_head h;
 	int32_t status;       /* 0, or 1 after an exception: exit status that `python3` would have had */
 	uint32_t lost;        /* enum rt_lost: what of the state a fork cannot carry */
+	uint64_t cpu_ns;      /* as the process itself counts it */
+	uint64_t max_rss;     /* bytes */
 };
 
 enum rt_lost {
 	RT_LOST_THREADS = 1u << 0,  /* threads that the run left behind */
-	RT_LOST_CHILDREN = 1u << 1, /* processes that it left behind */
 };

@@ -21,6 +21,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Every sandbox has an overlay of its own over the same layers: with one for all they would share
+ * inodes, and so see each other's locks and, by inotify, each other's every open. Pages stay
+ * shared, they belong to the layers. Relative to the template's root, so that mountinfo names no
+ * path of the host. */
+#define IMAGE_LAYERS  "lowerdir=skel:lower"
 #define NEW_ROOT      "/new"
 #define HOST_NAME     "sandbox"
 #define HOME_BYTES    (UINT64_C(16) << 20)
@@ -32,7 +37,7 @@
 #define MPL_FILES_MAX 16
 #define MPL_BYTES_MAX (4u << 20)
 
-enum mount_kind { MOUNT_BIND, MOUNT_PROC, MOUNT_DEVPTS, MOUNT_TMPFS };
+enum mount_kind { MOUNT_OVERLAY, MOUNT_BIND, MOUNT_PROC, MOUNT_DEVPTS, MOUNT_TMPFS };
 
 enum mount_size { SIZE_NONE, SIZE_SHM, SIZE_TMP, SIZE_HOME, SIZE_WORKSPACE };
 
@@ -45,7 +50,7 @@ static const struct mount_row {
 	unsigned mode;
 	enum mount_size size;
 } mounts[] = {
-    {PROTO_STEP_ROOT, MOUNT_BIND, "/image", "", 0, 0, SIZE_NONE},
+    {PROTO_STEP_ROOT, MOUNT_OVERLAY, NULL, "", MS_RDONLY | MS_NOSUID | MS_NODEV, 0, SIZE_NONE},
     {PROTO_STEP_PROC, MOUNT_PROC, NULL, "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0, SIZE_NONE},
     {PROTO_STEP_DEV, MOUNT_BIND, "/dev", "/dev", MS_REC, 0, SIZE_NONE},
     {PROTO_STEP_DEV, MOUNT_DEVPTS, NULL, "/dev/pts", MS_NOSUID | MS_NOEXEC, 0, SIZE_NONE},
@@ -117,6 +122,8 @@ static int mount_one(struct init *in, const struct mount_row *m)
 
 	(void)snprintf(target, sizeof(target), NEW_ROOT "%s", m->target);
 	switch (m->kind) {
+	case MOUNT_OVERLAY:
+		return mount("overlay", target, "overlay", m->flags, IMAGE_LAYERS) < 0 ? -errno : 0;
 	case MOUNT_BIND:
 		return mount(m->source, target, NULL, MS_BIND | m->flags, NULL) < 0 ? -errno : 0;
 	case MOUNT_PROC:

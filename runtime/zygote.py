@@ -11,7 +11,8 @@ import itertools
 import os
 
 CONTROL_FD, EXTENSION_FD, FILTER_FD = 3, 4, 5
-STATEFUL, DISPLAY = 1, 2  # enum rt_run_flag
+LOST_THREADS = 1  # enum rt_lost
+RESULT_MAX = 100 * 1024  # characters of a result's text
 HUGE = 2 << 20
 FONTS = '/opt/caisson/mpl'
 
@@ -134,7 +135,8 @@ def start():
 		__import__(name)
 	global known
 	known = frozenset(sys.modules)
-	c.setup(CONTROL_FD, program, refresh, enter, flush, leave, show if sys.version_info < (3, 13) else None)
+	c.setup(CONTROL_FD, program, refresh, enter, load, flush, leave, show if sys.version_info < (3, 13) else None,
+	        cell, result, rest)
 	rehearse()
 	settle()
 	freeze()
@@ -147,9 +149,16 @@ def start():
 # In forks ---------------------------------------------------------------------------------------------
 
 
-def refresh():
+def refresh(session):
 	"""In a spare, ahead of need: nothing random, no identity and no cache is shared with other forks.
-	`random` reseeds itself after a fork; the hash seed and the layout of memory stay."""
+	`random` reseeds itself after a fork; the hash seed and the layout of memory stay. In a SESSION
+	everything is to go on where it was."""
+	if 'threading' in sys.modules:
+		sys.modules['threading'].main_thread()._set_native_id()
+	if session:
+		if random_state is not None:
+			sys.modules['random'].setstate(random_state)
+		return
 	sys.excepthook = sys.__excepthook__
 	modules = sys.modules
 	for name in 'last_type', 'last_value', 'last_traceback', 'last_exc':
@@ -169,7 +178,6 @@ def refresh():
 		process.current_process().authkey = os.urandom(32)
 		process._process_counter = itertools.count(1)
 	if 'threading' in modules:
-		modules['threading'].main_thread()._set_native_id()
 		modules['threading']._counter = itertools.count(1).__next__  # names of threads
 	if 'logging' in modules:
 		import time
@@ -217,19 +225,69 @@ def user_site():
 		site.addusersitepackages(set(sys.path))
 
 
-def enter(source, flags, env, cwd):
-	"""The last step of a spare: its run's environment, folder, streams and source."""
-	environment(env)
-	if cwd:
-		os.chdir(cwd)
-	old = sys.stdin, sys.stdout, sys.stderr
-	stream(0, 'r', 'stdin', old[0])
-	stream(1, 'w', 'stdout', old[1])
-	stream(2, 'w', 'stderr', old[2])
-	user_site()
+def enter(source, session, env, cwd):
+	"""The last step of a spare: its run's environment, folder and streams. Returns what to run, and where.
+	A session keeps its own: descriptors 0 to 2 are new, the objects on them are not."""
+	if not session:
+		environment(env)
+		if cwd:
+			os.chdir(cwd)
+		old = sys.stdin, sys.stdout, sys.stderr
+		stream(0, 'r', 'stdin', old[0])
+		stream(1, 'w', 'stdout', old[1])
+		stream(2, 'w', 'stderr', old[2])
+		user_site()
 	with open(source, 'rb') as f:
 		text = f.read()
-	return load(text), sys.modules['__main__'].__dict__
+	return text, sys.modules['__main__'].__dict__
+
+
+# Stateful runs ----------------------------------------------------------------------------------------
+
+cells = 0
+random_state = None
+
+
+def cell(text):
+	"""Code of the statements and, when the last one is an expression, of that; known to linecache under a
+	name of its own, for functions live longer than the cell that made them."""
+	import ast
+	import linecache
+	global cells
+	cells += 1
+	name = '<cell %d>' % cells
+	text = text.decode('utf-8', 'replace')
+	lines = [line + '\n' for line in text.splitlines()]
+	linecache.cache[name] = len(text), None, lines, name
+	tree = compile(text, name, 'exec', ast.PyCF_ONLY_AST, dont_inherit=True)
+	last = []
+	if tree.body and isinstance(tree.body[-1], ast.Expr) and not text.rstrip().endswith(';'):
+		last = [compile(ast.Expression(tree.body.pop().value), name, 'eval', dont_inherit=True)]
+	return tuple([compile(tree, name, 'exec', dont_inherit=True)] + last)
+
+
+def result(value, fd):
+	"""What the cell says about itself: the text of its last expression's value, also kept as _."""
+	if value is None:
+		return
+	sys.modules['__main__'].__dict__['_'] = value
+	text = repr(value)
+	if len(text) > RESULT_MAX:
+		text = text[:RESULT_MAX // 2] + '\n... %d characters left out ...\n' % (len(text) - RESULT_MAX) \
+			+ text[-RESULT_MAX // 2:]
+	os.write(fd, text.encode('utf-8', 'backslashreplace'))
+
+
+def rest():
+	"""A run is over and its state stays. Returns what of it a fork will not carry on."""
+	global random_state
+	modules = sys.modules
+	random_state = modules['random'].getstate() if 'random' in modules else None
+	threads = modules['threading'].active_count() if 'threading' in modules else 1
+	return LOST_THREADS if threads > 1 else 0
+
+
+# The end ----------------------------------------------------------------------------------------------
 
 
 def ignored(error, said, file):

@@ -12,7 +12,7 @@
 
 struct zygote zygote = {.control = -1};
 
-PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, enter, flush, leave, show) - before serve()");
+PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, enter, load, flush, leave, show, cell, result, rest) - before serve()");
 
 static PyObject *setup(PyObject *self, PyObject *args)
 {
@@ -20,8 +20,9 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_ssize_t len;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "iy#OOOOO", &zygote.control, &filter, &len, &zygote.refresh, &zygote.enter,
-	                      &zygote.flush, &zygote.leave, &zygote.show))
+	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOO", &zygote.control, &filter, &len, &zygote.refresh, &zygote.enter,
+	                      &zygote.load, &zygote.flush, &zygote.leave, &zygote.show, &zygote.cell, &zygote.result,
+	                      &zygote.rest))
 		return NULL;
 	if (len < 0 || (size_t)len % sizeof(struct sock_filter) || (size_t)len / sizeof(struct sock_filter) > UINT16_MAX) {
 		PyErr_SetString(PyExc_ValueError, "not a filter program");
@@ -34,9 +35,13 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	memcpy(zygote.filter, filter, (size_t)len);
 	Py_INCREF(zygote.refresh);
 	Py_INCREF(zygote.enter);
+	Py_INCREF(zygote.load);
 	Py_INCREF(zygote.flush);
 	Py_INCREF(zygote.leave);
 	Py_INCREF(zygote.show);
+	Py_INCREF(zygote.cell);
+	Py_INCREF(zygote.result);
+	Py_INCREF(zygote.rest);
 	Py_RETURN_NONE;
 }
 

@@ -5,11 +5,14 @@
 #include "zygote.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
+#define HIGH_FD      100 /* where a stateful run keeps its channel */
 #define STATUS_FLUSH 120 /* what Python exits with when its output could not be written */
 
 struct outcome {
@@ -152,25 +155,26 @@ static int take_streams(struct frame *f)
 	return 0;
 }
 
-/* (code, globals) or NULL with the exception that the program ends with, freed of our frames. */
-static PyObject *begin(const struct frame *f)
+/* An exception of our own half, freed of our frames: it is the program's, a SyntaxError mostly. */
+static void disown_exception(void)
 {
-	const struct rt_run *run = &f->u.run;
-	const char *env = (const char *)f->u.bytes + sizeof(*run);
 	PyObject *type, *value, *tb;
 
-	PyObject *pair = PyObject_CallFunction(zygote.enter, "iIy#y#", f->fds[3], (unsigned int)run->flags, env,
-	                                       (Py_ssize_t)run->env_len, env + run->env_len,
-	                                       (Py_ssize_t)run->cwd_len);
-	if (pair)
-		return pair;
 	PyErr_Fetch(&type, &value, &tb);
 	PyErr_NormalizeException(&type, &value, &tb);
 	Py_XDECREF(tb);
 	if (PyObject_SetAttrString(value, "__traceback__", Py_None) < 0)
 		PyErr_Clear();
 	PyErr_Restore(type, value, NULL);
-	return NULL;
+}
+
+static PyObject *enter(const struct frame *f)
+{
+	const struct rt_run *run = &f->u.run;
+	const char *env = (const char *)f->u.bytes + sizeof(*run);
+
+	return PyObject_CallFunction(zygote.enter, "iOy#y#", f->fds[3], zygote.session ? Py_True : Py_False, env,
+	                             (Py_ssize_t)run->env_len, env + run->env_len, (Py_ssize_t)run->cwd_len);
 }
 
 static int frame_fits(const struct frame *f)
@@ -182,23 +186,130 @@ static int frame_fits(const struct frame *f)
 	       f->n_fds == (run->flags & RT_STATEFUL ? 5U : 4U);
 }
 
-_Noreturn void run_start(struct frame *f, int channel)
+static _Noreturn void run_program(PyObject *text, PyObject *space)
 {
 	struct outcome o = {0};
-
-	if (!frame_fits(f) || take_streams(f) < 0)
-		_exit(1);
-	(void)close(channel);
-	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve; /proc/self depends on it */
-	PyObject *pair = begin(f);
+	PyObject *code = PyObject_CallFunctionObjArgs(zygote.load, text, NULL);
 	PyObject *done = NULL;
-	if (pair) {
-		PyObject *space = PyTuple_GetItem(pair, 1);
-		done = PyEval_EvalCode(PyTuple_GetItem(pair, 0), space, space);
-	}
+
+	Py_DECREF(text);
+	if (code)
+		done = PyEval_EvalCode(code, space, space);
+	else
+		disown_exception();
 	if (!done)
 		settle(&o);
 	Py_XDECREF(done);
-	Py_XDECREF(pair);
+	Py_XDECREF(code);
+	Py_DECREF(space);
 	leave(o);
+}
+
+/* Statements, then the last expression, whose value is the cell's result. 0, or -1 with an exception. */
+static int run_cell(PyObject *text, PyObject *space, int result)
+{
+	PyObject *codes = PyObject_CallFunctionObjArgs(zygote.cell, text, NULL);
+	int r = 0;
+
+	if (!codes) {
+		disown_exception();
+		return -1;
+	}
+	for (Py_ssize_t i = 0; i < PyTuple_Size(codes) && r == 0; i++) {
+		PyObject *value = PyEval_EvalCode(PyTuple_GetItem(codes, i), space, space);
+		PyObject *shown = NULL;
+		if (value && i == 1)
+			shown = PyObject_CallFunction(zygote.result, "Oi", value, result);
+		r = value && (shown || i != 1) ? 0 : -1;
+		Py_XDECREF(shown);
+		Py_XDECREF(value);
+	}
+	Py_DECREF(codes);
+	return r;
+}
+
+static uint64_t nanoseconds(struct timeval t)
+{
+	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_usec * 1000U;
+}
+
+static void report(int channel, const struct outcome *o, uint32_t lost)
+{
+	struct rusage own, children;
+	struct rt_run_done done = {.h = {.kind = RT_RUN_DONE}, .status = o->status & 0xff, .lost = lost};
+
+	if (getrusage(RUSAGE_SELF, &own) == 0 && getrusage(RUSAGE_CHILDREN, &children) == 0) {
+		done.cpu_ns = nanoseconds(own.ru_utime) + nanoseconds(own.ru_stime) + nanoseconds(children.ru_utime) +
+		              nanoseconds(children.ru_stime);
+		done.max_rss = (uint64_t)own.ru_maxrss * 1024;
+	}
+	if (channel_send(channel, &done, sizeof(done)) < 0)
+		_exit(1);
+}
+
+/* The streams must end for their readers, and numbers 0 to 2 must stay taken. */
+static void drop_streams(void)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	for (int i = 0; i < 3; i++)
+		if (null < 0 || dup2(null, i) < 0)
+			_exit(1);
+	if (null > 2)
+		(void)close(null);
+}
+
+/* The run is over and this process is the state: from now on it only forks. */
+static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, int result)
+{
+	struct outcome o = {0};
+
+	zygote.session = 1;
+	if (run_cell(text, space, result) < 0)
+		settle(&o);
+	(void)flush_streams();
+	PyObject *rest = PyObject_CallNoArgs(zygote.rest);
+	long lost = rest ? PyLong_AsLong(rest) : 0;
+	PyErr_Clear();
+	Py_XDECREF(rest);
+	Py_DECREF(text);
+	Py_DECREF(space);
+	(void)close(result);
+	(void)fflush(NULL);
+	drop_streams();
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	report(channel, &o, (uint32_t)lost);
+	serve_init(channel);
+}
+
+_Noreturn void run_start(struct frame *f, int channel)
+{
+	int stateful = f->u.h.kind == RT_RUN && f->len >= sizeof(f->u.run) && (f->u.run.flags & RT_STATEFUL);
+	int result = -1;
+
+	if (!frame_fits(f) || take_streams(f) < 0)
+		_exit(1);
+	if (stateful) { /* out of the way of programs that count their descriptors */
+		int high = fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD);
+		result = fcntl(f->fds[4], F_DUPFD_CLOEXEC, HIGH_FD);
+		if (high < 0 || result < 0)
+			_exit(1);
+		(void)close(f->fds[4]);
+		(void)close(channel);
+		channel = high;
+	} else {
+		(void)close(channel);
+	}
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve; /proc/self depends on it */
+	PyObject *pair = enter(f);
+	if (!pair)
+		_exit(127);
+	PyObject *text = PyTuple_GetItem(pair, 0);
+	PyObject *space = PyTuple_GetItem(pair, 1);
+	Py_INCREF(text);
+	Py_INCREF(space);
+	Py_DECREF(pair);
+	if (stateful)
+		run_session(text, space, channel, result);
+	run_program(text, space);
 }

@@ -130,7 +130,7 @@ static _Noreturn void spare_main(struct frame *f)
 	f->n_fds = 0;
 	PyOS_AfterFork_Child();
 	zygote.fork_open = 0;
-	PyObject *r = PyObject_CallNoArgs(zygote.refresh);
+	PyObject *r = PyObject_CallFunctionObjArgs(zygote.refresh, zygote.session ? Py_True : Py_False, NULL);
 	if (!r) {
 		PyErr_Clear();
 		_exit(1);

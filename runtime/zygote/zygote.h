@@ -45,10 +45,14 @@ struct zygote {
 	int fork_open;            /* PyOS_BeforeFork() has run and its other half has not */
 	PyObject *refresh;        /* Python halves, see zygote.py */
 	PyObject *enter;
+	PyObject *load;
 	PyObject *flush;
 	PyObject *leave;
 	PyObject *show;
+	PyObject *cell;
 	PyObject *result;
+	PyObject *rest;
+	int session;              /* this process holds, or continues, the state of stateful runs */
 	struct frame frame;       /* one buffer is enough: one thread, one frame at a time */
 };
 extern struct zygote zygote;
