@@ -577,6 +577,45 @@ static void case_many(struct client *c)
 		end_sandbox(c, made[i].sandbox);
 }
 
+/* Two sandboxes of one image: neither locks on files of the image nor watches of its folders reach
+ * over. */
+static void case_apart(struct client *c)
+{
+	static struct outcome first;
+	static const char watch[] =
+	    "import ctypes, fcntl, os, select, sys\n"
+	    "libc = ctypes.CDLL(None, use_errno=True)\n"
+	    "f = open('/etc/hosts'); fcntl.flock(f, fcntl.LOCK_EX)\n"
+	    "fd = libc.inotify_init1(os.O_NONBLOCK)\n"
+	    "watched = [libc.inotify_add_watch(fd, p, 0x20) >= 0 for p in (b'/usr/bin', b'/etc')]\n"
+	    "print(fd >= 0 and all(watched), flush=True)\n"
+	    "sys.stdin.read()\n"
+	    "print(len(select.select([fd], [], [], 0)[0]) if fd >= 0 else 0)\n";
+	struct engine_sandbox *a = sandbox(c);
+	struct engine_sandbox *b = sandbox(c);
+	int p[2];
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_PYTHON, .code = watch, .code_len = sizeof(watch) - 1};
+
+	EXPECT(pipe2(p, O_CLOEXEC) == 0);
+	spec.stdin_fd = p[0];
+	EXPECT(start_run(a, &spec, &first) != NULL);
+	(void)close(p[0]);
+	while (first.out_len < 5)
+		EXPECT(sd_event_run(c->loop, 100000) >= 0);
+	run_python(
+	    c, b,
+	    "import fcntl\nf = open('/etc/hosts')\nfcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
+	    "open('/usr/bin/env', 'rb').read(1)\nprint('ok')\n",
+	    60000, &o);
+	EXPECT_OF(&o, streq(o.out, "ok\n"));
+	(void)close(p[1]);
+	turn_until(c, &first.done, 60000);
+	EXPECT_OF(&first, first.result.exit_code == 0 && strstr(first.out, "\n0\n"));
+	end_sandbox(c, a);
+	end_sandbox(c, b);
+}
+
 static const struct {
 	const char *name;
 	void (*fn)(struct client *c);
@@ -586,6 +625,7 @@ static const struct {
     {"output", case_output},     {"memory", case_memory}, {"pids", case_pids},
     {"disk", case_disk},         {"files", case_files},   {"many_files", case_many_files},
     {"refusals", case_refusals}, {"core", case_core},     {"many", case_many},
+    {"apart", case_apart},
 };
 
 /* ---- measuring ---- */
