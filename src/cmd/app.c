@@ -289,6 +289,7 @@ int app_open(struct app *a, struct err *e)
 static int open_registry(struct app *a, struct err *e)
 {
 	size_t profile = profile_index(&a->settings);
+	bool full = streq(a->settings.profile, "full");
 	struct mcp_server_config config = {
 	    .name = profiles[profile].server_name,
 	    .version = CAISSON_VERSION,
@@ -298,13 +299,18 @@ static int open_registry(struct app *a, struct err *e)
 		      MCP_OFFER_LOGGING,
 	};
 
+	if (full)
+		config.offers |= MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
+				 MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS;
 	a->mcp = mcp_server_new(&config, e);
 	if (!a->mcp)
 		return -ENOMEM;
 	int r = tools_add_code(a->tools, a->mcp, e);
-	if (r >= 0 && streq(a->settings.profile, "full"))
-		r = tools_add_extras(a->tools, a->mcp, e);
-	return r;
+	if (r < 0 || !full)
+		return r;
+	r = tools_add_extras(a->tools, a->mcp, e);
+	r = r < 0 ? r : tools_add_resources(a->tools, a->mcp, e);
+	return r < 0 ? r : tools_add_prompts(a->tools, a->mcp, e);
 }
 
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e)

@@ -53,6 +53,8 @@ struct manager {
 	struct reply *replies;
 	sd_event_source *sweep_timer;
 	bool closing;
+	sandbox_watch_fn watcher;
+	void *watcher_user;
 };
 
 /* The engine handle of a sandbox that can be used now, or NULL with E set. Counts as use. */
@@ -60,5 +62,7 @@ struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e);
 /* The engine's operation table of S. */
 const struct engine_ops *sandbox_ops(const struct sandbox *s);
 uint64_t manager_now(const struct manager *m);
+/* Tells the watcher. */
+void sandbox_changed(struct sandbox *s, const char *path);
 /* Files may have changed by other means than a run. */
 void sandbox_forget_inventory(struct sandbox *s);

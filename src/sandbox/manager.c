@@ -163,6 +163,18 @@ const struct engine_ops *sandbox_ops(const struct sandbox *s)
 	return s->handle->engine->ops;
 }
 
+void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user)
+{
+	m->watcher = fn;
+	m->watcher_user = user;
+}
+
+void sandbox_changed(struct sandbox *s, const char *path)
+{
+	if (s->manager->watcher && !s->manager->closing)
+		s->manager->watcher(s, path, s->manager->watcher_user);
+}
+
 void sandbox_forget_inventory(struct sandbox *s)
 {
 	s->inventory_known = false;
@@ -241,6 +253,7 @@ int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user,
 	s->state = SANDBOX_CLOSED;
 	table_remove(s);
 	handle->engine->ops->destroy(handle, on_destroyed, c);
+	sandbox_changed(c->sandbox, NULL);
 	return 0;
 }
 
@@ -343,6 +356,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		    "session_created", LOG_S("session_id", s->id),
 		    LOG_U("duration_ms", (manager_now(s->manager) - s->created_ns) / NS_PER_MS));
 		call_waiters(s, NULL);
+		sandbox_changed(s, NULL);
 	}
 	(void)sandbox_unref(s);
 }

@@ -102,6 +102,11 @@ static void run_end(struct run *r, const struct run_result *result, const struct
 		LOG_ERROR("container_exec_failed", LOG_S("session_id", r->sandbox->id),
 			  LOG_S("run_id", r->id), LOG_S("error", e->text));
 	r->request.on_done(r, result, e, r->request.user);
+	/* What a failed run did to the files is not known. */
+	if (!result || !r->sandbox->inventory_known)
+		sandbox_changed(r->sandbox, NULL);
+	for (size_t i = 0; result && i < r->n_artifacts; i++)
+		sandbox_changed(r->sandbox, r->artifacts[i].name);
 	run_free(r);
 }
 

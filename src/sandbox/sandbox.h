@@ -71,6 +71,12 @@ struct sandbox *manager_find(struct manager *m, const char *owner, const char *i
 void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbox *s, void *user),
 		  void *user);
 
+/* FN is told (after the fact) that a sandbox came, went or has other files than before; PATH is the
+ * one that changed, or NULL when it could be any. One watcher; NULL removes it. It must not close
+ * sandboxes. */
+typedef void (*sandbox_watch_fn)(struct sandbox *s, const char *path, void *user);
+void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user);
+
 /* ---- one sandbox ----------------------------------------------------------------------------- */
 
 struct sandbox *sandbox_ref(struct sandbox *s);
@@ -177,6 +183,9 @@ typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const st
 
 /* Entries of a folder ("" = the workspace), sorted by name, all types. */
 int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
+		 struct err *e) MUST_CHECK;
+/* The same, but looking is not using: the idle clock goes on. */
+int sandbox_peek(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
 		 struct err *e) MUST_CHECK;
 /* A regular file for reading; CB owns FD. INFO (size, times, inode) as fstat(2) says; its name is
  * the last part of PATH. */

@@ -95,6 +95,8 @@ static void finish(struct upload *u)
 	/* First the next one: the callback may add another, which then waits its turn. */
 	start_next(s);
 	u->on_done(u->written, u->err.code == ERR_NONE ? NULL : &u->err, u->user);
+	if (u->err.code == ERR_NONE)
+		sandbox_changed(s, u->path);
 	free(u->path);
 	free(u);
 	(void)sandbox_unref(s);

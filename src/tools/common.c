@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/common.h"
+#include "tools/resources.h"
 
 #include "base/text.h"
 
@@ -23,6 +24,8 @@ struct tools *tools_new(const struct tools_config *config, struct err *e)
 
 struct tools *tools_free(struct tools *t)
 {
+	if (t)
+		t->resources = resources_free(t->resources);
 	free(t);
 	return NULL;
 }

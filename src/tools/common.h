@@ -7,8 +7,11 @@
 #include "tools/args.h"
 #include "tools/tools.h"
 
+struct resources;
+
 struct tools {
 	struct tools_config config;
+	struct resources *resources; /* owned, or NULL */
 };
 
 #define TOOLS_WORKSPACE "/mnt/data/"

@@ -21,7 +21,8 @@ struct run_call {
 	const char *argv[RUN_CALL_ARGV_MAX]; /* room for request.argv */
 	/* The end: RESULT or E. Must finish the call; C is freed after it has returned. */
 	void (*finish)(struct run_call *c, const struct run_result *result, const struct err *e);
-	bool live; /* tell the client what comes out meanwhile, and go on as a task when it takes long */
+	bool live; /* tell the client what comes out meanwhile, and go on as a task when it takes
+		      long */
 	/* Private to run_call.c. */
 	char tail[RUN_CALL_TAIL]; /* the last bytes of output */
 	size_t tail_len;

@@ -24,7 +24,8 @@ struct tools_config {
 	uint64_t max_code_bytes;
 	uint64_t exec_timeout_s; /* what the text of a timeout says */
 	size_t result_chars;     /* text of one answer of the extras */
-	uint64_t task_after_s;   /* runs of the extras become tasks then, where clients can; 0 = never */
+	uint64_t
+	    task_after_s; /* runs of the extras become tasks then, where clients can; 0 = never */
 	/* Base of artifact links ("http://localhost:8080"), valid until the next call; may bind its
 	 * listener now. NULL, or a NULL answer: links are null. */
 	const char *(*link_base)(void *user);
@@ -43,3 +44,7 @@ struct tools *tools_free(struct tools *t);
 int tools_add_code(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* The extras of the profile `full`. */
 int tools_add_extras(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
+/* Artifacts as resources, told of when they change. Once per manager. */
+int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
+/* Prompts, and completion of names. */
+int tools_add_prompts(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;

@@ -96,9 +96,13 @@ static int setup(void **state)
 				     .result_chars = BUDGET};
 	w->tools = tools_new(&tools, &e);
 	assert_non_null(w->tools);
-	talk_open(&w->talk, MCP_TRANSPORT_STDIO, 0);
+	talk_open(&w->talk, MCP_TRANSPORT_STDIO,
+		  MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
+		      MCP_OFFER_COMPLETIONS);
 	assert_int_equal(tools_add_code(w->tools, w->talk.server, &e), 0);
 	assert_int_equal(tools_add_extras(w->tools, w->talk.server, &e), 0);
+	assert_int_equal(tools_add_resources(w->tools, w->talk.server, &e), 0);
+	assert_int_equal(tools_add_prompts(w->tools, w->talk.server, &e), 0);
 	talk_handshake(&w->talk, "2025-11-25", "{}");
 	*state = w;
 	return 0;
@@ -341,6 +345,129 @@ static void test_delete(void **state)
 	assert_int_equal(w->fake->n_alive, 0);
 }
 
+/* ---- resources, prompts, completion ---- */
+
+/* The answer to any request: its result or its error. */
+static json_t *ask(struct world *w, const char *method, const char *params)
+{
+	char message[1024];
+
+	(void)snprintf(message, sizeof(message),
+		       "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"%s\",\"params\":%s}", ++w->id,
+		       method, params);
+	talk_say(&w->talk, message);
+	turn(w);
+	assert_int_equal(w->talk.n_finished, 1);
+	json_t *result = json_object_get(w->talk.answer, "result");
+	return result ? result : json_object_get(w->talk.answer, "error");
+}
+
+static void make_files(struct world *w, const char *id, unsigned n)
+{
+	char arguments[200];
+
+	for (unsigned i = 0; i < n; i++) {
+		(void)snprintf(arguments, sizeof(arguments),
+			       "{\"path\":\"%s%u x.txt\",\"content\":\"0123456789\","
+			       "\"session_id\":\"%s\"}",
+			       id, i, id);
+		(void)object(w, "sandbox_write_file", arguments);
+	}
+}
+
+/* Every file once, whatever the pages. */
+static void test_resources_are_listed_in_pages(void **state)
+{
+	struct world *w = *state;
+	char seen[4096] = "", params[512] = "{}";
+	unsigned pages = 0;
+
+	make_files(w, "a", 6);
+	make_files(w, "b", 3);
+	do {
+		json_t *result = ask(w, "resources/list", params), *item;
+		size_t i;
+		json_array_foreach(json_object_get(result, "resources"), i, item)
+		{
+			const char *uri = json_string_value(json_object_get(item, "uri"));
+			if (!text_starts_with(uri, "sandbox://"))
+				continue;
+			assert_null(strstr(seen, uri));
+			size_t used = strlen(seen);
+			(void)snprintf(seen + used, sizeof(seen) - used, "%s ", uri);
+		}
+		const char *next = json_string_value(json_object_get(result, "nextCursor"));
+		params[0] = '\0';
+		if (next)
+			(void)snprintf(params, sizeof(params), "{\"cursor\":\"%.400s\"}", next);
+		assert_true(++pages < 10);
+	} while (params[0]);
+	assert_true(pages > 2);
+	assert_string_equal(
+	    seen, "sandbox://a/a0%20x.txt sandbox://a/a1%20x.txt sandbox://a/a2%20x.txt "
+		  "sandbox://a/a3%20x.txt sandbox://a/a4%20x.txt sandbox://a/a5%20x.txt "
+		  "sandbox://b/b0%20x.txt sandbox://b/b1%20x.txt sandbox://b/b2%20x.txt ");
+}
+
+static void test_resources_are_read(void **state)
+{
+	struct world *w = *state;
+	static const struct {
+		const char *uri;
+		const char *want; /* of the answer */
+	} rows[] = {
+	    {"sandbox://a/a0%20x.txt",
+	     "{\"contents\":[{\"uri\":\"sandbox://a/a0%20x.txt\",\"mimeType\":\"text/plain\","
+	     "\"text\":\"0123456789\"}]}"},
+	    {"sandbox://a/a0%20x.txt?offset=3&length=2", "{\"contents\":[{\"text\":\"34\"}]}"},
+	    {"sandbox://a/a0%20x.txt?length=2", "{\"contents\":[{\"text\":\"01\"}]}"},
+	    {"sandbox://a/a0%20x.txt?offset=30", "{\"contents\":[{\"text\":\"\"}]}"},
+	    {"sandbox://a/none", "{\"code\":-32002}"},
+	    {"sandbox://a/%2e%2e/x", "{\"code\":-32002}"},
+	    {"sandbox://a/../x", "{\"code\":-32002}"},
+	    {"sandbox://a//a0%20x.txt", "{\"code\":-32002}"},
+	    {"sandbox://a/a0%00x.txt", "{\"code\":-32002}"},
+	    {"sandbox://a/a0%2", "{\"code\":-32002}"},
+	    {"sandbox://a/", "{\"code\":-32002}"},
+	    {"sandbox://a", "{\"code\":-32002}"},
+	    {"sandbox://no/a", "{\"code\":-32002}"},
+	    {"sandbox://a%20b/a", "{\"code\":-32002}"},
+	    {"sandbox://a/a0%20x.txt?offset=-1", "{\"code\":-32002}"},
+	    {"sandbox://a/a0%20x.txt?where=1", "{\"code\":-32002}"},
+	};
+
+	make_files(w, "a", 1);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char params[200];
+		(void)snprintf(params, sizeof(params), "{\"uri\":\"%s\"}", rows[i].uri);
+		assert_has(ask(w, "resources/read", params), rows[i].want);
+	}
+}
+
+static void test_prompts_and_completion(void **state)
+{
+	struct world *w = *state;
+
+	make_files(w, "a", 2);
+	json_t *result =
+	    ask(w, "prompts/get",
+		"{\"name\":\"analyse_data_file\",\"arguments\":{\"file\":\"{x}.csv\"}}");
+	const char *text = json_string_value(json_object_get(
+	    json_object_get(json_array_get(json_object_get(result, "messages"), 0), "content"),
+	    "text"));
+	assert_non_null(strstr(text, "the data file {x}.csv in the sandbox"));
+	assert_non_null(strstr(text, "none yet, a new one"));
+	assert_has(ask(w, "completion/complete",
+		       "{\"ref\":{\"type\":\"ref/prompt\",\"name\":\"debug_error\"},\"argument\":{"
+		       "\"name\":\"session_id\",\"value\":\"\"}}"),
+		   "{\"completion\":{\"values\":[\"a\"],\"total\":1,\"hasMore\":false}}");
+	assert_has(ask(w, "completion/complete",
+		       "{\"ref\":{\"type\":\"ref/resource\",\"uri\":\"sandbox://{id}/{+path}\"},"
+		       "\"argument\":{\"name\":\"path\",\"value\":\"a1\"},\"context\":{"
+		       "\"arguments\":{\"id\":\"a\"}}}"),
+		   "{\"completion\":{\"values\":[\"a1 x.txt\"]}}");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -353,6 +480,9 @@ int main(void)
 	    T(test_long_output_is_cut_in_the_middle),
 	    T(test_out_of_memory_has_a_hint),
 	    T(test_delete),
+	    T(test_resources_are_listed_in_pages),
+	    T(test_resources_are_read),
+	    T(test_prompts_and_completion),
 #undef T
 	};
 

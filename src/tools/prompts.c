@@ -1,0 +1,261 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prompts that a person picks, and completion of their arguments and of resource URIs. */
+#include "tools/common.h"
+
+#include "base/text.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+#define TEXT_MAX_BYTES 16384
+#define ARG_MAX_BYTES  4000
+#define VALUES_MAX     100 /* the protocol's limit of one answer */
+
+struct prompt_row {
+	const char *name;
+	const char *title;
+	const char *description;
+	const struct mcp_prompt_arg *args;
+	size_t n_args;
+	/* The text, with {ARG} where an argument goes; an argument that was left out reads ABSENT.
+	 */
+	const char *text;
+};
+
+static const struct mcp_prompt_arg analyse_args[] = {
+    {"file", "File", "Name of the data file in /mnt/data, or what the data is", true},
+    {"question", "Question", "What should be found out", false},
+    {"session_id", "Session", "The session that has the file", false},
+};
+
+static const struct mcp_prompt_arg debug_args[] = {
+    {"error", "Error", "The traceback or what goes wrong", true},
+    {"code", "Code", "The code that fails", false},
+    {"session_id", "Session", "The session in which it failed", false},
+};
+
+static const struct mcp_prompt_arg report_args[] = {
+    {"topic", "Topic", "What the report is about", true},
+    {"format", "Format", "pdf, xlsx or md", false},
+    {"session_id", "Session", "The session that has the data", false},
+};
+
+static const struct prompt_row rows[] = {
+    {
+	.name = "analyse_data_file",
+	.title = "Analyse a data file",
+	.description = "Look at a data file step by step, with charts.",
+	.args = analyse_args,
+	.n_args = ARRAY_SIZE(analyse_args),
+	.text =
+	    "Analyse the data file {file} in the sandbox (session_id: {session_id}). The question: "
+	    "{question}.\n\n"
+	    "1. Look before you compute: its size, columns, types, missing values, the first "
+	    "rows.\n"
+	    "2. Say what is odd about the data and how you deal with it.\n"
+	    "3. Compute what answers the question; print small tables, not whole frames.\n"
+	    "4. Save one or two charts as PNG in /mnt/data, with labelled axes.\n"
+	    "5. Answer in a few sentences with the numbers that carry them, and name the files.",
+    },
+    {
+	.name = "debug_error",
+	.title = "Debug an error",
+	.description = "Reproduce an error in the sandbox, find its cause, and mend it.",
+	.args = debug_args,
+	.n_args = ARRAY_SIZE(debug_args),
+	.text = "Something fails (session_id: {session_id}):\n\n{error}\n\nThe code: {code}\n\n"
+		"1. Reproduce it in the sandbox with the smallest piece of code that still fails.\n"
+		"2. Find the cause; check what you assume by running it.\n"
+		"3. Mend it, run it, and run one case more that could fail the same way.\n"
+		"4. Say what the cause was and show the change.",
+    },
+    {
+	.name = "make_report",
+	.title = "Make a report",
+	.description = "Turn data of a session into a report that can be handed on.",
+	.args = report_args,
+	.n_args = ARRAY_SIZE(report_args),
+	.text =
+	    "Make a report about {topic} from the files of the sandbox (session_id: {session_id}), "
+	    "as "
+	    "{format}.\n\n"
+	    "1. List the files and decide which of them matter.\n"
+	    "2. Compute the figures; check each total a second way.\n"
+	    "3. Make the charts, then the report with a summary first, figures and charts after it "
+	    "(reportlab for pdf, openpyxl for xlsx).\n"
+	    "4. Open the result once more with code to see that it is complete.\n"
+	    "5. Give the link of the report and its main findings in three sentences.",
+    },
+};
+
+static const struct {
+	const char *name;
+	const char *text;
+} absent[] = {
+    {"session_id", "none yet, a new one"},
+    {"question", "what is worth knowing in it"},
+    {"code", "not given"},
+    {"format", "pdf"},
+};
+
+static const char *value_of(const json_t *arguments, const char *name, size_t len)
+{
+	const char *key;
+	json_t *value;
+
+	json_object_foreach((json_t *)(uintptr_t)arguments, key,
+			    value) if (strlen(key) == len && memcmp(key, name, len) == 0 &&
+				       json_string_length(value) >
+					   0) return json_string_value(value);
+	for (size_t i = 0; i < ARRAY_SIZE(absent); i++)
+		if (strlen(absent[i].name) == len && memcmp(absent[i].name, name, len) == 0)
+			return absent[i].text;
+	return "";
+}
+
+static int fill_in(struct buf *b, const char *text, const json_t *arguments)
+{
+	int r = 0;
+
+	while (*text && r == 0) {
+		size_t plain = strcspn(text, "{");
+		r = buf_add(b, text, plain);
+		text += plain;
+		if (*text != '{')
+			continue;
+		size_t len = strcspn(text + 1, "}");
+		const char *value = value_of(arguments, text + 1, len);
+		r = r < 0 ? r
+			  : buf_add(b, value, text_utf8_cut(value, strlen(value), ARG_MAX_BYTES));
+		text += len + 2;
+	}
+	return r;
+}
+
+static void get_prompt(struct mcp_call *call, json_t *arguments, void *user)
+{
+	const struct prompt_row *row = user;
+	_cleanup_(buf_done) struct buf b = BUF_INIT(TEXT_MAX_BYTES);
+
+	if (fill_in(&b, row->text, arguments) < 0) {
+		mcp_call_finish(call, NULL);
+		return;
+	}
+	mcp_call_finish(
+	    call, mcp_prompt_result(
+		      row->description,
+		      json_pack("[o]", mcp_prompt_message("user", mcp_text(buf_str(&b), b.len)))));
+}
+
+/* ---- completion ---- */
+
+struct completion {
+	struct mcp_call *call;
+	struct sandbox *sandbox; /* reference, while its files are listed */
+	char prefix[256];
+	json_t *values;
+	long long total;
+};
+
+static void offer(struct completion *c, const char *value)
+{
+	if (!text_starts_with(value, c->prefix) || !text_is_utf8(value, strlen(value)))
+		return;
+	c->total++;
+	if (json_array_size(c->values) < VALUES_MAX)
+		(void)json_array_append_new(c->values, json_string(value));
+}
+
+static void offer_sandbox(struct sandbox *s, void *user)
+{
+	offer(user, sandbox_id(s));
+}
+
+static void completion_end(struct completion *c)
+{
+	mcp_call_finish(c->call, mcp_completion_result(c->values, c->total, c->total > VALUES_MAX));
+	(void)sandbox_unref(c->sandbox);
+	free(c);
+}
+
+static void on_files(const struct engine_file *files, size_t n, bool more UNUSED,
+		     const struct err *e, void *user)
+{
+	struct completion *c = user;
+
+	for (size_t i = 0; !e && i < n; i++)
+		if (S_ISREG(files[i].mode))
+			offer(c, files[i].name);
+	completion_end(c);
+}
+
+static void any_sandbox(struct sandbox *s, void *user)
+{
+	struct sandbox **found = user;
+
+	if (!*found || sandbox_idle_ns(s) < sandbox_idle_ns(*found))
+		*found = s;
+}
+
+/* The session that was named already, else the one that was used last. */
+static struct sandbox *session_of(struct tools *t, struct mcp_call *call, const json_t *context)
+{
+	const char *owner = mcp_call_principal(call);
+	const char *id = json_string_value(json_object_get(context, "session_id"));
+	struct sandbox *found = NULL;
+
+	if (!id)
+		id = json_string_value(json_object_get(context, "id"));
+	if (id)
+		return manager_find(t->config.manager, owner, id);
+	manager_each(t->config.manager, owner, any_sandbox, &found);
+	return found;
+}
+
+static void complete(struct mcp_call *call, const struct mcp_completion *what, void *user)
+{
+	static const char *const formats[] = {"md", "pdf", "xlsx"};
+	struct tools *t = user;
+	struct err e = ERR_INIT;
+	struct completion *c = calloc(1, sizeof(*c));
+
+	if (!c || text_copy(c->prefix, sizeof(c->prefix), what->value) < 0) {
+		free(c);
+		mcp_call_finish(call, mcp_completion_result(json_array(), 0, false));
+		return;
+	}
+	c->call = call;
+	c->values = json_array();
+	if (streq(what->argument, "session_id") || streq(what->argument, "id")) {
+		manager_each(t->config.manager, mcp_call_principal(call), offer_sandbox, c);
+	} else if (streq(what->argument, "format")) {
+		for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
+			offer(c, formats[i]);
+	} else if (streq(what->argument, "file") || streq(what->argument, "path")) {
+		struct sandbox *s = session_of(t, call, what->context);
+		c->sandbox = s ? sandbox_ref(s) : NULL;
+		if (s && sandbox_peek(s, "", on_files, c, &e) == 0)
+			return;
+	}
+	completion_end(c);
+}
+
+int tools_add_prompts(struct tools *t, struct mcp_server *server, struct err *e)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct mcp_prompt prompt = {
+		    .name = rows[i].name,
+		    .title = rows[i].title,
+		    .description = rows[i].description,
+		    .args = rows[i].args,
+		    .n_args = rows[i].n_args,
+		    .get = get_prompt,
+		    .user = (void *)(uintptr_t)&rows[i],
+		};
+		int r = mcp_server_add_prompt(server, &prompt, e);
+		if (r < 0)
+			return r;
+	}
+	mcp_server_set_completer(server, complete, t);
+	return 0;
+}

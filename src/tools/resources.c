@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Artifacts as MCP resources: sandbox://{id}/{+path}, listed, read (whole or in part), and told of
+ * when they change. Only the files directly in a workspace are listed; any can be read. */
+#include "tools/resources.h"
+
+#include "base/base64.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SCHEME     "sandbox://"
+#define URI_MAX    (4u * ENGINE_PATH_MAX)
+#define FLUSH_NS   (200 * NS_PER_MS) /* changes within this become one notification */
+#define PART_BYTES 65536u            /* what the note about a large file suggests */
+
+struct resources {
+	struct tools *tools;
+	struct mcp_server *server;
+	sd_event_source *flush; /* armed while a list has changed and nobody was told */
+	char owner[SANDBOX_OWNER_MAX + 1];
+};
+
+/* ---- URIs ---- */
+
+static int add_uri(struct buf *b, const char *id, const char *path)
+{
+	int r = buf_printf(b, SCHEME "%s/", id);
+
+	return r < 0 ? r : text_add_percent(b, path, strlen(path), true);
+}
+
+struct place {
+	char id[SANDBOX_ID_MAX + 1];
+	char path[ENGINE_PATH_MAX];
+	uint64_t offset;
+	uint64_t length; /* 0 = to the end */
+};
+
+/* "offset=10&length=20" in any order. */
+static int parse_query(const char *query, struct place *ret)
+{
+	while (*query) {
+		size_t len = strcspn(query, "&"), name = strcspn(query, "=&");
+		uint64_t *field = name == 6 && memcmp(query, "offset", 6) == 0   ? &ret->offset
+				  : name == 6 && memcmp(query, "length", 6) == 0 ? &ret->length
+										 : NULL;
+		if (!field || name == len ||
+		    parse_u64_n(query + name + 1, len - name - 1, 0, INT64_MAX, field) < 0)
+			return -EINVAL;
+		query += len;
+		query += *query == '&' ? 1 : 0;
+	}
+	return 0;
+}
+
+static int parse_uri(const char *uri, struct place *ret)
+{
+	_cleanup_free_ char *decoded = NULL;
+	struct err ignored = ERR_INIT;
+	size_t len;
+
+	*ret = (struct place){0};
+	if (!text_starts_with(uri, SCHEME))
+		return -EINVAL;
+	const char *id = uri + strlen(SCHEME), *slash = strchr(id, '/');
+	if (!slash || !parse_is_session_id(id, (size_t)(slash - id)))
+		return -EINVAL;
+	memcpy(ret->id, id, (size_t)(slash - id));
+	const char *path = slash + 1, *query = strchr(path, '?');
+	size_t path_len = query ? (size_t)(query - path) : strlen(path);
+	decoded = malloc(path_len + 1);
+	if (!decoded || text_percent_decode(path, path_len, decoded, &len) < 0 ||
+	    decoded[0] == '/' || workspace_path(decoded, len, true, ret->path, &ignored) < 0)
+		return -EINVAL;
+	return query ? parse_query(query + 1, ret) : 0;
+}
+
+/* ---- resources/read ---- */
+
+struct reading {
+	struct tools *tools;
+	struct mcp_call *call;
+	struct sandbox *sandbox; /* reference */
+	struct place place;
+	char *uri; /* owned */
+};
+
+static void reading_free(struct reading *r)
+{
+	(void)sandbox_unref(r->sandbox);
+	free(r->uri);
+	free(r);
+}
+
+static void finish_content(struct mcp_call *call, json_t *content)
+{
+	mcp_call_finish(call, content ? mcp_resource_result(json_pack("[o]", content)) : NULL);
+}
+
+/* Too large for one answer: where it is, and how to get a part. */
+static json_t *note_content(struct reading *r, uint64_t size)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(URI_MAX * 2);
+	json_t *link = tools_json_link(r->tools, r->sandbox, r->place.path);
+	int x =
+	    buf_printf(&b,
+		       "This file has %ju bytes, too many for one answer. Read a part of it with "
+		       "?offset=0&length=%u after its URI",
+		       (uintmax_t)size, PART_BYTES);
+
+	if (x == 0 && json_is_string(link))
+		x = buf_printf(&b, ", or download it: %s", json_string_value(link));
+	json_decref(link);
+	return x < 0 ? NULL : mcp_resource_text(r->uri, "text/plain", buf_str(&b), b.len);
+}
+
+static json_t *data_content(const struct reading *r, const struct engine_file *info,
+			    const uint8_t *data, size_t len)
+{
+	const char *type = mime_type(info->name);
+	bool text = !text_starts_with(type, "image/") && !memchr(data, '\0', len) &&
+		    text_is_utf8(data, len);
+
+	if (text)
+		return mcp_resource_text(
+		    r->uri, streq(type, "application/octet-stream") ? "text/plain" : type,
+		    (const char *)data, len);
+	_cleanup_free_ char *base64 = malloc(BASE64_ENCODED_LEN(len) + 1);
+	if (!base64)
+		return NULL;
+	base64_encode(data, len, base64);
+	return mcp_resource_blob(r->uri, type, base64, BASE64_ENCODED_LEN(len));
+}
+
+static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	_cleanup_fd_ int file = fd;
+	struct reading *r = user;
+
+	if (e) {
+		mcp_call_finish_no_resource(r->call, r->uri);
+		reading_free(r);
+		return;
+	}
+	uint64_t at = MIN(r->place.offset, info->size), want = info->size - at;
+	if (r->place.length > 0)
+		want = MIN(want, r->place.length);
+	if (want > r->tools->config.max_read_bytes) {
+		finish_content(r->call, note_content(r, info->size));
+		reading_free(r);
+		return;
+	}
+	_cleanup_free_ uint8_t *data = malloc((size_t)want + 1);
+	size_t n = 0;
+	while (data && n < want) {
+		ssize_t got = pread(file, data + n, (size_t)want - n, (off_t)(at + n));
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break;
+		n += (size_t)got;
+	}
+	finish_content(r->call, data ? data_content(r, info, data, n) : NULL);
+	reading_free(r);
+}
+
+static void read_resource(struct mcp_call *call, const char *uri, void *user)
+{
+	struct resources *res = user;
+	struct reading *r = calloc(1, sizeof(*r));
+	struct err e = ERR_INIT;
+
+	if (r)
+		r->uri = strdup(uri);
+	if (!r || !r->uri) {
+		free(r);
+		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
+		return;
+	}
+	r->tools = res->tools;
+	r->call = call;
+	struct sandbox *s = NULL;
+	if (parse_uri(uri, &r->place) == 0)
+		s = manager_find(res->tools->config.manager, mcp_call_principal(call), r->place.id);
+	if (s)
+		r->sandbox = sandbox_ref(s);
+	if (s && sandbox_open_file(s, r->place.path, on_open, r, &e) == 0)
+		return;
+	mcp_call_finish_no_resource(call, uri);
+	reading_free(r);
+}
+
+/* ---- resources/list ---- */
+
+struct listing {
+	struct mcp_call *call;
+	struct sandbox **sandboxes; /* references, by id */
+	size_t n, at, room;
+	char after_id[SANDBOX_ID_MAX + 1]; /* where the page before ended; "" = at the beginning */
+	char after_name[256];
+	size_t limit;
+	json_t *items;
+	char next[SANDBOX_ID_MAX + 300];
+};
+
+static int compare_sandboxes(const void *a, const void *b)
+{
+	struct sandbox *const *x = a, *const *y = b;
+
+	return strcmp(sandbox_id(*x), sandbox_id(*y));
+}
+
+static void collect(struct sandbox *s, void *user)
+{
+	struct listing *l = user;
+
+	if (strcmp(sandbox_id(s), l->after_id) < 0)
+		return;
+	if (l->n == l->room) {
+		size_t room = l->room * 2 + 16;
+		struct sandbox **more = reallocarray(l->sandboxes, room, sizeof(*more));
+		if (!more)
+			return;
+		l->sandboxes = more;
+		l->room = room;
+	}
+	l->sandboxes[l->n++] = sandbox_ref(s);
+}
+
+static void listing_end(struct listing *l)
+{
+	mcp_call_finish_page(l->call, l->items, l->next[0] ? l->next : NULL);
+	for (size_t i = 0; i < l->n; i++)
+		(void)sandbox_unref(l->sandboxes[i]);
+	free(l->sandboxes);
+	free(l);
+}
+
+static int add_item(struct listing *l, struct sandbox *s, const struct engine_file *f)
+{
+	_cleanup_(buf_done) struct buf uri = BUF_INIT(URI_MAX);
+
+	if (add_uri(&uri, sandbox_id(s), f->name) < 0)
+		return -ENOMEM;
+	return json_array_append_new(
+	    l->items, json_pack("{s:s, s:o, s:s, s:I}", "uri", buf_str(&uri), "name",
+				tools_json_bytes(f->name, strlen(f->name)), "mimeType",
+				mime_type(f->name), "size", (json_int_t)f->size));
+}
+
+static void list_next(struct listing *l);
+
+static void on_listed(const struct engine_file *files, size_t n, bool more UNUSED,
+		      const struct err *e, void *user)
+{
+	struct listing *l = user;
+	struct sandbox *s = l->sandboxes[l->at];
+	bool resumed = streq(sandbox_id(s), l->after_id);
+
+	for (size_t i = 0; !e && i < n; i++) {
+		if (!S_ISREG(files[i].mode) ||
+		    (resumed && strcmp(files[i].name, l->after_name) <= 0))
+			continue;
+		if (json_array_size(l->items) == l->limit) {
+			listing_end(l);
+			return;
+		}
+		if (add_item(l, s, &files[i]) < 0)
+			continue;
+		/* Where the next page goes on, should this be the last item of this one. */
+		(void)snprintf(l->next, sizeof(l->next), "%s/%s", sandbox_id(s), files[i].name);
+	}
+	l->at++;
+	list_next(l);
+}
+
+static void list_next(struct listing *l)
+{
+	struct err e = ERR_INIT;
+
+	for (; l->at < l->n; l->at++)
+		if (sandbox_peek(l->sandboxes[l->at], "", on_listed, l, &e) == 0)
+			return;
+	l->next[0] = '\0'; /* this was all */
+	listing_end(l);
+}
+
+static void list_resources(struct mcp_call *call, const char *after, size_t limit, void *user)
+{
+	struct resources *res = user;
+	struct listing *l = calloc(1, sizeof(*l));
+
+	if (l)
+		l->items = json_array();
+	if (!l || !l->items) {
+		free(l);
+		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
+		return;
+	}
+	l->call = call;
+	l->limit = limit;
+	const char *slash = after ? strchr(after, '/') : NULL;
+	if (slash && (size_t)(slash - after) <= SANDBOX_ID_MAX) {
+		memcpy(l->after_id, after, (size_t)(slash - after));
+		(void)snprintf(l->after_name, sizeof(l->after_name), "%s", slash + 1);
+	}
+	manager_each(res->tools->config.manager, mcp_call_principal(call), collect, l);
+	if (l->n > 1)
+		qsort(l->sandboxes, l->n, sizeof(*l->sandboxes), compare_sandboxes);
+	list_next(l);
+}
+
+/* ---- changes ---- */
+
+static bool may_subscribe(struct mcp_peer *peer UNUSED, const char *uri, void *user UNUSED)
+{
+	struct place place;
+
+	/* A file may appear later; whose it is decides who is told. */
+	return parse_uri(uri, &place) == 0;
+}
+
+static int on_flush(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct resources *res = user;
+
+	res->flush = NULL;
+	(void)sd_event_source_disable_unref(source);
+	mcp_server_resources_changed(res->server, res->owner);
+	return 0;
+}
+
+static void on_change(struct sandbox *s, const char *path, void *user)
+{
+	struct resources *res = user;
+	_cleanup_(buf_done) struct buf uri = BUF_INIT(URI_MAX);
+	const char *owner = sandbox_owner(s);
+
+	if (path && add_uri(&uri, sandbox_id(s), path) == 0)
+		mcp_server_resource_updated(res->server, buf_str(&uri), owner);
+	if (res->flush && streq(res->owner, owner))
+		return;
+	if (res->flush)
+		(void)on_flush(res->flush, 0, res);
+	(void)snprintf(res->owner, sizeof(res->owner), "%s", owner);
+	/* Without a timer nobody is told: clients list again when they need to. */
+	(void)sd_event_add_time_relative(res->tools->config.loop, &res->flush, CLOCK_MONOTONIC,
+					 FLUSH_NS / NS_PER_US, 0, on_flush, res);
+}
+
+/* ---- registration ---- */
+
+static const struct mcp_resource template = {
+    .uri = SCHEME "{id}/{+path}",
+    .name = "artifact",
+    .title = "File of a sandbox",
+    .description = "A file in the workspace of a session. Add ?offset=N&length=M to read a part.",
+    .read = read_resource,
+};
+
+int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *e)
+{
+	struct resources *res = calloc(1, sizeof(*res));
+
+	if (!res)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "resources");
+	res->tools = t;
+	res->server = server;
+	t->resources = res;
+	struct mcp_resource row = template;
+	row.user = res;
+	int r = mcp_server_add_template(server, &row, e);
+	if (r < 0)
+		return r;
+	struct mcp_resource_source source = {
+	    .list = list_resources,
+	    .may_subscribe = may_subscribe,
+	    .read = read_resource,
+	    .user = res,
+	};
+	mcp_server_set_resource_source(server, &source);
+	manager_watch(t->config.manager, on_change, res);
+	return 0;
+}
+
+struct resources *resources_free(struct resources *res)
+{
+	if (res)
+		(void)sd_event_source_disable_unref(res->flush);
+	free(res);
+	return NULL;
+}
