@@ -123,13 +123,17 @@ _Noreturn static void loop(struct init *in)
 	    {.fd = in->children, .events = POLLIN},
 	    {.fd = in->channel, .events = POLLIN},
 	    {.events = POLLIN}, /* the clean interpreter, */
-	    {.events = POLLIN}, /* the spare: -1 when there is none */
+	    {.events = POLLIN}, /* the spare, */
+	    {.events = POLLIN}, /* the next of the session, */
+	    {.events = POLLIN}, /* its run: -1 when there is none */
 	};
 
 	for (;;) {
 		struct timespec left;
 		p[3].fd = in->warm.channel;
 		p[4].fd = in->warm.spare_channel;
+		p[5].fd = in->session.next_channel;
+		p[6].fd = in->session.run_channel;
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
@@ -138,6 +142,7 @@ _Noreturn static void loop(struct init *in)
 		if (p[1].revents)
 			drain_children(in);
 		warm_events(in, p[3].revents, p[4].revents);
+		session_events(in, p[5].revents, p[6].revents);
 		run_reap(in);
 		run_tick(in);
 		for (int i = 0; p[2].revents && i < FRAMES_PER_TURN; i++)
@@ -145,6 +150,7 @@ _Noreturn static void loop(struct init *in)
 				break;
 		run_waiting(in);
 		warm_prepare(in);
+		session_prepare(in);
 		files_work(in);
 	}
 }
@@ -188,6 +194,7 @@ static int take_config(struct init *in)
 	int warm = has_warm ? fds[at++] : -1;
 	int r = read_filter(in, filter);
 	(void)close(filter);
+	session_start(in);
 	warm_start(in, warm, f.config.fds & PROTO_CONFIG_SOON);
 	return r;
 }
@@ -196,6 +203,7 @@ static int take_config(struct init *in)
 static int take_channel(struct init *in)
 {
 	in->channel = fcntl(0, F_DUPFD_CLOEXEC, LOW_FDS);
+	in->dev = fcntl(2, F_DUPFD_CLOEXEC, LOW_FDS);
 	if (in->channel < 0)
 		return -errno;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

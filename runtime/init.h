@@ -28,8 +28,9 @@
 #define RUN_CODE_FD  3 /* where a Python run finds its source; runtime/boot.py */
 
 struct init_run {
-	uint32_t id;    /* 0 = none */
-	pid_t pid;      /* its first process, also its group and session; 0 = it has ended */
+	uint32_t id; /* 0 = none */
+	pid_t pid;   /* its first process, also its group and session; 0 = it has ended */
+	bool stateful;
 	uint32_t flags; /* PROTO_ENDED_* */
 	bool killing;   /* everything of it has been sent SIGKILL */
 	int status;     /* of the first process, wait(2) */
@@ -53,12 +54,22 @@ struct init_warm {
 	pid_t spare; /* 0 until it is ready */
 };
 
+struct init_session {
+	int holder_channel, next_channel;
+	int run_channel; /* of the stateful run that is on */
+	pid_t holder;    /* 0 = there is no state */
+	pid_t next;
+	pid_t gone; /* a holder that was let go and not reaped yet */
+	enum spare_state next_state;
+	bool lost; /* the state is gone, and nobody has been told */
+};
+
 /* A warm run that waits for its spare. */
 struct init_waiting {
 	bool used;
 	struct proto_init_run f;
 	uint64_t until; /* then it starts cold */
-	int fds[PROTO_RUN_BASE_FDS + 2];
+	int fds[PROTO_RUN_BASE_FDS + 3];
 	size_t n;
 };
 
@@ -80,6 +91,7 @@ struct init {
 	int channel, lifeline, children; /* children: signalfd(SIGCHLD) */
 	int proc;                        /* O_PATH of a writable /proc that is mounted nowhere */
 	int workspace;                   /* O_PATH of /mnt/data */
+	int dev;                         /* a /dev to mount, -1 = the template's */
 	int landlock;                    /* prepared rules, -1 = none */
 	int kill;                        /* cgroup.kill of the run leaf, -1 = none */
 	int procs[INIT_FDS_MAX];
@@ -89,6 +101,7 @@ struct init {
 	uint16_t n_filter;
 	struct init_run run;
 	struct init_warm warm;
+	struct init_session session;
 	struct init_waiting waiting;
 	uint64_t watch_at; /* next look at memory, 0 = never */
 	struct init_put puts[PROTO_PUTS_MAX];
@@ -110,13 +123,15 @@ void run_signal(struct init *in, const struct proto_init_signal *f);
 void run_reap(struct init *in);           /* children have ended */
 void run_tick(struct init *in);           /* a deadline may have come */
 uint64_t run_next(const struct init *in); /* the next deadline, 0 = none */
-void run_waiting(struct init *in);        /* what the waiting run waits for may be there */
+void run_returned(struct init *in, int status, uint64_t cpu_ns,
+		  uint64_t max_rss); /* a stateful one */
+void run_waiting(struct init *in);   /* what the waiting run waits for may be there */
 
 /* init_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
 struct run_child {
 	const struct init *in;
 	const struct proto_init_run *f;
-	int out, err, args, code, stdin_fd; /* -1 = none */
+	int out, err, args, code, result, stdin_fd; /* -1 = none */
 	int error;
 };
 _Noreturn void run_child(const struct run_child *c);
@@ -132,10 +147,27 @@ void warm_prepare(struct init *in);                       /* between runs: have 
  * part of it, or because the run F waits for one. */
 bool warm_must_wait(const struct init *in, const struct proto_init_run *f);
 bool warm_can(const struct init *in, const struct proto_init_run *f);
-pid_t warm_take(struct init *in, const struct run_child *c);
+/* Takes the spare and has it run; its channel goes to RET_CHANNEL unless that is NULL. The pid, or
+ * -errno. */
+pid_t warm_take(struct init *in, const struct run_child *c, int *ret_channel);
+int warm_send_run(int channel, const struct run_child *c);
+int warm_pair(int pair[2]);
+/* One frame without more than a head; 0 = none is there, else who sent it, or -errno. */
+pid_t warm_take_head(int channel, unsigned kind);
 void warm_events(struct init *in, short clean, short spare);
 void warm_give_up(struct init *in);           /* cold runs only from now on */
 bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter that waited */
+
+/* init_session.c */
+void session_start(struct init *in);
+void session_prepare(struct init *in);
+bool session_can(const struct init *in); /* a stateful run may start at once */
+pid_t session_take(struct init *in, const struct run_child *c);
+void session_events(struct init *in, short next, short run);
+void session_run_ended(struct init *in);
+void session_lose(struct init *in);
+bool session_keeps(const struct init *in, pid_t pid);
+bool session_reaped(struct init *in, pid_t pid);
 
 /* init_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);

@@ -37,7 +37,7 @@
 #define MPL_FILES_MAX 16
 #define MPL_BYTES_MAX (4u << 20)
 
-enum mount_kind { MOUNT_OVERLAY, MOUNT_BIND, MOUNT_PROC, MOUNT_DEVPTS, MOUNT_TMPFS };
+enum mount_kind { MOUNT_OVERLAY, MOUNT_BIND, MOUNT_PROC, MOUNT_DEV, MOUNT_DEVPTS, MOUNT_TMPFS };
 
 enum mount_size { SIZE_NONE, SIZE_SHM, SIZE_TMP, SIZE_HOME, SIZE_WORKSPACE };
 
@@ -52,7 +52,7 @@ static const struct mount_row {
 } mounts[] = {
     {PROTO_STEP_ROOT, MOUNT_OVERLAY, NULL, "", MS_RDONLY | MS_NOSUID | MS_NODEV, 0, SIZE_NONE},
     {PROTO_STEP_PROC, MOUNT_PROC, NULL, "/proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, 0, SIZE_NONE},
-    {PROTO_STEP_DEV, MOUNT_BIND, "/dev", "/dev", MS_REC, 0, SIZE_NONE},
+    {PROTO_STEP_DEV, MOUNT_DEV, "/dev", "/dev", MS_REC, 0, SIZE_NONE},
     {PROTO_STEP_DEV, MOUNT_DEVPTS, NULL, "/dev/pts", MS_NOSUID | MS_NOEXEC, 0, SIZE_NONE},
     {PROTO_STEP_DEV, MOUNT_TMPFS, NULL, "/dev/shm", MS_NOSUID | MS_NODEV, 01777, SIZE_SHM},
     {PROTO_STEP_TMP, MOUNT_TMPFS, NULL, "/tmp", MS_NOSUID | MS_NODEV, 01777, SIZE_TMP},
@@ -115,6 +115,18 @@ static int mount_proc(struct init *in, const struct mount_row *m, const char *ta
 	return 0;
 }
 
+/* The one that the maker has made for this sandbox, or that of the template. */
+static int mount_dev(struct init *in, const struct mount_row *m, const char *target)
+{
+	int r;
+
+	if (in->dev < 0)
+		return mount(m->source, target, NULL, MS_BIND | m->flags, NULL) < 0 ? -errno : 0;
+	r = move_mount(in->dev, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+	in->dev = fd_close(in->dev);
+	return r;
+}
+
 static int mount_one(struct init *in, const struct mount_row *m)
 {
 	char target[64];
@@ -128,6 +140,8 @@ static int mount_one(struct init *in, const struct mount_row *m)
 		return mount(m->source, target, NULL, MS_BIND | m->flags, NULL) < 0 ? -errno : 0;
 	case MOUNT_PROC:
 		return mount_proc(in, m, target);
+	case MOUNT_DEV:
+		return mount_dev(in, m, target);
 	case MOUNT_DEVPTS:
 		(void)snprintf(options, sizeof(options),
 			       "newinstance,ptmxmode=0666,mode=0620,max=%d", PTYS_MAX);

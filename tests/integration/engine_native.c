@@ -587,15 +587,19 @@ static void case_apart(struct client *c)
 	    "libc = ctypes.CDLL(None, use_errno=True)\n"
 	    "f = open('/etc/hosts'); fcntl.flock(f, fcntl.LOCK_EX)\n"
 	    "fd = libc.inotify_init1(os.O_NONBLOCK)\n"
-	    "watched = [libc.inotify_add_watch(fd, p, 0x20) >= 0 for p in (b'/usr/bin', b'/etc')]\n"
+	    "watched = [libc.inotify_add_watch(fd, p.encode(), 0x20) >= 0 for p in "
+	    "os.environ['WATCH'].split()]\n"
 	    "print(fd >= 0 and all(watched), flush=True)\n"
 	    "sys.stdin.read()\n"
 	    "print(len(select.select([fd], [], [], 0)[0]) if fd >= 0 else 0)\n";
 	struct engine_sandbox *a = sandbox(c);
 	struct engine_sandbox *b = sandbox(c);
+	/* a plain user's sandboxes share the device nodes of the host (devices.h) */
+	const char *const env[] = {
+	    options.as ? "WATCH=/usr/bin /etc" : "WATCH=/usr/bin /etc /dev /dev/null", NULL};
 	int p[2];
 	struct engine_run_spec spec = {
-	    .kind = ENGINE_RUN_PYTHON, .code = watch, .code_len = sizeof(watch) - 1};
+	    .kind = ENGINE_RUN_PYTHON, .code = watch, .code_len = sizeof(watch) - 1, .env = env};
 
 	EXPECT(pipe2(p, O_CLOEXEC) == 0);
 	spec.stdin_fd = p[0];
@@ -606,7 +610,7 @@ static void case_apart(struct client *c)
 	run_python(
 	    c, b,
 	    "import fcntl\nf = open('/etc/hosts')\nfcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)\n"
-	    "open('/usr/bin/env', 'rb').read(1)\nprint('ok')\n",
+	    "open('/usr/bin/env', 'rb').read(1); open('/dev/null', 'rb').read(1)\nprint('ok')\n",
 	    60000, &o);
 	EXPECT_OF(&o, streq(o.out, "ok\n"));
 	(void)close(p[1]);
@@ -614,6 +618,69 @@ static void case_apart(struct client *c)
 	EXPECT_OF(&first, first.result.exit_code == 0 && strstr(first.out, "\n0\n"));
 	end_sandbox(c, a);
 	end_sandbox(c, b);
+}
+
+/* One cell: exit status 0 and this result, or the end that is expected. */
+static void expect_cell(struct client *c, struct engine_sandbox *s, const char *code, const char *value)
+{
+	run_cell(c, s, code, 10000, &o);
+	EXPECT_OF(&o, o.have_result && o.result.end == ENGINE_END_EXITED && o.result.exit_code == 0);
+	EXPECT_OF(&o, streq(o.value, value) && !o.result.state_lost);
+}
+
+static void case_state(struct client *c)
+{
+	static const struct {
+		const char *code;
+		enum engine_end end;
+		int exit_code;
+	} ends[] = {
+	    {"x = 99; import os; os._exit(5)", ENGINE_END_EXITED, 5},
+	    {"x = 99; import os; os._exit(0)", ENGINE_END_EXITED, 0},
+	    {"x = 99; import os; os.abort()", ENGINE_END_SIGNALED, 134},
+	    {"x = 99; import time; time.sleep(60)", ENGINE_END_TIMEOUT, 143},
+	    {"x = 99; import os, time\nos.closerange(3, 1000); time.sleep(60)", ENGINE_END_TIMEOUT, 143},
+	    {"x = 99; a = [bytearray(1 << 20) for i in range(9000)]", ENGINE_END_OOM, 137},
+	};
+	struct engine_limits l = default_limits;
+
+	if (!want_warm)
+		return;
+	l.memory_bytes = UINT64_C(256) << 20;
+	struct engine_sandbox *s = make_sandbox(c, options.image, &l, &o);
+	EXPECT_OF(&o, s != NULL);
+	expect_cell(c, s, "x = 41\ndef f(): return x + 1", "");
+	expect_cell(c, s, "f()", "42");
+	expect_cell(c, s, "x += 1; import os; os.chdir('/tmp')", "");
+	expect_cell(c, s, "(x, os.getcwd(), _)", "(42, '/tmp', 42)");
+	expect_cell(c, s, "print('seen'); 'text'", "'text'");
+	EXPECT_OF(&o, streq(o.out, "seen\n"));
+	expect_cell(c, s, "f();", "");
+	run_cell(c, s, "y = 7\n1/0", 10000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && o.result.exit_code == 1);
+	EXPECT_OF(&o, strstr(o.err, "1/0") && strstr(o.err, "ZeroDivisionError") && !strstr(o.err, "exec("));
+	expect_cell(c, s, "y", "7");
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
+		run_cell(c, s, ends[i].code, 1000, &o);
+		EXPECT_OF(&o, o.have_result && o.result.end == ends[i].end);
+		EXPECT_OF(&o, o.result.exit_code == ends[i].exit_code && !o.result.state_lost);
+		expect_cell(c, s, "x", "42");
+	}
+	run_python(c, s, "print('x' in globals())", 10000, &o); /* a stateless run beside it */
+	EXPECT_OF(&o, streq(o.out, "False\n"));
+	run_cell(c, s, "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()", 10000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && o.result.threads_lost);
+	expect_cell(c, s, "import subprocess; p = subprocess.Popen(['sleep', '60']); x", "42");
+	EXPECT_OF(&o, o.result.killed == 1);
+	expect_cell(c, s, "x", "42");
+	/* on purpose: everybody else in the sandbox, so the holder where the kernel lets it; no hang, no lie */
+	run_cell(c, s, "x = 99\nimport os\ntry: os.kill(-1, 9)\nexcept OSError: pass\nos._exit(0)", 10000, &o);
+	bool lost = o.result.state_lost;
+	run_cell(c, s, "x", 40000, &o);
+	EXPECT_OF(&o, lost ? o.result.exit_code == 1 && strstr(o.err, "NameError") : streq(o.value, "42"));
+	run_cell(c, s, "1 + 1", 10000, &o);
+	EXPECT_OF(&o, streq(o.value, "2"));
+	end_sandbox(c, s);
 }
 
 static const struct {
@@ -624,7 +691,8 @@ static const struct {
     {"timeout", case_timeout},   {"ends", case_ends},     {"init_is_safe", case_init_is_safe},
     {"output", case_output},     {"memory", case_memory}, {"pids", case_pids},
     {"disk", case_disk},         {"files", case_files},   {"many_files", case_many_files},
-    {"refusals", case_refusals}, {"core", case_core},     {"many", case_many},
+    {"refusals", case_refusals}, {"state", case_state},
+    {"core", case_core},     {"many", case_many},
     {"apart", case_apart},
 };
 

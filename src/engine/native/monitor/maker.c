@@ -5,6 +5,7 @@
  *   1. v1: join the run groups: what the kernel allocates from here on is the sandbox's, and so is
  * the root of its cgroup namespace. v2: it was cloned into the group of all inits (cgroup.h says
  * why)
+ *      Then, as host root only, its device nodes: nobody else may make them (devices.h)
  *   2. enter Z (user, then mount): now root of Z, nothing on the host
  *   3. become the sandbox's uid, make its user namespace, map 1000 to that uid; the kernel lets a
  *      process map its own uid without privilege, so nobody has to wait for anybody
@@ -14,6 +15,7 @@
  * execve(2) (a uid that is not 0 keeps only ambient ones, capabilities(7)), execute init from its
  * sealed memfd Steps 2-5 run with memory of the monitor, but hold nothing secret: no key, no code,
  * no output. */
+#include "engine/native/monitor/devices.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/sys.h"
 
@@ -96,9 +98,9 @@ static void keep_caps(const struct maker *k)
 			give_up(k, PROTO_STEP_CAPS, errno);
 }
 
-/* Init starts with its channel as descriptor 0 and nothing else, not even a working folder of the
- * host. */
-NORETURN static void start_init(const struct maker *k)
+/* Init starts with its channel as descriptor 0, its /dev (DEV, -1 = the template's) as 2 and
+ * nothing else, not even a working folder of the host. */
+NORETURN static void start_init(const struct maker *k, int dev)
 {
 	static char name[] = "init";
 	char *argv[] = {name, NULL};
@@ -108,7 +110,8 @@ NORETURN static void start_init(const struct maker *k)
 	write_zero(k, k->fds->leave, k->fds->n_leave);
 	keep_caps(k);
 	if (chdir("/") < 0 || dup2(k->channel, 0) < 0 || dup3(k->program, 1, O_CLOEXEC) < 0 ||
-	    syscall(SYS_close_range, 2, ~0U, 0) < 0)
+	    (dev >= 0 && dup2(dev, 2) < 0) ||
+	    syscall(SYS_close_range, dev >= 0 ? 3U : 2U, ~0U, 0) < 0)
 		give_up(k, PROTO_STEP_EXEC, errno);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
@@ -119,6 +122,9 @@ NORETURN static void start_init(const struct maker *k)
 NORETURN void maker_run(const struct maker *k)
 {
 	write_zero(k, k->fds->join, k->fds->n_leave > 0 ? k->fds->n : 0);
+	int dev = k->own_devices ? devices_make() : -1;
+	if (k->own_devices && dev < 0)
+		give_up(k, PROTO_STEP_DEV, -dev);
 	enter_z(k);
 	make_userns(k);
 	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET |
@@ -127,7 +133,7 @@ NORETURN void maker_run(const struct maker *k)
 	if (init < 0)
 		give_up(k, PROTO_STEP_NAMESPACES, -init);
 	if (init == 0)
-		start_init(k);
+		start_init(k, dev);
 	k->report->pid = init;
 	_exit(0);
 }

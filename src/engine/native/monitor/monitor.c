@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/text.h"
 #include "engine/native/blob.h"
+#include "engine/native/monitor/devices.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -189,6 +190,14 @@ static int start_program(struct monitor *m, struct err *e)
 	return 0;
 }
 
+/* Host root without CAP_MKNOD (some containers) binds the host's nodes, as a plain user does. */
+static void try_devices(struct monitor *m)
+{
+	_cleanup_fd_ int dev = m->root ? devices_make() : -1;
+
+	m->own_devices = dev >= 0;
+}
+
 static int start(struct monitor *m, struct instance *in, struct err *e)
 {
 	int r = start_signals(m);
@@ -198,6 +207,7 @@ static int start(struct monitor *m, struct instance *in, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "monitor");
 	m->instance = in;
+	try_devices(m);
 	r = instance_open(in, m->root, e);
 	if (r < 0)
 		return r;

@@ -91,6 +91,7 @@ struct monitor {
 	int filter;       /* sealed memfd: struct sock_filter[] */
 	int extension;    /* sealed memfd: what a zygote loads; -1 = no zygotes */
 	bool root;
+	bool own_devices; /* device nodes may be made here */
 	bool ending;
 	struct ids ids;
 	struct cgroup cgroup;
@@ -123,8 +124,9 @@ void sandbox_gone(struct monitor *m, uint32_t slot);             /* init has end
 /* maker.c: the maker process. Never returns. */
 struct maker {
 	const struct template *t;
-	uint32_t uid; /* in Z */
-	int channel;  /* init's end */
+	bool own_devices; /* host root that may make device nodes */
+	uint32_t uid;     /* in Z */
+	int channel;      /* init's end */
 	int program;
 	struct report *report;
 	struct cgroup_fds *fds;

@@ -99,6 +99,7 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO};
 	struct maker k = {
 	    .t = t,
+	    .own_devices = m->own_devices,
 	    .uid = ids_slot(&m->ids, slot),
 	    .channel = inside,
 	    .program = m->init_program,

@@ -17,6 +17,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "engine/native/monitor/devices.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/sys.h"
 
@@ -59,16 +60,6 @@ static const struct {
     {"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
     {"etc/hostname", "sandbox\n"},
     {"etc/resolv.conf", ""},
-};
-
-static const char *const devices[] = {"null", "zero", "full", "random", "urandom", "tty"};
-
-static const struct {
-	const char *name;
-	const char *target;
-} dev_links[] = {
-    {"fd", "/proc/self/fd"},       {"stdin", "/proc/self/fd/0"}, {"stdout", "/proc/self/fd/1"},
-    {"stderr", "/proc/self/fd/2"}, {"ptmx", "pts/ptmx"},
 };
 
 /* ---- in the child ---- */
@@ -138,28 +129,6 @@ static int bind_image(int image)
 	return 0;
 }
 
-static int bind_devices(void)
-{
-	/* Only added to what the host's mount has: its own flags are locked. */
-	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
-	char from[32];
-	char to[32];
-
-	for (size_t i = 0; i < ARRAY_SIZE(devices); i++) {
-		(void)snprintf(from, sizeof(from), "/dev/%s", devices[i]);
-		(void)snprintf(to, sizeof(to), "dev/%s", devices[i]);
-		if (mknod(to, S_IFREG | 0644, 0) < 0 || mount(from, to, NULL, MS_BIND, NULL) < 0 ||
-		    syscall(SYS_mount_setattr, AT_FDCWD, to, 0, &attr, sizeof(attr)) < 0)
-			return -errno;
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(dev_links); i++) {
-		(void)snprintf(to, sizeof(to), "dev/%s", dev_links[i].name);
-		if (symlink(dev_links[i].target, to) < 0)
-			return -errno;
-	}
-	return mkdir("dev/pts", 0755) < 0 || mkdir("dev/shm", 0755) < 0 ? -errno : 0;
-}
-
 /* pivot_root(2), "pivot_root(".", ".")": the old root ends up on top of the new one and goes. */
 static int leave_host(void)
 {
@@ -207,7 +176,7 @@ NORETURN static void build(const struct builder *b)
 		give_up(b, PROTO_STEP_TEMPLATE_OVERLAY, -r);
 	if (mount("/proc", "proc", NULL, MS_BIND | MS_REC, NULL) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_PROC, errno);
-	if ((r = bind_devices()) < 0)
+	if ((r = devices_bind()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_DEV, -r);
 	if ((r = leave_host()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_PIVOT, -r);
