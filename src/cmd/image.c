@@ -6,6 +6,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "config/paths.h"
 #include "config/settings.h"
 #include "image/image.h"
 
@@ -57,22 +58,12 @@ static const struct subverb subverbs[] = {
 
 static int find_state_dir(const struct settings *s, char ret[PATH_MAX], struct err *e)
 {
-	const char *data = getenv("XDG_DATA_HOME");
-	const char *home = getenv("HOME");
 	char path[PATH_MAX];
+	int r = config_state_dir(s, path, sizeof(path), e);
 
-	if (s->state_dir[0])
-		(void)snprintf(path, sizeof(path), "%s", s->state_dir);
-	else if (geteuid() == 0)
-		(void)snprintf(path, sizeof(path), "/var/lib/caisson");
-	else if (data && data[0] == '/')
-		(void)snprintf(path, sizeof(path), "%s/caisson", data);
-	else if (home && home[0] == '/')
-		(void)snprintf(path, sizeof(path), "%s/.local/share/caisson", home);
-	else
-		return err_set(e, ERR_SETTING_INVALID, 0,
-			       "there is no home directory; name one with --state-dir");
-	int r = fd_make_dirs(path, 0755);
+	if (r < 0)
+		return r;
+	r = fd_make_dirs(path, 0755);
 
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "cannot make %s (see --state-dir)", path);
