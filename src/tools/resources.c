@@ -196,9 +196,13 @@ static void read_resource(struct mcp_call *call, const char *uri, void *user)
 
 /* ---- resources/list ---- */
 
+struct listed {
+	struct sandbox *sandbox; /* reference */
+};
+
 struct listing {
 	struct mcp_call *call;
-	struct sandbox **sandboxes; /* references, by id */
+	struct listed *sandboxes; /* owned, by id */
 	size_t n, at, room;
 	char after_id[SANDBOX_ID_MAX + 1]; /* where the page before ended; "" = at the beginning */
 	char after_name[256];
@@ -209,9 +213,9 @@ struct listing {
 
 static int compare_sandboxes(const void *a, const void *b)
 {
-	struct sandbox *const *x = a, *const *y = b;
+	const struct listed *x = a, *y = b;
 
-	return strcmp(sandbox_id(*x), sandbox_id(*y));
+	return strcmp(sandbox_id(x->sandbox), sandbox_id(y->sandbox));
 }
 
 static void collect(struct sandbox *s, void *user)
@@ -222,20 +226,20 @@ static void collect(struct sandbox *s, void *user)
 		return;
 	if (l->n == l->room) {
 		size_t room = l->room * 2 + 16;
-		struct sandbox **more = reallocarray(l->sandboxes, room, sizeof(*more));
+		struct listed *more = reallocarray(l->sandboxes, room, sizeof(*more));
 		if (!more)
 			return;
 		l->sandboxes = more;
 		l->room = room;
 	}
-	l->sandboxes[l->n++] = sandbox_ref(s);
+	l->sandboxes[l->n++].sandbox = sandbox_ref(s);
 }
 
 static void listing_end(struct listing *l)
 {
 	mcp_call_finish_page(l->call, l->items, l->next[0] ? l->next : NULL);
 	for (size_t i = 0; i < l->n; i++)
-		(void)sandbox_unref(l->sandboxes[i]);
+		(void)sandbox_unref(l->sandboxes[i].sandbox);
 	free(l->sandboxes);
 	free(l);
 }
@@ -258,7 +262,7 @@ static void on_listed(const struct engine_file *files, size_t n, bool more UNUSE
 		      const struct err *e, void *user)
 {
 	struct listing *l = user;
-	struct sandbox *s = l->sandboxes[l->at];
+	struct sandbox *s = l->sandboxes[l->at].sandbox;
 	bool resumed = streq(sandbox_id(s), l->after_id);
 
 	for (size_t i = 0; !e && i < n; i++) {
@@ -283,7 +287,7 @@ static void list_next(struct listing *l)
 	struct err e = ERR_INIT;
 
 	for (; l->at < l->n; l->at++)
-		if (sandbox_peek(l->sandboxes[l->at], "", on_listed, l, &e) == 0)
+		if (sandbox_peek(l->sandboxes[l->at].sandbox, "", on_listed, l, &e) == 0)
 			return;
 	l->next[0] = '\0'; /* this was all */
 	listing_end(l);
