@@ -16,7 +16,8 @@ struct native_monitor_config {
 
 /* Starts `PROGRAM monitor` (the running binary itself) as the privileged process, in a session of
  * its own with an empty environment and no descriptor but its channel and stderr. Returns when it
- * has said hello (milliseconds); *RET_FD (owned) is for engine_config.monitor_fd. */
+ * has said hello (milliseconds); *RET_FD (owned) is for engine_config.monitor_fd. Raises the soft
+ * limit of descriptors to the hard one. */
 int native_monitor_start(const struct native_monitor_config *config, int *ret_fd,
 			 struct err *e) MUST_CHECK;
 

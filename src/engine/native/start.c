@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -76,6 +77,18 @@ static int peek_hello(int fd, struct proto_mon_hello *ret, struct err *e)
 	return 0;
 }
 
+/* The front holds three descriptors a sandbox and two a run; the usual soft limit of 1,024 exists
+ * for select(2), which nothing here uses. Not fatal: then the typed error comes earlier. */
+static void raise_descriptors(void)
+{
+	struct rlimit r;
+
+	if (getrlimit(RLIMIT_NOFILE, &r) == 0 && r.rlim_cur < r.rlim_max) {
+		r.rlim_cur = r.rlim_max;
+		(void)setrlimit(RLIMIT_NOFILE, &r);
+	}
+}
+
 int native_monitor_start(const struct native_monitor_config *config, int *ret_fd, struct err *e)
 {
 	struct proto_mon_hello hello;
@@ -84,6 +97,7 @@ int native_monitor_start(const struct native_monitor_config *config, int *ret_fd
 	if (config->max_sandboxes < 1 || config->max_sandboxes > PROTO_SLOTS_MAX ||
 	    config->state_dir[0] != '/')
 		return err_set(e, ERR_SETTING_INVALID, EINVAL, "monitor settings");
+	raise_descriptors();
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "socketpair");
 	_cleanup_fd_ int mine = pair[0];
