@@ -165,8 +165,7 @@ static int check_image(const struct app *a, struct err *e)
 	if (access(path, F_OK) == 0)
 		return 0;
 	(void)err_set(e, ERR_IMAGE_MISSING, errno == ENOENT ? 0 : errno,
-		      "there is no image '%s' in %s/images (caisson image build %s)", a->image,
-		      a->state_dir, a->image);
+		      "there is no image '%s' in %s/images", a->image, a->state_dir);
 	return -ENOENT;
 }
 
