@@ -35,6 +35,7 @@ struct init_run {
 	bool killing;   /* everything of it has been sent SIGKILL */
 	int status;     /* of the first process, wait(2) */
 	int error;      /* readable: errno of a start that failed; else end of file */
+	uint32_t left; /* processes that were there when it ended, where they are listed */
 	uint32_t killed;
 	uint64_t started_ns, ended_ns;
 	uint64_t term_at, kill_at; /* 0 = never */

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -20,6 +21,7 @@
 
 #define WATCH_EVERY_NS UINT64_C(20000000)
 #define LOOK_AGAIN_NS  UINT64_C(200000)
+#define STATE_WAIT_NS  UINT64_C(30000000000) /* for an interpreter that can hold a state at all */
 #define SPARE_WAIT_NS  UINT64_C(2000000000) /* then the run starts cold */
 
 static uint64_t now(void)
@@ -56,17 +58,19 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 	c->err = fds[1];
 	c->args = fds[2];
 	c->code = (f->fds & PROTO_RUN_CODE) && at < n ? fds[at++] : -1;
+	c->result = (f->fds & PROTO_RUN_RESULT) && at < n ? fds[at++] : -1;
 	c->stdin_fd = (f->fds & PROTO_RUN_STDIN) && at < n ? fds[at++] : -1;
-	bool wants_code = f->kind == PROTO_RUN_PYTHON;
-	return at == n && (c->code >= 0) == wants_code ? 0 : -1;
+	bool wants_code = f->kind != PROTO_RUN_ARGV;
+	bool wants_result = f->kind == PROTO_RUN_STATEFUL;
+	return at == n && (c->code >= 0) == wants_code && (c->result >= 0) == wants_result ? 0 : -1;
 }
 
 static bool is_possible(const struct proto_init_run *f)
 {
-	return f->run != 0 && (f->kind == PROTO_RUN_PYTHON || f->kind == PROTO_RUN_ARGV) &&
-	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN)) == 0 &&
+	return f->run != 0 && f->kind >= PROTO_RUN_PYTHON && f->kind <= PROTO_RUN_STATEFUL &&
+	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN | PROTO_RUN_RESULT)) == 0 &&
 	       f->argc <= PROTO_ARG_MAX && f->envc <= PROTO_ARG_MAX && f->args_size > 0 &&
-	       f->args_size <= PROTO_ARGS_MAX && (f->kind == PROTO_RUN_PYTHON) == (f->argc == 0);
+	       f->args_size <= PROTO_ARGS_MAX && (f->kind == PROTO_RUN_ARGV) == (f->argc != 0);
 }
 
 static void start_clock(struct init *in, const struct proto_init_run *f)
@@ -108,13 +112,15 @@ static void start_cold(struct init *in, struct run_child *c)
 static bool start_warm(struct init *in, const struct run_child *c)
 {
 	uint64_t started = now();
-	pid_t pid = warm_take(in, c);
+	bool stateful = c->f->kind == PROTO_RUN_STATEFUL;
+	pid_t pid = stateful ? session_take(in, c) : warm_take(in, c, NULL);
 
 	if (pid <= 0)
 		return false;
 	in->run = (struct init_run){.id = c->f->run,
 				    .error = -1,
 				    .pid = pid,
+				    .stateful = stateful,
 				    .flags = PROTO_ENDED_WARM,
 				    .grace_ns = c->f->grace_ns,
 				    .started_ns = started};
@@ -128,7 +134,9 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 {
 	struct init_waiting *w = &in->waiting;
 
-	*w = (struct init_waiting){.f = *f, .until = later(now(), SPARE_WAIT_NS)};
+	bool first = f->kind == PROTO_RUN_STATEFUL && in->session.holder == 0;
+	*w = (struct init_waiting){
+	    .f = *f, .until = later(now(), first ? STATE_WAIT_NS : SPARE_WAIT_NS)};
 	for (w->n = 0; w->n < n; w->n++) {
 		w->fds[w->n] = fcntl(fds[w->n], F_DUPFD_CLOEXEC, 3);
 		if (w->fds[w->n] < 0) {
@@ -142,6 +150,11 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 
 static void start_now(struct init *in, struct run_child *c)
 {
+	if (c->f->kind == PROTO_RUN_STATEFUL) {
+		if (!session_can(in) || !start_warm(in, c))
+			report_failure(in, c->f->run, ENOTSUP);
+		return;
+	}
 	if (!warm_can(in, c->f) || in->warm.spare_state != SPARE_READY || !start_warm(in, c))
 		start_cold(in, c);
 }
@@ -156,7 +169,14 @@ void run_waiting(struct init *in)
 	if (warm_must_wait(in, &w->f)) {
 		if (now() < w->until)
 			return;
-		warm_give_up(in);
+		if (in->session.next_state == SPARE_FORKING)
+			session_lose(in);
+		else
+			warm_give_up(in);
+		if (warm_must_wait(in, &w->f)) { /* for the next best, once more */
+			w->until = later(now(), SPARE_WAIT_NS);
+			return;
+		}
 	}
 	w->used = false;
 	(void)sort_fds(&w->f, w->fds, w->n, &c);
@@ -180,28 +200,58 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		report_failure(in, f->run, EMFILE);
 }
 
-/* Walks the processes of the namespace other than init and the clean interpreter, sends each SIGNO
- * (0 = nothing) and returns whether there was one. */
-static bool signal_others(const struct init *in, int signo)
+/* The interpreters that wait and are no part of a run. */
+static bool is_kept(const struct init *in, pid_t pid)
+{
+	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid);
+}
+
+static bool keeps_any(const struct init *in)
+{
+	return in->warm.clean > 0 || in->session.holder > 0 || in->session.next > 0;
+}
+
+/* Dead already, and only its parent has not looked: a middle process of a holder that was stopped. */
+static bool is_zombie(const struct init *in, const char *pid)
+{
+	char path[32];
+	char text[256];
+
+	(void)snprintf(path, sizeof(path), "%.12s/stat", pid);
+	int fd = openat(in->proc, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+	(void)fd_close(fd);
+	if (n <= 0)
+		return true;
+	text[n] = '\0';
+	const char *end = strrchr(text, ')'); /* of the name, which may hold anything; proc(5) */
+	return end && end[1] == ' ' && end[2] == 'Z';
+}
+
+/* Walks the processes of the namespace other than init and those that are kept, sends each SIGNO
+ * (0 = nothing) and returns how many there were. */
+static uint32_t signal_others(const struct init *in, int signo)
 {
 	int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *de;
-	bool any = false;
+	uint32_t found = 0;
 	uint64_t pid;
 
 	if (!d)
 		init_die("proc");
 	while ((de = readdir(d))) {
 		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 ||
-		    (pid_t)pid == in->warm.clean)
+		    is_kept(in, (pid_t)pid))
 			continue;
-		any = true;
+		if (is_zombie(in, de->d_name))
+			continue;
+		found++;
 		if (signo)
 			(void)kill((pid_t)pid, signo);
 	}
 	(void)closedir(d);
-	return any;
+	return found;
 }
 
 /* Everything in the sandbox but init and the clean interpreter. kill(2) with -1 walks all processes
@@ -211,15 +261,20 @@ static void kill_everything(struct init *in)
 {
 	in->run.killing = true;
 	warm_events(in, POLLIN, 0); /* a hello that has just come */
-	if (in->kill >= 0)
+	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->session.next};
+	bool session = in->session.holder > 0; /* it is in the leaf of runs, where it came from */
+	if (in->kill >= 0 && !session)
 		(void)!write(in->kill, "1", 1);
-	if (in->warm.clean == 0) {
+	if (!keeps_any(in)) {
 		(void)kill(-1, SIGKILL);
-	} else if (in->kill < 0) {
+	} else if (in->kill < 0 || session) {
 		/* stopping all of them at once keeps anyone from forking meanwhile */
 		(void)kill(-1, SIGSTOP);
-		(void)signal_others(in, SIGKILL);
-		(void)kill(in->warm.clean, SIGCONT);
+		/* children of a process that stays (a stateful run) are not ours to reap and count */
+		in->run.left = signal_others(in, SIGKILL);
+		for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
+			if (waiting[i] > 0)
+				(void)kill(waiting[i], SIGCONT);
 	}
 }
 
@@ -233,7 +288,7 @@ static void finish(struct init *in)
 	    .end = WIFSIGNALED(r->status) ? PROTO_END_SIGNALED : PROTO_END_EXITED,
 	    .value = WIFSIGNALED(r->status) ? WTERMSIG(r->status) : WEXITSTATUS(r->status),
 	    .flags = r->flags,
-	    .killed = r->killed,
+	    .killed = MAX(r->killed, r->left),
 	    .duration_ns = r->ended_ns - r->started_ns,
 	    .cpu_ns = r->cpu_ns,
 	    .max_rss = r->max_rss,
@@ -242,6 +297,10 @@ static void finish(struct init *in)
 	if (r->error >= 0 && read(r->error, &errnum, sizeof(errnum)) == sizeof(errnum)) {
 		e.end = PROTO_END_FAILED;
 		e.value = errnum;
+	}
+	if (r->stateful && in->session.lost) {
+		e.flags |= PROTO_ENDED_LOST;
+		in->session.lost = false;
 	}
 	(void)fd_close(r->error);
 	*r = (struct init_run){0};
@@ -263,6 +322,19 @@ static void first_ended(struct init *in, int status, const struct rusage *use)
 	r->ended_ns = now();
 	r->cpu_ns = timeval_ns(use->ru_utime) + timeval_ns(use->ru_stime);
 	r->max_rss = (uint64_t)use->ru_maxrss * 1024;
+	session_run_ended(in);
+	kill_everything(in);
+}
+
+void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss)
+{
+	struct init_run *r = &in->run;
+
+	r->pid = 0;
+	r->status = W_EXITCODE(status, 0);
+	r->ended_ns = now();
+	r->cpu_ns = cpu_ns;
+	r->max_rss = max_rss;
 	kill_everything(in);
 }
 
@@ -275,7 +347,7 @@ void run_reap(struct init *in)
 	while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0) {
 		if (in->run.id != 0 && pid == in->run.pid)
 			first_ended(in, status, &use);
-		else if (warm_reaped(in, pid))
+		else if (warm_reaped(in, pid) || session_reaped(in, pid))
 			continue;
 		else if (in->run.killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 			in->run.killed++;
@@ -283,7 +355,7 @@ void run_reap(struct init *in)
 	if (in->run.id == 0 || in->run.pid != 0)
 		return;
 	/* No child at all: the namespace is empty, for whoever lost its parent became our child. */
-	if ((pid < 0 && errno == ECHILD) || (in->warm.clean > 0 && !signal_others(in, 0)))
+	if ((pid < 0 && errno == ECHILD) || (keeps_any(in) && signal_others(in, 0) == 0))
 		finish(in);
 }
 
@@ -359,7 +431,7 @@ uint64_t run_next(const struct init *in)
 	if (in->waiting.used)
 		return in->waiting.until;
 	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
-	if (in->run.id != 0 && in->run.pid == 0 && in->warm.clean > 0)
+	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
 	if (in->run.id == 0 || in->run.pid <= 0)
 		return 0;

@@ -7,6 +7,7 @@
  * channel ends that interpreter and the run starts cold: the same visible behaviour, later. */
 #include "init.h"
 
+#include "base/attr.h"
 #include "base/fdio.h"
 #include "frames.h"
 
@@ -23,7 +24,7 @@ struct rt_run_frame {
 	char text[RT_ENV_MAX + RT_CWD_MAX];
 };
 
-static int pair_with_credentials(int pair[2])
+int warm_pair(int pair[2])
 {
 	int on = 1;
 
@@ -33,7 +34,7 @@ static int pair_with_credentials(int pair[2])
 }
 
 /* One frame of KIND and who sent it; 0 = nothing is there, else the pid, or -errno. */
-static pid_t take_head(int channel, enum rt_kind kind)
+pid_t warm_take_head(int channel, unsigned kind)
 {
 	union {
 		struct cmsghdr align;
@@ -54,7 +55,7 @@ static pid_t take_head(int channel, enum rt_kind kind)
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
 			memcpy(&who, CMSG_DATA(c), sizeof(who));
 	if (n != sizeof(h) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
-	    h.kind != (uint32_t)kind || who.pid <= 1)
+	    h.kind != kind || who.pid <= 1)
 		return -EPROTO;
 	return who.pid;
 }
@@ -117,7 +118,7 @@ void warm_prepare(struct init *in)
 
 	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || in->run.id != 0)
 		return;
-	if (pair_with_credentials(pair) < 0)
+	if (warm_pair(pair) < 0)
 		return;
 	int r = send_fork(in, pair[1]);
 	(void)close(pair[1]);
@@ -139,8 +140,11 @@ bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
 {
 	const struct init_warm *w = &in->warm;
 
-	return w->soon || w->spare_state == SPARE_FORKING ||
-	       (warm_can(in, f) && w->spare_state == SPARE_NONE);
+	if (in->session.next_state == SPARE_FORKING || w->spare_state == SPARE_FORKING)
+		return true;
+	if (f->kind == PROTO_RUN_STATEFUL)
+		return !session_can(in) && (in->session.holder > 0 || w->channel >= 0);
+	return w->soon || (warm_can(in, f) && w->spare_state == SPARE_NONE);
 }
 
 /* `args` is the working folder, then the environment: the frame has them the other way round. */
@@ -162,26 +166,37 @@ static int read_args(const struct proto_init_run *f, int args, struct rt_run_fra
 	return 0;
 }
 
-/* Returns the pid of the run, or -errno: then it is to start cold. */
-pid_t warm_take(struct init *in, const struct run_child *c)
+int warm_send_run(int channel, const struct run_child *c)
 {
 	static struct rt_run_frame t;
-	struct init_warm *w = &in->warm;
 	int null = c->stdin_fd < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
-	int fds[] = {c->stdin_fd < 0 ? null : c->stdin_fd, c->out, c->err, c->code};
+	int fds[] = {c->stdin_fd < 0 ? null : c->stdin_fd, c->out, c->err, c->code, c->result};
+	size_t n = c->result >= 0 ? 5 : 4;
 	int r = read_args(c->f, c->args, &t);
 
 	if (r == 0) {
+		if (c->f->kind == PROTO_RUN_STATEFUL)
+			t.run.flags = RT_STATEFUL;
 		size_t len = sizeof(t.run) + t.run.env_len + t.run.cwd_len;
-		ssize_t sent = fd_send(w->spare_channel, &t, len, fds, sizeof(fds) / sizeof(fds[0]),
-				       MSG_DONTWAIT);
+		ssize_t sent = fd_send(channel, &t, len, fds, n, MSG_DONTWAIT);
 		r = sent < 0 ? (int)sent : 0;
 	}
-	if (null >= 0)
-		(void)close(null);
+	(void)fd_close(null);
+	return r;
+}
+
+pid_t warm_take(struct init *in, const struct run_child *c, int *ret_channel)
+{
+	struct init_warm *w = &in->warm;
+	int r = warm_send_run(w->spare_channel, c);
 	pid_t pid = r < 0 ? r : w->spare;
+
 	if (r < 0 && w->spare > 0)
 		(void)kill(w->spare, SIGKILL);
+	if (r == 0 && ret_channel) {
+		*ret_channel = w->spare_channel;
+		w->spare_channel = -1;
+	}
 	drop_spare(w);
 	return pid;
 }
@@ -192,7 +207,7 @@ static void clean_event(struct init *in)
 {
 	struct init_warm *w = &in->warm;
 	struct rt_head enter = {.kind = RT_ENTER};
-	pid_t pid = take_head(w->channel, w->state == WARM_NONE ? RT_HELLO : RT_READY);
+	pid_t pid = warm_take_head(w->channel, w->state == WARM_NONE ? RT_HELLO : RT_READY);
 
 	if (pid == 0)
 		return;
@@ -214,7 +229,7 @@ static void clean_event(struct init *in)
 static void spare_event(struct init *in)
 {
 	struct init_warm *w = &in->warm;
-	pid_t pid = take_head(w->spare_channel, RT_READY);
+	pid_t pid = warm_take_head(w->spare_channel, RT_READY);
 
 	if (pid == 0)
 		return;

@@ -75,7 +75,11 @@ enum engine_run_kind {
 	ENGINE_RUN_STATEFUL, /* Python in the sandbox's live session */
 };
 
-enum engine_stream { ENGINE_STDOUT = 1, ENGINE_STDERR = 2 };
+enum engine_stream {
+	ENGINE_STDOUT = 1,
+	ENGINE_STDERR = 2,
+	ENGINE_RESULT = 3, /* stateful: text of the last expression's value, whole, after the rest */
+};
 
 enum engine_end {
 	ENGINE_END_EXITED,
@@ -92,6 +96,7 @@ struct engine_run_result {
 	int signal;               /* 0 unless signaled */
 	bool warm;                /* the interpreter was forked, not started */
 	bool state_lost;          /* stateful: the session's state is gone (the holder died) */
+	bool threads_lost;        /* stateful: it left threads, which will not go on */
 	uint64_t duration_ns;     /* from the start of the code to the end of its first process */
 	uint64_t cpu_ns;          /* user + system of the first process and its reaped children */
 	uint64_t peak_bytes;      /* 0 when unknown */

@@ -98,8 +98,10 @@ static void on_output(struct engine_run *r UNUSED, enum engine_stream s, const v
 		      size_t len, void *user)
 {
 	struct outcome *o = user;
-	char *to = s == ENGINE_STDOUT ? o->out : o->err;
-	size_t *at = s == ENGINE_STDOUT ? &o->out_len : &o->err_len;
+	char *const tos[] = {NULL, o->out, o->err, o->value};
+	size_t *const ats[] = {NULL, &o->out_len, &o->err_len, &o->value_len};
+	char *to = tos[s];
+	size_t *at = ats[s];
 	size_t n = MIN(len, TEXT_MAX - 1 - *at);
 
 	EXPECT(len > 0 && !o->done);
@@ -143,6 +145,22 @@ void run_python(struct client *c, struct engine_sandbox *s, const char *code, ui
 {
 	struct engine_run_spec spec = {
 	    .kind = ENGINE_RUN_PYTHON,
+	    .code = code,
+	    .code_len = strlen(code),
+	    .stdin_fd = -1,
+	    .timeout_ns = timeout_ms * NS_PER_MS,
+	    .grace_ns = 500 * NS_PER_MS,
+	};
+
+	if (start_run(s, &spec, o))
+		turn_until(c, &o->done, BUDGET_MS);
+}
+
+void run_cell(struct client *c, struct engine_sandbox *s, const char *code, uint64_t timeout_ms,
+		struct outcome *o)
+{
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_STATEFUL,
 	    .code = code,
 	    .code_len = strlen(code),
 	    .stdin_fd = -1,

@@ -25,7 +25,8 @@ struct outcome { /* of one call */
 	struct engine_file files[64];
 	char out[TEXT_MAX];
 	char err[TEXT_MAX];
-	size_t out_len, err_len;
+	char value[TEXT_MAX]; /* stateful: result */
+	size_t out_len, err_len, value_len;
 	uint64_t first_ns; /* when the first byte came, CLOCK_MONOTONIC */
 };
 
@@ -44,6 +45,9 @@ struct engine_run *start_run(struct engine_sandbox *s, struct engine_run_spec *s
 /* CODE as Python with a timeout of MS (0 = none). */
 void run_python(struct client *c, struct engine_sandbox *s, const char *code, uint64_t timeout_ms,
 		struct outcome *o);
+/* The same in the sandbox's session. */
+void run_cell(struct client *c, struct engine_sandbox *s, const char *code, uint64_t timeout_ms,
+	      struct outcome *o);
 void run_argv(struct client *c, struct engine_sandbox *s, const char *const *argv,
 	      struct outcome *o);
 int open_path(struct client *c, struct engine_sandbox *s, const char *path, struct outcome *o);

@@ -12,17 +12,22 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 
 #define PIECE_BYTES    65536
 #define READS_PER_TURN 4          /* a flood must not starve the loop */
 #define DRAIN_MAX      (4u << 20) /* bytes after the end; a pipe holds at most fs.pipe-max-size */
+#define STATE_WAIT_NS  (35 * NS_PER_S)
+#define RESULT_MAX     (256u << 10) /* bytes; the interpreter keeps its text below */
 #define BACKSTOP_NS    (3 * NS_PER_S)
 
 struct engine_run {
 	struct native_sandbox *s;
 	uint32_t id;
 	int fd[3];
+	int result; /* stateful: memfd that the run writes its result to, else -1 */
 	sd_event_source *source[3];
 	uint64_t total[3];
 	uint64_t max[3];
@@ -137,11 +142,22 @@ static int on_stderr(sd_event_source *source UNUSED, int fd UNUSED, uint32_t rev
 
 /* ---- end ---- */
 
+/* The file is the sandbox's to write: its size and bytes are whatever it likes. */
+static void deliver_result(struct engine_run *r)
+{
+	_cleanup_free_ char *text = r->result >= 0 ? malloc(RESULT_MAX) : NULL;
+	ssize_t n = text ? pread(r->result, text, RESULT_MAX, 0) : 0;
+
+	if (n > 0 && r->on_output)
+		r->on_output(r, ENGINE_RESULT, text, (size_t)n, r->user);
+}
+
 static void run_free(struct engine_run *r)
 {
 	close_stream(r, ENGINE_STDOUT);
 	close_stream(r, ENGINE_STDERR);
 	r->backstop = sd_event_source_disable_unref(r->backstop);
+	r->result = fd_close(r->result);
 	free(r);
 }
 
@@ -153,6 +169,8 @@ static void finish(struct engine_run *r, struct engine_run_result *res, const st
 
 	(void)read_stream(r, ENGINE_STDOUT, DRAIN_MAX / PIECE_BYTES);
 	(void)read_stream(r, ENGINE_STDERR, DRAIN_MAX / PIECE_BYTES);
+	if (res)
+		deliver_result(r);
 	if (res)
 		memcpy(res->output_total, r->total, sizeof(res->output_total));
 	if (s->run == r)
@@ -199,6 +217,8 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 	    .exit_code = m->end == PROTO_END_SIGNALED ? 128 + m->value : m->value,
 	    .signal = m->end == PROTO_END_SIGNALED ? m->value : 0,
 	    .warm = m->flags & PROTO_ENDED_WARM,
+	    .state_lost = m->flags & PROTO_ENDED_LOST,
+	    .threads_lost = m->flags & PROTO_ENDED_THREADS,
 	    .duration_ns = m->duration_ns,
 	    .cpu_ns = m->cpu_ns,
 	    .peak_bytes = peak ? peak : m->max_rss,
@@ -358,8 +378,8 @@ static int check_spec(const struct native_sandbox *s, const struct engine_run_sp
 		return r;
 	if (s->run)
 		return err_set(e, ERR_SESSION_BUSY, EBUSY, "a run is in progress");
-	if (spec->kind == ENGINE_RUN_STATEFUL)
-		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "stateful runs");
+	if (spec->kind == ENGINE_RUN_STATEFUL && !s->warm)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, ENOTSUP, "stateful runs need warm interpreters");
 	if (spec->kind == ENGINE_RUN_ARGV && (!spec->argv || !spec->argv[0]))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "empty command");
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
@@ -386,12 +406,20 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 	if (q < 0)
 		return q;
 	fds[(*n)++] = q;
-	if (spec->kind == ENGINE_RUN_PYTHON) {
+	if (spec->kind != ENGINE_RUN_ARGV) {
 		q = fd_sealed_memfd("code", spec->code, spec->code_len);
 		if (q < 0)
 			return q;
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_CODE;
+	}
+	if (spec->kind == ENGINE_RUN_STATEFUL) {
+		r->result = (int)syscall(SYS_memfd_create, "result", MFD_CLOEXEC);
+		q = r->result < 0 ? -errno : fd_dup(r->result);
+		if (q < 0)
+			return q;
+		fds[(*n)++] = q;
+		m->fds |= PROTO_RUN_RESULT;
 	}
 	if (spec->stdin_fd >= 0) {
 		q = fd_dup(spec->stdin_fd);
@@ -403,6 +431,12 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 	return 0;
 }
 
+static const uint32_t run_kinds[] = {
+    [ENGINE_RUN_PYTHON] = PROTO_RUN_PYTHON,
+    [ENGINE_RUN_ARGV] = PROTO_RUN_ARGV,
+    [ENGINE_RUN_STATEFUL] = PROTO_RUN_STATEFUL,
+};
+
 static int start(struct engine_run *r, const struct engine_run_spec *spec)
 {
 	struct native_sandbox *s = r->s;
@@ -411,7 +445,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	struct proto_init_run m = {
 	    .head = PROTO_HEAD(INIT_RUN, proto_init_run),
 	    .run = r->id,
-	    .kind = spec->kind == ENGINE_RUN_PYTHON ? PROTO_RUN_PYTHON : PROTO_RUN_ARGV,
+	    .kind = run_kinds[spec->kind],
 	    .timeout_ns = spec->timeout_ns,
 	    .grace_ns = spec->grace_ns,
 	    .warm = s->warm && can_be_warm(spec),
@@ -427,7 +461,9 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */
 	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 &&
 	    spec->grace_ns < UINT64_MAX / 4) {
-		q = arm_backstop(r, spec->timeout_ns + spec->grace_ns + BACKSTOP_NS);
+		/* the first stateful run may wait for an interpreter before its clock starts */
+		uint64_t wait = spec->kind == ENGINE_RUN_STATEFUL ? STATE_WAIT_NS : 0;
+		q = arm_backstop(r, spec->timeout_ns + spec->grace_ns + BACKSTOP_NS + wait);
 		if (q < 0) {
 			fd_close_many(fds, n);
 			return q;
@@ -451,6 +487,7 @@ int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 	    .s = s,
 	    .id = ++s->g->next_run ? s->g->next_run : ++s->g->next_run,
 	    .fd = {-1, -1, -1},
+	    .result = -1,
 	    .timeout_ns = spec->timeout_ns,
 	    .on_output = spec->on_output,
 	    .on_done = spec->on_done,

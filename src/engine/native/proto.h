@@ -160,11 +160,11 @@ struct proto_init_failed {
 	int32_t errnum;
 };
 
-enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV };
+enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
 
-/* Descriptors: stdout, stderr, args, then as `fds` says. `args` is a sealed memfd of NUL-terminated
+/* Descriptors: stdout, stderr, args, then as `fds` says: code, result, stdin. `args` is a sealed memfd of NUL-terminated
  * strings: working folder, argv (ARGV only), environment. */
-enum { PROTO_RUN_CODE = 1, PROTO_RUN_STDIN = 2, PROTO_RUN_BASE_FDS = 3 };
+enum { PROTO_RUN_CODE = 1, PROTO_RUN_STDIN = 2, PROTO_RUN_RESULT = 4, PROTO_RUN_BASE_FDS = 3 };
 struct proto_init_run {
 	struct proto_head head;
 	uint32_t run;  /* serial, never 0 */
@@ -195,6 +195,8 @@ enum { /* what happened on the way */
        PROTO_ENDED_KILLED = 2, /* INIT_SIGNAL with SIGKILL */
        PROTO_ENDED_OOM = 4,    /* the memory watch ended it */
        PROTO_ENDED_WARM = 8,
+       PROTO_ENDED_LOST = 16,    /* stateful: the state before was gone */
+       PROTO_ENDED_THREADS = 32, /* stateful: threads that it left will not go on */
 };
 struct proto_init_ended {
 	struct proto_head head;

@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stateful runs: the holder is the process whose memory is the session's state. A run executes in a fork of
+ * it, the next one; when the code has returned (RT_RUN_DONE) that fork becomes the holder and the old one
+ * goes. Every other end of a run leaves the old holder, and so the state before the run.
+ *
+ *   first run   the clean interpreter's spare
+ *   later runs  `next`, forked from the holder ahead of need; the holder is stopped but while it forks,
+ *               so that threads which a run left behind do not run on
+ * The holder is of the same uid as the runs and may be killed by one: then the state is lost, which is said
+ * once, and the next run begins a new one. */
+#include "init.h"
+
+#include "base/fdio.h"
+#include "frames.h"
+
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static void drop_next(struct init_session *s)
+{
+	if (s->next > 0)
+		(void)kill(s->next, SIGKILL);
+	s->next_channel = fd_close(s->next_channel);
+	s->next_state = SPARE_NONE;
+	s->next = 0;
+}
+
+static void drop_holder(struct init_session *s)
+{
+	if (s->holder > 0)
+		(void)kill(s->holder, SIGKILL);
+	s->gone = s->holder;
+	s->holder_channel = fd_close(s->holder_channel);
+	s->holder = 0;
+}
+
+void session_start(struct init *in)
+{
+	in->session = (struct init_session){.holder_channel = -1, .next_channel = -1, .run_channel = -1};
+}
+
+void session_lose(struct init *in)
+{
+	drop_next(&in->session);
+	drop_holder(&in->session);
+	in->session.lost = true;
+}
+
+bool session_keeps(const struct init *in, pid_t pid)
+{
+	return pid > 0 && (pid == in->session.holder || pid == in->session.next || pid == in->session.gone);
+}
+
+void session_prepare(struct init *in)
+{
+	struct init_session *s = &in->session;
+	struct rt_fork k = {.h = {.kind = RT_FORK}}; /* leaf, limits, rules and filter are inherited */
+	int pair[2];
+
+	if (s->holder == 0 || s->next_state != SPARE_NONE || in->run.id != 0 || warm_pair(pair) < 0)
+		return;
+	(void)kill(s->holder, SIGCONT);
+	ssize_t sent = fd_send(s->holder_channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
+	(void)close(pair[1]);
+	s->next_channel = pair[0];
+	s->next_state = SPARE_FORKING;
+	if (sent < 0)
+		session_lose(in);
+}
+
+bool session_can(const struct init *in)
+{
+	const struct init_session *s = &in->session;
+
+	return s->holder > 0 ? s->next_state == SPARE_READY : in->warm.spare_state == SPARE_READY;
+}
+
+pid_t session_take(struct init *in, const struct run_child *c)
+{
+	struct init_session *s = &in->session;
+	pid_t pid;
+
+	if (s->holder == 0) {
+		pid = warm_take(in, c, &s->run_channel);
+	} else {
+		int r = warm_send_run(s->next_channel, c);
+		pid = r < 0 ? r : s->next;
+		if (r < 0) {
+			session_lose(in);
+			return r;
+		}
+		s->run_channel = s->next_channel;
+		s->next_channel = -1;
+		s->next_state = SPARE_NONE;
+		s->next = 0;
+	}
+	return pid;
+}
+
+static void next_event(struct init *in)
+{
+	struct init_session *s = &in->session;
+	pid_t pid = warm_take_head(s->next_channel, RT_READY);
+
+	if (pid == 0)
+		return;
+	if (pid > 0 && s->next_state == SPARE_FORKING) {
+		s->next = pid;
+		s->next_state = SPARE_READY;
+		(void)kill(s->holder, SIGSTOP);
+	} else if (s->next_state == SPARE_FORKING) {
+		session_lose(in); /* a holder that cannot fork is none */
+	} else {
+		drop_next(s);
+	}
+}
+
+static void done_event(struct init *in)
+{
+	struct init_session *s = &in->session;
+	struct init_run *r = &in->run;
+	struct rt_run_done done;
+	ssize_t n = recv(s->run_channel, &done, sizeof(done), MSG_DONTWAIT | MSG_TRUNC);
+
+	if (n < 0)
+		return;
+	if (n != sizeof(done) || done.h.kind != RT_RUN_DONE || r->id == 0 || r->pid <= 0) {
+		s->run_channel = fd_close(s->run_channel); /* its process decides now how the run ends */
+		return;
+	}
+	drop_next(s);
+	drop_holder(s);
+	s->holder = r->pid;
+	s->holder_channel = s->run_channel;
+	s->run_channel = -1;
+	if (done.lost & RT_LOST_THREADS)
+		r->flags |= PROTO_ENDED_THREADS;
+	run_returned(in, done.status & 0xff, done.cpu_ns, done.max_rss);
+}
+
+void session_events(struct init *in, short next, short run)
+{
+	if (next && in->session.next_channel >= 0)
+		next_event(in);
+	if (run && in->session.run_channel >= 0)
+		done_event(in);
+}
+
+/* The run has ended by itself: whatever it would still say is void. */
+void session_run_ended(struct init *in)
+{
+	in->session.run_channel = fd_close(in->session.run_channel);
+}
+
+bool session_reaped(struct init *in, pid_t pid)
+{
+	struct init_session *s = &in->session;
+
+	if (pid == s->gone) {
+		s->gone = 0;
+	} else if (pid == s->next) {
+		s->next = 0;
+		drop_next(s);
+	} else if (pid == s->holder) {
+		s->holder = 0;
+		session_lose(in);
+		s->gone = 0;
+	} else {
+		return false;
+	}
+	return true;
+}
