@@ -197,16 +197,33 @@ static void maybe_created(struct native_sandbox *s)
 	cb(&s->base, &s->policy, NULL, s->create_user);
 }
 
+/* What an errno says more precisely than "unavailable". */
+static enum err_code step_code(uint32_t step, int errnum)
+{
+	switch (errnum) {
+	case ENOENT:
+		return step == PROTO_STEP_IMAGE ? ERR_IMAGE_MISSING : ERR_ENGINE_UNAVAILABLE;
+	case EMFILE:
+	case ENFILE:
+		return ERR_TOO_MANY_FILES;
+	case ENOMEM:
+		return ERR_OUT_OF_MEMORY;
+	default:
+		return ERR_ENGINE_UNAVAILABLE;
+	}
+}
+
 static void step_error(struct err *e, uint32_t step, int errnum)
 {
 	const char *what =
 	    step < PROTO_STEP_MAX_ && step_texts[step] ? step_texts[step] : "an unknown step";
+	enum err_code code = step_code(step, errnum);
 
-	if (step == PROTO_STEP_IMAGE && errnum == ENOENT)
-		(void)err_set(e, ERR_IMAGE_MISSING, 0, "the image is not there");
+	if (code == ERR_IMAGE_MISSING)
+		(void)err_set(e, code, 0, "the image is not there");
 	else
-		(void)err_set(e, ERR_ENGINE_UNAVAILABLE, errnum > 0 ? errnum : EIO,
-			      "a sandbox cannot be made (%s)", what);
+		(void)err_set(e, code, errnum > 0 ? errnum : EIO, "a sandbox cannot be made (%s)",
+			      what);
 }
 
 static int on_init_message(const union proto_frame *f, const int *fds, size_t n, void *user)
