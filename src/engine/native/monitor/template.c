@@ -298,9 +298,10 @@ int template_get(struct monitor *m, const char *image, struct template **ret, st
 		refuse(why, PROTO_STEP_IMAGE, ENAMETOOLONG);
 		return -ENAMETOOLONG;
 	}
-	if (stat(root, &st) < 0 || !S_ISDIR(st.st_mode)) {
-		refuse(why, PROTO_STEP_IMAGE, ENOENT);
-		return -ENOENT;
+	int missing = stat(root, &st) < 0 ? errno : (S_ISDIR(st.st_mode) ? 0 : ENOTDIR);
+	if (missing) {
+		refuse(why, PROTO_STEP_IMAGE, missing);
+		return -missing;
 	}
 	struct template *t = find(m, image, &st);
 	if (!t->image[0]) {
