@@ -85,8 +85,33 @@ static uint64_t proportional(int proc, const char *pid)
 	return at ? next_number(&at) * 1024 : 0;
 }
 
-static uint64_t in_processes(int proc, uint64_t (*one)(int, const char *))
+/* Interpreters that wait are not readable, and nearly all of their memory is the zygote's: nothing of them
+ * counts but what the holder of a session has beyond the clean interpreter. */
+static uint64_t of_waiting(const struct init *in)
 {
+	char pid[16];
+
+	if (in->session.holder <= 0 || in->warm.clean <= 0)
+		return 0;
+	(void)snprintf(pid, sizeof(pid), "%d", in->session.holder);
+	uint64_t holder = resident(in->proc, pid);
+	(void)snprintf(pid, sizeof(pid), "%d", in->warm.clean);
+	uint64_t clean = resident(in->proc, pid);
+	return holder > clean ? holder - clean : 0;
+}
+
+static bool is_waiting(const struct init *in, const char *name)
+{
+	uint64_t pid;
+
+	if (parse_u64_n(name, strlen(name), 2, INT32_MAX, &pid) < 0)
+		return false;
+	return (pid_t)pid == in->warm.clean || (pid_t)pid == in->warm.spare || session_keeps(in, (pid_t)pid);
+}
+
+static uint64_t in_processes(const struct init *in, uint64_t (*one)(int, const char *))
+{
+	int proc = in->proc;
 	uint64_t sum = 0;
 	int n = 0;
 	int fd = openat(proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -94,7 +119,7 @@ static uint64_t in_processes(int proc, uint64_t (*one)(int, const char *))
 	const struct dirent *de;
 
 	while (d && n++ < PROCESSES_MAX && (de = readdir(d)))
-		if (de->d_name[0] >= '1' && de->d_name[0] <= '9')
+		if (de->d_name[0] >= '1' && de->d_name[0] <= '9' && !is_waiting(in, de->d_name))
 			sum += one(proc, de->d_name);
 	if (d)
 		(void)closedir(d);
@@ -106,9 +131,9 @@ static uint64_t in_processes(int proc, uint64_t (*one)(int, const char *))
 bool watch_memory(const struct init *in)
 {
 	uint64_t limit = in->config.limits.memory_bytes;
-	uint64_t mounts = in_mounts();
+	uint64_t base = in_mounts() + of_waiting(in);
 
-	if (mounts + in_processes(in->proc, resident) <= limit)
+	if (base + in_processes(in, resident) <= limit)
 		return false;
-	return mounts + in_processes(in->proc, proportional) > limit;
+	return base + in_processes(in, proportional) > limit;
 }
