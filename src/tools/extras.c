@@ -88,9 +88,9 @@ static json_t *info_object(const struct about_call *c, const struct engine_usage
 {
 	struct sandbox *s = c->sandbox;
 	const struct engine_policy *policy = sandbox_policy(s);
-	json_t *limits = json_pack("{s:I, s:f, s:I, s:I, s:I, s:I}", "memory_bytes",
-				   (json_int_t)policy->limits.memory_bytes, "cpu_cores",
-				   (double)policy->limits.cpu_milli / 1000, "processes",
+	json_t *limits = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes",
+				   (json_int_t)policy->limits.memory_bytes, "cpu_milli",
+				   (json_int_t)policy->limits.cpu_milli, "processes",
 				   (json_int_t)policy->limits.pids, "workspace_bytes",
 				   (json_int_t)policy->limits.workspace_bytes, "tmp_bytes",
 				   (json_int_t)policy->limits.tmp_bytes, "run_seconds",

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// The extras of the profile `full`, through the official client: text files, shell, pictures, resources, prompts.
+
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { matrix, type Json, type ToolResult } from '../lib/session.ts';
+
+function failure(r: ToolResult, code: string): void {
+	assert.equal(r.isError, true, JSON.stringify(r));
+	const said = JSON.parse(r.content[0]!.text) as Json;
+	assert.deepEqual(Object.keys(said), ['error', 'message', 'hint']);
+	assert.equal(said.error, code);
+	assert.ok(said.message && said.hint, JSON.stringify(said));
+}
+
+matrix('extras', { profile: 'full' }, (s) => {
+	it('the list has the extras, small enough for every client', async () => {
+		const { tools } = await s().client.listTools();
+		for (const name of ['run_shell', 'read_file', 'write_file', 'edit_file', 'view_image', 'info', 'delete'])
+			assert.ok(tools.some((t) => t.name === `sandbox_${name}`), name);
+		for (const t of tools)
+			assert.ok((t.description ?? '').length <= 2048 && t.title === t.annotations?.title, t.name);
+		assert.ok(JSON.stringify(tools).length < 20_000, `${JSON.stringify(tools).length} characters`);
+	});
+	it('write, read some lines, edit, run', async () => {
+		const w = await s().call('sandbox_write_file', { path: 'sub/a.py', content: 'x = 1\ny = 2\nprint(x + y)\n', session_id: 'text' });
+		assert.deepEqual([w.session_id, w.path, w.size_bytes], ['text', '/mnt/data/sub/a.py', 25]);
+		assert.equal(await (await fetch(w.download_url)).text(), 'x = 1\ny = 2\nprint(x + y)\n');
+		const r = await s().raw('sandbox_read_file', { session_id: 'text', path: '/mnt/data/sub/a.py', start_line: 2, end_line: 2 });
+		assert.match(r.content[0]!.text, /lines 2-2 of 3.*\ny = 2\n$/);
+		assert.equal((await s().call('sandbox_edit_file', { session_id: 'text', path: 'sub/a.py', old_text: 'y = 2', new_text: 'y = 41' })).replaced, 1);
+		assert.equal((await s().call('sandbox_run_shell', { command: 'python3 sub/a.py', session_id: 'text' })).stdout, '42\n');
+	});
+	it('failures have a code, a message and a hint, and change nothing', async () => {
+		await s().call('sandbox_write_file', { path: 'f.txt', content: 'a a', session_id: 'fail' });
+		failure(await s().raw('sandbox_edit_file', { session_id: 'fail', path: 'f.txt', old_text: 'a', new_text: 'b' }), 'ambiguous_match');
+		failure(await s().raw('sandbox_edit_file', { session_id: 'fail', path: 'f.txt', old_text: 'z', new_text: 'b' }), 'no_match');
+		failure(await s().raw('sandbox_write_file', { session_id: 'fail', path: 'f.txt', content: 'b', overwrite: false }), 'file_exists');
+		failure(await s().raw('sandbox_read_file', { session_id: 'fail', path: '../../etc/passwd' }), 'invalid_path');
+		failure(await s().raw('sandbox_read_file', { session_id: 'fail', path: 'none' }), 'not_found');
+		failure(await s().raw('sandbox_view_image', { session_id: 'fail', path: 'f.txt' }), 'not_an_image');
+		failure(await s().raw('sandbox_info', { session_id: 'nobody' }), 'session_not_found');
+		await s().call('sandbox_run_shell', { command: 'ln -s /etc/passwd link; mkfifo pipe', session_id: 'fail' });
+		failure(await s().raw('sandbox_read_file', { session_id: 'fail', path: 'link' }), 'not_found');
+		failure(await s().raw('sandbox_read_file', { session_id: 'fail', path: 'pipe' }), 'not_found');
+		const r = await s().raw('sandbox_read_file', { session_id: 'fail', path: 'f.txt' });
+		assert.match(r.content[0]!.text, /\na a$/);
+	});
+	it('a shell command: streams, status, its own time', async () => {
+		const r = await s().call('sandbox_run_shell', { command: 'echo out; echo err >&2; exit 3', session_id: 'sh' });
+		assert.deepEqual([r.exit_code, r.stdout, r.stderr, r.reason], [3, 'out\n', 'err\n', 'exited']);
+		const slow = await s().call('sandbox_run_shell', { command: 'sleep 300 & sleep 300', session_id: 'sh', timeout_s: 1 });
+		assert.deepEqual([slow.exit_code, slow.reason], [-1, 'timeout']);
+		assert.match(slow.stderr, /timed out after 1s/);
+		assert.ok(slow.hint);
+	});
+	it('a saved picture comes as a picture, and then without structured content', async () => {
+		const png = 'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==';
+		const r = await s().raw('sandbox_run_python', { code: `import base64; open("p.png", "wb").write(base64.b64decode("${png}"))`, session_id: 'pic' });
+		assert.equal(r.structuredContent, undefined);
+		assert.deepEqual(r.content.map((c) => c.type), ['text', 'image']);
+		assert.deepEqual([r.content[1]!.mimeType, r.content[1]!.data], ['image/png', png]);
+		assert.equal(JSON.parse(r.content[0]!.text).artifacts[0].filename, 'p.png');
+		const view = await s().raw('sandbox_view_image', { session_id: 'pic', path: 'p.png' });
+		assert.deepEqual(view.content, [{ type: 'image', data: png, mimeType: 'image/png' }]);
+	});
+	it('long output is cut in the middle', async () => {
+		const r = await s().call('sandbox_run_python', { code: 'print("begin" + "x" * 90000 + "end")', session_id: 'long' });
+		assert.ok(r.stdout.startsWith('beginxxx') && r.stdout.endsWith('xxxend\n'));
+		assert.match(r.stdout, /\[\.\.\. \d+ bytes left out; /);
+		assert.ok(r.stdout.length < 41_000, `${r.stdout.length}`);
+	});
+	it('files are resources, whole and in part', async () => {
+		await s().call('sandbox_write_file', { path: 'data ü.csv', content: 'a,b\n1,2\n', session_id: 'res' });
+		const { resources } = await s().client.listResources();
+		const found = resources.find((r) => r.name === 'data ü.csv');
+		assert.deepEqual([found?.uri, found?.mimeType, found?.size], ['sandbox://res/data%20%C3%BC.csv', 'text/csv', 8]);
+		const whole = await s().client.readResource({ uri: found!.uri });
+		assert.equal((whole.contents[0] as Json).text, 'a,b\n1,2\n');
+		const part = await s().client.readResource({ uri: `${found!.uri}?offset=4&length=3` });
+		assert.equal((part.contents[0] as Json).text, '1,2');
+		for (const uri of ['sandbox://res/none', 'sandbox://res/../x', 'sandbox://nobody/x', 'sandbox://res/%2e%2e/x'])
+			await assert.rejects(s().client.readResource({ uri }), /not found/i, uri);
+	});
+	it('prompts and completion', async () => {
+		const { prompts } = await s().client.listPrompts();
+		assert.deepEqual(prompts.map((p) => p.name), ['analyse_data_file', 'debug_error', 'make_report']);
+		const p = await s().client.getPrompt({ name: 'debug_error', arguments: { error: 'KeyError: x' } });
+		assert.match((p.messages[0]!.content as Json).text, /KeyError: x/);
+		await s().call('sandbox_write_file', { path: 'complete-me.csv', content: '', session_id: 'comp' });
+		const c = await s().client.complete({ ref: { type: 'ref/resource', uri: 'sandbox://{id}/{+path}' }, argument: { name: 'path', value: 'comp' }, context: { arguments: { id: 'comp' } } });
+		assert.deepEqual(c.completion.values, ['complete-me.csv']);
+	});
+	it('info tells the limits, delete ends a session while it runs', async () => {
+		await s().ok('print(1)', 'gone');
+		const info = await s().call('sandbox_info', { session_id: 'gone' });
+		assert.deepEqual([info.status, info.network], ['idle', 'none']);
+		assert.ok(info.limits.memory_bytes > 0 && Array.isArray(info.enforced));
+		const running = s().raw('sandbox_run_python', { code: 'import time; time.sleep(300)', session_id: 'gone' });
+		while ((await s().call('sandbox_info', { session_id: 'gone' })).status !== 'running')
+			;
+		assert.equal((await s().call('sandbox_delete', { session_id: 'gone' })).status, 'deleted');
+		assert.match(JSON.stringify(await running), /cancelled|sandbox_lost/);
+		failure(await s().raw('sandbox_delete', { session_id: 'gone' }), 'session_not_found');
+	});
+});
