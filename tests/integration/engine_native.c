@@ -27,6 +27,7 @@
 
 #define BENCH_PAUSE_US 20000
 #define WARM_UP_NS     (30 * NS_PER_S)
+#define FORGED_REST_NS (NS_PER_S / 2)
 
 static struct options {
 	const char *state_dir;
@@ -683,6 +684,67 @@ static void case_state(struct client *c)
 	end_sandbox(c, s);
 }
 
+/* A hostile cell finds its channel to init and says itself that it is done, so that it becomes the holder
+ * with its own code still in it. That is the same sandbox's loss alone, but nothing of it may run on
+ * between runs, and the session must go on. */
+static void case_forged(struct client *c)
+{
+	static const char forge[] =
+	    "import os, socket, struct, time\n"
+	    "fd = [int(f) for f in os.listdir('/proc/self/fd') if 'socket:' in "
+	    "os.path.realpath('/proc/self/fd/' + f)][0]\n"
+	    "s = socket.socket(fileno=fd)\n"
+	    "def tick():\n"
+	    "    with open('/mnt/data/ticks', 'ab', 0) as f:\n"
+	    "        while True: f.write(b'.'); time.sleep(0.005)\n"
+	    "%s"
+	    "s.send(struct.pack('<IiiIQQ', 9, 0, 0, 0, 0, 0))\n"
+	    "%s"
+	    "tick()\n";
+	static const struct {
+		const char *before, *after;
+	} kinds[] = {
+	    {"", ""},
+	    /* answers the question for a fork by hand: a child of init's that goes on by itself, and
+	     * another that nobody asked for */
+	    {"",
+	     "m, a, f, w = socket.recv_fds(s, 4096, 16)\n"
+	     "n = socket.socket(fileno=a[0])\n"
+	     "if os.fork() == 0:\n"
+	     "    if os.fork() > 0: os._exit(0)\n"
+	     "    if os.fork() == 0: tick()\n"
+	     "    socket.send_fds(n, [struct.pack('<Ii', 6, 0)], [0])\n"
+	     "    tick()\n"},
+	};
+	char code[2048];
+
+	if (!want_warm)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct engine_sandbox *s = sandbox(c);
+		size_t size[2] = {0};
+		(void)snprintf(code, sizeof(code), forge, kinds[i].before, kinds[i].after);
+		expect_cell(c, s, "x = 42; x", "42");
+		run_cell(c, s, code, 5000, &o);
+		EXPECT_OF(&o, o.have_result);
+		for (size_t k = 0; k < ARRAY_SIZE(size); k++) {
+			uint64_t until = now_ns() + FORGED_REST_NS;
+			while (now_ns() < until)
+				EXPECT(sd_event_run(c->loop, 100000) >= 0);
+			list_path(c, s, "", &o);
+			for (size_t f = 0; f < o.n_files; f++)
+				if (streq(o.files[f].name, "ticks"))
+					size[k] = (size_t)o.files[f].size;
+		}
+		(void)printf("# forged %zu: %zu ticks, then %zu\n", i, size[0], size[1]);
+		EXPECT(size[0] == size[1]);
+		run_cell(c, s, "1 + 1", 40000, &o);
+		run_cell(c, s, "1 + 1", 40000, &o);
+		EXPECT_OF(&o, streq(o.value, "2"));
+		end_sandbox(c, s);
+	}
+}
+
 static const struct {
 	const char *name;
 	void (*fn)(struct client *c);
@@ -691,7 +753,7 @@ static const struct {
     {"timeout", case_timeout},   {"ends", case_ends},     {"init_is_safe", case_init_is_safe},
     {"output", case_output},     {"memory", case_memory}, {"pids", case_pids},
     {"disk", case_disk},         {"files", case_files},   {"many_files", case_many_files},
-    {"refusals", case_refusals}, {"state", case_state},
+    {"refusals", case_refusals}, {"state", case_state}, {"forged", case_forged},
     {"core", case_core},     {"many", case_many},
     {"apart", case_apart},
 };

@@ -60,7 +60,8 @@ export class RawClient {
 	async alive(): Promise<void> {
 		assert.deepEqual((await this.request('ping')).result, {});
 	}
-	end(): Promise<void> {
-		return this.program.end();
+	async end(): Promise<void> {
+		await this.program.end();
+		assert.doesNotMatch(this.program.stderr, /Sanitizer|runtime error/);
 	}
 }

@@ -137,9 +137,10 @@ export class Session {
 		return fs.existsSync(this.log) ? fs.readFileSync(this.log, 'utf8').split('\n').filter(Boolean) : [];
 	}
 
-	/** Disconnects and ends the server. */
-	end(): Promise<void> {
-		return this.ending();
+	/** Disconnects and ends the server; what a sanitizer of any of its processes had to say is a failure. */
+	async end(): Promise<void> {
+		await this.ending();
+		assert.doesNotMatch(this.stderr, /Sanitizer|runtime error/);
 	}
 }
 
