@@ -30,9 +30,9 @@ struct run {
 	char *code;
 	char **argv;
 	char *cwd;
-	struct engine_run *handle; /* while executing */
-	struct buf output[3];      /* by enum engine_stream */
-	bool truncated[3];
+	struct engine_run *handle;            /* while executing */
+	struct buf output[ENGINE_RESULT + 1]; /* by enum engine_stream */
+	bool truncated[ENGINE_RESULT + 1];
 	bool cancelled;
 	struct engine_run_result end;
 	struct artifact *artifacts;
@@ -167,7 +167,8 @@ static struct run_output output_of(const struct run *r, enum engine_stream strea
 	return (struct run_output){.data = buf_str(&r->output[stream]),
 				   .len = r->output[stream].len,
 				   .truncated = r->truncated[stream],
-				   .total = r->end.output_total[stream]};
+				   .total = stream == ENGINE_RESULT ? r->output[stream].len
+								    : r->end.output_total[stream]};
 }
 
 static void run_report(struct run *r)
@@ -180,11 +181,13 @@ static void run_report(struct run *r)
 	    .signal = r->end.signal,
 	    .out = output_of(r, ENGINE_STDOUT),
 	    .err = output_of(r, ENGINE_STDERR),
+	    .value = output_of(r, ENGINE_RESULT),
 	    .artifacts = r->artifacts,
 	    .n_artifacts = r->n_artifacts,
 	    .artifacts_more = r->artifacts_more,
 	    .warm = r->end.warm,
 	    .state_lost = r->end.state_lost,
+	    .threads_lost = r->end.threads_lost,
 	    .duration_ms = r->end.duration_ns / NS_PER_MS,
 	    .cpu_ns = r->end.cpu_ns,
 	    .peak_bytes = r->end.peak_bytes,

@@ -128,11 +128,13 @@ struct run_result {
 	int signal;
 	struct run_output out;
 	struct run_output err;
+	struct run_output value;          /* stateful: text of the last expression's value */
 	const struct artifact *artifacts; /* new or changed files, by name */
 	size_t n_artifacts;
 	bool artifacts_more; /* the workspace holds too many files to know them all */
 	bool warm;
-	bool state_lost;
+	bool state_lost;   /* stateful: the session's variables are gone */
+	bool threads_lost; /* stateful: the run left threads, which do not go on */
 	uint64_t duration_ms;
 	uint64_t cpu_ns;
 	uint64_t peak_bytes;

@@ -173,11 +173,17 @@ static const struct tool_row rows[] = {
 	    "code: Python source. Print what you want to see. The working folder is /mnt/data; "
 	    "files saved there stay for later calls of the session. pandas, numpy, matplotlib, "
 	    "seaborn, scipy, openpyxl, pyarrow and reportlab are installed. Each call starts a "
-	    "fresh interpreter.\n"
+	    "fresh interpreter unless stateful is true.\n"
 	    "session_id: an earlier session, or a name for a new one; leave it out for a new one.\n"
-	    "timeout_s: end the run after that many seconds.\n\nReturns:\n" RUN_RESULT,
-	.input_schema =
-	    OBJ("\"code\":" STR_ ",\"session_id\":" STRNULL ",\"timeout_s\":" INTNULL, "\"code\""),
+	    "timeout_s: end the run after that many seconds.\n"
+	    "stateful: true keeps variables, imports and definitions for later stateful calls of "
+	    "the "
+	    "session, as a notebook does; `result` is then the last expression's value. A run that "
+	    "fails or is ended leaves them as they were before it (`state`: kept, unchanged or "
+	    "lost).\n\nReturns:\n" RUN_RESULT,
+	.input_schema = OBJ("\"code\":" STR_ ",\"session_id\":" STRNULL ",\"timeout_s\":" INTNULL
+			    ",\"stateful\":{\"type\":\"boolean\",\"default\":false}",
+			    "\"code\""),
 	.annotations = HINTS("Run Python in Sandbox", "false", "false", "false"),
 	.call = extras_run_python,
     },

@@ -58,8 +58,22 @@ static json_t *cut_text(const struct run_output *output, size_t max, const char 
 	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&cut), cut.len);
 }
 
+/* What a model must know about its session, once, when it happens. */
+static const char *state_of(const struct run_result *result)
+{
+	if (result->state_lost)
+		return "lost";
+	return result->reason == RUN_EXITED && result->exit_code == 0 ? "kept" : "unchanged";
+}
+
 static const char *hint_of(const struct run_result *result)
 {
+	if (result->state_lost)
+		return "The session's variables are gone; its files are still there. Run the "
+		       "definitions again.";
+	if (result->threads_lost)
+		return "Threads do not outlive a run: wait for them in the run that starts them.";
+
 	static const char *const hints[] = {
 	    [RUN_EXITED] = NULL,
 	    [RUN_SIGNALED] = NULL,
@@ -69,6 +83,19 @@ static const char *hint_of(const struct run_result *result)
 	    [RUN_CANCELLED] = NULL,
 	};
 	return hints[result->reason];
+}
+
+/* Adds what only a stateful run has. */
+static int add_state(json_t *object, struct run_call *c, const struct run_result *result)
+{
+	if (c->request.kind != ENGINE_RUN_STATEFUL)
+		return 0;
+	if (result->value.len > 0 &&
+	    json_object_set_new(object, "result",
+				cut_text(&result->value, c->tools->config.result_chars / 3, "")) <
+		0)
+		return -ENOMEM;
+	return json_object_set_new(object, "state", json_string(state_of(result)));
 }
 
 static json_t *result_object(struct run_call *c, const struct run_result *result)
@@ -92,6 +119,10 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 		      tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
 		      (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
 	const char *hint = hint_of(result);
+	if (object && add_state(object, c, result) < 0) {
+		json_decref(object);
+		return NULL;
+	}
 	if (object && hint && json_object_set_new(object, "hint", json_string(hint)) < 0) {
 		json_decref(object);
 		return NULL;
@@ -224,6 +255,7 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	    {"code", ARG_STRING, true},
 	    {"session_id", ARG_STRING_OR_NULL, false},
 	    {"timeout_s", ARG_INT_OR_NULL, false},
+	    {"stateful", ARG_BOOL, false},
 	};
 	struct tools *t = user;
 
@@ -232,7 +264,8 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	struct run_call *c = prepare(t, call, arguments, "code", t->config.max_code_bytes);
 	if (!c)
 		return;
-	c->request.kind = ENGINE_RUN_PYTHON;
+	c->request.kind =
+	    args_bool(arguments, "stateful", false) ? ENGINE_RUN_STATEFUL : ENGINE_RUN_PYTHON;
 	c->request.code = c->text;
 	c->request.code_len = c->text_len;
 	run_call_start(c);
