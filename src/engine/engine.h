@@ -203,6 +203,7 @@ struct engine_config {
 	const char *state_dir; /* absolute; images below `images/` */
 	uint32_t max_sandboxes;
 	bool warm;      /* false = never start a zygote */
+	uint32_t pool; /* sandboxes made ahead of need, like the last that was asked for; 0 = none */
 	int monitor_fd; /* native: the channel made by native_monitor_start(), before the front
 			 * gave up its privileges; taken */
 };

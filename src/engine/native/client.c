@@ -61,6 +61,7 @@ static void sandbox_free(struct native_sandbox *s)
 	s->oom = fd_close(s->oom);
 	s->peak = fd_close(s->peak);
 	s->later = sd_event_source_disable_unref(s->later);
+	s->claim = sd_event_source_disable_unref(s->claim);
 	free(s);
 }
 
@@ -355,10 +356,9 @@ static int check_create(const struct native_engine *g, const struct engine_creat
 	return 0;
 }
 
-static int native_create(struct engine *base, const struct engine_create *c, engine_create_fn cb,
-			 void *user, struct err *e)
+int native_create_new(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
+		      void *user, struct err *e)
 {
-	struct native_engine *g = engine_of(base);
 	struct proto_mon_create m = {.head = PROTO_HEAD(MON_CREATE, proto_mon_create)};
 	int r = check_create(g, c, &m.limits, e);
 
@@ -370,7 +370,7 @@ static int native_create(struct engine *base, const struct engine_create *c, eng
 	struct native_sandbox *s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "sandbox");
-	s->base.engine = base;
+	s->base.engine = &g->base;
 	s->g = g;
 	s->slot = m.slot;
 	s->warm = c->warm;
@@ -391,6 +391,19 @@ static int native_create(struct engine *base, const struct engine_create *c, eng
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "the monitor does not answer");
 	}
 	return 0;
+}
+
+static int native_create(struct engine *base, const struct engine_create *c, engine_create_fn cb,
+			 void *user, struct err *e)
+{
+	struct native_engine *g = engine_of(base);
+
+	if (!g->dead && native_pool_take(g, c, cb, user))
+		return 0;
+	int r = native_create_new(g, c, cb, user, e);
+	if (r == 0)
+		native_pool_note(g, c);
+	return r;
 }
 
 /* ---- the monitor ---- */
@@ -479,6 +492,7 @@ static void native_close(struct engine *base)
 	struct err e = ERR_INIT;
 
 	g->closing = true;
+	native_pool_close(g);
 	if (!g->dead)
 		wait_for_monitor(g);
 	g->dead = true;
@@ -554,6 +568,7 @@ int native_open(sd_event *loop, const struct engine_config *config, struct engin
 		return err_set(e, ERR_SYSTEM, -r, "event loop");
 	g->base.ops = &native_ops;
 	g->magic = CLIENT_MAGIC;
+	g->pool.want = config->pool;
 	g->loop = sd_event_ref(loop);
 	g->slots = TAKE_PTR(slots);
 	*ret = &TAKE_PTR(g)->base;

@@ -14,6 +14,18 @@
 
 #define CLIENT_MAGIC UINT32_C(0x6e617476)
 
+/* Sandboxes that nobody owns yet (client_pool.c). */
+struct native_pool {
+	uint32_t want;            /* how many to keep */
+	struct engine_create key; /* the request that they answer */
+	bool has_key;
+	bool making;              /* one is on its way */
+	bool stale;               /* and is of an older key */
+	uint32_t failures;        /* in a row */
+	struct native_sandbox *first;
+	sd_event_source *timer;
+};
+
 struct native_engine {
 	struct engine base;
 	uint32_t magic;
@@ -27,6 +39,7 @@ struct native_engine {
 	bool dead;                     /* the monitor is gone */
 	bool closing;
 	struct native_sandbox *orphans; /* gone, but destroy() is still due */
+	struct native_pool pool;
 };
 
 enum native_state { NATIVE_CREATING, NATIVE_READY, NATIVE_LOST, NATIVE_ENDING };
@@ -76,11 +89,24 @@ struct native_sandbox {
 	struct native_file_op *ops, **ops_last;
 	struct native_usage_op *usages, **usages_last;
 	struct native_sandbox *next_orphan;
+	struct native_sandbox *next_pooled;
+	sd_event_source *claim; /* of the pool: its owner is about to hear of it */
 };
 
 /* client.c */
 /* The sandbox is not what it was: ends its run and everything that waits, and tells the owner. */
 void native_lose(struct native_sandbox *s, const char *why);
+
+/* One that is new; native_create() without the pool. */
+int native_create_new(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
+		      void *user, struct err *e) MUST_CHECK;
+
+/* client_pool.c */
+void native_pool_note(struct native_engine *g, const struct engine_create *c); /* it was asked for */
+/* True = CB will be called with one from the pool. */
+bool native_pool_take(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
+		      void *user) MUST_CHECK;
+void native_pool_close(struct native_engine *g);
 
 /* client_run.c */
 int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
