@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson serve`: MCP, artifact links and the page over HTTP, until SIGTERM or SIGINT. */
+/* `caisson serve`: MCP, artifact links and the page over HTTP, and the `caisson stdio` of the same
+ * user on a unix socket, until SIGTERM or SIGINT. */
 #include "cmd/app.h"
+#include "cmd/bridge.h"
 #include "cmd/cmd.h"
 #include "cmd/page.h"
 
@@ -25,6 +27,8 @@ struct serve {
 	struct http_server *http;
 	struct http_keys *keys;
 	struct transport_http *transport;
+	struct bridge_socket socket;
+	struct bridge_server *bridge;
 	sd_event_source *tick;
 	sd_event_source *drain;
 	uint64_t drain_until_ns;
@@ -145,7 +149,8 @@ static int on_drain(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct serve *s = user;
 
-	if (http_server_busy(s->http) == 0 || now_ns() >= s->drain_until_ns)
+	if ((http_server_busy(s->http) == 0 && bridge_server_busy(s->bridge) == 0) ||
+	    now_ns() >= s->drain_until_ns)
 		return sd_event_exit(s->app.loop, 0);
 	(void)sd_event_source_set_time_relative(source, DRAIN_LOOK_NS / NS_PER_US);
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
@@ -161,6 +166,7 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	LOG_INFO("shutdown", LOG_U("signal", si->ssi_signo));
 	http_server_drain(s->http);
 	transport_http_finish(s->transport);
+	bridge_server_finish(s->bridge);
 	s->drain_until_ns = now_ns() + DRAIN_NS;
 	int r =
 	    sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 0, on_drain, s);
@@ -213,6 +219,11 @@ static int open_transport(struct serve *s, struct err *e)
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the MCP transport") : 0;
 }
 
+static int open_bridge(struct serve *s, struct err *e)
+{
+	return s->socket.fd < 0 ? 0 : bridge_server_new(&s->app, &s->socket, &s->bridge, e);
+}
+
 static int listen_all(struct serve *s, struct err *e)
 {
 	struct http_listener *listener;
@@ -260,6 +271,7 @@ static int serve(struct serve *s, struct err *e)
 		  : links_add_routes(s->app.links, s->http, HTTP_SCOPE_MAIN | HTTP_SCOPE_LINKS, e);
 	r = r < 0 ? r : open_transport(s, e);
 	r = r < 0 ? r : listen_all(s, e);
+	r = r < 0 ? r : open_bridge(s, e);
 	r = r < 0 ? r : watch(s, e);
 	if (r < 0)
 		return r;
@@ -275,15 +287,18 @@ static void serve_done(struct serve *s)
 	s->drain = sd_event_source_disable_unref(s->drain);
 	s->http = http_server_free(s->http);
 	s->transport = transport_http_free(s->transport);
+	s->bridge = bridge_server_free(s->bridge);
 	app_done(&s->app);
 	s->keys = http_keys_free(s->keys);
 	free(s->page);
 	free(s->host_names);
+	bridge_socket_close(&s->socket);
 }
 
 int cmd_serve(int argc, char **argv)
 {
-	struct serve s = {0};
+	struct serve s = {.socket = BRIDGE_SOCKET_NONE};
+	char why[ERR_TEXT_MAX] = "";
 	struct err e = ERR_INIT;
 	int status = 0;
 
@@ -293,7 +308,10 @@ int cmd_serve(int argc, char **argv)
 		r = err_set(&e, ERR_USAGE, 0, "serve: unknown argument '%s'", argv[1]);
 	r = r < 0 ? r : find_address(&s, &e);
 	r = r < 0 ? r : split_hosts(&s, &e);
+	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);
 	r = r < 0 ? r : app_begin(&s.app, &e);
+	if (r >= 0 && why[0])
+		LOG_INFO("no_bridge", LOG_S("reason", why));
 	r = r < 0 ? r : serve(&s, &e);
 	if (r < 0)
 		status = app_fail(&s.app, &e);

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson stdio`: one MCP client on standard input and output. Nothing but the protocol is ever
  * written to stdout. The engine opens in the background after the first messages were looked at, so
- * that `initialize` is answered at once. */
+ * that `initialize` is answered at once. Where a server of the same user would do everything alike,
+ * it is shared instead (bridge.h). */
 #include "cmd/app.h"
+#include "cmd/bridge.h"
 #include "cmd/cmd.h"
 
 #include "base/log.h"
 #include "base/rand.h"
+#include "base/text.h"
 #include "transport/transport.h"
 
 #include <fcntl.h>
@@ -101,18 +104,46 @@ static int serve_client(struct stdio *s, struct err *e)
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
+/* `--no-bridge` is the one flag without a value. */
+static int read_arguments(struct app *a, int argc, char **argv, struct err *e)
+{
+	for (int i = 1; i < argc; i++) {
+		if (!streq(argv[i], "--no-bridge"))
+			return err_set(e, ERR_USAGE, 0, "stdio: unknown argument '%s'", argv[i]);
+		int r = settings_set(&a->settings, SETTING_ID_bridge, "off", SETTING_FROM_FLAG,
+				     argv[i], e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+/* An engine of one's own. WHY: no server is shared, "" when there is none. */
+static int be_server(struct stdio *s, const char *why, struct err *e)
+{
+	int r = app_begin(&s->app, e);
+
+	if (r < 0)
+		return r;
+	if (why[0]) /* not before: the log's folder is made by app_begin() */
+		LOG_INFO("not_bridged", LOG_S("reason", why));
+	return serve_client(s, e);
+}
+
 int cmd_stdio(int argc, char **argv)
 {
 	struct stdio s = {0};
 	struct err e = ERR_INIT;
+	char why[BRIDGE_WHY_MAX];
 	int status = 0;
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	int r = app_settings(&s.app, "stdio", APP_STDIO, false, &argc, argv, &e);
-	if (r >= 0 && argc > 1)
-		r = err_set(&e, ERR_USAGE, 0, "stdio: unknown argument '%s'", argv[1]);
-	r = r < 0 ? r : app_begin(&s.app, &e);
-	r = r < 0 ? r : serve_client(&s, &e);
+	r = r < 0 ? r : read_arguments(&s.app, argc, argv, &e);
+	if (r >= 0) {
+		const int server = bridge_find(&s.app, why);
+		r = server >= 0 ? bridge_run(server, &e) : be_server(&s, why, &e);
+	}
 	if (r < 0)
 		status = app_fail(&s.app, &e);
 	s.tick = sd_event_source_disable_unref(s.tick);

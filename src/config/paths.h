@@ -12,3 +12,8 @@ int config_state_dir(const struct settings *s, char *ret, size_t size, struct er
 /* Name of the image on the native engine: "llm-sandbox:latest" and "python-sandbox:latest" are
  * science; a `:latest` at the end of any name is dropped. RET has 64 bytes. */
 int config_image_name(const struct settings *s, char *ret, struct err *e) MUST_CHECK;
+
+/* The socket that `serve` and `stdio` meet on: --socket, else /run/caisson/server.sock as root,
+ * $XDG_RUNTIME_DIR/caisson/server.sock otherwise. RET is "" when there is none: `off`, or a user
+ * without a runtime folder. */
+int config_socket_path(const struct settings *s, char *ret, size_t size, struct err *e) MUST_CHECK;

@@ -76,6 +76,12 @@ S(BOOL, require_auth, "auth.require_auth", "SANDBOX_REQUIRE_AUTH", "off", 0, 1, 
 S(PATH, state_dir, "server.state_dir", "SANDBOX_STATE_DIR", "", 0, 4000, "an absolute path",
   "Images and state. Empty: /var/lib/caisson as root, else $XDG_DATA_HOME/caisson or "
   "~/.local/share/caisson.")
+S(PATH, socket, "server.socket", "SANDBOX_SOCKET", "", 0, 107, "an absolute path, or off",
+  "Unix socket on which `caisson serve` takes the `caisson stdio` of the same user, and where that "
+  "looks for it. Empty: /run/caisson/server.sock as root, else $XDG_RUNTIME_DIR/caisson/server.sock.")
+S(BOOL, bridge, "server.bridge", "SANDBOX_BRIDGE", "on", 0, 1, "on or off",
+  "Let `caisson stdio` share a running `caisson serve` of the same user, when no setting stands "
+  "against it; `--no-bridge` is off.")
 S(CHOICE, engine, "server.engine", "SANDBOX_ENGINE", "native", 0, 0, "native|docker",
   "What makes sandboxes.")
 S(BOOL, warm, "session.warm", "SANDBOX_WARM", "on", 0, 1, "on or off",

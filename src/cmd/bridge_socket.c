@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The socket that clients of the same user find the server by: who may listen, and who cleans up.
+ *
+ * A lock file beside it says whether a server lives; a socket without a holder of the lock is a
+ * dead one's and is replaced. Root's server cannot remove the file once it is without rights, so a
+ * keeper, forked before, waits for the end of a pipe, removes the file, and lets the lock go. */
+#include "cmd/bridge.h"
+
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "config/paths.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/close_range.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#define BACKLOG     128
+#define LOCK_SUFFIX ".lock"
+
+/* ---- the folder ---- */
+
+/* Nobody else may put another socket there. The default folder is made; others are the caller's. */
+static int open_folder(struct bridge_socket *s, bool make, struct err *e)
+{
+	char copy[PATH_MAX];
+	struct stat st;
+
+	if (text_copy(copy, sizeof(copy), s->path) < 0)
+		return -ENAMETOOLONG;
+	const char *folder = dirname(copy);
+	if (make && mkdir(folder, 0700) < 0 && errno != EEXIST)
+		return err_set(e, ERR_SYSTEM, errno, "'%s'", folder);
+	s->dir = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir < 0 || fstat(s->dir, &st) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "'%s'", folder);
+	if ((st.st_uid != s->uid && st.st_uid != 0) || (st.st_mode & 022) != 0)
+		return err_set(e, ERR_SYSTEM, EPERM,
+			       "'%s' must be a folder that nobody else can write to", folder);
+	return 0;
+}
+
+/* ---- the lock ---- */
+
+static int take_lock(struct bridge_socket *s, struct err *e)
+{
+	char name[NAME_MAX + sizeof(LOCK_SUFFIX) + 1];
+
+	(void)snprintf(name, sizeof(name), "%s%s", s->name, LOCK_SUFFIX);
+	s->lock = openat(s->dir, name, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (s->lock < 0)
+		return err_set(e, ERR_SYSTEM, errno, "'%s%s'", s->path, LOCK_SUFFIX);
+	if (flock(s->lock, LOCK_EX | LOCK_NB) < 0)
+		return err_set(e, ERR_SYSTEM, errno == EWOULDBLOCK ? 0 : errno,
+			       "another server listens on '%s'", s->path);
+	return 0;
+}
+
+/* With the lock nobody of ours listens; what else might, is left alone. */
+static int remove_dead(const struct bridge_socket *s, const struct sockaddr_un *addr, struct err *e)
+{
+	struct stat st;
+	_cleanup_fd_ int fd = -1;
+
+	if (fstatat(s->dir, s->name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : err_set(e, ERR_SYSTEM, errno, "'%s'", s->path);
+	if (!S_ISSOCK(st.st_mode))
+		return err_set(e, ERR_SYSTEM, EEXIST, "'%s'", s->path);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_set(e, ERR_SYSTEM, errno, "socket");
+	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 || errno != ECONNREFUSED)
+		return err_set(e, ERR_SYSTEM, EADDRINUSE, "'%s'", s->path);
+	if (unlinkat(s->dir, s->name, 0) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "'%s'", s->path);
+	return 0;
+}
+
+static int bind_and_listen(struct bridge_socket *s, struct err *e)
+{
+	struct sockaddr_un addr = {.sun_family = AF_UNIX};
+	struct stat st;
+
+	if (text_copy(addr.sun_path, sizeof(addr.sun_path), s->path) < 0)
+		return err_set(e, ERR_SYSTEM, ENAMETOOLONG, "'%s'", s->path);
+	int r = remove_dead(s, &addr, e);
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return err_set(e, ERR_SYSTEM, errno, "socket");
+	/* The file is born with its mode: no moment in which others may connect. */
+	const mode_t old = umask(0177);
+	r = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
+	(void)umask(old);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "bind '%s'", s->path);
+	if (fstatat(s->dir, s->name, &st, AT_SYMLINK_NOFOLLOW) < 0 || listen(fd, BACKLOG) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "listen on '%s'", s->path);
+	s->dev = st.st_dev;
+	s->ino = st.st_ino;
+	s->fd = TAKE_FD(fd);
+	return 0;
+}
+
+/* ---- cleaning up ---- */
+
+/* Only our own file. */
+static void remove_file(const struct bridge_socket *s)
+{
+	struct stat st;
+
+	if (fstatat(s->dir, s->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_dev == s->dev &&
+	    st.st_ino == s->ino)
+		(void)unlinkat(s->dir, s->name, 0);
+}
+
+/* Holds nothing but the folder, the lock and the pipe; ends when the server does, however it does.
+ */
+NORETURN static void keep(const struct bridge_socket *s, int pipe_fd)
+{
+	char byte;
+	sigset_t all;
+	int dir, lock, end;
+
+	/* A session of its own and no signals: the terminal's Ctrl-C is for the server. */
+	(void)sigfillset(&all);
+	(void)sigprocmask(SIG_SETMASK, &all, NULL);
+	(void)setsid();
+	(void)prctl(PR_SET_NAME, "caisson-socket");
+	dir = fcntl(s->dir, F_DUPFD, 16);
+	lock = fcntl(s->lock, F_DUPFD, 16);
+	end = fcntl(pipe_fd, F_DUPFD, 16);
+	if (dir < 0 || lock < 0 || end < 0 || syscall(SYS_close_range, 0, 15, 0) < 0)
+		_exit(1);
+	const unsigned last = (unsigned)MAX(MAX(dir, lock), end);
+	if (syscall(SYS_close_range, last + 1, ~0U, 0) < 0 || chdir("/") < 0)
+		_exit(1);
+	while (read(end, &byte, 1) < 0 && errno == EINTR) {
+	}
+	struct bridge_socket own = *s;
+	own.dir = dir;
+	remove_file(&own);
+	_exit(0);
+}
+
+static int start_keeper(struct bridge_socket *s, struct err *e)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "pipe");
+	const pid_t pid = fork();
+	if (pid == 0) {
+		(void)fd_close(ends[1]);
+		keep(s, ends[0]);
+	}
+	(void)fd_close(ends[0]);
+	if (pid < 0) {
+		(void)fd_close(ends[1]);
+		return err_set(e, ERR_SYSTEM, errno, "fork");
+	}
+	s->keeper = ends[1];
+	s->keeper_pid = pid;
+	return 0;
+}
+
+/* ---- both ---- */
+
+static int open_all(struct bridge_socket *s, bool make, struct err *e)
+{
+	int r = open_folder(s, make, e);
+
+	r = r < 0 ? r : take_lock(s, e);
+	r = r < 0 ? r : bind_and_listen(s, e);
+	return r < 0 || s->uid != 0 ? r : start_keeper(s, e);
+}
+
+int bridge_socket_open(struct bridge_socket *s, const struct app *a, char *why, struct err *e)
+{
+	const bool named = settings_is_explicit(&a->settings, SETTING_ID_socket);
+	struct err said = ERR_INIT;
+	char copy[PATH_MAX];
+
+	*s = BRIDGE_SOCKET_NONE;
+	why[0] = '\0';
+	int r = config_socket_path(&a->settings, s->path, sizeof(s->path), e);
+	if (r < 0 || !s->path[0])
+		return r;
+	(void)snprintf(copy, sizeof(copy), "%s", s->path);
+	if (text_copy(s->name, sizeof(s->name) - sizeof(LOCK_SUFFIX), basename(copy)) < 0)
+		return err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "SANDBOX_SOCKET");
+	s->uid = geteuid();
+	r = open_all(s, !a->settings.socket[0], &said);
+	if (r >= 0)
+		return 0;
+	bridge_socket_close(s);
+	if (named) {
+		*e = said;
+		return err_wrap(e, "SANDBOX_SOCKET");
+	}
+	(void)snprintf(why, ERR_TEXT_MAX, "%s", said.text);
+	return 0;
+}
+
+void bridge_socket_close(struct bridge_socket *s)
+{
+	if (s->fd >= 0 && s->keeper_pid == 0)
+		remove_file(s);
+	s->fd = fd_close(s->fd);
+	s->keeper = fd_close(s->keeper);
+	s->lock = fd_close(s->lock);
+	s->dir = fd_close(s->dir);
+	if (s->keeper_pid > 0)
+		(void)waitpid(s->keeper_pid, NULL, 0);
+	s->keeper_pid = 0;
+}
