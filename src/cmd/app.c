@@ -225,6 +225,7 @@ static int open_engine(void *user, struct engine **ret, struct err *e)
 	    .state_dir = a->state_dir,
 	    .max_sandboxes = (uint32_t)a->settings.max_sessions,
 	    .warm = a->settings.warm,
+	    .pool = a->settings.warm ? (uint32_t)a->settings.pool : 0,
 	    .monitor_fd = monitor_fd,
 	};
 

@@ -86,6 +86,8 @@ S(CHOICE, engine, "server.engine", "SANDBOX_ENGINE", "native", 0, 0, "native|doc
   "What makes sandboxes.")
 S(BOOL, warm, "session.warm", "SANDBOX_WARM", "on", 0, 1, "on or off",
   "Fork interpreters from a warm one where that is possible.")
+S(INT, pool, "session.pool", "SANDBOX_POOL", "1", 0, 64, "a whole number from 0 to 64",
+  "Sandboxes kept ready for the next session that asks for the same; 0 for none.")
 S(INT, kill_grace_ms, "session.kill_grace_ms", "SANDBOX_KILL_GRACE_MS", "1000", 0, 60000,
   "whole milliseconds from 0 to 60000",
   "Milliseconds from the polite end of a run at its deadline to the kill of all its processes.")

@@ -27,6 +27,7 @@ const table: [name: string, fallback: string, bad: string[]][] = [
 	['SANDBOX_HTTP_PORT', '8080', ['', '65536', '-1', 'http', '80 80']],
 	['SANDBOX_LOG_FORMAT', 'console', ['', 'JSON', 'xml']],
 	['SANDBOX_PROFILE', 'full', ['', 'everything']],
+	['SANDBOX_POOL', '1', ['', '-1', '65', 'many']],
 	['SANDBOX_KILL_GRACE_MS', '1000', ['', '-1', '1.5']],
 	['SANDBOX_LISTEN', '127.0.0.1:8181', ['', 'nowhere', '127.0.0.1:99999', ':']],
 ];
