@@ -5,7 +5,7 @@ import { spawn, type ChildProcess } from 'node:child_process';
 import * as path from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { binary, freePort, productEnv } from '../lib/env.ts';
-import { start, type Program } from '../lib/process.ts';
+import { Program, start } from '../lib/process.ts';
 import { until } from '../lib/wait.ts';
 
 export type Transport = 'stdio' | 'http' | 'sse';
