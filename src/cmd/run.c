@@ -252,6 +252,8 @@ static int watch_signals(struct run_verb *v, struct err *e)
 
 static int run(struct run_verb *v, struct err *e)
 {
+	/* one run: a zygote would only compete with it */
+	v->app.settings.warm = false;
 	int r = app_open(&v->app, e);
 
 	r = r < 0 ? r : watch_signals(v, e);
