@@ -96,6 +96,8 @@ struct engine_run_result {
 	int signal;               /* 0 unless signaled */
 	bool warm;                /* the interpreter was forked, not started */
 	bool state_lost;          /* stateful: the session's state is gone (the holder died) */
+	bool state_kept;          /* stateful: its code has returned (also with an exception), so what
+				   * it did is the session's state now */
 	bool threads_lost;        /* stateful: it left threads, which will not go on */
 	uint64_t duration_ns;     /* from the start of the code to the end of its first process */
 	uint64_t cpu_ns;          /* user + system of the first process and its reaped children */

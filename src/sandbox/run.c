@@ -187,6 +187,7 @@ static void run_report(struct run *r)
 	    .artifacts_more = r->artifacts_more,
 	    .warm = r->end.warm,
 	    .state_lost = r->end.state_lost,
+	    .state_kept = r->end.state_kept,
 	    .threads_lost = r->end.threads_lost,
 	    .duration_ms = r->end.duration_ns / NS_PER_MS,
 	    .cpu_ns = r->end.cpu_ns,

@@ -134,6 +134,7 @@ struct run_result {
 	bool artifacts_more; /* the workspace holds too many files to know them all */
 	bool warm;
 	bool state_lost;   /* stateful: the session's variables are gone */
+	bool state_kept;   /* stateful: what it did to the variables holds */
 	bool threads_lost; /* stateful: the run left threads, which do not go on */
 	uint64_t duration_ms;
 	uint64_t cpu_ns;

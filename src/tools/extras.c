@@ -179,7 +179,7 @@ static const struct tool_row rows[] = {
 	    "stateful: true keeps variables, imports and definitions for later stateful calls of "
 	    "the "
 	    "session, as a notebook does; `result` is then the last expression's value. A run that "
-	    "fails or is ended leaves them as they were before it (`state`: kept, unchanged or "
+	    "crashes or is ended leaves them as they were before it (`state`: kept, unchanged or "
 	    "lost).\n\nReturns:\n" RUN_RESULT,
 	.input_schema = OBJ("\"code\":" STR_ ",\"session_id\":" STRNULL ",\"timeout_s\":" INTNULL
 			    ",\"stateful\":{\"type\":\"boolean\",\"default\":false}",

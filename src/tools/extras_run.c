@@ -63,7 +63,7 @@ static const char *state_of(const struct run_result *result)
 {
 	if (result->state_lost)
 		return "lost";
-	return result->reason == RUN_EXITED && result->exit_code == 0 ? "kept" : "unchanged";
+	return result->state_kept ? "kept" : "unchanged";
 }
 
 static const char *hint_of(const struct run_result *result)

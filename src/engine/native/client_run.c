@@ -218,6 +218,7 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 	    .signal = m->end == PROTO_END_SIGNALED ? m->value : 0,
 	    .warm = m->flags & PROTO_ENDED_WARM,
 	    .state_lost = m->flags & PROTO_ENDED_LOST,
+	    .state_kept = m->flags & PROTO_ENDED_KEPT,
 	    .threads_lost = m->flags & PROTO_ENDED_THREADS,
 	    .duration_ns = m->duration_ns,
 	    .cpu_ns = m->cpu_ns,

@@ -162,8 +162,8 @@ struct proto_init_failed {
 
 enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
 
-/* Descriptors: stdout, stderr, args, then as `fds` says: code, result, stdin. `args` is a sealed memfd of NUL-terminated
- * strings: working folder, argv (ARGV only), environment. */
+/* Descriptors: stdout, stderr, args, then as `fds` says: code, result, stdin. `args` is a sealed
+ * memfd of NUL-terminated strings: working folder, argv (ARGV only), environment. */
 enum { PROTO_RUN_CODE = 1, PROTO_RUN_STDIN = 2, PROTO_RUN_RESULT = 4, PROTO_RUN_BASE_FDS = 3 };
 struct proto_init_run {
 	struct proto_head head;
@@ -197,6 +197,7 @@ enum { /* what happened on the way */
        PROTO_ENDED_WARM = 8,
        PROTO_ENDED_LOST = 16,    /* stateful: the state before was gone */
        PROTO_ENDED_THREADS = 32, /* stateful: threads that it left will not go on */
+       PROTO_ENDED_KEPT = 64,    /* stateful: what it did to the state is the state now */
 };
 struct proto_init_ended {
 	struct proto_head head;

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stateful runs of the profile `full`: variables persist, and every bad end leaves the state before the run.
+
+import assert from 'node:assert/strict';
+import { it } from 'node:test';
+import { matrix, type Json } from '../lib/session.ts';
+
+matrix('stateful', { profile: 'full' }, (s) => {
+	const run = async (session_id: string, code: string, more: Json = {}): Promise<Json> => {
+		const r = await s().raw('sandbox_run_python', { code, session_id, stateful: true, ...more });
+		const said = JSON.parse(r.content[0]!.text) as Json;
+		assert.ok(!said.error, r.content[0]!.text);
+		return said;
+	};
+
+	it('variables, imports and definitions persist; the last expression comes back', async () => {
+		assert.deepEqual([(await run('keep', 'import math\nx = 40\ndef f(y): return x + y')).state, (await run('keep', 'f(2)')).result], ['kept', '42']);
+		assert.equal((await run('keep', 'print(math.floor(2.5)); None')).stdout, '2\n');
+		assert.equal((await run('keep', 'x = 1;')).result, undefined);
+	});
+
+	it('a stateless run neither sees nor changes the state', async () => {
+		await run('apart', 'x = "mine"');
+		const r = await s().call('sandbox_run_python', { code: 'print("x" in globals()); x = 2', session_id: 'apart' });
+		assert.deepEqual([r.stdout, r.state], ['False\n', undefined]);
+		assert.equal((await run('apart', 'x')).result, "'mine'");
+	});
+
+	const ends: [name: string, code: string, expect: Json, more?: Json][] = [
+		['os._exit', 'x = 2\nimport os; os._exit(3)', { exit_code: 3, reason: 'exited' }],
+		['a kill of itself', 'x = 2\nimport os; os.kill(os.getpid(), 9)', { exit_code: 137, reason: 'signaled' }],
+		['a native crash', 'x = 2\nimport ctypes; ctypes.string_at(0)', { exit_code: 139, reason: 'signaled' }],
+		['a timeout', 'x = 2\nwhile True: pass', { exit_code: -1, reason: 'timeout' }, { timeout_s: 1 }],
+		['a timeout that ignores SIGTERM', 'x = 2\nimport signal; signal.signal(15, signal.SIG_IGN)\nwhile True: pass', { exit_code: -1, reason: 'timeout' }, { timeout_s: 1 }],
+	];
+	for (const [name, code, expect, more] of ends)
+		it(`${name} leaves the state before the run`, async () => {
+			await run('ends', 'x = 1');
+			const r = await run('ends', code, more);
+			assert.deepEqual({ exit_code: r.exit_code, reason: r.reason }, expect, JSON.stringify(r));
+			assert.equal(r.state, 'unchanged');
+			assert.equal((await run('ends', 'x')).result, '1');
+		});
+
+	it('an exception and sys.exit are returns of the code, as in a notebook: what went before them holds', async () => {
+		await run('raise', 'x = 1');
+		const r = await run('raise', 'x = 2\n1 / 0');
+		assert.deepEqual([r.exit_code, r.reason, r.state], [1, 'exited', 'kept']);
+		assert.match(r.stderr, /1 \/ 0\n.*\nZeroDivisionError/);
+		assert.equal((await run('raise', 'x')).result, '2');
+		assert.deepEqual([(await run('raise', 'x = 3\nimport sys; sys.exit(7)')).exit_code, (await run('raise', 'x')).result], [7, '3']);
+		assert.deepEqual([(await run('raise', 'x = = 4')).exit_code, (await run('raise', 'x')).result], [1, '3']);
+	});
+
+	it('a run that kills whatever it can reach never hangs and never lies', async () => {
+		await run('kill', 'x = 1');
+		const r = await run('kill', 'import os\nfor pid in range(1, 400):\n    if pid != os.getpid():\n        try: os.kill(pid, 9)\n        except OSError: pass\nx = 2');
+		assert.ok(['kept', 'lost'].includes(r.state), JSON.stringify(r));
+		const after = await run('kill', 'x');
+		if (r.state === 'kept') assert.equal(after.result, '2');
+		else assert.ok(r.hint);
+	});
+
+	it('threads that a run leaves are told once', async () => {
+		const r = await run('threads', 'import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True).start()');
+		assert.match(r.hint, /[Tt]hread/);
+		assert.equal((await run('threads', '1')).hint, undefined);
+	});
+
+	it('files that a run saves are artifacts, and later runs see them', async () => {
+		const r = await run('files', 'open("a.txt", "w").write("hello"); None');
+		assert.deepEqual(r.artifacts.map((a: Json) => a.filename), ['a.txt']);
+		assert.equal((await run('files', 'open("a.txt").read()')).result, "'hello'");
+	});
+
+	it('two sessions have nothing in common', async () => {
+		await run('one', 'x = 1');
+		const r = await run('two', 'x');
+		assert.match(r.stderr, /NameError/);
+	});
+});
