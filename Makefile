@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint conformance hostile fuzz-smoke install clean help
+.PHONY: build all setup run test demo image bench lint conformance interop hostile fuzz-smoke install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -40,6 +40,9 @@ lint: all ## formatting, layers, analyzers
 
 conformance: all ## the official MCP conformance suite
 	@tests/conformance/run $(ARGS)
+
+interop: build ## real clients over every transport
+	@tests/interop/run $(ARGS)
 
 hostile: all ## hostile code against every engine
 	@tests/hostile/run $(ARGS)
