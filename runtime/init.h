@@ -62,6 +62,7 @@ struct init_session {
 	pid_t next;
 	pid_t gone; /* a holder that was let go and not reaped yet */
 	enum spare_state next_state;
+	uint64_t until; /* FORKING: then the holder is none */
 	bool lost; /* the state is gone, and nobody has been told */
 };
 
@@ -127,6 +128,7 @@ uint64_t run_next(const struct init *in); /* the next deadline, 0 = none */
 void run_returned(struct init *in, int status, uint64_t cpu_ns,
 		  uint64_t max_rss); /* a stateful one */
 void run_waiting(struct init *in);   /* what the waiting run waits for may be there */
+void run_purge(struct init *in);     /* between runs: whoever is no interpreter that waits ends */
 
 /* init_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
 struct run_child {
@@ -162,6 +164,7 @@ bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter 
 /* init_session.c */
 void session_start(struct init *in);
 void session_prepare(struct init *in);
+uint64_t session_next(const struct init *in); /* when it wants to be called again, 0 = never */
 bool session_can(const struct init *in); /* a stateful run may start at once */
 pid_t session_take(struct init *in, const struct run_child *c);
 void session_events(struct init *in, short next, short run);

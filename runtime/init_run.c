@@ -254,6 +254,16 @@ static uint32_t signal_others(const struct init *in, int signo)
 	return found;
 }
 
+/* After everybody was stopped. A holder and its next fork stay so: they run when they are asked to. */
+static void wake_interpreters(const struct init *in)
+{
+	const pid_t waiting[] = {in->warm.clean, in->warm.spare};
+
+	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
+		if (waiting[i] > 0)
+			(void)kill(waiting[i], SIGCONT);
+}
+
 /* Everything in the sandbox but init and the clean interpreter. kill(2) with -1 walks all processes
  * of the namespace under the lock that a fork needs to complete, so no fork bomb outruns it; the
  * group's way does the same. */
@@ -261,7 +271,6 @@ static void kill_everything(struct init *in)
 {
 	in->run.killing = true;
 	warm_events(in, POLLIN, 0); /* a hello that has just come */
-	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->session.next};
 	bool session = in->session.holder > 0; /* it is in the leaf of runs, where it came from */
 	if (in->kill >= 0 && !session)
 		(void)!write(in->kill, "1", 1);
@@ -272,10 +281,18 @@ static void kill_everything(struct init *in)
 		(void)kill(-1, SIGSTOP);
 		/* children of a process that stays (a stateful run) are not ours to reap and count */
 		in->run.left = signal_others(in, SIGKILL);
-		for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
-			if (waiting[i] > 0)
-				(void)kill(waiting[i], SIGCONT);
+		wake_interpreters(in);
 	}
+}
+
+void run_purge(struct init *in)
+{
+	/* a spare on its way has no name yet */
+	if (in->run.id != 0 || in->warm.spare_state == SPARE_FORKING || signal_others(in, 0) == 0)
+		return;
+	(void)kill(-1, SIGSTOP);
+	(void)signal_others(in, SIGKILL);
+	wake_interpreters(in);
 }
 
 static void finish(struct init *in)
@@ -433,7 +450,9 @@ uint64_t run_next(const struct init *in)
 	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
 	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
-	if (in->run.id == 0 || in->run.pid <= 0)
+	if (in->run.id == 0)
+		return session_next(in);
+	if (in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
 		if (at[i] != 0 && (next == 0 || at[i] < next))

@@ -4,10 +4,11 @@
  * goes. Every other end of a run leaves the old holder, and so the state before the run.
  *
  *   first run   the clean interpreter's spare
- *   later runs  `next`, forked from the holder ahead of need; the holder is stopped but while it forks,
- *               so that threads which a run left behind do not run on
+ *   later runs  `next`, forked from the holder ahead of need; between runs both are stopped but while the
+ *               holder forks, and nobody else is there, so that nothing which a run left behind runs on
  * The holder is of the same uid as the runs and may be killed by one: then the state is lost, which is said
- * once, and the next run begins a new one. */
+ * once, and the next run begins a new one. What it says is believed only so far: submitted code can find the
+ * channel and say RT_RUN_DONE or RT_READY itself. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -18,6 +19,16 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#define FORK_WAIT_NS UINT64_C(3000000000) /* for an answer of the holder, which runs meanwhile */
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 static void drop_next(struct init_session *s)
 {
@@ -47,6 +58,7 @@ void session_lose(struct init *in)
 	drop_next(&in->session);
 	drop_holder(&in->session);
 	in->session.lost = true;
+	run_purge(in);
 }
 
 bool session_keeps(const struct init *in, pid_t pid)
@@ -60,15 +72,24 @@ void session_prepare(struct init *in)
 	struct rt_fork k = {.h = {.kind = RT_FORK}}; /* leaf, limits, rules and filter are inherited */
 	int pair[2];
 
-	if (s->holder == 0 || s->next_state != SPARE_NONE || in->run.id != 0 || warm_pair(pair) < 0)
+	if (s->next_state == SPARE_FORKING && now() >= s->until)
+		session_lose(in);
+	if (s->holder == 0 || s->next_state != SPARE_NONE || in->run.id != 0 ||
+	    in->warm.spare_state == SPARE_FORKING || warm_pair(pair) < 0)
 		return;
 	(void)kill(s->holder, SIGCONT);
 	ssize_t sent = fd_send(s->holder_channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
 	(void)close(pair[1]);
 	s->next_channel = pair[0];
 	s->next_state = SPARE_FORKING;
+	s->until = now() + FORK_WAIT_NS;
 	if (sent < 0)
 		session_lose(in);
+}
+
+uint64_t session_next(const struct init *in)
+{
+	return in->session.next_state == SPARE_FORKING ? in->session.until : 0;
 }
 
 bool session_can(const struct init *in)
@@ -92,6 +113,7 @@ pid_t session_take(struct init *in, const struct run_child *c)
 			session_lose(in);
 			return r;
 		}
+		(void)kill(pid, SIGCONT);
 		s->run_channel = s->next_channel;
 		s->next_channel = -1;
 		s->next_state = SPARE_NONE;
@@ -111,6 +133,8 @@ static void next_event(struct init *in)
 		s->next = pid;
 		s->next_state = SPARE_READY;
 		(void)kill(s->holder, SIGSTOP);
+		(void)kill(s->next, SIGSTOP);
+		run_purge(in);
 	} else if (s->next_state == SPARE_FORKING) {
 		session_lose(in); /* a holder that cannot fork is none */
 	} else {
@@ -136,7 +160,6 @@ static void done_event(struct init *in)
 	s->holder = r->pid;
 	s->holder_channel = s->run_channel;
 	s->run_channel = -1;
-	r->flags |= PROTO_ENDED_KEPT;
 	if (done.lost & RT_LOST_THREADS)
 		r->flags |= PROTO_ENDED_THREADS;
 	run_returned(in, done.status & 0xff, done.cpu_ns, done.max_rss);

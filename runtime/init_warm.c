@@ -116,7 +116,8 @@ void warm_prepare(struct init *in)
 	struct init_warm *w = &in->warm;
 	int pair[2];
 
-	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || in->run.id != 0)
+	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || in->run.id != 0 ||
+	    in->session.next_state == SPARE_FORKING)
 		return;
 	if (warm_pair(pair) < 0)
 		return;
