@@ -160,6 +160,7 @@ static void done_event(struct init *in)
 	s->holder = r->pid;
 	s->holder_channel = s->run_channel;
 	s->run_channel = -1;
+	r->flags |= PROTO_ENDED_KEPT;
 	if (done.lost & RT_LOST_THREADS)
 		r->flags |= PROTO_ENDED_THREADS;
 	run_returned(in, done.status & 0xff, done.cpu_ns, done.max_rss);
