@@ -184,8 +184,12 @@ static int read_list(int fd, uint32_t n, struct engine_file **ret)
 	struct proto_entry batch[LIST_BATCH];
 	_cleanup_free_ struct engine_file *files = calloc(n ? n : 1, sizeof(*files));
 
+	struct stat st;
+
 	if (!files)
 		return -ENOMEM;
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)) /* reading anything else could wait */
+		return -EPROTO;
 	for (uint32_t at = 0; at < n;) {
 		uint32_t want = MIN(n - at, (uint32_t)LIST_BATCH);
 		size_t bytes = want * sizeof(batch[0]);

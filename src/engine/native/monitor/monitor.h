@@ -77,7 +77,7 @@ struct box {
 	int channel;           /* BOX_MAKING: the front's end, until it is sent; else -1 */
 	struct cgroup_fds fds; /* BOX_MAKING: for the front */
 	int warm; /* the clean interpreter's end of its channel until the zygote has it; -1 */
-	struct template *image;     /* it was made from */
+	struct template *image;     /* it was made from; NULL = that one is gone */
 	struct template *waits_for; /* in this one's queue; NULL = in none */
 	uint32_t warm_next;
 	uint32_t pid_next[2]; /* chains of the pid table: maker, init; slot + 1 */

@@ -196,8 +196,10 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 	reap_watch(m, slot, true);
 	if (b->doomed)
 		sandbox_destroy(m, slot);
-	else if (b->warm >= 0)
+	else if (b->warm >= 0 && b->image)
 		zygote_want(m, b->image, slot);
+	else
+		zygote_forget(m, slot); /* closes the channel: init hears that it stays cold */
 }
 
 void sandbox_destroy(struct monitor *m, uint32_t slot)

@@ -264,6 +264,10 @@ void template_free(struct monitor *m, struct template *t)
 	if (!t->image[0])
 		return;
 	zygote_stop(m, t);
+	/* Its place may be another image's before these are made: they stay cold then. */
+	for (uint32_t i = 0; i < m->config->max_sandboxes; i++)
+		if (m->boxes[i].image == t)
+			m->boxes[i].image = NULL;
 	t->userns = fd_close(t->userns);
 	t->mntns = fd_close(t->mntns);
 	t->image[0] = '\0';
