@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+// `caisson stdio` beside a running `caisson serve` of the same user: shared when nothing stands against it, an engine of its own otherwise.
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as net from 'node:net';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { once } from 'node:events';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { after, before, describe, it } from 'node:test';
+import { freePort, newStateDir, productUid, scratch } from '../lib/env.ts';
+import { caisson, descendants, namespaceOf, type Program } from '../lib/process.ts';
+import { RawClient } from '../lib/raw.ts';
+import { serve, type Json } from '../lib/session.ts';
+import { until, within } from '../lib/wait.ts';
+
+type Env = Record<string, string | undefined>;
+
+const OTHER_UID = 61235;
+const isRoot = process.getuid!() === 0;
+
+/** What server and clients agree on; ports and the log are explicit in every test. */
+async function meeting(extra: Env = {}): Promise<Env & { SANDBOX_SOCKET: string }> {
+	const dir = scratch('meet');
+	return {
+		SANDBOX_SOCKET: path.join(dir, 's'),
+		SANDBOX_HTTP_PORT: String(await freePort()),
+		SANDBOX_LOG_FILE: path.join(dir, 'log'),
+		...extra,
+	};
+}
+
+function client(env: Env, args: string[] = []): RawClient {
+	return new RawClient({ env }, ['stdio', '--profile', 'code', ...args]);
+}
+
+/** After an answer it is known: a client with an engine has a monitor below it, a bridge has nobody. */
+async function isBridged(c: RawClient): Promise<boolean> {
+	assert.equal((await c.initialize()).result.serverInfo.name, 'code_sandbox_mcp');
+	return descendants(c.pid).length === 0;
+}
+
+/** A client for the duration of `body`. */
+async function withClient<T>(env: Env, args: string[], body: (c: RawClient) => Promise<T>): Promise<T> {
+	const c = client(env, args);
+	try {
+		return await body(c);
+	} finally {
+		await c.end();
+	}
+}
+
+/** The same with one that shares a server; on a busy machine an answer may come after the budget of the client, who then does well without. */
+async function bridged<T>(env: Env, args: string[], body: (c: RawClient) => Promise<T>): Promise<T> {
+	for (let tries = 5; ; tries--) {
+		const c = client(env, args);
+		try {
+			if (await isBridged(c))
+				return await body(c);
+			const log = fs.readFileSync(env.SANDBOX_LOG_FILE!, 'utf8').trim().split('\n').filter((l) => l.includes('not_bridged')).at(-1);
+			assert.ok(tries > 0 && log?.includes('too busy'), `not bridged: ${log}`);
+		} finally {
+			await c.end();
+		}
+	}
+}
+
+/** Children in our pid namespace, but for the one that removes the socket of root's server. */
+function monitorsOf(pid: number): number[] {
+	const own = namespaceOf(process.pid, 'pid');
+	return descendants(pid).filter((p) => p.ppid === pid && p.name !== 'caisson-socket' && (namespaceOf(p.pid, 'pid') ?? own) === own).map((p) => p.pid);
+}
+
+async function inputEnds(c: RawClient): Promise<void> {
+	c.program.child.stdin!.end();
+	const r = await within('the end of the client', c.program.exit, 8000);
+	assert.deepEqual([r.code, r.signal], [0, null], r.stderr.toString());
+}
+
+describe('a shared server', () => {
+	let env: Env & { SANDBOX_SOCKET: string };
+	let program: Program;
+	before(async () => {
+		env = await meeting({ SANDBOX_EXEC_TIMEOUT_S: '30' });
+		({ program } = await serve({ env }));
+	});
+	after(() => program?.end());
+
+	it('has a socket that is the user\'s alone', () => {
+		const st = fs.statSync(env.SANDBOX_SOCKET);
+		assert.ok(st.isSocket());
+		assert.equal(st.mode & 0o777, 0o600);
+		assert.equal(st.uid, productUid);
+	});
+	it('two clients at once use its monitor and see the same sandboxes', async () => {
+		const before = monitorsOf(program.pid);
+		assert.equal(before.length, 1);
+		await bridged(env, [], (one) => bridged(env, [], async (two) => {
+			const run = (c: RawClient, code: string): Promise<Json> => c.tool('sandbox_run_python', { code, session_id: 'both' });
+			assert.equal((await run(one, 'open("f", "w").write("hello")')).exit_code, 0);
+			assert.equal((await run(two, 'print(open("f").read())')).stdout, 'hello\n');
+			assert.equal(descendants(one.pid).length + descendants(two.pid).length, 0);
+		}));
+		assert.deepEqual(monitorsOf(program.pid), before);
+	});
+	it('sandboxes outlive the client that made them', async () => {
+		await bridged(env, [], async (c) => {
+			await c.tool('sandbox_run_python', { code: 'open("kept", "w").close()', session_id: 'kept' });
+			await inputEnds(c);
+		});
+		await bridged(env, [], async (c) => {
+			const r = await c.tool('sandbox_list_artifacts', { session_id: 'kept' });
+			assert.deepEqual(r.artifacts.map((a: Json) => a.filename), ['kept']);
+		});
+	});
+	it('the end of input lets a run finish, and its answer arrive', () => bridged(env, [], async (c) => {
+		await c.sendJson({ jsonrpc: '2.0', id: 'late', method: 'tools/call', params: {
+			name: 'sandbox_run_python', arguments: { code: 'import time; time.sleep(1); print("done")', session_id: 'drain' } } });
+		await inputEnds(c);
+		const answer = c.messages().find((m) => m.id === 'late');
+		assert.equal(answer?.result.structuredContent.result.stdout, 'done\n');
+	}));
+	it('megabytes pass both ways', () => bridged(env, [], async (c) => {
+		const content = Buffer.alloc(6 << 20, 'caisson ').toString('base64');
+		const up = await c.tool('sandbox_upload_file', { filename: 'big.bin', content_base64: content, session_id: 'big' });
+		assert.equal(up.error, undefined, JSON.stringify(up));
+		const down = await c.tool('sandbox_read_artifact', { session_id: 'big', path: '/mnt/data/big.bin' });
+		assert.ok(down.content_base64 === content, 'the same bytes');
+	}));
+	it('SIGTERM of a client is the end of its input', () => bridged(env, [], async (c) => {
+		c.program.kill('SIGTERM');
+		const r = await within('the end of the client', c.program.exit, 2000);
+		assert.deepEqual([r.code, r.signal], [0, null]);
+	}));
+	it('a client that vanishes takes its run along, not the server', () => bridged(env, [], (c) => bridged(env, [], async (other) => {
+		await c.sendJson({ jsonrpc: '2.0', id: 'x', method: 'tools/call', params: {
+			name: 'sandbox_run_python', arguments: { code: 'open("on", "w").close()\nimport time; time.sleep(25)', session_id: 'gone' } } });
+		await until('the run', async () => (await other.tool('sandbox_list_artifacts', { session_id: 'gone' })).artifacts?.length > 0);
+		c.program.kill('SIGKILL');
+		await c.program.exit;
+		await until('a run that is not in its way', async () => { // session_busy until the old one is dead
+			const r = await other.tool('sandbox_run_python', { code: 'print(1)', session_id: 'gone' });
+			return r.stdout === '1\n';
+		}, 8000);
+	})));
+	it('the same settings are taken, however they are given', () =>
+		bridged({ ...env, SANDBOX_EXEC_TIMEOUT_S: undefined }, ['--exec-timeout-s', '30', '--max-sessions=10'], async () => undefined));
+	for (const args of [['--no-bridge'], ['--bridge', 'off'], ['--exec-timeout-s', '31'], ['--memory-limit', '512m'], ['--session-ttl-m', '1'],
+		['--max-output-bytes', '100'], ['--profile', 'full'], ['--state-dir', 'OTHER'], ['--api-key', 'x'.repeat(20)], ['--socket', '/nowhere/s']]) {
+		it(`${args.join(' ')} means an engine of its own`, async () => {
+			const given = args.map((a) => (a === 'OTHER' ? newStateDir() : a));
+			await withClient(env, given, async (c) => {
+				await c.initialize();
+				assert.equal(monitorsOf(c.pid).length, 1);
+				const r = await c.tool('sandbox_list_artifacts', { session_id: 'kept' });
+				assert.equal(r.error, 'session_not_found', 'not the server\'s sandboxes');
+			});
+		});
+	}
+	it('a second server does not take the socket', async () => {
+		const r = await caisson(['serve', '--listen', '127.0.0.1:0', '--profile', 'code'], { env });
+		assert.notEqual(r.code, 0);
+		assert.match(r.stderr.toString(), /^ERROR: .*another server listens.*\n$/m);
+		await bridged(env, [], async () => undefined);
+	});
+	it('broken and endless hellos end their connection alone', { skip: productUid !== process.getuid!() && 'the connection must come from the user of the server' }, async () => {
+		const head = (length: number, version = 1, magic = 'caisson\0'): Buffer => {
+			const b = Buffer.alloc(16);
+			b.write(magic, 'latin1');
+			b.writeUInt32LE(version, 8);
+			b.writeUInt32LE(length, 12);
+			return b;
+		};
+		const refused = [
+			Buffer.from('GET / HTTP/1.1\r\nHost: x\r\n\r\n'), head(0), head(0xffffffff), head(65537), head(4, 2), head(4, 1, 'Caisson\0'), head(10), head(1).subarray(0, 7),
+			Buffer.concat([head(5), Buffer.from('abcde')]), Buffer.concat([head(1), Buffer.from('\0')]),
+			Buffer.concat([head(15), Buffer.from('caisson=0.0.0\0x')]), Buffer.concat([head(65536), Buffer.alloc(65536)]),
+		];
+		for (const bytes of refused) {
+			const sock = net.connect(env.SANDBOX_SOCKET);
+			const got: Buffer[] = [];
+			sock.on('data', (b: Buffer) => got.push(b)).on('error', () => undefined);
+			sock.write(bytes);
+			await within('the end of the connection', new Promise((resolve) => sock.once('close', resolve)), 3000);
+			const answer = Buffer.concat(got);
+			assert.ok(answer.length === 0 || answer.readUInt32LE(12) === 0, 'not accepted');
+		}
+		await bridged(env, [], async () => undefined);
+	});
+});
+
+describe('the end of a shared server', () => {
+	it('SIGKILL during a call ends the clients at once, with one line', async () => {
+		const env = await meeting();
+		const { program } = await serve({ env });
+		await bridged(env, [], async (c) => {
+			await c.sendJson({ jsonrpc: '2.0', id: 'x', method: 'tools/call', params: {
+				name: 'sandbox_run_python', arguments: { code: 'import time; time.sleep(50)', session_id: 'x' } } });
+			program.kill('SIGKILL');
+			const r = await within('the end of the client', c.program.exit, 1000);
+			assert.equal(r.code, 71);
+			assert.match(r.stderr.toString(), /^ERROR: .*server.*ended.*\n$/);
+		}).finally(() => program.end());
+		await withClient(env, [], async (next) => assert.equal(await isBridged(next), false));
+		const { program: again } = await serve({ env });
+		await bridged(env, [], async () => undefined).finally(() => again.end());
+	});
+	it('SIGTERM removes the socket and ends the clients', async () => {
+		const env = await meeting();
+		const { program } = await serve({ env });
+		await bridged(env, [], async (c) => {
+			program.kill('SIGTERM');
+			assert.equal((await within('the end of the server', program.exit, 8000)).code, 0);
+			assert.equal((await within('the end of the client', c.program.exit, 1000)).code, 71);
+		}).finally(() => program.end());
+		assert.ok(!fs.existsSync(env.SANDBOX_SOCKET));
+	});
+});
+
+/** A process that listens on `sock` and tells what it got; `answer` is what it says to everybody. */
+async function listener(sock: string, uid: number, answer = ''): Promise<{ child: ChildProcess; heard: () => string }> {
+	const code = `const s=require('net').createServer(c=>{c.on('error',()=>{});c.on('data',b=>process.stdout.write(b));
+		${answer}}).listen(${JSON.stringify(sock)},()=>{require('fs').chmodSync(${JSON.stringify(sock)},0o777);process.stderr.write('up')})`;
+	const as = isRoot ? ['setpriv', '--reuid', String(uid), '--regid', String(uid), '--clear-groups', '--', process.execPath] : [process.execPath];
+	const child = spawn(as[0]!, [...as.slice(1), '-e', code], { stdio: ['ignore', 'pipe', 'pipe'] });
+	let out = '', said = '';
+	child.stdout!.on('data', (b: Buffer) => (out += b.toString('latin1')));
+	child.stderr!.on('data', (b: Buffer) => (said += b.toString()));
+	await until('the listener', () => {
+		assert.ok(said === 'up' || child.exitCode === null, said);
+		return said === 'up';
+	});
+	return { child, heard: () => out };
+}
+
+async function killed(child: ChildProcess): Promise<void> {
+	const gone = once(child, 'exit');
+	child.kill('SIGKILL');
+	await gone;
+}
+
+describe('what listens is no such server', () => {
+	const frame = (accepted: number, version: number, magic = 'caisson\\0'): string =>
+		`const b=Buffer.alloc(256);b.write('${magic}','latin1');b.writeUInt32LE(${version},8);b.writeUInt32LE(${accepted},12);b.write('another version',16);`;
+	const fakes: [string, string][] = [
+		['refuses', frame(0, 1) + 'c.write(b)'],
+		['has another version of the hello', frame(1, 2) + 'c.write(b)'],
+		['speaks something else', frame(1, 1, 'notours\\0') + 'c.write(b)'],
+		['stops in the middle of its answer', frame(1, 1) + 'c.write(b.subarray(0,100))'],
+		['hangs up', 'c.destroy()'],
+		['never answers', ''],
+	];
+	for (const [what, answer] of fakes) {
+		it(`one that ${what}: an engine of its own, without delay`, async () => {
+			const env = await meeting();
+			const fake = await listener(env.SANDBOX_SOCKET, productUid, answer);
+			try {
+				await withClient(env, [], async (c) => {
+					assert.equal(await isBridged(c), false);
+					assert.match(fs.readFileSync(env.SANDBOX_LOG_FILE!, 'utf8'), /not_bridged/);
+				});
+				if (what !== 'hangs up') // it does so before it reads
+					assert.match(fake.heard(), /caisson=\d/);
+			} finally {
+				await killed(fake.child);
+			}
+		});
+	}
+	it('one of another user is told nothing', { skip: !isRoot && 'needs root to be another user' }, async () => {
+		const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-other-'));
+		fs.chmodSync(dir, 0o755);
+		fs.chownSync(dir, OTHER_UID, OTHER_UID);
+		const env = { ...(await meeting()), SANDBOX_SOCKET: path.join(dir, 's') };
+		const fake = await listener(env.SANDBOX_SOCKET, OTHER_UID, 'c.write("x")');
+		try {
+			await withClient(env, [], async (c) => assert.equal(await isBridged(c), false));
+			assert.equal(fake.heard(), '');
+		} finally {
+			await killed(fake.child);
+			fs.rmSync(dir, { recursive: true });
+		}
+	});
+	it('a dead server\'s socket is passed over, and replaced by the next server', async () => {
+		const env = await meeting();
+		await killed((await listener(env.SANDBOX_SOCKET, productUid)).child);
+		assert.ok(fs.statSync(env.SANDBOX_SOCKET).isSocket());
+		await withClient(env, [], async (c) => assert.equal(await isBridged(c), false));
+		const { program } = await serve({ env });
+		await bridged(env, [], async () => undefined).finally(() => program.end());
+	});
+	it('a server does not replace what another program listens on, nor a file', async () => {
+		const env = await meeting();
+		const other = await listener(env.SANDBOX_SOCKET, productUid);
+		const refused = async (): Promise<void> => {
+			const r = await caisson(['serve', '--listen', '127.0.0.1:0', '--profile', 'code'], { env });
+			assert.notEqual(r.code, 0);
+			assert.match(r.stderr.toString(), /SANDBOX_SOCKET/);
+		};
+		await refused().finally(() => killed(other.child));
+		fs.rmSync(env.SANDBOX_SOCKET);
+		fs.writeFileSync(env.SANDBOX_SOCKET, 'precious');
+		await refused();
+		assert.equal(fs.readFileSync(env.SANDBOX_SOCKET, 'utf8'), 'precious');
+	});
+	it('a folder that others can write to is no place for a server', async () => {
+		const env = await meeting();
+		fs.chmodSync(path.dirname(env.SANDBOX_SOCKET), 0o777);
+		const r = await caisson(['serve', '--listen', '127.0.0.1:0', '--profile', 'code'], { env });
+		assert.notEqual(r.code, 0);
+		assert.match(r.stderr.toString(), /SANDBOX_SOCKET.*nobody else can write/);
+	});
+});
+
+describe('the default place', { skip: isRoot && productUid === 0 && 'root has one for the whole machine' }, () => {
+	it('is made below the runtime folder of the user', async () => {
+		const runtime = scratch('runtime');
+		const env = { ...(await meeting()), SANDBOX_SOCKET: undefined, XDG_RUNTIME_DIR: runtime };
+		const { program } = await serve({ env });
+		try {
+			assert.equal(fs.statSync(path.join(runtime, 'caisson')).mode & 0o777, 0o700);
+			assert.ok(fs.statSync(path.join(runtime, 'caisson', 'server.sock')).isSocket());
+			await bridged(env, [], async () => undefined);
+			const { program: second } = await serve({ env: { ...env, SANDBOX_HTTP_PORT: '0' } }); // goes on without a socket
+			await second.end();
+			await bridged(env, [], async () => undefined);
+		} finally {
+			await program.end();
+		}
+	});
+});
