@@ -30,6 +30,7 @@
 
 #define MONITOR_FD    3  /* its channel */
 #define IMAGES_MAX    16 /* templates kept at a time */
+#define LOCKS_MAX     64 /* images in use at a time, replaced ones included */
 #define IDS_PER_RANGE 65536u
 #define ID_FRONT      65535u /* offset of the front's uid in the range; not mapped in Z */
 #define ID_FIRST      1024u  /* offset of slot 0's uid in Z */
@@ -50,6 +51,15 @@ struct ids {
 	int lock; /* RANGE: the descriptor that holds the reservation */
 };
 
+/* An image in use (image_lock.c): flock(LOCK_SH) on its root folder keeps the files of a replaced
+ * image until its template and the last of its sandboxes are gone. */
+struct image_lock {
+	int fd;         /* owned while USERS > 0 */
+	uint32_t users; /* templates and sandboxes; 0 = free */
+	dev_t dev;
+	ino_t ino;
+};
+
 /* One image's namespaces (template.c). */
 struct template
 {
@@ -57,6 +67,7 @@ struct template
 	dev_t dev;                   /* of the root folder it was made from */
 	ino_t ino;
 	int userns, mntns;
+	struct image_lock *lock;
 	struct zygote zygote;
 	uint64_t used_at; /* for throwing out the least recently used */
 };
@@ -78,6 +89,7 @@ struct box {
 	struct cgroup_fds fds; /* BOX_MAKING: for the front */
 	int warm; /* the clean interpreter's end of its channel until the zygote has it; -1 */
 	struct template *image;     /* it was made from; NULL = that one is gone */
+	struct image_lock *lock;    /* of its image */
 	struct template *waits_for; /* in this one's queue; NULL = in none */
 	uint32_t warm_next;
 	uint32_t pid_next[2]; /* chains of the pid table: maker, init; slot + 1 */
@@ -97,6 +109,7 @@ struct monitor {
 	struct cgroup cgroup;
 	const struct native_monitor_config *config;
 	struct template templates[IMAGES_MAX];
+	struct image_lock locks[LOCKS_MAX];
 	struct box *boxes;      /* config->max_sandboxes */
 	struct report *reports; /* shared; same index; [max_sandboxes] is the template's */
 	uint32_t *pid_table;    /* slot + 1 by pid; see reap.c */
@@ -132,6 +145,11 @@ struct maker {
 	struct cgroup_fds *fds;
 };
 NORETURN void maker_run(const struct maker *k);
+
+/* image_lock.c. Takes the lock of the folder ROOT; -errno on failure (EBUSY: it is being removed). */
+int image_lock_take(struct monitor *m, const char *root, struct image_lock **ret) MUST_CHECK;
+struct image_lock *image_lock_ref(struct image_lock *l);
+struct image_lock *image_lock_unref(struct image_lock *l); /* NULL is fine; returns NULL */
 
 /* template.c */
 int template_get(struct monitor *m, const char *image, struct template **ret,

@@ -32,6 +32,7 @@ static void box_reset(struct monitor *m, uint32_t slot)
 	zygote_forget(m, slot);
 	cgroup_fds_close(&b->fds);
 	m->cgroup.ops->remove(&m->cgroup, slot);
+	b->lock = image_lock_unref(b->lock);
 	b->state = BOX_FREE;
 	b->doomed = false;
 }
@@ -117,6 +118,7 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	b->fds.kill = fd_close(b->fds.kill);
 	b->channel = TAKE_FD(front);
 	b->image = t;
+	b->lock = image_lock_ref(t->lock);
 	b->maker = pid;
 	b->state = BOX_MAKING;
 	m->n_making++;

@@ -270,6 +270,7 @@ void template_free(struct monitor *m, struct template *t)
 			m->boxes[i].image = NULL;
 	t->userns = fd_close(t->userns);
 	t->mntns = fd_close(t->mntns);
+	t->lock = image_lock_unref(t->lock);
 	t->image[0] = '\0';
 }
 
@@ -292,6 +293,29 @@ static struct template *find(struct monitor *m, const char *image, const struct 
 	return oldest;
 }
 
+/* The folder that is built from must be the one that is locked. */
+static int build_locked(struct monitor *m, struct template *t, const char *root, struct report *why)
+{
+	struct stat st;
+	int r = image_lock_take(m, root, &t->lock);
+
+	if (r < 0) {
+		refuse(why, PROTO_STEP_IMAGE, -r);
+		return r;
+	}
+	r = run_builder(m, t, root, why);
+	if (r == 0 &&
+	    (stat(root, &st) < 0 || t->lock->dev != st.st_dev || t->lock->ino != st.st_ino)) {
+		refuse(why, PROTO_STEP_IMAGE, EBUSY);
+		t->userns = fd_close(t->userns);
+		t->mntns = fd_close(t->mntns);
+		r = -EBUSY;
+	}
+	if (r < 0)
+		t->lock = image_lock_unref(t->lock);
+	return r;
+}
+
 int template_get(struct monitor *m, const char *image, struct template **ret, struct report *why)
 {
 	char root[PATH_MAX];
@@ -309,7 +333,7 @@ int template_get(struct monitor *m, const char *image, struct template **ret, st
 	}
 	struct template *t = find(m, image, &st);
 	if (!t->image[0]) {
-		int r = run_builder(m, t, root, why);
+		int r = build_locked(m, t, root, why);
 		if (r < 0)
 			return r;
 		(void)!text_copy(t->image, sizeof(t->image), image);
