@@ -200,6 +200,9 @@ def main():
 	p.add_argument('names', nargs='*')
 	a = p.parse_intermixed_args()
 	signal.alarm(1500)
+	if os.geteuid() != 0 or not os.path.exists(a.root + '/usr/bin/python3'):
+		print('skipped: %s' % ('needs root' if os.geteuid() else 'no image at ' + a.root))
+		sys.exit(77)
 	library = os.path.join(os.path.dirname(os.path.dirname(a.python)), 'lib')
 	if library != '/usr/lib':  # a Python of one's own, linked to a library of its own
 		ENV['LD_LIBRARY_PATH'] = library
