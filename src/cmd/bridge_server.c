@@ -212,6 +212,7 @@ static int on_accept(sd_event_source *source UNUSED, int fd, uint32_t events UNU
 	struct bridge_server *b = userdata;
 
 	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		/* cppcheck-suppress nullPointer; accept(2) allows it */
 		const int client = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (client >= 0)

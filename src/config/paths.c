@@ -36,22 +36,19 @@ int config_state_dir(const struct settings *s, char *ret, size_t size, struct er
 int config_socket_path(const struct settings *s, char *ret, size_t size, struct err *e)
 {
 	const char *runtime = getenv("XDG_RUNTIME_DIR");
-	char path[PATH_MAX];
+	const bool off = streq(s->socket, "off");
+	char path[PATH_MAX] = "";
 
-	if (streq(s->socket, "off"))
-		path[0] = '\0';
-	else if (s->socket[0] && s->socket[0] != '/')
+	if (!off && s->socket[0] && s->socket[0] != '/')
 		return err_set(e, ERR_SETTING_INVALID, EINVAL,
 			       "SANDBOX_SOCKET: '%s' is not allowed; give an absolute path, or off",
 			       s->socket);
-	else if (s->socket[0])
+	if (!off && s->socket[0])
 		(void)snprintf(path, sizeof(path), "%s", s->socket);
-	else if (geteuid() == 0)
+	else if (!off && geteuid() == 0)
 		(void)snprintf(path, sizeof(path), "/run/caisson/server.sock");
-	else if (runtime && runtime[0] == '/')
+	else if (!off && runtime && runtime[0] == '/')
 		(void)snprintf(path, sizeof(path), "%s/caisson/server.sock", runtime);
-	else
-		path[0] = '\0';
 	/* A runtime folder whose name is too long for an address has no socket. */
 	if (text_copy(ret, size, path) < 0)
 		ret[0] = '\0';
