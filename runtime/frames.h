@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What warm interpreters are told and what they say. Prose and pictures: docs/runtime-frames.md.
  *
- * Two kinds of channel, both SOCK_SEQPACKET, one frame a message, native byte order (both ends are on
- * one machine and of one build; RT_VERSION in the first frame proves it):
+ * Two kinds of channel, both SOCK_SEQPACKET, one frame a message, native byte order (both ends are
+ * on one machine and of one build; RT_VERSION in the first frame proves it):
  *
  *   zygote channel       monitor ↔ zygote       RT_ZYGOTE_READY, RT_CLEAN → RT_CLEAN_DONE
  *   interpreter channel  init ↔ clean interpreter, spare or holder
- *                                               RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE
+ *                                               RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN,
+ * RT_RUN_DONE
  *
- * A frame of a wrong size, kind or number of descriptors ends the receiver (the process side) or the
- * channel (the monitor's and init's side). Everything that comes out of an interpreter that has run
- * submitted code is hostile; of RT_RUN_DONE only the fields named there are looked at.
+ * A frame of a wrong size, kind or number of descriptors ends the receiver (the process side) or
+ * the channel (the monitor's and init's side). Everything that comes out of an interpreter that has
+ * run submitted code is hostile; of RT_RUN_DONE only the fields named there are looked at.
  *
  * Only kernel and C library headers: this file is also read by the extension inside the image. */
 #pragma once
@@ -19,12 +20,13 @@
 
 #define RT_VERSION 1u
 
-#define RT_FDS_MAX       16   /* descriptors of one frame */
-#define RT_LEAVES_MAX    8    /* cgroup.procs descriptors of one leaf: one on v2, one a hierarchy on v1 */
-#define RT_RLIMITS_MAX   16
-#define RT_ENV_MAX       (96 * 1024) /* bytes of NAME=VALUE\0 … of one run */
-#define RT_CWD_MAX       4096
-#define RT_PRELOAD_MAX   4096 /* bytes of the list of modules to preload */
+#define RT_FDS_MAX    16 /* descriptors of one frame */
+#define RT_LEAVES_MAX 8  /* cgroup.procs descriptors of one leaf: one on v2, one a hierarchy on v1 \
+			  */
+#define RT_RLIMITS_MAX 16
+#define RT_ENV_MAX     (96 * 1024) /* bytes of NAME=VALUE\0 … of one run */
+#define RT_CWD_MAX     4096
+#define RT_PRELOAD_MAX 4096 /* bytes of the list of modules to preload */
 
 enum rt_kind {
 	RT_NONE = 0,
@@ -36,8 +38,9 @@ enum rt_kind {
 	/* zygote → monitor: the answer, in order. rt_head.error says why not. What fails later is
 	 * seen by init: its end of the interpreter channel reports EOF before RT_READY. */
 	RT_CLEAN_DONE,
-	/* clean interpreter → init: there, a child of init, not yet inside. Its pid is in the kernel's
-	 * SCM_CREDENTIALS of the message (init sets SO_PASSCRED); so is that of every RT_READY. */
+	/* clean interpreter → init: there, a child of init, not yet inside. Its pid is in the
+	 * kernel's SCM_CREDENTIALS of the message (init sets SO_PASSCRED); so is that of every
+	 * RT_READY. */
 	RT_HELLO,
 	/* init → clean interpreter: the sandbox is complete, enter it. */
 	RT_ENTER,
@@ -46,37 +49,37 @@ enum rt_kind {
 	/* init → clean interpreter or holder: fork a spare. Descriptors: the spare's interpreter
 	 * channel; when has_ruleset is 1 the Landlock rules of runs (only to the clean interpreter:
 	 * a holder's forks have them already); when has_proc is 1 a writable /proc; n_leaves
-	 * descriptors of cgroup.procs of the run leaf. The spare makes a session of its own, joins the
-	 * leaf, takes its limits, ties itself by the rules and the filter, and says RT_READY. No answer
-	 * but that; a failure is an EOF there. */
+	 * descriptors of cgroup.procs of the run leaf. The spare makes a session of its own, joins
+	 * the leaf, takes its limits, ties itself by the rules and the filter, and says RT_READY.
+	 * No answer but that; a failure is an EOF there. */
 	RT_FORK,
 	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source and, when RT_STATEFUL
 	 * is set, the place for the result text. After it: struct rt_run, env bytes, cwd bytes. */
 	RT_RUN,
-	/* spare → init, stateful runs only: the code has returned and this process is the state from
-	 * now on; it waits for RT_FORK. A stateless run says nothing: its end is its exit. */
+	/* spare → init, stateful runs only: the code has returned and this process is the state
+	 * from now on; it waits for RT_FORK. A stateless run says nothing: its end is its exit. */
 	RT_RUN_DONE,
 	RT_KIND_MAX_,
 };
 
 struct rt_head {
-	uint32_t kind;  /* enum rt_kind */
-	int32_t error;  /* positive errno, 0 = none */
+	uint32_t kind; /* enum rt_kind */
+	int32_t error; /* positive errno, 0 = none */
 };
 
 struct rt_zygote_ready {
 	struct rt_head h;
-	uint32_t version;     /* RT_VERSION */
-	uint32_t modules;     /* entries of sys.modules */
-	uint32_t threads;     /* must be 1 */
+	uint32_t version; /* RT_VERSION */
+	uint32_t modules; /* entries of sys.modules */
+	uint32_t threads; /* must be 1 */
 	uint32_t import_ms;
-	uint64_t anon_bytes;  /* private memory of the zygote, 0 = unknown */
-	uint64_t huge_bytes;  /* of it in huge pages */
+	uint64_t anon_bytes; /* private memory of the zygote, 0 = unknown */
+	uint64_t huge_bytes; /* of it in huge pages */
 };
 
 struct rt_clean {
 	struct rt_head h;
-	uint32_t uid, gid;    /* inside the sandbox's user namespace; not 0 */
+	uint32_t uid, gid; /* inside the sandbox's user namespace; not 0 */
 	uint32_t n_leaves;
 	uint32_t unused;
 };
@@ -105,20 +108,20 @@ enum rt_run_flag {
 
 struct rt_run {
 	struct rt_head h;
-	uint32_t flags;       /* enum rt_run_flag */
-	uint32_t env_len;     /* at most RT_ENV_MAX, ends with a NUL unless 0 */
-	uint32_t cwd_len;     /* at most RT_CWD_MAX, no NUL */
+	uint32_t flags;   /* enum rt_run_flag */
+	uint32_t env_len; /* at most RT_ENV_MAX, ends with a NUL unless 0 */
+	uint32_t cwd_len; /* at most RT_CWD_MAX, no NUL */
 	uint32_t unused;
 };
 
 struct rt_run_done {
 	struct rt_head h;
-	int32_t status;       /* 0, or 1 after an exception: exit status that `python3` would have had */
-	uint32_t lost;        /* enum rt_lost: what of the state a fork cannot carry */
-	uint64_t cpu_ns;      /* as the process itself counts it */
-	uint64_t max_rss;     /* bytes */
+	int32_t status;  /* 0, or 1 after an exception: exit status that `python3` would have had */
+	uint32_t lost;   /* enum rt_lost: what of the state a fork cannot carry */
+	uint64_t cpu_ns; /* as the process itself counts it */
+	uint64_t max_rss; /* bytes */
 };
 
 enum rt_lost {
-	RT_LOST_THREADS = 1u << 0,  /* threads that the run left behind */
+	RT_LOST_THREADS = 1u << 0, /* threads that the run left behind */
 };

@@ -149,7 +149,8 @@ _Noreturn static void loop(struct init *in)
 			if (!take_message(in))
 				break;
 		run_waiting(in);
-		session_prepare(in); /* before warm_prepare(): only one of the two forks at a time */
+		session_prepare(
+		    in); /* before warm_prepare(): only one of the two forks at a time */
 		warm_prepare(in);
 		files_work(in);
 	}

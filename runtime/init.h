@@ -35,7 +35,7 @@ struct init_run {
 	bool killing;   /* everything of it has been sent SIGKILL */
 	int status;     /* of the first process, wait(2) */
 	int error;      /* readable: errno of a start that failed; else end of file */
-	uint32_t left; /* processes that were there when it ended, where they are listed */
+	uint32_t left;  /* processes that were there when it ended, where they are listed */
 	uint32_t killed;
 	uint64_t started_ns, ended_ns;
 	uint64_t term_at, kill_at; /* 0 = never */
@@ -63,7 +63,7 @@ struct init_session {
 	pid_t gone; /* a holder that was let go and not reaped yet */
 	enum spare_state next_state;
 	uint64_t until; /* FORKING: then the holder is none */
-	bool lost; /* the state is gone, and nobody has been told */
+	bool lost;      /* the state is gone, and nobody has been told */
 };
 
 /* A warm run that waits for its spare. */
@@ -165,7 +165,7 @@ bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter 
 void session_start(struct init *in);
 void session_prepare(struct init *in);
 uint64_t session_next(const struct init *in); /* when it wants to be called again, 0 = never */
-bool session_can(const struct init *in); /* a stateful run may start at once */
+bool session_can(const struct init *in);      /* a stateful run may start at once */
 pid_t session_take(struct init *in, const struct run_child *c);
 void session_events(struct init *in, short next, short run);
 void session_run_ended(struct init *in);

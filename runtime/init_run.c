@@ -22,7 +22,7 @@
 #define WATCH_EVERY_NS UINT64_C(20000000)
 #define LOOK_AGAIN_NS  UINT64_C(200000)
 #define STATE_WAIT_NS  UINT64_C(30000000000) /* for an interpreter that can hold a state at all */
-#define SPARE_WAIT_NS  UINT64_C(2000000000) /* then the run starts cold */
+#define SPARE_WAIT_NS  UINT64_C(2000000000)  /* then the run starts cold */
 
 static uint64_t now(void)
 {
@@ -135,8 +135,8 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 	struct init_waiting *w = &in->waiting;
 
 	bool first = f->kind == PROTO_RUN_STATEFUL && in->session.holder == 0;
-	*w = (struct init_waiting){
-	    .f = *f, .until = later(now(), first ? STATE_WAIT_NS : SPARE_WAIT_NS)};
+	*w = (struct init_waiting){.f = *f,
+				   .until = later(now(), first ? STATE_WAIT_NS : SPARE_WAIT_NS)};
 	for (w->n = 0; w->n < n; w->n++) {
 		w->fds[w->n] = fcntl(fds[w->n], F_DUPFD_CLOEXEC, 3);
 		if (w->fds[w->n] < 0) {
@@ -211,7 +211,8 @@ static bool keeps_any(const struct init *in)
 	return in->warm.clean > 0 || in->session.holder > 0 || in->session.next > 0;
 }
 
-/* Dead already, and only its parent has not looked: a middle process of a holder that was stopped. */
+/* Dead already, and only its parent has not looked: a middle process of a holder that was stopped.
+ */
 static bool is_zombie(const struct init *in, const char *pid)
 {
 	char path[32];
@@ -254,7 +255,8 @@ static uint32_t signal_others(const struct init *in, int signo)
 	return found;
 }
 
-/* After everybody was stopped. A holder and its next fork stay so: they run when they are asked to. */
+/* After everybody was stopped. A holder and its next fork stay so: they run when they are asked to.
+ */
 static void wake_interpreters(const struct init *in)
 {
 	const pid_t waiting[] = {in->warm.clean, in->warm.spare};
@@ -270,7 +272,7 @@ static void wake_interpreters(const struct init *in)
 static void kill_everything(struct init *in)
 {
 	in->run.killing = true;
-	warm_events(in, POLLIN, 0); /* a hello that has just come */
+	warm_events(in, POLLIN, 0);            /* a hello that has just come */
 	bool session = in->session.holder > 0; /* it is in the leaf of runs, where it came from */
 	if (in->kill >= 0 && !session)
 		(void)!write(in->kill, "1", 1);
@@ -279,7 +281,8 @@ static void kill_everything(struct init *in)
 	} else if (in->kill < 0 || session) {
 		/* stopping all of them at once keeps anyone from forking meanwhile */
 		(void)kill(-1, SIGSTOP);
-		/* children of a process that stays (a stateful run) are not ours to reap and count */
+		/* children of a process that stays (a stateful run) are not ours to reap and count
+		 */
 		in->run.left = signal_others(in, SIGKILL);
 		wake_interpreters(in);
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stateful runs: the holder is the process whose memory is the session's state. A run executes in a fork of
- * it, the next one; when the code has returned (RT_RUN_DONE) that fork becomes the holder and the old one
- * goes. Every other end of a run leaves the old holder, and so the state before the run.
+/* Stateful runs: the holder is the process whose memory is the session's state. A run executes in a
+ * fork of it, the next one; when the code has returned (RT_RUN_DONE) that fork becomes the holder
+ * and the old one goes. Every other end of a run leaves the old holder, and so the state before the
+ * run.
  *
  *   first run   the clean interpreter's spare
- *   later runs  `next`, forked from the holder ahead of need; between runs both are stopped but while the
- *               holder forks, and nobody else is there, so that nothing which a run left behind runs on
- * The holder is of the same uid as the runs and may be killed by one: then the state is lost, which is said
- * once, and the next run begins a new one. What it says is believed only so far: submitted code can find the
- * channel and say RT_RUN_DONE or RT_READY itself. */
+ *   later runs  `next`, forked from the holder ahead of need; between runs both are stopped but
+ * while the holder forks, and nobody else is there, so that nothing which a run left behind runs on
+ * The holder is of the same uid as the runs and may be killed by one: then the state is lost, which
+ * is said once, and the next run begins a new one. What it says is believed only so far: submitted
+ * code can find the channel and say RT_RUN_DONE or RT_READY itself. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -50,7 +51,8 @@ static void drop_holder(struct init_session *s)
 
 void session_start(struct init *in)
 {
-	in->session = (struct init_session){.holder_channel = -1, .next_channel = -1, .run_channel = -1};
+	in->session =
+	    (struct init_session){.holder_channel = -1, .next_channel = -1, .run_channel = -1};
 }
 
 void session_lose(struct init *in)
@@ -63,13 +65,15 @@ void session_lose(struct init *in)
 
 bool session_keeps(const struct init *in, pid_t pid)
 {
-	return pid > 0 && (pid == in->session.holder || pid == in->session.next || pid == in->session.gone);
+	return pid > 0 &&
+	       (pid == in->session.holder || pid == in->session.next || pid == in->session.gone);
 }
 
 void session_prepare(struct init *in)
 {
 	struct init_session *s = &in->session;
-	struct rt_fork k = {.h = {.kind = RT_FORK}}; /* leaf, limits, rules and filter are inherited */
+	struct rt_fork k = {
+	    .h = {.kind = RT_FORK}}; /* leaf, limits, rules and filter are inherited */
 	int pair[2];
 
 	if (s->next_state == SPARE_FORKING && now() >= s->until)
@@ -152,7 +156,8 @@ static void done_event(struct init *in)
 	if (n < 0)
 		return;
 	if (n != sizeof(done) || done.h.kind != RT_RUN_DONE || r->id == 0 || r->pid <= 0) {
-		s->run_channel = fd_close(s->run_channel); /* its process decides now how the run ends */
+		s->run_channel =
+		    fd_close(s->run_channel); /* its process decides now how the run ends */
 		return;
 	}
 	drop_next(s);

@@ -54,8 +54,8 @@ pid_t warm_take_head(int channel, unsigned kind)
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(&m); c; c = CMSG_NXTHDR(&m, c))
 		if (c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_CREDENTIALS)
 			memcpy(&who, CMSG_DATA(c), sizeof(who));
-	if (n != sizeof(h) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) ||
-	    h.kind != kind || who.pid <= 1)
+	if (n != sizeof(h) || (m.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) || h.kind != kind ||
+	    who.pid <= 1)
 		return -EPROTO;
 	return who.pid;
 }

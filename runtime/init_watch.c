@@ -85,8 +85,8 @@ static uint64_t proportional(int proc, const char *pid)
 	return at ? next_number(&at) * 1024 : 0;
 }
 
-/* Interpreters that wait are not readable, and nearly all of their memory is the zygote's: nothing of them
- * counts but what the holder of a session has beyond the clean interpreter. */
+/* Interpreters that wait are not readable, and nearly all of their memory is the zygote's: nothing
+ * of them counts but what the holder of a session has beyond the clean interpreter. */
 static uint64_t of_waiting(const struct init *in)
 {
 	char pid[16];
@@ -106,7 +106,8 @@ static bool is_waiting(const struct init *in, const char *name)
 
 	if (parse_u64_n(name, strlen(name), 2, INT32_MAX, &pid) < 0)
 		return false;
-	return (pid_t)pid == in->warm.clean || (pid_t)pid == in->warm.spare || session_keeps(in, (pid_t)pid);
+	return (pid_t)pid == in->warm.clean || (pid_t)pid == in->warm.spare ||
+	       session_keeps(in, (pid_t)pid);
 }
 
 static uint64_t in_processes(const struct init *in, uint64_t (*one)(int, const char *))

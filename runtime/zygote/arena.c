@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Python's small objects in one place.
  *
- * CPython takes memory for small objects in arenas (256 KiB, since 3.10 1 MiB), each a mapping of its own
- * that the kernel puts into any gap between libraries. Huge pages need 2 MiB in a row. So the zygote hands out
- * arenas from one reserved range; after the imports it is collapsed into huge pages, and a fork of it
- * copies and frees one page table entry where there were 512.
+ * CPython takes memory for small objects in arenas (256 KiB, since 3.10 1 MiB), each a mapping of
+ * its own that the kernel puts into any gap between libraries. Huge pages need 2 MiB in a row. So
+ * the zygote hands out arenas from one reserved range; after the imports it is collapsed into huge
+ * pages, and a fork of it copies and frees one page table entry where there were 512.
  *
- * PyObject_SetArenaAllocator() is public but not of the limited API: it is looked up, and without it all stays
- * as it was. The range is not counted as memory until it is handed out (PROT_NONE). */
+ * PyObject_SetArenaAllocator() is public but not of the limited API: it is looked up, and without
+ * it all stays as it was. The range is not counted as memory until it is handed out (PROT_NONE). */
 #include "zygote.h"
 
 #include <dlfcn.h>
@@ -31,7 +31,8 @@ static struct {
 static void *take(void *ctx, size_t size)
 {
 	(void)ctx;
-	if (size <= (size_t)(range.end - range.next) && mprotect(range.next, size, PROT_READ | PROT_WRITE) == 0) {
+	if (size <= (size_t)(range.end - range.next) &&
+	    mprotect(range.next, size, PROT_READ | PROT_WRITE) == 0) {
 		char *p = range.next;
 		range.next += size;
 		return p;
@@ -39,7 +40,8 @@ static void *take(void *ctx, size_t size)
 	return range.before.alloc(range.before.ctx, size);
 }
 
-/* What is given back is given back to the kernel; the addresses are not used again, there are enough. */
+/* What is given back is given back to the kernel; the addresses are not used again, there are
+ * enough. */
 static void give(void *ctx, void *p, size_t size)
 {
 	(void)ctx;
@@ -49,7 +51,8 @@ static void give(void *ctx, void *p, size_t size)
 		range.before.free(range.before.ctx, p, size);
 }
 
-/* The function of that name in the interpreter; a void pointer is one to a function by POSIX (dlsym(3)). */
+/* The function of that name in the interpreter; a void pointer is one to a function by POSIX
+ * (dlsym(3)). */
 static arena_fn find(const char *name)
 {
 	union {
@@ -68,7 +71,8 @@ void arena_gather(void)
 
 	if (!get || !set)
 		return;
-	char *p = mmap(NULL, RANGE_BYTES + HUGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	char *p = mmap(NULL, RANGE_BYTES + HUGE_BYTES, PROT_NONE,
+		       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (p == MAP_FAILED)
 		return;
 	range.next = (char *)(((uintptr_t)p + HUGE_BYTES - 1) & ~(uintptr_t)(HUGE_BYTES - 1));

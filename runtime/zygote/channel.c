@@ -59,8 +59,10 @@ int channel_recv(int channel, struct frame *f)
 		char bytes[CMSG_SPACE(sizeof(int) * RT_FDS_MAX)];
 	} control;
 	struct iovec iov = {.iov_base = f->u.bytes, .iov_len = sizeof(f->u)};
-	struct msghdr m = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control,
-	                   .msg_controllen = sizeof(control)};
+	struct msghdr m = {.msg_iov = &iov,
+			   .msg_iovlen = 1,
+			   .msg_control = &control,
+			   .msg_controllen = sizeof(control)};
 	ssize_t n;
 
 	f->n_fds = 0;

@@ -54,7 +54,8 @@ static int drop_capabilities(void)
 	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
 }
 
-/* setgroups(2) may be denied for good in a plain user's namespace; then init has the same groups. */
+/* setgroups(2) may be denied for good in a plain user's namespace; then init has the same groups.
+ */
 static int take_ids(const struct rt_clean *c)
 {
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
@@ -67,7 +68,8 @@ static int take_ids(const struct rt_clean *c)
 /* The raw system calls behind the C library's: those change every thread, and there is only one. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves)
 {
-	const int spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP;
+	const int spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
+			   CLONE_NEWUTS | CLONE_NEWCGROUP;
 
 	/* before the user namespace: the group's owner is outside of it */
 	int r = join_leaves(leaves, c->n_leaves);

@@ -12,7 +12,8 @@
 
 struct zygote zygote = {.control = -1};
 
-PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, enter, load, flush, leave, show, cell, result, rest) - before serve()");
+PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, enter, load, flush, leave, show, cell, "
+			"result, rest) - before serve()");
 
 static PyObject *setup(PyObject *self, PyObject *args)
 {
@@ -20,11 +21,12 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_ssize_t len;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOO", &zygote.control, &filter, &len, &zygote.refresh, &zygote.enter,
-	                      &zygote.load, &zygote.flush, &zygote.leave, &zygote.show, &zygote.cell, &zygote.result,
-	                      &zygote.rest))
+	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOO", &zygote.control, &filter, &len, &zygote.refresh,
+			      &zygote.enter, &zygote.load, &zygote.flush, &zygote.leave,
+			      &zygote.show, &zygote.cell, &zygote.result, &zygote.rest))
 		return NULL;
-	if (len < 0 || (size_t)len % sizeof(struct sock_filter) || (size_t)len / sizeof(struct sock_filter) > UINT16_MAX) {
+	if (len < 0 || (size_t)len % sizeof(struct sock_filter) ||
+	    (size_t)len / sizeof(struct sock_filter) > UINT16_MAX) {
 		PyErr_SetString(PyExc_ValueError, "not a filter program");
 		return NULL;
 	}
@@ -69,7 +71,8 @@ static PyObject *collapse(PyObject *self, PyObject *args)
 	return PyLong_FromLong(r < 0 ? errno : 0);
 }
 
-PyDoc_STRVAR(serve_doc, "serve(type, value, traceback) - as sys.excepthook: takes the process over for good");
+PyDoc_STRVAR(serve_doc,
+	     "serve(type, value, traceback) - as sys.excepthook: takes the process over for good");
 
 static PyObject *serve(PyObject *self, PyObject *args)
 {
@@ -79,15 +82,16 @@ static PyObject *serve(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef methods[] = {
-	{"setup", setup, METH_VARARGS, setup_doc},
-	{"gather", gather, METH_NOARGS, gather_doc},
-	{"collapse", collapse, METH_VARARGS, collapse_doc},
-	{"serve", serve, METH_VARARGS, serve_doc},
-	{NULL, NULL, 0, NULL},
+    {"setup", setup, METH_VARARGS, setup_doc},
+    {"gather", gather, METH_NOARGS, gather_doc},
+    {"collapse", collapse, METH_VARARGS, collapse_doc},
+    {"serve", serve, METH_VARARGS, serve_doc},
+    {NULL, NULL, 0, NULL},
 };
 
 static struct PyModuleDef definition = {
-	PyModuleDef_HEAD_INIT, .m_name = "_caisson", .m_doc = "zygote", .m_size = -1, .m_methods = methods,
+    PyModuleDef_HEAD_INIT, .m_name = "_caisson", .m_doc = "zygote",
+    .m_size = -1,          .m_methods = methods,
 };
 
 __attribute__((visibility("default"))) PyObject *PyInit__caisson(void);

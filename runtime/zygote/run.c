@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A spare becomes a run. What the interpreter's own main() does around `-c` is done here the same way:
- * SystemExit, uncaught exceptions, KeyboardInterrupt, the order of what happens at the end. Only the tear-down
- * of the heap is left to the kernel: it would touch every page of the shared one. */
+/* A spare becomes a run. What the interpreter's own main() does around `-c` is done here the same
+ * way: SystemExit, uncaught exceptions, KeyboardInterrupt, the order of what happens at the end.
+ * Only the tear-down of the heap is left to the kernel: it would touch every page of the shared
+ * one. */
 #include "zygote.h"
 
 #include <errno.h>
@@ -71,7 +72,8 @@ static void show(void)
 	PyErr_NormalizeException(&type, &value, &tb);
 	if (tb)
 		(void)PyException_SetTraceback(value, tb);
-	PyObject *shown = PyObject_CallFunctionObjArgs(zygote.show, type, value, tb ? tb : Py_None, NULL);
+	PyObject *shown =
+	    PyObject_CallFunctionObjArgs(zygote.show, type, value, tb ? tb : Py_None, NULL);
 	if (shown && PyObject_IsTrue(shown)) {
 		Py_XDECREF(type);
 		Py_XDECREF(value);
@@ -173,8 +175,9 @@ static PyObject *enter(const struct frame *f)
 	const struct rt_run *run = &f->u.run;
 	const char *env = (const char *)f->u.bytes + sizeof(*run);
 
-	return PyObject_CallFunction(zygote.enter, "iOy#y#", f->fds[3], zygote.session ? Py_True : Py_False, env,
-	                             (Py_ssize_t)run->env_len, env + run->env_len, (Py_ssize_t)run->cwd_len);
+	return PyObject_CallFunction(
+	    zygote.enter, "iOy#y#", f->fds[3], zygote.session ? Py_True : Py_False, env,
+	    (Py_ssize_t)run->env_len, env + run->env_len, (Py_ssize_t)run->cwd_len);
 }
 
 static int frame_fits(const struct frame *f)
@@ -205,7 +208,8 @@ static _Noreturn void run_program(PyObject *text, PyObject *space)
 	leave(o);
 }
 
-/* Statements, then the last expression, whose value is the cell's result. 0, or -1 with an exception. */
+/* Statements, then the last expression, whose value is the cell's result. 0, or -1 with an
+ * exception. */
 static int run_cell(PyObject *text, PyObject *space, int result)
 {
 	PyObject *codes = PyObject_CallFunctionObjArgs(zygote.cell, text, NULL);
@@ -236,11 +240,12 @@ static uint64_t nanoseconds(struct timeval t)
 static void report(int channel, const struct outcome *o, uint32_t lost)
 {
 	struct rusage own, children;
-	struct rt_run_done done = {.h = {.kind = RT_RUN_DONE}, .status = o->status & 0xff, .lost = lost};
+	struct rt_run_done done = {
+	    .h = {.kind = RT_RUN_DONE}, .status = o->status & 0xff, .lost = lost};
 
 	if (getrusage(RUSAGE_SELF, &own) == 0 && getrusage(RUSAGE_CHILDREN, &children) == 0) {
-		done.cpu_ns = nanoseconds(own.ru_utime) + nanoseconds(own.ru_stime) + nanoseconds(children.ru_utime) +
-		              nanoseconds(children.ru_stime);
+		done.cpu_ns = nanoseconds(own.ru_utime) + nanoseconds(own.ru_stime) +
+			      nanoseconds(children.ru_utime) + nanoseconds(children.ru_stime);
 		done.max_rss = (uint64_t)own.ru_maxrss * 1024;
 	}
 	if (channel_send(channel, &done, sizeof(done)) < 0)
@@ -284,7 +289,8 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 
 _Noreturn void run_start(struct frame *f, int channel)
 {
-	int stateful = f->u.h.kind == RT_RUN && f->len >= sizeof(f->u.run) && (f->u.run.flags & RT_STATEFUL);
+	int stateful =
+	    f->u.h.kind == RT_RUN && f->len >= sizeof(f->u.run) && (f->u.run.flags & RT_STATEFUL);
 	int result = -1;
 
 	if (!frame_fits(f) || take_streams(f) < 0)

@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The three loops: zygote, clean interpreter or holder, spare.
  *
- * Forks. What init must reap has to become its child, and the kernel gives an orphan to the init of its
- * *parent's* pid namespace. So between the forker and its product stands a middle process inside the
- * sandbox's pid namespace which ends at once. A middle is a vfork: it shares the memory, so only the last
- * fork copies page tables.
+ * Forks. What init must reap has to become its child, and the kernel gives an orphan to the init of
+ * its *parent's* pid namespace. So between the forker and its product stands a middle process
+ * inside the sandbox's pid namespace which ends at once. A middle is a vfork: it shares the memory,
+ * so only the last fork copies page tables.
  *
  *   zygote -vfork-> helper: setns(pid namespace) -vfork-> middle (inside) -fork-> clean interpreter
  *   clean interpreter or holder                  -vfork-> middle          -fork-> spare
  *
- * The helper exists because setns() back into the monitor's pid namespace needs rights there that the
- * root of Z does not have. The last fork is the C library's, so its handlers (malloc, BLAS) run; Python's own are
- * called around the whole: PyOS_BeforeFork() by the zygote, PyOS_AfterFork_Child() only by the spare, since a clean
- * interpreter executes no Python at all and so makes no page its own. */
+ * The helper exists because setns() back into the monitor's pid namespace needs rights there that
+ * the root of Z does not have. The last fork is the C library's, so its handlers (malloc, BLAS)
+ * run; Python's own are called around the whole: PyOS_BeforeFork() by the zygote,
+ * PyOS_AfterFork_Child() only by the spare, since a clean interpreter executes no Python at all and
+ * so makes no page its own. */
 #include "zygote.h"
 
 #include <errno.h>
@@ -23,7 +24,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channel, const int *leaves)
+static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channel,
+				 const int *leaves)
 {
 	struct rt_head hello = {.kind = RT_HELLO};
 	struct rt_head ready = {.kind = RT_READY};
@@ -44,8 +46,8 @@ static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channe
 	serve_init(3);
 }
 
-/* In the middle: one fork, then the end; the child never comes back here. What a vfork child writes is its
- * parent's memory, so everything that must survive is passed down. */
+/* In the middle: one fork, then the end; the child never comes back here. What a vfork child writes
+ * is its parent's memory, so everything that must survive is passed down. */
 #define MIDDLE_FORKED 0
 #define MIDDLE_FAILED 1
 
@@ -59,8 +61,8 @@ static int reap(pid_t pid)
 	return WIFEXITED(status) && WEXITSTATUS(status) == MIDDLE_FORKED ? 0 : -EAGAIN;
 }
 
-static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c, int pidfd, int channel,
-                                                       const int *leaves)
+static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c, int pidfd,
+						       int channel, const int *leaves)
 {
 	pid_t middle = vfork();
 
@@ -73,13 +75,16 @@ static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c,
 	return middle < 0 ? -errno : reap(middle);
 }
 
-static __attribute__((noinline)) int fork_clean(const struct rt_clean *c, int pidfd, int channel, const int *leaves)
+static __attribute__((noinline)) int fork_clean(const struct rt_clean *c, int pidfd, int channel,
+						const int *leaves)
 {
 	volatile int why = 0; /* written by the helper, which shares this memory */
 	pid_t helper = vfork();
 
 	if (helper == 0) {
-		int r = setns(pidfd, CLONE_NEWPID) < 0 ? -errno : fork_clean_inside(c, pidfd, channel, leaves);
+		int r = setns(pidfd, CLONE_NEWPID) < 0
+			    ? -errno
+			    : fork_clean_inside(c, pidfd, channel, leaves);
 		why = r;
 		_exit(r < 0 ? MIDDLE_FAILED : MIDDLE_FORKED);
 	}
@@ -130,7 +135,8 @@ static _Noreturn void spare_main(struct frame *f)
 	f->n_fds = 0;
 	PyOS_AfterFork_Child();
 	zygote.fork_open = 0;
-	PyObject *r = PyObject_CallFunctionObjArgs(zygote.refresh, zygote.session ? Py_True : Py_False, NULL);
+	PyObject *r =
+	    PyObject_CallFunctionObjArgs(zygote.refresh, zygote.session ? Py_True : Py_False, NULL);
 	if (!r) {
 		PyErr_Clear();
 		_exit(1);
@@ -159,8 +165,8 @@ static int handle_fork(struct frame *f)
 	const struct rt_fork *k = &f->u.fork;
 	int whole = !zygote.fork_open; /* a holder has finished its own fork and begins another */
 
-	if (f->u.h.kind != RT_FORK || f->len != sizeof(*k) || k->n_leaves > RT_LEAVES_MAX || k->has_ruleset > 1 ||
-	    k->has_proc > 1 || k->n_rlimits > RT_RLIMITS_MAX ||
+	if (f->u.h.kind != RT_FORK || f->len != sizeof(*k) || k->n_leaves > RT_LEAVES_MAX ||
+	    k->has_ruleset > 1 || k->has_proc > 1 || k->n_rlimits > RT_RLIMITS_MAX ||
 	    f->n_fds != 1 + k->has_ruleset + k->has_proc + k->n_leaves)
 		return -EPROTO;
 	if (whole)

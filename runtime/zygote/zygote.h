@@ -4,15 +4,14 @@
  *
  * Who is who, and which file it lives in:
  *   zygote             serve.c   root of Z; waits for the monitor; never changes its own namespaces
- *   clean interpreter  serve.c   fork of the zygote that has entered a sandbox (enter.c); waits for init
- *   spare              serve.c   fork of that, tied by Landlock and the filter; waits for its run
- *   run                run.c     what a spare becomes
- * All of it happens inside sys.excepthook of a `python3 -c` that has raised: at that moment the
- * interpreter is complete and no Python frame is left, so a run starts on an empty stack as in a
- * plain interpreter.
+ *   clean interpreter  serve.c   fork of the zygote that has entered a sandbox (enter.c); waits for
+ * init spare              serve.c   fork of that, tied by Landlock and the filter; waits for its
+ * run run                run.c     what a spare becomes All of it happens inside sys.excepthook of
+ * a `python3 -c` that has raised: at that moment the interpreter is complete and no Python frame is
+ * left, so a run starts on an empty stack as in a plain interpreter.
  *
- * Limited API of CPython 3.9 only. One thread. Nothing of it is reached by submitted code but as its own
- * process, so a broken state here is that run's own trouble. */
+ * Limited API of CPython 3.9 only. One thread. Nothing of it is reached by submitted code but as
+ * its own process, so a broken state here is that run's own trouble. */
 #pragma once
 
 #define PY_SSIZE_T_CLEAN
@@ -38,12 +37,12 @@ struct frame { /* a received message; the descriptors are owned until taken */
 };
 
 struct zygote {
-	int control;              /* zygote only: to the monitor */
+	int control; /* zygote only: to the monitor */
 	struct sock_filter *filter;
-	uint16_t n_filter;        /* 0 = no filter (tests) */
-	int tied;                 /* Landlock and filter are on */
-	int fork_open;            /* PyOS_BeforeFork() has run and its other half has not */
-	PyObject *refresh;        /* Python halves, see zygote.py */
+	uint16_t n_filter; /* 0 = no filter (tests) */
+	int tied;          /* Landlock and filter are on */
+	int fork_open;     /* PyOS_BeforeFork() has run and its other half has not */
+	PyObject *refresh; /* Python halves, see zygote.py */
 	PyObject *enter;
 	PyObject *load;
 	PyObject *flush;
@@ -52,8 +51,8 @@ struct zygote {
 	PyObject *cell;
 	PyObject *result;
 	PyObject *rest;
-	int session;              /* this process holds, or continues, the state of stateful runs */
-	struct frame frame;       /* one buffer is enough: one thread, one frame at a time */
+	int session;        /* this process holds, or continues, the state of stateful runs */
+	struct frame frame; /* one buffer is enough: one thread, one frame at a time */
 };
 extern struct zygote zygote;
 
@@ -63,16 +62,17 @@ int channel_recv(int channel, struct frame *f);
 int channel_send(int channel, const void *frame, size_t len);
 void frame_close_fds(struct frame *f);
 
-/* arena.c. From now on Python's small objects are made in one range of addresses, where that can be had. */
+/* arena.c. From now on Python's small objects are made in one range of addresses, where that can be
+ * had. */
 void arena_gather(void);
 
-/* enter.c. Enters the sandbox of the init behind PIDFD and drops everything; the process is only good for
- * _exit() when it fails. Returns 0 or -errno. */
+/* enter.c. Enters the sandbox of the init behind PIDFD and drops everything; the process is only
+ * good for _exit() when it fails. Returns 0 or -errno. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves);
 /* Closes every descriptor but KEEP, which becomes 3. Returns 0 or -errno. */
 int enter_close_others(int keep);
-/* What makes a run of a fork: session, leaf, limits, Landlock, filter, as F and its descriptors say.
- * Returns 0 or -errno. */
+/* What makes a run of a fork: session, leaf, limits, Landlock, filter, as F and its descriptors
+ * say. Returns 0 or -errno. */
 int enter_run(const struct rt_fork *k, const int *fds);
 
 /* serve.c. Neither returns. */

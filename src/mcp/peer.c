@@ -60,8 +60,8 @@ void mcp_peer_close(struct mcp_peer *p)
 		return;
 	p->closed = true;
 	list_remove(&p->node);
-	/* All of them before anything is told: what one call's end sets off may want to say something
-	 * on another one's sink, or withdraw its questions there. */
+	/* All of them before anything is told: what one call's end sets off may want to say
+	 * something on another one's sink, or withdraw its questions there. */
 	list_for_each(node, &p->calls)
 	{
 		struct mcp_call *c = list_entry(node, struct mcp_call, node);

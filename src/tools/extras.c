@@ -46,6 +46,36 @@ static void on_deleted(const struct err *e, void *user)
 	about_call_free(c);
 }
 
+/* Ending somebody's run is a person's decision where the client can ask one. True: go on; false:
+ * the call is finished, or the question is on its way and this tool is entered again. */
+static bool may_delete(struct mcp_call *call, struct sandbox *s)
+{
+	const json_t *answer = mcp_call_input(call, "end_run");
+
+	if (!answer && sandbox_is_busy(s) && mcp_call_client_has(call, "elicitation")) {
+		struct mcp_input question = {
+		    "end_run", "elicitation/create",
+		    json_pack("{s:s, s:s+, s:{s:s, s:{s:{s:s, s:s}}, s:[s]}}", "mode", "form",
+			      "message",
+			      "A run is going on in this sandbox. End it and delete all "
+			      "files of sandbox ",
+			      sandbox_id(s), "requestedSchema", "type", "object", "properties",
+			      "end_run", "type", "boolean", "title", "End the run and delete",
+			      "required", "end_run")};
+		mcp_call_need_input(call, &question, 1, NULL);
+		return false;
+	}
+	if (!answer)
+		return true;
+	const char *action = json_string_value(json_object_get(answer, "action"));
+	if (action && strcmp(action, "accept") == 0 &&
+	    json_is_true(json_object_get(json_object_get(answer, "content"), "end_run")))
+		return true;
+	extras_fail(call, "declined", "Wait for the run to end, or ask the person again.",
+		    "The person did not agree to end the run in sandbox %s.", sandbox_id(s));
+	return false;
+}
+
 static void delete_sandbox(struct mcp_call *call, json_t *arguments, void *user)
 {
 	static const struct arg_spec specs[] = {{"session_id", ARG_STRING, true}};
@@ -54,7 +84,9 @@ static void delete_sandbox(struct mcp_call *call, json_t *arguments, void *user)
 	if (!tools_check_args(call, "sandbox_delete", specs, ARRAY_SIZE(specs), arguments))
 		return;
 	struct sandbox *s = extras_session(user, call, arguments);
-	struct about_call *c = s ? about_call_new(user, call, s) : NULL;
+	if (!s || !may_delete(call, s))
+		return;
+	struct about_call *c = about_call_new(user, call, s);
 	if (!c || sandbox_close(s, true, on_deleted, c, &e) == 0)
 		return;
 	extras_fail_err(call, &e);

@@ -157,7 +157,7 @@ void run_python(struct client *c, struct engine_sandbox *s, const char *code, ui
 }
 
 void run_cell(struct client *c, struct engine_sandbox *s, const char *code, uint64_t timeout_ms,
-		struct outcome *o)
+	      struct outcome *o)
 {
 	struct engine_run_spec spec = {
 	    .kind = ENGINE_RUN_STATEFUL,

@@ -624,10 +624,12 @@ static void case_apart(struct client *c)
 }
 
 /* One cell: exit status 0 and this result, or the end that is expected. */
-static void expect_cell(struct client *c, struct engine_sandbox *s, const char *code, const char *value)
+static void expect_cell(struct client *c, struct engine_sandbox *s, const char *code,
+			const char *value)
 {
 	run_cell(c, s, code, 10000, &o);
-	EXPECT_OF(&o, o.have_result && o.result.end == ENGINE_END_EXITED && o.result.exit_code == 0);
+	EXPECT_OF(&o,
+		  o.have_result && o.result.end == ENGINE_END_EXITED && o.result.exit_code == 0);
 	EXPECT_OF(&o, streq(o.value, value) && !o.result.state_lost);
 }
 
@@ -647,9 +649,12 @@ static void case_pool(struct client *c)
 	    "import os, resource\n"
 	    "keep = ('Cap', 'Seccomp', 'NoNewPrivs', 'Uid', 'Gid')\n"
 	    "print([l for l in open('/proc/self/status') if l.startswith(keep)])\n"
-	    "print([(n, resource.getrlimit(getattr(resource, n))) for n in dir(resource) if n.startswith('RLIMIT')])\n"
-	    "print([tuple(os.statvfs(p))[:6] for p in ('/', '/tmp', '/mnt/data', '/home/sandbox')])\n"
-	    "print([l.split()[4:6] for l in open('/proc/self/mountinfo')], os.listdir('/mnt/data'))\n";
+	    "print([(n, resource.getrlimit(getattr(resource, n))) for n in dir(resource) if "
+	    "n.startswith('RLIMIT')])\n"
+	    "print([tuple(os.statvfs(p))[:6] for p in ('/', '/tmp', '/mnt/data', "
+	    "'/home/sandbox')])\n"
+	    "print([l.split()[4:6] for l in open('/proc/self/mountinfo')], "
+	    "os.listdir('/mnt/data'))\n";
 	static char made[TEXT_MAX];
 	struct engine_limits l = default_limits;
 
@@ -688,7 +693,8 @@ static void case_state(struct client *c)
 	    {"x = 99; import os; os._exit(0)", ENGINE_END_EXITED, 0},
 	    {"x = 99; import os; os.abort()", ENGINE_END_SIGNALED, 134},
 	    {"x = 99; import time; time.sleep(60)", ENGINE_END_TIMEOUT, 143},
-	    {"x = 99; import os, time\nos.closerange(3, 1000); time.sleep(60)", ENGINE_END_TIMEOUT, 143},
+	    {"x = 99; import os, time\nos.closerange(3, 1000); time.sleep(60)", ENGINE_END_TIMEOUT,
+	     143},
 	    {"x = 99; a = [bytearray(1 << 20) for i in range(9000)]", ENGINE_END_OOM, 137},
 	};
 	struct engine_limits l = default_limits;
@@ -707,7 +713,8 @@ static void case_state(struct client *c)
 	expect_cell(c, s, "f();", "");
 	run_cell(c, s, "y = 7\n1/0", 10000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && o.result.exit_code == 1);
-	EXPECT_OF(&o, strstr(o.err, "1/0") && strstr(o.err, "ZeroDivisionError") && !strstr(o.err, "exec("));
+	EXPECT_OF(&o, strstr(o.err, "1/0") && strstr(o.err, "ZeroDivisionError") &&
+			  !strstr(o.err, "exec("));
 	expect_cell(c, s, "y", "7");
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++) {
 		run_cell(c, s, ends[i].code, 1000, &o);
@@ -717,25 +724,31 @@ static void case_state(struct client *c)
 	}
 	run_python(c, s, "print('x' in globals())", 10000, &o); /* a stateless run beside it */
 	EXPECT_OF(&o, streq(o.out, "False\n"));
-	run_cell(c, s, "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()", 10000, &o);
+	run_cell(c, s,
+		 "import threading, time; threading.Thread(target=time.sleep, args=(60,)).start()",
+		 10000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && o.result.threads_lost);
 	expect_cell(c, s, "import subprocess; p = subprocess.Popen(['sleep', '60']); x", "42");
 	EXPECT_OF(&o, o.result.killed == 1);
 	expect_cell(c, s, "x", "42");
-	/* on purpose: everybody else in the sandbox, so the holder where the kernel lets it; no hang, no lie */
-	run_cell(c, s, "x = 99\nimport os\ntry: os.kill(-1, 9)\nexcept OSError: pass\nos._exit(0)", 10000, &o);
+	/* on purpose: everybody else in the sandbox, so the holder where the kernel lets it; no
+	 * hang, no lie */
+	run_cell(c, s, "x = 99\nimport os\ntry: os.kill(-1, 9)\nexcept OSError: pass\nos._exit(0)",
+		 10000, &o);
 	bool lost = o.result.state_lost;
 	run_cell(c, s, "x", 40000, &o);
-	lost |= o.result.state_lost; /* it may still have been dying when its killer ended: then this run says so */
-	EXPECT_OF(&o, lost ? o.result.exit_code == 1 && strstr(o.err, "NameError") : streq(o.value, "42"));
+	lost |= o.result.state_lost; /* it may still have been dying when its killer ended: then
+					this run says so */
+	EXPECT_OF(&o, lost ? o.result.exit_code == 1 && strstr(o.err, "NameError")
+			   : streq(o.value, "42"));
 	run_cell(c, s, "1 + 1", 10000, &o);
 	EXPECT_OF(&o, streq(o.value, "2"));
 	end_sandbox(c, s);
 }
 
-/* A hostile cell finds its channel to init and says itself that it is done, so that it becomes the holder
- * with its own code still in it. That is the same sandbox's loss alone, but nothing of it may run on
- * between runs for long, and the session must go on. */
+/* A hostile cell finds its channel to init and says itself that it is done, so that it becomes the
+ * holder with its own code still in it. That is the same sandbox's loss alone, but nothing of it
+ * may run on between runs for long, and the session must go on. */
 static void case_forged(struct client *c)
 {
 	static const char forge[] =
@@ -754,16 +767,15 @@ static void case_forged(struct client *c)
 		const char *before, *after;
 	} kinds[] = {
 	    {"", ""},
-	    /* answers the question for a fork by hand: a child of init's that goes on by itself, and
-	     * another that nobody asked for */
-	    {"",
-	     "m, a, f, w = socket.recv_fds(s, 4096, 16)\n"
-	     "n = socket.socket(fileno=a[0])\n"
-	     "if os.fork() == 0:\n"
-	     "    if os.fork() > 0: os._exit(0)\n"
-	     "    if os.fork() == 0: tick()\n"
-	     "    socket.send_fds(n, [struct.pack('<Ii', 6, 0)], [0])\n"
-	     "    tick()\n"},
+	    /* answers the question for a fork by hand: a child of init's that goes on by itself,
+	     * and another that nobody asked for */
+	    {"", "m, a, f, w = socket.recv_fds(s, 4096, 16)\n"
+		 "n = socket.socket(fileno=a[0])\n"
+		 "if os.fork() == 0:\n"
+		 "    if os.fork() > 0: os._exit(0)\n"
+		 "    if os.fork() == 0: tick()\n"
+		 "    socket.send_fds(n, [struct.pack('<Ii', 6, 0)], [0])\n"
+		 "    tick()\n"},
 	};
 	char code[2048];
 
@@ -802,9 +814,8 @@ static const struct {
     {"timeout", case_timeout},   {"ends", case_ends},     {"init_is_safe", case_init_is_safe},
     {"output", case_output},     {"memory", case_memory}, {"pids", case_pids},
     {"disk", case_disk},         {"files", case_files},   {"many_files", case_many_files},
-    {"refusals", case_refusals}, {"state", case_state},
-    {"pool", case_pool}, {"forged", case_forged},
-    {"core", case_core},     {"many", case_many},
+    {"refusals", case_refusals}, {"state", case_state},   {"pool", case_pool},
+    {"forged", case_forged},     {"core", case_core},     {"many", case_many},
     {"apart", case_apart},
 };
 

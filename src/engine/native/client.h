@@ -19,9 +19,9 @@ struct native_pool {
 	uint32_t want;            /* how many to keep */
 	struct engine_create key; /* the request that they answer */
 	bool has_key;
-	bool making;              /* one is on its way */
-	bool stale;               /* and is of an older key */
-	uint32_t failures;        /* in a row */
+	bool making;       /* one is on its way */
+	bool stale;        /* and is of an older key */
+	uint32_t failures; /* in a row */
 	struct native_sandbox *first;
 	sd_event_source *timer;
 };
@@ -102,7 +102,8 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 		      void *user, struct err *e) MUST_CHECK;
 
 /* client_pool.c */
-void native_pool_note(struct native_engine *g, const struct engine_create *c); /* it was asked for */
+void native_pool_note(struct native_engine *g,
+		      const struct engine_create *c); /* it was asked for */
 /* True = CB will be called with one from the pool. */
 bool native_pool_take(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user) MUST_CHECK;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes made ahead of need: the same request, sent by the same code, before anybody asks. So a claim
- * has the policy of a creation; what it saves is the time.
+/* Sandboxes made ahead of need: the same request, sent by the same code, before anybody asks. So a
+ * claim has the policy of a creation; what it saves is the time.
  *
- *   a creation that was asked for -> its request is the pool's key -> a moment later the pool fills up
- *   the next creation with the same request -> takes one, and the pool fills up again
- * A different request empties the pool and becomes the key. One is made at a time and never at once after a
+ *   a creation that was asked for -> its request is the pool's key -> a moment later the pool fills
+ * up the next creation with the same request -> takes one, and the pool fills up again A different
+ * request empties the pool and becomes the key. One is made at a time and never at once after a
  * claim, so that filling does not compete with the run that the claim was for. */
 #include "engine/native/client.h"
 
