@@ -156,6 +156,9 @@ struct engine_ops {
 	const char *name;
 	/* What this host allows; cheap, no side effects. `caps` = enum engine_cap bits. */
 	uint32_t (*caps)(struct engine *g);
+	/* Sandboxes like this one will be asked for: whatever makes that quicker may be done in the
+	 * background. NULL = nothing to do. */
+	void (*prepare)(struct engine *g, const struct engine_create *c);
 	/* Makes a sandbox; the callback gets the handle. Warm pools hide behind this. */
 	int (*create)(struct engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user, struct err *e);

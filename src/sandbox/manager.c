@@ -380,6 +380,15 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 	return s;
 }
 
+/* What every session of this server asks the engine for. */
+static struct engine_create usual_request(const struct manager *m)
+{
+	struct engine_create c = {.limits = m->config.limits, .warm = m->config.warm};
+
+	memcpy(c.image, m->config.image, sizeof(c.image));
+	return c;
+}
+
 /* On success the waiter is registered; its answer comes from on_created(). */
 static int create_sandbox(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
 			  void *user, struct err *e)
@@ -399,8 +408,7 @@ static int create_sandbox(struct manager *m, const char *owner, const char *id, 
 		(void)sandbox_unref(s);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
 	}
-	struct engine_create create = {.limits = m->config.limits, .warm = m->config.warm};
-	memcpy(create.image, m->config.image, sizeof(create.image));
+	struct engine_create create = usual_request(m);
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));
 	table_add(m, s); /* takes the first reference */
 	r = m->engine->ops->create(m->engine, &create, on_created, sandbox_ref(s), e);
@@ -544,6 +552,10 @@ int manager_start(struct manager *m, struct err *e)
 		return r;
 	}
 	m->engine = engine;
+	if (engine->ops->prepare) {
+		struct engine_create create = usual_request(m);
+		engine->ops->prepare(engine, &create);
+	}
 	return 0;
 }
 

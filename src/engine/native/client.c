@@ -406,6 +406,11 @@ static int native_create(struct engine *base, const struct engine_create *c, eng
 	return r;
 }
 
+static void native_prepare(struct engine *base, const struct engine_create *c)
+{
+	native_pool_note(engine_of(base), c);
+}
+
 /* ---- the monitor ---- */
 
 static int on_monitor_message(const union proto_frame *f, const int *fds, size_t n, void *user)
@@ -512,6 +517,7 @@ static void native_close(struct engine *base)
 static const struct engine_ops native_ops = {
     .name = "native",
     .caps = native_caps,
+    .prepare = native_prepare,
     .create = native_create,
     .destroy = native_destroy,
     .on_lost = native_on_lost,
