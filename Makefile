@@ -38,6 +38,9 @@ bench: all ## compare with other sandboxes on this machine
 lint: all ## formatting, layers, analyzers
 	@tools/lint $(ARGS)
 
+format: ## bring the C files to the layout of the project
+	@tools/format
+
 conformance: all ## the official MCP conformance suite
 	@tests/conformance/run $(ARGS)
 
