@@ -2,8 +2,10 @@
 // The extras of the profile `full`, through the official client: text files, shell, pictures, resources, prompts.
 
 import assert from 'node:assert/strict';
-import { it } from 'node:test';
-import { matrix, type Json, type ToolResult } from '../lib/session.ts';
+import { describe, it } from 'node:test';
+import type { ElicitResult } from '@modelcontextprotocol/sdk/types.js';
+import { matrix, using, wires, type Json, type ToolResult } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
 
 function failure(r: ToolResult, code: string): void {
 	assert.equal(r.isError, true, JSON.stringify(r));
@@ -103,4 +105,26 @@ matrix('extras', { profile: 'full' }, (s) => {
 		assert.match(JSON.stringify(await running), /cancelled|sandbox_lost/);
 		failure(await s().raw('sandbox_delete', { session_id: 'gone' }), 'session_not_found');
 	});
+});
+
+describe('a person is asked before a run is ended by a deletion', () => {
+	for (const wire of wires)
+		it(`over ${wire}: no leaves it, yes ends it`, async () => {
+			const answers: ElicitResult[] = [{ action: 'decline' }, { action: 'accept', content: { end_run: false } }, { action: 'accept', content: { end_run: true } }];
+			const asked: string[] = [];
+			const person = (message: string): ElicitResult => (asked.push(message), answers.shift()!);
+			await using(wire, { profile: 'full', person }, async (s) => {
+				await s.call('sandbox_run_shell', { command: 'true', session_id: 'busy' });
+				await s.call('sandbox_delete', { session_id: 'busy' }); // idle: nobody is asked
+				assert.equal(asked.length, 0);
+				await s.call('sandbox_run_shell', { command: 'true', session_id: 'busy' });
+				const run = s.raw('sandbox_run_shell', { command: 'touch started; sleep 300', session_id: 'busy' });
+				await until('the run', async () => (await s.call('sandbox_list_artifacts', { session_id: 'busy' })).artifacts.length === 1, 15_000);
+				for (let i = 0; i < 2; i++) failure(await s.raw('sandbox_delete', { session_id: 'busy' }), 'declined');
+				assert.equal((await s.call('sandbox_delete', { session_id: 'busy' })).status, 'deleted');
+				assert.equal(asked.length, 3);
+				assert.match(asked[0]!, /run is going on.*busy/);
+				await run;
+			});
+		});
 });

@@ -8,6 +8,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
+import { ElicitRequestSchema, type ElicitResult } from '@modelcontextprotocol/sdk/types.js';
 import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import { asProductUser, binary, freePort, productEnv, slowness } from './env.ts';
 import { start, type Program } from './process.ts';
@@ -20,6 +21,8 @@ export interface OpenOptions {
 	profile?: string;
 	env?: Record<string, string | undefined>;
 	args?: string[];
+	/** The client can ask its person, who answers so. */
+	person?: (message: string) => ElicitResult;
 }
 
 export type Json = Record<string, any>;
@@ -144,8 +147,11 @@ export class Session {
 	}
 }
 
-function newClient(): Client {
-	return new Client({ name: 'caisson-tests', version: '1.0.0' });
+function newClient(o: OpenOptions): Client {
+	const { person } = o;
+	const client = new Client({ name: 'caisson-tests', version: '1.0.0' }, { capabilities: person ? { elicitation: {} } : {} });
+	if (person) client.setRequestHandler(ElicitRequestSchema, async (r) => person(r.params.message));
+	return client;
 }
 
 async function connect(client: Client, transport: Transport): Promise<void> {
@@ -162,7 +168,7 @@ async function openStdio(o: OpenOptions): Promise<Session> {
 	const transport = new StdioClientTransport({ command: argv[0]!, args: argv.slice(1), env, cwd: env.HOME, stderr: 'pipe' });
 	let stderr = '';
 	transport.stderr!.on('data', (b: Buffer) => (stderr += b.toString()));
-	const client = newClient();
+	const client = newClient(o);
 	try {
 		await connect(client, transport);
 	} catch (e) {
@@ -176,7 +182,7 @@ async function openStdio(o: OpenOptions): Promise<Session> {
 async function openHttp(o: OpenOptions): Promise<Session> {
 	const log = o.env?.SANDBOX_LOG_FILE ?? `${productEnv().HOME}/http-${++serial}.log`;
 	const { program, base } = await serve({ ...o, env: { ...o.env, SANDBOX_LOG_FILE: log } });
-	const client = newClient();
+	const client = newClient(o);
 	const ending = async (): Promise<void> => {
 		await client.close();
 		program.kill('SIGTERM');
