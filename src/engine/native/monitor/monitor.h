@@ -33,6 +33,7 @@
 #define LOCKS_MAX     64 /* images in use at a time, replaced ones included */
 #define IDS_PER_RANGE 65536u
 #define ID_FRONT      65535u /* offset of the front's uid in the range; not mapped in Z */
+#define ID_OWNER      65533u /* of the uid that is Z's creator: no process has it */
 #define ID_FIRST      1024u  /* offset of slot 0's uid in Z */
 #define EARLY_MAX     256
 #define END_WAIT_MS   900 /* from end of the channel to exit, at most */

@@ -36,6 +36,7 @@ int mount(const char *source, const char *target, const char *type, unsigned lon
 int umount2(const char *target, int flags);
 #define UMOUNT_DETACH 2
 
+#define INOTIFY_MAX  "16" /* instances a sandbox; the host's own limit is 128 for all */
 #define BASE_OPTIONS "mode=0755,size=256k,nr_inodes=128"
 
 static const char *const base_dirs[] = {"image", "skel", "lower", "proc", "dev", "new"};
@@ -66,8 +67,9 @@ static const struct {
 
 struct builder {
 	char root[PATH_MAX]; /* of the image, on the host */
+	uint32_t owner;      /* uid that makes Z; 0 = one's own */
 	int go;              /* readable once the id maps are written */
-	int done; /* written when all is built, then read until the monitor has the descriptors */
+	int done; /* written when Z is there and when all is built, then read until the monitor has the descriptors */
 	struct report *report;
 };
 
@@ -153,20 +155,46 @@ static int become_root_of_z(void)
 	return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
+/* What sandboxes use of the tables that the kernel counts per user (inotify instances, pending
+ * signals, namespaces) is charged to the *creator* of Z too (user_namespaces(7), inc_ucount()). Were
+ * that root, one sandbox could take all 128 inotify instances of the host's own services. So it is
+ * an id of our range that nobody else has. The working folder is the way to the image: the new mount
+ * namespace takes it along, whatever the rights of that id. */
+static int enter_namespaces(const struct builder *b)
+{
+	if (chdir(b->root) < 0)
+		return -errno;
+	if (b->owner != 0 && setresuid((uid_t)-1, b->owner, (uid_t)-1) < 0)
+		return -errno;
+	return unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? -errno : 0;
+}
+
+/* One sandbox is not to take what there is for all of them. Not fatal: /proc/sys may be read-only in
+ * a container. Read where the writer's user namespace is, so this is Z's own. */
+static void limit_watchers(void)
+{
+	_cleanup_fd_ int fd = open("/proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)!write(fd, INOTIFY_MAX, strlen(INOTIFY_MAX));
+}
+
 NORETURN static void build(const struct builder *b)
 {
 	char byte;
-	int r;
+	int r = enter_namespaces(b);
 
+	if (r < 0)
+		give_up(b, r == -EACCES || r == -ENOENT ? PROTO_STEP_IMAGE : PROTO_STEP_TEMPLATE_FORK, -r);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
-	if (read(b->go, &byte, 1) != 1)
+	if (write(b->done, "", 1) != 1 || read(b->go, &byte, 1) != 1)
 		give_up(b, PROTO_STEP_TEMPLATE_IDS, EPIPE);
-	int image =
-	    (int)syscall(SYS_open_tree, AT_FDCWD, b->root, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	int image = (int)syscall(SYS_open_tree, AT_FDCWD, ".", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
 	if (image < 0)
 		give_up(b, PROTO_STEP_IMAGE, errno);
 	if ((r = become_root_of_z()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_IDS, -r);
+	limit_watchers();
 	(void)umask(0);
 	if ((r = make_base()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_BASE, -r);
@@ -220,7 +248,8 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 	int done[2];
 	int r;
 	char byte;
-	struct builder b = {.report = why};
+	struct builder b = {.report = why,
+			    .owner = m->ids.mode == IDS_RANGE ? m->ids.base + ID_OWNER : 0};
 
 	if (text_copy(b.root, sizeof(b.root), root) < 0 || pipe2(go, O_CLOEXEC) < 0)
 		return -errno;
@@ -231,7 +260,7 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 	_cleanup_fd_ int done_read = done[0];
 	_cleanup_fd_ int done_write = done[1];
 	refuse(why, PROTO_STEP_TEMPLATE_FORK, EIO);
-	pid_t child = sys_clone(CLONE_NEWUSER | CLONE_NEWNS, SIGCHLD, -1);
+	pid_t child = sys_clone(0, SIGCHLD, -1);
 	if (child < 0) {
 		refuse(why, PROTO_STEP_TEMPLATE_FORK, -child);
 		return child;
@@ -244,8 +273,9 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 		build(&b);
 	}
 	fd_close_many(&done_write, 1); /* its end must be seen */
-	r = ids_write_maps(&m->ids, child);
-	if (r < 0)
+	if (read(done_read, &byte, 1) != 1)
+		r = -EIO; /* the child has said why */
+	else if ((r = ids_write_maps(&m->ids, child)) < 0)
 		refuse(why, PROTO_STEP_TEMPLATE_IDS, -r);
 	else if (write(go_write, "", 1) != 1 || read(done_read, &byte, 1) != 1)
 		r = -EIO; /* the child has said why */
