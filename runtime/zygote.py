@@ -129,6 +129,8 @@ def start():
 	c.gather()
 	program = os.pread(FILTER_FD, 1 << 16, 0)  # its offset is shared with other zygotes
 	os.close(FILTER_FD)
+	if not program and not os.environ.pop('CAISSON_UNFILTERED', ''):
+		raise SystemExit('no system call filter')  # runs without it must not come to be
 	fonts()
 	preload(os.environ.pop('CAISSON_PRELOAD', '').split())
 	for name in 'random', 'linecache', 'textwrap', 'weakref', 'itertools', 'site', 'threading':
