@@ -67,7 +67,7 @@ int upload_check_base64(const struct upload_source *source, uint64_t *ret_len)
 	if (!space)
 		return -ENOMEM;
 	while (at < source->len) {
-		const char *piece;
+		const char *piece = NULL; /* a compiler cannot see that read_piece() sets it */
 		size_t decoded;
 		ssize_t n = read_piece(source, at, space, &piece);
 		int r = n < 0 ? (int)n : base64_decode(&decoder, piece, (size_t)n, NULL, &decoded);
