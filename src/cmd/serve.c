@@ -169,7 +169,7 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	bridge_server_finish(s->bridge);
 	s->drain_until_ns = now_ns() + DRAIN_NS;
 	int r =
-	    sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 0, on_drain, s);
+	    sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 1, on_drain, s);
 	return r < 0 ? sd_event_exit(s->app.loop, 0) : 0;
 }
 

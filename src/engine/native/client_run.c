@@ -260,8 +260,9 @@ static int arm_backstop(struct engine_run *r, uint64_t after_ns)
 	uint64_t after_us = after_ns / NS_PER_US;
 
 	r->backstop = sd_event_source_disable_unref(r->backstop);
-	return sd_event_add_time_relative(r->s->g->loop, &r->backstop, CLOCK_MONOTONIC, after_us, 0,
-					  on_backstop, r);
+	/* accuracy 0 would mean 250 ms (sd_event_add_time(3)) */
+	return sd_event_add_time_relative(r->s->g->loop, &r->backstop, CLOCK_MONOTONIC, after_us,
+					  NS_PER_MS / NS_PER_US, on_backstop, r);
 }
 
 int native_signal(struct engine_run *r, int signo)
