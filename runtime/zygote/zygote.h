@@ -39,7 +39,7 @@ struct frame { /* a received message; the descriptors are owned until taken */
 struct zygote {
 	int control; /* zygote only: to the monitor */
 	struct sock_filter *filter;
-	uint16_t n_filter; /* 0 = no filter (tests) */
+	uint16_t n_filter; /* 0 = none: only where tests ask for that, zygote.py */
 	int tied;          /* Landlock and filter are on */
 	int fork_open;     /* PyOS_BeforeFork() has run and its other half has not */
 	PyObject *refresh; /* Python halves, see zygote.py */

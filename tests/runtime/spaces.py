@@ -93,7 +93,7 @@ class Zygote:
 				os.closerange(6, 65536)
 				os.execve(python, ['python3', '-c', text], dict(
 					{'HOME': '/home/sandbox', 'LANG': 'C.UTF-8', 'MPLBACKEND': 'Agg', 'OPENBLAS_NUM_THREADS': '1',
-					 'PATH': '/usr/local/bin:/usr/bin:/bin', 'CAISSON_PRELOAD': preload}, **(env or {})))
+					 'PATH': '/usr/local/bin:/usr/bin:/bin', 'CAISSON_PRELOAD': preload, 'CAISSON_UNFILTERED': '' if filter else '1'}, **(env or {})))
 			except BaseException as e:
 				os.write(2, ('zygote: %r\n' % e).encode())
 			finally:
