@@ -20,9 +20,10 @@
 
 #define RT_VERSION 1u
 
-#define RT_FDS_MAX    16 /* descriptors of one frame */
-#define RT_LEAVES_MAX 8  /* cgroup.procs descriptors of one leaf: one on v2, one a hierarchy on v1 \
-			  */
+#define RT_FDS_MAX 16 /* descriptors of one frame */
+#define RT_LEAVES_MAX                                                                              \
+	8 /* cgroup.procs descriptors of one leaf: one on v2, one a hierarchy on v1                \
+	   */
 #define RT_RLIMITS_MAX 16
 #define RT_ENV_MAX     (96 * 1024) /* bytes of NAME=VALUE\0 … of one run */
 #define RT_CWD_MAX     4096
