@@ -98,6 +98,7 @@ export function productEnv(extra: Record<string, string | undefined> = {}): Reco
 		SANDBOX_STATE_DIR: stateDir(),
 		SANDBOX_LOG_FILE: path.join(home, 'sandbox.log'),
 		SANDBOX_IMAGE: process.env.CAISSON_TEST_IMAGE,
+		SANDBOX_WARM: process.env.CAISSON_TEST_COLD === '1' ? 'off' : undefined,
 		SANDBOX_SOCKET: 'off', // servers and clients of other tests run beside this one
 		ASAN_OPTIONS: 'detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1:strict_string_checks=1',
 		UBSAN_OPTIONS: 'halt_on_error=1:abort_on_error=1:print_stacktrace=1',

@@ -58,6 +58,7 @@ interface Place {
 	possible: boolean;
 	why: string; // why not
 	enforced: string[]; // limits that hold hard, in doctor's words
+	cold?: boolean; // interpreters are started, not forked: only the files of coldFiles
 }
 
 interface Tally {
@@ -170,6 +171,9 @@ function runVm(): Promise<Tally> {
 	});
 }
 
+/** What must look the same when no warm interpreter is there; everywhere else the product's default holds. */
+const coldFiles = ['endings', 'runs', 'workflows'];
+
 function integrationFiles(): string[] {
 	const dir = path.join(top, 'tests', 'integration');
 	const all = fs.readdirSync(dir).filter((f) => f.endsWith('.test.ts')).sort();
@@ -189,6 +193,7 @@ function runFile(file: string, place: Place): Promise<Row[]> {
 		CAISSON_TEST_MODE: place.mode,
 		CAISSON_TEST_BINARY: place.binary,
 		CAISSON_TEST_SANITIZED: opt.sanitize ? '1' : '0',
+		CAISSON_TEST_COLD: place.cold ? '1' : '0',
 		CAISSON_TEST_ENFORCED: place.enforced.join(','),
 		NODE_NO_WARNINGS: '1',
 	};
@@ -236,7 +241,7 @@ function show(title: string, rows: Row[]): void {
 async function runModes(tallies: Tally[]): Promise<void> {
 	const files = integrationFiles();
 	const queue: { file: string; place: Place; tally: Tally }[] = [];
-	for (const place of places()) {
+	for (const place of places().flatMap((p) => [p, { ...p, title: `${p.title}, cold`, cold: true }])) {
 		const tally: Tally = { title: place.title, rows: [] };
 		tallies.push(tally);
 		if (!place.possible) {
@@ -246,7 +251,10 @@ async function runModes(tallies: Tally[]): Promise<void> {
 			continue;
 		}
 		for (const file of files)
-			queue.push({ file, place, tally });
+			if (!place.cold || coldFiles.includes(path.basename(file, '.test.ts')))
+				queue.push({ file, place, tally });
+		if (place.cold && opt.only && !queue.some((job) => job.place === place))
+			tallies.pop(); // --only named none of them
 	}
 	queue.sort((a, b) => weight(b.file) - weight(a.file)); // the long ones first
 	const worker = async (): Promise<void> => {
