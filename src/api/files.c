@@ -84,7 +84,7 @@ struct download {
 
 static void not_found(struct http_request *req, const char *what, const char *name)
 {
-	char text[512];
+	char text[ENGINE_PATH_MAX + 64];
 
 	(void)snprintf(text, sizeof(text), "%s%s", what, name);
 	if (!text_is_utf8(text, strlen(text)))
