@@ -52,7 +52,9 @@ struct init_warm {
 	pid_t clean; /* 0 until its hello */
 	int spare_channel;
 	enum spare_state spare_state;
-	pid_t spare; /* 0 until it is ready */
+	pid_t spare;      /* 0 until it is ready */
+	uint64_t rest_at; /* READY: it is let go then, for the memory that it owns */
+	bool resting;     /* it was: the next run that waits brings it back */
 };
 
 struct init_session {
@@ -145,7 +147,8 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
 
 /* init_warm.c */
 void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold runs only */
-void warm_prepare(struct init *in);                       /* between runs: have a spare made */
+uint64_t warm_next(const struct init *in); /* when warm_prepare() wants to be called, 0 = never */
+void warm_prepare(struct init *in);        /* between runs: have a spare made */
 /* Whether no run may start now, because an interpreter is about to appear and would be taken for a
  * part of it, or because the run F waits for one. */
 bool warm_must_wait(const struct init *in, const struct proto_init_run *f);

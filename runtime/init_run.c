@@ -453,8 +453,11 @@ uint64_t run_next(const struct init *in)
 	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
 	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
-	if (in->run.id == 0)
-		return session_next(in);
+	if (in->run.id == 0) {
+		uint64_t session = session_next(in);
+		uint64_t warm = warm_next(in);
+		return session != 0 && (warm == 0 || session < warm) ? session : warm;
+	}
 	if (in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)

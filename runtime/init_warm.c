@@ -17,7 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+#define SPARE_REST_NS UINT64_C(300000000000)
 
 struct rt_run_frame {
 	struct rt_run run;
@@ -111,13 +114,32 @@ void warm_give_up(struct init *in)
 	drop_clean(&in->warm);
 }
 
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+uint64_t warm_next(const struct init *in)
+{
+	return in->warm.spare_state == SPARE_READY ? in->warm.rest_at : 0;
+}
+
 void warm_prepare(struct init *in)
 {
 	struct init_warm *w = &in->warm;
 	int pair[2];
 
-	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || in->run.id != 0 ||
-	    in->session.next_state == SPARE_FORKING)
+	if (in->waiting.used)
+		w->resting = false;
+	else if (w->spare_state == SPARE_READY && now() >= w->rest_at) {
+		w->resting = true;
+		drop_spare(w);
+	}
+	if (w->resting || w->state != WARM_CLEAN || w->spare_state != SPARE_NONE ||
+	    in->run.id != 0 || in->session.next_state == SPARE_FORKING)
 		return;
 	if (warm_pair(pair) < 0)
 		return;
@@ -237,6 +259,7 @@ static void spare_event(struct init *in)
 	if (pid > 0 && w->spare_state == SPARE_FORKING) {
 		w->spare = pid;
 		w->spare_state = SPARE_READY;
+		w->rest_at = now() + SPARE_REST_NS;
 		return;
 	}
 	/* A spare that could not be made, or was killed: once more with each run, not in a loop. */
