@@ -5,7 +5,12 @@
  * stdio connects, checks who listens, and sends one hello: its version, what every sandbox depends
  * on (engine, state folder, profile), and each setting that somebody gave it explicitly. The server
  * takes it only when all of that is what it serves anyway, so nothing is ever ignored; a refusal
- * means an engine of one's own. After the answer the connection is a stdio transport. */
+ * means an engine of one's own.
+ *
+ * What happens after the answer depends on what standard input and output are. Pipes and sockets
+ * (what clients give) go to the server with the hello: it reads and writes them itself, and the
+ * connection is only there to say how things end. For terminals and files stdio carries the bytes:
+ * the connection itself is the stdio transport. */
 #pragma once
 
 #include "base/buf.h"
@@ -18,6 +23,15 @@
 #define BRIDGE_BODY_MAX  (64u << 10)
 #define BRIDGE_WHY_MAX   240u
 #define BRIDGE_BUDGET_NS (20 * NS_PER_MS) /* from the connect to the answer */
+
+/* Descriptors that may come with the first byte of a hello: input and output. */
+#define BRIDGE_N_FDS 2u
+/* What a client who passed them says to the answer. Before it, not a byte of the input is touched:
+ * the client may have given up waiting. */
+#define BRIDGE_GO 'g'
+/* What a server says at the end of a client whose descriptors it had, when that client, not the
+ * server, was at its end. */
+#define BRIDGE_BYE 'b'
 
 /* Both are of one machine: native byte order. */
 struct bridge_hello {
@@ -45,10 +59,11 @@ bool bridge_judge(const struct app *a, const char *body, size_t len, char *why);
 /* ---- stdio's side (bridge_client.c) ---- */
 
 /* The descriptor of an accepted connection, or -1 and the reason, in BRIDGE_WHY_MAX bytes: "" when
- * there is no server at all. Waits for nothing longer than the budget. */
-int bridge_find(const struct app *a, char *why);
-/* Carries bytes until one side ends. Owns SOCK. */
-int bridge_run(int sock, struct err *e) MUST_CHECK;
+ * there is no server at all. Waits for nothing longer than the budget. *PASSED: the server has
+ * standard input and output. */
+int bridge_find(const struct app *a, bool *passed, char *why);
+/* Until one side ends. Owns SOCK. */
+int bridge_run(int sock, bool passed, struct err *e) MUST_CHECK;
 
 /* ---- serve's side (bridge_server.c, bridge_socket.c) ---- */
 

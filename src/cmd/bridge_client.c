@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/bridge.h"
 
+#include "base/fdio.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -11,7 +12,9 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 
 /* ---- finding a server ---- */
@@ -53,14 +56,36 @@ static int connect_to(const char *path, char *why)
 	return TAKE_FD(fd);
 }
 
-static bool send_hello(int fd, const struct app *a, char *why)
+/* A pipe is opened once more: O_NONBLOCK belongs to an open file description, which a shell or a
+ * parent may share with us, and the server needs it. -1: what it is, the server cannot have. */
+static int to_pass(int fd, int mode)
 {
+	char path[32];
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -1;
+	if (S_ISSOCK(st.st_mode)) /* MSG_DONTWAIT will do */
+		return fd_dup(fd);
+	if (!S_ISFIFO(st.st_mode))
+		return -1;
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return open(path, mode | O_NONBLOCK | O_CLOEXEC);
+}
+
+static bool send_hello(int fd, const struct app *a, bool *passed, char *why)
+{
+	_cleanup_fd_ int in = to_pass(STDIN_FILENO, O_RDONLY);
+	_cleanup_fd_ int out = to_pass(STDOUT_FILENO, O_WRONLY);
+	const int fds[BRIDGE_N_FDS] = {in, out};
 	_cleanup_(buf_done) struct buf hello;
 
 	buf_init(&hello, sizeof(struct bridge_hello) + BRIDGE_BODY_MAX);
 	if (bridge_say_hello(a, &hello) < 0)
 		return say_why(why, "the settings are too long for a hello");
-	const ssize_t n = send(fd, hello.data, hello.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+	*passed = in >= 0 && out >= 0;
+	const ssize_t n =
+	    fd_send(fd, hello.data, hello.len, fds, *passed ? BRIDGE_N_FDS : 0, MSG_DONTWAIT);
 	return (n >= 0 && (size_t)n == hello.len) || say_why(why, "the server does not listen");
 }
 
@@ -92,7 +117,7 @@ static bool take_answer(int fd, uint64_t until_ns, struct bridge_answer *ret, ch
 	return true;
 }
 
-int bridge_find(const struct app *a, char *why)
+int bridge_find(const struct app *a, bool *passed, char *why)
 {
 	const uint64_t until_ns = now_ns() + BRIDGE_BUDGET_NS;
 	struct bridge_answer answer;
@@ -110,8 +135,13 @@ int bridge_find(const struct app *a, char *why)
 		return -1;
 	}
 	_cleanup_fd_ int fd = connect_to(path, why);
-	if (fd < 0 || !send_hello(fd, a, why) || !take_answer(fd, until_ns, &answer, why))
+	if (fd < 0 || !send_hello(fd, a, passed, why) || !take_answer(fd, until_ns, &answer, why))
 		return -1;
+	const char go = BRIDGE_GO;
+	if (*passed && send(fd, &go, 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1) {
+		(void)say_why(why, "the server hung up");
+		return -1;
+	}
 	return TAKE_FD(fd);
 }
 
@@ -119,7 +149,8 @@ int bridge_find(const struct app *a, char *why)
 
 struct bridge {
 	sd_event *loop;
-	struct transport_pump *pump;
+	int sock;
+	struct transport_pump *pump; /* NULL: the server has input and output */
 	int reason;
 };
 
@@ -131,42 +162,65 @@ static void on_end(int reason, void *userdata)
 	(void)sd_event_exit(b->loop, 0);
 }
 
+/* The server serves the client itself; what it says here is how that ended. */
+static int on_server(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *userdata)
+{
+	char byte = 0;
+	const ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	on_end(n == 1 && byte == BRIDGE_BYE ? 0 : -ECONNRESET, userdata);
+	return 0;
+}
+
 static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si UNUSED,
 		     void *userdata)
 {
 	struct bridge *b = userdata;
 
-	transport_pump_finish(b->pump);
+	if (b->pump)
+		transport_pump_finish(b->pump);
+	else
+		(void)shutdown(b->sock, SHUT_WR);
 	return 0;
 }
 
-static int carry(struct bridge *b, int sock)
+static int watch(struct bridge *b)
+{
+	int r =
+	    sd_event_add_signal(b->loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal, b);
+
+	if (r < 0)
+		return r;
+	return sd_event_add_signal(b->loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal, b);
+}
+
+static int start(struct bridge *b, bool passed)
 {
 	int r = sd_event_default(&b->loop);
 	struct transport_pump_config config = {
 	    .loop = b->loop,
 	    .in_fd = STDIN_FILENO,
 	    .out_fd = STDOUT_FILENO,
-	    .sock = sock,
+	    .sock = b->sock,
 	    .on_end = on_end,
 	    .userdata = b,
 	};
 
-	r = r < 0 ? r : transport_pump_new(&config, &b->pump);
-	if (r >= 0)
-		r = sd_event_add_signal(b->loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK,
-					on_signal, b);
-	if (r >= 0)
-		r = sd_event_add_signal(b->loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal,
-					b);
+	if (r >= 0 && passed)
+		r = sd_event_add_io(b->loop, NULL, b->sock, EPOLLIN, on_server, b);
+	else if (r >= 0)
+		r = transport_pump_new(&config, &b->pump);
+	r = r < 0 ? r : watch(b);
 	return r < 0 ? r : sd_event_loop(b->loop);
 }
 
-int bridge_run(int sock, struct err *e)
+int bridge_run(int sock, bool passed, struct err *e)
 {
 	_cleanup_fd_ int fd = sock;
-	struct bridge b = {0};
-	int r = carry(&b, fd);
+	struct bridge b = {.sock = fd};
+	int r = start(&b, passed);
 
 	b.pump = transport_pump_free(b.pump);
 	b.loop = sd_event_unref(b.loop);

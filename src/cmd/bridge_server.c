@@ -7,9 +7,11 @@
 #include "mcp/list.h"
 #include "transport/transport.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 
 #define CLIENTS_MAX      256u
 #define ACCEPTS_PER_TURN 16
@@ -20,8 +22,9 @@ struct client {
 	struct list node;
 	struct bridge_server *server;
 	int fd;
-	sd_event_source *io;      /* until the hello is there */
-	sd_event_source *timeout; /* likewise */
+	int in_fd, out_fd;        /* the client's own, where it passed them; else -1 */
+	sd_event_source *io;      /* its hello, its go, its end */
+	sd_event_source *timeout; /* until it is served */
 	union {
 		struct bridge_hello head;
 		char bytes[sizeof(struct bridge_hello)];
@@ -49,16 +52,44 @@ static void drop_client(struct client *c)
 	(void)sd_event_source_disable_unref(c->timeout);
 	transport_stdio_free(c->transport);
 	(void)fd_close(c->fd);
+	(void)fd_close(c->in_fd);
+	(void)fd_close(c->out_fd);
 	free(c->body);
 	free(c);
 }
 
 /* ---- a client that is in ---- */
 
+static bool has_passed(const struct client *c)
+{
+	return c->in_fd >= 0;
+}
+
 static void on_end(int reason, void *userdata)
 {
+	struct client *c = userdata;
+	const char bye = BRIDGE_BYE;
+
 	LOG_DEBUG("bridge_client_gone", LOG_I("reason", reason));
-	drop_client(userdata);
+	if (has_passed(c) && !c->server->finishing)
+		(void)send(c->fd, &bye, 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+	drop_client(c);
+}
+
+/* A client that passed its descriptors says nothing more: the end of what it could say stands for
+ * the end of its input (it got a signal), a hang-up for its death. */
+static int on_client(sd_event_source *source, int fd, uint32_t events, void *userdata)
+{
+	struct client *c = userdata;
+	char byte;
+
+	if ((events & (EPOLLHUP | EPOLLERR)) || recv(fd, &byte, 1, MSG_DONTWAIT) > 0) {
+		drop_client(c);
+		return 0;
+	}
+	(void)sd_event_source_set_io_events(source, 0); /* the hang-up comes in any case */
+	transport_stdio_finish(c->transport);
+	return 0;
 }
 
 static bool answer(const struct client *c, bool accepted, const char *why)
@@ -70,26 +101,55 @@ static bool answer(const struct client *c, bool accepted, const char *why)
 	return send(c->fd, &a, sizeof(a), MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)sizeof(a);
 }
 
-/* The answer goes out before the transport may write. */
-static void let_in(struct client *c)
+static void serve(struct client *c)
 {
 	struct transport_stdio_config config = {
 	    .loop = c->server->app->loop,
 	    .mcp = c->server->app->mcp,
-	    .in_fd = c->fd,
-	    .out_fd = c->fd,
+	    .in_fd = has_passed(c) ? c->in_fd : c->fd,
+	    .out_fd = has_passed(c) ? c->out_fd : c->fd,
 	    .on_end = on_end,
 	    .userdata = c,
 	};
 
 	c->io = sd_event_source_disable_unref(c->io);
 	c->timeout = sd_event_source_disable_unref(c->timeout);
-	free(TAKE_PTR(c->body));
-	if (!answer(c, true, "") || transport_stdio_new(&config, &c->transport) < 0) {
+	int r = transport_stdio_new(&config, &c->transport);
+	if (r >= 0 && has_passed(c))
+		r = sd_event_add_io(config.loop, &c->io, c->fd, EPOLLIN, on_client, c);
+	if (r < 0) {
 		drop_client(c);
 		return;
 	}
 	LOG_DEBUG("bridge_client", LOG_U("clients", c->server->n_clients));
+}
+
+static int on_go(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *userdata)
+{
+	struct client *c = userdata;
+	char byte = 0;
+	const ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return 0;
+	if (n == 1 && byte == BRIDGE_GO && !c->server->finishing)
+		serve(c);
+	else
+		drop_client(c);
+	return 0;
+}
+
+/* The answer goes out before the transport may write. */
+static void let_in(struct client *c)
+{
+	free(TAKE_PTR(c->body));
+	c->io = sd_event_source_disable_unref(c->io);
+	if (!answer(c, true, ""))
+		drop_client(c);
+	else if (!has_passed(c))
+		serve(c);
+	else if (sd_event_add_io(c->server->app->loop, &c->io, c->fd, EPOLLIN, on_go, c) < 0)
+		drop_client(c);
 }
 
 static void judge(struct client *c)
@@ -125,7 +185,40 @@ static bool take_head(struct client *c)
 	return c->body != NULL;
 }
 
-static int on_hello(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *userdata)
+/* What may be read and written without ever waiting. */
+static bool is_usable(int fd, int mode)
+{
+	const int flags = fcntl(fd, F_GETFL);
+	struct stat st;
+
+	if (flags < 0 || fstat(fd, &st) < 0)
+		return false;
+	if (S_ISSOCK(st.st_mode))
+		return true;
+	return S_ISFIFO(st.st_mode) && (flags & O_NONBLOCK) && (flags & O_ACCMODE) == mode;
+}
+
+/* As recv(2). Descriptors come once and in full, or the client is none of ours. */
+static ssize_t receive(struct client *c, void *ret, size_t len)
+{
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = 0;
+	const ssize_t n = fd_recv(c->fd, ret, len, fds, &n_fds, MSG_DONTWAIT);
+
+	if (n <= 0 || n_fds == 0)
+		return n;
+	if (n_fds != BRIDGE_N_FDS || has_passed(c) || !is_usable(fds[0], O_RDONLY) ||
+	    !is_usable(fds[1], O_WRONLY)) {
+		fd_close_many(fds, n_fds);
+		return -EPROTO;
+	}
+	c->in_fd = fds[0];
+	c->out_fd = fds[1];
+	return n;
+}
+
+static int on_hello(sd_event_source *source UNUSED, int fd UNUSED, uint32_t events UNUSED,
+		    void *userdata)
 {
 	struct client *c = userdata;
 	const size_t head = sizeof(c->hello);
@@ -134,9 +227,9 @@ static int on_hello(sd_event_source *source UNUSED, int fd, uint32_t events UNUS
 	for (;;) {
 		char *to = c->have < head ? c->hello.bytes + c->have : c->body + (c->have - head);
 		const size_t whole = c->have < head ? head : head + c->hello.head.length;
-		const ssize_t n = recv(fd, to, whole - c->have, MSG_DONTWAIT);
+		const ssize_t n = receive(c, to, whole - c->have);
 
-		if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		if (n == -EAGAIN || n == -EINTR)
 			return 0;
 		if (n <= 0) {
 			drop_client(c);
@@ -183,6 +276,7 @@ static void add_client(struct bridge_server *b, int taken)
 	if (!c)
 		return;
 	c->server = b;
+	c->in_fd = c->out_fd = -1;
 	c->fd = TAKE_FD(fd);
 	list_append(&b->clients, &c->node);
 	b->n_clients++;

@@ -135,14 +135,15 @@ int cmd_stdio(int argc, char **argv)
 	struct stdio s = {0};
 	struct err e = ERR_INIT;
 	char why[BRIDGE_WHY_MAX];
+	bool passed = false;
 	int status = 0;
 
 	(void)signal(SIGPIPE, SIG_IGN);
 	int r = app_settings(&s.app, "stdio", APP_STDIO, false, &argc, argv, &e);
 	r = r < 0 ? r : read_arguments(&s.app, argc, argv, &e);
 	if (r >= 0) {
-		const int server = bridge_find(&s.app, why);
-		r = server >= 0 ? bridge_run(server, &e) : be_server(&s, why, &e);
+		const int server = bridge_find(&s.app, &passed, why);
+		r = server >= 0 ? bridge_run(server, passed, &e) : be_server(&s, why, &e);
 	}
 	if (r < 0)
 		status = app_fail(&s.app, &e);

@@ -9,7 +9,7 @@ import * as path from 'node:path';
 import { once } from 'node:events';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { after, before, describe, it } from 'node:test';
-import { freePort, newStateDir, productUid, scratch } from '../lib/env.ts';
+import { asProductUser, binary, freePort, newStateDir, productEnv, productUid, scratch } from '../lib/env.ts';
 import { caisson, descendants, namespaceOf, type Program } from '../lib/process.ts';
 import { RawClient } from '../lib/raw.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -128,6 +128,38 @@ describe('a shared server', () => {
 		const down = await c.tool('sandbox_read_artifact', { session_id: 'big', path: '/mnt/data/big.bin' });
 		assert.ok(down.content_base64 === content, 'the same bytes');
 	}));
+	/** What stdin and stdout are decides who reads and writes them: the server (sockets above, pipes) or the client (files, terminals). */
+	const requests = (session_id: string): string => [
+		{ id: 'init', method: 'initialize', params: { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 'raw', version: '1' } } },
+		{ method: 'notifications/initialized' },
+		{ id: 'run', method: 'tools/call', params: { name: 'sandbox_run_python', arguments: { code: 'open("f", "wb").write(b"abc" * 1000000)', session_id } } },
+	].map((m) => JSON.stringify({ jsonrpc: '2.0', ...m }) + '\n').join('');
+	const read = (session_id: string): string => JSON.stringify({ jsonrpc: '2.0', id: 'read', method: 'tools/call', params: {
+		name: 'sandbox_read_artifact', arguments: { session_id, path: '/mnt/data/f' } } }) + '\n';
+	for (const [what, command] of [
+		['pipes', '(cat in; sleep 1; cat more) | "$0" "$@" | cat >out'],
+		['a pipe and a file', '(cat in; sleep 1; cat more) | "$0" "$@" >out'],
+		['a file and a pipe', '"$0" "$@" <in | cat >out; "$0" "$@" <more | cat >>out'],
+		['files', '"$0" "$@" <in >out; "$0" "$@" <more >>out'],
+	] as const) {
+		it(`serves a client with ${what}`, async () => {
+			const dir = scratch('wires'), id = what.replaceAll(' ', '-');
+			fs.writeFileSync(path.join(dir, 'in'), requests(id));
+			fs.writeFileSync(path.join(dir, 'more'), read(id));
+			const argv = asProductUser(['sh', '-c', command, binary, 'stdio', '--profile', 'code']);
+			const child = spawn(argv[0]!, argv.slice(1), { cwd: dir, env: productEnv(env), stdio: ['ignore', 'ignore', 'pipe'] });
+			let said = '';
+			child.stderr!.on('data', (b: Buffer) => (said += b.toString()));
+			const [code] = await within('the end', once(child, 'close'), 20_000);
+			assert.deepEqual([code, said], [0, '']);
+			const answers = fs.readFileSync(path.join(dir, 'out'), 'utf8').trim().split('\n').map((l) => JSON.parse(l) as Json);
+			assert.equal(answers.find((m) => m.id === 'run')?.result.structuredContent.result.exit_code, 0);
+			await bridged(env, [], async (c) => { // and it was the server's
+				const r = await c.tool('sandbox_list_artifacts', { session_id: id });
+				assert.equal(r.artifacts[0].size_bytes, 3_000_000);
+			});
+		});
+	}
 	it('SIGTERM of a client is the end of its input', () => bridged(env, [], async (c) => {
 		c.program.kill('SIGTERM');
 		const r = await within('the end of the client', c.program.exit, 2000);
@@ -206,6 +238,46 @@ describe('the end of a shared server', () => {
 		const { program: again } = await serve({ env });
 		await bridged(env, [], async () => undefined).finally(() => again.end());
 	});
+	it('SIGKILL ends a client whose output is a file, too', async () => {
+		const env = await meeting();
+		const { program } = await serve({ env });
+		const out = path.join(scratch('out'), 'out');
+		const argv = asProductUser([binary, 'stdio', '--profile', 'code']);
+		const fd = fs.openSync(out, 'w');
+		const child = spawn(argv[0]!, argv.slice(1), { env: productEnv(env), stdio: ['pipe', fd, 'pipe'] });
+		let said = '';
+		child.stderr!.on('data', (b: Buffer) => (said += b.toString()));
+		child.stdin!.write('{"jsonrpc":"2.0","id":1,"method":"ping"}\n');
+		try {
+			await until('an answer', () => fs.readFileSync(out, 'utf8').includes('"id":1'));
+			assert.equal(descendants(child.pid!).length, 0);
+			const end = once(child, 'close');
+			program.kill('SIGKILL');
+			assert.equal((await within('the end of the client', end, 1000))[0], 71);
+			assert.match(said, /^ERROR: .*server.*ended.*\n$/);
+		} finally {
+			child.kill('SIGKILL');
+			fs.closeSync(fd);
+			await program.end();
+		}
+	});
+	it('one that stands still is not waited for, and takes nothing of a client that went on alone', async () => {
+		const env = await meeting();
+		const { program } = await serve({ env });
+		program.kill('SIGSTOP');
+		try {
+			await withClient(env, [], async (c) => {
+				assert.equal(await isBridged(c), false);
+				program.kill('SIGCONT');
+				await bridged(env, [], (other) => other.alive());
+				for (let i = 0; i < 50; i++)
+					await c.alive();
+			});
+		} finally {
+			program.kill('SIGCONT');
+			await program.end();
+		}
+	});
 	it('SIGTERM removes the socket and ends the clients', async () => {
 		const env = await meeting();
 		const { program } = await serve({ env });
@@ -260,8 +332,8 @@ describe('what listens is no such server', () => {
 					assert.equal(await isBridged(c), false);
 					assert.match(fs.readFileSync(env.SANDBOX_LOG_FILE!, 'utf8'), /not_bridged/);
 				});
-				if (what !== 'hangs up') // it does so before it reads
-					assert.match(fake.heard(), /caisson=\d/);
+				if (what === 'never answers') // the others may be left before they have read
+					await until('the hello', () => /caisson=\d/.test(fake.heard()));
 			} finally {
 				await killed(fake.child);
 			}
