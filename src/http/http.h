@@ -270,7 +270,7 @@ struct http_stream *http_stream_begin_sse(struct http_request *req,
 					  const struct http_stream_ops *ops, void *userdata);
 /* Queues a copy and sends what the socket takes. -ENOBUFS: the queue was already over its limit and
  * nothing was taken (a slow reader: the caller ends the stream); -ENOMEM. Never calls back. One
- * write may be larger than the limit. */
+ * write may be larger than the limit: as many bytes do not count for those that come after it. */
 int http_stream_write(struct http_stream *st, const void *data, size_t len) MUST_CHECK;
 int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned n) MUST_CHECK;
 size_t http_stream_queued(const struct http_stream *st);

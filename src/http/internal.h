@@ -159,6 +159,7 @@ struct http_stream {
 	const struct http_stream_ops *ops;
 	void *userdata;
 	uint64_t last_write_ns;
+	size_t largest; /* write since the queue was last short; it does not count as waiting */
 };
 
 struct http_conn {

@@ -67,6 +67,17 @@ static int queue_all(struct http_conn *c, const struct iovec *iov, unsigned n, s
 	return r;
 }
 
+/* A message larger than the limit is not yet a slow reader: what follows it may wait behind it. */
+static bool is_full(const struct http_conn *c, struct http_stream *st)
+{
+	const size_t max = c->server->cfg.stream_queue_max;
+	const size_t queued = out_queued(&c->out);
+
+	if (queued <= max)
+		st->largest = 0;
+	return queued > max && queued - max > st->largest;
+}
+
 int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned n)
 {
 	struct http_conn *c = conn_of(st);
@@ -76,7 +87,7 @@ int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned
 	ASSERT(c->state == HTTP_CONN_STREAM);
 	if (c->broken)
 		return 0; /* on_close comes */
-	if (out_queued(&c->out) > c->server->cfg.stream_queue_max)
+	if (is_full(c, st))
 		return -ENOBUFS;
 	for (unsigned i = 0; i < n; i++)
 		total += iov[i].iov_len;
@@ -86,6 +97,8 @@ int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned
 	r = queue_all(c, iov, n, total);
 	if (r < 0)
 		return r;
+	if (total > st->largest)
+		st->largest = total;
 	if (c->in_run)
 		return 0; /* goes out in the next step, with whatever else is written now */
 	r = out_flush(c);

@@ -314,6 +314,28 @@ static void test_stream_to_nobody_and_to_a_slow_reader(void **state)
 	client_close(&other);
 }
 
+static void test_stream_behind_a_large_message(void **state)
+{
+	static char large[24 << 20], block[256 << 10];
+	struct http_client c, other;
+	int r = 0;
+
+	(void)state;
+	client_open(&other, w.loop, w.port);
+	assert_int_equal(ask(&c, "GET /stream HTTP/1.1\r\n" HOST "\r\n"), 200);
+	assert_int_equal(http_stream_write(w.stream, large, sizeof(large)), 0);
+	assert_true(http_stream_queued(w.stream) > (2u << 20));
+	/* The limit of this server is 1 MiB: what is behind the message counts, not the message. */
+	assert_int_equal(http_stream_write(w.stream, "data: 1\n\n", 9), 0);
+	for (unsigned i = 0; i < 1000 && r == 0; i++)
+		r = http_stream_write(w.stream, block, sizeof(block));
+	assert_int_equal(r, -ENOBUFS);
+	assert_true(http_stream_queued(w.stream) < sizeof(large) + (2u << 20));
+	client_close(&c);
+	wait_until(&other, &w.closed, 1);
+	client_close(&other);
+}
+
 static void test_unix_socket(void **state)
 {
 	char path[] = "/tmp/caisson-test-XXXXXX/sock";
@@ -469,6 +491,7 @@ int main(void)
 	    T(test_large_file_to_a_slow_reader),
 	    T(test_stream),
 	    T(test_stream_to_nobody_and_to_a_slow_reader),
+	    T(test_stream_behind_a_large_message),
 	    T(test_unix_socket),
 	    T(test_drain),
 	    L(test_slow_clients_are_dropped),
