@@ -37,6 +37,7 @@ export interface Target {
 	base: string; // of the running server
 	headers: Record<string, string>;
 	sseQuery: string; // '' or '?api_key=…'
+	socket?: string; // on which a server shares itself with `caisson stdio`
 }
 
 export const here = path.dirname(fileURLToPath(import.meta.url));
@@ -57,8 +58,8 @@ export function stdioCommand(target: Target): [string, ...string[]] {
 	return [binary, 'stdio', '--profile', target.profile];
 }
 
-export function stdioEnv(): Record<string, string> {
-	return productEnv({ SANDBOX_HTTP_PORT: '0' });
+export function stdioEnv(target: Target): Record<string, string> {
+	return productEnv({ SANDBOX_HTTP_PORT: '0', SANDBOX_SOCKET: target.socket ?? 'off' });
 }
 
 /** Starts another program of the matrix; its output is kept for the report of a failure. */

@@ -16,7 +16,7 @@ export async function fromStdio(offered: 'sse' | 'http', target: Target): Promis
 	const port = await freePort();
 	const how = offered === 'sse' ? ['--outputTransport', 'sse'] : ['--outputTransport', 'streamableHttp', '--stateful'];
 	const p = program([node, SUPERGATEWAY, '--stdio', stdioCommand(target).join(' '), '--port', String(port), '--healthEndpoint', '/healthz', ...how],
-		{ ...clientEnv(), ...stdioEnv() });
+		{ ...clientEnv(), ...stdioEnv(target) });
 	try {
 		const base = `http://127.0.0.1:${port}`;
 		await until('the gateway', () => fetch(`${base}/healthz`).then((r) => r.ok, () => false), START_MS);

@@ -28,7 +28,7 @@ function sessionFile(transport: Transport, era: Era, target: Target): string {
 	const file = path.join(scratch('inspector'), 'mcp.json');
 	const [command, ...args] = stdioCommand(target);
 	const server = transport === 'stdio'
-		? { type: 'stdio', command, args, env: stdioEnv() }
+		? { type: 'stdio', command, args, env: stdioEnv(target) }
 		: { type: transport, url: url(target, transport), headers: target.headers };
 	fs.writeFileSync(file, JSON.stringify({ mcpServers: { caisson: { ...server, protocolEra: era } } }));
 	return file;

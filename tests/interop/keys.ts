@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { caisson } from '../lib/process.ts';
 import { within } from '../lib/wait.ts';
 import type { Client, Target } from './client.ts';
+import { sdk1 } from './sdk.ts';
 
 export const KEY = 'a-key-for-tests-0123456789';
 const WRONG = 'not-the-key-for-tests-0123';
@@ -107,6 +108,19 @@ export function keyCases<R extends Remote>(base: string, clients: R[], pass: (r:
 		...sse.map((r) => ({ name: `key: ${r.name}, in the query`, run: () => pass(r, target({}, `?api_key=${KEY}`)) })),
 		...clients.map((r) => ({ name: `key: ${r.name}, wrong key`, run: () => staysOut(() => r.open(target(bearer(WRONG)))) })),
 		...clients.map((r) => ({ name: `key: ${r.name}, no key`, run: () => staysOut(() => r.open(target({}))) })),
+		{
+			name: 'key: a link works alone, but not without its signature',
+			async run() {
+				const client = await sdk1('http', target(bearer(KEY)));
+				const run = JSON.parse((await client.call('sandbox_run_python', { code: 'open("/mnt/data/a.txt", "w").write("a")' })).content[0]!.text);
+				const link = new URL(run.artifacts[0].download_url);
+				assert.equal(await (await fetch(link)).text(), 'a');
+				link.search = '';
+				assert.ok([401, 403, 404].includes((await fetch(link)).status), 'refused');
+				await client.call('sandbox_close_session', { session_id: run.session_id });
+				await client.close();
+			},
+		},
 		...refusedListeners(),
 	];
 }

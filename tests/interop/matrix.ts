@@ -8,6 +8,7 @@ import * as path from 'node:path';
 import { binary, imagesDir } from '../lib/env.ts';
 import { within } from '../lib/wait.ts';
 import { MODERN, serve, type Client, type Era, type Profile, type Target, type Transport } from './client.ts';
+import { bridgeCases, extraCases } from './extras.ts';
 import { fromStdio, toStdio } from './gateway.ts';
 import { inspector, mcpdo } from './inspector.ts';
 import { KEY, keyCases, type Case } from './keys.ts';
@@ -102,9 +103,14 @@ for (const profile of ['code', 'full'] as const satisfies readonly Profile[]) {
 	const target: Target = { profile, base: server.base, headers: {}, sseQuery: '' };
 	for (const r of rows)
 		await run({ name: `${profile}: ${r.name}`, run: () => cell(r, target) });
+	for (const c of profile === 'full' ? extraCases(target) : [])
+		await run(c);
 	await run({ name: `${profile}: the server lived through it and ends when told`, run: () => server.stop() });
 	await server.program.end();
 }
+
+for (const c of bridgeCases())
+	await run(c);
 
 const server = await serve('code', { SANDBOX_API_KEY: KEY });
 for (const c of keyCases(server.base, rows.filter((r) => r.remote), cell))

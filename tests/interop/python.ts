@@ -16,7 +16,7 @@ export async function python(generation: 1 | 2, transport: Transport, era: Era, 
 		transport,
 		era: era === 'modern' ? MODERN : era,
 		command: stdioCommand(target),
-		env: stdioEnv(),
+		env: stdioEnv(target),
 		url: url(target, transport),
 		headers: target.headers,
 	};
