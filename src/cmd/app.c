@@ -275,6 +275,7 @@ int app_open(struct app *a, struct err *e)
 	    .ttl_ns = (uint64_t)s->session_ttl_m * 60 * NS_PER_S,
 	    .sweep_ns = (uint64_t)s->cleanup_interval_m * 60 * NS_PER_S,
 	    .output_max = (uint64_t)s->max_output_bytes,
+	    .output_stop = (uint64_t)s->output_stop_bytes,
 	    .max_sandboxes = (unsigned)s->max_sessions,
 	};
 

@@ -39,6 +39,9 @@ S(INT, max_artifact_read_bytes, "limits.max_artifact_read_bytes", "SANDBOX_MAX_A
 S(INT, max_output_bytes, "limits.max_output_bytes", "SANDBOX_MAX_OUTPUT_BYTES", "102400", 0,
   67108864, "a whole number of bytes from 0 to 67108864",
   "Bytes kept of each output stream of a run.")
+S(INT, output_stop_bytes, "limits.output_stop_bytes", "SANDBOX_OUTPUT_STOP_BYTES", "8589934592", 0, TIB,
+  "a whole number of bytes from 0 to 1099511627776",
+  "A run that writes more than this to one stream is ended (reason output_limit); 0 = never.")
 S(INT, max_code_bytes, "limits.max_code_bytes", "SANDBOX_MAX_CODE_BYTES", "102400", 0, 67108864,
   "a whole number of bytes from 0 to 67108864", "Longest source text of one run, in bytes of UTF-8.")
 S(STR, http_host, "artifacts.host", "SANDBOX_HTTP_HOST", "127.0.0.1", 1, 255, "an address",

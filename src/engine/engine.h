@@ -78,7 +78,8 @@ enum engine_run_kind {
 enum engine_stream {
 	ENGINE_STDOUT = 1,
 	ENGINE_STDERR = 2,
-	ENGINE_RESULT = 3, /* stateful: text of the last expression's value, whole, after the rest */
+	ENGINE_RESULT =
+	    3, /* stateful: text of the last expression's value, whole, after the rest */
 };
 
 enum engine_end {
@@ -86,23 +87,24 @@ enum engine_end {
 	ENGINE_END_SIGNALED,
 	ENGINE_END_TIMEOUT,
 	ENGINE_END_OOM,
+	ENGINE_END_OUTPUT, /* a stream passed output_kill */
 	ENGINE_END_KILLED, /* by engine_signal(SIGKILL) or because the sandbox was destroyed */
 	ENGINE_END_LOST,   /* the sandbox itself is gone */
 };
 
 struct engine_run_result {
 	enum engine_end end;
-	int exit_code;            /* as a shell counts: status, or 128 + signal */
-	int signal;               /* 0 unless signaled */
-	bool warm;                /* the interpreter was forked, not started */
-	bool state_lost;          /* stateful: the session's state is gone (the holder died) */
-	bool state_kept;          /* stateful: its code has returned (also with an exception), so what
-				   * it did is the session's state now */
-	bool threads_lost;        /* stateful: it left threads, which will not go on */
-	uint64_t duration_ns;     /* from the start of the code to the end of its first process */
-	uint64_t cpu_ns;          /* user + system of the first process and its reaped children */
-	uint64_t peak_bytes;      /* 0 when unknown */
-	uint32_t killed;          /* processes that the run left behind and that were killed */
+	int exit_code;        /* as a shell counts: status, or 128 + signal */
+	int signal;           /* 0 unless signaled */
+	bool warm;            /* the interpreter was forked, not started */
+	bool state_lost;      /* stateful: the session's state is gone (the holder died) */
+	bool state_kept;      /* stateful: its code has returned (also with an exception), so what
+			       * it did is the session's state now */
+	bool threads_lost;    /* stateful: it left threads, which will not go on */
+	uint64_t duration_ns; /* from the start of the code to the end of its first process */
+	uint64_t cpu_ns;      /* user + system of the first process and its reaped children */
+	uint64_t peak_bytes;  /* 0 when unknown */
+	uint32_t killed;      /* processes that the run left behind and that were killed */
 	uint64_t output_total[3]; /* bytes written per stream, delivered or not */
 };
 
@@ -118,6 +120,7 @@ struct engine_run_spec {
 	uint64_t grace_ns;       /* from TERM to KILL of everything */
 	uint64_t output_max[3];  /* per stream (index enum engine_stream): bytes delivered;
 				  * more is drained and counted, never delivered; 0 = all */
+	uint64_t output_kill;    /* a stream that passes it ends the run; 0 = never */
 	/* A piece of output, in order per stream. LEN > 0. May call engine_signal(). */
 	void (*on_output)(struct engine_run *r, enum engine_stream s, const void *data, size_t len,
 			  void *user);
@@ -207,8 +210,9 @@ struct engine_sandbox {
 struct engine_config {
 	const char *state_dir; /* absolute; images below `images/` */
 	uint32_t max_sandboxes;
-	bool warm;      /* false = never start a zygote */
-	uint32_t pool; /* sandboxes made ahead of need, like the last that was asked for; 0 = none */
+	bool warm; /* false = never start a zygote */
+	uint32_t
+	    pool; /* sandboxes made ahead of need, like the last that was asked for; 0 = none */
 	int monitor_fd; /* native: the channel made by native_monitor_start(), before the front
 			 * gave up its privileges; taken */
 };

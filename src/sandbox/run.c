@@ -121,6 +121,8 @@ static enum run_reason reason_of(const struct run *r)
 		return RUN_TIMEOUT;
 	case ENGINE_END_OOM:
 		return RUN_OOM;
+	case ENGINE_END_OUTPUT:
+		return RUN_OUTPUT_LIMIT;
 	case ENGINE_END_KILLED:
 	case ENGINE_END_LOST:
 		return RUN_CANCELLED;
@@ -134,11 +136,11 @@ static int exit_code_of(const struct run *r, enum run_reason reason)
 	case RUN_TIMEOUT:
 		return EXIT_CODE_TIMEOUT;
 	case RUN_OOM:
+	case RUN_OUTPUT_LIMIT:
 	case RUN_CANCELLED:
 		return EXIT_CODE_KILLED;
 	case RUN_EXITED:
 	case RUN_SIGNALED:
-	case RUN_OUTPUT_LIMIT:
 		break;
 	}
 	return r->end.exit_code;
@@ -316,6 +318,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .timeout_ns = timeout == SANDBOX_RUN_NO_TIMEOUT ? 0 : timeout,
 	    .grace_ns = config->grace_ns,
 	    .output_max = {0, kept, kept},
+	    .output_kill = q->unbounded ? 0 : config->output_stop,
 	    .on_output = on_output,
 	    .on_done = on_engine_done,
 	    .user = r,

@@ -39,6 +39,8 @@ struct manager_config {
 	uint64_t ttl_ns;
 	uint64_t sweep_ns;
 	uint64_t output_max; /* bytes kept of each stream of a run */
+	uint64_t
+	    output_stop; /* a stream that passes it ends the run (RUN_OUTPUT_LIMIT); 0 = never */
 	unsigned max_sandboxes;
 	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
 };
@@ -103,8 +105,8 @@ enum run_reason {
 	RUN_SIGNALED,
 	RUN_TIMEOUT,
 	RUN_OOM,
-	RUN_OUTPUT_LIMIT,
-	RUN_CANCELLED, /* run_cancel(), or the sandbox was closed by force */
+	RUN_OUTPUT_LIMIT, /* wrote more than output_stop */
+	RUN_CANCELLED,    /* run_cancel(), or the sandbox was closed by force */
 };
 const char *run_reason_name(enum run_reason reason); /* "exited" */
 

@@ -79,7 +79,7 @@ describe('endings', () => {
 			const r = await s.ok([
 				'import os',
 				'b = b"y" * (1 << 16)',
-				'for i in range(8000): os.write(1, b)',
+				'for i in range(3000): os.write(1, b)',
 				'for i in range(1000): os.write(2, b)',
 			].join('\n'), 'flood');
 			assert.equal(r.stdout.length, 102_400);
@@ -90,10 +90,19 @@ describe('endings', () => {
 		}
 		assert.ok(peak - before < 8 << 20, `grew by ${(peak - before) >> 10} KiB`);
 	}));
-	it('an endless flood ends at the deadline', () => using('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: String(2 * slowness) } }, async (s) => {
+	it('a flood that passes the stop limit is ended there, and says so', () => using('stdio', { env: { ...deadline, SANDBOX_OUTPUT_STOP_BYTES: '1000000' } }, async (s) => {
+		const r = await s.run('import sys\nwhile True: sys.stdout.write("x" * 65536)', 'stop');
+		assert.deepEqual([r.exit_code, r.reason, r.stdout_truncated, r.stdout.length], [137, 'output_limit', true, 102400], JSON.stringify({ ...r, stdout: '' }));
+		assert.deepEqual([(await s.ok('import sys; sys.stderr.write("y" * 900000)', 'stop')).reason], ['exited']);
+	}));
+	it('an endless flood is ended at its limit', () => using('stdio', { env: { ...deadline, SANDBOX_OUTPUT_STOP_BYTES: '10000000' } }, async (s) => {
 		const r = await s.run('import os\nwhile True: os.write(1, b"z" * 65536)', 'endless');
-		assert.equal(r.exit_code, -1);
-		assert.equal(r.stdout_truncated, true);
+		assert.deepEqual([r.exit_code, r.reason, r.stdout_truncated], [137, 'output_limit', true]);
+		assert.equal((await s.ok('print(1)', 'endless')).stdout, '1\n');
+	}));
+	it('without that limit it ends at the deadline', () => using('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: String(2 * slowness), SANDBOX_OUTPUT_STOP_BYTES: '0' } }, async (s) => {
+		const r = await s.run('import os\nwhile True: os.write(1, b"z" * 65536)', 'endless');
+		assert.deepEqual([r.exit_code, r.reason, r.stdout_truncated], [-1, 'timeout', true]);
 		assert.ok(r.duration_ms < 5000 * slowness);
 	}));
 	it('standard input is empty, not a wait', () => using('stdio', { env: deadline }, async (s) => {

@@ -31,6 +31,8 @@ struct engine_run {
 	sd_event_source *source[3];
 	uint64_t total[3];
 	uint64_t max[3];
+	uint64_t kill_at; /* spec.output_kill */
+	bool flooded;
 	sd_event_source *backstop; /* init should have ended the run long before */
 	bool backstop_killed;
 	uint64_t timeout_ns;
@@ -96,6 +98,10 @@ static void deliver(struct engine_run *r, enum engine_stream s, const char *data
 	uint64_t room = r->max[s] == 0 ? UINT64_MAX : (before < r->max[s] ? r->max[s] - before : 0);
 
 	r->total[s] += n;
+	if (r->kill_at > 0 && r->total[s] > r->kill_at && !r->flooded) {
+		r->flooded = true;
+		(void)native_signal(r, SIGKILL);
+	}
 	if (room > 0 && r->on_output)
 		r->on_output(r, s, data, n < room ? n : (size_t)room, r->user);
 }
@@ -188,7 +194,7 @@ static enum engine_end end_of(const struct engine_run *r, const struct proto_ini
 	if (m->flags & PROTO_ENDED_TIMEOUT)
 		return ENGINE_END_TIMEOUT;
 	if (m->flags & PROTO_ENDED_KILLED)
-		return ENGINE_END_KILLED;
+		return r->flooded ? ENGINE_END_OUTPUT : ENGINE_END_KILLED;
 	if ((m->flags & PROTO_ENDED_OOM) || oom_killed)
 		return ENGINE_END_OOM;
 	return m->end == PROTO_END_SIGNALED ? ENGINE_END_SIGNALED : ENGINE_END_EXITED;
@@ -497,6 +503,7 @@ int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 	    .user = spec->user,
 	};
 	memcpy(r->max, spec->output_max, sizeof(r->max));
+	r->kill_at = spec->output_kill;
 	q = start(r, spec);
 	if (q < 0) {
 		run_free(r);
