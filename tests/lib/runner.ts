@@ -267,12 +267,34 @@ async function runModes(tallies: Tally[]): Promise<void> {
 			show(job.place.title, rows);
 		}
 	};
+	const used = new Set(queue.map((job) => fs.realpathSync(job.place.binary)));
 	await Promise.all(Array.from({ length: jobs }, worker));
+	if (used.size > 0) {
+		const last: Tally = { title: 'afterwards', rows: [leftovers(used)] };
+		tallies.push(last);
+		show(last.title, last.rows);
+	}
 	for (const t of tallies) // a mode that is possible and ran nothing is a failure
 		if (!t.note && t.rows.filter((r) => r.outcome !== 'skipped').length === 0) {
 			t.rows.push({ name: 'mode ran no test', outcome: 'failed', ms: 0 });
 			show(t.title, t.rows.slice(-1));
 		}
+}
+
+const pidsBefore = new Set(fs.readdirSync('/proc'));
+
+/** After the last test no process of the tested binary may live, but those that somebody runs anyway. */
+function leftovers(binaries: Set<string>): Row {
+	const left: string[] = [];
+	for (const pid of fs.readdirSync('/proc').filter((n) => /^\d+$/.test(n) && !pidsBefore.has(n))) {
+		try {
+			if (binaries.has(fs.readlinkSync(`/proc/${pid}/exe`)))
+				left.push(`${pid}: ${fs.readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')}`);
+		} catch {
+			// gone meanwhile, or a kernel thread
+		}
+	}
+	return { name: 'no process of the tests is left', outcome: left.length ? 'failed' : 'passed', ms: 0, why: left.join('\n') };
 }
 
 /** Files that take long, longest first: they start first. */
