@@ -55,6 +55,22 @@ const checks: Record<string, (c: SdkClient, name: string) => Promise<void>> = {
 		})) as Json;
 		assert.deepEqual(completion.values, ['pdf']);
 	},
+	async 'view an image'(c) {
+		const { session_id } = await run(c, 'import matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.savefig("/mnt/data/line.png")');
+		// Alone: a client that finds structured content shows the model nothing else.
+		const r = await c.call('sandbox_view_image', { session_id, path: '/mnt/data/line.png' });
+		assert.deepEqual(r.content.map((block) => block.type), ['image'], JSON.stringify(r).slice(0, 300));
+		assert.equal(r.structuredContent, undefined);
+		await c.call('sandbox_delete', { session_id });
+	},
+	async 'refused calls'(c) {
+		const bad = await c.call('sandbox_read_file', { session_id: 'none', path: '/mnt/data/none' });
+		assert.equal(bad.isError, true);
+		for (const key of ['error', 'message', 'hint'])
+			assert.equal(typeof value(bad)[key], 'string', key);
+		const code = value(await c.call('sandbox_list_artifacts', { session_id: 'none' }));
+		assert.deepEqual(Object.keys(code), ['error', 'message', 'size_bytes', 'download_url']);
+	},
 	async progress(c) {
 		const seen: number[] = [];
 		const code = 'import time\nfor i in range(4):\n    print(i, flush=True)\n    time.sleep(1)';

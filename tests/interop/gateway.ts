@@ -39,7 +39,8 @@ export async function fromStdio(offered: 'sse' | 'http', target: Target): Promis
 /** The product's server behind a gateway that speaks stdio. */
 export function toStdio(spoken: 'sse' | 'http', target: Target): Promise<Client> {
 	const option = spoken === 'sse' ? '--sse' : '--streamableHttp';
-	const headers = Object.entries(target.headers).flatMap(([name, value]) => ['--header', `${name}: ${value}`]);
+	const headers = Object.entries(target.headers).flatMap(([name, value]) =>
+		value.startsWith('Bearer ') ? ['--oauth2Bearer', value.slice('Bearer '.length)] : ['--header', `${name}: ${value}`]);
 	const transport: Transport = 'stdio';
 	return sdk1(transport, target, undefined, {
 		command: [node, SUPERGATEWAY, option, url(target, spoken), ...headers],
