@@ -141,11 +141,17 @@ static int open_file(void)
 	int r = fd_make_dirs(dirname(copy), 0755);
 	if (r < 0)
 		return r;
-	int fd = open(state.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
-	if (fd < 0)
+	/* The default path is relative: root in a folder of somebody else must not be led to write
+	 * elsewhere by a link, nor into a file that has another name too. */
+	int links = geteuid() == 0 ? O_NOFOLLOW : 0;
+	_cleanup_fd_ int fd = open(
+	    state.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | links, 0600);
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	state.written = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
-	state.fd = fd;
+	if (links && S_ISREG(st.st_mode) && st.st_nlink != 1)
+		return -EPERM;
+	state.written = (uint64_t)st.st_size;
+	state.fd = TAKE_FD(fd);
 	return 0;
 }
 

@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fdio.h"
+#include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -265,6 +266,40 @@ static void beneath(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* Root's log is not led elsewhere: the default path is relative, and so may be in a folder of
+ * somebody else. */
+static void log_follows_no_link(void **state)
+{
+	char dir[] = "/tmp/caisson-test-XXXXXX", path[128], other[128];
+	struct log_config c = {.level = LOG_LEVEL_INFO, .file = path};
+	struct stat st;
+
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	assert_non_null(mkdtemp(dir));
+	(void)snprintf(path, sizeof(path), "%s/log", dir);
+	(void)snprintf(other, sizeof(other), "%s/other", dir);
+	for (int hard = 0; hard < 2; hard++) {
+		_cleanup_fd_ int fd = open(other, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+		assert_true(fd >= 0);
+		assert_int_equal(hard ? link(other, path) : symlink(other, path), 0);
+		log_configure(&c);
+		LOG_INFO("elsewhere");
+		assert_int_equal(fstat(fd, &st), 0);
+		assert_int_equal(st.st_size, 0);
+		assert_int_equal(unlink(path), 0);
+		assert_int_equal(unlink(other), 0);
+	}
+	log_configure(&c);
+	LOG_INFO("here");
+	assert_int_equal(stat(path, &st), 0);
+	assert_true(st.st_size > 0);
+	log_configure(&(struct log_config){.level = LOG_LEVEL_INFO, .to_stderr = true});
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +313,7 @@ int main(void)
 	    cmocka_unit_test(errors),
 	    cmocka_unit_test(descriptors_travel),
 	    cmocka_unit_test(beneath),
+	    cmocka_unit_test(log_follows_no_link),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
