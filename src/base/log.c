@@ -144,8 +144,8 @@ static int open_file(void)
 	/* The default path is relative: root in a folder of somebody else must not be led to write
 	 * elsewhere by a link, nor into a file that has another name too. */
 	int links = geteuid() == 0 ? O_NOFOLLOW : 0;
-	_cleanup_fd_ int fd = open(
-	    state.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | links, 0600);
+	_cleanup_fd_ int fd =
+	    open(state.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | links, 0600);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (links && S_ISREG(st.st_mode) && st.st_nlink != 1)

@@ -147,7 +147,8 @@ struct maker {
 };
 NORETURN void maker_run(const struct maker *k);
 
-/* image_lock.c. Takes the lock of the folder ROOT; -errno on failure (EBUSY: it is being removed). */
+/* image_lock.c. Takes the lock of the folder ROOT; -errno on failure (EBUSY: it is being removed).
+ */
 int image_lock_take(struct monitor *m, const char *root, struct image_lock **ret) MUST_CHECK;
 struct image_lock *image_lock_ref(struct image_lock *l);
 struct image_lock *image_lock_unref(struct image_lock *l); /* NULL is fine; returns NULL */

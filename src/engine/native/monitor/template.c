@@ -69,7 +69,8 @@ struct builder {
 	char root[PATH_MAX]; /* of the image, on the host */
 	uint32_t owner;      /* uid that makes Z; 0 = one's own */
 	int go;              /* readable once the id maps are written */
-	int done; /* written when Z is there and when all is built, then read until the monitor has the descriptors */
+	int done; /* written when Z is there and when all is built, then read until the monitor has
+		     the descriptors */
 	struct report *report;
 };
 
@@ -156,10 +157,10 @@ static int become_root_of_z(void)
 }
 
 /* What sandboxes use of the tables that the kernel counts per user (inotify instances, pending
- * signals, namespaces) is charged to the *creator* of Z too (user_namespaces(7), inc_ucount()). Were
- * that root, one sandbox could take all 128 inotify instances of the host's own services. So it is
- * an id of our range that nobody else has. The working folder is the way to the image: the new mount
- * namespace takes it along, whatever the rights of that id. */
+ * signals, namespaces) is charged to the *creator* of Z too (user_namespaces(7), inc_ucount()).
+ * Were that root, one sandbox could take all 128 inotify instances of the host's own services. So
+ * it is an id of our range that nobody else has. The working folder is the way to the image: the
+ * new mount namespace takes it along, whatever the rights of that id. */
 static int enter_namespaces(const struct builder *b)
 {
 	if (chdir(b->root) < 0)
@@ -169,8 +170,8 @@ static int enter_namespaces(const struct builder *b)
 	return unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-/* One sandbox is not to take what there is for all of them. Not fatal: /proc/sys may be read-only in
- * a container. Read where the writer's user namespace is, so this is Z's own. */
+/* One sandbox is not to take what there is for all of them. Not fatal: /proc/sys may be read-only
+ * in a container. Read where the writer's user namespace is, so this is Z's own. */
 static void limit_watchers(void)
 {
 	_cleanup_fd_ int fd = open("/proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
@@ -185,7 +186,9 @@ NORETURN static void build(const struct builder *b)
 	int r = enter_namespaces(b);
 
 	if (r < 0)
-		give_up(b, r == -EACCES || r == -ENOENT ? PROTO_STEP_IMAGE : PROTO_STEP_TEMPLATE_FORK, -r);
+		give_up(b,
+			r == -EACCES || r == -ENOENT ? PROTO_STEP_IMAGE : PROTO_STEP_TEMPLATE_FORK,
+			-r);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	if (write(b->done, "", 1) != 1 || read(b->go, &byte, 1) != 1)
 		give_up(b, PROTO_STEP_TEMPLATE_IDS, EPIPE);
