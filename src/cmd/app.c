@@ -20,6 +20,16 @@
 /* A sandbox that is being destroyed still has its place while the next one is made. */
 #define MONITOR_SLOTS_MORE 64u
 
+/* A prompt in a box, as SVG: clients draw it beside the server's name. */
+static const char server_icons[] =
+    "[{\"src\":\"data:image/svg+xml;base64,"
+    "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9IjAgMCA0"
+    "OCA0OCI+PHJlY3QgeD0iNSIgeT0iOSIgd2lkdGg9IjM4IiBoZWlnaHQ9IjMwIiByeD0iNiIg"
+    "ZmlsbD0iIzFiN2Y1YyIvPjxwYXRoIGQ9Ik0xNCAxOWw2IDUtNiA1IiBmaWxsPSJub25lIiBz"
+    "dHJva2U9IiNmZmYiIHN0cm9rZS13aWR0aD0iNCIvPjxwYXRoIGQ9Ik0yNCAzMGgxMCIgc3Ry"
+    "b2tlPSIjZmZmIiBzdHJva2Utd2lkdGg9IjQiLz48L3N2Zz4="
+    "\",\"mimeType\":\"image/svg+xml\",\"sizes\":[\"any\"]}]";
+
 static const struct {
 	const char *profile;
 	const char *server_name;
@@ -32,12 +42,11 @@ static const struct {
     {"classic", "Python Sandbox Executor", NULL, false, true, NULL},
     {"both", "caisson", "Caisson", false, true, NULL},
     {"full", "caisson", "Caisson", false, false,
-     "Runs Python and shell commands in isolated sandboxes without network. A session is made by "
-     "the "
-     "first call; give its session_id back to go on with its files in /mnt/data. Each run of "
-     "sandbox_run_python starts a fresh interpreter. When a run fails, read stderr, correct the "
-     "code, "
-     "and run again in the same session. Files of a run come with a download_url for people."},
+     "Runs Python and shell commands in isolated sandboxes without network. A session is made "
+     "by the first call; give its session_id back to go on with its files in /mnt/data. Each run "
+     "of sandbox_run_python starts a fresh interpreter unless stateful is true. When a run "
+     "fails, read stderr, correct the code, and run again in the same session. Files of a run "
+     "come with a download_url for people."},
 };
 
 /* ---- settings ---- */
@@ -296,6 +305,7 @@ static int open_registry(struct app *a, struct err *e)
 	    .version = CAISSON_VERSION,
 	    .title = profiles[profile].title,
 	    .instructions = profiles[profile].instructions,
+	    .icons = full ? server_icons : NULL,
 	    .offers = MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS |
 		      MCP_OFFER_LOGGING,
 	};

@@ -6,11 +6,12 @@
 
 #include <string.h>
 
-#define HEARTBEAT_NS   (5 * NS_PER_S)
-#define TASK_POLL_MS   1000
-#define TASK_TTL_MS    3600000
-#define PROGRESS_START 0.1
-#define PROGRESS_END   1.0
+#define HEARTBEAT_NS          (5 * NS_PER_S)
+#define HEARTBEAT_ACCURACY_US 10000u /* 0 would mean 250 ms */
+#define TASK_POLL_MS          1000
+#define TASK_TTL_MS           3600000
+#define PROGRESS_START        0.1
+#define PROGRESS_END          1.0
 
 void run_call_free(struct run_call *c)
 {
@@ -99,6 +100,16 @@ static void maybe_become_task(struct run_call *c, uint64_t seconds, const char *
 		c->live = false;
 }
 
+/* Until the next sign of life, or the moment to become a task, if that is earlier. */
+static uint64_t next_beat_us(const struct run_call *c)
+{
+	uint64_t spent = now_ns() - c->start_ns;
+	uint64_t after = c->tools->config.task_after_s * NS_PER_S;
+	bool waits = c->live && after > spent && mcp_call_can_be_task(c->call);
+
+	return (waits ? MIN(after - spent, HEARTBEAT_NS) : HEARTBEAT_NS) / NS_PER_US;
+}
+
 /* A sign of life for clients that give up on silence: it grows and never arrives. */
 static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
@@ -111,7 +122,7 @@ static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *use
 	mcp_call_progress(c->call, PROGRESS_START + 0.8 * done, PROGRESS_END, buf_str(&message));
 	if (c->live)
 		maybe_become_task(c, seconds, buf_str(&message));
-	(void)sd_event_source_set_time_relative(source, HEARTBEAT_NS / NS_PER_US);
+	(void)sd_event_source_set_time_relative(source, next_beat_us(c));
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
@@ -123,7 +134,7 @@ static void start_heartbeat(struct run_call *c)
 		return;
 	/* Without the timer there is no sign of life, and nothing else is lost. */
 	(void)sd_event_add_time_relative(c->tools->config.loop, &c->heartbeat, CLOCK_MONOTONIC,
-					 HEARTBEAT_NS / NS_PER_US, 0, on_heartbeat, c);
+					 next_beat_us(c), HEARTBEAT_ACCURACY_US, on_heartbeat, c);
 }
 
 static void start_run(struct run_call *c, struct sandbox *s)
