@@ -39,6 +39,17 @@ export class StdioClient {
     if (from < piece.length) this.pieces.push(piece.slice(from));
   }
 
+  // The id that the next request gets.
+  get upcoming(): number {
+    return this.nextId;
+  }
+
+  // Tells the server that nobody waits for the answer any more, and forgets the request.
+  cancel(id: number): void {
+    this.waiting.delete(id);
+    this.child.stdin!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
+  }
+
   request(method: string, params: Json = {}): Promise<Json> {
     if (this.ended) return Promise.reject(new Error("the server ended"));
     const id = this.nextId++;

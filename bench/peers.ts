@@ -1,16 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The contenders: each can run a piece of Python in something that exists already (`again`), in something new (`fresh`).
-import { execFile, execFileSync, spawnSync } from "node:child_process";
+import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { StdioClient } from "./client.ts";
 
 export interface Peer {
   name: string;
+  kind: "warm" | "cold"; // interpreters forked from a running one, or started for each run
   note: string; // what its isolation is
   start(): Promise<void>;
   again?(code: string): Promise<string>; // in an existing sandbox; gives stdout
   fresh?(code: string): Promise<string>; // create, run, first result; the end is not waited for where it can be
+  stateful?(code: string): Promise<string>; // a statement in a session whose variables stay
+  pooled?(code: string): Promise<string>; // like fresh, where something was made ahead of need
   cycle?(code: string): Promise<void>; // create, run, destroy, all waited for
+  endless?(code: string): Promise<{ cancel?: () => void; close?: () => void; clean: () => Promise<void> }>; // starts a run and gives the ways to end it
   stop(): Promise<void>;
 }
 
@@ -34,22 +38,27 @@ export class Caisson implements Peer {
   private session = "bench";
   readonly name: string;
   readonly note: string;
+  readonly kind: "warm" | "cold";
   private paths: Paths;
   private env: Record<string, string>;
   constructor(name: string, note: string, paths: Paths, env: Record<string, string>) {
     this.name = name;
     this.note = note;
+    this.kind = env.SANDBOX_WARM === "off" ? "cold" : "warm";
     this.paths = paths;
     this.env = env;
   }
 
   // Starts the server and waits for its first answer, nothing more.
   async startOnly(): Promise<void> {
-    this.client = new StdioClient(this.paths.caisson, ["stdio", "--profile", "code"], {
+    this.client = new StdioClient(this.paths.caisson, ["stdio", "--profile", "full"], {
       SANDBOX_STATE_DIR: this.paths.state,
       SANDBOX_LOG_LEVEL: "ERROR",
       SANDBOX_MAX_SESSIONS: "4096",
       SANDBOX_HTTP_PORT: "0",
+      SANDBOX_LISTEN: "127.0.0.1:0",
+      SANDBOX_LOG_FILE: "",
+      SANDBOX_BRIDGE: "off", // measures itself, not a server that happens to run
       ...this.env,
     });
     await this.client.initialize();
@@ -58,6 +67,20 @@ export class Caisson implements Peer {
   async start(): Promise<void> {
     await this.startOnly();
     await this.again("print(1)"); // the first use of a server pays its start-up once
+    if (this.kind === "cold") return;
+    // Until the zygote has imported what it keeps, runs start cold; a stateful one waits for it or is refused.
+    for (let tries = 0; tries < 60; tries++) {
+      try {
+        await this.stateful!("n = 0");
+        const from = performance.now();
+        await this.again("import pandas");
+        if (performance.now() - from < 60) return;
+      } catch {
+        // not yet
+      }
+      await new Promise((done) => setTimeout(done, 500));
+    }
+    throw new Error(`${this.name}: no warm interpreter after half a minute`);
   }
 
   async again(code: string): Promise<string> {
@@ -68,6 +91,26 @@ export class Caisson implements Peer {
     const result = await this.client.tool("sandbox_run_python", { code });
     void this.client.tool("sandbox_close_session", { session_id: result.session_id }).catch(() => {});
     return result.stdout;
+  }
+
+  // Only where there is a pool: its next member is ready a moment after the last claim.
+  get pooled(): ((code: string) => Promise<string>) | undefined {
+    return this.env.SANDBOX_POOL === "0" ? undefined : (code) => this.fresh(code);
+  }
+
+  // Only where interpreters are warm: a state is a fork that is kept.
+  get stateful(): ((code: string) => Promise<string>) | undefined {
+    if (this.kind === "cold") return undefined;
+    return async (code) => (await this.client.tool("sandbox_run_python", { code, session_id: "bench-state", stateful: true })).stdout;
+  }
+
+  async endless(code: string) {
+    const session_id = `bench-endless-${this.client.upcoming}`;
+    await this.client.tool("sandbox_run_python", { code: "print(1)", session_id });
+    const id = this.client.upcoming;
+    void this.client.tool("sandbox_run_python", { code, session_id }).catch(() => {});
+    const close = () => this.client.tool("sandbox_close_session", { session_id }).catch(() => {});
+    return { cancel: () => this.client.cancel(id), close: () => void close(), clean: async () => void (await close()) };
   }
 
   async cycle(code: string): Promise<void> {
@@ -85,6 +128,7 @@ export function plainPython(paths: Paths): Peer {
   const once = (code: string) => run("chroot", [paths.root, "/usr/bin/python3", "-c", code]);
   return {
     name: "plain python3",
+    kind: "cold",
     note: "fork + exec of the image's interpreter, no isolation",
     async start() {},
     again: once,
@@ -101,30 +145,41 @@ export function bubblewrap(paths: Paths): Peer | null {
   const once = (code: string) => run("bwrap", [...args, "/usr/bin/python3", "-c", code]);
   return {
     name: "bubblewrap",
+    kind: "cold",
     note: "all namespaces, no cgroup, no filter",
     async start() {},
     again: once,
     fresh: once,
+    async endless(code) {
+      const child = spawn("bwrap", [...args, "/usr/bin/python3", "-c", code], { stdio: "ignore" });
+      return { close: () => void child.kill("SIGKILL"), clean: async () => void child.kill("SIGKILL") };
+    },
     cycle: async (code) => void (await once(code)),
     async stop() {},
   };
 }
 
-// A Docker engine that bench/docker-engine started; its socket is in DOCKER_HOST.
+// A Docker engine that bench/run started; its socket is in DOCKER_HOST.
 export function docker(): Peer | null {
   if (!process.env.BENCH_DOCKER_IMAGE || !process.env.DOCKER_HOST) return null;
   const image = process.env.BENCH_DOCKER_IMAGE;
   const hard = ["--network", "none", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--read-only", "--memory",
-    "512m", "--cpus", "1", "--tmpfs", "/tmp:size=64m", "--tmpfs", "/mnt/data:size=64m,mode=1777", "-w", "/mnt/data",
+    "512m", "--cpus", "1", "--tmpfs", "/tmp:size=64m", "--tmpfs", "/mnt/data:size=64m,uid=1000,gid=1000", "-w", "/mnt/data",
     "-e", "MPLCONFIGDIR=/tmp", "-u", "1000:1000"];
   let container = "";
   return {
     name: "docker",
+    kind: "cold",
     note: "hardened flags of the replaced server, overlay2",
     async start() {
       container = execFileSync("docker", ["run", "-d", ...hard, image, "sleep", "infinity"], { encoding: "utf8" }).trim();
     },
     again: (code) => run("docker", ["exec", container, "python3", "-c", code]),
+    async endless(code) {
+      const id = execFileSync("docker", ["run", "-d", ...hard, image, "python3", "-c", code], { encoding: "utf8" }).trim();
+      const close = () => run("docker", ["rm", "-f", id]).catch(() => "");
+      return { close: () => void close(), clean: async () => void (await close()) };
+    },
     fresh: (code) => run("docker", ["run", "--rm", ...hard, image, "python3", "-c", code]),
     cycle: async (code) => void (await run("docker", ["run", "--rm", ...hard, image, "python3", "-c", code])),
     async stop() {

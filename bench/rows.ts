@@ -13,6 +13,7 @@ df = pd.DataFrame({"k": [i % 7 for i in range(10000)], "v": range(10000)})
 ax = df.groupby("k")["v"].mean().plot.bar()
 ax.figure.savefig("chart.png", dpi=80)
 print("saved")`,
+  statement: "n = globals().get('n', 0) + 1",
 } as const;
 
 export type Workload = keyof typeof workloads;
@@ -20,17 +21,21 @@ export type Workload = keyof typeof workloads;
 export interface LatencyRow {
   id: string;
   title: string;
-  how: "again" | "fresh";
+  how: "again" | "fresh" | "pooled" | "stateful";
   workload: Workload;
   samples: number; // per contender; slow contenders get a tenth, at least 5
+  pauseMs?: number; // before each sample
+  budgetMs?: number; // what the first contender's median must stay under
 }
 
 export const latencyRows: LatencyRow[] = [
   { id: "again-print", title: "print(1) in a live sandbox", how: "again", workload: "print", samples: 200 },
   { id: "again-groupby", title: "pandas group-by in a live sandbox", how: "again", workload: "groupby", samples: 40 },
-  { id: "again-chart", title: "group-by + saved chart in a live sandbox", how: "again", workload: "chart", samples: 20 },
+  { id: "stateful", title: "stateful statement in a live session", how: "stateful", workload: "statement", samples: 200, budgetMs: 0.5 },
+  { id: "pool-print", title: "new sandbox from the pool, print(1)", how: "pooled", workload: "print", samples: 40, pauseMs: 150 },
   { id: "fresh-print", title: "new sandbox, print(1)", how: "fresh", workload: "print", samples: 100 },
   { id: "fresh-groupby", title: "new sandbox, pandas group-by", how: "fresh", workload: "groupby", samples: 30 },
+  { id: "again-chart", title: "group-by + saved chart in a live sandbox", how: "again", workload: "chart", samples: 20 },
   { id: "fresh-chart", title: "new sandbox, group-by + saved chart", how: "fresh", workload: "chart", samples: 20 },
 ];
 

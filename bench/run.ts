@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the table of rows over all contenders, interleaved, and writes results/latest.json, results/table.md and results/chart.svg.
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
-import { cpus, release } from "node:os";
+import http from "node:http";
+import { cpus, loadavg, release } from "node:os";
 import { barChart } from "./chart.ts";
 import { bubblewrap, Caisson, docker, paths, plainPython, type Peer } from "./peers.ts";
 import { growthSteps, latencyRows, throughputClients, throughputSeconds, workloads } from "./rows.ts";
@@ -20,29 +21,39 @@ const show = (v: number) => (v < 10 ? v.toFixed(2) : v < 100 ? v.toFixed(1) : v.
 interface Cell {
   row: string;
   peer: string;
+  kind: string;
   samples: number[];
 }
 
-async function latency(peers: Peer[]): Promise<Cell[]> {
-  const cells: Cell[] = [];
+async function latency(peers: Peer[], cells: Cell[]): Promise<void> {
   for (const row of latencyRows) {
-    const here = peers.filter((p) => p[row.how]).map((peer) => ({ peer, cell: { row: row.id, peer: peer.name, samples: [] as number[] } }));
-    const wanted = quick ? Math.max(5, row.samples / 10) : row.samples;
+    const here = peers.filter((p) => p[row.how]).map((peer) => ({ peer, cell: { row: row.id, peer: peer.name, kind: peer.kind, samples: [] as number[] } }));
+    const refused = new Set<Peer>(); // contenders that failed in this row
+    const wanted = quick ? Math.max(10, row.samples / 4) : row.samples;
     for (let i = 0; i < wanted; i++) {
       for (const { peer, cell } of here) {
-        const slow = cell.samples.length >= 5 && quantile(cell.samples, 0.5) > 200;
-        if (slow && i % 10 !== 0) continue;
+        if (refused.has(peer)) continue;
+        const p50 = cell.samples.length > 1 ? quantile(cell.samples, 0.5) : 0;
+        const enough = quick ? (p50 > 1500 ? 2 : 3) : 5;
+        if (p50 > 200 && cell.samples.length >= enough && (quick || i % 10 !== 0)) continue;
+        if (row.pauseMs) await new Promise((done) => setTimeout(done, row.pauseMs));
         const from = ms();
-        await peer[row.how]!(workloads[row.workload]);
-        cell.samples.push(ms() - from);
+        try {
+          await peer[row.how]!(workloads[row.workload]);
+        } catch (e) {
+          problems.push(`${row.title}, ${peer.name}: ${(e as Error).message.split("\n")[0]}`);
+          refused.add(peer);
+          continue;
+        }
+        cell.samples.push(Math.round((ms() - from) * 1e4) / 1e4);
       }
     }
-    for (const { cell } of here) {
+    for (const { cell } of here.filter((h) => h.cell.samples.length > 0)) {
       cells.push(cell);
       console.log(`${row.title.padEnd(44)} ${cell.peer.padEnd(16)} p50 ${show(quantile(cell.samples, 0.5)).padStart(8)} ms  p99 ${show(quantile(cell.samples, 0.99)).padStart(8)} ms  n=${cell.samples.length}`);
     }
+    report();
   }
-  return cells;
 }
 
 async function throughput(peers: Peer[]): Promise<{ peer: string; clients: number; perSecond: number }[]> {
@@ -74,6 +85,77 @@ async function burst(peer: Caisson): Promise<number> {
   const took = ms() - from;
   console.log(`100 at once                                  ${peer.name.padEnd(16)} ${show(took)} ms in all`);
   return took;
+}
+
+// From the word to end a run until no process of it is left, seen from outside. The run's processes are found by
+// an argument that nobody else has; the interpreter is their parent.
+async function killLatency(peers: Peer[]): Promise<Cell[]> {
+  const cells: Cell[] = [];
+  for (const way of ["cancel", "close"] as const) {
+    for (const peer of peers.filter((p) => p.endless)) {
+      const samples: number[] = [];
+      for (let i = 0; i < (quick ? 3 : 10); i++) {
+        const mark = String(90000000 + Math.floor(Math.random() * 9999999));
+        const run = await peer.endless!(`import subprocess\nfor _ in range(3): subprocess.Popen(["sleep", "${mark}"])\nwhile True: pass`);
+        if (!run[way]) {
+          await run.clean();
+          break;
+        }
+        const tree = await treeOf(mark, 3);
+        const from = ms();
+        run[way]!();
+        while (tree.some(alive)) await new Promise((done) => setImmediate(done));
+        samples.push(ms() - from);
+        await run.clean();
+      }
+      if (samples.length === 0) continue;
+      cells.push({ row: `kill-${way}`, peer: peer.name, kind: peer.kind, samples });
+      console.log(`a busy run with three children, ${way.padEnd(6)} to gone ${peer.name.padEnd(16)} p50 ${show(quantile(samples, 0.5))} ms  p99 ${show(quantile(samples, 0.99))} ms`);
+    }
+  }
+  return cells;
+}
+
+async function treeOf(mark: string, children: number): Promise<number[]> {
+  for (const end = ms() + 10_000; ms() < end; ) {
+    const sleeps = pids().filter((p) => read(`/proc/${p}/cmdline`) === `sleep\0${mark}\0`);
+    if (sleeps.length >= children) return [...new Set([...sleeps, ...sleeps.map(parentOf)])].filter((p) => p > 1);
+    await new Promise((done) => setTimeout(done, 5));
+  }
+  throw new Error("the run's processes did not appear");
+}
+
+function alive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
+// A file of 1 GB that a run made, through the link of the listing.
+async function download(make: () => Caisson): Promise<{ bytes: number; ms: number } | null> {
+  const bytes = quick ? 1e8 : 1e9;
+  const peer = make();
+  await peer.start();
+  try {
+    await peer.client.tool("sandbox_run_python", { session_id: "bench", code: `b = bytes(range(256)) * 39062 + bytes(128)\nwith open("big", "wb") as f:\n  for _ in range(${bytes / 1e7}): f.write(b)` });
+    const list = await peer.client.tool("sandbox_list_artifacts", { session_id: "bench" });
+    const found = (list.artifacts ?? list.files ?? []).find((f: { download_url?: string }) => f.download_url);
+    const from = ms();
+    const got = await new Promise<number>((ok, fail) => {
+      http.get(found.download_url, (answer) => {
+        let n = 0;
+        answer.on("data", (piece: Buffer) => (n += piece.length));
+        answer.on("end", () => ok(n));
+      }).on("error", fail);
+    });
+    const took = ms() - from;
+    console.log(`download of ${(got / 1e6).toFixed(0)} MB through an artifact link     ${show(took)} ms, ${show(got / took / 1e3)} MB/s`);
+    return { bytes: got, ms: took };
+  } finally {
+    await peer.stop();
+  }
 }
 
 function memAvailableKiB(): number {
@@ -134,21 +216,21 @@ async function serverCost(make: () => Caisson): Promise<{ startMs: number[]; rss
 
 const rss = (pid: number) => Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
 const comm = (pid: number) => readFileSync(`/proc/${pid}/comm`, "utf8").trim();
-function childrenOf(pid: number): number[] {
-  return readdirSync("/proc")
-    .filter((d) => /^\d+$/.test(d))
-    .map(Number)
-    .filter((p) => {
-      try {
-        return Number(/PPid:\s+(\d+)/.exec(readFileSync(`/proc/${p}/status`, "utf8"))![1]) === pid;
-      } catch {
-        return false;
-      }
-    });
+const pids = () => readdirSync("/proc").filter((d) => /^\d+$/.test(d)).map(Number);
+const parentOf = (pid: number) => Number(/PPid:\s+(\d+)/.exec(read(`/proc/${pid}/status`))?.[1] ?? 0);
+const childrenOf = (pid: number) => pids().filter((p) => parentOf(p) === pid);
+
+// What a process file says; nothing when the process has gone.
+function read(path: string): string {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return "";
+  }
 }
 
 function table(cells: Cell[], peers: Peer[]): string {
-  const lines = [`| | ${peers.map((p) => p.name).join(" | ")} |`, `|---|${peers.map(() => "---:|").join("")}`];
+  const lines = [`| | ${peers.map((p) => `${p.name} (${p.kind})`).join(" | ")} |`, `|---|${peers.map(() => "---:|").join("")}`];
   for (const row of latencyRows) {
     const own = cells.find((c) => c.row === row.id && c.peer === peers[0].name);
     const columns = peers.map((p) => {
@@ -160,32 +242,95 @@ function table(cells: Cell[], peers: Peer[]): string {
     });
     lines.push(`| ${row.title} | ${columns.join(" | ")} |`);
   }
+  for (const [id, title] of [["kill-cancel", "cancel of a busy run, to its last process gone"], ["kill-close", "close of a busy sandbox, to its last process gone"]]) {
+    const columns = peers.map((p) => {
+      const cell = cells.find((c) => c.row === id && c.peer === p.name);
+      return cell ? `${show(quantile(cell.samples, 0.5))} / ${show(quantile(cell.samples, 0.99))}` : "–";
+    });
+    lines.push(`| ${title} | ${columns.join(" | ")} |`);
+  }
   return lines.join("\n") + "\n";
 }
 
+function budgets(cells: Cell[], first: Peer): string[] {
+  return latencyRows
+    .filter((r) => r.budgetMs)
+    .map((r) => {
+      const cell = cells.find((c) => c.row === r.id && c.peer === first.name);
+      const p50 = cell ? quantile(cell.samples, 0.5) : NaN;
+      return `* Budget of "${r.title}": ${show(r.budgetMs!)} ms, measured ${show(p50)} ms: ${p50 <= r.budgetMs! ? "kept" : "missed"}.`;
+    });
+}
+
+const loadBefore = loadavg();
 const where = paths();
 const warm = new Caisson("caisson", "warm: forked interpreters", where, {});
-const cold = new Caisson("caisson cold", "the same walls, a plain interpreter start", where, { SANDBOX_WARM: "off" });
-const peers: Peer[] = [warm, cold, plainPython(where)];
+const noPool = new Caisson("caisson no pool", "warm, no sandbox made ahead", where, { SANDBOX_POOL: "0" });
+const cold = new Caisson("caisson cold", "the same walls, a plain interpreter start", where, { SANDBOX_WARM: "off", SANDBOX_POOL: "0" });
+const peers: Peer[] = [warm, noPool, cold, plainPython(where)];
 for (const extra of [bubblewrap(where), docker()]) if (extra) peers.push(extra);
 
-for (const peer of peers) await peer.start();
-try {
-  const cells = await latency(peers);
-  const rates = await throughput(peers);
-  const atOnce = await burst(warm);
-  const grown = await growth(warm);
-  const server = await serverCost(() => new Caisson("start", "", where, {}));
-  mkdirSync(out, { recursive: true });
-  const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString() };
-  writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server }, null, 1));
-  const text = `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median.\n\n${table(cells, peers)}`;
+// Everything that was measured so far; written after each part, so that a later part that fails costs nothing.
+const cells: Cell[] = [];
+let rates: { peer: string; clients: number; perSecond: number }[] = [];
+let atOnce: number | null = null;
+let grown: { live: number; createMs: number; runMs: number; kibEach: number }[] = [];
+let server: { startMs: number[]; rssKiB: Record<string, number> } | null = null;
+let big: { bytes: number; ms: number } | null = null;
+const problems: string[] = [];
+
+function report(): string {
+  const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString(), quick, loadBefore, loadAfter: loadavg() };
+  writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: big, problems }));
+  const lines = [
+    `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median. ${host.cores} cores (${host.cpu}), Linux ${host.kernel}; ` +
+      `load average ${loadBefore[0].toFixed(1)} before, ${host.loadAfter[0].toFixed(1)} after, the measurement's own included${quick ? "; few samples (--quick)" : ""}.`,
+    "", table(cells, peers),
+  ];
+  if (rates.length > 0) {
+    lines.push(`| create + run + destroy a second | ${throughputClients.map((n) => `${n} clients`).join(" | ")} |`, `|---|${throughputClients.map(() => "---:|").join("")}`);
+    for (const p of peers) {
+      const own = rates.filter((r) => r.peer === p.name);
+      if (own.length > 0) lines.push(`| ${p.name} (${p.kind}) | ${throughputClients.map((n) => own.find((r) => r.clients === n)).map((r) => (r ? show(r.perSecond) : "–")).join(" | ")} |`);
+    }
+    lines.push("");
+  }
+  if (atOnce !== null) lines.push(`* 100 at once: ${show(atOnce)} ms in all.`);
+  for (const g of grown) lines.push(`* With ${g.live} live sandboxes: new + print ${show(g.createMs)} ms, again ${show(g.runMs)} ms; ${show(g.kibEach)} KiB of the host's memory each.`);
+  if (server) lines.push(`* Server start to initialize answered: ${show(quantile(server.startMs, 0.5))} ms; resident KiB ${JSON.stringify(server.rssKiB)}.`);
+  if (big) lines.push(`* Download of ${(big.bytes / 1e6).toFixed(0)} MB through an artifact link: ${show(big.bytes / big.ms / 1e3)} MB/s.`);
+  lines.push(...budgets(cells, warm), ...problems.map((p) => `* Not measured: ${p}.`));
+  const text = lines.join("\n") + "\n";
   writeFileSync(`${out}table.md`, text);
-  writeFileSync(`${out}chart.svg`, barChart(latencyRows, peers.map((p) => p.name), (row, peer) => {
+  const shown = latencyRows.filter((r) => cells.some((c) => c.row === r.id));
+  writeFileSync(`${out}chart.svg`, barChart(shown, peers.map((p) => p.name), (row, peer) => {
     const cell = cells.find((c) => c.row === row && c.peer === peer);
     return cell ? quantile(cell.samples, 0.5) : null;
   }));
-  console.log(`\n${text}\nwritten: ${out}latest.json, table.md, chart.svg`);
+  return text;
+}
+
+async function part(what: string, job: () => Promise<void>): Promise<void> {
+  try {
+    await job();
+  } catch (e) {
+    problems.push(`${what}: ${(e as Error).message}`);
+    console.log(`bench: ${what}: ${(e as Error).message}`);
+  }
+  report();
+}
+
+mkdirSync(out, { recursive: true });
+try {
+  for (const peer of peers) await peer.start();
+  await part("kill latency", async () => void cells.push(...(await killLatency(peers))));
+  await part("throughput", async () => void (rates = await throughput(peers)));
+  await part("100 at once", async () => void (atOnce = await burst(warm)));
+  await part("growth", async () => void (grown = await growth(warm)));
+  await part("server cost", async () => void (server = await serverCost(() => new Caisson("start", "", where, {}))));
+  await part("download", async () => void (big = await download(() => new Caisson("download", "", where, { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g" }))));
+  await part("latency", () => latency(peers, cells)); // last: its slowest rows are the longest part
+  console.log(`\n${report()}\nwritten: ${out}latest.json, table.md, chart.svg`);
 } finally {
-  for (const peer of peers) await peer.stop();
+  for (const peer of peers) await peer.stop().catch(() => {});
 }
