@@ -61,6 +61,7 @@ static void sandbox_free(struct native_sandbox *s)
 	s->oom = fd_close(s->oom);
 	s->peak = fd_close(s->peak);
 	s->later = sd_event_source_disable_unref(s->later);
+	s->patience = sd_event_source_disable_unref(s->patience);
 	s->claim = sd_event_source_disable_unref(s->claim);
 	free(s);
 }

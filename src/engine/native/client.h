@@ -88,6 +88,7 @@ struct native_sandbox {
 	uint32_t next_seq;
 	struct native_file_op *ops, **ops_last;
 	struct native_usage_op *usages, **usages_last;
+	sd_event_source *patience; /* with init's answers to these; made at the first one */
 	struct native_sandbox *next_orphan;
 	struct native_sandbox *next_pooled;
 	sd_event_source *claim; /* of the pool: its owner is about to hear of it */

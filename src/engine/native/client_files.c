@@ -10,6 +10,8 @@
 #include <sys/stat.h>
 
 #define LIST_BATCH 64
+/* init answers in milliseconds; only the removal of a huge folder takes seconds. */
+#define PATIENCE_US (UINT64_C(120) * 1000 * 1000)
 
 static const struct {
 	int errnum;
@@ -42,6 +44,29 @@ int native_check_ready(const struct native_sandbox *s, struct err *e)
 
 /* ---- asking ---- */
 
+static int on_silence(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	struct native_sandbox *s = user;
+
+	if (s->ops || s->usages)
+		native_lose(s, "its first process does not answer");
+	return 0;
+}
+
+/* A question is on its way, or an answer has come and others are due: the wait begins anew. */
+static void wait_for_init(struct native_sandbox *s)
+{
+	if (!s->patience) {
+		/* Without memory for the timer only the limit of the wait is missing. */
+		(void)sd_event_add_time_relative(s->g->loop, &s->patience, CLOCK_MONOTONIC,
+						 PATIENCE_US, PATIENCE_US / 8, on_silence, s);
+		return;
+	}
+	(void)sd_event_source_set_time_relative(s->patience, PATIENCE_US);
+	(void)sd_event_source_set_enabled(s->patience,
+					  s->ops || s->usages ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+}
+
 static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, const char *path,
 	       struct native_file_op **ret, struct err *e)
 {
@@ -71,6 +96,7 @@ static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, 
 	}
 	*s->ops_last = o;
 	s->ops_last = &o->next;
+	wait_for_init(s);
 	*ret = o;
 	return 0;
 }
@@ -360,6 +386,7 @@ int native_filed(struct native_sandbox *s, const struct proto_init_filed *m, int
 	struct native_file_op *o = take_op(s, m->seq);
 	int r;
 
+	wait_for_init(s);
 	if (m->errnum < 0 || m->errnum > 4095)
 		r = -EPROTO;
 	else
