@@ -27,7 +27,7 @@ const fill = (request) => {
 	return { action: 'accept', content };
 };
 const sample = () => ({ role: 'assistant', model: 'none', content: { type: 'text', text: 'sampled' } });
-const roots = () => ({ roots: [{ uri: 'file:///work' }] });
+const roots = () => ({ roots: [{ uri: 'file:///project' }] });
 
 // The two generations differ in names alone.
 function client1(transport) {
@@ -100,7 +100,7 @@ const checks = {
 	async questions({ call }) {
 		assert.match(text(await call('test_elicitation', { message: 'Who?' })), /my username/);
 		assert.match(text(await call('test_sampling', { prompt: 'x' })), /sampled/);
-		assert.match(text(await call('test_input_required_result_list_roots')), /file:\/\/\/work/);
+		assert.match(text(await call('test_input_required_result_list_roots')), /file:\/\/\/project/);
 		assert.match(text(await call('test_input_required_result_multi_round')), /my name likes my color/);
 		assert.match(text(await call('test_input_required_result_multiple_inputs')), /All three/);
 	},
