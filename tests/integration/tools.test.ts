@@ -47,10 +47,13 @@ const contract: Row[] = [
 ];
 
 matrix('the tool list', {}, (s) => {
-	it('has exactly the five tools', async () => {
+	it('has exactly the five tools, in a list of bounded size', async (t) => {
 		const { tools, nextCursor } = await s().client.listTools();
-		assert.deepEqual(tools.map((t) => t.name), contract.map((r) => r.name));
+		assert.deepEqual(tools.map((tool) => tool.name), contract.map((r) => r.name));
 		assert.equal(nextCursor, undefined);
+		const size = JSON.stringify(tools).length;
+		t.diagnostic(`budget: tools/list of profile code takes ${size} of 12000 characters`);
+		assert.ok(size < 12_000, `${size} characters`);
 	});
 	for (const row of contract) {
 		it(`${row.name}: title, hints, input and output schema`, async () => {

@@ -6,6 +6,7 @@ interface Data {
 	nesting: number;
 	file?: string;
 	skip?: string | boolean;
+	message?: string;
 	details?: { type?: string; duration_ms?: number; error?: { message?: string; stack?: string; cause?: unknown } };
 }
 
@@ -14,6 +15,8 @@ export interface Row {
 	outcome: 'passed' | 'failed' | 'skipped';
 	ms: number;
 	why?: string;
+	/** t.diagnostic('budget: …'): what was used of a budget, shown also when the case passes. */
+	budget?: string;
 }
 
 function reason(error: NonNullable<Data['details']>['error']): string {
@@ -29,6 +32,10 @@ export default async function* report(events: AsyncIterable<{ type: string; data
 		if (type === 'test:start') {
 			path.length = data.nesting;
 			path[data.nesting] = data.name;
+		}
+		if (type === 'test:diagnostic' && data.message?.startsWith('budget: ')) {
+			const row: Row = { name: path.slice(0, data.nesting + 1).join(' › '), outcome: 'passed', ms: 0, budget: data.message.slice('budget: '.length) };
+			yield JSON.stringify(row) + '\n';
 		}
 		if (type !== 'test:pass' && type !== 'test:fail')
 			continue;

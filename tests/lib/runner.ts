@@ -212,8 +212,11 @@ function runFile(file: string, place: Place): Promise<Row[]> {
 		child.on('close', (code, signal) => {
 			clearTimeout(timer);
 			const text = fs.existsSync(out) ? fs.readFileSync(out, 'utf8') : '';
-			const rows = text.trim().split('\n').filter(Boolean).map((l) => JSON.parse(l) as Row);
+			const said = text.trim().split('\n').filter(Boolean).map((l) => JSON.parse(l) as Row);
+			const rows = said.filter((r) => !r.budget);
 			const name = path.basename(file, '.test.ts');
+			for (const b of new Set(said.map((r) => r.budget).filter(Boolean)))
+				say(`budget  ${name}: ${b}`);
 			for (const r of rows)
 				r.name = `${name} › ${r.name}`;
 			if (late)
