@@ -221,12 +221,12 @@ for i in range(3000):
 		},
 	},
 	{
-		id: '6b', attack: 'one endless line', must: 'ends at the deadline, cut', ends: 'timeout', held: 0,
+		id: '6b', attack: 'one endless line', must: 'is ended at the limit of output, cut', ends: 'killed', held: 0,
 		code: `
 while True:
     os.write(1, b"z" * 65536)`,
 		after: (r, o) => {
-			assert.equal(r.stdout_truncated, true);
+			assert.deepEqual([r.reason, r.stdout_truncated], ['output_limit', true]);
 			assert.ok(o.residentBytes() < 96 * MiB);
 		},
 	},
