@@ -166,7 +166,7 @@ function memAvailableKiB(): number {
 }
 
 // The cost of one more sandbox as their number grows, and what an idle one takes.
-async function growth(peer: Caisson): Promise<{ live: number; createMs: number; runMs: number; kibEach: number }[]> {
+async function growth(peer: Caisson): Promise<{ live: number; createMs: number; runMs: number; kibEach: number | null }[]> {
   const rows = [];
   const before = memAvailableKiB();
   let live = 0;
@@ -189,9 +189,11 @@ async function growth(peer: Caisson): Promise<{ live: number; createMs: number; 
       again.push(ms() - from);
       await peer.client.tool("sandbox_close_session", { session_id: result.session_id });
     }
-    const row = { live, createMs: quantile(create, 0.5), runMs: quantile(again, 0.5), kibEach: (before - memAvailableKiB()) / live };
+    // From a hundred on: one sandbox drowns in the noise of the host's memory.
+    const kibEach = live < 100 ? null : (before - memAvailableKiB()) / live;
+    const row = { live, createMs: quantile(create, 0.5), runMs: quantile(again, 0.5), kibEach };
     rows.push(row);
-    console.log(`with ${String(live).padStart(4)} live sandboxes: new + print ${show(row.createMs)} ms, again ${show(row.runMs)} ms, ${show(row.kibEach)} KiB of the host's memory each`);
+    console.log(`with ${String(live).padStart(4)} live sandboxes: new + print ${show(row.createMs)} ms, again ${show(row.runMs)} ms, ${kibEach === null ? "memory not told" : `${show(kibEach)} KiB of the host's memory each`}`);
   }
   for (let i = 0; i < live; i++) await peer.client.tool("sandbox_close_session", { session_id: `grow-${i}` });
   return rows;
