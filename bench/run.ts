@@ -279,7 +279,7 @@ for (const extra of [bubblewrap(where), docker()]) if (extra) peers.push(extra);
 const cells: Cell[] = [];
 let rates: { peer: string; clients: number; perSecond: number }[] = [];
 let atOnce: number | null = null;
-let grown: { live: number; createMs: number; runMs: number; kibEach: number }[] = [];
+let grown: { live: number; createMs: number; runMs: number; kibEach: number | null }[] = [];
 let server: { startMs: number[]; rssKiB: Record<string, number> } | null = null;
 let big: { bytes: number; ms: number } | null = null;
 const problems: string[] = [];
@@ -301,7 +301,7 @@ function report(): string {
     lines.push("");
   }
   if (atOnce !== null) lines.push(`* 100 at once: ${show(atOnce)} ms in all.`);
-  for (const g of grown) lines.push(`* With ${g.live} live sandboxes: new + print ${show(g.createMs)} ms, again ${show(g.runMs)} ms; ${show(g.kibEach)} KiB of the host's memory each.`);
+  for (const g of grown) lines.push(`* With ${g.live} live sandboxes: new + print ${show(g.createMs)} ms, again ${show(g.runMs)} ms${g.kibEach === null ? "" : `; ${show(g.kibEach)} KiB of the host's memory each`}.`);
   if (server) lines.push(`* Server start to initialize answered: ${show(quantile(server.startMs, 0.5))} ms; resident KiB ${JSON.stringify(server.rssKiB)}.`);
   if (big) lines.push(`* Download of ${(big.bytes / 1e6).toFixed(0)} MB through an artifact link: ${show(big.bytes / big.ms / 1e3)} MB/s.`);
   lines.push(...budgets(cells, warm), ...problems.map((p) => `* Not measured: ${p}.`));
