@@ -85,8 +85,8 @@ async function checkAlways(o: Outside, calm: { mounts: string; descriptors: numb
 	assert.equal(mounts(), calm.mounts, "the host's mounts");
 	assert.equal(fs.readFileSync(o.canary, 'utf8'), 'canary\n');
 	await o.session.close(o.id);
-	const now = openDescriptors(o.session.pid);
-	assert.ok(now <= calm.descriptors + 4, `the server's descriptors grew from ${calm.descriptors} to ${now}`);
+	// A sandbox of the pool that is being made has some for a moment.
+	await until(`the server's descriptors to be ${calm.descriptors} again`, () => openDescriptors(o.session.pid) <= calm.descriptors + 4, 5000);
 }
 
 async function runCase(c: Case, s: Session, canary: string): Promise<void> {
@@ -126,7 +126,7 @@ async function main(): Promise<void> {
 	fs.writeFileSync(canary, 'canary\n');
 	const env = {
 		SANDBOX_EXEC_TIMEOUT_S: String(TIMEOUT_S), SANDBOX_KILL_GRACE_MS: '300', SANDBOX_MEMORY_LIMIT: given('memory', '256m'), SANDBOX_PIDS_LIMIT: given('pids', '64'),
-		SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
+		SANDBOX_OUTPUT_STOP_BYTES: '400000000', SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
 		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary',
 	};
 	let s = await open('stdio', { env });
