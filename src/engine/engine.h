@@ -29,6 +29,7 @@ struct engine_run;     /* one run in a sandbox, until its completion was called 
 #define ENGINE_NAME_MAX  64 /* image names: [a-z0-9][a-z0-9._-]{0,62} */
 #define ENGINE_PATH_MAX  4096
 #define ENGINE_FILES_MAX 10000 /* entries of one listing */
+#define ENGINE_EGRESS_PORT 3128 /* inside a sandbox with egress */
 
 /* What an engine can enforce on this host. The manager matches a policy against it before
  * anything starts; a limit that was set explicitly and is missing here is refused. */
@@ -59,8 +60,15 @@ struct engine_create {
 	char image[ENGINE_NAME_MAX];
 	struct engine_limits limits;
 	bool warm;              /* use a forked interpreter where possible; false = plain start */
-	bool network;           /* reserved for the egress proxy; must be false */
-	const char *persist_id; /* NULL = ephemeral workspace; else key of a stored one */
+	/* Inside, 127.0.0.1:ENGINE_EGRESS_PORT is a listening socket that belongs to the front:
+	 * engine_ops.take_egress() gives it out, once. There is no other way out of a sandbox. */
+	bool egress;
+	/* NULL = an ephemeral workspace; else the key ([a-z0-9-]{1,64}) of a stored one, made when
+	 * there is none and active in one engine at a time (ERR_SANDBOX_IN_USE). */
+	const char *persist_id;
+	/* NULL, or: a helper of this sandbox, ended before it. It has the same uid and the same
+	 * /app/.venv, an empty workspace of its own, and is never from a pool. */
+	struct engine_sandbox *helper_of;
 };
 
 struct engine_policy { /* what is in force for one sandbox; also shown to clients */
@@ -170,6 +178,11 @@ struct engine_ops {
 	void (*destroy)(struct engine_sandbox *s, engine_done_fn cb, void *user);
 	/* Called when a sandbox ends on its own; destroy() must still be called. */
 	void (*on_lost)(struct engine_sandbox *s, engine_lost_fn cb, void *user);
+	/* The listening socket of a sandbox that was created with `egress`, given once; else -1. */
+	int (*take_egress)(struct engine_sandbox *s);
+	/* Ends a stored workspace that no engine has active: its files and packages are gone. */
+	int (*forget)(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
+		      struct err *e);
 	/* One run at a time per sandbox; a second gives -EBUSY. */
 	int (*run)(struct engine_sandbox *s, const struct engine_run_spec *spec,
 		   struct engine_run **ret, struct err *e);

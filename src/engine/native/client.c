@@ -332,9 +332,9 @@ static int check_create(const struct native_engine *g, const struct engine_creat
 			       "the monitor has ended; start the server again");
 	if (!parse_is_image_name(c->image, strnlen(c->image, sizeof(c->image))))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "image name");
-	if (c->network || c->persist_id)
+	if (c->egress || c->persist_id || c->helper_of)
 		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "%s",
-			       c->network ? "network access" : "persistent workspaces");
+			       c->persist_id ? "persistent workspaces" : "network access");
 	if (missing)
 		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
 			       "this host cannot enforce the limit of %s",

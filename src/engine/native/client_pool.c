@@ -128,7 +128,7 @@ static void empty(struct native_engine *g)
 
 void native_pool_note(struct native_engine *g, const struct engine_create *c)
 {
-	if (g->pool.want == 0 || c->persist_id || c->network)
+	if (g->pool.want == 0 || c->persist_id || c->egress || c->helper_of)
 		return;
 	if (!is_key(g, c)) {
 		empty(g);
