@@ -26,10 +26,10 @@ struct engine;         /* an open engine */
 struct engine_sandbox; /* one sandbox of an engine */
 struct engine_run;     /* one run in a sandbox, until its completion was called */
 
-#define ENGINE_NAME_MAX  64 /* image names: [a-z0-9][a-z0-9._-]{0,62} */
-#define ENGINE_PATH_MAX  4096
-#define ENGINE_FILES_MAX 10000 /* entries of one listing */
-#define ENGINE_EGRESS_PORT 3128 /* inside a sandbox with egress */
+#define ENGINE_NAME_MAX    64 /* image names: [a-z0-9][a-z0-9._-]{0,62} */
+#define ENGINE_PATH_MAX    4096
+#define ENGINE_FILES_MAX   10000 /* entries of one listing */
+#define ENGINE_EGRESS_PORT 3128  /* inside a sandbox with egress */
 
 /* What an engine can enforce on this host. The manager matches a policy against it before
  * anything starts; a limit that was set explicitly and is missing here is refused. */
@@ -59,7 +59,7 @@ struct engine_limits {
 struct engine_create {
 	char image[ENGINE_NAME_MAX];
 	struct engine_limits limits;
-	bool warm;              /* use a forked interpreter where possible; false = plain start */
+	bool warm; /* use a forked interpreter where possible; false = plain start */
 	/* Inside, 127.0.0.1:ENGINE_EGRESS_PORT is a listening socket that belongs to the front:
 	 * engine_ops.take_egress() gives it out, once. There is no other way out of a sandbox. */
 	bool egress;
