@@ -93,7 +93,7 @@ const count = { passed: 0, failed: 0, skipped: 0 };
 async function twins(): Promise<void> {
 	const only = new RegExp(opt.case);
 	const target = net.createServer(); // for 23a: connections succeed as soon as somebody listens
-	await new Promise<void>((resolve) => target.listen({ path: '\0caisson-hostile' }, resolve));
+	await new Promise<void>((resolve) => target.on('error', () => resolve()).listen({ path: '\0caisson-hostile' }, resolve)); // or another run of this suite listens
 	console.log('\nthe same programs without the walls');
 	for (const c of cases.filter((k) => only.test(k.id))) {
 		const r = runTwin(c, opt.image ?? 'science');

@@ -20,6 +20,8 @@ export interface Row {
 	why?: string;
 }
 
+/** Such a failure is final; any other (a machine that was too slow for a wait) is tried once more, and the first reason stays in the row. */
+const WORKED = 'attempts that worked';
 const TIMEOUT_S = 4 * slowness;
 const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
 const build = process.env.HOSTILE_BUILD ?? path.join(top, 'build');
@@ -72,7 +74,7 @@ function checkAttempts(r: Json, want: number): void {
 	const lines = String(r.stdout).split('\n');
 	const broken = lines.filter((l) => l.startsWith('BROKEN'));
 	const held = lines.filter((l) => l.startsWith('HELD'));
-	assert.deepEqual(broken, [], 'attempts that worked');
+	assert.equal(broken.length, 0, `${WORKED}: ${broken.join('\n')}`);
 	assert.ok(held.length >= want, `${held.length} attempts were made, at least ${want} expected: ${r.stdout}${r.stderr}`);
 }
 
@@ -126,7 +128,7 @@ async function main(): Promise<void> {
 	fs.writeFileSync(canary, 'canary\n');
 	const env = {
 		SANDBOX_EXEC_TIMEOUT_S: String(TIMEOUT_S), SANDBOX_KILL_GRACE_MS: '300', SANDBOX_MEMORY_LIMIT: given('memory', '256m'), SANDBOX_PIDS_LIMIT: given('pids', '64'),
-		SANDBOX_OUTPUT_STOP_BYTES: '400000000', SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
+		SANDBOX_OUTPUT_STOP_BYTES: '100000000', SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
 		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary',
 	};
 	let s = await open('stdio', { env });
@@ -138,13 +140,19 @@ async function main(): Promise<void> {
 			continue;
 		}
 		const t = performance.now();
-		try {
-			await runCase(c, s, canary);
-		} catch (e) {
-			row.outcome = 'failed';
-			row.why = (e as Error).message;
-			await s.end().catch(() => {});
-			s = await open('stdio', { env });
+		for (let attempt = 1; attempt <= 2; attempt++) {
+			row.outcome = 'passed';
+			try {
+				await runCase(c, s, canary);
+				break;
+			} catch (e) {
+				row.outcome = 'failed';
+				row.why = (e as Error).message;
+				await s.end().catch(() => {});
+				s = await open('stdio', { env });
+				if (row.why.startsWith(WORKED))
+					break; // an attack that works once works
+			}
 		}
 		emit({ ...row, ms: Math.round(performance.now() - t) });
 	}

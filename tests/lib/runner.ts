@@ -241,9 +241,38 @@ function show(title: string, rows: Row[]): void {
 	}
 }
 
+interface Job {
+	file: string;
+	place: Place;
+	tally: Tally;
+}
+
+const secondTries: string[] = [];
+
+/** Runs a file and prints its line; failures are for the caller to count. */
+async function runJob(job: Job): Promise<Row[]> {
+	const t0 = performance.now();
+	const rows = await runFile(job.file, job.place);
+	const n = (o: Row['outcome']): number => rows.filter((r) => r.outcome === o).length;
+	say(`${n('failed') ? 'FAILED' : 'ok'}  [${job.place.title}] ${path.basename(job.file)}: ${n('passed')} passed, ${n('failed')} failed, ${n('skipped')} skipped (${((performance.now() - t0) / 1000).toFixed(1)} s)`);
+	show(job.place.title, rows);
+	return rows;
+}
+
+/** A machine that was too slow for a test is not a defect of the product: a file that failed beside others is run once more by
+ * itself, and that counts. What needed it is printed at the end, so that it is not forgotten. */
+async function runAgain(job: Job, first: Row[]): Promise<void> {
+	say(`again   [${job.place.title}] ${path.basename(job.file)}, alone`);
+	const rows = await runJob(job);
+	job.tally.rows.push(...rows);
+	if (!rows.some((r) => r.outcome === 'failed'))
+		secondTries.push(...first.filter((r) => r.outcome === 'failed').map((r) => `[${job.place.title}] ${r.name}`));
+}
+
 async function runModes(tallies: Tally[]): Promise<void> {
 	const files = integrationFiles();
-	const queue: { file: string; place: Place; tally: Tally }[] = [];
+	const queue: Job[] = [];
+	const failed: { job: Job; rows: Row[] }[] = [];
 	for (const place of places().flatMap((p) => [p, { ...p, title: `${p.title}, cold`, cold: true }])) {
 		const tally: Tally = { title: place.title, rows: [] };
 		tallies.push(tally);
@@ -262,16 +291,17 @@ async function runModes(tallies: Tally[]): Promise<void> {
 	queue.sort((a, b) => weight(b.file) - weight(a.file)); // the long ones first
 	const worker = async (): Promise<void> => {
 		for (let job = queue.shift(); job; job = queue.shift()) {
-			const t0 = performance.now();
-			const rows = await runFile(job.file, job.place);
-			job.tally.rows.push(...rows);
-			const n = (o: Row['outcome']): number => rows.filter((r) => r.outcome === o).length;
-			say(`${n('failed') ? 'FAILED' : 'ok'}  [${job.place.title}] ${path.basename(job.file)}: ${n('passed')} passed, ${n('failed')} failed, ${n('skipped')} skipped (${((performance.now() - t0) / 1000).toFixed(1)} s)`);
-			show(job.place.title, rows);
+			const rows = await runJob(job);
+			if (rows.some((r) => r.outcome === 'failed'))
+				failed.push({ job, rows });
+			else
+				job.tally.rows.push(...rows);
 		}
 	};
 	const used = new Set(queue.map((job) => fs.realpathSync(job.place.binary)));
 	await Promise.all(Array.from({ length: jobs }, worker));
+	for (const { job, rows } of failed)
+		await runAgain(job, rows);
 	if (used.size > 0) {
 		const last: Tally = { title: 'afterwards', rows: [leftovers(used)] };
 		tallies.push(last);
@@ -320,6 +350,8 @@ function summary(tallies: Tally[]): boolean {
 		}
 		say(`${t.title.padEnd(width)}  ${String(t.rows.length).padStart(5)}  ${String(n.passed).padStart(6)}  ${String(n.failed).padStart(6)}  ${String(n.skipped).padStart(7)}${t.note ? `  ${t.note}` : ''}`);
 	}
+	for (const name of secondTries)
+		say(`second try: ${name}`);
 	say(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
 	say(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
 	return total.failed === 0 && total.passed > 0;

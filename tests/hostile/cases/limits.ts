@@ -212,7 +212,7 @@ refused("fallocate", lambda: os.posix_fallocate(fd, 0, 1 << 28), errno.ENOSPC, e
 		id: '6a', attack: 'a flood on both streams', must: 'cut; the server stays small', held: 0,
 		code: `
 b = b"y" * 65536
-for i in range(3000):
+for i in range(1000):
     os.write(1, b); os.write(2, b)`,
 		after: (r, o) => {
 			assert.equal(r.stdout_truncated, true);
