@@ -97,14 +97,17 @@ print("end")`,
 	{
 		id: '27b', attack: 'a grandchild floods after the end', must: 'the answer comes', held: 0,
 		code: `
+begun, begin = os.pipe()
 if os.fork() == 0:
     os.setsid()
     try:
         while True:
             os.write(1, b"late\\n" * 1000)
+            os.write(begin, b"x") if begin else None
+            begin = 0
     finally:
         os._exit(0)
-time.sleep(0.1)
+os.read(begun, 1)
 os._exit(0)`,
 		after: (r) => assert.ok(r.duration_ms < 4000),
 	},
