@@ -11,10 +11,13 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
+#include <unistd.h>
 
 #define FRAMES_PER_TURN 16
-#define LOW_FDS         3 /* 0, 1, 2 are never ours */
+#define LOW_FDS         3  /* 0, 1, 2 are never ours */
+#define HIGH_FDS        16 /* above all that the maker leaves */
 
 static struct init init; /* one a process; static so that the stack stays small */
 
@@ -203,8 +206,14 @@ static int take_config(struct init *in)
 /* Frees 0, 1 and 2, so that no descriptor of ours is ever one of them. */
 static int take_channel(struct init *in)
 {
-	in->channel = fcntl(0, F_DUPFD_CLOEXEC, LOW_FDS);
-	in->dev = fcntl(2, F_DUPFD_CLOEXEC, LOW_FDS);
+	/* what the maker has left out is not open: -1 */
+	in->channel = fcntl(0, F_DUPFD_CLOEXEC, HIGH_FDS);
+	in->dev = fcntl(PROTO_START_DEV, F_DUPFD_CLOEXEC, HIGH_FDS);
+	in->store = fcntl(PROTO_START_STORE, F_DUPFD_CLOEXEC, HIGH_FDS);
+	in->packages = fcntl(PROTO_START_PACKAGES, F_DUPFD_CLOEXEC, HIGH_FDS);
+	in->egress = -1;
+	if (syscall(SYS_close_range, LOW_FDS, PROTO_START_END - 1, 0) < 0)
+		return -errno;
 	if (in->channel < 0)
 		return -errno;
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -256,6 +265,7 @@ int main(void)
 	}
 	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready),
 					 .landlock = in->landlock >= 0};
-	init_send(in, &ready.head, NULL, 0);
+	init_send(in, &ready.head, &in->egress, in->egress >= 0);
+	in->egress = fd_close(in->egress);
 	loop(in);
 }

@@ -26,6 +26,7 @@
 
 #define INIT_FDS_MAX PROTO_CONFIG_PROCS_MAX
 #define RUN_CODE_FD  3 /* where a Python run finds its source; runtime/boot.py */
+#define STORE_INODES 2 /* of the workspace's file system: its folders `data` and `venv` */
 
 struct init_run {
 	uint32_t id; /* 0 = none */
@@ -96,6 +97,10 @@ struct init {
 	int proc;                        /* O_PATH of a writable /proc that is mounted nowhere */
 	int workspace;                   /* O_PATH of /mnt/data */
 	int dev;                         /* a /dev to mount, -1 = the template's */
+	int store;                       /* a stored workspace to mount, -1 = one in memory */
+	int packages;                    /* a folder of packages to mount, -1 = the workspace's */
+	int egress;                      /* the listening socket, until it is given away; -1 */
+	bool stored;                     /* the workspace is no memory */
 	int landlock;                    /* prepared rules, -1 = none */
 	int kill;                        /* cgroup.kill of the run leaf, -1 = none */
 	int procs[INIT_FDS_MAX];

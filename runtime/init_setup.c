@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <net/if.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -25,21 +26,31 @@
  * inodes, and so see each other's locks and, by inotify, each other's every open. Pages stay
  * shared, they belong to the layers. Relative to the template's root, so that mountinfo names no
  * path of the host. */
-#define IMAGE_LAYERS  "lowerdir=skel:lower"
-#define NEW_ROOT      "/new"
-#define HOST_NAME     "sandbox"
-#define HOME_BYTES    (UINT64_C(16) << 20)
-#define SMALL_INODES  4096u
-#define TMP_INODES    65536u
-#define PTYS_MAX      64 /* of the host's global table, kernel.pty.max */
-#define MPL_FROM      "/opt/caisson/mpl"
-#define MPL_TO        "/tmp/.config/matplotlib"
-#define MPL_FILES_MAX 16
-#define MPL_BYTES_MAX (4u << 20)
+#define IMAGE_LAYERS   "lowerdir=skel:lower"
+#define NEW_ROOT       "/new"
+#define STORE          "/ws" /* the file system of the workspace and its packages */
+#define HOST_NAME      "sandbox"
+#define HOME_BYTES     (UINT64_C(16) << 20)
+#define SMALL_INODES   4096u
+#define TMP_INODES     65536u
+#define EGRESS_BACKLOG 128
+#define PTYS_MAX       64 /* of the host's global table, kernel.pty.max */
+#define MPL_FROM       "/opt/caisson/mpl"
+#define MPL_TO         "/tmp/.config/matplotlib"
+#define MPL_FILES_MAX  16
+#define MPL_BYTES_MAX  (4u << 20)
 
-enum mount_kind { MOUNT_OVERLAY, MOUNT_BIND, MOUNT_PROC, MOUNT_DEV, MOUNT_DEVPTS, MOUNT_TMPFS };
+enum mount_kind {
+	MOUNT_OVERLAY,
+	MOUNT_BIND,
+	MOUNT_PROC,
+	MOUNT_DEV,
+	MOUNT_DEVPTS,
+	MOUNT_TMPFS,
+	MOUNT_PACKAGES,
+};
 
-enum mount_size { SIZE_NONE, SIZE_SHM, SIZE_TMP, SIZE_HOME, SIZE_WORKSPACE };
+enum mount_size { SIZE_NONE, SIZE_SHM, SIZE_TMP, SIZE_HOME };
 
 static const struct mount_row {
 	enum proto_step step;
@@ -57,9 +68,9 @@ static const struct mount_row {
     {PROTO_STEP_DEV, MOUNT_TMPFS, NULL, "/dev/shm", MS_NOSUID | MS_NODEV, 01777, SIZE_SHM},
     {PROTO_STEP_TMP, MOUNT_TMPFS, NULL, "/tmp", MS_NOSUID | MS_NODEV, 01777, SIZE_TMP},
     {PROTO_STEP_HOME, MOUNT_TMPFS, NULL, "/home/sandbox", MS_NOSUID | MS_NODEV, 0700, SIZE_HOME},
-    {PROTO_STEP_WORKSPACE, MOUNT_TMPFS, NULL, "/mnt/data", MS_NOSUID | MS_NODEV, 0755,
-     SIZE_WORKSPACE},
-    {PROTO_STEP_WORKSPACE, MOUNT_BIND, NEW_ROOT "/mnt/data", "/app/results", 0, 0, SIZE_NONE},
+    {PROTO_STEP_WORKSPACE, MOUNT_BIND, STORE "/data", "/mnt/data", 0, 0, SIZE_NONE},
+    {PROTO_STEP_WORKSPACE, MOUNT_BIND, STORE "/data", "/app/results", 0, 0, SIZE_NONE},
+    {PROTO_STEP_PACKAGES, MOUNT_PACKAGES, STORE "/venv", "/app/.venv", 0, 0, SIZE_NONE},
 };
 
 static void size_of(const struct init *in, enum mount_size size, uint64_t *bytes, uint32_t *inodes)
@@ -67,10 +78,6 @@ static void size_of(const struct init *in, enum mount_size size, uint64_t *bytes
 	const struct proto_limits *l = &in->config.limits;
 
 	switch (size) {
-	case SIZE_WORKSPACE:
-		*bytes = l->workspace_bytes;
-		*inodes = l->workspace_inodes;
-		break;
 	case SIZE_TMP:
 		*bytes = l->tmp_bytes;
 		*inodes = TMP_INODES;
@@ -88,16 +95,61 @@ static void size_of(const struct init *in, enum mount_size size, uint64_t *bytes
 	}
 }
 
-static int mount_tmpfs(const struct init *in, const struct mount_row *m, const char *target)
+static int mount_sized(const char *target, unsigned long flags, unsigned mode, uint64_t bytes,
+		       uint32_t inodes)
 {
 	char options[128];
+
+	(void)snprintf(options, sizeof(options), "mode=%o,uid=%u,gid=%u,size=%llu,nr_inodes=%u",
+		       mode, getuid(), getgid(), (unsigned long long)bytes, inodes);
+	return mount("tmpfs", target, "tmpfs", flags, options) < 0 ? -errno : 0;
+}
+
+static int mount_tmpfs(const struct init *in, const struct mount_row *m, const char *target)
+{
 	uint64_t bytes;
 	uint32_t inodes;
 
 	size_of(in, m->size, &bytes, &inodes);
-	(void)snprintf(options, sizeof(options), "mode=%o,uid=%u,gid=%u,size=%llu,nr_inodes=%u",
-		       m->mode, getuid(), getgid(), (unsigned long long)bytes, inodes);
-	return mount("tmpfs", target, "tmpfs", m->flags, options) < 0 ? -errno : 0;
+	return mount_sized(target, m->flags, m->mode, bytes, inodes);
+}
+
+/* A mount of its own that the maker has passed. */
+static int attach(int *tree, const char *target)
+{
+	int r = move_mount(*tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+
+	*tree = fd_close(*tree);
+	return r;
+}
+
+/* One file system for the workspace and the packages, so that one limit holds for both: in memory,
+ * or the stored one. Only its two folders are bound into the sandbox. */
+static int mount_store(struct init *in)
+{
+	const struct proto_limits *l = &in->config.limits;
+	int r;
+
+	in->stored = in->store >= 0;
+	if (in->stored)
+		r = attach(&in->store, STORE);
+	else
+		r = mount_sized(STORE, MS_NOSUID | MS_NODEV, 0755, l->workspace_bytes,
+				l->workspace_inodes + STORE_INODES);
+	if (r < 0)
+		return r;
+	if ((mkdir(STORE "/data", 0755) < 0 && errno != EEXIST) ||
+	    (mkdir(STORE "/venv", 0755) < 0 && errno != EEXIST))
+		return -errno;
+	return 0;
+}
+
+/* Those of the sandbox that this one helps, or its own. */
+static int mount_packages(struct init *in, const struct mount_row *m, const char *target)
+{
+	if (in->packages >= 0)
+		return attach(&in->packages, target);
+	return mount(m->source, target, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
 }
 
 /* Two mounts of one proc: a read-only one for the sandbox, and a writable one that stays reachable
@@ -118,13 +170,9 @@ static int mount_proc(struct init *in, const struct mount_row *m, const char *ta
 /* The one that the maker has made for this sandbox, or that of the template. */
 static int mount_dev(struct init *in, const struct mount_row *m, const char *target)
 {
-	int r;
-
 	if (in->dev < 0)
 		return mount(m->source, target, NULL, MS_BIND | m->flags, NULL) < 0 ? -errno : 0;
-	r = move_mount(in->dev, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
-	in->dev = fd_close(in->dev);
-	return r;
+	return attach(&in->dev, target);
 }
 
 static int mount_one(struct init *in, const struct mount_row *m)
@@ -146,6 +194,8 @@ static int mount_one(struct init *in, const struct mount_row *m)
 		(void)snprintf(options, sizeof(options),
 			       "newinstance,ptmxmode=0666,mode=0620,max=%d", PTYS_MAX);
 		return mount("devpts", target, "devpts", m->flags, options) < 0 ? -errno : 0;
+	case MOUNT_PACKAGES:
+		return mount_packages(in, m, target);
 	case MOUNT_TMPFS:
 	default:
 		return mount_tmpfs(in, m, target);
@@ -224,6 +274,22 @@ static int loopback_up(void)
 	return ioctl(sock, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
 }
 
+/* The only way out: a socket that listens in here and is answered by the front out there. It is
+ * made before anything of a tenant runs, so that nobody else can have the port. */
+static int make_egress(struct init *in)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET,
+				 .sin_port = htons(PROTO_EGRESS_PORT),
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	_cleanup_fd_ int sock = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	if (sock < 0 || bind(sock, (const struct sockaddr *)&to, sizeof(to)) < 0 ||
+	    listen(sock, EGRESS_BACKLOG) < 0)
+		return -errno;
+	in->egress = TAKE_FD(sock);
+	return 0;
+}
+
 int init_drop(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -256,6 +322,8 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (sethostname(HOST_NAME, strlen(HOST_NAME)) < 0)
 		return -errno;
 	(void)umask(0);
+	*ret_step = PROTO_STEP_WORKSPACE;
+	r = mount_store(in);
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]) && r == 0; i++) {
 		*ret_step = mounts[i].step;
 		r = mount_one(in, &mounts[i]);
@@ -268,6 +336,9 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	(void)umask(022);
 	*ret_step = PROTO_STEP_LOOPBACK;
 	if ((r = loopback_up()) < 0)
+		return r;
+	*ret_step = PROTO_STEP_EGRESS;
+	if ((in->config.fds & PROTO_CONFIG_EGRESS) && (r = make_egress(in)) < 0)
 		return r;
 	*ret_step = PROTO_STEP_CAPS;
 	if ((r = init_drop()) < 0)

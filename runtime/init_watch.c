@@ -18,14 +18,16 @@
 #define PROCESSES_MAX 4096
 #define TEXT_MAX      2048
 
+/* the first is none when the workspace is stored */
 static const char *const memory_mounts[] = {"/mnt/data", "/tmp", "/dev/shm", "/home/sandbox"};
 
-static uint64_t in_mounts(void)
+static uint64_t in_mounts(const struct init *in)
 {
 	uint64_t sum = 0;
 	struct statvfs v;
 
-	for (size_t i = 0; i < sizeof(memory_mounts) / sizeof(memory_mounts[0]); i++)
+	for (size_t i = in->stored ? 1 : 0; i < sizeof(memory_mounts) / sizeof(memory_mounts[0]);
+	     i++)
 		if (statvfs(memory_mounts[i], &v) == 0)
 			sum += (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
 	return sum;
@@ -132,7 +134,7 @@ static uint64_t in_processes(const struct init *in, uint64_t (*one)(int, const c
 bool watch_memory(const struct init *in)
 {
 	uint64_t limit = in->config.limits.memory_bytes;
-	uint64_t base = in_mounts() + of_waiting(in);
+	uint64_t base = in_mounts(in) + of_waiting(in);
 
 	if (base + in_processes(in, resident) <= limit)
 		return false;

@@ -74,9 +74,15 @@ struct engine_sandbox *make_sandbox(struct client *c, const char *image,
 {
 	struct engine_create create = {.limits = *l, .warm = want_warm};
 
-	*o = (struct outcome){.fd = -1};
 	EXPECT(text_copy(create.image, sizeof(create.image), image) == 0);
-	if (c->engine->ops->create(c->engine, &create, on_created, o, &o->e) < 0)
+	return create_sandbox(c, &create, o);
+}
+
+struct engine_sandbox *create_sandbox(struct client *c, const struct engine_create *create,
+				      struct outcome *o)
+{
+	*o = (struct outcome){.fd = -1};
+	if (c->engine->ops->create(c->engine, create, on_created, o, &o->e) < 0)
 		return NULL;
 	EXPECT(!o->done);
 	turn_until(c, &o->done, BUDGET_MS);

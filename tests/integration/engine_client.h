@@ -38,6 +38,9 @@ void turn_until(struct client *c, const bool *done, uint64_t budget_ms);
 
 struct engine_sandbox *make_sandbox(struct client *c, const char *image,
 				    const struct engine_limits *l, struct outcome *o);
+/* The same with everything that a creation may ask for; NULL: O says why. */
+struct engine_sandbox *create_sandbox(struct client *c, const struct engine_create *create,
+				      struct outcome *o);
 void end_sandbox(struct client *c, struct engine_sandbox *s);
 /* Starts; O must live until it is done. */
 struct engine_run *start_run(struct engine_sandbox *s, struct engine_run_spec *spec,

@@ -25,6 +25,7 @@ _Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
 _Static_assert(PROTO_IMAGE_MAX == ENGINE_NAME_MAX && PROTO_PATH_MAX == ENGINE_PATH_MAX &&
 		   PROTO_LIST_MAX == ENGINE_FILES_MAX,
 	       "one set of bounds");
+_Static_assert(PROTO_EGRESS_PORT == ENGINE_EGRESS_PORT, "one port");
 
 static const char *const step_texts[PROTO_STEP_MAX_] = {
 #define S(name, what) [PROTO_STEP_##name] = what,
@@ -60,6 +61,7 @@ static void sandbox_free(struct native_sandbox *s)
 	s->init = chan_free(s->init);
 	s->oom = fd_close(s->oom);
 	s->peak = fd_close(s->peak);
+	s->egress = fd_close(s->egress);
 	s->later = sd_event_source_disable_unref(s->later);
 	s->patience = sd_event_source_disable_unref(s->patience);
 	s->claim = sd_event_source_disable_unref(s->claim);
@@ -208,6 +210,11 @@ static enum err_code step_code(uint32_t step, int errnum)
 	case EMFILE:
 	case ENFILE:
 		return ERR_TOO_MANY_FILES;
+	case ENOSPC:
+	case EDQUOT:
+		return ERR_NO_SPACE;
+	case ESRCH:
+		return step == PROTO_STEP_HELPER ? ERR_SANDBOX_LOST : ERR_ENGINE_UNAVAILABLE;
 	case ENOMEM:
 		return ERR_OUT_OF_MEMORY;
 	default:
@@ -228,6 +235,39 @@ static void step_error(struct err *e, uint32_t step, int errnum)
 			      what);
 }
 
+/* Whether FD is what a sandbox with egress must give: a listening TCP socket. Whatever comes in is
+ * distrusted by whoever accepts it. */
+static bool is_listener(int fd)
+{
+	int domain = 0;
+	int type = 0;
+	int listening = 0;
+	socklen_t len = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_INET &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM &&
+	       getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening &&
+	       fd_set_nonblock(fd, true) == 0;
+}
+
+static int on_ready(struct native_sandbox *s, int *fds, size_t n)
+{
+	if (s->ready || n != s->wants_egress || (n > 0 && !is_listener(fds[0]))) {
+		fd_close_many(fds, n);
+		return -EPROTO;
+	}
+	if (n > 0)
+		s->egress = TAKE_FD(fds[0]);
+	s->ready = true;
+	maybe_created(s);
+	return 0;
+}
+
+static int native_take_egress(struct engine_sandbox *base)
+{
+	return TAKE_FD(sandbox_of(base)->egress);
+}
+
 static int on_init_message(const union proto_frame *f, const int *fds, size_t n, void *user)
 {
 	struct native_sandbox *s = user;
@@ -236,11 +276,7 @@ static int on_init_message(const union proto_frame *f, const int *fds, size_t n,
 	memcpy(own, fds, n * sizeof(*fds));
 	switch (f->head.type) {
 	case PROTO_INIT_READY:
-		if (s->ready)
-			return -EPROTO;
-		s->ready = true;
-		maybe_created(s);
-		return 0;
+		return on_ready(s, own, n);
 	case PROTO_INIT_FAILED: {
 		struct err e = ERR_INIT;
 		if (s->ready || s->state != NATIVE_CREATING)
@@ -332,9 +368,11 @@ static int check_create(const struct native_engine *g, const struct engine_creat
 			       "the monitor has ended; start the server again");
 	if (!parse_is_image_name(c->image, strnlen(c->image, sizeof(c->image))))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "image name");
-	if (c->egress || c->persist_id || c->helper_of)
-		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "%s",
-			       c->persist_id ? "persistent workspaces" : "network access");
+	if (c->persist_id)
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "persistent workspaces");
+	if (c->helper_of && (c->helper_of->engine != &g->base ||
+			     native_check_ready(sandbox_of(c->helper_of), e) < 0))
+		return err_set(e, ERR_SANDBOX_LOST, EPIPE, "the sandbox to help has ended");
 	if (missing)
 		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
 			       "this host cannot enforce the limit of %s",
@@ -376,8 +414,11 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 	s->slot = m.slot;
 	s->warm = c->warm;
 	m.warm = c->warm;
+	m.egress = c->egress;
+	m.helper_of = c->helper_of ? sandbox_of(c->helper_of)->slot + 1 : 0;
 	s->state = NATIVE_CREATING;
-	s->oom = s->peak = -1;
+	s->oom = s->peak = s->egress = -1;
+	s->wants_egress = c->egress;
 	s->create_cb = cb;
 	s->create_user = user;
 	s->ops_last = &s->ops;
@@ -399,7 +440,7 @@ static int native_create(struct engine *base, const struct engine_create *c, eng
 {
 	struct native_engine *g = engine_of(base);
 
-	if (!g->dead && native_pool_take(g, c, cb, user))
+	if (!g->dead && native_pool_serves(c) && native_pool_take(g, c, cb, user))
 		return 0;
 	int r = native_create_new(g, c, cb, user, e);
 	if (r == 0)
@@ -522,6 +563,7 @@ static const struct engine_ops native_ops = {
     .create = native_create,
     .destroy = native_destroy,
     .on_lost = native_on_lost,
+    .take_egress = native_take_egress,
     .run = native_run,
     .signal = native_signal,
     .open_file = native_open_file,

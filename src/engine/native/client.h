@@ -84,6 +84,8 @@ struct native_sandbox {
 	void *lost_user;
 	sd_event_source *later; /* completion of destroy() on something that is gone already */
 	int oom, peak;
+	bool wants_egress;
+	int egress; /* the listening socket until it is taken, -1 */
 	struct engine_run *run;
 	uint32_t next_seq;
 	struct native_file_op *ops, **ops_last;
@@ -105,6 +107,8 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 /* client_pool.c */
 void native_pool_note(struct native_engine *g,
 		      const struct engine_create *c); /* it was asked for */
+/* Whether sandboxes like this one may be made ahead. */
+bool native_pool_serves(const struct engine_create *c) MUST_CHECK;
 /* True = CB will be called with one from the pool. */
 bool native_pool_take(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user) MUST_CHECK;

@@ -126,9 +126,14 @@ static void empty(struct native_engine *g)
 	g->pool.stale = g->pool.making; /* the one on its way is of the old key */
 }
 
+bool native_pool_serves(const struct engine_create *c)
+{
+	return !c->persist_id && !c->egress && !c->helper_of;
+}
+
 void native_pool_note(struct native_engine *g, const struct engine_create *c)
 {
-	if (g->pool.want == 0 || c->persist_id || c->egress || c->helper_of)
+	if (g->pool.want == 0 || !native_pool_serves(c))
 		return;
 	if (!is_key(g, c)) {
 		empty(g);

@@ -11,7 +11,7 @@ M(MON_GONE, M, F, proto_mon_slot, 0, "a sandbox is gone, its slot is free again"
 M(MON_USAGE, F, M, proto_mon_slot, 0, "what does a sandbox use")
 M(MON_USED, M, F, proto_mon_used, 0, "answer to MON_USAGE")
 M(INIT_CONFIG, M, I, proto_init_config, 8, "first message to init: limits and the descriptors it lives with")
-M(INIT_READY, I, F, proto_init_ready, 0, "isolation is complete, runs may start")
+M(INIT_READY, I, F, proto_init_ready, 1, "isolation is complete, runs may start; the way out, if asked for")
 M(INIT_FAILED, I, F, proto_init_failed, 0, "a step of the set-up failed; init ends")
 M(INIT_RUN, F, I, proto_init_run, 6, "start a run")
 M(INIT_SIGNAL, F, I, proto_init_signal, 0, "signal the run, or end it")

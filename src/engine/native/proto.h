@@ -99,8 +99,10 @@ struct proto_mon_hello {
 
 struct proto_mon_create {
 	struct proto_head head;
-	uint32_t slot; /* free, < slots; chosen by the front */
-	uint32_t warm; /* 0 or 1 */
+	uint32_t slot;      /* free, < slots; chosen by the front */
+	uint32_t warm;      /* 0 or 1 */
+	uint32_t egress;    /* 0 or 1: INIT_READY comes with a listening socket */
+	uint32_t helper_of; /* slot + 1 of a sandbox that is there, 0 = none */
 	struct proto_limits limits;
 	char image[PROTO_IMAGE_MAX];
 };
@@ -131,23 +133,36 @@ struct proto_mon_used {
 
 /* ---- init ---- */
 
+#define PROTO_EGRESS_PORT 3128 /* ENGINE_EGRESS_PORT */
+
+/* What init starts with, beside its channel as descriptor 0: mounts that are mounted nowhere yet.
+ * Each may be left out. */
+enum {
+	PROTO_START_DEV = 2,
+	PROTO_START_STORE,    /* file system with the folders `data` and `venv`, or an empty one */
+	PROTO_START_PACKAGES, /* the folder `venv` of another sandbox */
+	PROTO_START_END,
+};
+
 /* Descriptors of INIT_CONFIG in this order: lifeline, filter, then as `fds` says. */
 enum {
-	PROTO_CONFIG_KILL = 1, /* cgroup.kill of the run leaf */
-	PROTO_CONFIG_WARM = 2, /* channel to the clean interpreter (runtime/frames.h) */
-	PROTO_CONFIG_SOON = 4, /* no descriptor: its zygote is ready, waiting for it pays */
+	PROTO_CONFIG_KILL = 1,   /* cgroup.kill of the run leaf */
+	PROTO_CONFIG_WARM = 2,   /* channel to the clean interpreter (runtime/frames.h) */
+	PROTO_CONFIG_SOON = 4,   /* no descriptor: its zygote is ready, waiting for it pays */
+	PROTO_CONFIG_EGRESS = 8, /* no descriptor: make the listening socket */
 	PROTO_CONFIG_BASE_FDS = 2,
 	PROTO_CONFIG_PROCS_MAX = 4, /* one a hierarchy */
 };
 struct proto_init_config {
 	struct proto_head head;
 	struct proto_limits limits;
-	uint32_t fds;         /* PROTO_CONFIG_KILL, PROTO_CONFIG_WARM, PROTO_CONFIG_SOON */
+	uint32_t fds;         /* PROTO_CONFIG_ bits */
 	uint32_t n_procs;     /* descriptors of groups to join, by writing "0" */
 	uint32_t poll_memory; /* no group limits memory: watch it from here */
 	uint32_t oom_score;   /* of runs */
 };
 
+/* Descriptor: with PROTO_CONFIG_EGRESS the listening socket. */
 struct proto_init_ready {
 	struct proto_head head;
 	uint32_t landlock; /* 1 = runs are tied by it */

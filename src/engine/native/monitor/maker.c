@@ -23,16 +23,25 @@
 #include <grp.h>
 #include <linux/capability.h>
 #include <linux/close_range.h>
+#include <linux/mount.h>
 #include <sched.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #define INNER_ID 1000
+#define HIGH_FD  16 /* above all that init starts with */
 
 /* NEWNS, NEWNET: its own mounts and network. SYS_ADMIN mounts and names the host, NET_ADMIN brings
  * up loopback, SETPCAP empties the bounding set. */
 static const unsigned init_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP};
+
+/* What init gets to mount: descriptors, -1 = none. */
+struct mounts {
+	int dev;
+	int store;
+	int packages;
+};
 
 NORETURN static void give_up(const struct maker *k, enum proto_step step, int errnum)
 {
@@ -48,9 +57,27 @@ static void write_zero(const struct maker *k, const int *fds, uint32_t n)
 			give_up(k, PROTO_STEP_CGROUP_JOIN, errno);
 }
 
-static void enter_z(const struct maker *k)
+/* The folder of packages of the sandbox that is helped, cut out of its mounts. Root of Z may enter
+ * what was made inside Z; no run can mount anything there, so the path is what init has made it. */
+static int take_packages(const struct maker *k)
 {
-	if (setns(k->t->userns, CLONE_NEWUSER) < 0 || setns(k->t->mntns, CLONE_NEWNS) < 0)
+	if (k->helped < 0)
+		return -1;
+	if (setns(k->helped, CLONE_NEWNS) < 0)
+		give_up(k, PROTO_STEP_HELPER, errno);
+	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, "/app/.venv",
+				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
+	if (tree < 0)
+		give_up(k, PROTO_STEP_PACKAGES, errno);
+	return tree;
+}
+
+static void enter_z(const struct maker *k, struct mounts *mounts)
+{
+	if (setns(k->t->userns, CLONE_NEWUSER) < 0)
+		give_up(k, PROTO_STEP_ENTER, errno);
+	mounts->packages = take_packages(k);
+	if (setns(k->t->mntns, CLONE_NEWNS) < 0)
 		give_up(k, PROTO_STEP_ENTER, errno);
 	if (setgroups(0, NULL) < 0 && errno != EPERM) /* single-id map: setgroups is off */
 		give_up(k, PROTO_STEP_ENTER, errno);
@@ -98,9 +125,36 @@ static void keep_caps(const struct maker *k)
 			give_up(k, PROTO_STEP_CAPS, errno);
 }
 
-/* Init starts with its channel as descriptor 0, its /dev (DEV, -1 = the template's) as 2 and
- * nothing else, not even a working folder of the host. */
-NORETURN static void start_init(const struct maker *k, int dev)
+static int lift(const struct maker *k, int fd)
+{
+	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, HIGH_FD);
+
+	if (fd >= 0 && high < 0)
+		give_up(k, PROTO_STEP_EXEC, errno);
+	return high;
+}
+
+/* Descriptors 0, 1 and those of PROTO_START_; nothing else, and no gap is filled by chance. */
+static void place(const struct maker *k, const struct mounts *m)
+{
+	const int wanted[PROTO_START_END] = {
+	    [0] = lift(k, k->channel),
+	    [1] = lift(k, k->program),
+	    [PROTO_START_DEV] = lift(k, m->dev),
+	    [PROTO_START_STORE] = lift(k, m->store),
+	    [PROTO_START_PACKAGES] = lift(k, m->packages),
+	};
+
+	for (int i = 0; i < PROTO_START_END; i++)
+		if (wanted[i] < 0 ? close(i) < 0 && errno != EBADF
+				  : dup3(wanted[i], i, i == 1 ? O_CLOEXEC : 0) < 0)
+			give_up(k, PROTO_STEP_EXEC, errno);
+	if (syscall(SYS_close_range, (unsigned)PROTO_START_END, ~0U, 0) < 0)
+		give_up(k, PROTO_STEP_EXEC, errno);
+}
+
+/* Init starts without even a working folder of the host. */
+NORETURN static void start_init(const struct maker *k, const struct mounts *m)
 {
 	static char name[] = "init";
 	char *argv[] = {name, NULL};
@@ -109,10 +163,9 @@ NORETURN static void start_init(const struct maker *k, int dev)
 
 	write_zero(k, k->fds->leave, k->fds->n_leave);
 	keep_caps(k);
-	if (chdir("/") < 0 || dup2(k->channel, 0) < 0 || dup3(k->program, 1, O_CLOEXEC) < 0 ||
-	    (dev >= 0 && dup2(dev, 2) < 0) ||
-	    syscall(SYS_close_range, dev >= 0 ? 3U : 2U, ~0U, 0) < 0)
+	if (chdir("/") < 0)
 		give_up(k, PROTO_STEP_EXEC, errno);
+	place(k, m);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)syscall(SYS_execveat, 1, "", argv, env, AT_EMPTY_PATH);
@@ -121,11 +174,14 @@ NORETURN static void start_init(const struct maker *k, int dev)
 
 NORETURN void maker_run(const struct maker *k)
 {
+	struct mounts m = {.dev = -1, .store = -1, .packages = -1};
+
 	write_zero(k, k->fds->join, k->fds->n_leave > 0 ? k->fds->n : 0);
-	int dev = k->own_devices ? devices_make() : -1;
-	if (k->own_devices && dev < 0)
-		give_up(k, PROTO_STEP_DEV, -dev);
-	enter_z(k);
+	if (k->own_devices)
+		m.dev = devices_make();
+	if (k->own_devices && m.dev < 0)
+		give_up(k, PROTO_STEP_DEV, -m.dev);
+	enter_z(k, &m);
 	make_userns(k);
 	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET |
 				   CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP,
@@ -133,7 +189,7 @@ NORETURN void maker_run(const struct maker *k)
 	if (init < 0)
 		give_up(k, PROTO_STEP_NAMESPACES, -init);
 	if (init == 0)
-		start_init(k, dev);
+		start_init(k, &m);
 	k->report->pid = init;
 	_exit(0);
 }

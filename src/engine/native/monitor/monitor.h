@@ -80,12 +80,21 @@ struct report {
 	int32_t pid; /* init */
 };
 
-enum box_state { BOX_FREE, BOX_MAKING, BOX_LIVE, BOX_ENDING };
+enum box_state {
+	BOX_FREE,
+	BOX_MAKING,
+	BOX_LIVE,
+	BOX_ENDING,
+	BOX_WAITING, /* init is gone, but helpers are left */
+};
 struct box {
 	enum box_state state;
 	bool doomed; /* destroyed while it was being made */
 	pid_t maker;
 	pid_t init;
+	uint32_t uid;          /* in Z */
+	uint32_t helper_of;    /* slot + 1, 0 = of none */
+	uint32_t helpers;      /* how many say so of this one */
 	int channel;           /* BOX_MAKING: the front's end, until it is sent; else -1 */
 	struct cgroup_fds fds; /* BOX_MAKING: for the front */
 	int warm; /* the clean interpreter's end of its channel until the zygote has it; -1 */
@@ -140,6 +149,7 @@ struct maker {
 	const struct template *t;
 	bool own_devices; /* host root that may make device nodes */
 	uint32_t uid;     /* in Z */
+	int helped;       /* pidfd of the sandbox whose packages this one gets, -1 = none */
 	int channel;      /* init's end */
 	int program;
 	struct report *report;

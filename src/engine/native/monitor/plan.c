@@ -14,5 +14,7 @@ int plan_check_create(const struct monitor *m, const struct proto_mon_create *c)
 		return -EINVAL;
 	if (c->warm > 1 || len == sizeof(c->image) || !parse_is_image_name(c->image, len))
 		return -EINVAL;
+	if (c->egress > 1 || c->helper_of > m->config->max_sandboxes || c->helper_of == c->slot + 1)
+		return -EINVAL;
 	return proto_limits_ok(&c->limits) ? 0 : -EINVAL;
 }

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
 /* What runs get: they are to die before anything else on this host does. */
@@ -28,6 +29,9 @@ static void box_reset(struct monitor *m, uint32_t slot)
 {
 	struct box *b = &m->boxes[slot];
 
+	if (b->helper_of)
+		m->boxes[b->helper_of - 1].helpers--;
+	b->helper_of = 0;
 	b->channel = fd_close(b->channel);
 	zygote_forget(m, slot);
 	cgroup_fds_close(&b->fds);
@@ -38,16 +42,17 @@ static void box_reset(struct monitor *m, uint32_t slot)
 }
 
 /* The first message to init waits in its socket before init exists. */
-static int send_config(struct monitor *m, int channel, const struct proto_limits *l,
+static int send_config(struct monitor *m, int channel, const struct proto_mon_create *q,
 		       const struct cgroup_fds *g, int warm, bool soon)
 {
 	int fds[PROTO_FDS_MAX];
 	size_t n = 0;
 	struct proto_init_config c = {
 	    .head = PROTO_HEAD(INIT_CONFIG, proto_init_config),
-	    .limits = *l,
+	    .limits = q->limits,
 	    .fds = (g->kill >= 0 ? PROTO_CONFIG_KILL : 0) | (warm >= 0 ? PROTO_CONFIG_WARM : 0) |
-		   (warm >= 0 && soon ? PROTO_CONFIG_SOON : 0),
+		   (warm >= 0 && soon ? PROTO_CONFIG_SOON : 0) |
+		   (q->egress ? PROTO_CONFIG_EGRESS : 0),
 	    .n_procs = g->n,
 	    .poll_memory = !(m->cgroup.enforced & PROTO_CAP_MEMORY),
 	    .oom_score = RUN_OOM_SCORE,
@@ -82,11 +87,33 @@ static int make_warm_channel(struct box *b)
 	return pair[0];
 }
 
-/* Forks the maker; on success the box is MAKING and owns what it needs. */
-static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
-		       const struct proto_limits *l, bool warm)
+/* A helper has the uid of the sandbox that it helps. A pidfd, because the monitor may reap that one
+ * before the maker has looked. */
+static int open_helped(struct monitor *m, uint32_t slot, uint32_t helper_of, int *ret)
 {
 	struct box *b = &m->boxes[slot];
+
+	b->uid = ids_slot(&m->ids, slot);
+	if (helper_of == 0)
+		return 0;
+	struct box *parent = &m->boxes[helper_of - 1];
+	if (parent->state != BOX_LIVE || parent->helper_of)
+		return -ESRCH;
+	*ret = (int)syscall(SYS_pidfd_open, parent->init, 0);
+	if (*ret < 0)
+		return -errno;
+	b->uid = parent->uid;
+	b->helper_of = helper_of;
+	parent->helpers++;
+	return 0;
+}
+
+/* Forks the maker; on success the box is MAKING and owns what it needs. */
+static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
+		       const struct proto_mon_create *c)
+{
+	struct box *b = &m->boxes[slot];
+	bool warm = c->warm && m->config->warm;
 	int pair[2];
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -94,14 +121,19 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	_cleanup_fd_ int front = pair[0];
 	_cleanup_fd_ int inside = pair[1];
 	_cleanup_fd_ int interpreter = warm ? make_warm_channel(b) : -1;
-	int r = send_config(m, front, l, &b->fds, interpreter, t->zygote.state == ZYGOTE_READY);
+	_cleanup_fd_ int helped = -1;
+	int r = open_helped(m, slot, c->helper_of, &helped);
+	if (r < 0)
+		return r;
+	r = send_config(m, front, c, &b->fds, interpreter, t->zygote.state == ZYGOTE_READY);
 	if (r < 0)
 		return r;
 	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO};
 	struct maker k = {
 	    .t = t,
 	    .own_devices = m->own_devices,
-	    .uid = ids_slot(&m->ids, slot),
+	    .uid = b->uid,
+	    .helped = helped,
 	    .channel = inside,
 	    .program = m->init_program,
 	    .report = &m->reports[slot],
@@ -141,10 +173,10 @@ void sandbox_create(struct monitor *m, const struct proto_mon_create *c)
 		answer(m, c->slot, PROTO_STEP_CGROUP, -r);
 		return;
 	}
-	r = start_maker(m, c->slot, t, &c->limits, c->warm && m->config->warm);
+	r = start_maker(m, c->slot, t, c);
 	if (r < 0) {
 		box_reset(m, c->slot);
-		answer(m, c->slot, PROTO_STEP_FORK, -r);
+		answer(m, c->slot, r == -ESRCH ? PROTO_STEP_HELPER : PROTO_STEP_FORK, -r);
 	}
 }
 
@@ -204,10 +236,18 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 		zygote_forget(m, slot); /* closes the channel: init hears that it stays cold */
 }
 
+static void end_helpers(struct monitor *m, uint32_t slot)
+{
+	for (uint32_t i = 0; m->boxes[slot].helpers > 0 && i < m->config->max_sandboxes; i++)
+		if (m->boxes[i].helper_of == slot + 1)
+			sandbox_destroy(m, i);
+}
+
 void sandbox_destroy(struct monitor *m, uint32_t slot)
 {
 	struct box *b = &m->boxes[slot];
 
+	end_helpers(m, slot);
 	switch (b->state) {
 	case BOX_MAKING:
 		b->doomed = true;
@@ -218,17 +258,28 @@ void sandbox_destroy(struct monitor *m, uint32_t slot)
 		break;
 	case BOX_FREE: /* it ended on its own while the request was on its way */
 	case BOX_ENDING:
+	case BOX_WAITING:
 	default:
 		break;
 	}
 }
 
+/* A helper lives in what its parent has: the parent is gone when both are. */
 void sandbox_gone(struct monitor *m, uint32_t slot)
 {
 	struct proto_mon_slot g = {.head = PROTO_HEAD(MON_GONE, proto_mon_slot), .slot = slot};
+	struct box *b = &m->boxes[slot];
+	uint32_t parent = b->helper_of;
 
+	if (b->helpers > 0) {
+		b->state = BOX_WAITING;
+		end_helpers(m, slot);
+		return;
+	}
 	box_reset(m, slot);
 	monitor_send(m, &g.head, NULL, 0);
+	if (parent && m->boxes[parent - 1].state == BOX_WAITING)
+		sandbox_gone(m, parent - 1);
 }
 
 void sandbox_usage(struct monitor *m, uint32_t slot)

@@ -10,6 +10,7 @@
  *   /proc       the host's /proc: the kernel lets a user namespace mount a proc of its own only
  * where one is fully visible already (mount_too_revealing() in fs/namespace.c) /dev        the six
  * device nodes, bound, and the usual links /new        where init puts the sandbox's root together
+ *   /ws         where init mounts the workspace, whose two folders it then binds
  *
  * The overlay's lower directories are named relative to the working folder, so mountinfo of a
  * sandbox names no path of the host. The child opens the image's folder before it changes its uid:
@@ -39,15 +40,16 @@ int umount2(const char *target, int flags);
 #define INOTIFY_MAX  "16" /* instances a sandbox; the host's own limit is 128 for all */
 #define BASE_OPTIONS "mode=0755,size=256k,nr_inodes=128"
 
-static const char *const base_dirs[] = {"image", "skel", "lower", "proc", "dev", "new"};
+static const char *const base_dirs[] = {"image", "skel", "lower", "proc", "dev", "new", "ws"};
 
 static const struct {
 	const char *path;
 	mode_t mode;
 } skeleton_dirs[] = {
-    {"dev", 0755},  {"proc", 0555},         {"sys", 0555}, {"tmp", 0755},
-    {"mnt", 0755},  {"mnt/data", 0755},     {"app", 0755}, {"app/results", 0755},
-    {"home", 0755}, {"home/sandbox", 0755}, {"etc", 0755}, {"run", 0755},
+    {"dev", 0755},       {"proc", 0555},     {"sys", 0555},          {"tmp", 0755},
+    {"mnt", 0755},       {"mnt/data", 0755}, {"app", 0755},          {"app/results", 0755},
+    {"app/.venv", 0755}, {"home", 0755},     {"home/sandbox", 0755}, {"etc", 0755},
+    {"run", 0755},
 };
 
 static const struct {
