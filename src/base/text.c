@@ -96,6 +96,15 @@ void text_hex(const uint8_t *data, size_t len, char *ret)
 	ret[2 * len] = '\0';
 }
 
+int text_hex_digit(char c)
+{
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 static bool is_unreserved(char c)
 {
 	return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -116,17 +125,6 @@ int text_add_percent(struct buf *b, const char *s, size_t len, bool keep_slash)
 	return 0;
 }
 
-static int hex_value(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 int text_percent_decode(const char *s, size_t len, char *ret, size_t *ret_len)
 {
 	size_t n = 0;
@@ -136,7 +134,7 @@ int text_percent_decode(const char *s, size_t len, char *ret, size_t *ret_len)
 		if (c == '%') {
 			if (len - i < 3)
 				return -EINVAL;
-			int high = hex_value(s[i + 1]), low = hex_value(s[i + 2]);
+			int high = text_hex_digit(s[i + 1]), low = text_hex_digit(s[i + 2]);
 			if (high < 0 || low < 0)
 				return -EINVAL;
 			c = high * 16 + low;

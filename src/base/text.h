@@ -25,6 +25,8 @@ int text_add_utf8_lossy(struct buf *b, const void *data, size_t len) MUST_CHECK;
 size_t text_utf8_cut(const char *s, size_t len, size_t max);
 
 void text_hex(const uint8_t *data, size_t len, char *ret); /* writes 2*len+1 bytes */
+/* The value of a hexadecimal digit of either case, or -1. */
+int text_hex_digit(char c);
 /* Appends S percent-encoded (RFC 3986 unreserved stay; '/' stays when KEEP_SLASH). */
 int text_add_percent(struct buf *b, const char *s, size_t len, bool keep_slash) MUST_CHECK;
 /* Decodes %XX; -EINVAL on a broken escape or an encoded or literal NUL. RET gets at most LEN bytes

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/chunk.h"
 
+#include "base/text.h"
+
 #define CHUNK_DIGITS_MAX 15 /* 60 bits */
 
 enum {
@@ -14,20 +16,9 @@ enum {
 	CHUNK_DONE,
 };
 
-static int hex(char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	if (c >= 'a' && c <= 'f')
-		return c - 'a' + 10;
-	if (c >= 'A' && c <= 'F')
-		return c - 'A' + 10;
-	return -1;
-}
-
 static int size_char(struct http_chunk *c, char ch)
 {
-	const int digit = hex(ch);
+	const int digit = text_hex_digit(ch);
 
 	if (digit >= 0) {
 		if (c->digits++ == CHUNK_DIGITS_MAX)

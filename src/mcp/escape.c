@@ -2,6 +2,7 @@
 #include "mcp/escape.h"
 
 #include "base/attr.h"
+#include "base/text.h"
 
 static const struct {
 	char escape;
@@ -44,20 +45,12 @@ size_t escape_encode_utf8(unsigned cp, char ret[4])
 	return 4;
 }
 
-int escape_hex(unsigned char c)
-{
-	if (c >= '0' && c <= '9')
-		return c - '0';
-	c |= 0x20;
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 unsigned escape_hex4(const char *s)
 {
 	unsigned v = 0;
 
 	for (unsigned i = 0; i < 4; i++)
-		v = v << 4 | (unsigned)escape_hex((unsigned char)s[i]);
+		v = v << 4 | (unsigned)text_hex_digit(s[i]);
 	return v;
 }
 

@@ -7,8 +7,6 @@
 
 /* What \C stands for, or 0 when it is no escape of one letter. */
 char escape_value(unsigned char c);
-/* The value of a hexadecimal digit, or -1. */
-int escape_hex(unsigned char c);
 /* The value of four hexadecimal digits, which have been checked. */
 unsigned escape_hex4(const char *s);
 /* Is CP the first half of a surrogate pair? */

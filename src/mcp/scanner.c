@@ -198,7 +198,7 @@ static bool on_escape(struct scanner *s, unsigned char c)
 
 static bool on_hex(struct scanner *s, unsigned char c)
 {
-	int v = escape_hex(c);
+	int v = text_hex_digit((char)c);
 	unsigned cp;
 	char out[4];
 
@@ -265,12 +265,35 @@ static bool on_utf8(struct scanner *s, unsigned char c)
 	return s->lifting ? spill(s, (const char *)&c, 1) : keep_char(s, c);
 }
 
-/* How many bytes from P on stand for themselves: printable ASCII but " and \. */
+#define EACH_BYTE(c) (UINT64_MAX / 255 * (c))
+
+/* Printable ASCII but " and \: what stands for itself. */
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+/* The same of eight bytes at once. A subtraction borrows into the top bit of a byte that is too
+ * small, and a byte that is equal to the one looked for becomes 0. */
+static bool are_plain(const unsigned char *p)
+{
+	uint64_t w, quote, slash, bad;
+
+	memcpy(&w, p, sizeof(w));
+	quote = w ^ EACH_BYTE('"');
+	slash = w ^ EACH_BYTE('\\');
+	bad = w | (w - EACH_BYTE(0x20)) | (quote - EACH_BYTE(1)) | (slash - EACH_BYTE(1));
+	return (bad & EACH_BYTE(0x80)) == 0;
+}
+
+/* How many bytes from P on stand for themselves. */
 static size_t plain_run(const unsigned char *p, size_t len)
 {
 	size_t i = 0;
 
-	while (i < len && p[i] >= 0x20 && p[i] < 0x80 && p[i] != '"' && p[i] != '\\')
+	while (len - i >= sizeof(uint64_t) && are_plain(p + i))
+		i += sizeof(uint64_t);
+	while (i < len && is_plain(p[i]))
 		i++;
 	return i;
 }

@@ -22,6 +22,7 @@ struct waiter { /* who waits for a creation */
 
 struct reply;
 struct upload;
+struct upload_check;
 
 struct sandbox {
 	struct manager *manager; /* reference */
@@ -51,6 +52,7 @@ struct manager {
 	    hash_key[16]; /* clients choose ids: a secret key keeps them from choosing collisions */
 	unsigned n;
 	struct reply *replies;
+	struct upload_check *checks;
 	sd_event_source *sweep_timer;
 	bool closing;
 	sandbox_watch_fn watcher;
@@ -66,3 +68,11 @@ uint64_t manager_now(const struct manager *m);
 void sandbox_changed(struct sandbox *s, const char *path);
 /* Files may have changed by other means than a run. */
 void sandbox_forget_inventory(struct sandbox *s);
+
+#define UPLOAD_PIECE_BYTES (192u << 10) /* of source; a multiple of 4 */
+/* The next piece of the source, at most UPLOAD_PIECE_BYTES: borrowed, maybe in SPACE, which has as
+ * many. Returns its length, 0 at the end, or -errno. */
+ssize_t upload_read_piece(const struct upload_source *source, uint64_t at, char *space,
+			  const char **ret);
+/* Tells all who still wait for upload_check_base64() -ECANCELED. */
+void upload_checks_end(struct manager *m);

@@ -575,6 +575,7 @@ struct manager *manager_free(struct manager *m)
 		m->engine->ops->close(m->engine);
 		m->engine = NULL;
 	}
+	upload_checks_end(m);
 	while (m->replies)
 		(void)on_reply(NULL, m->replies);
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)

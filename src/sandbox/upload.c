@@ -10,8 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define PIECE_BYTES (192u << 10) /* of source; a multiple of 4 */
-#define TURN_BYTES  (4u << 20)   /* of source, per turn of the loop */
+#define TURN_BYTES (4u << 20) /* of source, per turn of the loop */
 
 struct upload {
 	struct upload *next;
@@ -32,12 +31,10 @@ struct upload {
 
 static void start_next(struct sandbox *s);
 
-/* The next piece of the source, at most PIECE_BYTES: borrowed, maybe in SPACE. Returns its length,
- * 0 at the end, or -errno. */
-static ssize_t read_piece(const struct upload_source *source, uint64_t at, char *space,
+ssize_t upload_read_piece(const struct upload_source *source, uint64_t at, char *space,
 			  const char **ret)
 {
-	size_t want = (size_t)MIN(source->len - at, (uint64_t)PIECE_BYTES);
+	size_t want = (size_t)MIN(source->len - at, (uint64_t)UPLOAD_PIECE_BYTES);
 
 	if (source->data) {
 		*ret = source->data + at;
@@ -56,30 +53,6 @@ static ssize_t read_piece(const struct upload_source *source, uint64_t at, char 
 	}
 	*ret = space;
 	return (ssize_t)n;
-}
-
-int upload_check_base64(const struct upload_source *source, uint64_t *ret_len)
-{
-	struct base64_decoder decoder = {0};
-	_cleanup_free_ char *space = malloc(PIECE_BYTES);
-	uint64_t at = 0, total = 0;
-
-	if (!space)
-		return -ENOMEM;
-	while (at < source->len) {
-		const char *piece = NULL; /* a compiler cannot see that read_piece() sets it */
-		size_t decoded;
-		ssize_t n = read_piece(source, at, space, &piece);
-		int r = n < 0 ? (int)n : base64_decode(&decoder, piece, (size_t)n, NULL, &decoded);
-		if (r < 0)
-			return r;
-		at += (uint64_t)n;
-		total += decoded;
-	}
-	int r = base64_decode_end(&decoder);
-	if (r == 0)
-		*ret_len = total;
-	return r;
 }
 
 static void finish(struct upload *u)
@@ -136,7 +109,7 @@ static void commit(struct upload *u)
 static int write_piece(struct upload *u, char *space, uint8_t *decoded)
 {
 	const char *piece = NULL;
-	ssize_t n = read_piece(&u->source, u->done, space, &piece);
+	ssize_t n = upload_read_piece(&u->source, u->done, space, &piece);
 
 	if (n < 0)
 		return err_set(&u->err, ERR_SYSTEM, (int)-n, "reading the upload");
@@ -161,8 +134,8 @@ static int write_piece(struct upload *u, char *space, uint8_t *decoded)
 static int on_turn(sd_event_source *source UNUSED, void *user)
 {
 	struct upload *u = user;
-	_cleanup_free_ char *space = malloc(PIECE_BYTES);
-	_cleanup_free_ uint8_t *decoded = malloc(PIECE_BYTES);
+	_cleanup_free_ char *space = malloc(UPLOAD_PIECE_BYTES);
+	_cleanup_free_ uint8_t *decoded = malloc(UPLOAD_PIECE_BYTES);
 	uint64_t stop = MIN(u->source.len, u->done + TURN_BYTES);
 
 	sandbox_touch(u->sandbox);

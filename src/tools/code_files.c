@@ -107,12 +107,13 @@ static bool check_filename(struct mcp_call *call, const struct mcp_text_ref *nam
 	return true;
 }
 
-/* The checks before anything is created, in the contract's order. False: the call is finished. */
+/* The checks before anything is created, in the contract's order, but for that of the content.
+ * False: the call is finished. */
 static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *arguments,
 			 char *ret_id, struct mcp_text_ref *ret_name,
 			 struct upload_source *ret_source)
 {
-	uint64_t max = t->config.max_upload_bytes, decoded;
+	uint64_t max = t->config.max_upload_bytes;
 
 	if (!code_session_id(call, arguments, ret_id))
 		return false;
@@ -130,11 +131,29 @@ static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *a
 					     .off = content.off,
 					     .len = content.len,
 					     .base64 = true};
-	if (upload_check_base64(ret_source, &decoded) < 0) {
-		tools_finish_errorf(call, "invalid_content", "content_base64 is not valid base64");
-		return false;
-	}
 	return true;
+}
+
+/* R: whether the content is base64. */
+static void on_checked(int r, void *user)
+{
+	struct upload_call *c = user;
+	struct mcp_call *call = c->base.call;
+
+	if (r < 0 || mcp_call_is_cancelled(call)) {
+		if (r == -EINVAL)
+			tools_finish_errorf(call, "invalid_content",
+					    "content_base64 is not valid base64");
+		else
+			tools_finish_errorf(call, "execution_failed", "The upload was not read");
+		upload_end(c);
+		return;
+	}
+	tools_note(call, MCP_LEVEL_INFO, "Uploading %s (%ju base64 characters)", c->name,
+		   (uintmax_t)c->source.len);
+	mcp_call_progress(call, 0.1, 1.0, NULL);
+	manager_open(c->base.tools->config.manager, mcp_call_principal(call), *c->id ? c->id : NULL,
+		     on_upload_session, c);
 }
 
 void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
@@ -160,11 +179,9 @@ void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 	memcpy(c->name, name.text, name.len + 1);
 	c->overwrite = args_bool(arguments, "overwrite", false);
 	c->source = source;
-	tools_note(call, MCP_LEVEL_INFO, "Uploading %s (%ju base64 characters)", c->name,
-		   (uintmax_t)source.len);
-	mcp_call_progress(call, 0.1, 1.0, NULL);
-	manager_open(t->config.manager, mcp_call_principal(call), *id ? c->id : NULL,
-		     on_upload_session, c);
+	const int r = upload_check_base64(t->config.manager, &c->source, on_checked, c);
+	if (r <= 0)
+		on_checked(r, c);
 }
 
 /* ---- sandbox_read_artifact ---- */

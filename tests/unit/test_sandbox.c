@@ -5,8 +5,8 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "fake_engine.h"
+#include "sandbox/internal.h"
 #include "sandbox/inventory.h"
-#include "sandbox/sandbox.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -573,6 +573,45 @@ static void test_uploads_queue(void **state)
 	assert_int_equal(u[2].err.code, ERR_FILE_EXISTS);
 }
 
+static void on_checked(int r, void *user)
+{
+	int *checked = user;
+
+	assert_int_equal(*checked, -EINPROGRESS);
+	*checked = r;
+}
+
+static void test_check_base64(void **state)
+{
+	static const struct {
+		const char *text;
+		int r;
+	} cases[] = {
+	    {"", 0}, {"eA==", 0}, {"eA=", -EINVAL}, {"eA==eA==", -EINVAL}, {"e?==", -EINVAL}};
+	struct world *w = *state;
+	struct upload_source source = {.fd = -1, .len = 12000000};
+	int checked = -EINPROGRESS, waiting = -EINPROGRESS;
+	char *text = malloc(source.len);
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct upload_source small = {
+		    .data = cases[i].text, .fd = -1, .len = strlen(cases[i].text)};
+		assert_int_equal(upload_check_base64(w->manager, &small, NULL, NULL), cases[i].r);
+	}
+	assert_non_null(text);
+	memset(text, 'A', source.len);
+	text[source.len - 2] = '!';
+	source.data = text;
+	assert_int_equal(upload_check_base64(w->manager, &source, on_checked, &checked), 1);
+	turn(w);
+	assert_int_equal(checked, -EINVAL);
+	/* Who still waits is told at the end of the manager. */
+	assert_int_equal(upload_check_base64(w->manager, &source, on_checked, &waiting), 1);
+	upload_checks_end(w->manager);
+	assert_int_equal(waiting, -ECANCELED);
+	free(text);
+}
+
 static void test_upload_from_a_file(void **state)
 {
 	struct world *w = *state;
@@ -582,7 +621,7 @@ static void test_upload_from_a_file(void **state)
 	char *data = malloc(BASE64_ENCODED_LEN(size) + 3);
 	uint8_t *raw = malloc(size);
 	FILE *f = tmpfile();
-	uint64_t decoded;
+	int checked = -EINPROGRESS;
 
 	assert_true(data && raw && f);
 	for (size_t i = 0; i < size; i++)
@@ -598,8 +637,10 @@ static void test_upload_from_a_file(void **state)
 	    .on_done = on_uploaded,
 	    .user = &u,
 	};
-	assert_int_equal(upload_check_base64(&q.source, &decoded), 0);
-	assert_int_equal(decoded, size);
+	assert_int_equal(upload_check_base64(w->manager, &q.source, on_checked, &checked), 1);
+	assert_int_equal(checked, -EINPROGRESS);
+	turn(w);
+	assert_int_equal(checked, 0);
 	assert_int_equal(sandbox_upload(s, &q, &u.err), 0);
 	turn(w);
 	assert_int_equal(u.written, size);
@@ -829,6 +870,7 @@ int main(void)
 	    T(test_lost),
 	    T(test_upload),
 	    T(test_uploads_queue),
+	    T(test_check_base64),
 	    T(test_upload_from_a_file),
 #undef T
 	    cmocka_unit_test(test_paths),
