@@ -141,9 +141,15 @@ enum message_fault {
 	MESSAGE_INVALID, /* JSON, but deeper, longer or more repetitive than allowed */
 	MESSAGE_NO_MEMORY,
 };
-/* Takes the message out of READER: *RET_ROOT is a new reference, *RET_LIFTED may be NULL. */
-enum message_fault reader_take(struct mcp_reader *reader, json_t **ret_root,
-			       struct lifted **ret_lifted, const char **ret_why);
+/* What a reader had. */
+struct message {
+	json_t *root;          /* new reference, or NULL after a fault */
+	struct lifted *lifted; /* new reference, or NULL */
+	json_t *id;            /* after a fault: new reference to the request's id, or NULL */
+	const char *why;       /* after a fault; static, or NULL */
+};
+/* Takes the message out of READER. */
+enum message_fault reader_take(struct mcp_reader *reader, struct message *ret);
 
 /* ---- methods ---- */
 

@@ -117,8 +117,9 @@ struct mcp_reader_config {
 struct mcp_reader *mcp_reader_new(const struct mcp_reader_config *config);
 struct mcp_reader *mcp_reader_free(struct mcp_reader *reader);
 /* The next bytes of the message. 0, or a negative errno once the message is known to be bad or too
- * large (-EMSGSIZE): further bytes are ignored, and mcp_peer_receive() gives the right answer, so a
- * transport may hand it over right away (HTTP) or at the end of the line (stdio). */
+ * large (-EMSGSIZE): mcp_peer_receive() gives the right answer, so a transport may hand it over
+ * right away (HTTP) or at the end of the line (stdio). Of a message that is too large further bytes
+ * are looked at for the request's id, which the answer then has, and not kept. */
 int mcp_reader_feed(struct mcp_reader *reader, const char *bytes, size_t len);
 /* Nothing but white space so far (a blank line on stdio is no message). */
 bool mcp_reader_is_blank(const struct mcp_reader *reader);

@@ -107,21 +107,31 @@ static enum message_fault parse(const struct buf *rest, json_t **ret_root, const
 	return MESSAGE_NOT_JSON;
 }
 
-enum message_fault reader_take(struct mcp_reader *r, json_t **ret_root, struct lifted **ret_lifted,
-			       const char **ret_why)
+/* The id of a request that was too much, so that its sender knows which one. */
+static json_t *refused_id(const struct scanner *scan)
 {
-	enum scan_fault scanned = scanner_end(&r->scan);
+	size_t len;
+	const char *text = scanner_id(scan, &len);
+	json_t *id = len > 0 ? json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL) : NULL;
+
+	if (json_is_string(id) || json_is_integer(id))
+		return id;
+	json_decref(id);
+	return NULL;
+}
+
+enum message_fault reader_take(struct mcp_reader *r, struct message *ret)
+{
+	const enum scan_fault scanned = scanner_end(&r->scan);
 	enum message_fault fault = faults[scanned].fault;
 
-	*ret_root = NULL;
-	*ret_lifted = NULL;
-	*ret_why = faults[scanned].why;
+	*ret = (struct message){.why = faults[scanned].why};
 	if (fault == MESSAGE_OK)
-		fault = parse(&r->scan.rest, ret_root, ret_why);
-	if (fault == MESSAGE_OK) {
-		*ret_lifted = r->scan.lifted;
-		r->scan.lifted = NULL;
-	}
+		fault = parse(&r->scan.rest, &ret->root, &ret->why);
+	else
+		ret->id = refused_id(&r->scan);
+	if (fault == MESSAGE_OK)
+		ret->lifted = TAKE_PTR(r->scan.lifted);
 	scanner_reset(&r->scan);
 	return fault;
 }

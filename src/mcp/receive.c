@@ -385,16 +385,19 @@ void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
 		      const struct mcp_http_facts *facts, struct mcp_sink *sink)
 {
 	struct incoming in = {.facts = facts, .sink = sink};
-	const char *why = NULL;
+	struct message message;
 	enum message_fault fault;
 
 	ASSERT(!p->closed);
-	fault = reader_take(reader, &in.root, &in.lifted, &why);
+	fault = reader_take(reader, &message);
 	if (fault != MESSAGE_OK) {
-		refuse(sink, faults[fault].status, NULL, faults[fault].code,
-		       faults[fault].why ? faults[fault].why : why);
+		refuse(sink, faults[fault].status, message.id, faults[fault].code,
+		       faults[fault].why ? faults[fault].why : message.why);
+		json_decref(message.id);
 		return;
 	}
+	in.root = message.root;
+	in.lifted = message.lifted;
 	p->refs++; /* the transport may close the peer from within finish() */
 	if (json_is_array(in.root))
 		receive_batch(p, &in);

@@ -29,6 +29,13 @@ enum state {
 	ST_EXPONENT,
 };
 
+/* What the bytes that come are, as far as the id is concerned. */
+enum catching {
+	CATCH_NOTHING,
+	CATCH_KEY, /* of the outermost object */
+	CATCH_ID,
+};
+
 void scanner_init(struct scanner *s, const struct scan_limits *limits)
 {
 	*s = (struct scanner){.limits = *limits};
@@ -60,16 +67,94 @@ static bool fail(struct scanner *s, enum scan_fault fault)
 {
 	if (s->fault == SCAN_OK)
 		s->fault = fault;
+	s->discarding = false;
+	s->request.spoilt = true; /* an error in the text: nobody knows what it says */
 	return false;
+}
+
+/* It is too much. From here on nothing is kept but the id. */
+static bool discard(struct scanner *s, enum scan_fault fault)
+{
+	if (s->fault == SCAN_OK)
+		s->fault = fault;
+	s->discarding = true;
+	return true;
+}
+
+/* ---- the id of the request ---- */
+
+static void catch_begin(struct scanner *s, enum catching what)
+{
+	s->request.catching = what;
+	s->request.len = 0;
+}
+
+static void catch_more(struct scan_id *id, const char *data, size_t len)
+{
+	if (len > sizeof(id->text) - id->len) {
+		id->spoilt = id->spoilt || id->catching == CATCH_ID;
+		id->catching = CATCH_NOTHING;
+		return;
+	}
+	memcpy(id->text + id->len, data, len);
+	id->len += len;
+}
+
+static bool caught(const struct scan_id *id, const char *text)
+{
+	return id->len == strlen(text) && memcmp(id->text, text, id->len) == 0;
+}
+
+/* After the colon of a key in the outermost object. */
+static void catch_key(struct scanner *s)
+{
+	struct scan_id *id = &s->request;
+
+	if (id->catching != CATCH_KEY)
+		return;
+	id->catching = CATCH_NOTHING;
+	if (caught(id, "\"method\":"))
+		id->has_method = true;
+	if (!caught(id, "\"id\":"))
+		return;
+	id->spoilt = id->spoilt || id->found;
+	id->found = true;
+	catch_begin(s, CATCH_ID);
+}
+
+/* After the value of a key in the outermost object. */
+static void catch_id(struct scan_id *id)
+{
+	if (id->catching != CATCH_ID)
+		return;
+	id->catching = CATCH_NOTHING;
+	memcpy(id->id, id->text, id->len);
+	id->id_len = id->len;
+}
+
+const char *scanner_id(const struct scanner *s, size_t *ret_len)
+{
+	const struct scan_id *id = &s->request;
+	const bool good =
+	    id->has_method && id->id_len > 0 && !id->spoilt &&
+	    (id->id[0] == '"' || id->id[0] == '-' || (id->id[0] >= '0' && id->id[0] <= '9'));
+
+	*ret_len = good ? id->id_len : 0;
+	return good ? id->id : "";
 }
 
 /* ---- what is left ---- */
 
 static bool keep(struct scanner *s, const char *data, size_t len)
 {
-	int r = buf_add(&s->rest, data, len);
+	int r;
 
-	return r == 0 || fail(s, r == -ENOBUFS ? SCAN_TOO_LARGE : SCAN_NO_MEMORY);
+	if (s->request.catching)
+		catch_more(&s->request, data, len);
+	if (s->discarding)
+		return true;
+	r = buf_add(&s->rest, data, len);
+	return r == 0 || discard(s, r == -ENOBUFS ? SCAN_TOO_LARGE : SCAN_NO_MEMORY);
 }
 
 static bool keep_char(struct scanner *s, unsigned char c)
@@ -81,7 +166,7 @@ static bool keep_char(struct scanner *s, unsigned char c)
 
 static bool spill(struct scanner *s, const char *data, size_t len)
 {
-	return lifted_add(s->lifted, data, len) == 0 || fail(s, SCAN_NO_SPILL);
+	return s->discarding || lifted_add(s->lifted, data, len) == 0 || discard(s, SCAN_NO_SPILL);
 }
 
 /* ---- strings ---- */
@@ -127,11 +212,11 @@ static bool begin_lifting(struct scanner *s)
 	const size_t start = s->string_start;
 
 	if (s->in_key)
-		return fail(s, SCAN_VALUES);
+		return discard(s, SCAN_VALUES);
 	if (!s->lifted)
 		s->lifted = lifted_new(s->limits.spill_dir);
 	if (!s->lifted || lifted_begin(s->lifted) < 0)
-		return fail(s, SCAN_NO_SPILL);
+		return discard(s, SCAN_NO_SPILL);
 	if (!spill_decoded(s, s->rest.data + start, s->rest.len - start))
 		return false;
 	s->rest.len = start;
@@ -142,8 +227,8 @@ static bool begin_lifting(struct scanner *s)
 /* Bytes of a string that stand for themselves. */
 static bool add_plain(struct scanner *s, const char *data, size_t len)
 {
-	if (!s->lifting && s->rest.len - s->string_start + len > s->limits.lift_min &&
-	    !begin_lifting(s))
+	if (!s->lifting && !s->discarding &&
+	    s->rest.len - s->string_start + len > s->limits.lift_min && !begin_lifting(s))
 		return false;
 	return s->lifting ? spill(s, data, len) : keep(s, data, len);
 }
@@ -151,6 +236,8 @@ static bool add_plain(struct scanner *s, const char *data, size_t len)
 static bool begin_string(struct scanner *s, bool is_key)
 {
 	s->in_key = is_key;
+	if (is_key && s->depth == 1)
+		catch_begin(s, CATCH_KEY);
 	s->lifting = false;
 	s->high = 0;
 	s->state = ST_STRING;
@@ -164,12 +251,14 @@ static bool end_string(struct scanner *s)
 {
 	if (s->high)
 		return fail(s, SCAN_UTF8);
-	if (s->lifting) {
+	if (s->lifting && s->request.catching == CATCH_ID)
+		s->request.spoilt = true;
+	if (s->lifting && !s->discarding) {
 		char name[LIFTED_NAME_MAX];
 
 		if (lifted_end(s->lifted, name) < 0)
-			return fail(s, SCAN_NO_SPILL);
-		if (!keep(s, name, strlen(name)))
+			(void)discard(s, SCAN_NO_SPILL);
+		else if (!keep(s, name, strlen(name)))
 			return false;
 	}
 	s->state = s->in_key ? ST_COLON : s->depth ? ST_AFTER : ST_END;
@@ -429,7 +518,7 @@ static bool close_container(struct scanner *s, unsigned char c)
 static bool begin_value(struct scanner *s, unsigned char c)
 {
 	if (++s->n_values > s->limits.max_values)
-		return fail(s, SCAN_VALUES);
+		(void)discard(s, SCAN_VALUES);
 	switch (c) {
 	case '"':
 		return begin_string(s, false);
@@ -488,8 +577,14 @@ static bool on_structure(struct scanner *s, unsigned char c)
 		if (c != ':')
 			return fail(s, SCAN_SYNTAX);
 		s->state = ST_VALUE;
-		return keep_char(s, c);
+		if (!keep_char(s, c))
+			return false;
+		if (s->depth == 1)
+			catch_key(s);
+		return true;
 	case ST_AFTER:
+		if (s->depth == 1)
+			catch_id(&s->request);
 		if (c == ',') {
 			s->state = in_object(s) ? ST_KEY : ST_VALUE;
 			return keep_char(s, c);
@@ -507,14 +602,13 @@ enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len)
 	const unsigned char *p = (const unsigned char *)bytes;
 	size_t i = 0;
 
-	if (s->fault != SCAN_OK)
+	if (s->fault != SCAN_OK && !s->discarding)
 		return s->fault;
-	if (len > s->limits.max_message - s->n_bytes) {
-		fail(s, SCAN_TOO_LARGE);
-		return s->fault;
-	}
-	s->n_bytes += len;
-	while (i < len && s->fault == SCAN_OK) {
+	if (len > s->limits.max_message - s->n_bytes)
+		(void)discard(s, SCAN_TOO_LARGE);
+	else
+		s->n_bytes += len;
+	while (i < len && (s->fault == SCAN_OK || s->discarding)) {
 		switch ((enum state)s->state) {
 		case ST_STRING:
 			i += on_string(s, p + i, len - i);

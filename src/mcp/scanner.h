@@ -5,7 +5,10 @@
  * It accepts exactly RFC 8259 texts in valid UTF-8 (no lone surrogates in escapes either), within
  * limits. White space between tokens is dropped. What is left is small and known to be JSON, so
  * that the tree parser after it only has to build the tree. How the input is cut into pieces makes
- * no difference to the result. */
+ * no difference to the result.
+ *
+ * What is JSON but too much (SCAN_VALUES and what stands below it) is still looked at, without
+ * being kept, so that the refusal can name the request that it answers. */
 #pragma once
 
 #include "base/buf.h"
@@ -31,6 +34,20 @@ struct scan_limits {
 	const char *spill_dir;
 };
 
+#define SCAN_ID_MAX 160 /* bytes of an id that a refusal repeats */
+
+/* The id of a message that may have to be refused without its tree. */
+struct scan_id {
+	unsigned catching; /* enum catching in scanner.c */
+	size_t len;        /* of TEXT so far */
+	char text[SCAN_ID_MAX];
+	bool has_method;
+	bool found;
+	bool spoilt; /* there are two, or it is none */
+	size_t id_len;
+	char id[SCAN_ID_MAX];
+};
+
 struct scanner {
 	struct scan_limits limits;
 	struct buf rest;       /* the message without its long strings and blanks */
@@ -51,15 +68,21 @@ struct scanner {
 	unsigned n_more;         /* continuation bytes still to come */
 	unsigned char low_bound; /* of the next one */
 	unsigned char high_bound;
+	bool discarding; /* too much: nothing is kept any more */
+	struct scan_id request;
 };
 
 void scanner_init(struct scanner *s, const struct scan_limits *limits);
 /* Forgets the message; keeps little memory. */
 void scanner_reset(struct scanner *s);
 void scanner_done(struct scanner *s);
-/* The fault so far; after the first one the rest of the message is ignored. */
+/* The fault so far. */
 enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len);
 /* No more comes: SCAN_SYNTAX when something is missing. */
 enum scan_fault scanner_end(struct scanner *s);
+/* After scanner_end(), for a message that was too much: the JSON text of the request's id, or ""
+ * when it was not seen, stands twice, is neither string nor number, or the message is no request.
+ */
+const char *scanner_id(const struct scanner *s, size_t *ret_len);
 /* Only white space so far. */
 bool scanner_is_blank(const struct scanner *s);

@@ -322,6 +322,10 @@ void on_post(struct http_request *req, void *userdata)
 		refuse(req, 415, MCP_ERR_BAD_HTTP, "Content-Type must be application/json");
 		return;
 	}
+	if (message_is_too_large(req, t)) {
+		refuse(req, 413, MCP_ERR_REQUEST, "The message is too large");
+		return;
+	}
 	ex = calloc(1, sizeof(*ex));
 	if (ex)
 		ex->reader = reader_get(t);

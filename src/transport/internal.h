@@ -97,6 +97,8 @@ struct transport_http {
 void transport_bury_later(struct transport_http *t, struct grave *g, void (*bury)(struct grave *g));
 void keyed_add(struct transport_http *t, struct keyed *k, enum keyed_kind kind); /* mints the id */
 struct keyed *keyed_find(struct transport_http *t, const char *id, enum keyed_kind kind);
+/* By what the head announces. */
+bool message_is_too_large(struct http_request *req, const struct transport_http *t);
 struct mcp_reader *reader_get(struct transport_http *t);
 void reader_put(struct transport_http *t, struct mcp_reader *reader);
 struct mcp_peer *peer_make(struct transport_http *t, struct http_request *req,

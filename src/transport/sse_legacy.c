@@ -29,7 +29,7 @@ struct sse_post {
 	struct http_request *req; /* until answered */
 	struct mcp_reader *reader;
 	bool in_receive;
-	bool bad; /* the message was none */
+	int status; /* of the POST, when the message could not be read */
 	bool finished;
 };
 
@@ -173,8 +173,9 @@ static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json,
 	struct sse_post *p = (struct sse_post *)(void *)sink;
 
 	/* What could not be read is the POST's own failure; nothing travels on the stream. */
-	p->bad = p->in_receive && (http_status == 400 || http_status == 413);
-	if (json && !p->bad)
+	if (p->in_receive && (http_status == 400 || http_status == 413))
+		p->status = (int)http_status;
+	if (json && !p->status)
 		send_event(p->conn, json, len);
 	else
 		free(json);
@@ -215,7 +216,16 @@ static void receive(struct sse_post *p)
 	mcp_peer_receive(p->conn->peer, p->reader, NULL, &p->sink);
 	p->in_receive = false;
 	reader_put(p->t, TAKE_PTR(p->reader));
-	answer(req, p->bad ? 400 : 202, p->bad ? "Could not parse message" : "Accepted");
+	switch (p->status) {
+	case 0:
+		answer(req, 202, "Accepted");
+		break;
+	case 413:
+		answer(req, 413, "Message too large");
+		break;
+	default:
+		answer(req, 400, "Could not parse message");
+	}
 	if (p->finished)
 		post_free(p);
 }
@@ -268,6 +278,10 @@ void on_messages(struct http_request *req, void *userdata)
 	}
 	if (!http_request_content_type_is(req, "application/json")) {
 		answer(req, 400, "Could not parse message");
+		return;
+	}
+	if (message_is_too_large(req, t)) {
+		answer(req, 413, "Message too large");
 		return;
 	}
 	p = calloc(1, sizeof(*p));

@@ -38,7 +38,6 @@ struct transport_stdio {
 	sd_event_source *tick;
 	sd_event_source *later;  /* what must not happen inside of a call of the library */
 	uint64_t drain_until_ns; /* 0: input goes on */
-	bool skip;               /* the line is bad: nothing more of it is looked at */
 	bool ended;
 	int reason;
 };
@@ -215,7 +214,6 @@ static const struct mcp_peer_ops peer_ops = {.send = peer_send};
 
 static void end_of_line(struct transport_stdio *t)
 {
-	t->skip = false;
 	if (mcp_reader_is_blank(t->reader))
 		mcp_reader_reset(t->reader);
 	else
@@ -228,9 +226,9 @@ static void feed(struct transport_stdio *t, const char *data, size_t len)
 		const char *newline = memchr(data, '\n', len);
 		const size_t part = newline ? (size_t)(newline - data) : len;
 
-		/* A bad line costs nothing more until it ends; then it is answered. */
-		if (part > 0 && !t->skip && mcp_reader_feed(t->reader, data, part) < 0)
-			t->skip = true;
+		/* A bad line costs next to nothing more until it ends; then it is answered. */
+		if (part > 0)
+			(void)mcp_reader_feed(t->reader, data, part);
 		if (newline)
 			end_of_line(t);
 		data += part + (newline ? 1 : 0);

@@ -157,6 +157,53 @@ static void test_sizes(void **state)
 	scanner_done(&s);
 }
 
+/* What was too much still says whose it was. */
+static void test_id_of_a_refused_message(void **state)
+{
+#define LONG "0123456789012345678901234567890123456789012345678901234567890123456789"
+#define MANY "[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]"
+	static const struct {
+		const char *text, *id;
+	} rows[] = {
+	    {"{\"id\":7,\"method\":\"m\",\"params\":" MANY "}", "7"},
+	    {"{\"method\":\"m\",\"params\":" MANY ",\"id\":-12}", "-12"},
+	    {"{ \"method\" : \"m\" , \"p\" : " MANY " , \"id\" : \"a\\u0041\" }", "\"a\\u0041\""},
+	    {"{\"method\":\"m\",\"" LONG "\":1,\"id\":1}", "1"},
+	    /* an answer, a notification, two ids, none that is one */
+	    {"{\"result\":" MANY ",\"id\":1}", ""},
+	    {"{\"method\":\"m\",\"params\":" MANY "}", ""},
+	    {"{\"method\":\"m\",\"id\":1,\"params\":" MANY ",\"id\":2}", ""},
+	    {"{\"method\":\"m\",\"id\":null,\"params\":" MANY "}", ""},
+	    {"{\"method\":\"m\",\"id\":[1],\"params\":" MANY "}", ""},
+	    {"{\"method\":\"m\",\"params\":{\"id\":1,\"x\":" MANY "}}", ""},
+	    {"[{\"method\":\"m\",\"id\":1,\"params\":" MANY "}]", ""},
+	    {"{\"method\":\"m\",\"params\":" MANY ",\"id\":\"" LONG LONG LONG "\"}", ""},
+	    /* no JSON after all */
+	    {"{\"method\":\"m\",\"id\":1,\"params\":" MANY ",}", ""},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		for (size_t piece = 1; piece <= 64; piece += 7) {
+			struct scanner s;
+			size_t len;
+
+			scanner_init(&s, &small);
+			assert_int_equal(scan(&s, rows[i].text, strlen(rows[i].text), piece),
+					 SCAN_VALUES);
+			const char *id = scanner_id(&s, &len);
+			if (len != strlen(rows[i].id) || memcmp(id, rows[i].id, len) != 0)
+				print_error("%s: %.*s\n", rows[i].text, (int)len, id);
+			assert_int_equal(len, strlen(rows[i].id));
+			assert_memory_equal(id, rows[i].id, len);
+			assert_true(s.rest.len <= small.max_rest);
+			scanner_done(&s);
+		}
+	}
+#undef LONG
+#undef MANY
+}
+
 /* ---- lifting ---- */
 
 /* The text of a string, wherever it is. */
@@ -350,9 +397,13 @@ static void test_mutations(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_grammar),  cmocka_unit_test(test_sizes),
-	    cmocka_unit_test(test_lifting),  cmocka_unit_test(test_placeholders),
-	    cmocka_unit_test(test_no_spill), cmocka_unit_test(test_mutations),
+	    cmocka_unit_test(test_grammar),
+	    cmocka_unit_test(test_sizes),
+	    cmocka_unit_test(test_id_of_a_refused_message),
+	    cmocka_unit_test(test_lifting),
+	    cmocka_unit_test(test_placeholders),
+	    cmocka_unit_test(test_no_spill),
+	    cmocka_unit_test(test_mutations),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -438,9 +438,13 @@ static void test_too_large_messages(void **state)
 	client_send_str(&c,
 			"POST /mcp HTTP/1.1\r\n" HOST JSON_TYPES "Content-Length: 1048577\r\n\r\n");
 	assert_true(client_wait_for(&c, "HTTP/1.1 413 "));
+	assert_true(client_wait_for(&c, "\"error\":{\"code\":-32600"));
 	client_close(&c);
-	/* as it comes */
-	assert_int_equal(buf_add_str(&body, "200000\r\n{\"jsonrpc\":\"2.0\",\"x\":\""), 0);
+	/* as it comes: the id was there before it became too much */
+	assert_int_equal(
+	    buf_add_str(&body,
+			"200000\r\n{\"jsonrpc\":\"2.0\",\"method\":\"m\",\"id\":77,\"x\":\""),
+	    0);
 	while (body.len < 2u << 20)
 		assert_int_equal(buf_add_str(&body, "aaaaaaaaaaaaaaaa"), 0);
 	client_open(&c, w.loop, w.port);
@@ -448,6 +452,7 @@ static void test_too_large_messages(void **state)
 			    "Transfer-Encoding: chunked\r\n\r\n");
 	client_send(&c, body.data, body.len);
 	assert_true(client_wait_for(&c, "HTTP/1.1 413 "));
+	assert_true(client_wait_for(&c, "\"id\":77,\"error\":{\"code\":-32600"));
 	client_close(&c);
 	/* broken off in the middle */
 	client_open(&c, w.loop, w.port);

@@ -199,9 +199,16 @@ static void test_overlong_line_is_answered_and_skipped(void **state)
 	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"");
 	for (unsigned i = 0; i < 64; i++)
 		send_text(block, sizeof(block));
-	say("\n" PING(2) "\n");
+	say("\"}\n" PING(2) "\n");
 	assert_true(wait_for("too large"));
 	assert_true(wait_for("\"id\":2,\"result\":{}"));
+	assert_true(wait_for("\"id\":1,\"error\":{\"code\":-32600"));
+	/* the id comes last, as some clients write it */
+	say("{\"method\":\"ping\",\"params\":{\"x\":\"");
+	for (unsigned i = 0; i < 64; i++)
+		send_text(block, sizeof(block));
+	say("\"},\"jsonrpc\":\"2.0\",\"id\":\"last\"}\n");
+	assert_true(wait_for("\"id\":\"last\",\"error\":{\"code\":-32600"));
 	/* rubbish without an end */
 	for (unsigned i = 0; i < 64; i++)
 		send_text(block, sizeof(block));
