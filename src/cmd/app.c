@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/app.h"
 
+#include "base/base64.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -9,6 +10,7 @@
 #include "config/file.h"
 #include "config/paths.h"
 #include "engine/native/native.h"
+#include "mcp/peer.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -16,6 +18,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+/* What a message has beside the file that it uploads. */
+#define UPLOAD_WORDS_MAX  (64u << 10)
 #define MONITOR_SLOTS_MAX 60000u
 /* A sandbox that is being destroyed still has its place while the next one is made. */
 #define MONITOR_SLOTS_MORE 64u
@@ -145,6 +149,15 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 		return r;
 	configure_log(a);
 	return 0;
+}
+
+size_t app_max_message(const struct app *a)
+{
+	const uint64_t needed = BASE64_ENCODED_LEN((uint64_t)a->settings.max_upload_bytes);
+
+	if (a->settings.max_message_bytes > 0)
+		return (size_t)a->settings.max_message_bytes;
+	return (size_t)MAX(needed + UPLOAD_WORDS_MAX, (uint64_t)MCP_MESSAGE_MAX);
 }
 
 bool app_is_loopback(const char *host)

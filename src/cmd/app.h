@@ -48,6 +48,9 @@ int app_open(struct app *a, struct err *e) MUST_CHECK;
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);
 
+/* Bytes of the longest message of a client. */
+size_t app_max_message(const struct app *a);
+
 /* Can only this machine reach a listener on HOST? */
 bool app_is_loopback(const char *host);
 

@@ -192,7 +192,17 @@ static int open_http(struct serve *s, struct err *e)
 	const char *key = s->app.settings.api_key;
 	/* One key stands for the one local user. */
 	static const char *const principals[] = {""};
-	struct http_config config = {.hosts = s->hosts, .log = log_request, .log_userdata = s};
+	const struct settings *set = &s->app.settings;
+	struct http_config config = {
+	    .max_connections = (unsigned)set->max_connections,
+	    .max_per_address = (unsigned)set->max_connections_per_address,
+	    .head_timeout_ns = (uint64_t)set->head_timeout_s * NS_PER_S,
+	    .idle_timeout_ns = (uint64_t)set->idle_timeout_s * NS_PER_S,
+	    .stall_timeout_ns = (uint64_t)set->stall_timeout_s * NS_PER_S,
+	    .hosts = s->hosts,
+	    .log = log_request,
+	    .log_userdata = s,
+	};
 	int r = 0;
 
 	if (key[0])
@@ -213,7 +223,11 @@ static int open_http(struct serve *s, struct err *e)
 static int open_transport(struct serve *s, struct err *e)
 {
 	struct transport_http_config config = {
-	    .loop = s->app.loop, .http = s->http, .mcp = s->app.mcp};
+	    .loop = s->app.loop,
+	    .http = s->http,
+	    .mcp = s->app.mcp,
+	    .reader = {.max_message = app_max_message(&s->app)},
+	};
 	int r = transport_http_new(&config, &s->transport);
 
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the MCP transport") : 0;

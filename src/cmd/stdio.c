@@ -96,6 +96,7 @@ static int serve_client(struct stdio *s, struct err *e)
 	    .out_fd = STDOUT_FILENO,
 	    .on_end = on_end,
 	    .userdata = s,
+	    .reader = {.max_message = app_max_message(&s->app)},
 	};
 	r = transport_stdio_new(&config, &s->transport);
 	if (r < 0)

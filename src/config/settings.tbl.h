@@ -33,6 +33,10 @@ S(INT, cleanup_interval_m, "session.cleanup_interval_m", "SANDBOX_CLEANUP_INTERV
   "whole minutes from 1 to 10080", "Minutes between two sweeps for unused sandboxes.")
 S(INT, max_upload_bytes, "limits.max_upload_bytes", "SANDBOX_MAX_UPLOAD_BYTES", "52428800", 0, TIB,
   "a whole number of bytes from 0 to 1099511627776", "Largest uploaded file.")
+S(INT, max_message_bytes, "limits.max_message_bytes", "SANDBOX_MAX_MESSAGE_BYTES", "0", 0, TIB,
+  "a whole number of bytes from 0 to 1099511627776",
+  "Longest message of a client. 0 = 83886080, or what the largest upload needs in base64 when that is "
+  "more.")
 S(INT, max_artifact_read_bytes, "limits.max_artifact_read_bytes", "SANDBOX_MAX_ARTIFACT_READ_BYTES",
   "10485760", 0, 1073741824, "a whole number of bytes from 0 to 1073741824",
   "Largest file that a tool returns inside its answer. Links have no such limit.")
@@ -66,6 +70,22 @@ S(STR, app_host, "server.host", "APP_HOST", "", 0, 255, "an address, or nothing"
   "Address of `caisson serve`, under the name of the second family; `server.listen` wins.")
 S(INT, app_port, "server.port", "APP_PORT", "8181", 0, 65535, "a port from 0 to 65535",
   "Port of `caisson serve`, under the name of the second family; `server.listen` wins.")
+S(INT, max_connections, "server.max_connections", "SANDBOX_MAX_CONNECTIONS", "0", 0, 1000000,
+  "a whole number from 0 to 1000000",
+  "Connections that `caisson serve` has at the same time; idle ones go first when there are more. 0 = "
+  "what the limit of open files leaves, at most 16000.")
+S(INT, max_connections_per_address, "server.max_connections_per_address",
+  "SANDBOX_MAX_CONNECTIONS_PER_ADDRESS", "512", 0, 1000000, "a whole number from 0 (any) to 1000000",
+  "Connections of one client address (IPv6: of one /64); loopback is not counted. Raise it where a "
+  "proxy on another machine stands in front.")
+S(INT, head_timeout_s, "server.head_timeout_s", "SANDBOX_HEAD_TIMEOUT_S", "15", 1, 3600,
+  "whole seconds from 1 to 3600", "Seconds in which the head of a request must have arrived.")
+S(INT, idle_timeout_s, "server.idle_timeout_s", "SANDBOX_IDLE_TIMEOUT_S", "75", 1, 86400,
+  "whole seconds from 1 to 86400", "Seconds that a connection may wait between requests.")
+S(INT, stall_timeout_s, "server.stall_timeout_s", "SANDBOX_STALL_TIMEOUT_S", "60", 1, 86400,
+  "whole seconds from 1 to 86400",
+  "Seconds after which an answer that nobody takes, or a body that brings less than 1 KiB a second, "
+  "ends its connection.")
 S(STR, public_url, "server.public_url", "SANDBOX_PUBLIC_URL", "", 0, 1000,
   "a URL such as https://box.example.org, or nothing",
   "Base of the links given to clients, when a proxy stands in front.")

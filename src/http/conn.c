@@ -18,7 +18,7 @@ enum step {
 
 /* ---- life ---- */
 
-int conn_new(struct http_server *s, const struct http_listener *l, int fd)
+int conn_new(struct http_server *s, const struct http_listener *l, int fd, struct http_peer *peer)
 {
 	struct http_conn *c = calloc(1, sizeof(*c));
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
@@ -46,6 +46,7 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd)
 	if (!c->is_unix)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	s->n_conns++;
+	c->peer = peer;
 	conn_update(c);
 	return 0;
 }
@@ -74,6 +75,7 @@ void conn_close(struct http_conn *c)
 	http_link_append(&s->dead, &c->ready_link);
 	server_schedule(s);
 	s->n_conns--;
+	http_peers_drop(&s->peers, TAKE_PTR(c->peer));
 	tell_owner(c, was);
 	request_free(TAKE_PTR(c->req));
 	input_drop(&c->in);
@@ -145,6 +147,7 @@ static void set_timer(struct http_conn *c, enum http_timer timer)
 	if (c->timer == timer && !c->moved && !http_link_alone(&c->timer_link))
 		return;
 	c->moved = false;
+	c->trickled = 0;
 	http_link_remove(&c->timer_link);
 	http_link_append(&s->timers[timer], &c->timer_link);
 	c->timer = timer;
@@ -247,7 +250,8 @@ static enum step step_request(struct http_conn *c)
 
 		if (step != STEP_AGAIN)
 			return step;
-		c->moved = true;
+		c->trickled += c->in.len;
+		c->moved = c->moved || c->trickled >= c->server->stall_bytes;
 	}
 	status = body_feed(c);
 	if (status)

@@ -98,12 +98,17 @@ typedef void (*http_log_fn)(struct http_request *req, int status, uint64_t bytes
 			    void *userdata);
 
 struct http_config {
-	unsigned max_connections;  /* 0 = what RLIMIT_NOFILE leaves, at most 16,000 */
-	size_t head_max;           /* bytes of a request head; 0 = 32 KiB; more is 431 */
-	size_t stream_queue_max;   /* bytes waiting on one stream before writes fail; 0 = 8 MiB */
-	uint64_t head_timeout_ns;  /* whole head, first byte to last; 0 = 15 s */
-	uint64_t idle_timeout_ns;  /* connection between requests; 0 = 75 s */
-	uint64_t stall_timeout_ns; /* body or answer that does not move; 0 = 60 s */
+	unsigned max_connections; /* 0 = what RLIMIT_NOFILE leaves, at most 16,000 */
+	unsigned max_per_address; /* connections of one address (IPv6: of one /64) that is not
+				   * loopback; 0 = any number. More are closed at once */
+	bool count_loopback;      /* those of loopback addresses, too */
+	size_t head_max;          /* bytes of a request head; 0 = 32 KiB; more is 431 */
+	size_t stream_queue_max;  /* bytes waiting on one stream before writes fail; 0 = 8 MiB */
+	uint64_t head_timeout_ns; /* whole head, first byte to last; 0 = 15 s */
+	uint64_t idle_timeout_ns; /* connection between requests; 0 = 75 s */
+	/* An answer that does not move, or a body of which that much time brings less than 1 KiB a
+	 * second; 0 = 60 s. */
+	uint64_t stall_timeout_ns;
 	const char *const *hosts; /* borrowed until free: extra names that Host and Origin may have,
 				   * NULL-terminated; "*" allows any. Loopback names and the address
 				   * that the connection came to are always allowed */

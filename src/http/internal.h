@@ -23,6 +23,7 @@
 #include "http/chunk.h"
 #include "http/head.h"
 #include "http/http.h"
+#include "http/peers.h"
 #include "http/route.h"
 #include "http/uri.h"
 
@@ -43,6 +44,7 @@
 #define HTTP_SENDFILE_SLICE  (1u << 20)
 #define HTTP_SMALL_BODY      (16u << 10) /* copied behind the head into one block */
 #define HTTP_EXTRA_MAX       4096u       /* bytes of headers that handlers add */
+#define HTTP_BODY_RATE_MIN   1024u       /* bytes a second; who sends less holds a connection */
 #define HTTP_LINGER_NS       (3 * NS_PER_S)
 #define HTTP_ACCEPT_RETRY_NS NS_PER_S
 
@@ -123,6 +125,8 @@ struct http_server {
 	uint64_t accept_retry_ns; /* when paused for want of descriptors; 0: until a close */
 	uint64_t timer_armed_ns;  /* UINT64_MAX: off */
 	uint64_t timer_ns[HTTP_TIMER_MAX_];
+	size_t stall_bytes; /* of a body that count as moving */
+	struct http_peers peers;
 	struct http_link timers[HTTP_TIMER_MAX_]; /* connections by deadline; NONE: the others */
 	struct http_link ready;
 	struct http_link dead;
@@ -178,8 +182,10 @@ struct http_conn {
 	bool broken;     /* the next run closes */
 	bool drain_owed; /* on_drain after the queue is empty */
 	bool moved;      /* bytes went in or out: the timer starts anew */
+	size_t trickled; /* bytes of the body since it did */
 	enum http_timer timer;
 	uint64_t deadline_ns;
+	struct http_peer *peer; /* or NULL */
 	struct http_link timer_link;
 	struct http_link ready_link; /* ready or dead list */
 	struct http_scan scan;
@@ -234,7 +240,8 @@ void server_schedule(struct http_server *s);
 const char *server_date_line(struct http_server *s);
 
 /* conn.c */
-int conn_new(struct http_server *s, const struct http_listener *l, int fd);
+/* PEER is the connection's when this is 0. */
+int conn_new(struct http_server *s, const struct http_listener *l, int fd, struct http_peer *peer);
 void conn_on_event(struct http_conn *c, uint32_t events);
 void conn_on_timeout(struct http_conn *c);
 void conn_run(struct http_conn *c);

@@ -66,18 +66,31 @@ static bool evict(struct http_server *s)
 	return false;
 }
 
+/* Takes a connection, or closes it. */
+static void admit(struct http_listener *l, int fd, const union http_address *from)
+{
+	struct http_server *s = l->server;
+	struct http_peer *peer = NULL;
+
+	if (http_peers_add(&s->peers, from, &peer) == 0 && conn_new(s, l, fd, peer) == 0)
+		return;
+	http_peers_drop(&s->peers, peer);
+	(void)fd_close(fd);
+}
+
 /* False: stop accepting for now. */
 static bool accept_one(struct http_listener *l)
 {
 	struct http_server *s = l->server;
+	union http_address from = {0};
+	socklen_t len = sizeof(from);
 	int fd;
 
 	if (s->n_conns >= s->cfg.max_connections && !evict(s)) {
 		server_pause_accept(s, 0);
 		return false;
 	}
-	/* cppcheck-suppress nullPointer; accept(2) allows it */
-	fd = accept4(l->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	fd = accept4(l->fd, &from.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	if (fd < 0) {
 		if (errno == ECONNABORTED || errno == EINTR)
 			return true;
@@ -87,8 +100,7 @@ static bool accept_one(struct http_listener *l)
 			server_pause_accept(s, now_ns() + HTTP_ACCEPT_RETRY_NS);
 		return false;
 	}
-	if (conn_new(s, l, fd) < 0)
-		(void)fd_close(fd);
+	admit(l, fd, &from);
 	return true;
 }
 
@@ -265,6 +277,9 @@ static void apply_defaults(struct http_server *s)
 	s->timer_ns[HTTP_TIMER_IDLE] = c->idle_timeout_ns ? c->idle_timeout_ns : 75 * NS_PER_S;
 	s->timer_ns[HTTP_TIMER_STALL] = c->stall_timeout_ns ? c->stall_timeout_ns : 60 * NS_PER_S;
 	s->timer_ns[HTTP_TIMER_LINGER] = HTTP_LINGER_NS;
+	s->stall_bytes =
+	    (size_t)(s->timer_ns[HTTP_TIMER_STALL] / NS_PER_MS * HTTP_BODY_RATE_MIN / 1000);
+	http_peers_init(&s->peers, c->max_per_address, c->count_loopback);
 }
 
 static int add_sources(struct http_server *s)
@@ -332,6 +347,7 @@ struct http_server *http_server_free(struct http_server *s)
 	(void)fd_close(s->wake_fd);
 	sd_event_unref(s->loop);
 	http_routes_free(s->routes);
+	http_peers_done(&s->peers);
 	free(s->scratch);
 	free(s);
 	return NULL;

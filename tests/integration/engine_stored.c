@@ -121,8 +121,7 @@ static void case_helper(struct client *c)
 	struct engine_sandbox *s = need(c, &(struct engine_create){0});
 	python(c, s, "import os\nprint(os.listdir('/app/.venv'))\nopen('secret', 'w').write('x')\n",
 	       "[]\n");
-	struct engine_sandbox *h =
-	    need(c, &(struct engine_create){.egress = true, .helper_of = s});
+	struct engine_sandbox *h = need(c, &(struct engine_create){.egress = true, .helper_of = s});
 	python(c, h,
 	       "import os\nprint(os.listdir('/mnt/data'))\nos.mkdir('/app/.venv/bin')\n"
 	       "open('/app/.venv/bin/tool', 'w').write('#!/bin/sh\\necho made\\n')\n"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server on loopback, spoken to with raw bytes: connections, bodies, files, streams, limits. */
+#include "http/peers.h"
 #include "http_world.h"
 
 #include <setjmp.h>
@@ -414,6 +415,100 @@ static void test_slow_clients_are_dropped(void **state)
 	}
 }
 
+/* A byte now and then does not hold a connection. */
+static void test_trickling_body_is_dropped(void **state)
+{
+	const uint64_t begin = now_ns();
+	struct http_client c;
+
+	(void)state;
+	client_open(&c, w.loop, w.port);
+	client_send_str(&c, "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1000\r\n\r\n");
+	while (!c.eof && !c.reset && now_ns() - begin < 20 * NS_PER_S) {
+		client_send_str(&c, "x");
+		client_pump(&c, 20);
+	}
+	assert_true(now_ns() - begin < 20 * NS_PER_S);
+	assert_true(c.reset || client_status(&c) == 408);
+	client_close(&c);
+}
+
+static int setup_few_per_address(void **state)
+{
+	const struct http_config limits = {.max_per_address = 2, .count_loopback = true};
+
+	(void)state;
+	return world_setup_with(&limits);
+}
+
+static void test_connections_of_one_address(void **state)
+{
+	struct http_client c[3];
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		client_open(&c[i], w.loop, w.port);
+		client_send_str(&c[i], "GET /hello HTTP/1.1\r\n" HOST "\r\n");
+		assert_true(client_wait_for(&c[i], "HTTP/1.1 200 "));
+	}
+	client_open(&c[2], w.loop, w.port);
+	client_wait_eof(&c[2]);
+	assert_true(c[2].eof || c[2].reset);
+	assert_int_equal(c[2].len, 0);
+	client_close(&c[2]);
+	/* the others go on, and one that leaves makes room */
+	client_clear(&c[1]);
+	client_send_str(&c[1], "GET /hello HTTP/1.1\r\n" HOST "\r\n");
+	assert_true(client_wait_for(&c[1], "HTTP/1.1 200 "));
+	client_close(&c[0]);
+	client_pump(&c[1], 20);
+	client_open(&c[2], w.loop, w.port);
+	client_send_str(&c[2], "GET /hello HTTP/1.1\r\n" HOST "\r\n");
+	assert_true(client_wait_for(&c[2], "HTTP/1.1 200 "));
+	client_close(&c[1]);
+	client_close(&c[2]);
+}
+
+static void test_peers(void **state)
+{
+	static const struct {
+		const char *address;
+		int r;
+		bool counted;
+	} rows[] = {
+	    {"192.0.2.1", 0, true},
+	    {"192.0.2.1", 0, true},
+	    {"192.0.2.1", -EDQUOT, false},
+	    {"192.0.2.2", 0, true},
+	    {"::ffff:192.0.2.2", 0, true}, /* the same */
+	    {"192.0.2.2", -EDQUOT, false},
+	    {"2001:db8::1", 0, true},
+	    {"2001:db8::2", 0, true},
+	    {"2001:db8:0:0:ffff::3", -EDQUOT, false}, /* one /64 */
+	    {"2001:db8:0:1::3", 0, true},
+	    {"127.0.0.1", 0, false},
+	    {"::1", 0, false},
+	};
+	static struct http_peers peers;
+	struct http_peer *got[ARRAY_SIZE(rows)] = {NULL};
+
+	(void)state;
+	http_peers_init(&peers, 2, false);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		union http_address a;
+		socklen_t len;
+
+		assert_int_equal(http_address_parse(rows[i].address, 1, &a, &len), 0);
+		assert_int_equal(http_peers_add(&peers, &a, &got[i]), rows[i].r);
+		assert_int_equal(got[i] != NULL, rows[i].counted);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		http_peers_drop(&peers, got[i]);
+	for (size_t i = 0; i < HTTP_PEER_BUCKETS; i++)
+		assert_null(peers.buckets[i]);
+	http_peers_done(&peers);
+}
+
 /* A handler that takes its time is no slow client. */
 static void test_waiting_for_us_has_no_limit(void **state)
 {
@@ -495,6 +590,10 @@ int main(void)
 	    T(test_unix_socket),
 	    T(test_drain),
 	    L(test_slow_clients_are_dropped),
+	    L(test_trickling_body_is_dropped),
+	    cmocka_unit_test_setup_teardown(test_connections_of_one_address, setup_few_per_address,
+					    world_teardown),
+	    cmocka_unit_test(test_peers),
 	    L(test_waiting_for_us_has_no_limit),
 	    L(test_reader_that_stops),
 	    L(test_connection_limit),
