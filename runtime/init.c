@@ -211,6 +211,7 @@ static int take_channel(struct init *in)
 	in->dev = fcntl(PROTO_START_DEV, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->store = fcntl(PROTO_START_STORE, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->packages = fcntl(PROTO_START_PACKAGES, F_DUPFD_CLOEXEC, HIGH_FDS);
+	in->lock = fcntl(PROTO_START_LOCK, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->egress = -1;
 	if (syscall(SYS_close_range, LOW_FDS, PROTO_START_END - 1, 0) < 0)
 		return -errno;

@@ -25,8 +25,9 @@
 #include <sys/types.h>
 
 #define INIT_FDS_MAX PROTO_CONFIG_PROCS_MAX
-#define RUN_CODE_FD  3 /* where a Python run finds its source; runtime/boot.py */
-#define STORE_INODES 2 /* of the workspace's file system: its folders `data` and `venv` */
+#define RUN_CODE_FD  3  /* where a Python run finds its source; runtime/boot.py */
+#define STORE_INODES 2  /* of the workspace's file system: its folders `data` and `venv` */
+#define DISK_INODES  12 /* of a stored one: the same, and what ext4 keeps for itself */
 
 struct init_run {
 	uint32_t id; /* 0 = none */
@@ -99,6 +100,7 @@ struct init {
 	int dev;                         /* a /dev to mount, -1 = the template's */
 	int store;                       /* a stored workspace to mount, -1 = one in memory */
 	int packages;                    /* a folder of packages to mount, -1 = the workspace's */
+	int lock;                        /* of a stored workspace, -1 = none; only held */
 	int egress;                      /* the listening socket, until it is given away; -1 */
 	bool stored;                     /* the workspace is no memory */
 	int landlock;                    /* prepared rules, -1 = none */

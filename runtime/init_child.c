@@ -49,6 +49,10 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 	    (struct rt_rlimit){.resource = RLIMIT_STACK, .cur = STACK_BYTES, .max = RLIM_INFINITY};
 	if (in->config.poll_memory)
 		ret[n++] = (struct rt_rlimit){.resource = RLIMIT_DATA, .cur = data, .max = data};
+	/* where no file system counts: at least no single file is larger than all may be */
+	if (in->config.fds & PROTO_CONFIG_FOLDER)
+		ret[n++] = (struct rt_rlimit){
+		    .resource = RLIMIT_FSIZE, .cur = l->workspace_bytes, .max = l->workspace_bytes};
 	return n;
 }
 

@@ -383,7 +383,7 @@ static void do_measure(struct init *in, const struct proto_init_file *f)
 		return;
 	}
 	a.bytes = (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
-	a.inodes = v.f_files - v.f_ffree - STORE_INODES;
+	a.inodes = v.f_files - v.f_ffree - (in->stored ? DISK_INODES : STORE_INODES);
 	init_send(in, &a.head, NULL, 0);
 }
 

@@ -196,7 +196,8 @@ static void row_persistent(const struct doctor_facts *f, struct doctor_row *r)
 		return;
 	}
 	r->state = DOCTOR_NOTE;
-	SAY(r, "only workspaces that live as long as their sandbox");
+	SAY(r, is_root(f) ? "only workspaces that live as long as their sandbox"
+			  : "folders, whose size nothing limits");
 	MEND(r, is_root(f) ? "modprobe loop" : "run `caisson serve` as root");
 }
 

@@ -21,6 +21,8 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 static struct options {
 	const char *state_dir;
@@ -29,7 +31,17 @@ static struct options {
 	uint64_t as;
 } options = {.state_dir = "/var/lib/caisson", .image = "science"};
 
-static struct outcome o; /* of the call at hand */
+static struct outcome o;     /* of the call at hand */
+static struct client second; /* another engine with the same state folder */
+
+static void on_done(const struct err *e, void *user)
+{
+	struct outcome *f = user;
+
+	f->done = true;
+	if (e)
+		f->e = *e;
+}
 
 /* Waits for the answer to a creation like WANT. */
 static struct engine_sandbox *make(struct client *c, struct engine_create *want)
@@ -147,12 +159,129 @@ static void case_helper(struct client *c)
 	end_sandbox(c, h);
 }
 
+/* ---- stored workspaces ---- */
+
+static struct engine_sandbox *activate(struct client *c, const char *key)
+{
+	return need(c, &(struct engine_create){.persist_id = key});
+}
+
+static enum err_code forget(struct client *c, const char *key)
+{
+	static struct outcome f;
+
+	f = (struct outcome){0};
+	if (c->engine->ops->forget(c->engine, key, on_done, &f, &f.e) < 0)
+		return f.e.code;
+	turn_until(c, &f.done, 60000);
+	return f.e.code;
+}
+
+static void case_stored(struct client *c)
+{
+	struct engine_sandbox *s = activate(c, "first");
+
+	python(c, s,
+	       "import os\nopen('kept', 'w').write('here')\nos.mkdir('sub')\n"
+	       "open('/app/.venv/pyvenv.cfg', 'w').write('x')\nos.chmod('kept', 0o640)\n",
+	       "");
+	EXPECT(put_text(c, s, "put", "from outside", false) == ERR_NONE);
+	end_sandbox(c, s);
+	/* another uid outside, the same one inside */
+	struct engine_sandbox *other = activate(c, "second");
+	s = activate(c, "first");
+	python(c, s,
+	       "import os\nprint(sorted(os.listdir('.')), open('kept').read())\n"
+	       "st = os.stat('kept')\nprint(st.st_uid, st.st_gid, oct(st.st_mode))\n"
+	       "open('kept', 'a').write('!')\nprint(open('/app/results/kept').read())\n"
+	       "print(open('put').read(), os.listdir('/app/.venv'))\n"
+	       "print(os.stat('/mnt/data').st_uid, os.path.ismount('/app/.venv'))\n",
+	       "['kept', 'put', 'sub'] here\n1000 1000 0o100640\nhere!\n"
+	       "from outside ['pyvenv.cfg']\n1000 True\n");
+	python(c, other, "import os\nprint(os.listdir('.'))\n", "[]\n");
+	EXPECT(forget(c, "first") == ERR_SANDBOX_IN_USE);
+	end_sandbox(c, s);
+	EXPECT(forget(c, "first") == ERR_NONE && forget(c, "first") == ERR_NONE);
+	s = activate(c, "first");
+	python(c, s, "import os\nprint(os.listdir('.'), os.listdir('/app/.venv'))\n", "[] []\n");
+	end_sandbox(c, s);
+	end_sandbox(c, other);
+	EXPECT(forget(c, "first") == ERR_NONE && forget(c, "second") == ERR_NONE);
+	EXPECT(forget(c, "../first") == ERR_INVALID_ARGUMENT && forget(c, "") != ERR_NONE);
+}
+
+static void case_in_use(struct client *c)
+{
+	struct engine_sandbox *s = activate(c, "mine");
+
+	EXPECT(make(&second, &(struct engine_create){.persist_id = "mine"}) == NULL);
+	EXPECT_OF(&o, o.e.code == ERR_SANDBOX_IN_USE);
+	EXPECT(make(c, &(struct engine_create){.persist_id = "mine"}) == NULL);
+	EXPECT_OF(&o, o.e.code == ERR_SANDBOX_IN_USE);
+	EXPECT(forget(&second, "mine") == ERR_SANDBOX_IN_USE);
+	python(c, s, "open('x', 'w').write('1')\n", "");
+	end_sandbox(c, s);
+	s = activate(&second, "mine");
+	python(&second, s, "print(open('x').read())\n", "1\n");
+	end_sandbox(&second, s);
+	EXPECT(forget(c, "mine") == ERR_NONE);
+}
+
+static void case_stored_limits(struct client *c)
+{
+	struct engine_create want = {.persist_id = "full"};
+	struct engine_sandbox *s = need(c, &want);
+	bool hard = o.policy.enforced & ENGINE_CAP_DISK;
+
+	EXPECT(hard == ((c->engine->ops->caps(c->engine) & ENGINE_CAP_PERSISTENT) != 0));
+	EXPECT(hard || (o.policy.best_effort & ENGINE_CAP_DISK));
+	/* 64 MiB: one file cannot be larger, and on a disk all together cannot be much larger */
+	python(c, s,
+	       "import signal\nsignal.signal(signal.SIGXFSZ, signal.SIG_IGN)\nn = 0\n"
+	       "try:\n    with open('big', 'wb', 0) as f:\n"
+	       "        for i in range(80): n += f.write(bytes(1 << 20)) >> 20\n"
+	       "except OSError as e:\n    print(e.errno in (27, 28), 60 <= n <= 72)\n",
+	       "True True\n");
+	usage_of(c, s, &o);
+	EXPECT_OF(&o, !hard || (o.usage.workspace_bytes > (UINT64_C(60) << 20) &&
+				o.usage.workspace_bytes < (UINT64_C(72) << 20)));
+	if (hard)
+		python(c, s,
+		       "import os\nos.unlink('big')\nn = 0\ntry:\n    for i in range(8000):\n"
+		       "        open(f'f{i}', 'w').close()\n        n += 1\n"
+		       "except OSError as e:\n    print(e.errno, 4000 <= n <= 4600)\n",
+		       "28 True\n");
+	end_sandbox(c, s);
+	want.limits.explicit_mask = ENGINE_CAP_DISK;
+	EXPECT(forget(c, "full") == ERR_NONE);
+}
+
+/* A helper of a stored one, and what it leaves is stored. */
+static void case_stored_helper(struct client *c)
+{
+	struct engine_sandbox *s = activate(c, "helped");
+	struct engine_sandbox *h = need(c, &(struct engine_create){.helper_of = s});
+
+	python(c, h, "open('/app/.venv/installed', 'w').write('yes')\n", "");
+	python(c, s, "print(open('/app/.venv/installed').read())\n", "yes\n");
+	end_sandbox(c, h);
+	end_sandbox(c, s);
+	s = activate(c, "helped");
+	python(c, s, "print(open('/app/.venv/installed').read())\n", "yes\n");
+	end_sandbox(c, s);
+	EXPECT(forget(c, "helped") == ERR_NONE);
+}
+
 static const struct {
 	const char *name;
 	void (*fn)(struct client *c);
 } cases[] = {
     {"egress", case_egress},
     {"helper", case_helper},
+    {"stored", case_stored},
+    {"in_use", case_in_use},
+    {"stored_limits", case_stored_limits},
+    {"stored_helper", case_stored_helper},
 };
 
 static void parse_options(int argc, char **argv)
@@ -180,19 +309,56 @@ static void become_plain(void)
 	       setresuid((uid_t)options.as, (uid_t)options.as, (uid_t)options.as) == 0);
 }
 
-static void open_client(struct client *c)
+/* A state folder of our own, whose images are those of the given one. */
+static void make_state(char path[4096])
 {
-	struct native_monitor_config m = {.state_dir = options.state_dir, .max_sandboxes = 8};
-	struct engine_config config = {.state_dir = options.state_dir, .max_sandboxes = 8};
-	struct err e = ERR_INIT;
+	char images[4096];
+	char link[4200];
 
-	int r = native_monitor_start(&m, &config.monitor_fd, &e);
+	(void)snprintf(path, 4096, "/tmp/caisson-stored-XXXXXX");
+	EXPECT(mkdtemp(path) != NULL);
+	(void)snprintf(images, sizeof(images), "%s/images", options.state_dir);
+	(void)snprintf(link, sizeof(link), "%s/images", path);
+	EXPECT(symlink(images, link) == 0);
+}
+
+/* This process goes on as a child; its parent keeps the rights to clean up. */
+static void remove_afterwards(const char *state)
+{
+	int status;
+	pid_t child = fork();
+
+	EXPECT(child >= 0);
+	if (child == 0)
+		return;
+	EXPECT(waitpid(child, &status, 0) == child);
+	pid_t rm = fork();
+	if (rm == 0)
+		(void)execl("/bin/rm", "rm", "-rf", state, NULL);
+	(void)waitpid(rm, NULL, 0);
+	_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static void open_clients(struct client *first, const char *state)
+{
+	struct native_monitor_config m = {.state_dir = state, .max_sandboxes = 8};
+	struct engine_config config[2] = {{.state_dir = state, .max_sandboxes = 8},
+					  {.state_dir = state, .max_sandboxes = 8}};
+	struct client *clients[2] = {first, &second};
+	struct err e = ERR_INIT;
+	sd_event *loop = NULL;
+
+	int r = native_monitor_start(&m, &config[0].monitor_fd, &e);
 	if (r == 0)
-		r = native_drop_front_privileges(config.monitor_fd, &e);
-	if (r == 0 && sd_event_new(&c->loop) < 0)
+		r = native_monitor_start(&m, &config[1].monitor_fd, &e);
+	if (r == 0)
+		r = native_drop_front_privileges(config[0].monitor_fd, &e);
+	if (r == 0 && sd_event_new(&loop) < 0)
 		r = -ENOMEM;
-	if (r == 0)
-		r = engine_open("native", c->loop, &config, &c->engine, &e);
+	for (int i = 0; i < 2 && r == 0; i++) {
+		clients[i]->loop = i == 0 ? loop : sd_event_ref(loop);
+		r = engine_open("native", loop, &config[i], &clients[i]->engine, &e);
+	}
 	o.e = e;
 	EXPECT_OF(&o, r == 0);
 }
@@ -201,6 +367,7 @@ int main(int argc, char **argv)
 {
 	struct client c = {0};
 	char root[4096];
+	char state[4096];
 	struct stat st;
 	int number = 0;
 
@@ -214,7 +381,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	become_plain();
-	open_client(&c);
+	make_state(state);
+	remove_afterwards(state);
+	open_clients(&c, state);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		if (options.only && !streq(options.only, cases[i].name))
 			continue;
@@ -223,6 +392,8 @@ int main(int argc, char **argv)
 		(void)fflush(stdout);
 	}
 	c.engine->ops->close(c.engine);
+	second.engine->ops->close(second.engine);
+	(void)sd_event_unref(second.loop);
 	(void)sd_event_unref(c.loop);
 	(void)printf("1..%d\n", number);
 	return 0;

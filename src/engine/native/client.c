@@ -20,6 +20,7 @@ _Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
 		   (int)PROTO_CAP_PIDS == (int)ENGINE_CAP_PIDS &&
 		   (int)PROTO_CAP_DISK == (int)ENGINE_CAP_DISK &&
 		   (int)PROTO_CAP_OWN_UID == (int)ENGINE_CAP_OWN_UID &&
+		   (int)PROTO_CAP_PERSISTENT == (int)ENGINE_CAP_PERSISTENT &&
 		   (int)PROTO_CAP_WARM == (int)ENGINE_CAP_WARM,
 	       "one set of bits");
 _Static_assert(PROTO_IMAGE_MAX == ENGINE_NAME_MAX && PROTO_PATH_MAX == ENGINE_PATH_MAX &&
@@ -213,6 +214,8 @@ static enum err_code step_code(uint32_t step, int errnum)
 	case ENOSPC:
 	case EDQUOT:
 		return ERR_NO_SPACE;
+	case EBUSY:
+		return step == PROTO_STEP_STORED ? ERR_SANDBOX_IN_USE : ERR_ENGINE_UNAVAILABLE;
 	case ESRCH:
 		return step == PROTO_STEP_HELPER ? ERR_SANDBOX_LOST : ERR_ENGINE_UNAVAILABLE;
 	case ENOMEM:
@@ -230,6 +233,12 @@ static void step_error(struct err *e, uint32_t step, int errnum)
 
 	if (code == ERR_IMAGE_MISSING)
 		(void)err_set(e, code, 0, "the image is not there");
+	else if (code == ERR_SANDBOX_IN_USE)
+		(void)err_set(e, code, 0, "another engine has the sandbox open");
+	else if (code == ERR_NO_SPACE)
+		(void)err_set(e, code, errnum, "the disk of this machine is full");
+	else if (step == PROTO_STEP_STORED && errnum == ENOPKG)
+		(void)err_set(e, code, 0, "a stored workspace needs mke2fs (package e2fsprogs)");
 	else
 		(void)err_set(e, code, errnum > 0 ? errnum : EIO, "a sandbox cannot be made (%s)",
 			      what);
@@ -368,8 +377,8 @@ static int check_create(const struct native_engine *g, const struct engine_creat
 			       "the monitor has ended; start the server again");
 	if (!parse_is_image_name(c->image, strnlen(c->image, sizeof(c->image))))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "image name");
-	if (c->persist_id)
-		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "persistent workspaces");
+	if (c->persist_id && native_check_stored(g, c, e) < 0)
+		return -EINVAL;
 	if (c->helper_of && (c->helper_of->engine != &g->base ||
 			     native_check_ready(sandbox_of(c->helper_of), e) < 0))
 		return err_set(e, ERR_SANDBOX_LOST, EPIPE, "the sandbox to help has ended");
@@ -425,6 +434,11 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 	s->usages_last = &s->usages;
 	s->policy = (struct engine_policy){
 	    .limits = c->limits, .enforced = g->enforced, .best_effort = g->best_effort};
+	if (c->persist_id && !(g->enforced & ENGINE_CAP_PERSISTENT)) {
+		s->policy.enforced &= ~(uint32_t)ENGINE_CAP_DISK;
+		s->policy.best_effort |= ENGINE_CAP_DISK;
+	}
+	(void)!text_copy(m.persist, sizeof(m.persist), c->persist_id ? c->persist_id : "");
 	(void)!text_copy(m.image, sizeof(m.image), c->image);
 	g->slots[m.slot] = s;
 	r = chan_send(g->monitor, &m.head, NULL, 0);
@@ -471,6 +485,8 @@ static int on_monitor_message(const union proto_frame *f, const int *fds, size_t
 			return -EPROTO;
 		sandbox_gone_message(s);
 		return 0;
+	case PROTO_MON_FORGOTTEN:
+		return native_forgotten(g, &f->forgotten);
 	case PROTO_MON_USED:
 		s = f->used.slot < g->max ? g->slots[f->used.slot] : NULL;
 		if (s)
@@ -484,8 +500,11 @@ static int on_monitor_message(const union proto_frame *f, const int *fds, size_t
 static void on_monitor_end(int error UNUSED, void *user)
 {
 	struct native_engine *g = user;
+	struct err e = ERR_INIT;
 
 	g->dead = true;
+	(void)err_set(&e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor has ended");
+	native_forget_abort(g, &e);
 	for (uint32_t i = 0; i < g->max; i++)
 		if (g->slots[i])
 			sandbox_gone_message(g->slots[i]);
@@ -544,6 +563,7 @@ static void native_close(struct engine *base)
 		wait_for_monitor(g);
 	g->dead = true;
 	(void)err_set(&e, ERR_CANCELLED, 0, "the engine was closed");
+	native_forget_abort(g, &e);
 	for (uint32_t i = 0; i < g->max; i++)
 		if (g->slots[i])
 			cancel(g->slots[i], &e);
@@ -564,6 +584,7 @@ static const struct engine_ops native_ops = {
     .destroy = native_destroy,
     .on_lost = native_on_lost,
     .take_egress = native_take_egress,
+    .forget = native_forget,
     .run = native_run,
     .signal = native_signal,
     .open_file = native_open_file,

@@ -26,6 +26,13 @@ struct native_pool {
 	sd_event_source *timer;
 };
 
+struct native_forget { /* an answer that is due */
+	struct native_forget *next;
+	uint32_t seq;
+	engine_done_fn cb;
+	void *user;
+};
+
 struct native_engine {
 	struct engine base;
 	uint32_t magic;
@@ -40,6 +47,8 @@ struct native_engine {
 	bool closing;
 	struct native_sandbox *orphans; /* gone, but destroy() is still due */
 	struct native_pool pool;
+	struct native_forget *forgets;
+	uint32_t next_forget;
 };
 
 enum native_state { NATIVE_CREATING, NATIVE_READY, NATIVE_LOST, NATIVE_ENDING };
@@ -103,6 +112,15 @@ void native_lose(struct native_sandbox *s, const char *why);
 /* One that is new; native_create() without the pool. */
 int native_create_new(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user, struct err *e) MUST_CHECK;
+
+/* client_stored.c */
+int native_check_stored(const struct native_engine *g, const struct engine_create *c,
+			struct err *e) MUST_CHECK;
+int native_forget(struct engine *base, const char *persist_id, engine_done_fn cb, void *user,
+		  struct err *e) MUST_CHECK;
+int native_forgotten(struct native_engine *g, const struct proto_mon_forgotten *m) MUST_CHECK;
+/* No answer will come any more. */
+void native_forget_abort(struct native_engine *g, const struct err *e);
 
 /* client_pool.c */
 void native_pool_note(struct native_engine *g,

@@ -10,6 +10,8 @@ M(MON_DESTROY, F, M, proto_mon_slot, 0, "kill a sandbox; a slot that is free alr
 M(MON_GONE, M, F, proto_mon_slot, 0, "a sandbox is gone, its slot is free again")
 M(MON_USAGE, F, M, proto_mon_slot, 0, "what does a sandbox use")
 M(MON_USED, M, F, proto_mon_used, 0, "answer to MON_USAGE")
+M(MON_FORGET, F, M, proto_mon_forget, 0, "remove a stored workspace")
+M(MON_FORGOTTEN, M, F, proto_mon_forgotten, 0, "answer to MON_FORGET")
 M(INIT_CONFIG, M, I, proto_init_config, 8, "first message to init: limits and the descriptors it lives with")
 M(INIT_READY, I, F, proto_init_ready, 1, "isolation is complete, runs may start; the way out, if asked for")
 M(INIT_FAILED, I, F, proto_init_failed, 0, "a step of the set-up failed; init ends")

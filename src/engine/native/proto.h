@@ -16,15 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTO_VERSION   1
-#define PROTO_FDS_MAX   8    /* descriptors of one message */
-#define PROTO_IMAGE_MAX 64   /* ENGINE_NAME_MAX */
-#define PROTO_PATH_MAX  4096 /* ENGINE_PATH_MAX */
-#define PROTO_NAME_MAX  256
-#define PROTO_LIST_MAX  10000      /* ENGINE_FILES_MAX */
-#define PROTO_ARGS_MAX  (1u << 20) /* bytes of a run's cwd, argv and environment together */
-#define PROTO_ARG_MAX   512        /* strings of argv, and of the environment */
-#define PROTO_PUTS_MAX  8          /* files being written at once */
+#define PROTO_VERSION     1
+#define PROTO_FDS_MAX     8    /* descriptors of one message */
+#define PROTO_IMAGE_MAX   64   /* ENGINE_NAME_MAX */
+#define PROTO_PATH_MAX    4096 /* ENGINE_PATH_MAX */
+#define PROTO_NAME_MAX    256
+#define PROTO_PERSIST_MAX 65         /* [a-z0-9-]{1,64} and NUL */
+#define PROTO_LIST_MAX    10000      /* ENGINE_FILES_MAX */
+#define PROTO_ARGS_MAX    (1u << 20) /* bytes of a run's cwd, argv and environment together */
+#define PROTO_ARG_MAX     512        /* strings of argv, and of the environment */
+#define PROTO_PUTS_MAX    8          /* files being written at once */
 
 /* Bounds of the limits; both ends check them. */
 #define PROTO_MEMORY_MIN (UINT64_C(4) << 20)
@@ -62,6 +63,7 @@ enum proto_cap { /* the bits of enum engine_cap that the lower side knows */
 		 PROTO_CAP_PIDS = 1 << 2,
 		 PROTO_CAP_DISK = 1 << 3,
 		 PROTO_CAP_OWN_UID = 1 << 4,
+		 PROTO_CAP_PERSISTENT = 1 << 5, /* best effort: without limits of the disk */
 		 PROTO_CAP_WARM = 1 << 6,
 };
 
@@ -105,6 +107,7 @@ struct proto_mon_create {
 	uint32_t helper_of; /* slot + 1 of a sandbox that is there, 0 = none */
 	struct proto_limits limits;
 	char image[PROTO_IMAGE_MAX];
+	char persist[PROTO_PERSIST_MAX]; /* key of a stored workspace, "" = none */
 };
 
 /* Descriptors: [channel to init, oom counter, peak] as `fds` says; on failure none. */
@@ -121,6 +124,18 @@ struct proto_mon_slot {
 	struct proto_head head;
 	uint32_t slot;
 	uint32_t pad;
+};
+
+struct proto_mon_forget {
+	struct proto_head head;
+	uint32_t seq;
+	char persist[PROTO_PERSIST_MAX];
+};
+
+struct proto_mon_forgotten {
+	struct proto_head head;
+	uint32_t seq;
+	int32_t errnum; /* 0 = it is gone */
 };
 
 struct proto_mon_used {
@@ -141,15 +156,17 @@ enum {
 	PROTO_START_DEV = 2,
 	PROTO_START_STORE,    /* file system with the folders `data` and `venv`, or an empty one */
 	PROTO_START_PACKAGES, /* the folder `venv` of another sandbox */
+	PROTO_START_LOCK,     /* kept open as long as the sandbox lives */
 	PROTO_START_END,
 };
 
 /* Descriptors of INIT_CONFIG in this order: lifeline, filter, then as `fds` says. */
 enum {
-	PROTO_CONFIG_KILL = 1,   /* cgroup.kill of the run leaf */
-	PROTO_CONFIG_WARM = 2,   /* channel to the clean interpreter (runtime/frames.h) */
-	PROTO_CONFIG_SOON = 4,   /* no descriptor: its zygote is ready, waiting for it pays */
-	PROTO_CONFIG_EGRESS = 8, /* no descriptor: make the listening socket */
+	PROTO_CONFIG_KILL = 1,    /* cgroup.kill of the run leaf */
+	PROTO_CONFIG_WARM = 2,    /* channel to the clean interpreter (runtime/frames.h) */
+	PROTO_CONFIG_SOON = 4,    /* no descriptor: its zygote is ready, waiting for it pays */
+	PROTO_CONFIG_FOLDER = 16, /* no descriptor: nothing limits the stored workspace */
+	PROTO_CONFIG_EGRESS = 8,  /* no descriptor: make the listening socket */
 	PROTO_CONFIG_BASE_FDS = 2,
 	PROTO_CONFIG_PROCS_MAX = 4, /* one a hierarchy */
 };
@@ -277,6 +294,8 @@ union proto_frame {
 	struct proto_mon_created created;
 	struct proto_mon_slot slot;
 	struct proto_mon_used used;
+	struct proto_mon_forget forget;
+	struct proto_mon_forgotten forgotten;
 	struct proto_init_config config;
 	struct proto_init_ready ready;
 	struct proto_init_failed failed;

@@ -141,6 +141,18 @@ uint32_t ids_slot(const struct ids *ids, uint32_t slot)
 	}
 }
 
+uint32_t ids_stored(const struct ids *ids, uint32_t slots, const char *key)
+{
+	uint32_t hash = 2166136261u; /* FNV-1a: spreads names, nothing more is needed */
+
+	if (ids->mode == IDS_SINGLE)
+		return 0;
+	for (; *key; key++)
+		hash = (hash ^ (unsigned char)*key) * 16777619u;
+	return ids->count > slots + 1 ? slots + 1 + hash % (ids->count - slots - 1)
+				      : 1 + hash % (ids->count - 1);
+}
+
 static int write_proc(pid_t pid, const char *name, const char *text)
 {
 	char path[64];

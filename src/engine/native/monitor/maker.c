@@ -2,6 +2,7 @@
 /* The maker: a short-lived child of the monitor that makes a sandbox's namespaces and init in them.
  *
  * Order, and why:
+ *   0. as host root: open the stored workspace, if one is wanted (a plain user does that in 2)
  *   1. v1: join the run groups: what the kernel allocates from here on is the sandbox's, and so is
  * the root of its cgroup namespace. v2: it was cloned into the group of all inits (cgroup.h says
  * why)
@@ -17,6 +18,7 @@
  * no output. */
 #include "engine/native/monitor/devices.h"
 #include "engine/native/monitor/monitor.h"
+#include "engine/native/monitor/stored.h"
 #include "engine/native/sys.h"
 
 #include <fcntl.h>
@@ -41,6 +43,7 @@ struct mounts {
 	int dev;
 	int store;
 	int packages;
+	int lock; /* of a stored folder: kept open, not mounted */
 };
 
 NORETURN static void give_up(const struct maker *k, enum proto_step step, int errnum)
@@ -72,16 +75,37 @@ static int take_packages(const struct maker *k)
 	return tree;
 }
 
+static void open_disk(const struct maker *k, struct mounts *mounts)
+{
+	int r = stored_open_disk(k->state_dir, k->persist, k->limits, k->ids->base + k->uid,
+				 &mounts->store);
+
+	if (r < 0)
+		give_up(k, PROTO_STEP_STORED, -r);
+}
+
+static void open_folder(const struct maker *k, struct mounts *mounts)
+{
+	int r = stored_open_folder(k->state_dir, k->persist, &k->report->uid, &mounts->store,
+				   &mounts->lock);
+
+	if (r < 0)
+		give_up(k, PROTO_STEP_STORED, -r);
+}
+
 static void enter_z(const struct maker *k, struct mounts *mounts)
 {
 	if (setns(k->t->userns, CLONE_NEWUSER) < 0)
 		give_up(k, PROTO_STEP_ENTER, errno);
 	mounts->packages = take_packages(k);
+	if (k->persist[0] && !k->root)
+		open_folder(k, mounts);
 	if (setns(k->t->mntns, CLONE_NEWNS) < 0)
 		give_up(k, PROTO_STEP_ENTER, errno);
 	if (setgroups(0, NULL) < 0 && errno != EPERM) /* single-id map: setgroups is off */
 		give_up(k, PROTO_STEP_ENTER, errno);
-	if (setresgid(k->uid, k->uid, k->uid) < 0 || setresuid(k->uid, k->uid, k->uid) < 0)
+	uint32_t uid = k->report->uid;
+	if (setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
 		give_up(k, PROTO_STEP_ENTER, errno);
 	/* else /proc/self/uid_map belongs to the host's root (proc(5)) */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
@@ -103,7 +127,7 @@ static void make_userns(const struct maker *k)
 
 	if (unshare(CLONE_NEWUSER) < 0)
 		give_up(k, PROTO_STEP_USERNS, errno);
-	(void)snprintf(map, sizeof(map), "%d %u 1\n", INNER_ID, k->uid);
+	(void)snprintf(map, sizeof(map), "%d %u 1\n", INNER_ID, k->report->uid);
 	write_map(k, "/proc/self/setgroups", "deny");
 	write_map(k, "/proc/self/uid_map", map);
 	write_map(k, "/proc/self/gid_map", map);
@@ -143,6 +167,7 @@ static void place(const struct maker *k, const struct mounts *m)
 	    [PROTO_START_DEV] = lift(k, m->dev),
 	    [PROTO_START_STORE] = lift(k, m->store),
 	    [PROTO_START_PACKAGES] = lift(k, m->packages),
+	    [PROTO_START_LOCK] = lift(k, m->lock),
 	};
 
 	for (int i = 0; i < PROTO_START_END; i++)
@@ -174,8 +199,10 @@ NORETURN static void start_init(const struct maker *k, const struct mounts *m)
 
 NORETURN void maker_run(const struct maker *k)
 {
-	struct mounts m = {.dev = -1, .store = -1, .packages = -1};
+	struct mounts m = {.dev = -1, .store = -1, .packages = -1, .lock = -1};
 
+	if (k->persist[0] && k->root)
+		open_disk(k, &m);
 	write_zero(k, k->fds->join, k->fds->n_leave > 0 ? k->fds->n : 0);
 	if (k->own_devices)
 		m.dev = devices_make();

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "engine/native/blob.h"
 #include "engine/native/monitor/devices.h"
+#include "engine/native/monitor/stored.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -51,10 +52,20 @@ static int on_usage(struct monitor *m, const union proto_frame *f)
 	return 0;
 }
 
+static int on_forget(struct monitor *m, const union proto_frame *f)
+{
+	int r = plan_check_forget(&f->forget);
+
+	if (r == 0)
+		sandbox_forget(m, &f->forget);
+	return r;
+}
+
 static int (*const handlers[PROTO_TYPE_MAX_])(struct monitor *, const union proto_frame *) = {
     [PROTO_MON_CREATE] = on_create,
     [PROTO_MON_DESTROY] = on_destroy,
     [PROTO_MON_USAGE] = on_usage,
+    [PROTO_MON_FORGET] = on_forget,
 };
 
 /* One message; 0 = there may be more, -EAGAIN = none is there, else the connection has ended. */
@@ -218,7 +229,11 @@ static int start(struct monitor *m, struct instance *in, struct err *e)
 		r = cgroup_open(&m->cgroup, in->name, e);
 	if (r == 0)
 		r = instance_record(in, &m->cgroup, e);
-	return r < 0 ? r : start_program(m, e);
+	if (r == 0)
+		r = start_program(m, e);
+	if (r == 0)
+		stored_sweep(m);
+	return r;
 }
 
 static void say_hello(struct monitor *m, const struct err *e)
@@ -226,9 +241,9 @@ static void say_hello(struct monitor *m, const struct err *e)
 	struct proto_mon_hello h = {
 	    .head = PROTO_HEAD(MON_HELLO, proto_mon_hello),
 	    .version = PROTO_VERSION,
-	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK |
+	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK | stored_enforced(m) |
 			(m->ids.mode != IDS_SINGLE ? PROTO_CAP_OWN_UID : 0u),
-	    .best_effort = m->cgroup.best_effort,
+	    .best_effort = m->cgroup.best_effort | stored_best_effort(m),
 	    .slots = m->config->max_sandboxes,
 	    .front_uid = m->ids.mode == IDS_RANGE ? m->ids.base + ID_FRONT : 0,
 	    .err_code = e->code,

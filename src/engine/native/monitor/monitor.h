@@ -77,7 +77,8 @@ struct template
 struct report {
 	uint32_t step;
 	int32_t errnum;
-	int32_t pid; /* init */
+	int32_t pid;  /* init */
+	uint32_t uid; /* of the sandbox, in Z */
 };
 
 enum box_state {
@@ -136,19 +137,26 @@ void monitor_send(struct monitor *m, const struct proto_head *frame, const int *
 
 /* plan.c: checks a request against everything that is known before anything is done. */
 int plan_check_create(const struct monitor *m, const struct proto_mon_create *c) MUST_CHECK;
+int plan_check_forget(const struct proto_mon_forget *f) MUST_CHECK;
 
 /* sandbox.c */
 void sandbox_create(struct monitor *m, const struct proto_mon_create *c);
 void sandbox_destroy(struct monitor *m, uint32_t slot);
 void sandbox_usage(struct monitor *m, uint32_t slot);
+void sandbox_forget(struct monitor *m, const struct proto_mon_forget *f);
 void sandbox_made(struct monitor *m, uint32_t slot, int status); /* the maker has ended */
 void sandbox_gone(struct monitor *m, uint32_t slot);             /* init has ended */
 
 /* maker.c: the maker process. Never returns. */
 struct maker {
 	const struct template *t;
+	const struct ids *ids;
+	const char *state_dir;
+	const char *persist; /* key of a stored workspace, or "" */
+	const struct proto_limits *limits;
+	bool root;
 	bool own_devices; /* host root that may make device nodes */
-	uint32_t uid;     /* in Z */
+	uint32_t uid;     /* in Z; that of a stored folder wins */
 	int helped;       /* pidfd of the sandbox whose packages this one gets, -1 = none */
 	int channel;      /* init's end */
 	int program;
@@ -176,6 +184,8 @@ int ids_reserve(struct ids *ids, bool root, const char *run_dir, struct err *e) 
 int ids_write_maps(const struct ids *ids, pid_t child) MUST_CHECK;
 /* The id in Z of the sandbox in SLOT. */
 uint32_t ids_slot(const struct ids *ids, uint32_t slot);
+/* The id in Z for a new stored folder, if possible one that no slot below SLOTS has. */
+uint32_t ids_stored(const struct ids *ids, uint32_t slots, const char *key);
 /* "name:first:count" lines of subuid(5) for NAME or UID: the first range of at least WANT ids. */
 int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want,
 		    uint32_t *ret_first, uint32_t *ret_count) MUST_CHECK;

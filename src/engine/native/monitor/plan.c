@@ -6,6 +6,26 @@
 
 #include <string.h>
 
+/* A key is the last part of a path of ours: no dot, no slash, nothing that begins like an option.
+ */
+static bool is_key(const char key[PROTO_PERSIST_MAX])
+{
+	size_t len = strnlen(key, PROTO_PERSIST_MAX);
+
+	if (len == 0 || len == PROTO_PERSIST_MAX || key[0] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!(key[i] >= 'a' && key[i] <= 'z') && !(key[i] >= '0' && key[i] <= '9') &&
+		    key[i] != '-')
+			return false;
+	return true;
+}
+
+int plan_check_forget(const struct proto_mon_forget *f)
+{
+	return is_key(f->persist) ? 0 : -EINVAL;
+}
+
 int plan_check_create(const struct monitor *m, const struct proto_mon_create *c)
 {
 	size_t len = strnlen(c->image, sizeof(c->image));
@@ -15,6 +35,8 @@ int plan_check_create(const struct monitor *m, const struct proto_mon_create *c)
 	if (c->warm > 1 || len == sizeof(c->image) || !parse_is_image_name(c->image, len))
 		return -EINVAL;
 	if (c->egress > 1 || c->helper_of > m->config->max_sandboxes || c->helper_of == c->slot + 1)
+		return -EINVAL;
+	if (c->persist[0] && (!is_key(c->persist) || c->helper_of))
 		return -EINVAL;
 	return proto_limits_ok(&c->limits) ? 0 : -EINVAL;
 }

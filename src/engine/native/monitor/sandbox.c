@@ -4,6 +4,7 @@
  * A maker that failed, or an init that ends on its own, leads to FREE from wherever it was. */
 #include "base/fdio.h"
 #include "engine/native/monitor/monitor.h"
+#include "engine/native/monitor/stored.h"
 #include "engine/native/sys.h"
 
 #include <signal.h>
@@ -52,7 +53,8 @@ static int send_config(struct monitor *m, int channel, const struct proto_mon_cr
 	    .limits = q->limits,
 	    .fds = (g->kill >= 0 ? PROTO_CONFIG_KILL : 0) | (warm >= 0 ? PROTO_CONFIG_WARM : 0) |
 		   (warm >= 0 && soon ? PROTO_CONFIG_SOON : 0) |
-		   (q->egress ? PROTO_CONFIG_EGRESS : 0),
+		   (q->egress ? PROTO_CONFIG_EGRESS : 0) |
+		   (q->persist[0] && !m->root ? PROTO_CONFIG_FOLDER : 0),
 	    .n_procs = g->n,
 	    .poll_memory = !(m->cgroup.enforced & PROTO_CAP_MEMORY),
 	    .oom_score = RUN_OOM_SCORE,
@@ -89,21 +91,23 @@ static int make_warm_channel(struct box *b)
 
 /* A helper has the uid of the sandbox that it helps. A pidfd, because the monitor may reap that one
  * before the maker has looked. */
-static int open_helped(struct monitor *m, uint32_t slot, uint32_t helper_of, int *ret)
+static int choose_uid(struct monitor *m, const struct proto_mon_create *c, int *ret)
 {
-	struct box *b = &m->boxes[slot];
+	struct box *b = &m->boxes[c->slot];
 
-	b->uid = ids_slot(&m->ids, slot);
-	if (helper_of == 0)
+	b->uid = c->persist[0] && !m->root
+		     ? ids_stored(&m->ids, m->config->max_sandboxes, c->persist)
+		     : ids_slot(&m->ids, c->slot);
+	if (c->helper_of == 0)
 		return 0;
-	struct box *parent = &m->boxes[helper_of - 1];
+	struct box *parent = &m->boxes[c->helper_of - 1];
 	if (parent->state != BOX_LIVE || parent->helper_of)
 		return -ESRCH;
 	*ret = (int)syscall(SYS_pidfd_open, parent->init, 0);
 	if (*ret < 0)
 		return -errno;
 	b->uid = parent->uid;
-	b->helper_of = helper_of;
+	b->helper_of = c->helper_of;
 	parent->helpers++;
 	return 0;
 }
@@ -122,15 +126,20 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	_cleanup_fd_ int inside = pair[1];
 	_cleanup_fd_ int interpreter = warm ? make_warm_channel(b) : -1;
 	_cleanup_fd_ int helped = -1;
-	int r = open_helped(m, slot, c->helper_of, &helped);
+	int r = choose_uid(m, c, &helped);
 	if (r < 0)
 		return r;
 	r = send_config(m, front, c, &b->fds, interpreter, t->zygote.state == ZYGOTE_READY);
 	if (r < 0)
 		return r;
-	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO};
+	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO, .uid = b->uid};
 	struct maker k = {
 	    .t = t,
+	    .ids = &m->ids,
+	    .state_dir = m->config->state_dir,
+	    .persist = c->persist,
+	    .limits = &c->limits,
+	    .root = m->root,
 	    .own_devices = m->own_devices,
 	    .uid = b->uid,
 	    .helped = helped,
@@ -220,6 +229,7 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 		return;
 	}
 	b->init = r->pid;
+	b->uid = r->uid;
 	b->state = BOX_LIVE;
 	announce(m, slot);
 	if (reap_is_early(m, b->init)) {
@@ -280,6 +290,18 @@ void sandbox_gone(struct monitor *m, uint32_t slot)
 	monitor_send(m, &g.head, NULL, 0);
 	if (parent && m->boxes[parent - 1].state == BOX_WAITING)
 		sandbox_gone(m, parent - 1);
+}
+
+void sandbox_forget(struct monitor *m, const struct proto_mon_forget *f)
+{
+	struct proto_mon_forgotten a = {.head = PROTO_HEAD(MON_FORGOTTEN, proto_mon_forgotten),
+					.seq = f->seq};
+	int r = stored_forget(m->config->state_dir, f->persist);
+
+	if (r == 0)
+		stored_sweep(m);
+	a.errnum = -r;
+	monitor_send(m, &a.head, NULL, 0);
 }
 
 void sandbox_usage(struct monitor *m, uint32_t slot)

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stored workspaces, seen from the front. */
+#include "engine/native/client.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+static bool is_key(const char *key)
+{
+	size_t len = strspn(key, "abcdefghijklmnopqrstuvwxyz0123456789-");
+
+	return len > 0 && len < PROTO_PERSIST_MAX && key[len] == '\0' && key[0] != '-';
+}
+
+static int check_key(const char *key, struct err *e)
+{
+	return is_key(key) ? 0 : err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "key of a workspace");
+}
+
+int native_check_stored(const struct native_engine *g, const struct engine_create *c, struct err *e)
+{
+	if (check_key(c->persist_id, e) < 0)
+		return -EINVAL;
+	if (c->helper_of)
+		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "a helper stores nothing");
+	if (!((g->enforced | g->best_effort) & ENGINE_CAP_PERSISTENT))
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+			       "stored workspaces need loop devices on this machine");
+	if (!(g->enforced & ENGINE_CAP_PERSISTENT) && (c->limits.explicit_mask & ENGINE_CAP_DISK))
+		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
+			       "without root a stored workspace cannot be limited");
+	return 0;
+}
+
+int native_forget(struct engine *base, const char *persist_id, engine_done_fn cb, void *user,
+		  struct err *e)
+{
+	struct native_engine *g = (struct native_engine *)base;
+	struct proto_mon_forget m = {.head = PROTO_HEAD(MON_FORGET, proto_mon_forget)};
+
+	if (check_key(persist_id, e) < 0)
+		return -EINVAL;
+	if (g->dead)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor has ended");
+	struct native_forget *f = calloc(1, sizeof(*f));
+	if (!f)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "forget");
+	*f = (struct native_forget){.seq = ++g->next_forget, .cb = cb, .user = user};
+	m.seq = f->seq;
+	(void)!text_copy(m.persist, sizeof(m.persist), persist_id);
+	int r = chan_send(g->monitor, &m.head, NULL, 0);
+	if (r < 0) {
+		free(f);
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "the monitor does not answer");
+	}
+	f->next = g->forgets;
+	g->forgets = f;
+	return 0;
+}
+
+int native_forgotten(struct native_engine *g, const struct proto_mon_forgotten *m)
+{
+	struct native_forget **at = &g->forgets;
+	struct err e = ERR_INIT;
+
+	while (*at && (*at)->seq != m->seq)
+		at = &(*at)->next;
+	struct native_forget *f = *at;
+	if (!f)
+		return -EPROTO;
+	*at = f->next;
+	if (m->errnum == EBUSY)
+		(void)err_set(&e, ERR_SANDBOX_IN_USE, 0, "the sandbox is open");
+	else if (m->errnum != 0)
+		(void)err_set(&e, ERR_SYSTEM, m->errnum, "a stored workspace");
+	if (f->cb)
+		f->cb(m->errnum != 0 ? &e : NULL, f->user);
+	free(f);
+	return 0;
+}
+
+void native_forget_abort(struct native_engine *g, const struct err *e)
+{
+	while (g->forgets) {
+		struct native_forget *f = g->forgets;
+		g->forgets = f->next;
+		if (f->cb)
+			f->cb(e, f->user);
+		free(f);
+	}
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stored workspace as an ext4 file system in a sparse file. Host root only. */
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "engine/native/monitor/stored.h"
+#include "engine/native/sys.h"
+
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/sysmacros.h>
+#include <sys/wait.h>
+
+#define DISK_ID       1000u /* uid and gid of everything on the disk */
+#define BLOCK_BYTES   4096u
+#define JOURNAL_BYTES (UINT64_C(4) << 20)
+#define INODE_BYTES   256u
+#define INODES_OWN    13u /* reserved ones, lost+found, the two folders */
+#define SPARE_SHIFT   6   /* bitmaps and group descriptors: far less than a 64th */
+#define SPARE_BYTES   (UINT64_C(1) << 20)
+#define HOST_RESERVE  (UINT64_C(64) << 20) /* a new disk wants this much free space on the host */
+#define LOOP_TRIES    32
+#define MAKE_TRIES    3
+#define LOOP_MAJOR    7
+
+/* Everything is named, so that no configuration of the host decides. No resize_inode: a disk keeps
+ * its size, and its reserved blocks would count. */
+#define FEATURES                                                                                   \
+	"none,has_journal,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,"          \
+	"large_file,huge_file,dir_nlink,extra_isize,metadata_csum"
+#define EXTENDED "lazy_itable_init=1,lazy_journal_init=1,nodiscard,root_owner=1000:1000"
+
+static const char *const mkfs_paths[] = {"/usr/sbin/mke2fs", "/sbin/mke2fs"};
+
+/* ---- a new one ---- */
+
+NORETURN static void exec_mkfs(int disk, uint64_t inodes)
+{
+	char count[24];
+	char path[32];
+	char *argv[] = {
+	    (char *)(uintptr_t) "mke2fs",
+	    (char *)(uintptr_t) "-qF",
+	    (char *)(uintptr_t) "-b4096",
+	    (char *)(uintptr_t) "-I256",
+	    (char *)(uintptr_t) "-m0",
+	    (char *)(uintptr_t) "-Jsize=4",
+	    (char *)(uintptr_t) "-O",
+	    (char *)(uintptr_t)FEATURES,
+	    (char *)(uintptr_t) "-E",
+	    (char *)(uintptr_t)EXTENDED,
+	    (char *)(uintptr_t) "-N",
+	    count,
+	    path,
+	    NULL,
+	};
+	char *env[] = {(char *)(uintptr_t) "MKE2FS_CONFIG=/dev/null", NULL};
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t none;
+
+	(void)snprintf(count, sizeof(count), "%llu", (unsigned long long)inodes);
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", disk);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0 || dup2(null, 2) < 0 ||
+	    fd_set_cloexec(disk, false) < 0)
+		_exit(126);
+	for (size_t i = 0; i < ARRAY_SIZE(mkfs_paths); i++)
+		(void)execve(mkfs_paths[i], argv, env);
+	_exit(127);
+}
+
+static int make_fs(int disk, uint64_t inodes)
+{
+	int status;
+	pid_t pid = sys_clone(0, SIGCHLD, -1);
+
+	if (pid < 0)
+		return pid;
+	if (pid == 0)
+		exec_mkfs(disk, inodes);
+	while (waitpid(pid, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) == 127)
+		return -ENOPKG;
+	return WEXITSTATUS(status) == 0 ? 0 : -EIO;
+}
+
+/* How large the file must be, so that the workspace has at least the bytes and inodes of L. */
+static uint64_t disk_bytes(const struct proto_limits *l, uint64_t inodes)
+{
+	uint64_t n = l->workspace_bytes + (l->workspace_bytes >> SPARE_SHIFT) +
+		     inodes * INODE_BYTES + JOURNAL_BYTES + SPARE_BYTES;
+
+	return (n + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
+}
+
+static int check_host_space(int dir)
+{
+	struct statvfs v;
+
+	if (fstatvfs(dir, &v) < 0)
+		return -errno;
+	return (uint64_t)v.f_bavail * v.f_frsize < HOST_RESERVE ? -ENOSPC : 0;
+}
+
+static int fill_disk(int fd, const struct proto_limits *l)
+{
+	uint64_t inodes = (uint64_t)l->workspace_inodes + INODES_OWN;
+
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || ftruncate(fd, (off_t)disk_bytes(l, inodes)) < 0)
+		return -errno;
+	int r = make_fs(fd, inodes);
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	return r;
+}
+
+/* Whole or not at all: named only when it is complete and flushed. */
+static int make_disk(int dir, const char *name, const struct proto_limits *l)
+{
+	char aside[STORED_PATH_MAX];
+	int r = check_host_space(dir);
+
+	if (r < 0)
+		return r;
+	stored_aside_name(aside, STORED_NEW);
+	_cleanup_fd_ int fd = openat(dir, aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	r = fill_disk(fd, l);
+	if (r == 0 && linkat(dir, aside, dir, name, 0) < 0 && errno != EEXIST)
+		r = -errno;
+	(void)unlinkat(dir, aside, 0);
+	if (r == 0 && fsync(dir) < 0)
+		r = -errno;
+	return r;
+}
+
+static int open_disk(const char *state_dir, const char *key, const struct proto_limits *l)
+{
+	char name[STORED_PATH_MAX];
+	_cleanup_fd_ int dir = stored_folder(state_dir);
+
+	if (dir < 0)
+		return dir;
+	(void)snprintf(name, sizeof(name), "%s.img", key);
+	int fd = stored_lock(dir, name, O_RDWR);
+	/* more than once, because a sweep may have come before the new one had its lock */
+	for (int i = 0; fd == -ENOENT && i < MAKE_TRIES; i++) {
+		int r = make_disk(dir, name, l);
+		if (r < 0 && r != -ENOENT)
+			return r;
+		fd = stored_lock(dir, name, O_RDWR);
+	}
+	return fd;
+}
+
+/* ---- from file to mount ---- */
+
+/* A node that no device manager made is made here; the kernel knows the device by its number. */
+static int open_loop(int number, char path[32])
+{
+	(void)snprintf(path, 32, "/dev/loop%d", number);
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT &&
+	    mknod(path, S_IFBLK | 0600, makedev(LOOP_MAJOR, (unsigned)number)) == 0)
+		fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* The device lets go of the file by itself when its last user does. Somebody else may take a free
+ * device first: then another one. */
+static int attach_loop(int disk, char path[32])
+{
+	struct loop_config c = {.fd = (uint32_t)disk,
+				.block_size = BLOCK_BYTES,
+				.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO};
+	_cleanup_fd_ int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+
+	if (control < 0)
+		return -errno;
+	for (int i = 0; i < LOOP_TRIES; i++) {
+		int number = ioctl(control, LOOP_CTL_GET_FREE);
+		if (number < 0)
+			return -errno;
+		_cleanup_fd_ int fd = open_loop(number, path);
+		if (fd < 0)
+			return fd;
+		if (ioctl(fd, LOOP_CONFIGURE, &c) == 0)
+			return TAKE_FD(fd);
+		if (errno != EBUSY)
+			return -errno;
+	}
+	return -EAGAIN;
+}
+
+/* noinit_itable: the kernel would fill the tables with the zeros that a hole gives anyway. discard:
+ * what is removed inside becomes a hole again. */
+static int mount_disk(const char *device)
+{
+	static const char *const flags[] = {"noinit_itable", "discard"};
+	_cleanup_fd_ int fs = fsopen("ext4", FSOPEN_CLOEXEC);
+
+	if (fs < 0)
+		return -errno;
+	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "errors", "remount-ro", 0) < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		if (fsconfig(fs, FSCONFIG_SET_FLAG, flags[i], NULL, 0) < 0)
+			return -errno;
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -errno;
+	int tree = fsmount(fs, FSMOUNT_CLOEXEC,
+			   MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
+	return tree < 0 ? -errno : tree;
+}
+
+/* A user namespace that nobody lives in, only to say which id on the disk is which on the host. */
+static int make_mapping(uint32_t uid)
+{
+	static const char *const maps[] = {"uid_map", "gid_map"};
+	char path[64];
+	char text[48];
+	int r = 0;
+	int ns = -1;
+	pid_t pid = sys_clone(CLONE_NEWUSER, SIGCHLD, -1);
+
+	if (pid < 0)
+		return pid;
+	if (pid == 0)
+		for (;;)
+			(void)pause();
+	(void)snprintf(text, sizeof(text), "%u %u 1\n", DISK_ID, uid);
+	for (size_t i = 0; i < ARRAY_SIZE(maps) && r == 0; i++) {
+		(void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, maps[i]);
+		_cleanup_fd_ int fd = open(path, O_WRONLY | O_CLOEXEC);
+		r = fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+	}
+	if (r == 0) {
+		(void)snprintf(path, sizeof(path), "/proc/%d/ns/user", pid);
+		ns = open(path, O_RDONLY | O_CLOEXEC);
+		r = ns < 0 ? -errno : 0;
+	}
+	(void)kill(pid, SIGKILL);
+	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+		;
+	return r < 0 ? r : ns;
+}
+
+static int map_mount(int tree, uint32_t uid)
+{
+	_cleanup_fd_ int ns = make_mapping(uid);
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_IDMAP};
+
+	if (ns < 0)
+		return ns;
+	attr.userns_fd = (uint64_t)(unsigned)ns;
+	return mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
+}
+
+int stored_open_disk(const char *state_dir, const char *key, const struct proto_limits *limits,
+		     uint32_t uid, int *ret_tree)
+{
+	char device[32];
+	_cleanup_fd_ int disk = open_disk(state_dir, key, limits);
+
+	if (disk < 0)
+		return disk;
+	_cleanup_fd_ int loop = attach_loop(disk, device);
+	if (loop < 0)
+		return loop;
+	_cleanup_fd_ int tree = mount_disk(device);
+	if (tree < 0)
+		return tree;
+	int r = map_mount(tree, uid);
+	if (r == 0)
+		*ret_tree = TAKE_FD(tree);
+	return r;
+}

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A stored workspace as a folder: for a plain user, who may mount no file system from a file. The
+ * kernel counts nothing here, so the limits of bytes and inodes are best effort (init watches). */
+#include "base/fdio.h"
+#include "base/text.h"
+#include "engine/native/monitor/stored.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static const char *const folders[] = {"data", "venv"};
+
+static int fill_folder(int dir, const char *aside, uint32_t uid)
+{
+	_cleanup_fd_ int fd = openat(dir, aside, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
+		if (mkdirat(fd, folders[i], 0755) < 0 ||
+		    fchownat(fd, folders[i], uid, uid, AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+	return fsync(fd) < 0 ? -errno : 0;
+}
+
+/* Whoever is here has the lock of KEY, so nobody else makes it. */
+static int make_folder(int dir, const char *key, uint32_t uid)
+{
+	char aside[STORED_PATH_MAX];
+
+	stored_aside_name(aside, STORED_NEW);
+	if (mkdirat(dir, aside, 0711) < 0)
+		return -errno;
+	int r = fill_folder(dir, aside, uid);
+	if (r == 0 && renameat(dir, aside, dir, key) < 0)
+		r = -errno;
+	if (r == 0 && fsync(dir) < 0)
+		r = -errno;
+	return r;
+}
+
+/* The uid that a folder has had from its beginning. */
+static int take_uid(int fd, uint32_t *uid)
+{
+	struct stat st;
+
+	if (fstatat(fd, folders[0], &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!S_ISDIR(st.st_mode))
+		return -ENOTDIR;
+	*uid = st.st_uid;
+	return 0;
+}
+
+/* A user namespace may cut mounts only out of a mount namespace of its own; the working folder is
+ * the way into its copy. */
+static int cut_tree(int fd)
+{
+	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};
+
+	if (fchdir(fd) < 0 || unshare(CLONE_NEWNS) < 0)
+		return -errno;
+	_cleanup_fd_ int tree = open_tree(AT_FDCWD, ".", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (tree < 0 || mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		return -errno;
+	return TAKE_FD(tree);
+}
+
+int stored_open_folder(const char *state_dir, const char *key, uint32_t *uid, int *ret_tree,
+		       int *ret_lock)
+{
+	char name[STORED_PATH_MAX];
+	_cleanup_fd_ int dir = stored_folder(state_dir);
+
+	if (dir < 0)
+		return dir;
+	(void)snprintf(name, sizeof(name), "%s.lock", key);
+	_cleanup_fd_ int lock = stored_lock(dir, name, O_RDWR | O_CREAT);
+	if (lock < 0)
+		return lock;
+	int r = 0;
+	if (faccessat(dir, key, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		r = errno == ENOENT ? make_folder(dir, key, *uid) : -errno;
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int fd = openat(dir, key, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = take_uid(fd, uid);
+	if (r < 0)
+		return r;
+	int tree = cut_tree(fd);
+	if (tree < 0)
+		return tree;
+	*ret_tree = tree;
+	*ret_lock = TAKE_FD(lock);
+	return 0;
+}
