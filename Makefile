@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop hostile fuzz-smoke install clean help
+.PHONY: build all setup run test demo image bench lint format conformance interop hostile load fuzz-smoke install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -49,6 +49,9 @@ interop: build ## real clients over every transport
 
 hostile: all ## hostile code against every engine
 	@tests/hostile/run $(ARGS)
+
+load: all ## good and hostile clients together, for minutes (ARGS: tests/load/run --help)
+	@tests/load/run $(ARGS)
 
 fuzz-smoke: ## every fuzz target for half a minute
 	@tools/fuzz-smoke $(ARGS)
