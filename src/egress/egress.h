@@ -32,7 +32,7 @@ struct egress_policy;   /* what is allowed; immutable once made, reference count
 struct egress_resolver; /* resolve.h */
 
 #define EGRESS_HOST_MAX  253 /* bytes of a name, without a NUL */
-#define EGRESS_RULES_MAX 1000
+#define EGRESS_RULES_MAX 1000u
 #define EGRESS_LABEL_MAX 127
 
 /* ---- policies -------------------------------------------------------------------------------- */

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/address.h"
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <string.h>
+
+struct block {
+	const char *name;
+	uint8_t bytes[16];
+	uint8_t bits;
+	int family;
+	enum egress_class class;
+};
+
+#define HI(g) (uint8_t)((g) >> 8)
+#define LO(g) (uint8_t)((g) & 0xff)
+
+static const struct block blocks[] = {
+#define V4(a, b, c, d, n, cl, nm) {nm, {a, b, c, d}, n, AF_INET, EGRESS_##cl},
+#define V6(a, b, c, d, e, f, g, h, n, cl, nm)                                                      \
+	{nm,                                                                                       \
+	 {HI(a), LO(a), HI(b), LO(b), HI(c), LO(c), HI(d), LO(d), HI(e), LO(e), HI(f), LO(f),      \
+	  HI(g), LO(g), HI(h), LO(h)},                                                             \
+	 n,                                                                                        \
+	 AF_INET6,                                                                                 \
+	 EGRESS_##cl},
+#include "egress/block.tbl.h"
+#undef V4
+#undef V6
+};
+
+static bool has_prefix(const uint8_t *a, const uint8_t *b, unsigned bits)
+{
+	unsigned whole = bits / 8;
+	uint8_t mask = (uint8_t)(0xff00u >> (bits % 8));
+
+	return memcmp(a, b, whole) == 0 &&
+	       (bits % 8 == 0 || (a[whole] & mask) == (b[whole] & mask));
+}
+
+enum egress_class egress_address_class(const struct egress_address *a, const char **ret_name)
+{
+	const char *name = "public";
+	enum egress_class class = EGRESS_PUBLIC;
+
+	for (size_t i = 0; i < ARRAY_SIZE(blocks); i++) {
+		const struct block *b = &blocks[i];
+		if (b->family != a->family || !has_prefix(a->bytes, b->bytes, b->bits))
+			continue;
+		name = b->name;
+		class = b->class;
+		break;
+	}
+	/* Of IPv6 nothing but 2000::/3 has been given out. */
+	if (class == EGRESS_PUBLIC && a->family == AF_INET6 && a->bytes[0] >> 5 != 1) {
+		name = "reserved";
+		class = EGRESS_LOCAL;
+	}
+	if (ret_name)
+		*ret_name = name;
+	return class;
+}
+
+bool egress_address_is_own(const struct egress_address *a)
+{
+	struct ifaddrs *all;
+	bool own = false;
+
+	if (getifaddrs(&all) < 0)
+		return true;
+	for (const struct ifaddrs *i = all; i && !own; i = i->ifa_next) {
+		struct egress_address b;
+		own = i->ifa_addr && egress_address_from(i->ifa_addr, &b) &&
+		      a->family == b.family && memcmp(a->bytes, b.bytes, sizeof(b.bytes)) == 0;
+	}
+	freeifaddrs(all);
+	return own;
+}
+
+int egress_address_parse(const char *host, struct egress_address *ret)
+{
+	struct egress_address a = {.family = strchr(host, ':') ? AF_INET6 : AF_INET};
+
+	if (inet_pton(a.family, host, a.bytes) != 1)
+		return -EINVAL;
+	*ret = a;
+	return 0;
+}
+
+bool egress_address_from(const struct sockaddr *sa, struct egress_address *ret)
+{
+	*ret = (struct egress_address){.family = sa->sa_family};
+	if (sa->sa_family == AF_INET) {
+		struct sockaddr_in in;
+		memcpy(&in, sa, sizeof(in));
+		memcpy(ret->bytes, &in.sin_addr, 4);
+		return true;
+	}
+	if (sa->sa_family == AF_INET6) {
+		struct sockaddr_in6 in6;
+		memcpy(&in6, sa, sizeof(in6));
+		memcpy(ret->bytes, &in6.sin6_addr, 16);
+		return true;
+	}
+	return false;
+}
+
+socklen_t egress_address_socket(const struct egress_address *a, uint16_t port,
+				struct sockaddr_storage *ret)
+{
+	*ret = (struct sockaddr_storage){0};
+	if (a->family == AF_INET) {
+		struct sockaddr_in in = {.sin_family = AF_INET, .sin_port = htons(port)};
+		memcpy(&in.sin_addr, a->bytes, 4);
+		memcpy(ret, &in, sizeof(in));
+		return sizeof(in);
+	}
+	struct sockaddr_in6 in6 = {.sin6_family = AF_INET6, .sin6_port = htons(port)};
+	memcpy(&in6.sin6_addr, a->bytes, 16);
+	memcpy(ret, &in6, sizeof(in6));
+	return sizeof(in6);
+}
+
+void egress_address_text(const struct egress_address *a, char ret[EGRESS_ADDRESS_TEXT])
+{
+	if (!inet_ntop(a->family, a->bytes, ret, EGRESS_ADDRESS_TEXT))
+		ret[0] = '\0';
+}

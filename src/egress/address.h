@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Internet addresses, and which of them are the public network's. */
+#pragma once
+
+#include "base/attr.h"
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct egress_address {
+	int family; /* AF_INET, AF_INET6 */
+	uint8_t bytes[16]; /* network order; the first four for AF_INET */
+};
+
+#define EGRESS_ADDRESS_TEXT INET6_ADDRSTRLEN
+
+enum egress_class {
+	EGRESS_PUBLIC,
+	EGRESS_SPECIAL, /* nobody's network: documentation and benchmark blocks */
+	EGRESS_LOCAL,   /* everything else that is not the public network */
+};
+
+/* The block's name goes to *RET_NAME (may be NULL): "loopback" ... "public". */
+enum egress_class egress_address_class(const struct egress_address *a, const char **ret_name);
+/* One of this machine's own addresses? Those are public too, and lead to its services. True when
+ * that cannot be found out. */
+bool egress_address_is_own(const struct egress_address *a);
+
+/* The address of numeric HOST. -EINVAL. */
+int egress_address_parse(const char *host, struct egress_address *ret) MUST_CHECK;
+/* False: neither IPv4 nor IPv6. */
+bool egress_address_from(const struct sockaddr *sa, struct egress_address *ret);
+socklen_t egress_address_socket(const struct egress_address *a, uint16_t port,
+				struct sockaddr_storage *ret);
+void egress_address_text(const struct egress_address *a, char ret[EGRESS_ADDRESS_TEXT]);

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a name that is allowed to a connection with an address that was checked. */
+#include "egress/internal.h"
+
+#include "base/fdio.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+static void try_next(struct egress_conn *c);
+
+/* One address that is not public makes the whole answer unusable: who mixes them is either
+ * misconfigured or playing for the one that slips through. */
+static void on_answer(const struct egress_address *addresses, size_t n, void *user)
+{
+	struct egress_conn *c = user;
+
+	c->query = NULL;
+	if (n == 0) {
+		egress_conn_refuse(c, EGRESS_REASON_RESOLVE_FAILED);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (egress_policy_address(c->gate->policy, &addresses[i], c->trusted))
+			continue;
+		c->addresses[0] = addresses[i]; /* for the event */
+		c->n_addresses = 1;
+		egress_conn_refuse(c, EGRESS_REASON_ADDRESS_REFUSED);
+		return;
+	}
+	c->n_addresses = MIN(n, (size_t)CONN_TRIES_MAX);
+	memcpy(c->addresses, addresses, c->n_addresses * sizeof(*addresses));
+	try_next(c);
+}
+
+static int start(struct egress_conn *c)
+{
+	struct sockaddr_storage sa;
+	const struct egress_address *a = &c->addresses[c->at];
+	socklen_t len = egress_address_socket(a, c->target.port, &sa);
+
+	c->server = socket(a->family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (c->server < 0)
+		return -errno;
+	if (connect(c->server, (struct sockaddr *)&sa, len) < 0 && errno != EINPROGRESS)
+		return -errno;
+	return sd_event_add_io(c->gate->egress->config.loop, &c->server_io, c->server, EPOLLOUT,
+			       egress_conn_on_server, c);
+}
+
+/* Starts with addresses[at], or goes on to the next that can be started with. */
+static void try_next(struct egress_conn *c)
+{
+	egress_conn_state(c, CONN_CONNECT);
+	for (; c->at < c->n_addresses; c->at++) {
+		if (start(c) == 0) {
+			egress_conn_watch(c);
+			return;
+		}
+		c->server_io = sd_event_source_disable_unref(c->server_io);
+		c->server = fd_close(c->server);
+	}
+	c->at = 0;
+	egress_conn_refuse(c, EGRESS_REASON_CONNECT_FAILED);
+}
+
+int egress_connect_io(struct egress_conn *c)
+{
+	int error = 0;
+	socklen_t len = sizeof(error);
+
+	if (getsockopt(c->server, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		error = errno;
+	if (error == 0) {
+		egress_conn_connected(c);
+		return 0;
+	}
+	c->server_io = sd_event_source_disable_unref(c->server_io);
+	c->server = fd_close(c->server);
+	c->at++;
+	try_next(c);
+	return 0;
+}
+
+void egress_connect_begin(struct egress_conn *c)
+{
+	struct egress_resolver *resolver = c->gate->egress->resolver;
+
+	egress_conn_state(c, CONN_RESOLVE);
+	/* Only a trusted target can be an address. */
+	if (c->target.form == EGRESS_HOST_V4 || c->target.form == EGRESS_HOST_V6) {
+		if (egress_address_parse(c->target.host, &c->addresses[0]) < 0) {
+			egress_conn_refuse(c, EGRESS_REASON_BAD_HOST);
+			return;
+		}
+		c->n_addresses = 1;
+		try_next(c);
+		return;
+	}
+	egress_conn_watch(c);
+	c->query = resolver->ask(resolver, c->target.host, on_answer, c);
+	if (!c->query)
+		egress_conn_refuse(c, EGRESS_REASON_RESOLVE_FAILED);
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Gates: listening, how many and how often, and what is told of them. */
+#include "egress/internal.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+
+#include <string.h>
+
+#define CREDIT        1000u /* one connection */
+#define ACCURACY_US   1000u
+#define BURST_PART    4u /* of a minute's connections */
+#define ACCEPT_AT_ONE 16u
+
+const struct egress_limits egress_limits_default = {
+    .connections = 64,
+    .per_minute = 2400,
+    .bytes = UINT64_C(8) << 30,
+    .connection_bytes = UINT64_C(4) << 30,
+    .head_ns = 15 * NS_PER_S,
+    .connect_ns = 20 * NS_PER_S,
+    .idle_ns = 120 * NS_PER_S,
+    .life_ns = 3600 * NS_PER_S,
+};
+
+int egress_new(const struct egress_config *config, struct egress **ret, struct err *e)
+{
+	struct egress *x = calloc(1, sizeof(*x));
+
+	if (!x)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the egress proxy");
+	x->config = *config;
+	x->resolver = config->resolver ? config->resolver : egress_resolver_new(config->loop);
+	x->own_resolver = !config->resolver;
+	if (!x->resolver) {
+		free(x);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the egress proxy's resolver");
+	}
+	*ret = x;
+	return 0;
+}
+
+struct egress *egress_free(struct egress *x)
+{
+	if (!x)
+		return NULL;
+	while (x->gates)
+		(void)egress_close_gate(x->gates);
+	if (x->own_resolver)
+		x->resolver->free(x->resolver);
+	free(x);
+	return NULL;
+}
+
+/* ---- how often ---- */
+
+/* Fills up the credit; returns the microseconds until there is one connection's worth. */
+static uint64_t credit_wait_us(struct egress_gate *g)
+{
+	uint64_t now = now_ns();
+	uint64_t per_s = MAX(1u, (uint64_t)g->limits.per_minute * CREDIT / 60);
+	uint64_t full = MAX((uint64_t)CREDIT,
+			    (uint64_t)g->limits.per_minute * CREDIT / BURST_PART);
+	uint64_t passed = MIN(now - g->credit_ns, 60 * NS_PER_S);
+	uint64_t more = passed * per_s / NS_PER_S;
+
+	if (more > 0) {
+		g->credit = MIN(full, g->credit + more);
+		g->credit_ns = now;
+	}
+	if (g->credit >= CREDIT)
+		return 0;
+	return (CREDIT - g->credit) * 1000000u / per_s + 1;
+}
+
+void egress_gate_resume(struct egress_gate *g)
+{
+	uint64_t wait = credit_wait_us(g);
+	bool room = g->usage.connections < g->limits.connections;
+
+	(void)sd_event_source_set_enabled(g->io,
+					  room && wait == 0 ? SD_EVENT_ON : SD_EVENT_OFF);
+	if (room && wait > 0) {
+		(void)sd_event_source_set_time_relative(g->timer, wait);
+		(void)sd_event_source_set_enabled(g->timer, SD_EVENT_ONESHOT);
+	}
+}
+
+static int on_credit(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	egress_gate_resume(user);
+	return 0;
+}
+
+static int on_accept(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *user)
+{
+	struct egress_gate *g = user;
+
+	for (unsigned i = 0; i < ACCEPT_AT_ONE; i++) {
+		if (g->usage.connections >= g->limits.connections || credit_wait_us(g) > 0)
+			break;
+		int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		if (client < 0)
+			break;
+		g->credit -= CREDIT;
+		egress_conn_new(g, client);
+	}
+	egress_gate_resume(g);
+	return 0;
+}
+
+/* ---- gates ---- */
+
+static void cut_label(char ret[EGRESS_LABEL_MAX + 1], const char *label)
+{
+	size_t len = strnlen(label, EGRESS_LABEL_MAX);
+
+	memcpy(ret, label, len);
+	ret[len] = '\0';
+}
+
+int egress_open_gate(struct egress *x, int fd, const char *label, struct egress_policy *policy,
+		     const struct egress_limits *limits, struct egress_gate **ret, struct err *e)
+{
+	struct egress_gate *g = calloc(1, sizeof(*g));
+
+	if (!g) {
+		(void)fd_close(fd);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a way out");
+	}
+	g->egress = x;
+	g->fd = fd;
+	g->limits = limits ? *limits : egress_limits_default;
+	g->policy = egress_policy_ref(policy);
+	cut_label(g->label, label);
+	g->credit = MAX((uint64_t)CREDIT, (uint64_t)g->limits.per_minute * CREDIT / BURST_PART);
+	g->credit_ns = now_ns();
+	g->next = x->gates;
+	x->gates = g;
+	int r = fd_set_nonblock(fd, true);
+	r = r < 0 ? r : sd_event_add_io(x->config.loop, &g->io, fd, EPOLLIN, on_accept, g);
+	r = r < 0 ? r
+		  : sd_event_add_time_relative(x->config.loop, &g->timer, CLOCK_MONOTONIC, 0,
+					       ACCURACY_US, on_credit, g);
+	r = r < 0 ? r : sd_event_source_set_enabled(g->timer, SD_EVENT_OFF);
+	if (r < 0) {
+		(void)egress_close_gate(g);
+		return err_set(e, ERR_SYSTEM, -r, "a way out");
+	}
+	*ret = g;
+	return 0;
+}
+
+struct egress_gate *egress_close_gate(struct egress_gate *g)
+{
+	if (!g)
+		return NULL;
+	struct egress_gate **at = &g->egress->gates;
+	while (*at != g)
+		at = &(*at)->next;
+	*at = g->next;
+	while (g->conns) {
+		struct egress_conn *c = g->conns;
+		if (c->allowed)
+			egress_conn_event(c, EGRESS_ENDED, EGRESS_REASON_CLOSED);
+		else if (c->state != CONN_LINGER)
+			egress_conn_event(c, EGRESS_REFUSED, EGRESS_REASON_CLOSED);
+		egress_conn_free(c);
+	}
+	(void)sd_event_source_disable_unref(g->io);
+	(void)sd_event_source_disable_unref(g->timer);
+	(void)fd_close(g->fd);
+	(void)egress_policy_unref(g->policy);
+	free(g);
+	return NULL;
+}
+
+void egress_gate_usage(const struct egress_gate *g, struct egress_usage *ret)
+{
+	*ret = g->usage;
+}
+
+void egress_conn_event(const struct egress_conn *c, enum egress_verdict verdict,
+		       enum egress_reason why)
+{
+	struct egress_gate *g = c->gate;
+	char address[EGRESS_ADDRESS_TEXT] = "";
+
+	if (verdict == EGRESS_ALLOWED)
+		g->usage.allowed++;
+	if (verdict == EGRESS_REFUSED)
+		g->usage.refused++;
+	if (!g->egress->config.audit)
+		return;
+	if (c->at < c->n_addresses)
+		egress_address_text(&c->addresses[c->at], address);
+	const struct egress_event event = {.label = g->label,
+					   .verdict = verdict,
+					   .reason = egress_reason_word(why),
+					   .method = c->method,
+					   .host = c->target.host,
+					   .port = c->target.port,
+					   .address = address,
+					   .sent = c->sent,
+					   .received = c->received};
+	g->egress->config.audit(&event, g->egress->config.user);
+}

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the files of this folder alone: gates and their connections. */
+#pragma once
+
+#include "base/buf.h"
+#include "egress/address.h"
+#include "egress/egress.h"
+#include "egress/head.h"
+#include "egress/policy.h"
+#include "egress/resolve.h"
+
+#define CONN_BUFFER    32768u /* bytes of one direction that wait for the other side */
+#define CONN_TRIES_MAX 4u     /* addresses of one name that are tried */
+
+struct egress {
+	struct egress_config config;
+	struct egress_resolver *resolver;
+	bool own_resolver;
+	struct egress_gate *gates;
+};
+
+struct egress_conn;
+
+struct egress_gate {
+	struct egress *egress;
+	struct egress_gate *next;
+	char label[EGRESS_LABEL_MAX + 1];
+	struct egress_policy *policy; /* reference */
+	struct egress_limits limits;
+	int fd;
+	sd_event_source *io;
+	sd_event_source *timer; /* when the next connection may come */
+	struct egress_conn *conns;
+	struct egress_usage usage;
+	uint64_t credit; /* thousandths of a connection */
+	uint64_t credit_ns;
+};
+
+enum conn_state {
+	CONN_HEAD,    /* the request arrives */
+	CONN_RESOLVE, /* the name is asked for */
+	CONN_CONNECT, /* to an address that was checked */
+	CONN_HELLO,   /* CONNECT: 200 was said, the TLS greeting arrives */
+	CONN_RELAY,   /* bytes pass */
+	CONN_LINGER,  /* refused: the client may read why */
+};
+
+struct egress_conn {
+	struct egress_gate *gate;
+	struct egress_conn *next, **prev;
+	enum conn_state state;
+	int client, server;
+	sd_event_source *client_io, *server_io, *timer;
+	struct buf to_server, to_client; /* at most CONN_BUFFER, the head of a request excepted */
+	char method[EGRESS_METHOD_MAX];
+	struct egress_target target;
+	bool connect, trusted;
+	bool allowed; /* was told so; an end follows */
+	uint64_t body_left; /* of a plain request: what may still be sent */
+	struct egress_query *query;
+	struct egress_address addresses[CONN_TRIES_MAX];
+	size_t n_addresses, at; /* the address in use is addresses[at] */
+	bool client_eof, server_eof, client_shut, server_shut;
+	uint64_t begin_ns, state_ns, active_ns;
+	uint64_t sent, received;
+	size_t lingered;
+};
+
+/* Takes CLIENT. */
+void egress_conn_new(struct egress_gate *g, int client);
+/* Says why, where the client can still be told, and ends it; then only the linger is left. C may be
+ * gone afterwards. */
+void egress_conn_refuse(struct egress_conn *c, enum egress_reason why);
+void egress_conn_free(struct egress_conn *c);
+/* A connection has ended: another may come. */
+void egress_gate_resume(struct egress_gate *g);
+
+void egress_conn_event(const struct egress_conn *c, enum egress_verdict verdict,
+		       enum egress_reason why);
+/* relay.c: bytes pass from now on; what TO_SERVER holds goes first. */
+void egress_relay_begin(struct egress_conn *c);
+int egress_relay_io(struct egress_conn *c);
+/* Watches what the state needs. */
+void egress_conn_watch(struct egress_conn *c);
+/* connect.c: finds the addresses of C's target, connects, calls egress_conn_connected(). */
+void egress_connect_begin(struct egress_conn *c);
+int egress_connect_io(struct egress_conn *c);
+void egress_conn_connected(struct egress_conn *c);
+/* Sets the state and its clock. */
+void egress_conn_state(struct egress_conn *c, enum conn_state state);
+int egress_conn_on_server(sd_event_source *source, int fd, uint32_t events, void *user);

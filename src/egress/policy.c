@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "egress/policy.h"
+
+#include "base/text.h"
+
+#define HTTP_PORT  80u
+#define HTTPS_PORT 443u
+
+struct rule {
+	char host[EGRESS_HOST_MAX + 1];
+	bool below;    /* names below host, not host */
+	bool trusted;  /* wherever it leads */
+	uint16_t port; /* 0 = 80 and 443 */
+};
+
+struct egress_policy {
+	enum egress_kind kind;
+	unsigned refs;
+	bool special;
+	struct rule *rules; /* owned */
+	size_t n;
+};
+
+static const char *const kind_names[] = {
+    [EGRESS_NONE] = "none",
+    [EGRESS_PACKAGES] = "packages",
+    [EGRESS_ALLOWLIST] = "allowlist",
+    [EGRESS_OPEN] = "open",
+};
+
+const char *egress_kind_name(enum egress_kind kind)
+{
+	return kind_names[kind];
+}
+
+bool egress_kind_parse(const char *word, enum egress_kind *ret)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(kind_names); i++) {
+		if (!streq(word, kind_names[i]))
+			continue;
+		*ret = (enum egress_kind)i;
+		return true;
+	}
+	return false;
+}
+
+struct egress_policy *egress_policy_new(enum egress_kind kind)
+{
+	struct egress_policy *p = calloc(1, sizeof(*p));
+
+	if (p) {
+		p->kind = kind;
+		p->refs = 1;
+	}
+	return p;
+}
+
+struct egress_policy *egress_policy_ref(struct egress_policy *p)
+{
+	p->refs++;
+	return p;
+}
+
+struct egress_policy *egress_policy_unref(struct egress_policy *p)
+{
+	if (!p || --p->refs > 0)
+		return NULL;
+	free(p->rules);
+	free(p);
+	return NULL;
+}
+
+enum egress_kind egress_policy_kind(const struct egress_policy *p)
+{
+	return p->kind == EGRESS_OPEN || p->n > 0 ? p->kind : EGRESS_NONE;
+}
+
+size_t egress_policy_count(const struct egress_policy *p)
+{
+	return p->n;
+}
+
+void egress_policy_allow_special(struct egress_policy *p)
+{
+	p->special = true;
+}
+
+static int add_rule(struct egress_policy *p, const struct rule *rule)
+{
+	if (p->n == EGRESS_RULES_MAX)
+		return -ENOBUFS;
+	struct rule *more = reallocarray(p->rules, p->n + 1, sizeof(*more));
+	if (!more)
+		return -ENOMEM;
+	p->rules = more;
+	p->rules[p->n++] = *rule;
+	return 0;
+}
+
+static int parse_rule(const char *s, size_t len, struct rule *ret)
+{
+	struct egress_target t;
+	struct rule rule = {0};
+
+	if (len > 2 && s[0] == '*' && s[1] == '.') {
+		rule.below = true;
+		s += 2;
+		len -= 2;
+	}
+	/* 0 cannot be written as a port; a name without one gets the two usual ones. */
+	bool has_port = memchr(s, ':', len) != NULL;
+	if (egress_target_parse(s, len, has_port ? 0 : HTTPS_PORT, &t) < 0 ||
+	    t.form != EGRESS_HOST_NAME)
+		return -EINVAL;
+	memcpy(rule.host, t.host, sizeof(rule.host));
+	rule.port = has_port ? t.port : 0;
+	*ret = rule;
+	return 0;
+}
+
+static int bad_entry(struct err *e, int r, const char *s, size_t len)
+{
+	if (r == -ENOMEM)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a list of hosts");
+	if (r == -ENOBUFS)
+		(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "more than %u hosts", EGRESS_RULES_MAX);
+	else
+		(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+			      "'%.*s' is not host, host:port or *.host with a name of at least two "
+			      "parts",
+			      (int)MIN(len, (size_t)100), s);
+	return -EINVAL;
+}
+
+int egress_policy_add(struct egress_policy *p, const char *list, struct err *e)
+{
+	static const char between[] = " \t\r\n,";
+	size_t before = p->n;
+
+	for (const char *s = list + strspn(list, between); *s != '\0'; s += strspn(s, between)) {
+		struct rule rule;
+		size_t len = strcspn(s, between);
+		int r = parse_rule(s, len, &rule);
+
+		r = r < 0 ? r : add_rule(p, &rule);
+		if (r < 0) {
+			p->n = before;
+			return bad_entry(e, r, s, len);
+		}
+		s += len;
+	}
+	return 0;
+}
+
+int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port, struct err *e)
+{
+	struct rule rule = {.trusted = true, .port = port};
+	enum egress_host_form form;
+	char bracketed[EGRESS_HOST_MAX + 3];
+
+	bool v6 = strchr(host, ':') && host[0] != '[';
+	(void)snprintf(bracketed, sizeof(bracketed), v6 ? "[%s]" : "%s", host);
+	int r = port == 0 || strlen(host) > EGRESS_HOST_MAX
+		    ? -EINVAL
+		    : egress_host_parse(bracketed, strlen(bracketed), rule.host, &form);
+	r = r < 0 ? r : add_rule(p, &rule);
+	return r < 0 ? bad_entry(e, r, host, strlen(host)) : 0;
+}
+
+/* ---- questions ---- */
+
+static bool rule_has_host(const struct rule *rule, const struct egress_target *t)
+{
+	size_t host = strlen(t->host);
+	size_t suffix = strlen(rule->host);
+
+	if (!rule->below)
+		return streq(rule->host, t->host);
+	/* The byte before the suffix is the dot: a name below, never one that ends alike. */
+	return t->form == EGRESS_HOST_NAME && host > suffix + 1 &&
+	       t->host[host - suffix - 1] == '.' && streq(t->host + host - suffix, rule->host);
+}
+
+static bool is_usual_port(uint16_t port)
+{
+	return port == HTTP_PORT || port == HTTPS_PORT;
+}
+
+enum egress_reason egress_policy_target(const struct egress_policy *p,
+					const struct egress_target *target, bool *ret_trusted)
+{
+	bool host = false;
+	bool allowed = false;
+
+	*ret_trusted = false;
+	for (size_t i = 0; i < p->n; i++) {
+		const struct rule *rule = &p->rules[i];
+
+		/* A trusted name is trusted by its whole address; by a rule it must be a name. */
+		if (!rule_has_host(rule, target))
+			continue;
+		host = true;
+		if (rule->port == 0 ? !is_usual_port(target->port) : rule->port != target->port)
+			continue;
+		allowed = true;
+		*ret_trusted = *ret_trusted || rule->trusted;
+	}
+	if (allowed)
+		return EGRESS_REASON_OK;
+	if (host)
+		return EGRESS_REASON_PORT_NOT_ALLOWED;
+	if (egress_policy_kind(p) == EGRESS_NONE)
+		return EGRESS_REASON_NO_POLICY;
+	if (target->form == EGRESS_HOST_V4 || target->form == EGRESS_HOST_V6)
+		return EGRESS_REASON_ADDRESS_LITERAL;
+	if (p->kind != EGRESS_OPEN || target->form != EGRESS_HOST_NAME)
+		return EGRESS_REASON_HOST_NOT_ALLOWED;
+	return is_usual_port(target->port) ? EGRESS_REASON_OK : EGRESS_REASON_PORT_NOT_ALLOWED;
+}
+
+bool egress_policy_address(const struct egress_policy *p, const struct egress_address *a,
+			   bool trusted)
+{
+	enum egress_class class = egress_address_class(a, NULL);
+
+	if (trusted)
+		return true;
+	if (class != EGRESS_PUBLIC && !(class == EGRESS_SPECIAL && p->special))
+		return false;
+	return !egress_address_is_own(a);
+}
+
+bool egress_policy_method(const struct egress_policy *p, const char *method)
+{
+	return p->kind != EGRESS_PACKAGES || streq(method, "GET") || streq(method, "HEAD");
+}
