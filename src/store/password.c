@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Passwords: argon2id of libsodium, 64 MiB and about 0.1 s each, one at a time on the helper. A
+ * flood of logins costs one core at most and 64 MiB, and never a turn of the loop; what does not
+ * fit into the short queue is refused at once. */
+#include "store/internal.h"
+
+#include <sodium.h>
+#include <string.h>
+
+/* Of a random text that nobody has; same cost as a real one. */
+static const char nobody[] = "$argon2id$v=19$m=65536,t=2,p=1$cpcQ0sL//ERfJVORXeo8pQ"
+			     "$EQl/7QfJmKW2buKJaouj8leVukjNPaXIN0WYi7b6amM";
+
+_Static_assert(STORE_HASH_SIZE >= crypto_pwhash_STRBYTES, "room for a hash");
+
+static int hash(const char *password, char *ret)
+{
+	char out[crypto_pwhash_STRBYTES];
+
+	if (crypto_pwhash_str(out, password, strlen(password), crypto_pwhash_OPSLIMIT_INTERACTIVE,
+			      crypto_pwhash_MEMLIMIT_INTERACTIVE) < 0)
+		return -ENOMEM;
+	copy_text(ret, STORE_HASH_SIZE, out);
+	return 0;
+}
+
+static int check_length(const char *password, struct err *e)
+{
+	size_t len = strlen(password);
+
+	if (len >= STORE_PASSWORD_MIN && len <= STORE_PASSWORD_MAX)
+		return 0;
+	return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "a password has %d to %d bytes",
+		       STORE_PASSWORD_MIN, STORE_PASSWORD_MAX);
+}
+
+int store_hash_now(const char *password, char *ret, struct err *e)
+{
+	int r = check_length(password, e);
+
+	if (r < 0)
+		return r;
+	r = hash(password, ret);
+	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "a password") : 0;
+}
+
+/* ---- jobs ---- */
+
+void hash_job_run(struct hash_job *job)
+{
+	if (job->check)
+		job->ok = crypto_pwhash_str_verify(job->hash, job->password,
+						   strlen(job->password)) == 0;
+	else
+		job->ok = hash(job->password, job->hash) == 0;
+	sodium_memzero(job->password, sizeof(job->password));
+}
+
+static void job_free(struct hash_job *job)
+{
+	sodium_memzero(job, sizeof(*job));
+	free(job);
+}
+
+static int push(struct store *s, struct hash_job *job, struct err *e)
+{
+	struct helper *h = &s->helper;
+	struct hash_job **at = &h->jobs;
+	int r = 0;
+
+	(void)pthread_mutex_lock(&h->lock);
+	if (h->n_jobs >= STORE_HASHES_MAX)
+		r = -EAGAIN;
+	else
+		r = helper_start(s);
+	if (r == 0) {
+		while (*at)
+			at = &(*at)->next;
+		*at = job;
+		h->n_jobs++;
+		(void)pthread_cond_signal(&h->work);
+	}
+	(void)pthread_mutex_unlock(&h->lock);
+	if (r == 0)
+		return 0;
+	job_free(job);
+	return err_set(e, ERR_RATE_LIMITED, -r, "too many passwords are being checked");
+}
+
+static struct hash_job *job_new(const char *password, void *arg, struct err *e)
+{
+	struct hash_job *job = calloc(1, sizeof(*job));
+
+	if (!job) {
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a password");
+		return NULL;
+	}
+	copy_text(job->password, sizeof(job->password), password);
+	job->arg = arg;
+	return job;
+}
+
+int store_hash_password(struct store *s, const char *password, store_hash_fn cb, void *user,
+			struct err *e)
+{
+	int r = check_length(password, e);
+	struct hash_job *job = r < 0 ? NULL : job_new(password, user, e);
+
+	if (!job)
+		return -e->errnum;
+	job->on_hash = cb;
+	return push(s, job, e);
+}
+
+int store_check_password(struct store *s, const char *name, const char *password, store_check_fn cb,
+			 void *user, struct err *e)
+{
+	struct hash_job *job = job_new(password, user, e);
+
+	if (!job)
+		return -ENOMEM;
+	job->check = true;
+	job->on_check = cb;
+	int r = store_user_find(s, name, &job->user, e);
+	if (r < 0) {
+		job_free(job);
+		return r;
+	}
+	/* Too long a password cannot be right, cut it might be. */
+	bool real = r > 0 && job->user.hash[0] && strlen(password) <= STORE_PASSWORD_MAX;
+	if (!real)
+		job->user.id[0] = '\0';
+	copy_text(job->hash, sizeof(job->hash), real ? job->user.hash : nobody);
+	return push(s, job, e);
+}
+
+static void answer(struct hash_job *job, bool cancelled)
+{
+	struct err e = ERR_INIT;
+
+	if (cancelled)
+		(void)err_set(&e, ERR_CANCELLED, ECANCELED, "the server is shutting down");
+	else if (!job->check && !job->ok)
+		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a password");
+	else if (job->check && (!job->ok || !job->user.id[0]))
+		(void)err_set(&e, ERR_UNAUTHORIZED, EACCES, "Incorrect username or password");
+	if (job->check)
+		job->on_check(e.code == ERR_NONE ? &job->user : NULL, e.code ? &e : NULL, job->arg);
+	else
+		job->on_hash(e.code == ERR_NONE ? job->hash : NULL, e.code ? &e : NULL, job->arg);
+	job_free(job);
+}
+
+void hash_answers(struct store *s)
+{
+	struct helper *h = &s->helper;
+
+	for (;;) {
+		(void)pthread_mutex_lock(&h->lock);
+		struct hash_job *job = h->done;
+		if (job) {
+			h->done = job->next;
+			h->n_jobs--;
+		}
+		(void)pthread_mutex_unlock(&h->lock);
+		if (!job)
+			return;
+		answer(job, false);
+	}
+}
+
+/* The thread is over. */
+void hash_cancel(struct store *s)
+{
+	struct helper *h = &s->helper;
+	struct hash_job **lists[] = {&h->done, &h->jobs};
+
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
+		while (*lists[i]) {
+			struct hash_job *job = *lists[i];
+			*lists[i] = job->next;
+			answer(job, true);
+		}
+}

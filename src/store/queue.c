@@ -1,0 +1,323 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The helper thread: rows that nobody waits for, checkpoints, passwords.
+ *
+ * The caller's thread appends to a bounded list; the helper takes the whole list at once and writes
+ * it in one transaction, so that a thousand runs a second cost twenty transactions. A batch that
+ * fails (full disk, a foreign lock) is kept and tried again; meanwhile the list fills, and what
+ * finds it full is counted as lost. The thread is started at its first need: after the process gave
+ * up its rights, which Linux keeps per thread, and never in a program that writes nothing. */
+#include "store/internal.h"
+
+#include "base/rand.h"
+
+#include <sodium.h>
+#include <string.h>
+#include <sys/eventfd.h>
+
+#define NOTES_MAX     8192u
+#define BATCH_WAIT_NS (50 * NS_PER_MS)
+#define RETRY_WAIT_NS NS_PER_S
+#define FLUSH_WAIT_NS NS_PER_S
+#define PRUNE_EVERY   1000u
+#define USAGE_DAYS    40
+#define DAY_MS        UINT64_C(86400000)
+
+/* ---- lists ---- */
+
+static void notes_init(struct notes *l)
+{
+	l->first = NULL;
+	l->last = &l->first;
+	l->n = 0;
+}
+
+static void notes_free(struct notes *l)
+{
+	while (l->first) {
+		struct note *next = l->first->next;
+		free(l->first);
+		l->first = next;
+	}
+	notes_init(l);
+}
+
+void note_push(struct store *s, const struct note *n)
+{
+	struct helper *h = &s->helper;
+	struct note *copy = malloc(sizeof(*copy));
+
+	(void)pthread_mutex_lock(&h->lock);
+	if (!copy || h->notes.n >= NOTES_MAX || helper_start(s) < 0) {
+		h->counts.lost++;
+		free(copy);
+	} else {
+		*copy = *n;
+		copy->next = NULL;
+		*h->notes.last = copy;
+		h->notes.last = &copy->next;
+		/* Further ones find the helper counting down already. */
+		if (h->notes.n++ == 0)
+			(void)pthread_cond_signal(&h->work);
+	}
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+/* ---- writing, on the thread ---- */
+
+static int write_run(struct db *db, const struct note *n, struct err *e)
+{
+	const struct store_run *r = &n->run;
+	int done = db_run(db, Q_RUN_ADD, NULL, e, "tttttiiiiii", r->id, r->owner, r->sandbox,
+			  r->kind, r->reason, r->exit_code, (int64_t)r->started_ms,
+			  (int64_t)r->duration_ms, (int64_t)r->cpu_us, (int64_t)r->peak_bytes,
+			  (int64_t)r->out_bytes);
+
+	return done < 0 ? done
+			: db_run(db, Q_USAGE_ADD, NULL, e, "tii", r->owner,
+				 (int64_t)(n->at_ms / DAY_MS), (int64_t)r->cpu_us);
+}
+
+static int write_audit(struct db *db, const struct note *n, struct err *e)
+{
+	const struct store_audit *a = &n->audit;
+
+	return db_run(db, Q_AUDIT_ADD, NULL, e, "itttttt", (int64_t)a->at_ms, a->actor, a->action,
+		      a->object, a->result, a->detail, a->peer);
+}
+
+static int write_sandbox_used(struct db *db, const struct note *n, struct err *e)
+{
+	return db_run(db, Q_SANDBOX_USED, NULL, e, "ti", n->id, (int64_t)n->at_ms);
+}
+
+static int write_key_used(struct db *db, const struct note *n, struct err *e)
+{
+	return db_run(db, Q_KEY_USED, NULL, e, "ti", n->id, (int64_t)n->at_ms);
+}
+
+static int (*const writers[])(struct db *db, const struct note *n, struct err *e) = {
+    [NOTE_RUN] = write_run,
+    [NOTE_AUDIT] = write_audit,
+    [NOTE_SANDBOX_USED] = write_sandbox_used,
+    [NOTE_KEY_USED] = write_key_used,
+};
+
+static int prune(struct store *s, struct err *e)
+{
+	struct db *db = &s->helper.db;
+	int r = db_run(db, Q_RUN_PRUNE, NULL, e, "i", (int64_t)s->config.runs_keep);
+
+	r = r < 0 ? r : db_run(db, Q_AUDIT_PRUNE, NULL, e, "i", (int64_t)s->config.audit_keep);
+	return r < 0 ? r
+		     : db_run(db, Q_USAGE_PRUNE, NULL, e, "i",
+			      (int64_t)(store_now_ms() / DAY_MS) - USAGE_DAYS);
+}
+
+static int write_batch(struct store *s, const struct notes *batch)
+{
+	struct helper *h = &s->helper;
+	struct err e = ERR_INIT;
+	int r = db_transaction(&h->db, false, &e);
+
+	if (r < 0)
+		return r;
+	for (const struct note *n = batch->first; n && r == 0; n = n->next)
+		r = writers[n->kind](&h->db, n, &e);
+	h->since_prune += batch->n;
+	if (r == 0 && h->since_prune >= PRUNE_EVERY) {
+		h->since_prune = 0;
+		r = prune(s, &e);
+	}
+	r = db_finish(&h->db, false, r, &e);
+	/* Moves what has come into the main file; a no-op while there is little. */
+	if (r == 0)
+		(void)sqlite3_wal_checkpoint_v2(h->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
+						NULL);
+	return r;
+}
+
+/* ---- the thread ---- */
+
+static void wait_until(struct helper *h, uint64_t ns)
+{
+	struct timespec t = {.tv_sec = (time_t)(ns / NS_PER_S), .tv_nsec = (long)(ns % NS_PER_S)};
+
+	(void)pthread_cond_timedwait(&h->work, &h->lock, &t);
+}
+
+/* Lets more rows come, unless somebody waits or the list is filling. */
+static void gather(struct helper *h, uint64_t wait_ns)
+{
+	uint64_t until = now_ns() + wait_ns;
+
+	while (!h->stop && !h->flush && !h->jobs && h->notes.n < NOTES_MAX / 2 && now_ns() < until)
+		wait_until(h, until);
+}
+
+static void write_some(struct store *s, struct notes *batch)
+{
+	struct helper *h = &s->helper;
+
+	if (!batch->first) {
+		*batch = h->notes;
+		if (!batch->first)
+			return;
+		notes_init(&h->notes);
+	}
+	h->writing = true;
+	(void)pthread_mutex_unlock(&h->lock);
+	int r = write_batch(s, batch);
+	(void)pthread_mutex_lock(&h->lock);
+	h->writing = false;
+	if (r < 0) {
+		h->counts.failed++;
+	} else {
+		h->counts.written += batch->n;
+		notes_free(batch);
+	}
+	h->kept = batch->n;
+	(void)pthread_cond_broadcast(&h->idle);
+}
+
+static void do_job(struct helper *h)
+{
+	struct hash_job *job = h->jobs;
+	uint64_t one = 1;
+
+	if (!job)
+		return;
+	h->jobs = job->next;
+	(void)pthread_mutex_unlock(&h->lock);
+	hash_job_run(job);
+	(void)pthread_mutex_lock(&h->lock);
+	job->next = h->done;
+	h->done = job;
+	h->counts.hashes++;
+	(void)!write(h->event_fd, &one, sizeof(one));
+}
+
+static void *helper_main(void *arg)
+{
+	struct store *s = arg;
+	struct helper *h = &s->helper;
+	struct notes batch;
+
+	notes_init(&batch);
+	(void)pthread_mutex_lock(&h->lock);
+	while (!h->stop) {
+		if (!h->jobs && h->notes.n == 0 && !batch.first)
+			(void)pthread_cond_wait(&h->work, &h->lock);
+		gather(h, batch.first ? RETRY_WAIT_NS : BATCH_WAIT_NS);
+		write_some(s, &batch);
+		do_job(h);
+		h->flush = h->flush && h->notes.n > 0 && !batch.first;
+	}
+	write_some(s, &batch); /* what was kept, then what has come */
+	if (!batch.first)
+		write_some(s, &batch);
+	notes_free(&batch);
+	(void)pthread_mutex_unlock(&h->lock);
+	return NULL;
+}
+
+int helper_start(struct store *s)
+{
+	struct helper *h = &s->helper;
+	sigset_t all, before;
+
+	if (h->started)
+		return 0;
+	/* Signals are the caller's. */
+	(void)sigfillset(&all);
+	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
+	int r = pthread_create(&h->thread, NULL, helper_main, s);
+	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
+	h->started = r == 0;
+	return -r;
+}
+
+/* ---- life ---- */
+
+int helper_open(struct store *s, const char *path, struct err *e)
+{
+	struct helper *h = &s->helper;
+	pthread_condattr_t attr;
+
+	(void)pthread_condattr_init(&attr);
+	(void)pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	(void)pthread_mutex_init(&h->lock, NULL);
+	(void)pthread_cond_init(&h->work, &attr);
+	(void)pthread_cond_init(&h->idle, &attr);
+	(void)pthread_condattr_destroy(&attr);
+	notes_init(&h->notes);
+	h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (h->event_fd < 0)
+		return err_set(e, ERR_SYSTEM, errno, "eventfd");
+	return db_open(&h->db, path, &s->config, e);
+}
+
+void helper_close(struct store *s)
+{
+	struct helper *h = &s->helper;
+
+	if (h->event_fd < 0)
+		return; /* not opened */
+	(void)pthread_mutex_lock(&h->lock);
+	h->stop = true;
+	(void)pthread_cond_signal(&h->work);
+	(void)pthread_mutex_unlock(&h->lock);
+	if (h->started)
+		(void)pthread_join(h->thread, NULL);
+	hash_cancel(s);
+	notes_free(&h->notes);
+	db_close(&h->db);
+	h->event_fd = fd_close(h->event_fd);
+	(void)pthread_cond_destroy(&h->work);
+	(void)pthread_cond_destroy(&h->idle);
+	(void)pthread_mutex_destroy(&h->lock);
+}
+
+static int on_answers(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *user)
+{
+	uint64_t n;
+
+	(void)!read(fd, &n, sizeof(n));
+	hash_answers(user);
+	return 0;
+}
+
+int store_attach(struct store *s, sd_event *loop)
+{
+	int r = sd_event_add_io(loop, &s->answers, s->helper.event_fd, EPOLLIN, on_answers, s);
+
+	return MIN(r, 0);
+}
+
+void store_flush(struct store *s)
+{
+	struct helper *h = &s->helper;
+	uint64_t until = now_ns() + FLUSH_WAIT_NS;
+	struct timespec t = {.tv_sec = (time_t)(until / NS_PER_S),
+			     .tv_nsec = (long)(until % NS_PER_S)};
+	int r = 0;
+
+	(void)pthread_mutex_lock(&h->lock);
+	uint64_t failed = h->counts.failed;
+	while (h->started && (h->notes.n > 0 || h->writing) && h->counts.failed == failed &&
+	       r == 0) {
+		h->flush = true;
+		(void)pthread_cond_signal(&h->work);
+		r = pthread_cond_timedwait(&h->idle, &h->lock, &t);
+	}
+	(void)pthread_mutex_unlock(&h->lock);
+}
+
+void store_count(struct store *s, struct store_counts *ret)
+{
+	struct helper *h = &s->helper;
+
+	(void)pthread_mutex_lock(&h->lock);
+	*ret = h->counts;
+	ret->queued = h->notes.n + h->kept;
+	(void)pthread_mutex_unlock(&h->lock);
+}

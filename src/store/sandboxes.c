@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/internal.h"
+
+#include <string.h>
+
+static void read_sandbox(sqlite3_stmt *st, struct store_sandbox *b)
+{
+	column_text(st, 0, b->id, sizeof(b->id));
+	column_text(st, 1, b->owner, sizeof(b->owner));
+	column_text(st, 2, b->name, sizeof(b->name));
+	column_text(st, 3, b->image, sizeof(b->image));
+	column_text(st, 4, b->persist, sizeof(b->persist));
+	b->disk_bytes = column_u64(st, 5);
+	b->created_ms = column_u64(st, 6);
+	b->used_ms = column_u64(st, 7);
+}
+
+static int check_room(struct store *s, const struct store_sandbox *b, uint64_t owner_max,
+		      uint64_t disk_max, uint64_t *ret_n, struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_SANDBOX_SUMS, e, "t", b->owner);
+
+	if (!st)
+		return -e->errnum;
+	int r = db_step(&s->db, st, e);
+	if (r < 0)
+		return r;
+	uint64_t n = column_u64(st, 0), disk = column_u64(st, 1);
+	if (owner_max > 0 && n >= owner_max)
+		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
+			       "You have reached the maximum limit of %ju sandboxes",
+			       (uintmax_t)owner_max);
+	if (disk_max > 0 && (b->disk_bytes > disk_max || disk > disk_max - b->disk_bytes))
+		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
+			       "Your sandboxes may hold %ju bytes of files in all",
+			       (uintmax_t)disk_max);
+	*ret_n = n;
+	return 0;
+}
+
+int store_sandbox_add(struct store *s, struct store_sandbox *b, uint64_t owner_max,
+		      uint64_t disk_max, struct err *e)
+{
+	struct store_sandbox added = *b;
+	uint64_t n = 0;
+	int r = db_transaction(&s->db, true, e);
+
+	if (!added.id[0])
+		store_uuid(added.id);
+	added.created_ms = added.created_ms ? added.created_ms : store_now_ms();
+	added.used_ms = added.used_ms ? added.used_ms : added.created_ms;
+	if (r == 0)
+		r = check_room(s, &added, owner_max, disk_max, &n, e);
+	if (r == 0 && !added.name[0])
+		(void)snprintf(added.name, sizeof(added.name), "Sandbox %ju", (uintmax_t)n + 1);
+	if (r == 0)
+		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiii", added.id, added.owner,
+			   added.name, added.image, added.persist, (int64_t)added.disk_bytes,
+			   (int64_t)added.created_ms, (int64_t)added.used_ms);
+	r = db_finish(&s->db, true, r, e);
+	if (r == 0)
+		*b = added;
+	return r;
+}
+
+int store_sandbox_get(struct store *s, const char *owner, const char *id, struct store_sandbox *ret,
+		      struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st =
+	    owner ? db_begin(&s->db, Q_SANDBOX_GET_OWN, e, "tt", id, owner)
+		  : db_begin(&s->db, Q_SANDBOX_GET, e, "t", id);
+
+	if (!st)
+		return -e->errnum;
+	int r = db_step(&s->db, st, e);
+	if (r == 1)
+		read_sandbox(st, ret);
+	return r;
+}
+
+int store_sandbox_update(struct store *s, const struct store_sandbox *b, struct err *e)
+{
+	return db_change(&s->db, Q_SANDBOX_UPDATE, e, "ttt", b->id, b->name, b->persist);
+}
+
+int store_sandbox_remove(struct store *s, const char *id, struct err *e)
+{
+	return db_change(&s->db, Q_SANDBOX_REMOVE, e, "t", id);
+}
+
+int store_sandbox_each(struct store *s, const char *owner, store_sandbox_fn fn, void *user,
+		       struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st =
+	    owner ? db_begin(&s->db, Q_SANDBOX_LIST_OWN, e, "t", owner)
+		  : db_begin(&s->db, Q_SANDBOX_LIST, e, "");
+	int r = st ? 1 : -e->errnum;
+
+	while (r > 0) {
+		struct store_sandbox b;
+
+		r = db_step(&s->db, st, e);
+		if (r > 0) {
+			read_sandbox(st, &b);
+			fn(&b, user);
+		}
+	}
+	return r;
+}
+
+int store_sandbox_count(struct store *s, const char *owner, uint64_t *ret, struct err *e)
+{
+	return db_number(&s->db, ret,
+			 owner ? db_begin(&s->db, Q_SANDBOX_SUMS, e, "t", owner)
+			       : db_begin(&s->db, Q_SANDBOX_COUNT, e, ""),
+			 e);
+}
+
+void store_note_use(struct store *s, const char *sandbox)
+{
+	struct note n = {.kind = NOTE_SANDBOX_USED, .at_ms = store_now_ms()};
+
+	copy_text(n.id, sizeof(n.id), sandbox);
+	note_push(s, &n);
+}

@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Every statement that the program runs. Q(NAME, "SQL"); prepared at its first use. */
+#define USER_COLUMNS                                                                               \
+	"id, name, coalesce(email, ''), coalesce(hash, ''), role, active, created_ms,"             \
+	" quota_sandboxes, quota_cpu_s, quota_disk, quota_runs"
+#define KEY_COLUMNS                                                                                \
+	"k.id, k.user, k.name, k.hint, k.scope, k.profile, k.created_ms, k.expires_ms, k.used_ms"
+#define SANDBOX_COLUMNS "id, owner, name, image, persist, disk_bytes, created_ms, used_ms"
+#define PACKAGE_COLUMNS "sandbox, name, version, status, text, started_ms, ended_ms"
+#define RUN_COLUMNS                                                                                \
+	"id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms, cpu_us,"            \
+	" peak_bytes, out_bytes"
+#define AUDIT_COLUMNS "id, at_ms, actor, action, object, result, detail, peer"
+
+Q(BEGIN, "BEGIN IMMEDIATE")
+Q(COMMIT, "COMMIT")
+Q(ROLLBACK, "ROLLBACK")
+Q(SYNC_FULL, "PRAGMA synchronous = FULL")
+Q(SYNC_NORMAL, "PRAGMA synchronous = NORMAL")
+
+Q(META_GET, "SELECT value FROM meta WHERE key = ?1")
+Q(META_ADD, "INSERT OR IGNORE INTO meta(key, value) VALUES(?1, ?2)")
+Q(META_SET, "INSERT OR REPLACE INTO meta(key, value) VALUES(?1, ?2)")
+
+Q(USER_ADD, "INSERT INTO users VALUES(?1, ?2, nullif(?3, ''), nullif(?4, ''), ?5, ?6, ?7, ?8, ?9,"
+	    " ?10, ?11)")
+Q(USER_GET, "SELECT " USER_COLUMNS " FROM users WHERE id = ?1")
+Q(USER_BY_NAME, "SELECT " USER_COLUMNS " FROM users WHERE name = ?1")
+Q(USER_BY_EMAIL, "SELECT " USER_COLUMNS " FROM users WHERE email = ?1")
+Q(USER_UPDATE, "UPDATE users SET email = nullif(?2, ''), hash = nullif(?3, ''), role = ?4,"
+	       " active = ?5, quota_sandboxes = ?6, quota_cpu_s = ?7, quota_disk = ?8,"
+	       " quota_runs = ?9 WHERE id = ?1")
+Q(USER_REMOVE, "DELETE FROM users WHERE id = ?1")
+Q(USER_LIST, "SELECT " USER_COLUMNS " FROM users ORDER BY created_ms, name")
+Q(USER_COUNT, "SELECT count(*) FROM users")
+
+Q(KEY_ADD, "INSERT INTO keys VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
+Q(KEY_CHECK, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.digest = ?1"
+	     " AND (k.expires_ms = 0 OR k.expires_ms > ?2)")
+Q(KEY_USED, "UPDATE keys SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2")
+Q(KEY_REVOKE, "DELETE FROM keys WHERE id = ?1")
+Q(KEY_REVOKE_OWN, "DELETE FROM keys WHERE id = ?1 AND user = ?2")
+Q(KEY_REVOKE_NAMED, "DELETE FROM keys WHERE user = ?1 AND name = ?2")
+Q(KEY_LIST, "SELECT " KEY_COLUMNS " FROM keys k ORDER BY k.user, k.created_ms")
+Q(KEY_LIST_OWN, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.user = ?1 ORDER BY k.created_ms")
+
+Q(SANDBOX_ADD, "INSERT INTO sandboxes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)")
+Q(SANDBOX_GET, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1")
+Q(SANDBOX_GET_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1 AND owner = ?2")
+Q(SANDBOX_UPDATE, "UPDATE sandboxes SET name = ?2, persist = ?3 WHERE id = ?1")
+Q(SANDBOX_REMOVE, "DELETE FROM sandboxes WHERE id = ?1")
+Q(SANDBOX_LIST, "SELECT " SANDBOX_COLUMNS " FROM sandboxes ORDER BY created_ms, rowid")
+Q(SANDBOX_LIST_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE owner = ?1"
+		    " ORDER BY created_ms, rowid")
+Q(SANDBOX_SUMS, "SELECT count(*), coalesce(sum(disk_bytes), 0) FROM sandboxes WHERE owner = ?1")
+Q(SANDBOX_COUNT, "SELECT count(*) FROM sandboxes")
+Q(SANDBOX_USED, "UPDATE sandboxes SET used_ms = max(used_ms, ?2) WHERE id = ?1")
+
+Q(PACKAGE_SET, "INSERT OR REPLACE INTO packages VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+Q(PACKAGE_GET, "SELECT " PACKAGE_COLUMNS " FROM packages WHERE sandbox = ?1 AND name = ?2")
+Q(PACKAGE_REMOVE, "DELETE FROM packages WHERE sandbox = ?1 AND name = ?2")
+Q(PACKAGE_LIST, "SELECT " PACKAGE_COLUMNS " FROM packages WHERE sandbox = ?1"
+		" AND (?2 = '' OR status = ?2) ORDER BY name")
+
+Q(RUN_ADD, "INSERT INTO runs(id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms,"
+	   " cpu_us, peak_bytes, out_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+Q(RUN_PRUNE, "DELETE FROM runs WHERE seq <= (SELECT max(seq) FROM runs) - ?1")
+Q(RUN_LIST, "SELECT " RUN_COLUMNS " FROM runs WHERE started_ms < ?1 ORDER BY seq DESC LIMIT ?2")
+Q(RUN_LIST_OWN, "SELECT " RUN_COLUMNS " FROM runs WHERE owner = ?3 AND started_ms < ?1"
+		" ORDER BY seq DESC LIMIT ?2")
+Q(RUN_LIST_SANDBOX, "SELECT " RUN_COLUMNS " FROM runs WHERE sandbox = ?4"
+		    " AND (?3 IS NULL OR owner = ?3) AND started_ms < ?1"
+		    " ORDER BY seq DESC LIMIT ?2")
+Q(USAGE_ADD, "INSERT INTO usage VALUES(?1, ?2, ?3, 1) ON CONFLICT(owner, day) DO UPDATE"
+	     " SET cpu_us = cpu_us + excluded.cpu_us, runs = runs + 1")
+Q(USAGE_GET, "SELECT cpu_us FROM usage WHERE owner = ?1 AND day = ?2")
+Q(USAGE_PRUNE, "DELETE FROM usage WHERE day < ?1")
+
+Q(AUDIT_ADD, "INSERT INTO audit(at_ms, actor, action, object, result, detail, peer)"
+	     " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
+Q(AUDIT_PRUNE, "DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - ?1")
+Q(AUDIT_LIST, "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2")
+Q(AUDIT_LIST_OWN, "SELECT " AUDIT_COLUMNS " FROM audit WHERE actor = ?3 AND id < ?1"
+		  " ORDER BY id DESC LIMIT ?2")

@@ -1,0 +1,743 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* store: tables and their rules, secrets, passwords, the queue, and what can go wrong: a full disk,
+ * a killed writer, a foreign lock, a damaged or newer file. */
+#include "base/rand.h"
+#include "base/text.h"
+#include "store/store.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <sqlite3.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include <cmocka.h>
+
+struct world {
+	char dir[64];
+	char path[96];
+	struct store *s;
+	sd_event *loop;
+};
+
+static struct store *open_at(const char *path, struct err *e)
+{
+	struct store_config config = {.path = path, .runs_keep = 1500, .audit_keep = 1500, .busy_ms = 20000};
+	struct store *s = NULL;
+	int r = store_open(&config, &s, e);
+
+	assert_true((r == 0) == (s != NULL));
+	return s;
+}
+
+static int set_up(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	struct err e = ERR_INIT;
+
+	(void)snprintf(w->dir, sizeof(w->dir), "/tmp/caisson-store-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	(void)snprintf(w->path, sizeof(w->path), "%s/state/caisson.db", w->dir);
+	w->s = open_at(w->path, &e);
+	assert_non_null(w->s);
+	assert_int_equal(sd_event_new(&w->loop), 0);
+	assert_int_equal(store_attach(w->s, w->loop), 0);
+	*state = w;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	static const char *const files[] = {"state/caisson.db", "state/caisson.db-wal",
+					    "state/caisson.db-shm", "state", ""};
+	struct world *w = *state;
+	char path[128];
+
+	w->s = store_close(w->s);
+	w->loop = sd_event_unref(w->loop);
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", w->dir, files[i]);
+		(void)remove(path);
+	}
+	free(w);
+	return 0;
+}
+
+static void reopen(struct world *w)
+{
+	struct err e = ERR_INIT;
+
+	w->s = store_close(w->s);
+	w->s = open_at(w->path, &e);
+	assert_non_null(w->s);
+	assert_int_equal(store_attach(w->s, w->loop), 0);
+}
+
+static struct store_user add_user(struct world *w, const char *name)
+{
+	struct store_user u = {.active = true, .quota = STORE_QUOTA_DEFAULTS};
+	struct err e = ERR_INIT;
+
+	(void)snprintf(u.name, sizeof(u.name), "%s", name);
+	(void)snprintf(u.email, sizeof(u.email), "%s@example.org", name);
+	assert_int_equal(store_user_add(w->s, &u, &e), 0);
+	return u;
+}
+
+static struct store_sandbox add_sandbox(struct world *w, const char *owner)
+{
+	struct store_sandbox b = {.disk_bytes = 100};
+	struct err e = ERR_INIT;
+
+	(void)snprintf(b.owner, sizeof(b.owner), "%s", owner);
+	assert_int_equal(store_sandbox_add(w->s, &b, 0, 0, &e), 0);
+	return b;
+}
+
+/* SQL from outside the program, as another process would run it. Returns SQLite's code. */
+static int foreign(const struct world *w, const char *sql)
+{
+	sqlite3 *db;
+
+	assert_int_equal(sqlite3_open(w->path, &db), SQLITE_OK);
+	(void)sqlite3_busy_timeout(db, 2000);
+	int rc = sqlite3_exec(db, sql, NULL, NULL, NULL);
+	(void)sqlite3_close(db);
+	return rc;
+}
+
+/* ---- the file ---- */
+
+static void test_file(void **state)
+{
+	struct world *w = *state;
+	struct stat st;
+	char path[128];
+
+	for (const char *const *end = (const char *const[]){"", "-wal", "-shm", NULL}; *end; end++) {
+		(void)snprintf(path, sizeof(path), "%s%s", w->path, *end);
+		assert_int_equal(stat(path, &st), 0);
+		assert_int_equal(st.st_mode & 07777, 0600);
+	}
+	/* What somebody opened to others is closed again. */
+	assert_int_equal(chmod(w->path, 0644), 0);
+	reopen(w);
+	assert_int_equal(stat(w->path, &st), 0);
+	assert_int_equal(st.st_mode & 07777, 0600);
+}
+
+static void test_file_refused(void **state)
+{
+	struct world *w = *state;
+	struct err e = ERR_INIT;
+	char path[128];
+
+	/* A link is not followed, a folder is no file. */
+	(void)snprintf(path, sizeof(path), "%s/link.db", w->dir);
+	assert_int_equal(symlink(w->path, path), 0);
+	assert_null(open_at(path, &e));
+	assert_int_equal(e.code, ERR_STORE_FAILED);
+	assert_int_equal(unlink(path), 0);
+	assert_null(open_at(w->dir, &e));
+	assert_null(open_at("/proc/nothing/caisson.db", &e));
+
+	/* Neither is something else. */
+	(void)snprintf(path, sizeof(path), "%s/text.db", w->dir);
+	FILE *f = fopen(path, "w");
+	assert_non_null(f);
+	for (int i = 0; i < 1000; i++)
+		(void)fputs("this is no database\n", f);
+	assert_int_equal(fclose(f), 0);
+	assert_null(open_at(path, &e));
+	assert_int_equal(e.code, ERR_STORE_FAILED);
+	assert_int_equal(e.errnum, EUCLEAN);
+	assert_int_equal(unlink(path), 0);
+}
+
+static void test_newer_version(void **state)
+{
+	struct world *w = *state;
+	struct err e = ERR_INIT;
+
+	w->s = store_close(w->s);
+	assert_int_equal(foreign(w, "INSERT INTO migrations VALUES(4000000, 0)"), SQLITE_OK);
+	assert_null(open_at(w->path, &e));
+	assert_int_equal(e.code, ERR_STORE_FAILED);
+	assert_non_null(strstr(e.text, "4000000"));
+	assert_int_equal(foreign(w, "DELETE FROM migrations WHERE version = 4000000"), SQLITE_OK);
+	reopen(w);
+}
+
+static void test_strict(void **state)
+{
+	struct world *w = *state;
+
+	assert_int_not_equal(foreign(w, "INSERT INTO usage VALUES('a', 'today', 1, 1)"), SQLITE_OK);
+	assert_int_equal(foreign(w, "INSERT INTO usage VALUES('a', 1, 1, 1)"), SQLITE_OK);
+}
+
+/* ---- users, keys ---- */
+
+static void test_users(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "Ada"), got, twin = {.active = true};
+	struct err e = ERR_INIT;
+	uint64_t n;
+
+	assert_int_equal(strlen(u.id), 36);
+	assert_int_equal(u.id[14], '4');
+	reopen(w);
+	assert_int_equal(store_user_get(w->s, u.id, &got, &e), 1);
+	assert_string_equal(got.name, "Ada");
+	assert_int_equal(got.quota.sandboxes, STORE_QUOTA_DEFAULT);
+	/* Without case, by name or e-mail. */
+	assert_int_equal(store_user_find(w->s, "aDA", &got, &e), 1);
+	assert_int_equal(store_user_find(w->s, "ada@EXAMPLE.org", &got, &e), 1);
+	assert_int_equal(store_user_find(w->s, "ad", &got, &e), 0);
+
+	(void)snprintf(twin.name, sizeof(twin.name), "ADA");
+	assert_int_equal(store_user_add(w->s, &twin, &e), -EEXIST);
+	assert_int_equal(e.code, ERR_ALREADY_EXISTS);
+	(void)snprintf(twin.name, sizeof(twin.name), "Bob");
+	(void)snprintf(twin.email, sizeof(twin.email), "ADA@example.org");
+	assert_int_equal(store_user_add(w->s, &twin, &e), -EALREADY);
+	/* Any number have no e-mail at all. */
+	twin.email[0] = '\0';
+	assert_int_equal(store_user_add(w->s, &twin, &e), 0);
+	(void)snprintf(twin.name, sizeof(twin.name), "Eve");
+	assert_int_equal(store_user_add(w->s, &twin, &e), 0);
+
+	u.role = STORE_ROLE_ADMIN;
+	u.quota.sandboxes = 7;
+	assert_int_equal(store_user_update(w->s, &u, &e), 1);
+	assert_int_equal(store_user_get(w->s, u.id, &got, &e), 1);
+	assert_int_equal(got.role, STORE_ROLE_ADMIN);
+	assert_int_equal(got.quota.sandboxes, 7);
+	assert_int_equal(store_user_count(w->s, &n, &e), 0);
+	assert_int_equal(n, 3);
+	assert_int_equal(store_user_remove(w->s, u.id, &e), 1);
+	assert_int_equal(store_user_remove(w->s, u.id, &e), 0);
+	assert_int_equal(store_user_update(w->s, &u, &e), 0);
+}
+
+static void count_key(const struct store_key *k UNUSED, void *user)
+{
+	(*(int *)user)++;
+}
+
+static int n_keys(struct world *w, const char *user)
+{
+	struct err e = ERR_INIT;
+	int n = 0;
+
+	assert_int_equal(store_key_each(w->s, user, count_key, &n, &e), 0);
+	return n;
+}
+
+static void test_keys(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "ada"), other = add_user(w, "bob"), who;
+	struct store_key k = {.scope = STORE_SCOPE_READ}, got;
+	char key[STORE_KEY_SIZE], second[STORE_KEY_SIZE];
+	struct err e = ERR_INIT;
+
+	memcpy(k.user, u.id, sizeof(k.user));
+	assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
+	assert_int_equal(store_key_add(w->s, &k, second, &e), 0);
+	assert_string_not_equal(key, second);
+	assert_true(strlen(key) >= 36);
+	assert_true(text_starts_with(key, "csn_"));
+	reopen(w);
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 1);
+	assert_string_equal(who.id, u.id);
+	assert_int_equal(got.scope, STORE_SCOPE_READ);
+	/* The text itself is nowhere in the file. */
+	char find[256];
+	(void)snprintf(find, sizeof(find),
+		       "SELECT 1/(count(*) = 0) FROM keys WHERE instr(CAST(digest AS TEXT), '%s')",
+		       key);
+	assert_int_equal(foreign(w, find), SQLITE_OK);
+
+	key[10] ^= 1;
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 0);
+	assert_int_equal(store_key_check(w->s, "", &got, &who, &e), 0);
+	assert_int_equal(store_key_check(w->s, "csn_", &got, &who, &e), 0);
+	key[10] ^= 1;
+
+	/* Only its owner revokes it, and then it is dead. */
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 1);
+	assert_int_equal(store_key_revoke(w->s, other.id, got.id, &e), 0);
+	assert_int_equal(store_key_revoke(w->s, u.id, got.id, &e), 1);
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 0);
+	assert_int_equal(n_keys(w, u.id), 1);
+	assert_int_equal(n_keys(w, other.id), 0);
+
+	/* An inactive user's do not count; a removed user's are gone. */
+	u.active = false;
+	assert_int_equal(store_user_update(w->s, &u, &e), 1);
+	assert_int_equal(store_key_check(w->s, second, &got, &who, &e), 0);
+	assert_int_equal(store_user_remove(w->s, u.id, &e), 1);
+	assert_int_equal(n_keys(w, NULL), 0);
+	assert_true(store_key_add(w->s, &k, key, &e) < 0);
+	assert_int_equal(e.code, ERR_NOT_FOUND);
+}
+
+static void test_key_expiry(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "ada"), who;
+	struct store_key k = {.scope = STORE_SCOPE_FULL}, got;
+	char key[STORE_KEY_SIZE];
+	struct err e = ERR_INIT;
+
+	memcpy(k.user, u.id, sizeof(k.user));
+	k.expires_ms = store_now_ms() - 1;
+	assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 0);
+	k.expires_ms = store_now_ms() + 3600000;
+	assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 1);
+	/* The use shows later. */
+	store_flush(w->s);
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 1);
+	assert_true(got.used_ms > 0);
+}
+
+struct answer {
+	int n;
+	enum err_code code;
+	char text[STORE_HASH_SIZE];
+};
+
+static void on_hash(const char *hash, const struct err *e, void *user)
+{
+	struct answer *a = user;
+
+	a->n++;
+	a->code = e ? e->code : ERR_NONE;
+	(void)snprintf(a->text, sizeof(a->text), "%s", hash ? hash : "");
+}
+
+static void on_check(const struct store_user *u, const struct err *e, void *user)
+{
+	struct answer *a = user;
+
+	a->n++;
+	a->code = e ? e->code : ERR_NONE;
+	(void)snprintf(a->text, sizeof(a->text), "%s", u ? u->id : "");
+}
+
+static void wait_for(struct world *w, const struct answer *a, int n)
+{
+	while (a->n < n)
+		assert_true(sd_event_run(w->loop, 20 * 1000 * 1000) > 0);
+}
+
+static void test_passwords(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "ada");
+	struct answer hash = {0}, check = {0};
+	struct err e = ERR_INIT;
+
+	assert_true(store_hash_password(w->s, "short", on_hash, &hash, &e) < 0);
+	assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+	assert_int_equal(store_hash_password(w->s, "correct horse", on_hash, &hash, &e), 0);
+	wait_for(w, &hash, 1);
+	assert_true(text_starts_with(hash.text, "$argon2id$"));
+	memcpy(u.hash, hash.text, sizeof(u.hash));
+	assert_int_equal(store_user_update(w->s, &u, &e), 1);
+
+	static const struct {
+		const char *name, *password;
+		bool ok;
+	} rows[] = {
+	    {"ada", "correct horse", true},      {"ADA", "correct horse", true},
+	    {"ada", "correct horsf", false},     {"ada", "", false},
+	    {"nobody", "correct horse", false},  {"ada@example.org", "correct horse", true},
+	};
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		assert_int_equal(store_check_password(w->s, rows[i].name, rows[i].password,
+						      on_check, &check, &e),
+				 0);
+		wait_for(w, &check, (int)i + 1);
+		assert_int_equal(check.code, rows[i].ok ? ERR_NONE : ERR_UNAUTHORIZED);
+		assert_string_equal(check.text, rows[i].ok ? u.id : "");
+	}
+}
+
+static void test_login_flood(void **state)
+{
+	struct world *w = *state;
+	struct answer check = {0};
+	struct err e = ERR_INIT;
+	int taken = 0;
+
+	for (int i = 0; i < 100; i++)
+		taken += store_check_password(w->s, "x", "yyyyyyyy", on_check, &check, &e) == 0;
+	assert_true(taken >= STORE_HASHES_MAX && taken < 100);
+	assert_int_equal(e.code, ERR_RATE_LIMITED);
+	wait_for(w, &check, 1);
+	/* The rest is told at the end. */
+	w->s = store_close(w->s);
+	assert_int_equal(check.n, taken);
+	assert_int_equal(check.code, ERR_CANCELLED);
+}
+
+static void test_secrets(void **state)
+{
+	struct world *w = *state;
+	uint8_t a[STORE_SECRET_BYTES], b[STORE_SECRET_BYTES], c[STORE_SECRET_BYTES];
+	struct err e = ERR_INIT;
+
+	assert_int_equal(store_secret(w->s, "jwt", a, &e), 0);
+	assert_int_equal(store_secret(w->s, "links", c, &e), 0);
+	assert_memory_not_equal(a, c, sizeof(a));
+	reopen(w);
+	assert_int_equal(store_secret(w->s, "jwt", b, &e), 0);
+	assert_memory_equal(a, b, sizeof(a));
+}
+
+/* ---- sandboxes, packages ---- */
+
+static void count_sandbox(const struct store_sandbox *b UNUSED, void *user)
+{
+	(*(int *)user)++;
+}
+
+static void test_sandboxes(void **state)
+{
+	struct world *w = *state;
+	struct store_sandbox a = add_sandbox(w, ""), b = add_sandbox(w, "bob"), got;
+	struct err e = ERR_INIT;
+	uint64_t n;
+	int seen = 0;
+
+	assert_string_equal(a.name, "Sandbox 1");
+	assert_string_equal(b.name, "Sandbox 1");
+	assert_string_equal(add_sandbox(w, "bob").name, "Sandbox 2");
+	reopen(w);
+	assert_int_equal(store_sandbox_get(w->s, "bob", b.id, &got, &e), 1);
+	/* A foreign one is as none. */
+	assert_int_equal(store_sandbox_get(w->s, "bob", a.id, &got, &e), 0);
+	assert_int_equal(store_sandbox_get(w->s, "", b.id, &got, &e), 0);
+	assert_int_equal(store_sandbox_get(w->s, NULL, b.id, &got, &e), 1);
+	assert_int_equal(store_sandbox_each(w->s, "bob", count_sandbox, &seen, &e), 0);
+	assert_int_equal(seen, 2);
+	assert_int_equal(store_sandbox_count(w->s, NULL, &n, &e), 0);
+	assert_int_equal(n, 3);
+
+	(void)snprintf(got.name, sizeof(got.name), "renamed");
+	(void)snprintf(got.persist, sizeof(got.persist), "p1");
+	assert_int_equal(store_sandbox_update(w->s, &got, &e), 1);
+	store_note_use(w->s, b.id);
+	store_flush(w->s);
+	assert_int_equal(store_sandbox_get(w->s, NULL, b.id, &got, &e), 1);
+	assert_string_equal(got.name, "renamed");
+	assert_string_equal(got.persist, "p1");
+	assert_true(got.used_ms >= b.used_ms);
+	assert_int_equal(store_sandbox_remove(w->s, b.id, &e), 1);
+	assert_int_equal(store_sandbox_remove(w->s, b.id, &e), 0);
+}
+
+static void test_sandbox_quota(void **state)
+{
+	struct world *w = *state;
+	struct store_sandbox b = {.owner = "ada", .disk_bytes = 100};
+	struct err e = ERR_INIT;
+
+	assert_int_equal(store_sandbox_add(w->s, &b, 2, 250, &e), 0);
+	struct store_sandbox c = {.owner = "ada", .disk_bytes = 151}, d = c;
+	assert_true(store_sandbox_add(w->s, &c, 2, 250, &e) < 0);
+	assert_int_equal(e.code, ERR_QUOTA_EXCEEDED);
+	c.disk_bytes = 150;
+	assert_int_equal(store_sandbox_add(w->s, &c, 2, 250, &e), 0);
+	d.disk_bytes = 0;
+	assert_true(store_sandbox_add(w->s, &d, 2, 250, &e) < 0);
+	assert_non_null(strstr(e.text, "limit of 2 sandboxes"));
+	/* Another's do not count. */
+	(void)snprintf(d.owner, sizeof(d.owner), "bob");
+	assert_int_equal(store_sandbox_add(w->s, &d, 2, 250, &e), 0);
+}
+
+static void note_package(const char *sandbox UNUSED, const struct store_package *p, void *user)
+{
+	struct buf *b = user;
+
+	assert_int_equal(buf_printf(b, "%s=%s ", p->name, p->version), 0);
+}
+
+static void test_packages(void **state)
+{
+	struct world *w = *state;
+	struct store_sandbox b = add_sandbox(w, "");
+	struct store_package p = {.name = "six", .status = "installing", .started_ms = 5}, got;
+	struct err e = ERR_INIT;
+	_cleanup_(buf_done) struct buf list = BUF_INIT(1000);
+
+	assert_int_equal(store_package_set(w->s, b.id, &p, &e), 0);
+	(void)snprintf(p.status, sizeof(p.status), "success");
+	(void)snprintf(p.version, sizeof(p.version), "1.17.0");
+	assert_int_equal(store_package_set(w->s, b.id, &p, &e), 0);
+	(void)snprintf(p.name, sizeof(p.name), "attrs");
+	(void)snprintf(p.status, sizeof(p.status), "failed");
+	assert_int_equal(store_package_set(w->s, b.id, &p, &e), 0);
+	assert_int_equal(store_package_get(w->s, b.id, "six", &got, &e), 1);
+	assert_string_equal(got.version, "1.17.0");
+	assert_int_equal(got.started_ms, 5);
+	assert_int_equal(store_package_each(w->s, b.id, NULL, note_package, &list, &e), 0);
+	assert_int_equal(store_package_each(w->s, b.id, "success", note_package, &list, &e), 0);
+	assert_string_equal(buf_str(&list), "attrs=1.17.0 six=1.17.0 six=1.17.0 ");
+	assert_int_equal(store_package_remove(w->s, b.id, "attrs", &e), 1);
+	/* They go with their sandbox, and do not come without one. */
+	assert_int_equal(store_sandbox_remove(w->s, b.id, &e), 1);
+	assert_int_equal(store_package_get(w->s, b.id, "six", &got, &e), 0);
+	assert_true(store_package_set(w->s, b.id, &p, &e) < 0);
+	assert_int_equal(e.code, ERR_NOT_FOUND);
+}
+
+/* ---- history ---- */
+
+static void count_run(const struct store_run *r UNUSED, void *user)
+{
+	(*(int *)user)++;
+}
+
+static int n_runs(struct world *w, const char *owner, const char *sandbox)
+{
+	struct err e = ERR_INIT;
+	int n = 0;
+
+	assert_int_equal(store_run_each(w->s, owner, sandbox, 0, 100000, count_run, &n, &e), 0);
+	return n;
+}
+
+static void test_runs(void **state)
+{
+	struct world *w = *state;
+	struct store_run r = {.owner = "ada", .sandbox = "s1", .cpu_us = 1000, .started_ms = 1};
+	struct err e = ERR_INIT;
+	uint64_t cpu;
+
+	for (int i = 0; i < 300; i++)
+		store_note_run(w->s, &r);
+	(void)snprintf(r.owner, sizeof(r.owner), "bob");
+	store_note_run(w->s, &r);
+	store_flush(w->s);
+	assert_int_equal(n_runs(w, NULL, NULL), 301);
+	assert_int_equal(n_runs(w, "ada", NULL), 300);
+	assert_int_equal(n_runs(w, "bob", "s1"), 1);
+	assert_int_equal(n_runs(w, "bob", "s2"), 0);
+	assert_int_equal(store_usage_today(w->s, "ada", &cpu, &e), 0);
+	assert_int_equal(cpu, 300000);
+	assert_int_equal(store_usage_today(w->s, "eve", &cpu, &e), 0);
+	assert_int_equal(cpu, 0);
+	/* What is queued is not lost by an orderly end. */
+	store_note_run(w->s, &r);
+	reopen(w);
+	assert_int_equal(n_runs(w, NULL, NULL), 302);
+}
+
+static void note_audit(const struct store_audit *a, void *user)
+{
+	struct store_audit *last = user;
+
+	assert_true(last->id == 0 || a->id < last->id);
+	last->id = a->id;
+	last->at_ms++;
+}
+
+static int n_audit(struct world *w, const char *actor)
+{
+	struct store_audit count = {0};
+	struct err e = ERR_INIT;
+
+	assert_int_equal(store_audit_each(w->s, actor, 0, 100000, note_audit, &count, &e), 0);
+	return (int)count.at_ms;
+}
+
+static void test_audit(void **state)
+{
+	struct world *w = *state;
+
+	for (int i = 0; i < 4000; i++) {
+		store_audit(w->s, i % 2 ? "ada" : NULL, "user.add", "x", "ok", "", "127.0.0.1:1");
+		if (i % 1000 == 999)
+			store_flush(w->s);
+	}
+	/* Bounded: 1,500 and what came since the last look at the bound. */
+	int all = n_audit(w, NULL);
+	assert_true(all >= 1500 && all <= 2500);
+	assert_int_equal(n_audit(w, "ada"), all / 2);
+	/* Nothing in it can be changed or taken out, not even by SQL. */
+	assert_int_not_equal(foreign(w, "UPDATE audit SET actor = 'eve'"), SQLITE_OK);
+	assert_int_not_equal(
+	    foreign(w, "DELETE FROM audit WHERE id = (SELECT max(id) FROM audit)"), SQLITE_OK);
+	assert_int_equal(n_audit(w, NULL), all);
+}
+
+/* ---- what goes wrong ---- */
+
+static void test_full_disk(void **state)
+{
+	struct world *w = *state;
+	struct store_config config = {.path = w->path, .pages_max = 60};
+	struct store_user u = {.active = true};
+	struct err e = ERR_INIT;
+	int r = 0, added = 0;
+
+	w->s = store_close(w->s);
+	assert_int_equal(store_open(&config, &w->s, &e), 0);
+	for (; r == 0 && added < 100000; added++) {
+		(void)snprintf(u.name, sizeof(u.name), "user-%0200d", added);
+		r = store_user_add(w->s, &u, &e);
+	}
+	assert_int_equal(r, -ENOSPC);
+	assert_int_equal(e.code, ERR_STORE_FULL);
+	/* The queue keeps its rows and tries again; reading goes on. */
+	for (int i = 0; i < 100; i++)
+		store_audit(w->s, "ada", "user.add", "x", "ok", u.name, "");
+	store_flush(w->s);
+	struct store_counts counts;
+	store_count(w->s, &counts);
+	assert_true(counts.failed > 0);
+	assert_true(counts.queued > 0);
+	struct store_user got;
+	assert_int_equal(store_user_find(w->s, u.name, &got, &e), 0);
+	/* With room again everything goes on, and what was added is there. */
+	reopen(w);
+	uint64_t n;
+	assert_int_equal(store_user_count(w->s, &n, &e), 0);
+	assert_int_equal(n, added - 1);
+	assert_int_equal(store_user_add(w->s, &u, &e), 0);
+}
+
+static void test_foreign_lock(void **state)
+{
+	struct world *w = *state;
+	struct store_config config = {.path = w->path, .busy_ms = 20};
+	struct store_user u = {.active = true, .name = "ada"};
+	struct err e = ERR_INIT;
+	sqlite3 *db;
+
+	w->s = store_close(w->s);
+	assert_int_equal(store_open(&config, &w->s, &e), 0);
+	assert_int_equal(sqlite3_open(w->path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(store_user_add(w->s, &u, &e), -EBUSY);
+	assert_int_equal(e.code, ERR_STORE_BUSY);
+	assert_int_equal(store_user_find(w->s, "ada", &u, &e), 0); /* readers do not wait */
+	assert_int_equal(sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL), SQLITE_OK);
+	assert_int_equal(store_user_add(w->s, &u, &e), 0);
+	(void)sqlite3_close(db);
+}
+
+/* Adds users as fast as it can, tells each that is there over a pipe. */
+NORETURN static void child_writes(const char *path, const int pipes[2])
+{
+	struct store_user u = {.active = true};
+	struct err e = ERR_INIT;
+	/* Whatever becomes of the test, the child goes with it. */
+	(void)close(pipes[0]);
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
+		_exit(1);
+	struct store *s = open_at(path, &e);
+
+	for (;;) {
+		store_uuid(u.name);
+		store_audit(s, u.name, "user.add", "", "ok", "", "");
+		if (store_user_add(s, &u, &e) < 0 ||
+		    write(pipes[1], u.name, STORE_ID_SIZE - 1) != STORE_ID_SIZE - 1)
+			_exit(1);
+	}
+}
+
+static void test_killed_writer(void **state)
+{
+	struct world *w = *state;
+	char name[STORE_ID_SIZE] = "";
+	struct store_user got;
+	struct err e = ERR_INIT;
+
+	w->s = store_close(w->s);
+	for (int round = 0; round < 10; round++) {
+		int pipes[2];
+
+		assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+		pid_t pid = fork();
+		assert_true(pid >= 0);
+		if (pid == 0)
+			child_writes(w->path, pipes);
+		(void)close(pipes[1]);
+		/* Killed somewhere in the midst of the writes after the last one we heard of. */
+		for (int i = 0; i <= round; i++)
+			assert_int_equal(read(pipes[0], name, STORE_ID_SIZE - 1),
+					 STORE_ID_SIZE - 1);
+		assert_int_equal(kill(pid, SIGKILL), 0);
+		assert_int_equal(waitpid(pid, NULL, 0), pid);
+		w->s = open_at(w->path, &e);
+		assert_non_null(w->s);
+		do {
+			assert_int_equal(store_user_find(w->s, name, &got, &e), 1);
+		} while (read(pipes[0], name, STORE_ID_SIZE - 1) == STORE_ID_SIZE - 1);
+		(void)close(pipes[0]);
+		w->s = store_close(w->s);
+	}
+	assert_int_equal(foreign(w, "PRAGMA foreign_key_check; "
+				    "SELECT 1/(integrity_check = 'ok') FROM "
+				    "pragma_integrity_check"),
+			 SQLITE_OK);
+}
+
+static void test_two_at_once(void **state)
+{
+	struct world *w = *state;
+	struct err e = ERR_INIT;
+	struct store_user got;
+	int pipes[2];
+	char name[STORE_ID_SIZE] = "";
+
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	w->s = store_close(w->s); /* no thread and no lock over the fork */
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		child_writes(w->path, pipes);
+	(void)close(pipes[1]);
+	w->s = open_at(w->path, &e);
+	assert_non_null(w->s);
+	for (int i = 0; i < 50; i++) {
+		char own[32];
+
+		(void)snprintf(own, sizeof(own), "own-%d", i);
+		(void)add_user(w, own);
+		assert_int_equal(read(pipes[0], name, STORE_ID_SIZE - 1), STORE_ID_SIZE - 1);
+		assert_int_equal(store_user_find(w->s, name, &got, &e), 1);
+	}
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	(void)close(pipes[0]);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    T(test_file),	  T(test_file_refused),	 T(test_newer_version),
+	    T(test_strict),	  T(test_users),	 T(test_keys),
+	    T(test_key_expiry),	  T(test_passwords),	 T(test_login_flood),
+	    T(test_secrets),	  T(test_sandboxes),	 T(test_sandbox_quota),
+	    T(test_packages),	  T(test_runs),		 T(test_audit),
+	    T(test_full_disk),	  T(test_foreign_lock),	 T(test_killed_writer),
+	    T(test_two_at_once),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
