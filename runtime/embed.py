@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py OUT.h boot.py zygote.py - command-line texts of a cold run and of a zygote as C strings.
+"""embed.py OUT.h boot.py MORE.py ... - command-line texts of a cold run and of a zygote as C strings.
 
 Comments, docstrings and blank lines go, so that the kernel copies and the interpreter compiles
 little. A text leaves one name in __main__ and takes it away before submitted code starts."""
@@ -12,7 +12,7 @@ exec(%r, _caisson)
 with _caisson['Guard']():
 	exec(*globals().pop('_caisson')['begin']())
 '''
-ZYGOTE = '''_caisson = {'__name__': 'caisson'}
+ZYGOTE = '''_caisson = {'__name__': 'caisson', 'BARE': %r}
 exec(%r, _caisson)
 globals().pop('_caisson')['start']()
 '''
@@ -50,7 +50,7 @@ def main(out, *sources):
 	with open(out, 'w', encoding='ascii') as f:
 		f.write('/* Made by runtime/embed.py. */\n#pragma once\n\n')
 		f.write(constant('runtime_boot_text', BOOT % texts[0]))
-		f.write(constant('runtime_zygote_text', ZYGOTE % '\n'.join(texts)))
+		f.write(constant('runtime_zygote_text', ZYGOTE % (BOOT % texts[0], '\n'.join(texts))))
 
 
 if __name__ == '__main__':

@@ -139,6 +139,12 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns,
 void run_waiting(struct init *in);   /* what the waiting run waits for may be there */
 void run_purge(struct init *in);     /* between runs: whoever is no interpreter that waits ends */
 
+/* init_venv.c: ENV is LEN bytes of NAME=VALUE\0 and ROOM more, of which VENV_ROOM are enough. When
+ * the sandbox has an environment of its own in /app/.venv: its bin comes first on PATH and
+ * VIRTUAL_ENV is set, COUNT counts what was added. Returns the new length. */
+#define VENV_ROOM 64
+size_t venv_extend(char *env, size_t len, size_t room, uint32_t *count);
+
 /* init_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
 struct run_child {
 	const struct init *in;

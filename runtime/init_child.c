@@ -136,13 +136,20 @@ struct strings {
 	char **env;
 };
 
+/* The environment is the rest of TEXT, from AT on. */
+static size_t extend(char *text, size_t size, size_t at, uint32_t *more)
+{
+	return at + venv_extend(text + at, size - at, VENV_ROOM, more);
+}
+
 /* Cuts the NUL-terminated strings of `args` into argv and environment. */
 static void read_args(const struct run_child *c, struct strings *ret)
 {
 	size_t size = c->f->args_size;
 	size_t n = 1 + (size_t)c->f->argc + c->f->envc;
-	char *text = malloc(size);
-	char **list = calloc(n + 2, sizeof(char *));
+	uint32_t more = 0;
+	char *text = malloc(size + VENV_ROOM);
+	char **list = calloc(n + 3, sizeof(char *));
 
 	if (!text || !list)
 		give_up(c->error, ENOMEM);
@@ -150,7 +157,9 @@ static void read_args(const struct run_child *c, struct strings *ret)
 		give_up(c->error, EPROTO);
 	char *p = text;
 	size_t at = 0;
-	for (size_t i = 0; i < n; i++) {
+	for (size_t i = 0; i < n + more; i++) {
+		if (i == 1 + (size_t)c->f->argc)
+			size = extend(text, size, (size_t)(p - text), &more);
 		if (p == text + size)
 			give_up(c->error, EPROTO);
 		list[at++] = p;

@@ -155,7 +155,7 @@ void warm_prepare(struct init *in)
 
 bool warm_can(const struct init *in, const struct proto_init_run *f)
 {
-	return f->warm && f->kind == PROTO_RUN_PYTHON && f->args_size <= RT_ENV_MAX &&
+	return f->warm && f->kind == PROTO_RUN_PYTHON && f->args_size <= RT_ENV_MAX - VENV_ROOM &&
 	       (in->warm.soon || in->warm.state != WARM_NONE);
 }
 
@@ -174,7 +174,10 @@ bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
 static int read_args(const struct proto_init_run *f, int args, struct rt_run_frame *t)
 {
 	static char text[RT_ENV_MAX];
+	uint32_t more = 0;
 
+	if (f->args_size > RT_ENV_MAX - VENV_ROOM)
+		return -E2BIG;
 	if (pread(args, text, f->args_size, 0) != (ssize_t)f->args_size ||
 	    text[f->args_size - 1] != '\0')
 		return -EPROTO;
@@ -185,6 +188,7 @@ static int read_args(const struct proto_init_run *f, int args, struct rt_run_fra
 				 .env_len = f->args_size - (uint32_t)cwd - 1,
 				 .cwd_len = (uint32_t)cwd};
 	memcpy(t->text, text + cwd + 1, t->run.env_len);
+	t->run.env_len = (uint32_t)venv_extend(t->text, t->run.env_len, VENV_ROOM, &more);
 	memcpy(t->text + t->run.env_len, text, cwd);
 	return 0;
 }

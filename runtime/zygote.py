@@ -2,7 +2,7 @@
 """The Python half of a zygote: imports, freezes, hands itself to the extension, and later turns a fork
 into something that cannot be told from a fresh `python3 -c`.
 
-Runs in the same dictionary as boot.py, whose load() and show() it uses, as root of the image's user
+Runs in the same dictionary as boot.py and places.py, whose functions it uses, as root of the image's user
 namespace. Descriptor 3 is the monitor's channel, 4 the extension, 5 the system call filter. The modules to
 preload stand in CAISSON_PRELOAD, which no run sees. refresh(), enter() and leave() are called by the
 extension in forks: docs/runtime-frames.md."""
@@ -17,16 +17,22 @@ HUGE = 2 << 20
 FONTS = '/opt/caisson/mpl'
 
 
-def extension():
-	"""Loads the extension from its descriptor; it stays out of sys.modules."""
+def extension(fd):
+	"""Loads the extension from its descriptor, which it closes; it stays out of sys.modules."""
 	import _imp
 	import importlib.machinery as machinery
-	path = '/proc/self/fd/%d' % EXTENSION_FD
+	path = '/proc/self/fd/%d' % fd
 	spec = machinery.ModuleSpec('_caisson', None, origin=path)
 	module = _imp.create_dynamic(spec)
 	_imp.exec_dynamic(module)
 	sys.modules.pop('_caisson', None)
+	os.close(fd)
 	return module
+
+
+def install(c, control, program):
+	c.setup(control, program, refresh, enter, load, flush, leave, show if sys.version_info < (3, 13) else None,
+	        cell, result, rest)
 
 
 def fonts():
@@ -124,8 +130,8 @@ def start():
 	started = time.monotonic()
 	gc.disable()
 	os.set_inheritable(CONTROL_FD, False)
-	c = extension()
-	os.close(EXTENSION_FD)
+	remember(EXTENSION_FD)
+	c = extension(EXTENSION_FD)
 	c.gather()
 	program = os.pread(FILTER_FD, 1 << 16, 0)  # its offset is shared with other zygotes
 	os.close(FILTER_FD)
@@ -135,10 +141,10 @@ def start():
 	preload(os.environ.pop('CAISSON_PRELOAD', '').split())
 	for name in 'random', 'linecache', 'textwrap', 'weakref', 'itertools', 'site', 'threading':
 		__import__(name)
+	survey()
 	global known
 	known = frozenset(sys.modules)
-	c.setup(CONTROL_FD, program, refresh, enter, load, flush, leave, show if sys.version_info < (3, 13) else None,
-	        cell, result, rest)
+	install(c, CONTROL_FD, program)
 	rehearse()
 	settle()
 	freeze()
@@ -146,6 +152,23 @@ def start():
 	ready(started)
 	sys.excepthook = c.serve
 	raise SystemError('zygote')
+
+
+def hold(channel, result):
+	"""A stateful run's start that a fork is no good for: an interpreter of its own, isolated already (start_bare),
+	that runs the source in BARE_FD and is the session's first holder."""
+	global known
+	with open(BARE_FD, 'rb') as f:
+		text = f.read()
+	os.set_inheritable(channel, False)
+	os.set_inheritable(result, False)
+	c = extension(EXTENSION_COPY_FD)
+	survey()
+	known = frozenset(sys.modules)
+	install(c, -1, b'')
+	c.prepare(text, channel, result)
+	sys.excepthook = c.hold
+	raise SystemError('hold')
 
 
 # In forks ---------------------------------------------------------------------------------------------
@@ -219,17 +242,10 @@ def environment(data):
 		time.tzset()
 
 
-def user_site():
-	"""Packages that the sandbox installed for its user since the zygote started."""
-	import site
-	site.USER_BASE = site.USER_SITE = None
-	if site.ENABLE_USER_SITE and os.path.isdir(site.getusersitepackages()):
-		site.addusersitepackages(set(sys.path))
-
-
-def enter(source, session, env, cwd):
+def enter(source, session, env, cwd, channel, result):
 	"""The last step of a spare: its run's environment, folder and streams. Returns what to run, and where.
-	A session keeps its own: descriptors 0 to 2 are new, the objects on them are not."""
+	A session keeps its own: descriptors 0 to 2 are new, the objects on them are not. CHANNEL and RESULT are -1 unless
+	the run is stateful."""
 	if not session:
 		environment(env)
 		if cwd:
@@ -238,7 +254,10 @@ def enter(source, session, env, cwd):
 		stream(0, 'r', 'stdin', old[0])
 		stream(1, 'w', 'stdout', old[1])
 		stream(2, 'w', 'stderr', old[2])
-		user_site()
+		if settle_places(in_environment(env)):
+			start_bare(source, channel, result)
+	elif sys.prefix != VENV and in_environment(env):
+		join_environment()
 	with open(source, 'rb') as f:
 		text = f.read()
 	return text, sys.modules['__main__'].__dict__

@@ -81,11 +81,41 @@ static PyObject *serve(PyObject *self, PyObject *args)
 	serve_monitor();
 }
 
+static struct {
+	PyObject *text;
+	int channel;
+	int result;
+} held;
+
+PyDoc_STRVAR(prepare_doc, "prepare(source, channel, result) - before hold()");
+
+static PyObject *prepare(PyObject *self, PyObject *args)
+{
+	(void)self;
+	if (!PyArg_ParseTuple(args, "Sii", &held.text, &held.channel, &held.result))
+		return NULL;
+	Py_INCREF(held.text);
+	Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(hold_doc,
+	     "hold(type, value, traceback) - as sys.excepthook: the first run of a session, "
+	     "in this process");
+
+static PyObject *hold(PyObject *self, PyObject *args)
+{
+	(void)self;
+	(void)args;
+	run_hold(held.text, held.channel, held.result);
+}
+
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, setup_doc},
     {"gather", gather, METH_NOARGS, gather_doc},
     {"collapse", collapse, METH_VARARGS, collapse_doc},
     {"serve", serve, METH_VARARGS, serve_doc},
+    {"prepare", prepare, METH_VARARGS, prepare_doc},
+    {"hold", hold, METH_VARARGS, hold_doc},
     {NULL, NULL, 0, NULL},
 };
 

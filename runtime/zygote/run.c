@@ -170,14 +170,15 @@ static void disown_exception(void)
 	PyErr_Restore(type, value, NULL);
 }
 
-static PyObject *enter(const struct frame *f)
+static PyObject *enter(const struct frame *f, int channel, int result)
 {
 	const struct rt_run *run = &f->u.run;
 	const char *env = (const char *)f->u.bytes + sizeof(*run);
 
-	return PyObject_CallFunction(
-	    zygote.enter, "iOy#y#", f->fds[3], zygote.session ? Py_True : Py_False, env,
-	    (Py_ssize_t)run->env_len, env + run->env_len, (Py_ssize_t)run->cwd_len);
+	return PyObject_CallFunction(zygote.enter, "iOy#y#ii", f->fds[3],
+				     zygote.session ? Py_True : Py_False, env,
+				     (Py_ssize_t)run->env_len, env + run->env_len,
+				     (Py_ssize_t)run->cwd_len, channel, result);
 }
 
 static int frame_fits(const struct frame *f)
@@ -287,6 +288,20 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 	serve_init(channel);
 }
 
+_Noreturn void run_hold(PyObject *text, int channel, int result)
+{
+	zygote.tied = 1; /* before this interpreter was started */
+	PyObject *r = PyObject_CallFunctionObjArgs(zygote.refresh, Py_False, NULL);
+	PyObject *module = r ? PyImport_AddModule("__main__") : NULL;
+	PyObject *space = module ? PyModule_GetDict(module) : NULL;
+
+	if (!space)
+		_exit(1);
+	Py_DECREF(r);
+	Py_INCREF(space);
+	run_session(text, space, channel, result);
+}
+
 _Noreturn void run_start(struct frame *f, int channel)
 {
 	int stateful =
@@ -305,9 +320,10 @@ _Noreturn void run_start(struct frame *f, int channel)
 		channel = high;
 	} else {
 		(void)close(channel);
+		channel = -1;
 	}
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve; /proc/self depends on it */
-	PyObject *pair = enter(f);
+	PyObject *pair = enter(f, channel, result);
 	if (!pair)
 		_exit(127);
 	PyObject *text = PyTuple_GetItem(pair, 0);

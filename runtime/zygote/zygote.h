@@ -81,3 +81,6 @@ _Noreturn void serve_init(int channel);
 
 /* run.c. Becomes the run that F describes; CHANNEL is the spare's. */
 _Noreturn void run_start(struct frame *f, int channel);
+/* Runs TEXT (takes the reference) as the first of a session, in an interpreter that was started
+ * inside and is no fork: runtime/places.py. */
+_Noreturn void run_hold(PyObject *text, int channel, int result);

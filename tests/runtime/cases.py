@@ -5,6 +5,8 @@ NAME: source, or (source, {option: value}). Options:
   beyond    a regular expression that must match stderr of cold and warm; plain -c cannot do it
   stdin     bytes to read
   env       more environment
+  files     {path: text} that are there meanwhile, see same.Files
+  venv      with an active virtual environment in /app/.venv, which sees the image's packages
   timeless  drop numbers from the comparison (addresses, pids)"""
 
 CASES = {
@@ -152,7 +154,54 @@ CASES = {
 	'proc_self': "import os; print(os.access('/proc/self/mem', os.R_OK), os.path.realpath('/proc/self/exe'))",
 }
 
+# A virtual environment as `python3 -m venv --system-site-packages --without-pip` makes it.
+VENV = {
+	'/app/.venv/pyvenv.cfg': 'home = /usr/bin\ninclude-system-site-packages = true\n',
+	'/app/.venv/bin/python3': '->{python}',
+}
+SITE = '/app/.venv/lib/{v}/site-packages/'
+USER = '/home/sandbox/.local/lib/{v}/site-packages/'
+PLACES = ("import sys, os, site, sysconfig; print(sys.path, sys.prefix, sys.exec_prefix, sys.base_prefix, sys.executable, "
+          "sys._base_executable, getattr(sys, '_home', 0), site.PREFIXES, site.ENABLE_USER_SITE, sysconfig.get_paths(), "
+          "os.environ.get('VIRTUAL_ENV'), os.environ['PATH'], site.getsitepackages())")
+
+CASES.update({
+	'places': PLACES,
+	'venv': (PLACES, {'venv': True, 'files': {SITE + 'x.py': ''}}),
+	'venv_empty': (PLACES, {'venv': True}),
+	'venv_apart': (PLACES, {'venv': True, 'files': {'/app/.venv/pyvenv.cfg': 'include-system-site-packages = false\n'}}),
+	'venv_user': (PLACES + "; import x, y; print(x.who, y.who)",
+	              {'venv': True, 'files': {SITE + 'x.py': 'who = 1', USER + 'x.py': 'who = 2', USER + 'y.py': 'who = 3'}}),
+	'venv_module': ("import added; print(added.who, added.__file__, added.__spec__)", {'venv': True, 'files': {SITE + 'added.py': 'who = "venv"'}}),
+	'venv_pth': ("import sys, far; print(far.who, sys.path)",
+	             {'venv': True, 'files': {SITE + 'a.pth': '/mnt/data/src\nimport sys; sys.from_pth = 1\n', '/mnt/data/src/far.py': 'who = "far"'}}),
+	'venv_subprocess': ("import subprocess, sys; print(subprocess.run(['python3', '-c', 'import sys, added; print(sys.prefix, added.who)'], capture_output=True, text=True))",
+	                    {'venv': True, 'files': {SITE + 'added.py': 'who = "venv"'}}),
+	'venv_customize': ("import sys; print(sys.customized)", {'venv': True, 'files': {SITE + 'sitecustomize.py': 'import sys; sys.customized = 1'}}),
+	'venv_stdlib': ("import random; print(hasattr(random, 'who'))", {'venv': True, 'files': {SITE + 'random.py': 'who = "venv"'}}),
+	'venv_broken': (PLACES, {'env': {'VIRTUAL_ENV': '/app/.venv'}}),
+	'user_site': (PLACES + "; import y; print(y.who)", {'files': {USER + 'y.py': 'who = "user"'}}),
+	'shadow_stdlib': ("import random; print(random.who, random.__file__)", {'files': {'/mnt/data/random.py': 'who = "mine"'}}),
+	'shadow_package': ("import threading, sys; print(threading.who, threading.__path__)", {'files': {'/mnt/data/threading/__init__.py': 'who = "mine"'}}),
+	'shadow_folder': ("import threading; print(hasattr(threading, 'Thread'))", {'files': {'/mnt/data/threading/data.csv': '1'}}),
+	'shadow_builtin': ("import sys, time, os; print(hasattr(sys, 'who'), hasattr(time, 'who'), hasattr(os, 'who'))",
+	                   {'files': {'/mnt/data/%s.py' % name: 'who = "mine"' for name in ('sys', 'time', 'os', 'itertools')}}),
+	'shadow_other': ("import os; print(sorted(os.listdir('.')))", {'files': {'/mnt/data/random.txt': '', '/mnt/data/random': ''}}),
+	'shadow_streams': ("import sys; print(input(), sys.argv, sys.orig_argv[1:]); sys.stderr.write('e'); open('/nowhere')",
+	                   {'stdin': b'in\n', 'env': {'EXTRA': 'a=b'}, 'files': {'/mnt/data/random.py': 'who = "mine"'}}),
+	'shadow_process': ("import os, signal, sys; print(os.getpid() == os.getsid(0), os.listdir('/proc/self/fd'), dict(os.environ), signal.getsignal(13), "
+	                   "[l for l in open('/proc/self/status') if l.startswith(('SigI', 'SigB', 'SigC', 'Shd', 'CapE', 'CapP', 'CapI', 'CapA', 'NoNew', 'Threads'))])",
+	                   {'files': {'/mnt/data/random.py': 'who = "mine"'}}),
+})
+
 SCIENCE = {
+	'shadow_numpy': ("import numpy; print(numpy.who, numpy.__file__)", {'files': {'/mnt/data/numpy.py': 'who = "mine"'}}),
+	'shadow_pandas': ("import pandas; print(pandas.who); import numpy; print(numpy.__version__)", {'files': {'/mnt/data/pandas/__init__.py': 'who = "mine"'}}),
+	'venv_numpy': ("import numpy; print(numpy.who, numpy.__file__)", {'venv': True, 'files': {SITE + 'numpy/__init__.py': 'who = "venv"'}}),
+	'venv_numpy_data': ("import numpy; print(numpy.__version__)", {'venv': True, 'files': {SITE + 'numpy/note.txt': ''}}),
+	'user_numpy': ("import numpy; print(numpy.who, numpy.__file__)", {'files': {USER + 'numpy/__init__.py': 'who = "user"'}}),
+	'venv_pth_numpy': ("import numpy; print(numpy.who)", {'venv': True, 'files': {SITE + 'a.pth': '/mnt/data/src\n', '/mnt/data/src/numpy.py': 'who = "far"'}}),
+	'venv_namespace': ("import mpl_toolkits; print(list(mpl_toolkits.__path__))", {'venv': True, 'files': {SITE + 'mpl_toolkits/more/__init__.py': ''}}),
 	'numpy': "import numpy as np; print(np.arange(6).reshape(2, 3) @ np.ones((3, 2))); print(np.__version__)",
 	'numpy_seeded': "import numpy as np; np.random.seed(1); print(np.random.rand(3)); print(np.random.default_rng(1).random(2))",
 	'numpy_errors': "import numpy as np; print(np.array([1.0]) / 0); np.array([1]) @ np.array([1, 2])",

@@ -11,6 +11,7 @@ import json
 import os
 import re
 import select
+import shutil
 import signal
 import socket
 import struct
@@ -19,7 +20,7 @@ import sys
 import time
 
 import spaces
-from cases import CASES, SCIENCE
+from cases import CASES, SCIENCE, VENV
 
 LIMIT_S = 60
 ENV = {'PATH': '/usr/local/bin:/usr/bin:/bin', 'HOME': '/home/sandbox', 'LANG': 'C.UTF-8', 'MPLBACKEND': 'Agg',
@@ -142,6 +143,31 @@ class Runner:
 			pass
 
 
+class Files:
+	"""Files that a case wants there; a text that begins with '->' makes a link."""
+
+	def __init__(self, files):
+		self.files = files
+
+	def __enter__(self):
+		for name, text in self.files.items():
+			os.makedirs(os.path.dirname(name), exist_ok=True)
+			if text[:2] == '->':
+				os.symlink(text[2:], name)
+			else:
+				with open(name, 'w') as f:
+					f.write(text)
+
+	def __exit__(self, *what):
+		for name in self.files:
+			os.remove(name)
+			folder = os.path.dirname(name)
+			shutil.rmtree(folder + '/__pycache__', True)
+			while folder not in ('/mnt/data', '/app', '/home/sandbox') and not os.listdir(folder):
+				os.rmdir(folder)
+				folder = os.path.dirname(folder)
+
+
 def serve(sock, boot, python, modes):
 	anc = sock.recvmsg(64, 256)[1]
 	channel = [socket.socket(fileno=array.array('i', d)[0]) for _, k, d in anc if k == 1][0]
@@ -161,7 +187,8 @@ def serve(sock, boot, python, modes):
 		begin = time.monotonic()
 		if job['mode'] == 'warm' and not runner.spare:
 			runner.fork()
-		out, err, status = getattr(runner, job['mode'])(job['text'], stdin_r, dict(ENV, **job['env']))
+		with Files(job['files']):
+			out, err, status = getattr(runner, job['mode'])(job['text'], stdin_r, dict(ENV, **job['env']))
 		os.close(stdin_r)
 		runner.reap()
 		sock.send(json.dumps([out.decode('latin-1'), err.decode('latin-1'), status, time.monotonic() - begin]).encode())
@@ -188,6 +215,20 @@ def known(mode, name, python):
 	if mode == 'cold':
 		return name in ('no_frames', 'recursion_depth', 'faulthandler')
 	return name == 'recursion_depth' and python < (3, 12) or name == 'exit_huge' and python == (3, 12)
+
+
+def files_of(options, python, version):
+	"""{v} in a name or a link is python3.X, {python} the interpreter."""
+	words = {'v': 'python%d.%d' % version, 'python': python}
+	files = dict(VENV if options.get('venv') else {}, **options.get('files', {}))
+	return {name.format(**words): text.format(**words) if text[:2] == '->' else text for name, text in files.items()}
+
+
+def env_of(options):
+	env = dict(options.get('env', {}))
+	if options.get('venv'):  # what init makes of a run's environment
+		env.update(PATH='/app/.venv/bin:' + ENV['PATH'], VIRTUAL_ENV='/app/.venv')
+	return env
 
 
 def main():
@@ -228,7 +269,8 @@ def main():
 		text, options = case if isinstance(case, tuple) else (case, {})
 		results = {}
 		for mode in 'plain', 'cold', 'warm':
-			job = {'mode': mode, 'text': text, 'stdin': options.get('stdin', b'').decode('latin-1'), 'env': options.get('env', {})}
+			job = {'mode': mode, 'text': text, 'stdin': options.get('stdin', b'').decode('latin-1'), 'env': env_of(options),
+			       'files': files_of(options, a.python, python)}
 			data = json.dumps(job).encode()
 			if mode == 'plain' and len(text) > 120000:
 				continue

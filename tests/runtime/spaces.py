@@ -113,6 +113,8 @@ class Zygote:
 	@staticmethod
 	def enter_image(root):
 		mount(None, '/', None, MS_REC | MS_PRIVATE)
+		if root == '/':
+			Zygote.own_root()
 		if root != '/':
 			mount(root, root, None, MS_BIND | MS_REC)
 			mount('/proc', root + '/proc', None, MS_BIND | MS_REC)
@@ -125,6 +127,21 @@ class Zygote:
 		os.makedirs('/home/sandbox', exist_ok=True)
 		if root != '/':
 			os.makedirs('/mnt/data', exist_ok=True)
+
+	@staticmethod
+	def own_root():
+		"""The machine's folders in a root of our own, where places can be made that the machine does not have."""
+		mount('tmpfs', '/mnt', 'tmpfs', 0, 'mode=755')
+		for entry in os.scandir('/'):
+			target = '/mnt' + entry.path
+			if entry.is_symlink():
+				os.symlink(os.readlink(entry.path), target)
+			elif entry.is_dir() and entry.name != 'mnt':
+				os.mkdir(target)
+				mount(entry.path, target, None, MS_BIND | MS_REC)
+		os.makedirs('/mnt/app', exist_ok=True)
+		os.mkdir('/mnt/mnt')
+		pivot('/mnt')
 
 	def clean(self, box, uid=1000, leaves=()):
 		"""A clean interpreter in BOX; returns init's end of its channel."""
@@ -197,10 +214,10 @@ class Box:
 	def init(sock, main):
 		try:
 			mount('proc', '/proc', 'proc', MS_NOSUID | MS_NODEV | MS_NOEXEC)
-			for path in '/tmp', '/home', '/mnt':
+			for path in '/tmp', '/home', '/mnt', '/app':
 				if os.path.isdir(path):
 					mount('tmpfs', path, 'tmpfs', MS_NOSUID | MS_NODEV, 'mode=1777')
-			for path in '/home/sandbox', '/mnt/data':
+			for path in '/home/sandbox', '/mnt/data', '/app':
 				os.makedirs(path, exist_ok=True)
 				os.chown(path, 1000, 1000)
 			sock.send(b'up')

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environment of a run where the sandbox has packages of its own: that of an activated virtual
+ * environment. Every kind of run comes by here, warm and cold and commands; the interpreter finds the rest
+ * itself (a cold one by PATH, a warm one in runtime/places.py). */
+#include "init.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define VENV        "/app/.venv"
+#define VENV_BIN    VENV "/bin:"
+#define VENV_NAMED  "VIRTUAL_ENV=" VENV
+#define VENV_PYTHON VENV "/bin/python3"
+
+/* The interpreter is what tells an environment from a folder: without it PATH would not lead there. */
+static bool is_there(void)
+{
+	return access(VENV_PYTHON, X_OK) == 0;
+}
+
+static size_t insert(char *text, size_t len, size_t at, const char *what, size_t n)
+{
+	memmove(text + at + n, text + at, len - at);
+	memcpy(text + at, what, n);
+	return len + n;
+}
+
+size_t venv_extend(char *env, size_t len, size_t room, uint32_t *count)
+{
+	static const char path[] = "PATH=";
+	bool named = false, done = false;
+
+	if (room < VENV_ROOM || !is_there())
+		return len;
+	for (size_t at = 0; at < len; at += strlen(env + at) + 1) {
+		named = named || strncmp(env + at, VENV_NAMED, sizeof("VIRTUAL_ENV=") - 1) == 0;
+		if (done || strncmp(env + at, path, sizeof(path) - 1) != 0)
+			continue;
+		len = insert(env, len, at + sizeof(path) - 1, VENV_BIN, sizeof(VENV_BIN) - 1);
+		done = true;
+	}
+	if (named)
+		return len;
+	++*count;
+	return insert(env, len, len, VENV_NAMED, sizeof(VENV_NAMED));
+}

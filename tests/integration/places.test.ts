@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Files in the workspace that shadow what an interpreter has imported ahead: a run behaves like a plain interpreter, forked or not.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { using, type Json, type Session } from '../lib/session.ts';
+
+const cases: [name: string, file: string, text: string, code: string, said: string][] = [
+	['a module of the standard library', 'random.py', 'who = "mine"', 'import random; print(random.who, random.__file__)', 'mine /mnt/data/random.py\n'],
+	['a package of the image', 'numpy.py', 'who = "mine"', 'import numpy; print(numpy.who)', 'mine\n'],
+	['a file of data by such a name', 'random.csv', '1', 'import random; print(random.randint(3, 3))', '3\n'],
+	['a module that nobody has imported', 'helper_of_mine.py', 'who = "mine"', 'import helper_of_mine; print(helper_of_mine.who)', 'mine\n'],
+];
+
+const said = async (s: Session, session_id: string, code: string, more: Json = {}): Promise<Json> => {
+	const r = await s.raw('sandbox_run_python', { code, session_id, ...more });
+	const text = JSON.parse(r.content[0]!.text) as Json;
+	assert.ok(!text.error, r.content[0]!.text);
+	return text;
+};
+
+for (const warm of ['on', 'off'])
+	describe(`places, warm ${warm}`, () => {
+		for (const [name, file, text, code, out] of cases)
+			it(name, () => using('stdio', { profile: 'full', env: { SANDBOX_WARM: warm } }, async (s) => {
+				const id = file.replaceAll('.', '_');
+				await s.upload(file, text, id);
+				for (const again of [1, 2]) {
+					const r = await said(s, id, code);
+					assert.deepEqual([r.stdout, r.stderr, r.exit_code], [out, '', 0], `run ${again}`);
+				}
+			}));
+	});
+
+describe('places of a session', () => {
+	const open = { profile: 'full' };
+	it('what shadows a module when the session begins is what the session sees; it keeps its state', () => using('stdio', open, async (s) => {
+		await s.upload('random.py', 'who = "mine"', 'held');
+		const first = await said(s, 'held', 'import random, sys\nx = 40\nprint(sys.argv, __name__)\nrandom.who', { stateful: true });
+		assert.deepEqual([first.result, first.state, first.stdout, first.stderr], ["'mine'", 'kept', "['-c'] __main__\n", '']);
+		assert.equal((await said(s, 'held', 'x += 2; x', { stateful: true })).result, '42');
+		const bad = await said(s, 'held', 'x = 0\nimport os; os._exit(3)', { stateful: true });
+		assert.deepEqual([bad.exit_code, bad.state], [3, 'unchanged']);
+		assert.equal((await said(s, 'held', 'random.who, x', { stateful: true })).result, "('mine', 42)");
+		const failed = await said(s, 'held', '1 / 0', { stateful: true });
+		assert.match(failed.stderr, /<cell \d+>", line 1, in <module>\n {4}1 \/ 0/);
+	}));
+	it('such a run that ends badly leaves no state, and the next begins one', () => using('stdio', open, async (s) => {
+		await s.upload('random.py', 'who = "mine"', 'ended');
+		assert.equal((await said(s, 'ended', 'import os; os._exit(4)', { stateful: true })).exit_code, 4);
+		assert.equal((await said(s, 'ended', 'import random; random.who', { stateful: true })).result, "'mine'");
+	}));
+});
