@@ -32,6 +32,29 @@ for (const warm of ['on', 'off'])
 			}));
 	});
 
+const makeVenv = 'import subprocess, sys, os\nsubprocess.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", "--without-pip", "/app/.venv"], check=True)\n'
+	+ 'at = "/app/.venv/lib/python%d.%d/site-packages/" % sys.version_info[:2]\nopen(at + "added.py", "w").write("who = 1")\n'
+	+ 'open("/app/.venv/bin/tool", "w").write("#!/bin/sh\\necho tool")\nos.chmod("/app/.venv/bin/tool", 0o755)';
+const places = 'import sys, os, shutil, numpy, added; print(sys.prefix, sys.executable, os.environ["VIRTUAL_ENV"], shutil.which("tool"), added.who, numpy.__file__.startswith("/usr"))';
+
+describe('a virtual environment in /app/.venv', () => {
+	for (const warm of ['on', 'off'])
+		it(`is active in every run and command, warm ${warm}`, () => using('stdio', { profile: 'full', env: { SANDBOX_WARM: warm } }, async (s) => {
+			if (warm === 'on') // a session that began before
+				await said(s, 'venv', 'early = 1', { stateful: true });
+			const made = await said(s, 'venv', makeVenv);
+			assert.deepEqual([made.exit_code, made.stderr], [0, '']);
+			const out = '/app/.venv /app/.venv/bin/python3 /app/.venv /app/.venv/bin/tool 1 True\n';
+			assert.deepEqual([(await said(s, 'venv', places)).stdout], [out]);
+			const shell = await s.raw('sandbox_run_shell', { session_id: 'venv', command: 'tool; python3 -c "import sys, added; print(sys.prefix)"; echo $VIRTUAL_ENV' });
+			assert.equal((JSON.parse(shell.content[0]!.text) as Json).stdout, 'tool\n/app/.venv\n/app/.venv\n');
+			if (warm === 'on')
+				assert.deepEqual([(await said(s, 'venv', `${places}; early`, { stateful: true })).stdout], [out]);
+			await said(s, 'venv', 'import added; open(added.__file__.replace("added", "numpy"), "w").write("who = 2")');
+			assert.equal((await said(s, 'venv', 'import numpy; print(numpy.who)')).stdout, '2\n');
+		}));
+});
+
 describe('places of a session', () => {
 	const open = { profile: 'full' };
 	it('what shadows a module when the session begins is what the session sees; it keeps its state', () => using('stdio', open, async (s) => {
