@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of a run where the sandbox has packages of its own: that of an activated virtual
- * environment. Every kind of run comes by here, warm and cold and commands; the interpreter finds the rest
- * itself (a cold one by PATH, a warm one in runtime/places.py). */
+ * environment. Every kind of run comes by here, warm and cold and commands; the interpreter finds
+ * the rest itself (a cold one by PATH, a warm one in runtime/places.py). */
 #include "init.h"
 
 #include <string.h>
@@ -12,7 +12,8 @@
 #define VENV_NAMED  "VIRTUAL_ENV=" VENV
 #define VENV_PYTHON VENV "/bin/python3"
 
-/* The interpreter is what tells an environment from a folder: without it PATH would not lead there. */
+/* The interpreter is what tells an environment from a folder: without it PATH would not lead there.
+ */
 static bool is_there(void)
 {
 	return access(VENV_PYTHON, X_OK) == 0;
