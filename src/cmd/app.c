@@ -215,6 +215,20 @@ static void prepare_log(const struct app *a)
 	log_open();
 }
 
+/* While the rights are there. `stdio` is useful without it: its sandboxes end with it anyway. */
+static int begin_store(struct app *a, struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	if (a->mode == APP_RUN)
+		return 0;
+	if (a->mode == APP_SERVE)
+		return app_open_store(a, e);
+	if (app_open_store(a, &why) < 0)
+		LOG_WARNING("store_unavailable", LOG_S("error", why.text));
+	return 0;
+}
+
 int app_begin(struct app *a, struct err *e)
 {
 	/* Other engines need no monitor; none of them is built in yet. */
@@ -234,7 +248,8 @@ int app_begin(struct app *a, struct err *e)
 	if (r < 0)
 		return r;
 	prepare_log(a);
-	return native_drop_front_privileges(a->monitor_fd, e);
+	r = begin_store(a, e);
+	return r < 0 ? r : native_drop_front_privileges(a->monitor_fd, e);
 }
 
 /* ---- loop, manager, tools ---- */
@@ -306,6 +321,9 @@ int app_open(struct app *a, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the event loop");
 	config.loop = a->loop;
+	r = a->store ? store_attach(a->store, a->loop) : 0;
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the store's answers");
 	return manager_new(&config, &a->manager, e);
 }
 
@@ -376,6 +394,7 @@ void app_done(struct app *a)
 	a->mcp = mcp_server_free(a->mcp);
 	a->tools = tools_free(a->tools);
 	a->links = links_free(a->links);
+	a->store = store_close(a->store);
 	a->monitor_fd = fd_close(a->monitor_fd);
 	a->loop = sd_event_unref(a->loop);
 	settings_done(&a->settings);

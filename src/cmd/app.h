@@ -11,6 +11,7 @@
 #include "http/http.h"
 #include "mcp/mcp.h"
 #include "sandbox/sandbox.h"
+#include "store/store.h"
 #include "tools/tools.h"
 
 #include <limits.h>
@@ -28,7 +29,8 @@ struct app {
 	bool log_is_file; /* and nothing of it goes to stderr */
 	char state_dir[PATH_MAX];
 	char image[ENGINE_NAME_MAX];
-	int monitor_fd; /* until the engine has it */
+	int monitor_fd;      /* until the engine has it */
+	struct store *store; /* NULL where it cannot be opened and is not needed */
 	sd_event *loop;
 	struct manager *manager;
 	struct links *links;
@@ -47,6 +49,8 @@ int app_open(struct app *a, struct err *e) MUST_CHECK;
 /* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);
+/* The database of this state folder (store.c). For verbs without an engine too. */
+int app_open_store(struct app *a, struct err *e) MUST_CHECK;
 
 /* Bytes of the longest message of a client. */
 size_t app_max_message(const struct app *a);

@@ -28,11 +28,10 @@ static const struct {
 	const char *key;
 	const char *ours;
 } foreign_keys[] = {
-    {"logging.level", "log.level"},    {"logging.log_file", "log.file"},
-    {"logging.format", NULL},          {"auth.default_user_id", NULL},
-    {"auth.user_sandbox_limit", NULL}, {"docker.default_image", NULL},
-    {"docker.dockerfile_path", NULL},  {"docker.check_dockerfile_changes", NULL},
-    {"docker.build_info_file", NULL},  {"mirror.pypi_index_url", NULL},
+    {"logging.level", "log.level"},   {"logging.log_file", "log.file"},
+    {"logging.format", NULL},         {"docker.default_image", NULL},
+    {"docker.dockerfile_path", NULL}, {"docker.check_dockerfile_changes", NULL},
+    {"docker.build_info_file", NULL}, {"mirror.pypi_index_url", NULL},
 };
 
 static int fail(struct reader *r, const char *what)

@@ -95,7 +95,33 @@ S(STR, allowed_hosts, "server.allowed_hosts", "SANDBOX_ALLOWED_HOSTS", "", 0, 20
 S(SECRET, api_key, "auth.api_key", "SANDBOX_API_KEY", "", 0, 200, "at least 16 characters",
   "Key that HTTP clients must send. Needed to listen on more than loopback.")
 S(BOOL, require_auth, "auth.require_auth", "SANDBOX_REQUIRE_AUTH", "off", 0, 1, "on or off",
-  "Refuse to serve without an API key, on loopback too.")
+  "Every HTTP client must show who it is, on loopback too: with a user's key or token, or with "
+  "SANDBOX_API_KEY.")
+S(STR, default_user_id, "auth.default_user_id", "SANDBOX_DEFAULT_USER_ID", "root", 1, 63,
+  "a name of 1 to 63 characters",
+  "What the tools of the second family call the local user, who needs no account.")
+S(CHOICE, open_registration, "auth.open_registration", "SANDBOX_OPEN_REGISTRATION", "auto", 0, 0,
+  "auto|on|off",
+  "Whether anybody may make an account over HTTP; `auto`: only where no other machine can reach the "
+  "server.")
+S(INT, token_minutes, "auth.token_minutes", "SANDBOX_TOKEN_MINUTES", "300", 1, 525600,
+  "whole minutes from 1 to 525600", "Life of the token that a login gives.")
+S(PATH, db_path, "auth.db_path", "SANDBOX_DB_PATH", "", 0, 4000, "an absolute path, or nothing",
+  "File of users, keys, sandboxes and history. Empty: caisson.db in the state folder.")
+S(INT, user_sandbox_limit, "auth.user_sandbox_limit", "SANDBOX_USER_SANDBOX_LIMIT", "3", 0, 1000000,
+  "a whole number from 0 (no limit) to 1000000", "Persistent sandboxes of one user.")
+S(INT, user_cpu_s_per_day, "auth.user_cpu_s_per_day", "SANDBOX_USER_CPU_S_PER_DAY", "0", 0, 1000000000,
+  "whole seconds from 0 (no limit) to 1000000000",
+  "CPU seconds that the runs of one user may use in one day (UTC).")
+S(INT, user_runs_per_minute, "auth.user_runs_per_minute", "SANDBOX_USER_RUNS_PER_MINUTE", "0", 0,
+  1000000, "a whole number from 0 (no limit) to 1000000", "Runs that one user may start in a minute.")
+S(INT, user_disk_bytes, "auth.user_disk_bytes", "SANDBOX_USER_DISK_BYTES", "0", 0, TIB,
+  "a whole number of bytes from 0 (no limit) to 1099511627776",
+  "Bytes of files that the persistent sandboxes of one user may hold, by their limits.")
+S(INT, runs_keep, "history.runs", "SANDBOX_HISTORY_RUNS", "100000", 100, 1000000000,
+  "a whole number from 100 to 1000000000", "Runs kept in the history (neither code nor output).")
+S(INT, audit_keep, "history.audit", "SANDBOX_HISTORY_AUDIT", "1000000", 1000, 1000000000,
+  "a whole number from 1000 to 1000000000", "Rows kept of the audit log.")
 S(PATH, state_dir, "server.state_dir", "SANDBOX_STATE_DIR", "", 0, 4000, "an absolute path",
   "Images and state. Empty: /var/lib/caisson as root, else $XDG_DATA_HOME/caisson or "
   "~/.local/share/caisson.")

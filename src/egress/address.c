@@ -14,7 +14,7 @@ struct block {
 };
 
 #define HI(g) (uint8_t)((g) >> 8)
-#define LO(g) (uint8_t)((g) & 0xff)
+#define LO(g) (uint8_t)((g)&0xff)
 
 static const struct block blocks[] = {
 #define V4(a, b, c, d, n, cl, nm) {nm, {a, b, c, d}, n, AF_INET, EGRESS_##cl},

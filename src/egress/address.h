@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 
 struct egress_address {
-	int family; /* AF_INET, AF_INET6 */
+	int family;        /* AF_INET, AF_INET6 */
 	uint8_t bytes[16]; /* network order; the first four for AF_INET */
 };
 

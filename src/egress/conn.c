@@ -11,8 +11,8 @@
 
 #define LINGER_NS    NS_PER_S
 #define LINGER_BYTES (1u << 20)
-#define ACCURACY_US 1000u
-#define ANSWER_MAX  1024u
+#define ACCURACY_US  1000u
+#define ANSWER_MAX   1024u
 
 /* A fatal alert, access_denied (RFC 8446 §6): so that a TLS client says something better than
  * "connection reset". */
@@ -165,8 +165,8 @@ static void say_why(struct egress_conn *c, enum egress_reason why)
 	int n = snprintf(answer, sizeof(answer),
 			 "HTTP/1.1 %d %s\r\nContent-Type: text/plain\r\nX-Egress-Reason: %s\r\n"
 			 "Content-Length: %zu\r\nConnection: close\r\n\r\n%s.\n",
-			 status, egress_reason_word(why), egress_reason_word(why),
-			 strlen(text) + 2, text);
+			 status, egress_reason_word(why), egress_reason_word(why), strlen(text) + 2,
+			 text);
 	(void)send(c->client, answer, (size_t)n, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 

@@ -59,8 +59,7 @@ static uint64_t credit_wait_us(struct egress_gate *g)
 {
 	uint64_t now = now_ns();
 	uint64_t per_s = MAX(1u, (uint64_t)g->limits.per_minute * CREDIT / 60);
-	uint64_t full = MAX((uint64_t)CREDIT,
-			    (uint64_t)g->limits.per_minute * CREDIT / BURST_PART);
+	uint64_t full = MAX((uint64_t)CREDIT, (uint64_t)g->limits.per_minute * CREDIT / BURST_PART);
 	uint64_t passed = MIN(now - g->credit_ns, 60 * NS_PER_S);
 	uint64_t more = passed * per_s / NS_PER_S;
 
@@ -78,8 +77,7 @@ void egress_gate_resume(struct egress_gate *g)
 	uint64_t wait = credit_wait_us(g);
 	bool room = g->usage.connections < g->limits.connections;
 
-	(void)sd_event_source_set_enabled(g->io,
-					  room && wait == 0 ? SD_EVENT_ON : SD_EVENT_OFF);
+	(void)sd_event_source_set_enabled(g->io, room && wait == 0 ? SD_EVENT_ON : SD_EVENT_OFF);
 	if (room && wait > 0) {
 		(void)sd_event_source_set_time_relative(g->timer, wait);
 		(void)sd_event_source_set_enabled(g->timer, SD_EVENT_ONESHOT);

@@ -21,9 +21,9 @@ int egress_head_scan(const char *buf, size_t len, enum egress_reason *ret_why)
 
 		if (i >= EGRESS_HEAD_MAX)
 			return refuse(ret_why, EGRESS_REASON_HEAD_TOO_LARGE);
-		if (c == '\r' ? i + 1 < len && buf[i + 1] != '\n'
-			      : c == '\n' ? i == 0 || buf[i - 1] != '\r'
-					  : c != '\t' && (c < 0x20 || c == 0x7f))
+		if (c == '\r'   ? i + 1 < len && buf[i + 1] != '\n'
+		    : c == '\n' ? i == 0 || buf[i - 1] != '\r'
+				: c != '\t' && (c < 0x20 || c == 0x7f))
 			return refuse(ret_why, EGRESS_REASON_BAD_REQUEST);
 		if (i == 1 && c == '\n')
 			return refuse(ret_why, EGRESS_REASON_BAD_REQUEST);
@@ -85,8 +85,8 @@ static int parse_absolute(const char *s, size_t len, struct egress_head *h,
 
 static bool is_method(const char *s)
 {
-	static const char *const methods[] = {"CONNECT", "GET",	  "HEAD",  "POST",
-					      "PUT",	 "PATCH", "DELETE", "OPTIONS"};
+	static const char *const methods[] = {"CONNECT", "GET",   "HEAD",   "POST",
+					      "PUT",     "PATCH", "DELETE", "OPTIONS"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(methods); i++)
 		if (streq(s, methods[i]))

@@ -6,7 +6,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#define LABEL_MAX 63u
+#define LABEL_MAX   63u
 #define PORT_DIGITS 5u
 
 static bool is_digit(char c)

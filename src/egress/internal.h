@@ -55,7 +55,7 @@ struct egress_conn {
 	char method[EGRESS_METHOD_MAX];
 	struct egress_target target;
 	bool connect, trusted;
-	bool allowed; /* was told so; an end follows */
+	bool allowed;       /* was told so; an end follows */
 	uint64_t body_left; /* of a plain request: what may still be sent */
 	struct egress_query *query;
 	struct egress_address addresses[CONN_TRIES_MAX];

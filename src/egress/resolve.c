@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine's own resolver in worker processes.
  *
- * getaddrinfo(3) follows nsswitch.conf, /etc/hosts and resolv.conf as everything else on the machine
- * does, and blocks while it does so. A worker is a fork of the front that holds one socket: a
- * message in is a name, a message out is struct answer. One question at a time each; a question
+ * getaddrinfo(3) follows nsswitch.conf, /etc/hosts and resolv.conf as everything else on the
+ * machine does, and blocks while it does so. A worker is a fork of the front that holds one socket:
+ * a message in is a name, a message out is struct answer. One question at a time each; a question
  * that nobody waits for any more takes its worker with it. What comes back is checked for its size
  * only: the worker is ours, the addresses in it are judged by the policy. */
 #include "egress/resolve.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many connections each client address has: one address must not take them all.
  *
- * An address is an IPv4 address or the first 64 bits of an IPv6 one (what one customer has). Clients
- * on loopback and on unix sockets share the machine, or stand behind a proxy there: they are not
- * counted. */
+ * An address is an IPv4 address or the first 64 bits of an IPv6 one (what one customer has).
+ * Clients on loopback and on unix sockets share the machine, or stand behind a proxy there: they
+ * are not counted. */
 #pragma once
 
 #include "http/address.h"

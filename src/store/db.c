@@ -13,7 +13,7 @@
 	"PRAGMA journal_size_limit = 4194304; PRAGMA wal_autocheckpoint = 0"
 #define BUSY_MS      500
 #define BUSY_STEP_US 500 /* between two tries for the lock, on average */
-#define WAL_TRIES    50 /* of 10 ms: two processes that make the file at once */
+#define WAL_TRIES    50  /* of 10 ms: two processes that make the file at once */
 #define WAL_WAIT_MS  10
 #define VALUE_MAX    (1 << 20) /* bytes of one value or statement */
 

@@ -61,10 +61,9 @@ int store_run_each(struct store *s, const char *owner, const char *sandbox, uint
 
 int store_usage_today(struct store *s, const char *owner, uint64_t *ret_cpu_us, struct err *e)
 {
-	return db_number(&s->db, ret_cpu_us,
-			 db_begin(&s->db, Q_USAGE_GET, e, "ti", owner,
-				  (int64_t)(store_now_ms() / DAY_MS)),
-			 e);
+	return db_number(
+	    &s->db, ret_cpu_us,
+	    db_begin(&s->db, Q_USAGE_GET, e, "ti", owner, (int64_t)(store_now_ms() / DAY_MS)), e);
 }
 
 /* ---- audit ---- */

@@ -9,10 +9,10 @@
 #include <sodium.h>
 #include <string.h>
 
-#define KEY_PREFIX     "csn_"
-#define KEY_RANDOM     32
-#define HINT_CHARS     10
-#define USED_STEP_MS   UINT64_C(60000)
+#define KEY_PREFIX   "csn_"
+#define KEY_RANDOM   32
+#define HINT_CHARS   10
+#define USED_STEP_MS UINT64_C(60000)
 
 _Static_assert(sizeof(KEY_PREFIX) + (KEY_RANDOM * 4 + 2) / 3 <= STORE_KEY_SIZE, "room for a key");
 _Static_assert(HINT_CHARS < STORE_HINT_SIZE, "room for its beginning");
@@ -88,8 +88,8 @@ static void read_key(sqlite3_stmt *st, struct store_key *k)
 	column_text(st, 3, k->hint, sizeof(k->hint));
 	int scope = sqlite3_column_int(st, 4);
 	/* What a newer version may have written counts as the least. */
-	k->scope = scope >= 0 && scope < STORE_SCOPE_MAX_ ? (enum store_scope)scope
-							  : STORE_SCOPE_READ;
+	k->scope =
+	    scope >= 0 && scope < STORE_SCOPE_MAX_ ? (enum store_scope)scope : STORE_SCOPE_READ;
 	column_text(st, 5, k->profile, sizeof(k->profile));
 	k->created_ms = column_u64(st, 6);
 	k->expires_ms = column_u64(st, 7);
@@ -99,8 +99,8 @@ static void read_key(sqlite3_stmt *st, struct store_key *k)
 static int find_key(struct store *s, const uint8_t *hash, uint64_t now, struct store_key *ret,
 		    struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_KEY_CHECK, e, "bi", hash,
-						      (size_t)STORE_SECRET_BYTES, (int64_t)now);
+	_cleanup_(db_end) sqlite3_stmt *st =
+	    db_begin(&s->db, Q_KEY_CHECK, e, "bi", hash, (size_t)STORE_SECRET_BYTES, (int64_t)now);
 
 	if (!st)
 		return -e->errnum;
@@ -152,9 +152,8 @@ int store_key_revoke_named(struct store *s, const char *user, const char *name, 
 
 int store_key_each(struct store *s, const char *user, store_key_fn fn, void *arg, struct err *e)
 {
-	_cleanup_(db_end) sqlite3_stmt *st = user
-						 ? db_begin(&s->db, Q_KEY_LIST_OWN, e, "t", user)
-						 : db_begin(&s->db, Q_KEY_LIST, e, "");
+	_cleanup_(db_end) sqlite3_stmt *st = user ? db_begin(&s->db, Q_KEY_LIST_OWN, e, "t", user)
+						  : db_begin(&s->db, Q_KEY_LIST, e, "");
 	int r = st ? 1 : -e->errnum;
 
 	while (r > 0) {

@@ -79,9 +79,8 @@ static int version_of(struct db *db, uint64_t *ret, struct err *e)
 			      NULL, NULL, NULL);
 
 	if (rc == SQLITE_OK)
-		rc = sqlite3_prepare_v2(db->handle,
-					"SELECT coalesce(max(version), 0) FROM migrations", -1, &st,
-					NULL);
+		rc = sqlite3_prepare_v2(
+		    db->handle, "SELECT coalesce(max(version), 0) FROM migrations", -1, &st, NULL);
 	if (rc == SQLITE_OK)
 		rc = sqlite3_step(st);
 	if (rc == SQLITE_ROW)

@@ -44,8 +44,8 @@ int store_package_remove(struct store *s, const char *sandbox, const char *name,
 	return r < 0 ? r : changes > 0;
 }
 
-int store_package_each(struct store *s, const char *sandbox, const char *status, store_package_fn fn,
-		       void *user, struct err *e)
+int store_package_each(struct store *s, const char *sandbox, const char *status,
+		       store_package_fn fn, void *user, struct err *e)
 {
 	_cleanup_(db_end) sqlite3_stmt *st =
 	    db_begin(&s->db, Q_PACKAGE_LIST, e, "tt", sandbox, status ? status : "");

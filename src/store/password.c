@@ -49,8 +49,8 @@ int store_hash_now(const char *password, char *ret, struct err *e)
 void hash_job_run(struct hash_job *job)
 {
 	if (job->check)
-		job->ok = crypto_pwhash_str_verify(job->hash, job->password,
-						   strlen(job->password)) == 0;
+		job->ok =
+		    crypto_pwhash_str_verify(job->hash, job->password, strlen(job->password)) == 0;
 	else
 		job->ok = hash(job->password, job->hash) == 0;
 	sodium_memzero(job->password, sizeof(job->password));

@@ -43,9 +43,11 @@ static void notes_free(struct notes *l)
 
 void note_push(struct store *s, const struct note *n)
 {
-	struct helper *h = &s->helper;
-	struct note *copy = malloc(sizeof(*copy));
+	struct helper *h = s ? &s->helper : NULL;
+	struct note *copy = s ? malloc(sizeof(*copy)) : NULL;
 
+	if (!s)
+		return;
 	(void)pthread_mutex_lock(&h->lock);
 	if (!copy || h->notes.n >= NOTES_MAX || helper_start(s) < 0) {
 		h->counts.lost++;
@@ -67,10 +69,10 @@ void note_push(struct store *s, const struct note *n)
 static int write_run(struct db *db, const struct note *n, struct err *e)
 {
 	const struct store_run *r = &n->run;
-	int done = db_run(db, Q_RUN_ADD, NULL, e, "tttttiiiiii", r->id, r->owner, r->sandbox,
-			  r->kind, r->reason, r->exit_code, (int64_t)r->started_ms,
-			  (int64_t)r->duration_ms, (int64_t)r->cpu_us, (int64_t)r->peak_bytes,
-			  (int64_t)r->out_bytes);
+	int done =
+	    db_run(db, Q_RUN_ADD, NULL, e, "tttttiiiiii", r->id, r->owner, r->sandbox, r->kind,
+		   r->reason, r->exit_code, (int64_t)r->started_ms, (int64_t)r->duration_ms,
+		   (int64_t)r->cpu_us, (int64_t)r->peak_bytes, (int64_t)r->out_bytes);
 
 	return done < 0 ? done
 			: db_run(db, Q_USAGE_ADD, NULL, e, "tii", r->owner,

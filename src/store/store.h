@@ -20,7 +20,8 @@
  *
  * Times are milliseconds since 1970 (UTC). Texts passed in are UTF-8, borrowed for the call; those
  * of rows given to a callback are valid during the callback. Callbacks must not write to the store.
- * One thread uses a store (but for the helper inside). */
+ * One thread uses a store (but for the helper inside). store_note_*() and store_audit() of a NULL
+ * store do nothing: programs that could do without one need not ask. */
 #pragma once
 
 #include "base/attr.h"
@@ -95,7 +96,7 @@ enum store_role {
 	STORE_ROLE_ADMIN, /* sees and manages everybody's */
 	STORE_ROLE_MAX_,
 };
-const char *store_role_name(enum store_role role);                      /* "user", "admin" */
+const char *store_role_name(enum store_role role);                       /* "user", "admin" */
 int store_role_parse(const char *word, enum store_role *ret) MUST_CHECK; /* -EINVAL */
 
 /* What one user may have; STORE_QUOTA_DEFAULT means the server's setting, 0 means none at all. */
@@ -107,7 +108,7 @@ struct store_quota {
 	int64_t runs_per_minute; /* starts */
 };
 #define STORE_QUOTA_DEFAULTS                                                                       \
-	((struct store_quota){STORE_QUOTA_DEFAULT, STORE_QUOTA_DEFAULT, STORE_QUOTA_DEFAULT,      \
+	((struct store_quota){STORE_QUOTA_DEFAULT, STORE_QUOTA_DEFAULT, STORE_QUOTA_DEFAULT,       \
 			      STORE_QUOTA_DEFAULT})
 
 struct store_user {
@@ -138,7 +139,8 @@ int store_user_remove(struct store *s, const char *id, struct err *e) MUST_CHECK
 int store_user_each(struct store *s, store_user_fn fn, void *user, struct err *e) MUST_CHECK;
 int store_user_count(struct store *s, uint64_t *ret, struct err *e) MUST_CHECK;
 
-/* ---- passwords (argon2id: 64 MiB, one at a time, by the helper) ------------------------------- */
+/* ---- passwords (argon2id: 64 MiB, one at a time, by the helper) -------------------------------
+ */
 
 #define STORE_PASSWORD_MIN 8
 #define STORE_PASSWORD_MAX 256
@@ -156,7 +158,8 @@ int store_check_password(struct store *s, const char *name, const char *password
 /* At once, for the command line. RET has STORE_HASH_SIZE bytes. */
 int store_hash_now(const char *password, char *ret, struct err *e) MUST_CHECK;
 
-/* ---- keys ------------------------------------------------------------------------------------- */
+/* ---- keys -------------------------------------------------------------------------------------
+ */
 
 enum store_scope {
 	STORE_SCOPE_FULL,  /* whatever the user may */
@@ -196,7 +199,8 @@ int store_key_revoke_named(struct store *s, const char *user, const char *name,
 int store_key_each(struct store *s, const char *user, store_key_fn fn, void *arg,
 		   struct err *e) MUST_CHECK;
 
-/* ---- persistent sandboxes ---------------------------------------------------------------------- */
+/* ---- persistent sandboxes ----------------------------------------------------------------------
+ */
 
 struct store_sandbox {
 	char id[STORE_ID_SIZE]; /* UUID; "" when adding: one is made */
@@ -231,13 +235,14 @@ int store_sandbox_count(struct store *s, const char *owner, uint64_t *ret,
 /* Queued: sets used_ms to now. */
 void store_note_use(struct store *s, const char *sandbox);
 
-/* ---- packages of a sandbox ---------------------------------------------------------------------- */
+/* ---- packages of a sandbox ----------------------------------------------------------------------
+ */
 
 struct store_package {
-	char name[STORE_NAME_SIZE];   /* as it was asked for, or normalised: the caller's choice */
+	char name[STORE_NAME_SIZE];    /* as it was asked for, or normalised: the caller's choice */
 	char version[STORE_WORD_SIZE]; /* "" = not known */
-	char status[STORE_WORD_SIZE]; /* "installing", "success", "failed" … */
-	char text[STORE_TEXT_SIZE];   /* message or stderr; longer ones are cut */
+	char status[STORE_WORD_SIZE];  /* "installing", "success", "failed" … */
+	char text[STORE_TEXT_SIZE];    /* message or stderr; longer ones are cut */
 	uint64_t started_ms;
 	uint64_t ended_ms; /* 0 = not yet */
 };
@@ -252,10 +257,11 @@ int store_package_get(struct store *s, const char *sandbox, const char *name,
 int store_package_remove(struct store *s, const char *sandbox, const char *name,
 			 struct err *e) MUST_CHECK;
 /* By name. STATUS NULL: any. */
-int store_package_each(struct store *s, const char *sandbox, const char *status, store_package_fn fn,
-		       void *user, struct err *e) MUST_CHECK;
+int store_package_each(struct store *s, const char *sandbox, const char *status,
+		       store_package_fn fn, void *user, struct err *e) MUST_CHECK;
 
-/* ---- history of runs, usage ---------------------------------------------------------------------- */
+/* ---- history of runs, usage
+ * ---------------------------------------------------------------------- */
 
 struct store_run {
 	char id[STORE_WORD_SIZE];
@@ -273,7 +279,8 @@ struct store_run {
 
 typedef void (*store_run_fn)(const struct store_run *r, void *user);
 
-/* Queued; adds the CPU time to the day's usage of its owner too. Neither code nor output is kept. */
+/* Queued; adds the CPU time to the day's usage of its owner too. Neither code nor output is kept.
+ */
 void store_note_run(struct store *s, const struct store_run *r);
 /* Newest first, at most LIMIT; OWNER and SANDBOX NULL: all; BEFORE: only those that began earlier
  * (0 = all). */
@@ -283,19 +290,20 @@ int store_run_each(struct store *s, const char *owner, const char *sandbox, uint
 int store_usage_today(struct store *s, const char *owner, uint64_t *ret_cpu_us,
 		      struct err *e) MUST_CHECK;
 
-/* ---- audit log ------------------------------------------------------------------------------------ */
+/* ---- audit log
+ * ------------------------------------------------------------------------------------ */
 
 /* Rows are added and, beyond audit_keep, the oldest dropped; the database refuses every other
  * change. Never secrets, code or output. */
 struct store_audit {
 	uint64_t id; /* grows; given by the store */
 	uint64_t at_ms;
-	char actor[STORE_OWNER_SIZE];    /* user id, "" = the local user */
-	char action[STORE_WORD_SIZE];    /* "user.add", "egress.refuse", "sandbox.delete" … */
-	char object[STORE_OBJECT_SIZE];  /* id or host it was done to */
-	char result[STORE_WORD_SIZE];    /* "ok", or the code of the error */
-	char detail[STORE_OBJECT_SIZE];  /* one short line; cut when longer */
-	char peer[STORE_PEER_SIZE];      /* address of the caller, "" = this process */
+	char actor[STORE_OWNER_SIZE];   /* user id, "" = the local user */
+	char action[STORE_WORD_SIZE];   /* "user.add", "egress.refuse", "sandbox.delete" … */
+	char object[STORE_OBJECT_SIZE]; /* id or host it was done to */
+	char result[STORE_WORD_SIZE];   /* "ok", or the code of the error */
+	char detail[STORE_OBJECT_SIZE]; /* one short line; cut when longer */
+	char peer[STORE_PEER_SIZE];     /* address of the caller, "" = this process */
 };
 
 typedef void (*store_audit_fn)(const struct store_audit *a, void *user);

@@ -29,7 +29,8 @@ static void read_user(sqlite3_stmt *st, struct store_user *u)
 	column_text(st, 1, u->name, sizeof(u->name));
 	column_text(st, 2, u->email, sizeof(u->email));
 	column_text(st, 3, u->hash, sizeof(u->hash));
-	u->role = sqlite3_column_int(st, 4) == STORE_ROLE_ADMIN ? STORE_ROLE_ADMIN : STORE_ROLE_USER;
+	u->role =
+	    sqlite3_column_int(st, 4) == STORE_ROLE_ADMIN ? STORE_ROLE_ADMIN : STORE_ROLE_USER;
 	u->active = sqlite3_column_int(st, 5) != 0;
 	u->created_ms = column_u64(st, 6);
 	u->quota = (struct store_quota){

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request heads of the proxy and lists of hosts. Properties: the end of a head does not depend on how
- * its bytes arrive; the slices of a parsed head lie inside it; host and port are in compared form; the
- * rewritten head names that host once and holds nothing that could be read as a second request. */
+/* Request heads of the proxy and lists of hosts. Properties: the end of a head does not depend on
+ * how its bytes arrive; the slices of a parsed head lie inside it; host and port are in compared
+ * form; the rewritten head names that host once and holds nothing that could be read as a second
+ * request. */
 #include "fuzz.h"
 
 #include "egress/head.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* TLS greetings. Properties: the answer does not depend on how the bytes arrive; a greeting that was
- * accepted lies inside what was given and names a host in compared form. */
+/* TLS greetings. Properties: the answer does not depend on how the bytes arrive; a greeting that
+ * was accepted lies inside what was given and names a host in compared form. */
 #include "fuzz.h"
 
 #include "egress/hello.h"

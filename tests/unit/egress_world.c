@@ -66,9 +66,8 @@ static struct egress_query *ask(struct egress_resolver *resolver, const char *na
 	r->asked++;
 	(void)snprintf(r->last, sizeof(r->last), "%s", name);
 	if (!r->silent)
-		assert_int_equal(sd_event_add_time(r->loop, &q->timer, CLOCK_MONOTONIC, 0, 1,
-						   on_answer, q),
-				 0);
+		assert_int_equal(
+		    sd_event_add_time(r->loop, &q->timer, CLOCK_MONOTONIC, 0, 1, on_answer, q), 0);
 	return q;
 }
 

@@ -43,7 +43,7 @@ static struct egress_policy *make_policy(const struct egress_world *w, enum tric
 {
 	static const enum egress_kind kinds[] = {
 	    [ALLOW] = EGRESS_ALLOWLIST, [TRUST] = EGRESS_ALLOWLIST, [OPEN] = EGRESS_OPEN,
-	    [EMPTY] = EGRESS_ALLOWLIST, [NONE] = EGRESS_NONE,	    [INDEX] = EGRESS_PACKAGES};
+	    [EMPTY] = EGRESS_ALLOWLIST, [NONE] = EGRESS_NONE,       [INDEX] = EGRESS_PACKAGES};
 	struct egress_policy *p = egress_policy_new(kinds[which]);
 	struct err e = ERR_INIT;
 	char list[200] = "";
@@ -244,7 +244,6 @@ static void test_limits(void **state)
 	egress_world_send(again, request.data, request.len);
 	egress_world_until(w, &w->events.refused, 1);
 	assert_string_equal(w->events.reason, "bytes_limit");
-
 }
 
 /* A gate with one short deadline, and a client that has sent TEXT. */
@@ -356,14 +355,32 @@ static void test_closing_a_gate_ends_all(void **state)
 
 static void test_lists(void **state)
 {
-	static const char *const good[] = {"", "pypi.org", "pypi.org, files.pythonhosted.org:443",
-					   "*.example.org", "*.example.org:8443\n# ",
+	static const char *const good[] = {"",
+					   "pypi.org",
+					   "pypi.org, files.pythonhosted.org:443",
+					   "*.example.org",
+					   "*.example.org:8443\n# ",
 					   "xn--bcher-kva.example"};
-	static const char *const bad[] = {"*", "*.", "*.org", "org", "localhost", "10.0.0.1", "[::1]",
-					  "*.*.org", "a.*.org", "pypi.org:0", "pypi.org:99999",
-					  "pypi.org.", "https://pypi.org", "pypi.org/simple",
-					  "user@pypi.org", "p\xc3\xbcpi.org", "pypi.org:80:80",
-					  "good.org bad_.org", "0x7f.1", "1.2.3"};
+	static const char *const bad[] = {"*",
+					  "*.",
+					  "*.org",
+					  "org",
+					  "localhost",
+					  "10.0.0.1",
+					  "[::1]",
+					  "*.*.org",
+					  "a.*.org",
+					  "pypi.org:0",
+					  "pypi.org:99999",
+					  "pypi.org.",
+					  "https://pypi.org",
+					  "pypi.org/simple",
+					  "user@pypi.org",
+					  "p\xc3\xbcpi.org",
+					  "pypi.org:80:80",
+					  "good.org bad_.org",
+					  "0x7f.1",
+					  "1.2.3"};
 	(void)state;
 
 	for (size_t i = 0; i < ARRAY_SIZE(good) - 2; i++) {
@@ -390,24 +407,24 @@ static void test_addresses(void **state)
 		const char *text;
 		enum egress_class class;
 	} rows[] = {
-	    {"8.8.8.8", EGRESS_PUBLIC},		 {"1.1.1.1", EGRESS_PUBLIC},
-	    {"9.255.255.255", EGRESS_PUBLIC},	 {"11.0.0.0", EGRESS_PUBLIC},
-	    {"100.63.255.255", EGRESS_PUBLIC},	 {"100.64.0.0", EGRESS_LOCAL},
-	    {"100.127.255.255", EGRESS_LOCAL},	 {"100.128.0.0", EGRESS_PUBLIC},
-	    {"126.255.255.255", EGRESS_PUBLIC},	 {"128.0.0.1", EGRESS_PUBLIC},
-	    {"172.15.255.255", EGRESS_PUBLIC},	 {"172.16.0.0", EGRESS_LOCAL},
-	    {"172.32.0.0", EGRESS_PUBLIC},	 {"192.0.0.192", EGRESS_LOCAL},
-	    {"192.0.2.1", EGRESS_SPECIAL},	 {"198.17.255.255", EGRESS_PUBLIC},
-	    {"198.18.0.1", EGRESS_SPECIAL},	 {"198.19.255.255", EGRESS_SPECIAL},
-	    {"198.20.0.0", EGRESS_PUBLIC},	 {"223.255.255.255", EGRESS_PUBLIC},
-	    {"224.0.0.0", EGRESS_LOCAL},	 {"240.0.0.1", EGRESS_LOCAL},
-	    {"2606:4700::1111", EGRESS_PUBLIC},	 {"2a00::1", EGRESS_PUBLIC},
-	    {"2001:4860::8888", EGRESS_PUBLIC},	 {"2001:1ff:ffff::1", EGRESS_LOCAL},
-	    {"2001:db8::1", EGRESS_SPECIAL},	 {"3fff:fff::1", EGRESS_SPECIAL},
-	    {"3fff:1000::1", EGRESS_PUBLIC},	 {"4000::1", EGRESS_LOCAL},
-	    {"1fff::1", EGRESS_LOCAL},		 {"ff02::1", EGRESS_LOCAL},
-	    {"fec0::1", EGRESS_LOCAL},		 {"::ffff:8.8.8.8", EGRESS_LOCAL},
-	    {"64:ff9b::808:808", EGRESS_LOCAL},	 {"2002:808:808::1", EGRESS_LOCAL},
+	    {"8.8.8.8", EGRESS_PUBLIC},         {"1.1.1.1", EGRESS_PUBLIC},
+	    {"9.255.255.255", EGRESS_PUBLIC},   {"11.0.0.0", EGRESS_PUBLIC},
+	    {"100.63.255.255", EGRESS_PUBLIC},  {"100.64.0.0", EGRESS_LOCAL},
+	    {"100.127.255.255", EGRESS_LOCAL},  {"100.128.0.0", EGRESS_PUBLIC},
+	    {"126.255.255.255", EGRESS_PUBLIC}, {"128.0.0.1", EGRESS_PUBLIC},
+	    {"172.15.255.255", EGRESS_PUBLIC},  {"172.16.0.0", EGRESS_LOCAL},
+	    {"172.32.0.0", EGRESS_PUBLIC},      {"192.0.0.192", EGRESS_LOCAL},
+	    {"192.0.2.1", EGRESS_SPECIAL},      {"198.17.255.255", EGRESS_PUBLIC},
+	    {"198.18.0.1", EGRESS_SPECIAL},     {"198.19.255.255", EGRESS_SPECIAL},
+	    {"198.20.0.0", EGRESS_PUBLIC},      {"223.255.255.255", EGRESS_PUBLIC},
+	    {"224.0.0.0", EGRESS_LOCAL},        {"240.0.0.1", EGRESS_LOCAL},
+	    {"2606:4700::1111", EGRESS_PUBLIC}, {"2a00::1", EGRESS_PUBLIC},
+	    {"2001:4860::8888", EGRESS_PUBLIC}, {"2001:1ff:ffff::1", EGRESS_LOCAL},
+	    {"2001:db8::1", EGRESS_SPECIAL},    {"3fff:fff::1", EGRESS_SPECIAL},
+	    {"3fff:1000::1", EGRESS_PUBLIC},    {"4000::1", EGRESS_LOCAL},
+	    {"1fff::1", EGRESS_LOCAL},          {"ff02::1", EGRESS_LOCAL},
+	    {"fec0::1", EGRESS_LOCAL},          {"::ffff:8.8.8.8", EGRESS_LOCAL},
+	    {"64:ff9b::808:808", EGRESS_LOCAL}, {"2002:808:808::1", EGRESS_LOCAL},
 	};
 	struct egress_address a;
 	(void)state;
@@ -445,8 +462,8 @@ static void test_workers(void **state)
 	struct egress_world *w = *state;
 	struct egress_resolver *r = egress_resolver_new(w->loop);
 	struct asked asked[6] = {{0}};
-	const char *const names[] = {"127.0.0.1", "localhost", "::1", "a..b", "127.0.0.2",
-				     "127.0.0.3"};
+	const char *const names[] = {"127.0.0.1", "localhost", "::1",
+				     "a..b",      "127.0.0.2", "127.0.0.3"};
 
 	assert_non_null(r);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)

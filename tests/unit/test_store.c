@@ -26,7 +26,8 @@ struct world {
 
 static struct store *open_at(const char *path, struct err *e)
 {
-	struct store_config config = {.path = path, .runs_keep = 1500, .audit_keep = 1500, .busy_ms = 20000};
+	struct store_config config = {
+	    .path = path, .runs_keep = 1500, .audit_keep = 1500, .busy_ms = 20000};
 	struct store *s = NULL;
 	int r = store_open(&config, &s, e);
 
@@ -118,7 +119,8 @@ static void test_file(void **state)
 	struct stat st;
 	char path[128];
 
-	for (const char *const *end = (const char *const[]){"", "-wal", "-shm", NULL}; *end; end++) {
+	for (const char *const *end = (const char *const[]){"", "-wal", "-shm", NULL}; *end;
+	     end++) {
 		(void)snprintf(path, sizeof(path), "%s%s", w->path, *end);
 		assert_int_equal(stat(path, &st), 0);
 		assert_int_equal(st.st_mode & 07777, 0600);
@@ -358,9 +360,9 @@ static void test_passwords(void **state)
 		const char *name, *password;
 		bool ok;
 	} rows[] = {
-	    {"ada", "correct horse", true},      {"ADA", "correct horse", true},
-	    {"ada", "correct horsf", false},     {"ada", "", false},
-	    {"nobody", "correct horse", false},  {"ada@example.org", "correct horse", true},
+	    {"ada", "correct horse", true},     {"ADA", "correct horse", true},
+	    {"ada", "correct horsf", false},    {"ada", "", false},
+	    {"nobody", "correct horse", false}, {"ada@example.org", "correct horse", true},
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_int_equal(store_check_password(w->s, rows[i].name, rows[i].password,
@@ -577,8 +579,8 @@ static void test_audit(void **state)
 	assert_int_equal(n_audit(w, "ada"), all / 2);
 	/* Nothing in it can be changed or taken out, not even by SQL. */
 	assert_int_not_equal(foreign(w, "UPDATE audit SET actor = 'eve'"), SQLITE_OK);
-	assert_int_not_equal(
-	    foreign(w, "DELETE FROM audit WHERE id = (SELECT max(id) FROM audit)"), SQLITE_OK);
+	assert_int_not_equal(foreign(w, "DELETE FROM audit WHERE id = (SELECT max(id) FROM audit)"),
+			     SQLITE_OK);
 	assert_int_equal(n_audit(w, NULL), all);
 }
 
@@ -730,12 +732,12 @@ static void test_two_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(test_file),	  T(test_file_refused),	 T(test_newer_version),
-	    T(test_strict),	  T(test_users),	 T(test_keys),
-	    T(test_key_expiry),	  T(test_passwords),	 T(test_login_flood),
-	    T(test_secrets),	  T(test_sandboxes),	 T(test_sandbox_quota),
-	    T(test_packages),	  T(test_runs),		 T(test_audit),
-	    T(test_full_disk),	  T(test_foreign_lock),	 T(test_killed_writer),
+	    T(test_file),        T(test_file_refused), T(test_newer_version),
+	    T(test_strict),      T(test_users),        T(test_keys),
+	    T(test_key_expiry),  T(test_passwords),    T(test_login_flood),
+	    T(test_secrets),     T(test_sandboxes),    T(test_sandbox_quota),
+	    T(test_packages),    T(test_runs),         T(test_audit),
+	    T(test_full_disk),   T(test_foreign_lock), T(test_killed_writer),
 	    T(test_two_at_once),
 	};
 

@@ -227,8 +227,7 @@ static int become_root_of_folders(const struct ids *ids)
 		_exit(0);
 	}
 	(void)close(go[1]);
-	if (unshare(CLONE_NEWUSER) < 0 || write(ready[1], "", 1) != 1 ||
-	    read(go[0], &byte, 1) != 1)
+	if (unshare(CLONE_NEWUSER) < 0 || write(ready[1], "", 1) != 1 || read(go[0], &byte, 1) != 1)
 		return -EPERM;
 	return setresuid(0, 0, 0) < 0 ? -errno : 0;
 }
