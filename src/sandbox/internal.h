@@ -21,6 +21,7 @@ struct waiter { /* who waits for a creation */
 };
 
 struct reply;
+struct deletion;
 struct upload;
 struct upload_check;
 
@@ -34,7 +35,12 @@ struct sandbox {
 	struct engine_sandbox *handle; /* while READY or LOST */
 	struct engine_policy policy;
 	struct waiter *waiters;
-	struct run *run;            /* holds the sandbox */
+	struct run *run;   /* holds the sandbox */
+	struct run *queue; /* wait for it, in order */
+	unsigned n_queue;
+	unsigned holds;
+	bool stored;
+	char name[SANDBOX_NAME_MAX + 1];
 	struct upload *uploads;     /* the first is at work, the others wait */
 	struct inventory inventory; /* of the workspace after the last change that we know of */
 	bool inventory_known;
@@ -50,7 +56,9 @@ struct manager {
 	struct sandbox *buckets[MANAGER_BUCKETS];
 	uint8_t
 	    hash_key[16]; /* clients choose ids: a secret key keeps them from choosing collisions */
-	unsigned n;
+	unsigned n;       /* in the table */
+	unsigned n_stored; /* of them */
+	struct deletion *deletions;
 	struct reply *replies;
 	struct upload_check *checks;
 	sd_event_source *sweep_timer;
@@ -64,6 +72,33 @@ struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e);
 /* The engine's operation table of S. */
 const struct engine_ops *sandbox_ops(const struct sandbox *s);
 uint64_t manager_now(const struct manager *m);
+/* Ends the processes; what is stored stays. From this call on it is out of the table. */
+int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
+/* Nobody works with it. */
+bool sandbox_is_idle(const struct sandbox *s);
+uint64_t sandbox_output_max(const struct sandbox *s);
+/* In the table, whatever its state, or NULL. */
+struct sandbox *manager_lookup(struct manager *m, const char *owner, const char *id);
+/* Gives CB its answer in the next turn of the loop. */
+void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
+		   void *user);
+/* Has the engine make a sandbox, stored when R is not NULL; the answer comes later. */
+int manager_make(struct manager *m, const char *owner, const char *id,
+		 const struct sandbox_record *r, sandbox_fn cb, void *user,
+		 struct err *e) MUST_CHECK;
+
+/* stored.c */
+/* Room for one more active one. */
+int stored_make_room(struct manager *m, struct err *e) MUST_CHECK;
+/* 1 = there is a record and the answer comes later; 0 = there is none; or -errno. */
+int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user,
+		struct err *e) MUST_CHECK;
+bool stored_is_uuid(const char *id);
+void stored_forget_deletions(struct manager *m);
+
+/* run.c: the next in the queue starts, or all that wait are told that the sandbox has ended. */
+void sandbox_next_run(struct sandbox *s);
+
 /* Tells the watcher. */
 void sandbox_changed(struct sandbox *s, const char *path);
 /* Files may have changed by other means than a run. */

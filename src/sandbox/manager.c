@@ -48,22 +48,21 @@ static struct sandbox **bucket_of(struct manager *m, const char *owner, const ch
 	return &m->buckets[index % MANAGER_BUCKETS];
 }
 
-struct sandbox *manager_find(struct manager *m, const char *owner, const char *id)
+struct sandbox *manager_lookup(struct manager *m, const char *owner, const char *id)
 {
 	if (!parse_is_session_id(id, strlen(id)) || strlen(owner) > SANDBOX_OWNER_MAX)
 		return NULL;
 	for (struct sandbox *s = *bucket_of(m, owner, id); s; s = s->next)
 		if (streq(s->id, id) && streq(s->owner, owner))
-			return s->state == SANDBOX_CREATING ? NULL : s;
+			return s;
 	return NULL;
 }
 
-static struct sandbox *find_creating(struct manager *m, const char *owner, const char *id)
+struct sandbox *manager_find(struct manager *m, const char *owner, const char *id)
 {
-	for (struct sandbox *s = *bucket_of(m, owner, id); s; s = s->next)
-		if (streq(s->id, id) && streq(s->owner, owner))
-			return s->state == SANDBOX_CREATING ? s : NULL;
-	return NULL;
+	struct sandbox *s = manager_lookup(m, owner, id);
+
+	return s && s->state != SANDBOX_CREATING ? s : NULL;
 }
 
 static void table_add(struct manager *m, struct sandbox *s)
@@ -73,6 +72,7 @@ static void table_add(struct manager *m, struct sandbox *s)
 	s->next = *bucket;
 	*bucket = s;
 	m->n++;
+	m->n_stored += s->stored;
 }
 
 /* Gives up the table's reference: S may be gone afterwards. */
@@ -88,6 +88,7 @@ static void table_remove(struct sandbox *s)
 	*at = s->next;
 	s->next = NULL;
 	m->n--;
+	m->n_stored -= s->stored;
 	(void)sandbox_unref(s);
 }
 
@@ -136,6 +137,46 @@ const char *sandbox_owner(const struct sandbox *s)
 bool sandbox_is_busy(const struct sandbox *s)
 {
 	return s->run != NULL;
+}
+
+bool sandbox_is_stored(const struct sandbox *s)
+{
+	return s->stored;
+}
+
+const char *sandbox_name(const struct sandbox *s)
+{
+	return s->name;
+}
+
+void sandbox_hold(struct sandbox *s)
+{
+	s->holds++;
+}
+
+void sandbox_release(struct sandbox *s)
+{
+	s->holds--;
+	sandbox_touch(s);
+}
+
+bool sandbox_is_idle(const struct sandbox *s)
+{
+	return !s->run && !s->queue && !s->uploads && s->holds == 0;
+}
+
+uint64_t sandbox_run_timeout_ns(const struct sandbox *s)
+{
+	const struct manager_config *c = &s->manager->config;
+
+	return s->stored ? c->stored.run_timeout_ns : c->run_timeout_ns;
+}
+
+uint64_t sandbox_output_max(const struct sandbox *s)
+{
+	const struct manager_config *c = &s->manager->config;
+
+	return s->stored ? c->stored.output_max : c->output_max;
 }
 
 uint64_t sandbox_age_ns(const struct sandbox *s)
@@ -190,7 +231,7 @@ struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e)
 	if (s->state == SANDBOX_LOST) {
 		struct err ignored = ERR_INIT;
 		(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended on its own", s->id);
-		(void)sandbox_close(s, true, NULL, NULL, &ignored);
+		(void)!sandbox_drop(s, NULL, NULL, &ignored);
 		return NULL;
 	}
 	(void)err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", s->id);
@@ -243,6 +284,13 @@ int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user,
 	if (s->run && !force)
 		return err_set(e, ERR_SESSION_BUSY, 0, "Session %s is currently executing code",
 			       s->id);
+	if (s->stored)
+		return manager_delete(s->manager, s->owner, s->id, force, cb, user, e);
+	return sandbox_drop(s, cb, user, e);
+}
+
+int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e)
+{
 	struct closing *c = calloc(1, sizeof(*c));
 	if (!c)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "closing session %s", s->id);
@@ -285,8 +333,8 @@ static int on_reply(sd_event_source *source UNUSED, void *user)
 	return 0;
 }
 
-static void reply_later(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
-			void *user)
+void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
+		   void *user)
 {
 	struct reply *r = calloc(1, sizeof(*r));
 
@@ -349,7 +397,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		s->handle = handle;
 		s->policy = *policy;
 		s->state = SANDBOX_READY;
-		s->inventory_known = true; /* a new workspace is empty */
+		s->inventory_known = !s->stored; /* a new workspace is empty */
 		sandbox_touch(s);
 		handle->engine->ops->on_lost(handle, on_lost, s);
 		LOG_INFO(
@@ -361,7 +409,8 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 	(void)sandbox_unref(s);
 }
 
-static struct sandbox *new_sandbox(struct manager *m, const char *owner, const char *id)
+static struct sandbox *new_sandbox(struct manager *m, const char *owner, const char *id,
+				   const struct sandbox_record *r)
 {
 	struct sandbox *s = calloc(1, sizeof(*s));
 	char random[13];
@@ -372,6 +421,10 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 		rand_hex(random, 6);
 	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : "sess_", id ? id : random);
 	(void)snprintf(s->owner, sizeof(s->owner), "%s", owner);
+	if (r) {
+		s->stored = true;
+		memcpy(s->name, r->name, sizeof(s->name));
+	}
 	m->refs++;
 	s->manager = m;
 	s->refs = 1;
@@ -389,26 +442,44 @@ static struct engine_create usual_request(const struct manager *m)
 	return c;
 }
 
-/* On success the waiter is registered; its answer comes from on_created(). */
-static int create_sandbox(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
-			  void *user, struct err *e)
+static struct engine_create stored_request(const struct manager *m, const struct sandbox_record *r)
 {
-	int r = manager_start(m, e);
-	if (r < 0)
-		return r;
-	if (m->n >= m->config.max_sandboxes) {
+	struct engine_create c = {
+	    .limits = m->config.stored.limits, .warm = m->config.warm, .persist_id = r->id};
+
+	memcpy(c.image, r->image[0] ? r->image : m->config.stored.image, sizeof(c.image));
+	return c;
+}
+
+static int check_room(struct manager *m, bool stored, struct err *e)
+{
+	if (stored)
+		return stored_make_room(m, e);
+	if (m->n - m->n_stored >= m->config.max_sandboxes) {
 		LOG_WARNING("max_sessions_reached", LOG_U("limit", m->config.max_sandboxes));
 		return err_set(
 		    e, ERR_MAX_SESSIONS, 0,
 		    "Maximum %u concurrent sessions reached. Close an existing session first.",
 		    m->config.max_sandboxes);
 	}
-	struct sandbox *s = new_sandbox(m, owner, id);
+	return 0;
+}
+
+/* On success the waiter is registered; its answer comes from on_created(). */
+int manager_make(struct manager *m, const char *owner, const char *id,
+		 const struct sandbox_record *record, sandbox_fn cb, void *user, struct err *e)
+{
+	int r = manager_start(m, e);
+
+	r = r < 0 ? r : check_room(m, record != NULL, e);
+	if (r < 0)
+		return r;
+	struct sandbox *s = new_sandbox(m, owner, id, record);
 	if (!s || add_waiter(s, cb, user) < 0) {
 		(void)sandbox_unref(s);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
 	}
-	struct engine_create create = usual_request(m);
+	struct engine_create create = record ? stored_request(m, record) : usual_request(m);
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));
 	table_add(m, s); /* takes the first reference */
 	r = m->engine->ops->create(m->engine, &create, on_created, sandbox_ref(s), e);
@@ -421,53 +492,84 @@ static int create_sandbox(struct manager *m, const char *owner, const char *id, 
 	return r;
 }
 
-void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user)
+/* What nobody has: a session of that name, or a refusal. */
+static int open_new(struct manager *m, const char *owner, const char *id, bool make, sandbox_fn cb,
+		    void *user, struct err *e)
+{
+	if (!make || (id && m->config.stored.strict_ids && stored_is_uuid(id)))
+		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
+	return manager_make(m, owner, id, NULL, cb, user, e);
+}
+
+/* A sandbox in the table: its answer is ready, or comes with that of its creation. */
+static int open_known(struct manager *m, struct sandbox *s, sandbox_fn cb, void *user,
+		      struct err *e)
+{
+	if (s->state == SANDBOX_CREATING)
+		return add_waiter(s, cb, user) == 0
+			   ? 0
+			   : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "session %s", s->id);
+	LOG_DEBUG("session_reused", LOG_S("session_id", s->id));
+	manager_reply(m, s, NULL, cb, user);
+	return 0;
+}
+
+static void open_any(struct manager *m, const char *owner, const char *id, bool make, sandbox_fn cb,
+		     void *user)
 {
 	struct err e = ERR_INIT;
+	int r = -EINVAL;
 
 	if (m->closing)
 		(void)err_set(&e, ERR_CANCELLED, 0, "the server is shutting down");
 	else if ((id && !parse_is_session_id(id, strlen(id))) || strlen(owner) > SANDBOX_OWNER_MAX)
 		(void)err_set(&e, ERR_INVALID_SESSION_ID, 0, "not a session id");
-	if (e.code != ERR_NONE) {
-		reply_later(m, NULL, &e, cb, user);
-		return;
+	struct sandbox *s = id && e.code == ERR_NONE ? manager_lookup(m, owner, id) : NULL;
+	if (s && s->state == SANDBOX_LOST && s->stored) {
+		/* its files are there: it goes on with new processes */
+		(void)!sandbox_drop(s, NULL, NULL, &(struct err)ERR_INIT);
+		s = NULL;
 	}
-	struct sandbox *s = id ? manager_find(m, owner, id) : NULL;
 	if (s) {
-		LOG_DEBUG("session_reused", LOG_S("session_id", s->id));
-		reply_later(m, s, NULL, cb, user);
-		return;
+		r = open_known(m, s, cb, user, &e);
+	} else if (e.code == ERR_NONE) {
+		r = id ? stored_open(m, owner, id, cb, user, &e) : 0;
+		if (r == 0)
+			r = open_new(m, owner, id, make, cb, user, &e);
 	}
-	s = id ? find_creating(m, owner, id) : NULL;
-	if (s) {
-		if (add_waiter(s, cb, user) == 0)
-			return;
-		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "session %s", id);
-		reply_later(m, NULL, &e, cb, user);
-		return;
-	}
-	if (create_sandbox(m, owner, id, cb, user, &e) < 0)
-		reply_later(m, NULL, &e, cb, user);
+	if (r < 0)
+		manager_reply(m, NULL, &e, cb, user);
+}
+
+void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user)
+{
+	open_any(m, owner, id, true, cb, user);
+}
+
+void manager_activate(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
+		      void *user)
+{
+	open_any(m, owner, id, false, cb, user);
 }
 
 /* ---- expiry ---- */
 
 static void sweep_one(struct sandbox *s)
 {
+	const struct manager_config *c = &s->manager->config;
 	uint64_t idle = sandbox_idle_ns(s);
 	struct err e = ERR_INIT;
 
 	if (s->state == SANDBOX_CREATING ||
-	    (s->state == SANDBOX_READY && idle <= s->manager->config.ttl_ns))
+	    (s->state == SANDBOX_READY && idle <= (s->stored ? c->stored.idle_ns : c->ttl_ns)))
 		return;
-	if (s->run) {
+	if (s->stored ? !sandbox_is_idle(s) : s->run || s->holds > 0) {
 		LOG_INFO("session_ttl_deferred_busy", LOG_S("session_id", s->id));
 		return;
 	}
 	LOG_INFO("session_ttl_expired", LOG_S("session_id", s->id),
 		 LOG_U("idle_minutes", idle / NS_PER_S / 60));
-	if (sandbox_close(s, false, NULL, NULL, &e) < 0)
+	if (sandbox_drop(s, NULL, NULL, &e) < 0)
 		LOG_ERROR("session_destroy_failed", LOG_S("session_id", s->id),
 			  LOG_S("error", e.text));
 }
@@ -576,6 +678,7 @@ struct manager *manager_free(struct manager *m)
 		m->engine = NULL;
 	}
 	upload_checks_end(m);
+	stored_forget_deletions(m);
 	while (m->replies)
 		(void)on_reply(NULL, m->replies);
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)

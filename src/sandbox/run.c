@@ -17,12 +17,14 @@
 #define EXIT_CODE_KILLED  137
 
 enum run_phase {
+	RUN_WAITING, /* in the sandbox's queue */
 	RUN_SCANNING_BEFORE,
 	RUN_EXECUTING,
 	RUN_SCANNING_AFTER,
 };
 
 struct run {
+	struct run *next;        /* in the queue */
 	struct sandbox *sandbox; /* reference */
 	char id[RUN_ID_SIZE];
 	enum run_phase phase;
@@ -92,11 +94,14 @@ static void run_free(struct run *r)
 	free(r);
 }
 
-/* Frees the sandbox before it tells, so that the callback may start the next run. */
+/* Frees the sandbox before it tells, so that the callback may start the next run; whoever waits
+ * in the queue was there first. */
 static void run_end(struct run *r, const struct run_result *result, const struct err *e)
 {
-	if (r->sandbox->run == r)
+	if (r->sandbox->run == r) {
 		r->sandbox->run = NULL;
+		sandbox_next_run(r->sandbox);
+	}
 	sandbox_touch(r->sandbox);
 	if (e)
 		LOG_ERROR("container_exec_failed", LOG_S("session_id", r->sandbox->id),
@@ -161,7 +166,7 @@ static void log_end(const struct run *r, const struct run_result *result)
 			LOG_WARNING(events[i], LOG_S("session_id", r->sandbox->id),
 				    LOG_S("run_id", r->id),
 				    LOG_U("original_bytes", r->end.output_total[i]),
-				    LOG_U("limit_bytes", r->sandbox->manager->config.output_max));
+				    LOG_U("limit_bytes", sandbox_output_max(r->sandbox)));
 }
 
 static struct run_output output_of(const struct run *r, enum engine_stream stream)
@@ -306,8 +311,8 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	struct sandbox *s = r->sandbox;
 	const struct manager_config *config = &s->manager->config;
 	/* One byte more than is kept tells that there was more. */
-	uint64_t kept = q->unbounded ? 0 : config->output_max + 1;
-	uint64_t timeout = q->timeout_ns == 0 ? config->run_timeout_ns : q->timeout_ns;
+	uint64_t kept = q->unbounded ? 0 : sandbox_output_max(s) + 1;
+	uint64_t timeout = q->timeout_ns == 0 ? sandbox_run_timeout_ns(s) : q->timeout_ns;
 	struct engine_run_spec spec = {
 	    .kind = q->kind,
 	    .code = q->code,
@@ -408,21 +413,88 @@ static int begin(struct run *r, const struct run_request *q, struct err *e)
 {
 	struct sandbox *s = r->sandbox;
 
+	r->phase = RUN_SCANNING_BEFORE;
 	if (q->no_artifacts || s->inventory_known)
 		return start_engine_run(r, q, e);
-	if (keep_request(r, q) < 0)
+	if (q != &r->request && keep_request(r, q) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", s->id);
 	return sandbox_ops(s)->list_files(s->handle, "", on_listed_before, r, e);
+}
+
+/* ---- the queue ---- */
+
+static int enqueue(struct run *r, const struct run_request *q, struct err *e)
+{
+	struct run **at = &r->sandbox->queue;
+
+	if (keep_request(r, q) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", r->sandbox->id);
+	while (*at)
+		at = &(*at)->next;
+	*at = r;
+	r->sandbox->n_queue++;
+	r->phase = RUN_WAITING;
+	return 0;
+}
+
+static void dequeue(struct run *r)
+{
+	struct run **at = &r->sandbox->queue;
+
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+	r->sandbox->n_queue--;
+}
+
+void sandbox_next_run(struct sandbox *s)
+{
+	while (s->queue && !s->run) {
+		struct run *r = s->queue;
+		struct err e = ERR_INIT;
+		dequeue(r);
+		if (s->manager->closing || s->state != SANDBOX_READY) {
+			(void)err_set(&e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended", s->id);
+		} else {
+			s->run = r;
+			if (begin(r, &r->request, &e) == 0)
+				return;
+			s->run = NULL;
+		}
+		run_end(r, NULL, &e);
+	}
+}
+
+/* Never had its turn. */
+static void cancel_waiting(struct run *r)
+{
+	dequeue(r);
+	r->end.end = ENGINE_END_KILLED;
+	run_report(r);
+}
+
+static int check_free(const struct sandbox *s, const struct run_request *q, struct err *e)
+{
+	if (!s->run && !s->queue)
+		return 0;
+	if (!q->queued)
+		return err_set(
+		    e, ERR_SESSION_BUSY, 0,
+		    "Session %s is already executing code. Wait or use a different session.",
+		    s->id);
+	if (s->n_queue == SANDBOX_QUEUE_MAX)
+		return err_set(e, ERR_SESSION_BUSY, 0,
+			       "%u runs wait for sandbox %s already. Wait for one of them.",
+			       s->n_queue, s->id);
+	return 1;
 }
 
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
 		struct err *e)
 {
-	if (s->run)
-		return err_set(
-		    e, ERR_SESSION_BUSY, 0,
-		    "Session %s is already executing code. Wait or use a different session.",
-		    s->id);
+	int wait = check_free(s, request, e);
+	if (wait < 0)
+		return wait;
 	if (!sandbox_use(s, e))
 		return -ENOENT;
 	struct run *r = calloc(1, sizeof(*r));
@@ -435,11 +507,13 @@ int sandbox_run(struct sandbox *s, const struct run_request *request, struct run
 	r->request.cwd = NULL;
 	r->sandbox = sandbox_ref(s);
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
-		buf_init(&r->output[i], (size_t)s->manager->config.output_max);
-	s->run = r;
-	int x = begin(r, request, e);
+		buf_init(&r->output[i], (size_t)sandbox_output_max(s));
+	if (!wait)
+		s->run = r;
+	int x = wait ? enqueue(r, request, e) : begin(r, request, e);
 	if (x < 0) {
-		s->run = NULL;
+		if (!wait)
+			s->run = NULL;
 		run_free(r);
 		return x;
 	}
@@ -458,5 +532,8 @@ void run_signal(struct run *r, int signo)
 void run_cancel(struct run *r)
 {
 	r->cancelled = true;
-	run_signal(r, SIGKILL);
+	if (r->phase == RUN_WAITING)
+		cancel_waiting(r);
+	else
+		run_signal(r, SIGKILL);
 }

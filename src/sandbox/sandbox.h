@@ -5,6 +5,11 @@
  * A sandbox is known by (owner, id): two owners may use the same id and never see each other's. The
  * owner is an opaque name given by whoever authenticated the caller; "" is the local user.
  *
+ * Two classes. A *session* is made at its first use and ends with its server. A *stored* sandbox is
+ * made on purpose, has a name, and lives until it is deleted: its record and its files outlive the
+ * server. It is active (has processes) from its first use until nobody has used it for a while.
+ * Both share one space of ids, and everything below works on both.
+ *
  * One event loop, no blocking call. A call that takes a callback calls it exactly once and never
  * before it has returned. Texts passed in are borrowed for the duration of the call. */
 #pragma once
@@ -23,8 +28,49 @@ struct run;
 #define SANDBOX_OWNER_MAX      63
 #define RUN_ID_SIZE            32 /* "run_20260301T101500Z_9be1" and NUL */
 #define SANDBOX_RUN_NO_TIMEOUT UINT64_MAX
+#define SANDBOX_NAME_MAX       200 /* bytes of a stored sandbox's name */
+#define SANDBOX_QUEUE_MAX      32  /* runs that wait for one sandbox */
+
+/* ---- records of stored sandboxes --------------------------------------------------------------
+ */
+
+struct sandbox_record {
+	char id[SANDBOX_ID_MAX + 1]; /* a UUID in small letters; also the engine's key */
+	char owner[SANDBOX_OWNER_MAX + 1];
+	char name[SANDBOX_NAME_MAX + 1];
+	char image[ENGINE_NAME_MAX];
+	uint64_t created_ms; /* since 1970 */
+};
+typedef void (*sandbox_record_fn)(const struct sandbox_record *r, void *arg);
+
+/* Where the records are kept; whoever makes the manager says how. Durable when a call returns. */
+struct sandbox_records {
+	/* Fills in id, created_ms and an empty name ("Sandbox N"). QUOTA_EXCEEDED beyond OWNER_MAX
+	 * (0 = no limit) of one owner; the text says so to a client. */
+	int (*add)(void *user, struct sandbox_record *r, uint64_t owner_max, struct err *e);
+	/* 1, 0 (there is none of OWNER with that id), or a negative errno. */
+	int (*get)(void *user, const char *owner, const char *id, struct sandbox_record *ret,
+		   struct err *e);
+	int (*remove)(void *user, const char *id, struct err *e);
+	/* By age; OWNER NULL: everybody's. */
+	int (*each)(void *user, const char *owner, sandbox_record_fn fn, void *arg, struct err *e);
+	void (*note_use)(void *user, const char *id); /* may be NULL */
+	void *user;
+};
 
 /* ---- manager --------------------------------------------------------------------------------- */
+
+struct manager_stored { /* of stored sandboxes; the same of sessions is in manager_config */
+	const struct sandbox_records *records; /* borrowed; NULL = there are none */
+	char image[ENGINE_NAME_MAX];
+	struct engine_limits limits;
+	uint64_t run_timeout_ns; /* 0 = none */
+	uint64_t output_max;     /* bytes kept of each stream of a run */
+	uint64_t idle_ns;        /* then its processes end; its files stay */
+	unsigned max_active;     /* then the one that was idle longest makes room */
+	unsigned owner_max;      /* of one owner, active or not; 0 = no limit */
+	bool strict_ids;         /* a UUID that nobody has makes no session */
+};
 
 struct manager_config {
 	sd_event *loop; /* borrowed */
@@ -41,7 +87,8 @@ struct manager_config {
 	uint64_t output_max; /* bytes kept of each stream of a run */
 	uint64_t
 	    output_stop; /* a stream that passes it ends the run (RUN_OUTPUT_LIMIT); 0 = never */
-	unsigned max_sandboxes;
+	unsigned max_sandboxes; /* sessions */
+	struct manager_stored stored;
 	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
 };
 
@@ -63,11 +110,28 @@ unsigned manager_count(const struct manager *m);
 typedef void (*sandbox_fn)(struct sandbox *s, const struct err *e, void *user);
 typedef void (*sandbox_done_fn)(const struct err *e, void *user);
 
-/* The sandbox ID of OWNER, made when there is none; ID NULL makes one with a new id. Two first
- * calls with one id share one creation. CB gets a borrowed sandbox: take a reference to keep it.
- * Fails with MAX_SESSIONS, or whatever the engine says. */
+/* The sandbox ID of OWNER: the session or the active sandbox, else the stored one, which becomes
+ * active, else a new session; ID NULL makes one with a new id. Two first calls with one id share
+ * one creation. CB gets a borrowed sandbox: take a reference to keep it. Fails with MAX_SESSIONS,
+ * SANDBOX_IN_USE (another server has it), or whatever the engine says. */
 void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user);
-/* The ready sandbox, borrowed, or NULL. */
+/* The same, but makes nothing new: SESSION_NOT_FOUND. */
+void manager_activate(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
+		      void *user);
+/* A new stored sandbox, active; NAME NULL or "" gives it one. QUOTA_EXCEEDED beyond owner_max. */
+void manager_create(struct manager *m, const char *owner, const char *name, sandbox_fn cb,
+		    void *user);
+/* Ends sandbox ID of OWNER, active or not, with its files and its record. SESSION_BUSY while a run
+ * holds it, unless FORCE. CB may be NULL. */
+int manager_delete(struct manager *m, const char *owner, const char *id, bool force,
+		   sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
+/* Calls FN for each stored sandbox of OWNER (NULL: everybody's), by age, active or not. */
+int manager_each_stored(struct manager *m, const char *owner, sandbox_record_fn fn, void *arg,
+			struct err *e) MUST_CHECK;
+/* 1 and the record (RET may be NULL), 0, or a negative errno. */
+int manager_get_stored(struct manager *m, const char *owner, const char *id,
+		       struct sandbox_record *ret, struct err *e) MUST_CHECK;
+/* The ready sandbox, borrowed, or NULL: also when it is stored and not active. */
 struct sandbox *manager_find(struct manager *m, const char *owner, const char *id);
 /* Calls FN for each ready sandbox of OWNER (NULL: of all). FN must not close sandboxes. */
 void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbox *s, void *user),
@@ -85,15 +149,22 @@ struct sandbox *sandbox_ref(struct sandbox *s);
 struct sandbox *sandbox_unref(struct sandbox *s); /* NULL is fine; returns NULL */
 const char *sandbox_id(const struct sandbox *s);
 const char *sandbox_owner(const struct sandbox *s);
-bool sandbox_is_busy(const struct sandbox *s); /* a run holds it */
+bool sandbox_is_stored(const struct sandbox *s);
+const char *sandbox_name(const struct sandbox *s); /* of a stored one; else "" */
+bool sandbox_is_busy(const struct sandbox *s);     /* a run holds it */
+/* While somebody holds it, it is not ended for being idle. Work that is no run: installations. */
+void sandbox_hold(struct sandbox *s);
+void sandbox_release(struct sandbox *s);
+/* What its class gives each run. */
+uint64_t sandbox_run_timeout_ns(const struct sandbox *s);
 uint64_t sandbox_age_ns(const struct sandbox *s);
 uint64_t sandbox_idle_ns(const struct sandbox *s);
 const struct engine_policy *sandbox_policy(const struct sandbox *s);
 /* Counts as use: the idle clock starts again. */
 void sandbox_touch(struct sandbox *s);
 
-/* Ends the sandbox and removes its files. SESSION_BUSY while a run holds it, unless FORCE. From
- * this call on its id is free. CB may be NULL. */
+/* Ends the sandbox and removes its files; of a stored one its record too. SESSION_BUSY while a run
+ * holds it, unless FORCE. From this call on its id is free. CB may be NULL. */
 int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user, struct err *e);
 
 int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
@@ -152,6 +223,7 @@ struct run_request {
 	uint64_t timeout_ns;   /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
 	bool unbounded;        /* all output is streamed and none kept */
 	bool no_artifacts;     /* no inventory before and after */
+	bool queued;           /* waits for its turn where others are SESSION_BUSY */
 	bool artifacts_always; /* also of a run that failed */
 	/* Output as it comes; may be NULL. */
 	void (*on_output)(struct run *r, enum engine_stream stream, const void *data, size_t len,
@@ -162,13 +234,13 @@ struct run_request {
 	void *user;
 };
 
-/* Starts a run; the sandbox is busy until on_done. SESSION_BUSY when a run holds it already.
- * *RET is valid until on_done has returned. */
+/* Starts a run; the sandbox is busy until on_done. SESSION_BUSY when a run holds it already, or,
+ * QUEUED, when SANDBOX_QUEUE_MAX wait. *RET is valid until on_done has returned. */
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
 		struct err *e) MUST_CHECK;
 const char *run_id(const struct run *r);
 struct sandbox *run_sandbox(struct run *r);
-/* Kills everything of the run; on_done follows. */
+/* Kills everything of the run; on_done follows, of one that waits for its turn from inside. */
 void run_cancel(struct run *r);
 /* Sends SIGINT or SIGTERM to the run's processes. */
 void run_signal(struct run *r, int signo);
