@@ -199,4 +199,51 @@ for addr in ("8.8.8.8", "1.1.1.1", "127.0.0.53", "9.9.9.9"):
 			}
 		},
 	},
+	{
+		id: '39c', attack: 'chunks of odd sizes', must: '400, and the rest is never read as a request', code: '', held: 0,
+		after: () => withServer(async (port) => {
+			const second = 'GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n';
+			const head = `POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:${port}\r\nContent-Type: application/json\r\nAccept: application/json, text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n`;
+			for (const body of ['-1\r\n', '0x2\r\n{}\r\n0\r\n\r\n', 'ffffffffffffffff1\r\n', '2 \r\n{}\r\n0\r\n\r\n', '2\n{}\n0\n\n', '2\r\n{}X\r\n0\r\n\r\n', '+2\r\n{}\r\n0\r\n\r\n', '\r\n2\r\n{}\r\n0\r\n\r\n', '7fffffffffffffff\r\n{}'])
+				assert.ok(!statuses(await exchange(port, head + body + second)).includes('200'), JSON.stringify(body));
+		}),
+	},
+	{
+		id: '39d', attack: 'other protocols on the same port', must: 'never an upgrade, a tunnel or another host', code: '', held: 0,
+		after: () => withServer(async (port) => {
+			const host = `Host: 127.0.0.1:${port}\r\n`;
+			for (const bytes of [`GET /mcp HTTP/1.1\r\n${host}Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n\r\n`,
+				`GET /mcp HTTP/1.1\r\n${host}Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n`,
+				`CONNECT 127.0.0.1:22 HTTP/1.1\r\n${host}\r\n`, `GET http://169.254.169.254/ HTTP/1.1\r\n${host}\r\n`, 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n', `TRACE /healthz HTTP/1.1\r\n${host}\r\n`,
+				'\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03', `GET /healthz HTTP/9.9\r\n${host}\r\n`])
+				for (const status of statuses(await exchange(port, bytes)))
+					assert.match(status, /^[45]/, JSON.stringify(bytes));
+		}),
+	},
+	{
+		id: '42g', attack: 'ids of requests: twice in flight, of odd kinds, and answers that nobody asked for', must: 'each has one answer; the server goes on', code: '', held: 0,
+		after: () => withRaw(async (c) => {
+			await c.send('{"jsonrpc":"2.0","id":"x","method":"ping"}\n{"jsonrpc":"2.0","id":"x","method":"ping"}\n');
+			await c.send('{"jsonrpc":"2.0","id":{},"method":"ping"}\n{"jsonrpc":"2.0","id":null,"method":"ping"}\n{"jsonrpc":"2.0","id":1e400,"method":"ping"}\n');
+			await c.send('{"jsonrpc":"2.0","id":99,"result":{}}\n{"jsonrpc":"2.0","id":98,"error":{"code":1,"message":"x"}}\n{"jsonrpc":"1.0","id":97,"method":"ping"}\n');
+		}),
+	},
+	{
+		id: '43c', attack: 'meet a weaker policy in one sandbox than in the next', must: 'made ahead or anew, all are the same', code: 'print(1)', held: 0,
+		after: async (_r, o) => {
+			const code = `
+import os, resource
+status = [l for l in open("/proc/self/status") if l.startswith(("Cap", "NoNewPrivs", "Seccomp", "Uid", "Gid", "Groups"))]
+limits = [resource.getrlimit(getattr(resource, n)) for n in sorted(dir(resource)) if n.startswith("RLIMIT_")]
+mounts = [" ".join(l.split()[4:6] + l.split("- ")[1].split()[:1]) for l in open("/proc/self/mountinfo")]
+sizes = [(s.f_blocks, s.f_files, s.f_flag) for s in map(os.statvfs, ("/mnt/data", "/tmp", "/dev/shm", "/home/sandbox", "/"))]
+print(status, limits, mounts, sizes)`;
+			const seen = new Set<string>();
+			for (let i = 0; i < 5; i++)
+				seen.add((await o.session.ok(code, `${o.id}-${i}`)).stdout);
+			for (let i = 0; i < 5; i++)
+				await o.session.close(`${o.id}-${i}`);
+			assert.equal(seen.size, 1, [...seen].join('\n'));
+		},
+	},
 ];

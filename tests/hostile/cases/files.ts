@@ -145,4 +145,72 @@ holds("no variable of the server", not [k for k in os.environ if k.startswith(("
 holds("no secret", "hostile-canary" not in str(os.environ))
 holds("working folder", os.getcwd() in ("/mnt/data", "/app/results"), os.getcwd())`,
 	},
+	{
+		id: '8e', attack: 'a file that turns into a FIFO between look and read', must: 'never blocks the server', held: 0, ends: 'any',
+		code: `
+end = time.time() + 1.5
+while time.time() < end:
+    try:
+        open("t", "w").write("good"); os.rename("t", "turn.csv")
+        os.mkfifo("t"); os.rename("t", "turn.csv")
+    except OSError:
+        pass`,
+		during: async (o) => {
+			const end = performance.now() + 1200;
+			while (performance.now() < end) {
+				const t = performance.now();
+				const r = await o.session.call('sandbox_read_artifact', { session_id: o.id, path: '/mnt/data/turn.csv' });
+				assert.ok(r.content_base64 === undefined || ['good', ''].includes(Buffer.from(r.content_base64, 'base64').toString()));
+				assert.ok(performance.now() - t < 3000, 'the read blocked');
+			}
+		},
+	},
+	{
+		id: '9c', attack: 'swap the target of an upload for a link', must: 'the link is replaced or refused, never followed', held: 0, ends: 'any',
+		code: `
+end = time.time() + 1.5
+while time.time() < end:
+    try:
+        os.symlink("@CANARY@", "t"); os.rename("t", "in.csv")
+        os.symlink("/tmp/reached", "t"); os.rename("t", "in.csv")
+    except OSError:
+        pass
+holds("nothing went through", not os.path.exists("/tmp/reached"))`,
+		during: async (o) => {
+			const end = performance.now() + 1200;
+			while (performance.now() < end) {
+				const r = await o.session.upload('in.csv', 'through', o.id, true);
+				assert.ok(r.error === undefined || typeof r.message === 'string');
+			}
+		},
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '10c', attack: 'names of every length, of devices, and that look like options', must: 'each can be read back by its path', held: 0,
+		code: `
+for name in ("-rf", "--help", "con", "aux.txt", "nul", "a" * 255, "\u00e9" * 127, " lead", "trail ", "a;b|c&d", "$(id)", "%00", "tab\tname", "~", "*"):
+    open(name, "w").write(name)`,
+		after: async (_r, o) => {
+			const names = (await o.session.list(o.id)).map((f) => f.filename as string);
+			assert.equal(names.length, 15);
+			for (const n of names)
+				assert.equal((await o.session.read(o.id, `/mnt/data/${n}`)).toString(), n);
+		},
+	},
+	{
+		id: '12c', attack: 'every number that a descriptor can have', must: 'closed, but for stdio', held: 1,
+		code: `
+import stat
+own = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)
+known = {own}
+open_ones = []
+for fd in range(3, 4096):
+    try:
+        st = os.fstat(fd)
+    except OSError:
+        continue
+    if fd not in known and not stat.S_ISREG(st.st_mode):
+        open_ones.append((fd, os.readlink(f"/proc/self/fd/{fd}")))
+holds("no pipe, socket, folder or device", not open_ones, open_ones)`,
+	},
 ];

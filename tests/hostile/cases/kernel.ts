@@ -451,4 +451,119 @@ refused("pagemap", frames)
 for dev in ("/dev/cpu/0/msr", "/dev/mem", "/dev/kmsg", "/dev/kvm"):
     refused(dev, lambda: os.open(dev, os.O_RDONLY))`,
 	},
+	{
+		id: '13f', attack: 'go around by the links of /proc/self', must: 'they lead back into the sandbox', held: 5,
+		code: `
+holds("root", os.stat("/proc/self/root/..").st_ino == os.stat("/").st_ino)
+holds("cwd", os.path.realpath("/proc/self/cwd") in ("/mnt/data", "/app/results"))
+holds("above the root", os.stat("/" + "../" * 40).st_ino == os.stat("/").st_ino)
+holds("no table of the system", not os.path.exists("/proc/sys") and not os.path.exists("/proc/sysvipc"))
+holds("cgroup names no host path", all("caisson" not in l and "docker" not in l for l in open("/proc/self/cgroup")) if os.path.exists("/proc/self/cgroup") else True)`,
+	},
+	{
+		id: '15c', attack: 'read the memory and files of processes that are not the own', must: 'closed, whatever waits in the sandbox', held: 1, ends: 'any',
+		code: `
+mine = {os.getpid(), os.getppid() if os.getppid() > 1 else 0}
+others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in mine]
+holds("pid 1 at least", "1" in others)
+for p in others:
+    for f in ("mem", "environ", "maps", "auxv"):
+        refused(f"{p}/{f}", lambda: open(f"/proc/{p}/{f}", "rb").read(1))
+    refused(f"{p}/fd", lambda: os.listdir(f"/proc/{p}/fd"))
+    refused(f"{p}/root", lambda: os.listdir(f"/proc/{p}/root"))`,
+	},
+	{
+		id: '17d', attack: 'time and cgroup namespaces, and many kinds at once', must: 'EPERM', held: 6,
+		code: `
+for flags in (0x80, 0x02000000, 0x10000000 | 0x20000000, 0x7e020080, 0x10000000 | 0x00020000):
+    refused(f"unshare {flags:#x}", lambda: call("unshare", flags), errno.EPERM, errno.EINVAL)
+    def attempt():
+        if call("clone", flags & ~0xff | signal.SIGCHLD, 0, 0, 0, 0) == 0:
+            os._exit(0)
+        return "a child"
+    if flags & ~0xff:
+        refused(f"clone {flags:#x}", attempt, errno.EPERM, errno.EINVAL)`,
+	},
+	{
+		id: '17e', attack: 'change the maps of ids, or enter by a descriptor of a process', must: 'refused', held: 6,
+		code: `
+for f in ("uid_map", "gid_map", "setgroups", "projid_map"):
+    def attempt():
+        with open("/proc/self/" + f, "w") as m:
+            m.write("0 1000 1\\n" if f != "setgroups" else "allow")
+    refused(f, attempt)
+fd = os.pidfd_open(os.getpid())
+for flags in (0x10000000, 0x00020000, 0x20000000):
+    refused(f"setns by pidfd {flags:#x}", lambda: call("setns", fd, flags), errno.EPERM)`,
+	},
+	{
+		id: '18c', attack: 'change what is mounted: remount, move, unmount each', must: 'EPERM', held: 8,
+		code: `
+s = ctypes.c_char_p
+places = [l.split()[4].encode() for l in open("/proc/self/mountinfo")]
+for p in places:
+    refused_call("mount", s(b"none"), s(p), 0, 32 | 4096, 0)
+    refused_call("umount2", s(p), 2)
+    refused_call("mount", s(p), s(b"/tmp"), 0, 8192, 0)`,
+	},
+	{
+		id: '19c', attack: 'give pages away to a pipe', must: 'EPERM or ENOSYS', held: 2,
+		code: `
+r, w = os.pipe()
+iov = (ctypes.c_uint64 * 2)(ctypes.addressof(ctypes.create_string_buffer(4096)), 4096)
+refused_call("vmsplice", w, iov, 1, 8)
+refused_call("vmsplice", w, iov, 1, 0)`,
+	},
+	{
+		id: '20g', attack: 'calls that nobody needs any more, and numbers that do not exist', must: 'EPERM or ENOSYS', held: 10,
+		code: `
+numbers = (134, 136, 139, 153, 156, 174, 177, 178, 180, 181, 182, 183, 184, 185, 212, 236) if _x86 else (42, 58, 60, 89, 104, 105, 106, 97, 112, 161)
+for nr in numbers + (461, 500, 511, 1000, 4095, 0x3fffffff):
+    refused_call(nr, 0, 0, 0, 0, 0)`,
+	},
+	{
+		id: '21d', attack: 'families past the check: pairs, flags, upper halves', must: 'refused', held: 10,
+		code: `
+import socket
+for family in (16, 17, 38, 40, 44):
+    refused(f"pair of {family}", lambda: socket.socketpair(family, socket.SOCK_RAW), errno.EPERM, errno.EOPNOTSUPP, errno.EAFNOSUPPORT, errno.EINVAL)
+    for flags in (0o2000000, 0o4000, 0o2004000):
+        refused(f"family {family} with {flags:o}", lambda: socket.socket(family, socket.SOCK_SEQPACKET | flags), errno.EPERM)
+SOCKET = 41 if _x86 else 198
+for family in (38, 40, 17):
+    refused(f"upper half {family}", lambda: call(SOCKET, family | 1 << 32, 5, 0), errno.EPERM)`,
+	},
+	{
+		id: '22c', attack: 'addresses, routes and tunnels', must: 'refused', held: 6,
+		code: `
+import socket, fcntl, struct
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+for req, what in ((0x8916, "SIOCSIFADDR"), (0x8922, "SIOCSIFMTU"), (0x890b, "SIOCADDRT"), (0x8955, "SIOCSARP"), (0x8923, "SIOCSIFNAME"), (0x8946, "SIOCETHTOOL"), (0x89f0, "SIOCDEVPRIVATE")):
+    refused(what, lambda: fcntl.ioctl(s, req, struct.pack("16s112x", b"lo")))
+refused("tun", lambda: os.open("/dev/net/tun", os.O_RDWR))
+refused("SO_MARK", lambda: s.setsockopt(1, 36, 1))
+refused("SO_BINDTODEVICE", lambda: s.setsockopt(1, 25, b"eth0\\0"))`,
+	},
+	{
+		id: '24c', attack: 'line disciplines on a terminal of one’s own', must: 'EPERM for each', held: 20,
+		code: `
+import pty, fcntl, struct
+master, slave = pty.openpty()
+for n in range(1, 31):
+    refused(f"discipline {n}", lambda: fcntl.ioctl(slave, 0x5423, struct.pack("i", n)), errno.EPERM)`,
+	},
+	{
+		id: '30d', attack: 'rights in the attributes of files', must: 'refused', held: 3,
+		code: `
+open("f", "w").close()
+cap = b"\\x01\\x00\\x00\\x02\\xff\\xff\\xff\\xff\\x00\\x00\\x00\\x00\\xff\\xff\\xff\\xff\\x00\\x00\\x00\\x00"
+for name in ("security.capability", "trusted.overlay.opaque", "trusted.x"):
+    refused(name, lambda: os.setxattr("f", name, cap))`,
+	},
+	{
+		id: '33c', attack: 'share pages with others', must: 'merging is refused for the whole process too', held: 2,
+		code: `
+refused_call("prctl", 67, 1, 0, 0, 0)
+refused("/dev/cpu_dma_latency", lambda: os.open("/dev/cpu_dma_latency", os.O_RDWR))`,
+	},
 ];

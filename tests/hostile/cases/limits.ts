@@ -327,4 +327,128 @@ for i in range(10000):
     os.sync()
 say(time.time() - t < 2, "sync", round(time.time() - t, 3))`,
 	},
+	{
+		id: '1d', attack: "a shell's fork bomb, each part in a session of its own", must: 'stopped by the process limit, all dead at the deadline', needs: ['pids'], ends: 'timeout', held: 0, during: neighbourStaysQuick,
+		code: `
+import subprocess
+subprocess.Popen(["sh", "-c", "b() { setsid sh -c 'while :; do :; done' & b | b & }; b"], stderr=subprocess.DEVNULL)
+while True:
+    time.sleep(1)`,
+	},
+	{
+		id: '2f', attack: 'memory that cannot be swapped', must: 'bounded', ends: 'any', held: 1,
+		code: `
+import mmap
+m = mmap.mmap(-1, 128 << 20)
+addr = ctypes.addressof(ctypes.c_char.from_buffer(m))
+say(_libc.mlock(ctypes.c_void_p(addr), ctypes.c_size_t(128 << 20)) == -1, "mlock of 128 MiB", ctypes.get_errno())
+say(_libc.mlockall(3) == -1, "mlockall", ctypes.get_errno())`,
+	},
+	{
+		id: '2g', attack: 'buffers of pipes', must: 'charged to the sandbox or bounded', needs: ['memory'], ends: 'any', held: 0,
+		code: `
+import fcntl
+keep, total = [], 0
+try:
+    while total < 4 << 30:
+        r, w = os.pipe(); keep.append((r, w))
+        try:
+            fcntl.fcntl(w, 1031, 1 << 20)
+        except OSError:
+            pass
+        os.set_blocking(w, False)
+        try:
+            while True:
+                total += os.write(w, b"x" * 65536)
+        except BlockingIOError:
+            pass
+    say(False, "pipes", total)
+except OSError as e:
+    say(True, "pipes", total)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '3d', attack: 'leave the group that counts its time', must: 'there is no way to name one', held: 4,
+		code: `
+for p in ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/cpu/tasks", "/proc/self/cgroup", "/proc/1/cgroup"):
+    refused("write " + p, lambda: os.write(os.open(p, os.O_WRONLY), b"0"))`,
+	},
+	{
+		id: '4e', attack: 'fill every place that can be written', must: 'each is bounded', needs: ['memory'], ends: 'any', held: 3,
+		code: `
+for place in ("/tmp", "/home/sandbox", "/dev/shm"):
+    try:
+        with open(place + "/fill", "wb", buffering=0) as f:
+            for i in range(512):
+                f.write(b"x" * (1 << 20))
+        say(False, "fill " + place, "512 MiB")
+    except OSError as e:
+        say(e.errno in (errno.ENOSPC, errno.EDQUOT), "fill " + place, i)
+    try:
+        os.unlink(place + "/fill")
+    except OSError:
+        pass`,
+	},
+	{
+		id: '5c', attack: 'a hole, filled from behind', must: 'ENOSPC at the limit, whatever the apparent size', needs: ['disk'], held: 1,
+		code: `
+with open("hole", "wb", buffering=0) as f:
+    f.truncate(1 << 40)
+    wrote = 0
+    try:
+        for i in range(1024):
+            f.seek((1 << 40) - (i + 1) * (2 << 20))
+            wrote += f.write(b"x" * (1 << 20))
+        say(False, "behind", wrote)
+    except OSError as e:
+        say(e.errno in (errno.ENOSPC, errno.EDQUOT) and wrote < 64 << 20, "behind", wrote)
+os.unlink("hole")`,
+	},
+	{
+		id: '6c', attack: 'a flood of single bytes', must: 'cut; the server stays small', held: 0, ends: 'any',
+		code: `
+for i in range(150000):
+    os.write(1, b"."); os.write(2, b"!")`,
+		after: (r, o) => {
+			assert.deepEqual([r.stdout_truncated, r.stderr_truncated], [true, true]);
+			assert.ok(o.residentBytes() < 96 * MiB, `the server has ${o.residentBytes() >> 20} MiB`);
+		},
+	},
+	{
+		id: '7c', attack: 'sequences that command terminals', must: 'told as they are, escaped; never raw in the log', held: 0,
+		code: `os.write(1, b"\\x1b]0;title\\x07\\x1b[2J\\x1b[6n\\x1bP$q\\x1b\\\\ \\x9b31m \\xe2\\x80\\xae \\x00")`,
+		after: (r, o) => {
+			assert.ok(r.stdout.includes('\u001b]0;title\u0007') && r.stdout.includes('\0'));
+			assert.ok(!(o.session.logLines().join('') + o.session.stderr).includes('\u001b]0;title'));
+		},
+	},
+	{
+		id: '32f', attack: 'timers without end', must: 'bounded by what a user may have in flight', ends: 'any', held: 1,
+		code: `
+class Event(ctypes.Structure):
+    _fields_ = [("value", ctypes.c_void_p), ("signo", ctypes.c_int), ("notify", ctypes.c_int), ("pad", ctypes.c_char * 48)]
+event, timer, n = Event(None, signal.SIGUSR1, 0, b""), ctypes.c_int(), 0
+try:
+    while n < 2000000:
+        call(222 if _x86 else 107, 1, ctypes.byref(event), ctypes.byref(timer)); n += 1
+    say(False, "timers", n)
+except OSError as e:
+    say(n < 1000000, "timers", f"{n} {errno.errorcode.get(e.errno)}")`,
+	},
+	{
+		id: '32g', attack: 'locks and event descriptors without end', must: 'bounded by open files', ends: 'any', held: 2,
+		code: `
+import fcntl, select
+keep = []
+for what, make in (("epoll", select.epoll), ("eventfd", lambda: os.eventfd(0))):
+    try:
+        for i in range(100000):
+            keep.append(make())
+        say(False, what, i)
+    except OSError as e:
+        say(e.errno == errno.EMFILE and i < 5000, what, i)
+    for k in keep:
+        k.close() if hasattr(k, "close") else os.close(k)
+    keep.clear()`,
+	},
 ];

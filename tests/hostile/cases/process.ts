@@ -211,4 +211,68 @@ print(numpy.random.rand(), numpy.random.default_rng().random())`,
 			assert.equal(words.size, 4, [...words].join(' '));
 		},
 	},
+	{
+		id: '25c', attack: 'queue signals by the thousand', must: 'bounded; init and the session go on', ends: 'any', held: 1,
+		code: `
+n, last = 0, 0
+signal.pthread_sigmask(signal.SIG_BLOCK, range(34, 64))
+info = (ctypes.c_char * 128)()
+ctypes.memset(info, 0, 128)
+ctypes.cast(info, ctypes.POINTER(ctypes.c_int))[2] = -1
+for who in (1, os.getpid()):
+    for i in range(300000):
+        if _libc.syscall(ctypes.c_long(129 if _x86 else 138), ctypes.c_long(who), ctypes.c_long(40), info) < 0:
+            break
+        n += 1
+say(n < 500000, "queued", n)`,
+		after: async (_r, o) => {
+			assert.equal((await o.session.ok('print(1)', o.id)).stdout, '1\n');
+		},
+	},
+	{
+		id: '26e', attack: 'keep orphans by being their reaper', must: 'dead when the run ends', held: 0, ends: 'any',
+		code: `
+import subprocess
+call("prctl", 36, 1)
+if os.fork() == 0:
+    os.setsid()
+    call("prctl", 36, 1)
+    for i in range(5):
+        subprocess.Popen(["sleep", "300." + MARK], start_new_session=True)
+    time.sleep(300)
+time.sleep(0.2)`,
+	},
+	{
+		id: '28c', attack: 'wait in programs that ask', must: 'they end', held: 3,
+		code: `
+import subprocess
+for argv in (["cat"], ["sh", "-c", "read -r a; exit 7"], [sys.executable, "-c", "import getpass; getpass.getpass()"]):
+    try:
+        r = subprocess.run(argv, capture_output=True, timeout=3)
+        say(True, argv[0], r.returncode)
+    except subprocess.TimeoutExpired:
+        say(False, argv[0], "still waits")`,
+	},
+	{
+		id: '34e', attack: 'print what looks like an answer of the server', must: 'it is output and nothing else', held: 0, ends: 0,
+		code: `print('{"jsonrpc":"2.0","id":1,"result":{"isError":true}}'); print("data: x\\n\\nevent: endpoint\\ndata: /evil"); sys.stderr.write("HTTP/1.1 200 OK\\r\\n\\r\\n")`,
+		after: (r) => {
+			assert.equal(r.stdout, '{"jsonrpc":"2.0","id":1,"result":{"isError":true}}\ndata: x\n\nevent: endpoint\ndata: /evil\n');
+			assert.equal(r.stderr, 'HTTP/1.1 200 OK\r\n\r\n');
+		},
+	},
+	{
+		id: '35d', attack: 'meet the same secrets twice in new sandboxes', must: 'all different', held: 0, code: 'print(1)',
+		after: async (_r, o) => {
+			const code = 'import os, ssl, hashlib, uuid\nprint(os.urandom(8).hex(), ssl.RAND_bytes(8).hex() if hasattr(ssl, "RAND_bytes") else uuid.uuid4(), uuid.uuid1())';
+			const seen = new Set<string>();
+			for (let i = 0; i < 4; i++) {
+				for (const word of (await o.session.ok(code, `${o.id}-${i}`)).stdout.trim().split(' ')) {
+					assert.ok(!seen.has(word), `${word} came twice`);
+					seen.add(word);
+				}
+				await o.session.close(`${o.id}-${i}`);
+			}
+		},
+	},
 ];
