@@ -56,6 +56,21 @@ static void on_signal(struct init *in, const union proto_frame *f, const int *fd
 	run_signal(in, &f->signal);
 }
 
+static void on_warm(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+{
+	int channel = n == 1 ? fcntl(fds[0], F_DUPFD_CLOEXEC, LOW_FDS) : -1;
+
+	warm_arrived(in, channel, f->warm.soon != 0);
+}
+
+static void on_rest(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+{
+	(void)f;
+	(void)fds;
+	(void)n;
+	warm_rest(in);
+}
+
 static void on_file(struct init *in, const union proto_frame *f, const int *fds, size_t n)
 {
 	(void)fds;
@@ -66,9 +81,8 @@ static void on_file(struct init *in, const union proto_frame *f, const int *fds,
 
 static void (*const handlers[PROTO_TYPE_MAX_])(struct init *, const union proto_frame *,
 					       const int *, size_t) = {
-    [PROTO_INIT_RUN] = on_run,
-    [PROTO_INIT_SIGNAL] = on_signal,
-    [PROTO_INIT_FILE] = on_file,
+    [PROTO_INIT_RUN] = on_run,   [PROTO_INIT_SIGNAL] = on_signal, [PROTO_INIT_FILE] = on_file,
+    [PROTO_INIT_WARM] = on_warm, [PROTO_INIT_REST] = on_rest,
 };
 
 static bool take_message(struct init *in)
@@ -155,6 +169,7 @@ _Noreturn static void loop(struct init *in)
 		session_prepare(
 		    in); /* before warm_prepare(): only one of the two forks at a time */
 		warm_prepare(in);
+		warm_tell(in);
 		files_work(in);
 	}
 }

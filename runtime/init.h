@@ -54,9 +54,9 @@ struct init_warm {
 	pid_t clean; /* 0 until its hello */
 	int spare_channel;
 	enum spare_state spare_state;
-	pid_t spare;      /* 0 until it is ready */
-	uint64_t rest_at; /* READY: it is let go then, for the memory that it owns */
-	bool resting;     /* it was: the next run that waits brings it back */
+	pid_t spare;    /* 0 until it is ready */
+	bool told_cold; /* the front knows that there is none */
+	bool rest;      /* it asked for that: done between runs */
 };
 
 struct init_session {
@@ -67,6 +67,7 @@ struct init_session {
 	pid_t gone; /* a holder that was let go and not reaped yet */
 	enum spare_state next_state;
 	uint64_t until; /* FORKING: then the holder is none */
+	bool resting;   /* no next one until a run waits for it */
 	bool lost;      /* the state is gone, and nobody has been told */
 };
 
@@ -160,8 +161,11 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
 
 /* init_warm.c */
 void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold runs only */
-uint64_t warm_next(const struct init *in); /* when warm_prepare() wants to be called, 0 = never */
-void warm_prepare(struct init *in);        /* between runs: have a spare made */
+void warm_prepare(struct init *in); /* between runs: have a spare made, or let go */
+/* INIT_WARM: takes CHANNEL (-1 = there will be none) in place of one that is gone. */
+void warm_arrived(struct init *in, int channel, bool soon);
+void warm_rest(struct init *in); /* INIT_REST */
+void warm_tell(struct init *in); /* INIT_COLD, once, when there is something to tell */
 /* Whether no run may start now, because an interpreter is about to appear and would be taken for a
  * part of it, or because the run F waits for one. */
 bool warm_must_wait(const struct init *in, const struct proto_init_run *f);
@@ -180,6 +184,7 @@ bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter 
 /* init_session.c */
 void session_start(struct init *in);
 void session_prepare(struct init *in);
+void session_rest(struct init *in);           /* the holder stays: it is the state */
 uint64_t session_next(const struct init *in); /* when it wants to be called again, 0 = never */
 bool session_can(const struct init *in);      /* a stateful run may start at once */
 pid_t session_take(struct init *in, const struct run_child *c);

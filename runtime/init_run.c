@@ -194,6 +194,9 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		report_failure(in, f->run, EBUSY);
 		return;
 	}
+	in->warm.rest = false;
+	if (f->warm == PROTO_WARM_COMING && f->kind != PROTO_RUN_ARGV && in->warm.channel < 0)
+		in->warm.soon = true;
 	if (!warm_must_wait(in, f))
 		start_now(in, &c);
 	else if (!wait_for_spare(in, f, fds, n))
@@ -453,11 +456,8 @@ uint64_t run_next(const struct init *in)
 	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
 	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
-	if (in->run.id == 0) {
-		uint64_t session = session_next(in);
-		uint64_t warm = warm_next(in);
-		return session != 0 && (warm == 0 || session < warm) ? session : warm;
-	}
+	if (in->run.id == 0)
+		return session_next(in);
 	if (in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)

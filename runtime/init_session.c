@@ -47,6 +47,7 @@ static void drop_holder(struct init_session *s)
 	s->gone = s->holder;
 	s->holder_channel = fd_close(s->holder_channel);
 	s->holder = 0;
+	s->resting = false;
 }
 
 void session_start(struct init *in)
@@ -69,6 +70,12 @@ bool session_keeps(const struct init *in, pid_t pid)
 	       (pid == in->session.holder || pid == in->session.next || pid == in->session.gone);
 }
 
+void session_rest(struct init *in)
+{
+	drop_next(&in->session);
+	in->session.resting = in->session.holder > 0;
+}
+
 void session_prepare(struct init *in)
 {
 	struct init_session *s = &in->session;
@@ -78,7 +85,9 @@ void session_prepare(struct init *in)
 
 	if (s->next_state == SPARE_FORKING && now() >= s->until)
 		session_lose(in);
-	if (s->holder == 0 || s->next_state != SPARE_NONE || in->run.id != 0 ||
+	if (in->waiting.used && in->waiting.f.kind == PROTO_RUN_STATEFUL)
+		s->resting = false;
+	if (s->resting || s->holder == 0 || s->next_state != SPARE_NONE || in->run.id != 0 ||
 	    in->warm.spare_state == SPARE_FORKING || warm_pair(pair) < 0)
 		return;
 	(void)kill(s->holder, SIGCONT);

@@ -17,10 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
-
-#define SPARE_REST_NS UINT64_C(300000000000)
 
 struct rt_run_frame {
 	struct rt_run run;
@@ -84,7 +81,54 @@ static void drop_clean(struct init_warm *w)
 
 void warm_start(struct init *in, int channel, bool soon)
 {
-	in->warm = (struct init_warm){.channel = channel, .soon = soon, .spare_channel = -1};
+	in->warm = (struct init_warm){
+	    .channel = channel, .soon = soon, .spare_channel = -1, .told_cold = channel < 0};
+}
+
+void warm_arrived(struct init *in, int channel, bool soon)
+{
+	struct init_warm *w = &in->warm;
+
+	if (w->channel >= 0 && (w->state != WARM_NONE || channel < 0)) {
+		(void)fd_close(channel); /* the old one lives after all */
+		return;
+	}
+	drop_clean(w);
+	w->channel = channel;
+	w->soon = channel >= 0 && soon;
+	w->told_cold = channel < 0;
+	w->rest = false;
+}
+
+void warm_rest(struct init *in)
+{
+	in->warm.rest = true;
+}
+
+void warm_tell(struct init *in)
+{
+	struct init_warm *w = &in->warm;
+	struct proto_init_note cold = {.head = PROTO_HEAD(INIT_COLD, proto_init_note)};
+
+	if (w->channel >= 0 || w->told_cold)
+		return;
+	w->told_cold = true;
+	init_send(in, &cold.head, NULL, 0);
+}
+
+/* Interpreters that wait own memory, and cost nothing to make again. One that is on its way has no
+ * name yet: until it has, there is nothing to let go. */
+static void let_go(struct init *in)
+{
+	struct init_warm *w = &in->warm;
+
+	if (!w->rest || in->run.id != 0 || in->waiting.used || w->spare_state == SPARE_FORKING ||
+	    in->session.next_state == SPARE_FORKING || (w->channel >= 0 && w->state != WARM_CLEAN))
+		return;
+	w->rest = false;
+	w->told_cold = true;
+	drop_clean(w);
+	session_rest(in);
 }
 
 /* Everything that a spare needs to become a run; the order is that of frames.h. */
@@ -114,32 +158,14 @@ void warm_give_up(struct init *in)
 	drop_clean(&in->warm);
 }
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-uint64_t warm_next(const struct init *in)
-{
-	return in->warm.spare_state == SPARE_READY ? in->warm.rest_at : 0;
-}
-
 void warm_prepare(struct init *in)
 {
 	struct init_warm *w = &in->warm;
 	int pair[2];
 
-	if (in->waiting.used)
-		w->resting = false;
-	else if (w->spare_state == SPARE_READY && now() >= w->rest_at) {
-		w->resting = true;
-		drop_spare(w);
-	}
-	if (w->resting || w->state != WARM_CLEAN || w->spare_state != SPARE_NONE ||
-	    in->run.id != 0 || in->session.next_state == SPARE_FORKING)
+	let_go(in);
+	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || in->run.id != 0 ||
+	    in->session.next_state == SPARE_FORKING)
 		return;
 	if (warm_pair(pair) < 0)
 		return;
@@ -166,7 +192,7 @@ bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
 	if (in->session.next_state == SPARE_FORKING || w->spare_state == SPARE_FORKING)
 		return true;
 	if (f->kind == PROTO_RUN_STATEFUL)
-		return !session_can(in) && (in->session.holder > 0 || w->channel >= 0);
+		return !session_can(in) && (in->session.holder > 0 || w->channel >= 0 || w->soon);
 	return w->soon || (warm_can(in, f) && w->spare_state == SPARE_NONE);
 }
 
@@ -263,7 +289,6 @@ static void spare_event(struct init *in)
 	if (pid > 0 && w->spare_state == SPARE_FORKING) {
 		w->spare = pid;
 		w->spare_state = SPARE_READY;
-		w->rest_at = now() + SPARE_REST_NS;
 		return;
 	}
 	/* A spare that could not be made, or was killed: once more with each run, not in a loop. */

@@ -243,6 +243,9 @@ int app_begin(struct app *a, struct err *e)
 	    .max_sandboxes = (uint32_t)MIN((uint64_t)a->settings.max_sessions + MONITOR_SLOTS_MORE,
 					   (uint64_t)MONITOR_SLOTS_MAX),
 	    .warm = a->settings.warm,
+	    .zygote = {.idle_s = (uint64_t)a->settings.zygote_idle_s,
+		       .age_s = (uint64_t)a->settings.zygote_age_s,
+		       .forks = (uint64_t)a->settings.zygote_forks},
 	};
 	r = native_monitor_start(&config, &a->monitor_fd, e);
 	if (r < 0)
@@ -263,6 +266,9 @@ static int open_engine(void *user, struct engine **ret, struct err *e)
 	    .max_sandboxes = (uint32_t)a->settings.max_sessions,
 	    .warm = a->settings.warm,
 	    .pool = a->settings.warm ? (uint32_t)a->settings.pool : 0,
+	    .pool_max = (uint32_t)a->settings.pool_max,
+	    .rest_ns = (uint64_t)a->settings.rest_s * NS_PER_S,
+	    .idle_ns = (uint64_t)a->settings.zygote_idle_s * NS_PER_S,
 	    .monitor_fd = monitor_fd,
 	};
 

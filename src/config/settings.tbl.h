@@ -137,6 +137,25 @@ S(BOOL, warm, "session.warm", "SANDBOX_WARM", "on", 0, 1, "on or off",
   "Fork interpreters from a warm one where that is possible.")
 S(INT, pool, "session.pool", "SANDBOX_POOL", "1", 0, 64, "a whole number from 0 to 64",
   "Sandboxes kept ready for the next session that asks for the same; 0 for none.")
+S(INT, pool_max, "session.pool_max", "SANDBOX_POOL_MAX", "8", 0, 1024,
+  "a whole number from 0 to 1024",
+  "Sandboxes kept ready while sessions are opened often. Without demand the pool shrinks to "
+  "`session.pool`; a number below that counts as that.")
+S(INT, rest_s, "session.rest_s", "SANDBOX_REST_S", "300", 0, 31536000,
+  "whole seconds from 0 (never) to 31536000",
+  "Seconds without a run after which a sandbox gives back the memory of interpreters that wait. The "
+  "next run brings them back; files and the state of stateful sessions stay.")
+S(INT, zygote_idle_s, "session.zygote_idle_s", "SANDBOX_ZYGOTE_IDLE_S", "3600", 0, 31536000,
+  "whole seconds from 0 (never) to 31536000",
+  "Seconds without any sandbox of an image after which its pool and its warm interpreter are dropped; "
+  "the next session starts cold and brings them back.")
+S(INT, zygote_age_s, "session.zygote_age_s", "SANDBOX_ZYGOTE_AGE_S", "21600", 0, 31536000,
+  "whole seconds from 0 (never) to 31536000",
+  "Age in seconds at which the warm interpreter of an image is replaced by a new one: sandboxes share "
+  "its layout of memory and its hash seed. Nobody waits for that.")
+S(INT, zygote_forks, "session.zygote_forks", "SANDBOX_ZYGOTE_FORKS", "10000", 0, 1000000000,
+  "a whole number from 0 (no limit) to 1000000000",
+  "Sandboxes after which the warm interpreter of an image is replaced by a new one.")
 S(INT, kill_grace_ms, "session.kill_grace_ms", "SANDBOX_KILL_GRACE_MS", "1000", 0, 60000,
   "whole milliseconds from 0 to 60000",
   "Milliseconds from the polite end of a run at its deadline to the kill of all its processes.")

@@ -206,6 +206,9 @@ struct engine_ops {
 	int (*list_files)(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
 			  struct err *e);
 	int (*usage)(struct engine_sandbox *s, engine_usage_fn cb, void *user, struct err *e);
+	/* FROZEN: gives back what an idle sandbox can make again (interpreters that wait), never
+	 * state; SESSION_BUSY during a run. Not FROZEN: makes it again in the background. A run
+	 * needs neither: it brings back what it needs. */
 	int (*freeze)(struct engine_sandbox *s, bool frozen, engine_done_fn cb, void *user,
 		      struct err *e);
 	/* Ends every sandbox, then the engine. The object is freed before this returns; callbacks
@@ -223,11 +226,15 @@ struct engine_sandbox {
 struct engine_config {
 	const char *state_dir; /* absolute; images below `images/` */
 	uint32_t max_sandboxes;
-	bool warm; /* false = never start a zygote */
-	uint32_t
-	    pool; /* sandboxes made ahead of need, like the last that was asked for; 0 = none */
-	int monitor_fd; /* native: the channel made by native_monitor_start(), before the front
-			 * gave up its privileges; taken */
+	bool warm;         /* false = never start a zygote */
+	uint32_t pool;     /* sandboxes made ahead of need, like the last that was asked for; 0 =
+			    * none */
+	uint32_t pool_max; /* as many when they are asked for often; at least `pool` */
+	uint64_t rest_ns;  /* a sandbox without a run for so long gives back what can be made again;
+			    * 0 = never */
+	uint64_t idle_ns;  /* without any sandbox for so long the pool is emptied; 0 = never */
+	int monitor_fd;    /* native: the channel made by native_monitor_start(), before the front
+			    * gave up its privileges; taken */
 };
 
 /* NAME is "native" or "docker"; a known engine that this build lacks: ERR_ENGINE_NOT_BUILT_IN. */

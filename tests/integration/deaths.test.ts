@@ -4,19 +4,12 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { describe, it } from 'node:test';
-import { Census, cgroupFolders, descendants, mounts, namespaceOf, type Ident } from '../lib/process.ts';
+import { monitorOf } from '../lib/family.ts';
+import { Census, cgroupFolders, descendants, mounts, namespaceOf } from '../lib/process.ts';
 import { isError } from '../lib/expect.ts';
 import { freePort, mode } from '../lib/env.ts';
 import { open, using, wires, type Session } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
-
-/** The monitor: the child of the front that shares our pid namespace and is caisson itself. */
-function monitorOf(front: number): Ident {
-	const own = namespaceOf(process.pid, 'pid');
-	const found = descendants(front).filter((p) => p.ppid === front && (namespaceOf(p.pid, 'pid') ?? own) === own);
-	assert.equal(found.length, 1, `one monitor below the front: ${found.map((p) => p.name).join(' ')}`);
-	return found[0]!;
-}
 
 /** Two sessions with stubborn runs and something daemonised in each. */
 async function busySession(s: Session): Promise<void> {

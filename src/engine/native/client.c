@@ -66,13 +66,15 @@ static void sandbox_free(struct native_sandbox *s)
 	s->later = sd_event_source_disable_unref(s->later);
 	s->patience = sd_event_source_disable_unref(s->patience);
 	s->claim = sd_event_source_disable_unref(s->claim);
+	native_idle_note(s); /* whatever its state: it is idle no more */
 	free(s);
 }
 
 static void ask_destroy(const struct native_sandbox *s)
 {
 	struct proto_mon_slot d = {.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot),
-				   .slot = s->slot};
+				   .slot = s->slot,
+				   .flags = s->pooled ? PROTO_SLOT_UNUSED : 0};
 
 	if (!s->gone && !s->g->dead)
 		(void)!chan_send(s->g->monitor, &d.head, NULL,
@@ -84,6 +86,7 @@ static void tell_waiters(struct native_sandbox *s, enum engine_end end, const st
 {
 	native_run_abort(s, end, NULL);
 	native_files_abort(s, e);
+	native_freeze_abort(s, e);
 }
 
 static void fail_create(struct native_sandbox *s, const struct err *e)
@@ -134,6 +137,7 @@ static void sandbox_is_gone(struct native_sandbox *s)
 	s->gone = true;
 	s->next_orphan = s->g->orphans;
 	s->g->orphans = s;
+	native_pool_room(s->g);
 	switch (s->state) {
 	case NATIVE_ENDING:
 		finish_destroy(s);
@@ -172,6 +176,7 @@ static void native_destroy(struct engine_sandbox *base, engine_done_fn cb, void 
 	s->destroy_cb = cb;
 	s->destroy_user = user;
 	s->state = NATIVE_ENDING;
+	native_idle_note(s);
 	if (!s->gone && !s->g->dead) {
 		ask_destroy(s);
 		return;
@@ -200,6 +205,8 @@ static void maybe_created(struct native_sandbox *s)
 	s->state = NATIVE_READY;
 	s->create_cb = NULL;
 	cb(&s->base, &s->policy, NULL, s->create_user);
+	native_idle_note(s);
+	native_pool_room(s->g);
 }
 
 /* What an errno says more precisely than "unavailable". */
@@ -300,6 +307,9 @@ static int on_init_message(const union proto_frame *f, const int *fds, size_t n,
 		return native_run_ended(s, &f->ended);
 	case PROTO_INIT_FILED:
 		return native_filed(s, &f->filed, own, n);
+	case PROTO_INIT_COLD:
+		native_clean_lost(s);
+		return 0;
 	default:
 		fd_close_many(own, n);
 		return -EPROTO;
@@ -332,6 +342,7 @@ static int on_created(struct native_engine *g, const struct proto_mon_created *m
 		step_error(&e, m->step, m->errnum);
 		g->slots[s->slot] = NULL;
 		s->gone = true;
+		native_pool_room(g);
 		fail_create(s, &e);
 		sandbox_free(s);
 		return 0;
@@ -343,6 +354,8 @@ static int on_created(struct native_engine *g, const struct proto_mon_created *m
 	if ((m->fds & PROTO_CREATED_PEAK) && at < n)
 		s->peak = TAKE_FD(fds[at]);
 	s->created = true;
+	s->image_dev = m->image_dev;
+	s->image_ino = m->image_ino;
 	int r = chan_new(g->loop, TAKE_FD(fds[0]), PROTO_PARTY_I, on_init_message, on_init_end, s,
 			 &s->init);
 	fd_close_many(fds, n);
@@ -405,7 +418,7 @@ static int check_create(const struct native_engine *g, const struct engine_creat
 }
 
 int native_create_new(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
-		      void *user, struct err *e)
+		      void *user, struct err *e, struct native_sandbox **ret)
 {
 	struct proto_mon_create m = {.head = PROTO_HEAD(MON_CREATE, proto_mon_create)};
 	int r = check_create(g, c, &m.limits, e);
@@ -425,6 +438,7 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 	m.warm = c->warm;
 	m.egress = c->egress;
 	m.helper_of = c->helper_of ? sandbox_of(c->helper_of)->slot + 1 : 0;
+	s->clean = c->warm ? NATIVE_CLEAN_THERE : NATIVE_CLEAN_NONE;
 	s->state = NATIVE_CREATING;
 	s->oom = s->peak = s->egress = -1;
 	s->wants_egress = c->egress;
@@ -446,6 +460,7 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 		sandbox_free(s);
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "the monitor does not answer");
 	}
+	*ret = s;
 	return 0;
 }
 
@@ -456,7 +471,8 @@ static int native_create(struct engine *base, const struct engine_create *c, eng
 
 	if (!g->dead && native_pool_serves(c) && native_pool_take(g, c, cb, user))
 		return 0;
-	int r = native_create_new(g, c, cb, user, e);
+	struct native_sandbox *s;
+	int r = native_create_new(g, c, cb, user, e, &s);
 	if (r == 0)
 		native_pool_note(g, c);
 	return r;
@@ -492,6 +508,13 @@ static int on_monitor_message(const union proto_frame *f, const int *fds, size_t
 		if (s)
 			native_used(s, &f->used);
 		return 0;
+	case PROTO_MON_WARMED:
+		s = f->warmed.slot < g->max ? g->slots[f->warmed.slot] : NULL;
+		if (s)
+			native_clean_came(s, &f->warmed, own, n);
+		else
+			fd_close_many(own, n);
+		return 0;
 	default:
 		return -EPROTO;
 	}
@@ -512,7 +535,7 @@ static void on_monitor_end(int error UNUSED, void *user)
 
 static uint32_t native_caps(struct engine *base)
 {
-	return engine_of(base)->enforced;
+	return engine_of(base)->enforced | ENGINE_CAP_FREEZE;
 }
 
 /* ---- end of the engine ---- */
@@ -521,6 +544,7 @@ static void cancel(struct native_sandbox *s, const struct err *e)
 {
 	native_run_abort(s, ENGINE_END_KILLED, e);
 	native_files_abort(s, e);
+	native_freeze_abort(s, e);
 	if (s->create_cb)
 		fail_create(s, e);
 	if (s->destroy_cb)
@@ -559,6 +583,7 @@ static void native_close(struct engine *base)
 
 	g->closing = true;
 	native_pool_close(g);
+	native_idle_close(g);
 	if (!g->dead)
 		wait_for_monitor(g);
 	g->dead = true;
@@ -572,6 +597,7 @@ static void native_close(struct engine *base)
 	g->monitor = chan_free(g->monitor);
 	g->loop = sd_event_unref(g->loop);
 	free(g->slots);
+	free(g->state_dir);
 	g->magic = 0;
 	free(g);
 }
@@ -593,6 +619,7 @@ static const struct engine_ops native_ops = {
     .remove_file = native_remove_file,
     .list_files = native_list_files,
     .usage = native_usage,
+    .freeze = native_freeze,
     .close = native_close,
 };
 
@@ -630,7 +657,8 @@ int native_open(sd_event *loop, const struct engine_config *config, struct engin
 	ASSERT(g->max > 0);
 	_cleanup_free_ struct native_sandbox **slots =
 	    calloc(g->max, sizeof(struct native_sandbox *));
-	if (!slots)
+	_cleanup_free_ char *state_dir = strdup(config->state_dir);
+	if (!slots || !state_dir)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
 	r = chan_new(loop, TAKE_FD(fd), PROTO_PARTY_M, on_monitor_message, on_monitor_end, g,
 		     &g->monitor);
@@ -638,9 +666,13 @@ int native_open(sd_event *loop, const struct engine_config *config, struct engin
 		return err_set(e, ERR_SYSTEM, -r, "event loop");
 	g->base.ops = &native_ops;
 	g->magic = CLIENT_MAGIC;
-	g->pool.want = config->pool;
+	g->pool.min = g->pool.want = config->pool;
+	g->pool.max = config->pool > 0 ? MAX(config->pool, config->pool_max) : 0;
+	g->pool.idle_ns = config->idle_ns;
+	g->idle.rest_ns = config->rest_ns;
 	g->loop = sd_event_ref(loop);
 	g->slots = TAKE_PTR(slots);
+	g->state_dir = TAKE_PTR(state_dir);
 	*ret = &TAKE_PTR(g)->base;
 	return 0;
 }

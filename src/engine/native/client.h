@@ -12,17 +12,33 @@
 #include "engine/native/chan.h"
 #include "engine/native/proto.h"
 
+#include <limits.h>
+
 #define CLIENT_MAGIC UINT32_C(0x6e617476)
 
 /* Sandboxes that nobody owns yet (client_pool.c). */
 struct native_pool {
-	uint32_t want;            /* how many to keep */
+	uint32_t min, max;        /* of `want`; max 0 = no pool */
+	uint32_t want;            /* how many to keep now */
+	uint32_t n;               /* how many there are */
+	uint32_t low;             /* fewest since the last look */
+	uint64_t idle_ns;         /* engine_config.idle_ns */
+	uint64_t asked_ns;        /* last request */
+	char root[PATH_MAX];      /* the image's root folder: another one there = another image */
 	struct engine_create key; /* the request that they answer */
 	bool has_key;
-	bool making;       /* one is on its way */
-	bool stale;        /* and is of an older key */
-	uint32_t failures; /* in a row */
+	struct native_sandbox *making; /* one is on its way */
+	bool stale;                    /* and is of an older key */
+	uint32_t failures;             /* in a row */
 	struct native_sandbox *first;
+	sd_event_source *timer; /* fills */
+	sd_event_source *look;  /* shrinks */
+};
+
+/* Sandboxes between runs, in the order in which they were used last (client_warm.c). */
+struct native_idle {
+	uint64_t rest_ns; /* engine_config.rest_ns */
+	struct native_sandbox *first, *last;
 	sd_event_source *timer;
 };
 
@@ -31,6 +47,14 @@ struct native_forget { /* an answer that is due */
 	uint32_t seq;
 	engine_done_fn cb;
 	void *user;
+};
+
+/* The clean interpreter of a sandbox, as far as the front knows. */
+enum native_clean {
+	NATIVE_CLEAN_NONE,   /* it has ended, or there never was one */
+	NATIVE_CLEAN_ASKED,  /* the monitor was asked for one */
+	NATIVE_CLEAN_THERE,  /* init has its channel */
+	NATIVE_CLEAN_RESTED, /* given back until the next run */
 };
 
 struct native_engine {
@@ -49,6 +73,8 @@ struct native_engine {
 	struct native_pool pool;
 	struct native_forget *forgets;
 	uint32_t next_forget;
+	struct native_idle idle;
+	char *state_dir;
 };
 
 enum native_state { NATIVE_CREATING, NATIVE_READY, NATIVE_LOST, NATIVE_ENDING };
@@ -83,6 +109,16 @@ struct native_sandbox {
 	bool gone;
 	bool created, ready; /* both halves of a creation */
 	bool warm;           /* its runs may be forked */
+	bool pooled;         /* nobody owns it yet */
+	enum native_clean clean;
+	uint64_t clean_retry_at; /* NONE: not asked for again before, but by need */
+	bool listed;             /* in native_engine.idle */
+	uint64_t idle_since;
+	struct native_sandbox *idle_before, *idle_after;
+	uint64_t image_dev, image_ino;
+	sd_event_source *freeze; /* completion of freeze() */
+	engine_done_fn freeze_cb;
+	void *freeze_user;
 	struct chan *init;
 	struct engine_policy policy;
 	engine_create_fn create_cb;
@@ -102,6 +138,7 @@ struct native_sandbox {
 	sd_event_source *patience; /* with init's answers to these; made at the first one */
 	struct native_sandbox *next_orphan;
 	struct native_sandbox *next_pooled;
+	uint64_t pooled_ns;     /* since when */
 	sd_event_source *claim; /* of the pool: its owner is about to hear of it */
 };
 
@@ -109,9 +146,27 @@ struct native_sandbox {
 /* The sandbox is not what it was: ends its run and everything that waits, and tells the owner. */
 void native_lose(struct native_sandbox *s, const char *why);
 
-/* One that is new; native_create() without the pool. */
+/* One that is new; native_create() without the pool. *RET is for the caller to mark, until CB. */
 int native_create_new(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
-		      void *user, struct err *e) MUST_CHECK;
+		      void *user, struct err *e, struct native_sandbox **ret) MUST_CHECK;
+
+/* client_warm.c */
+/* S may have become idle, or be idle no more. */
+void native_idle_note(struct native_sandbox *s);
+void native_idle_close(struct native_engine *g);
+/* What a run that can be warm is to say of it; asks for a clean interpreter where there is none.
+ * NEEDED: the run cannot do without. */
+enum proto_warm native_clean_for_run(struct native_sandbox *s, bool needed);
+/* Init has lost it. */
+void native_clean_lost(struct native_sandbox *s);
+/* Between runs: asks for one where it was lost. */
+void native_clean_again(struct native_sandbox *s);
+/* The monitor's answer; takes the descriptors. */
+void native_clean_came(struct native_sandbox *s, const struct proto_mon_warmed *m, int *fds,
+		       size_t n);
+int native_freeze(struct engine_sandbox *base, bool frozen, engine_done_fn cb, void *user,
+		  struct err *e) MUST_CHECK;
+void native_freeze_abort(struct native_sandbox *s, const struct err *e);
 
 /* client_stored.c */
 int native_check_stored(const struct native_engine *g, const struct engine_create *c,
@@ -130,6 +185,8 @@ bool native_pool_serves(const struct engine_create *c) MUST_CHECK;
 /* True = CB will be called with one from the pool. */
 bool native_pool_take(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user) MUST_CHECK;
+/* A creation or a sandbox has ended: there may be room now. */
+void native_pool_room(struct native_engine *g);
 void native_pool_close(struct native_engine *g);
 
 /* client_run.c */

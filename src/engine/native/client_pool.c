@@ -3,39 +3,49 @@
  * claim has the policy of a creation; what it saves is the time.
  *
  *   a creation that was asked for -> its request is the pool's key -> a moment later the pool fills
- * up the next creation with the same request -> takes one, and the pool fills up again A different
- * request empties the pool and becomes the key. One is made at a time and never at once after a
- * claim, so that filling does not compete with the run that the claim was for. */
+ *   up; the next creation with the same request -> takes one, and the pool fills up again
+ *
+ * A different request empties the pool and becomes the key. So does another image under the key's
+ * name: a claim is of the image that a creation would be of.
+ *
+ * Size. A claim that finds nothing doubles `want`, up to `max`. Every LOOK_NS the pool gives up
+ * half of what it never came to need meanwhile, down to `min`. After a time without any sandbox but
+ * its own it is emptied, so that the image's zygote can go too.
+ *
+ * Filling: one at a time, FILL_DELAY_NS after a claim, when the loop has nothing else to do and no
+ * creation is on its way that somebody waits for. */
 #include "engine/native/client.h"
 
 #include "base/rand.h"
 #include "base/text.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
 #define FILL_DELAY_NS  (50 * NS_PER_MS)
 #define FILL_SHIFT_MAX 10 /* after failures: at most 51 s */
 #define SLOTS_LEFT     2  /* the pool never takes the last ones */
+#define LOOK_NS        (10 * NS_PER_S)
+#define LIVED_NS       (10 * NS_PER_S) /* one that ended sooner counts as a failure */
 
 static void arm(struct native_engine *g);
+static void arm_look(struct native_engine *g);
 
-static uint32_t pooled(const struct native_engine *g)
+/* Whether there is room, and nobody waits for a creation. */
+static bool may_fill(const struct native_engine *g)
 {
-	uint32_t n = 0;
+	uint32_t free_slots = 0;
 
-	for (const struct native_sandbox *s = g->pool.first; s; s = s->next_pooled)
-		n++;
-	return n;
+	for (uint32_t i = 0; i < g->max; i++) {
+		const struct native_sandbox *s = g->slots[i];
+		if (s && s->state == NATIVE_CREATING && !s->pooled)
+			return false;
+		free_slots += !s;
+	}
+	return free_slots > SLOTS_LEFT;
 }
 
-static uint32_t free_slots(const struct native_engine *g)
-{
-	uint32_t n = 0;
-
-	for (uint32_t i = 0; i < g->max && n < SLOTS_LEFT + 1; i++)
-		n += g->slots[i] == NULL;
-	return n;
-}
+/* ---- members ---- */
 
 static void unlink_pooled(struct native_engine *g, const struct native_sandbox *s)
 {
@@ -43,15 +53,24 @@ static void unlink_pooled(struct native_engine *g, const struct native_sandbox *
 		if (*at != s)
 			continue;
 		*at = s->next_pooled;
+		g->pool.n--;
 		return;
 	}
+}
+
+static void failed(struct native_pool *p)
+{
+	p->failures += p->failures < FILL_SHIFT_MAX;
 }
 
 static void on_pooled_lost(struct engine_sandbox *base, const char *why UNUSED, void *user)
 {
 	struct native_engine *g = user;
+	struct native_sandbox *s = (struct native_sandbox *)base;
 
-	unlink_pooled(g, (struct native_sandbox *)base);
+	unlink_pooled(g, s);
+	if (now_ns() - s->pooled_ns < LIVED_NS)
+		failed(&g->pool);
 	g->base.ops->destroy(base, NULL, NULL);
 	arm(g);
 }
@@ -62,30 +81,60 @@ static void on_pooled(struct engine_sandbox *base, const struct engine_policy *p
 	struct native_engine *g = user;
 	struct native_sandbox *s = (struct native_sandbox *)base;
 
-	g->pool.making = false;
+	g->pool.making = NULL;
 	if (e || g->closing || g->pool.stale) {
-		g->pool.failures += e != NULL && g->pool.failures < FILL_SHIFT_MAX;
+		if (e)
+			failed(&g->pool);
 		g->pool.stale = false;
 		if (s)
 			g->base.ops->destroy(base, NULL, NULL);
 	} else {
 		g->pool.failures = 0;
+		s->pooled_ns = now_ns();
 		s->next_pooled = g->pool.first;
 		g->pool.first = s;
+		g->pool.n++;
 		g->base.ops->on_lost(base, on_pooled_lost, g);
 	}
 	arm(g);
+	arm_look(g);
 }
+
+/* The oldest: claims take the newest, whose pages are warm. */
+static void drop_one(struct native_engine *g)
+{
+	struct native_sandbox *s = g->pool.first;
+
+	while (s->next_pooled)
+		s = s->next_pooled;
+	unlink_pooled(g, s);
+	g->base.ops->on_lost(&s->base, NULL, NULL);
+	g->base.ops->destroy(&s->base, NULL, NULL);
+}
+
+static void empty(struct native_engine *g)
+{
+	while (g->pool.first)
+		drop_one(g);
+	g->pool.stale = g->pool.making != NULL; /* the one on its way is of the old key */
+}
+
+/* ---- filling ---- */
 
 static int on_fill(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)
 {
 	struct native_engine *g = user;
 	struct err e = ERR_INIT;
 
-	if (g->closing || g->dead || g->pool.making || pooled(g) >= g->pool.want ||
-	    free_slots(g) <= SLOTS_LEFT)
+	g->pool.timer = sd_event_source_disable_unref(g->pool.timer);
+	if (g->closing || g->dead || g->pool.making || g->pool.n >= g->pool.want)
 		return 0;
-	g->pool.making = native_create_new(g, &g->pool.key, on_pooled, g, &e) == 0;
+	if (!may_fill(g)) /* native_pool_room() arms it again */
+		return 0;
+	if (native_create_new(g, &g->pool.key, on_pooled, g, &e, &g->pool.making) < 0)
+		failed(&g->pool);
+	else
+		g->pool.making->pooled = true;
 	return 0;
 }
 
@@ -95,10 +144,74 @@ static void arm(struct native_engine *g)
 	uint64_t delay_us = (FILL_DELAY_NS << g->pool.failures) / NS_PER_US;
 
 	g->pool.timer = sd_event_source_disable_unref(g->pool.timer);
-	if (!g->closing && g->pool.has_key && !g->pool.making && pooled(g) < g->pool.want)
-		(void)!sd_event_add_time_relative(g->loop, &g->pool.timer, CLOCK_MONOTONIC,
-						  delay_us, 0, on_fill, g);
+	if (g->closing || !g->pool.has_key || g->pool.making || g->pool.n >= g->pool.want)
+		return;
+	if (sd_event_add_time_relative(g->loop, &g->pool.timer, CLOCK_MONOTONIC, delay_us, 1,
+				       on_fill, g) >= 0)
+		(void)sd_event_source_set_priority(g->pool.timer, SD_EVENT_PRIORITY_IDLE);
 }
+
+void native_pool_room(struct native_engine *g)
+{
+	if (!g->pool.timer)
+		arm(g);
+}
+
+/* ---- size ---- */
+
+static bool anybody_lives(const struct native_engine *g)
+{
+	for (uint32_t i = 0; i < g->max; i++)
+		if (g->slots[i] && !g->slots[i]->pooled)
+			return true;
+	return false;
+}
+
+static void shrink(struct native_pool *p)
+{
+	uint32_t unneeded = MIN(p->low, p->n);
+
+	if (p->want > p->min && unneeded > 0)
+		p->want = MAX(p->min, p->want - (unneeded + 1) / 2);
+	p->low = p->n;
+}
+
+static int on_look(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)
+{
+	struct native_engine *g = user;
+	struct native_pool *p = &g->pool;
+	uint64_t now = now_ns();
+
+	p->look = sd_event_source_disable_unref(p->look);
+	if (anybody_lives(g))
+		p->asked_ns = now;
+	if (p->idle_ns > 0 && now - p->asked_ns >= p->idle_ns) {
+		empty(g);
+		p->has_key = false; /* the next request is the key again */
+		p->want = p->min;
+		return 0;
+	}
+	shrink(p);
+	while (p->n > p->want)
+		drop_one(g);
+	arm_look(g);
+	return 0;
+}
+
+static void arm_look(struct native_engine *g)
+{
+	struct native_pool *p = &g->pool;
+	uint64_t wait = p->want > p->min ? LOOK_NS : 0;
+
+	if (p->idle_ns > 0)
+		wait = wait > 0 ? MIN(wait, p->idle_ns) : p->idle_ns;
+	if (p->look || g->closing || !p->has_key || wait == 0)
+		return;
+	(void)!sd_event_add_time_relative(g->loop, &p->look, CLOCK_MONOTONIC, wait / NS_PER_US,
+					  NS_PER_MS / NS_PER_US, on_look, g);
+}
+
+/* ---- requests ---- */
 
 static bool same_limits(const struct engine_limits *a, const struct engine_limits *b)
 {
@@ -114,16 +227,27 @@ static bool is_key(const struct native_engine *g, const struct engine_create *c)
 	       g->pool.key.warm == c->warm && same_limits(&g->pool.key.limits, &c->limits);
 }
 
-static void empty(struct native_engine *g)
+/* Whether S is of the image that has the name now. Who may not look takes what there is. */
+static bool is_current(const struct native_engine *g, const struct native_sandbox *s)
 {
-	struct native_sandbox *s;
+	struct stat st;
 
-	while ((s = g->pool.first)) {
-		g->pool.first = s->next_pooled;
-		g->base.ops->on_lost(&s->base, NULL, NULL);
-		g->base.ops->destroy(&s->base, NULL, NULL);
-	}
-	g->pool.stale = g->pool.making; /* the one on its way is of the old key */
+	if (stat(g->pool.root, &st) < 0)
+		return errno != ENOENT;
+	return st.st_dev == s->image_dev && st.st_ino == s->image_ino;
+}
+
+static void take_key(struct native_engine *g, const struct engine_create *c)
+{
+	struct native_pool *p = &g->pool;
+
+	empty(g);
+	p->key = *c;
+	p->has_key = (size_t)snprintf(p->root, sizeof(p->root), "%s/images/%s/root", g->state_dir,
+				      c->image) < sizeof(p->root);
+	p->failures = 0;
+	p->want = p->min;
+	p->asked_ns = now_ns();
 }
 
 bool native_pool_serves(const struct engine_create *c)
@@ -133,15 +257,12 @@ bool native_pool_serves(const struct engine_create *c)
 
 void native_pool_note(struct native_engine *g, const struct engine_create *c)
 {
-	if (g->pool.want == 0 || !native_pool_serves(c))
+	if (g->pool.max == 0 || !native_pool_serves(c))
 		return;
-	if (!is_key(g, c)) {
-		empty(g);
-		g->pool.key = *c;
-		g->pool.has_key = true;
-		g->pool.failures = 0;
-	}
+	if (!is_key(g, c))
+		take_key(g, c);
 	arm(g);
+	arm_look(g);
 }
 
 static int on_claim(sd_event_source *source UNUSED, void *user)
@@ -154,6 +275,7 @@ static int on_claim(sd_event_source *source UNUSED, void *user)
 	s->create_cb = NULL;
 	if (s->state == NATIVE_READY) {
 		cb(&s->base, &s->policy, NULL, s->create_user);
+		native_idle_note(s);
 		return 0;
 	}
 	(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox ended before it was used");
@@ -162,18 +284,36 @@ static int on_claim(sd_event_source *source UNUSED, void *user)
 	return 0;
 }
 
+/* A claim that finds nothing: there should have been more. */
+static void missed(struct native_pool *p)
+{
+	p->low = 0;
+	p->want = MIN(p->max, MAX(p->want * 2, 1));
+}
+
 bool native_pool_take(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user)
 {
-	struct native_sandbox *s = is_key(g, c) ? g->pool.first : NULL;
+	struct native_pool *p = &g->pool;
 
-	if (!s || s->state != NATIVE_READY ||
-	    sd_event_add_defer(g->loop, &s->claim, on_claim, s) < 0)
+	if (!is_key(g, c))
 		return false;
-	g->pool.first = s->next_pooled;
+	p->asked_ns = now_ns();
+	if (p->first && !is_current(g, p->first))
+		empty(g);
+	struct native_sandbox *s = p->first;
+	if (!s || sd_event_add_defer(g->loop, &s->claim, on_claim, s) < 0) {
+		missed(p);
+		return false;
+	}
+	ASSERT(s->state == NATIVE_READY);
+	unlink_pooled(g, s);
+	p->low = MIN(p->low, p->n);
 	g->base.ops->on_lost(&s->base, NULL, NULL);
+	s->pooled = false;
 	s->create_cb = cb;
 	s->create_user = user;
+	native_clean_again(s);
 	arm(g);
 	return true;
 }
@@ -181,5 +321,6 @@ bool native_pool_take(struct native_engine *g, const struct engine_create *c, en
 void native_pool_close(struct native_engine *g)
 {
 	g->pool.timer = sd_event_source_disable_unref(g->pool.timer);
+	g->pool.look = sd_event_source_disable_unref(g->pool.look);
 	g->pool.first = NULL; /* they end with all others */
 }

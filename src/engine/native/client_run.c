@@ -182,6 +182,8 @@ static void finish(struct engine_run *r, struct engine_run_result *res, const st
 	if (s->run == r)
 		s->run = NULL;
 	r->s = NULL;
+	native_clean_again(s);
+	native_idle_note(s);
 	r->on_done(r, res, e, r->user);
 	run_free(r);
 }
@@ -457,21 +459,23 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .kind = run_kinds[spec->kind],
 	    .timeout_ns = spec->timeout_ns,
 	    .grace_ns = spec->grace_ns,
-	    .warm = s->warm && can_be_warm(spec),
 	};
+	bool stateful = spec->kind == ENGINE_RUN_STATEFUL;
 	int q = make_fds(r, spec, &m, fds, &n);
 
 	if (q < 0) {
 		fd_close_many(fds, n);
 		return q;
 	}
+	if (s->warm && (stateful || can_be_warm(spec)))
+		m.warm = native_clean_for_run(s, stateful);
 	r->oom_before = read_oom_kills(s->oom);
 	if (s->peak >= 0)
 		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */
 	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 &&
 	    spec->grace_ns < UINT64_MAX / 4) {
 		/* the first stateful run may wait for an interpreter before its clock starts */
-		uint64_t wait = spec->kind == ENGINE_RUN_STATEFUL ? STATE_WAIT_NS : 0;
+		uint64_t wait = stateful ? STATE_WAIT_NS : 0;
 		q = arm_backstop(r, spec->timeout_ns + spec->grace_ns + BACKSTOP_NS + wait);
 		if (q < 0) {
 			fd_close_many(fds, n);
@@ -512,6 +516,7 @@ int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 		    "the run cannot be started");
 	}
 	s->run = r;
+	native_idle_note(s);
 	*ret = r;
 	return 0;
 }

@@ -8,10 +8,20 @@
 
 #include "engine/engine.h"
 
+#define NATIVE_ZYGOTE_MAX UINT32_MAX /* of each of these */
+
+/* When zygotes go and are made anew; 0 = never. */
+struct native_zygote_config {
+	uint64_t idle_s; /* nobody has asked for a sandbox of its image, and none is left */
+	uint64_t age_s;  /* older ones get a successor with the next request */
+	uint64_t forks;  /* so do those that have forked as often */
+};
+
 struct native_monitor_config {
 	const char *state_dir;  /* absolute; images below `images/` */
 	uint32_t max_sandboxes; /* 1 .. PROTO_SLOTS_MAX */
 	bool warm;
+	struct native_zygote_config zygote;
 };
 
 /* Starts `PROGRAM monitor` (the running binary itself) as the privileged process, in a session of

@@ -118,12 +118,21 @@ struct proto_mon_created {
 	uint32_t fds;  /* which come after the channel */
 	uint32_t step; /* enum proto_step; NONE = success */
 	int32_t errnum;
+	uint64_t image_dev, image_ino; /* of the image's root folder; 0 = it is gone by now */
 };
 
+enum { PROTO_SLOT_UNUSED = 1 }; /* MON_DESTROY: it was made ahead of need, and there was none */
 struct proto_mon_slot {
 	struct proto_head head;
 	uint32_t slot;
-	uint32_t pad;
+	uint32_t flags; /* PROTO_SLOT_* */
+};
+
+/* Descriptor: init's end of the channel to the new clean interpreter; none = there will be none. */
+struct proto_mon_warmed {
+	struct proto_head head;
+	uint32_t slot;
+	uint32_t soon; /* its zygote is ready: waiting for it pays */
 };
 
 struct proto_mon_forget {
@@ -192,6 +201,21 @@ struct proto_init_failed {
 	int32_t errnum;
 };
 
+/* INIT_COLD, INIT_REST: the type says it all. */
+struct proto_init_note {
+	struct proto_head head;
+};
+
+/* Descriptor: the channel that MON_WARMED brought, or none. */
+struct proto_init_warm {
+	struct proto_head head;
+	uint32_t soon;
+	uint32_t pad;
+};
+
+/* INIT_RUN: COMING = INIT_WARM follows, and the run waits for it. */
+enum proto_warm { PROTO_WARM_NO, PROTO_WARM_YES, PROTO_WARM_COMING };
+
 enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
 
 /* Descriptors: stdout, stderr, args, then as `fds` says: code, result, stdin. `args` is a sealed
@@ -205,7 +229,7 @@ struct proto_init_run {
 	uint32_t argc;
 	uint32_t envc;
 	uint32_t args_size;
-	uint32_t warm;
+	uint32_t warm; /* enum proto_warm */
 	uint32_t pad;
 	uint64_t timeout_ns; /* 0 = none */
 	uint64_t grace_ns;
@@ -296,9 +320,12 @@ union proto_frame {
 	struct proto_mon_used used;
 	struct proto_mon_forget forget;
 	struct proto_mon_forgotten forgotten;
+	struct proto_mon_warmed warmed;
 	struct proto_init_config config;
 	struct proto_init_ready ready;
 	struct proto_init_failed failed;
+	struct proto_init_note note;
+	struct proto_init_warm warm;
 	struct proto_init_run run;
 	struct proto_init_signal signal;
 	struct proto_init_ended ended;

@@ -28,18 +28,25 @@
 NORETURN static void exec_monitor(const struct native_monitor_config *c, int channel)
 {
 	char max[16];
+	char zygote[3][24];
 	char *argv[] = {
 	    (char *)(uintptr_t) "caisson",
 	    (char *)(uintptr_t) "monitor",
 	    (char *)(uintptr_t)c->state_dir,
 	    max,
 	    (char *)(uintptr_t)(c->warm ? "1" : "0"),
+	    zygote[0],
+	    zygote[1],
+	    zygote[2],
 	    NULL,
 	};
 	char *env[] = {NULL};
 	sigset_t none;
 
 	(void)snprintf(max, sizeof(max), "%u", c->max_sandboxes);
+	(void)snprintf(zygote[0], sizeof(zygote[0]), "%llu", (unsigned long long)c->zygote.idle_s);
+	(void)snprintf(zygote[1], sizeof(zygote[1]), "%llu", (unsigned long long)c->zygote.age_s);
+	(void)snprintf(zygote[2], sizeof(zygote[2]), "%llu", (unsigned long long)c->zygote.forks);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	/* A session of its own: signals of the front's terminal do not reach it. */
 	if (setsid() < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)

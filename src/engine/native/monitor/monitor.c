@@ -3,6 +3,7 @@
 #include "engine/native/monitor/monitor.h"
 
 #include "base/fdio.h"
+#include "base/rand.h"
 #include "base/text.h"
 #include "engine/native/blob.h"
 #include "engine/native/monitor/devices.h"
@@ -18,6 +19,7 @@
 #include <sys/socket.h>
 
 #define FRAMES_PER_TURN 64
+#define ZYGOTES_MAX     ((size_t)IMAGES_MAX * 2)
 
 void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n)
 {
@@ -38,9 +40,17 @@ static int on_create(struct monitor *m, const union proto_frame *f)
 
 static int on_destroy(struct monitor *m, const union proto_frame *f)
 {
-	if (f->slot.slot >= m->config->max_sandboxes)
+	if (f->slot.slot >= m->config->max_sandboxes || f->slot.flags > PROTO_SLOT_UNUSED)
 		return -EINVAL;
-	sandbox_destroy(m, f->slot.slot);
+	sandbox_destroy(m, f->slot.slot, f->slot.flags & PROTO_SLOT_UNUSED);
+	return 0;
+}
+
+static int on_warm(struct monitor *m, const union proto_frame *f)
+{
+	if (f->slot.slot >= m->config->max_sandboxes || f->slot.flags != 0)
+		return -EINVAL;
+	sandbox_warm(m, f->slot.slot);
 	return 0;
 }
 
@@ -62,10 +72,8 @@ static int on_forget(struct monitor *m, const union proto_frame *f)
 }
 
 static int (*const handlers[PROTO_TYPE_MAX_])(struct monitor *, const union proto_frame *) = {
-    [PROTO_MON_CREATE] = on_create,
-    [PROTO_MON_DESTROY] = on_destroy,
-    [PROTO_MON_USAGE] = on_usage,
-    [PROTO_MON_FORGET] = on_forget,
+    [PROTO_MON_CREATE] = on_create, [PROTO_MON_DESTROY] = on_destroy, [PROTO_MON_USAGE] = on_usage,
+    [PROTO_MON_FORGET] = on_forget, [PROTO_MON_WARM] = on_warm,
 };
 
 /* One message; 0 = there may be more, -EAGAIN = none is there, else the connection has ended. */
@@ -108,26 +116,45 @@ static bool take_signals(struct monitor *m)
 	return reap_children(m) == 0;
 }
 
+/* Each image may have two: the one in use and its successor. */
+static struct zygote *zygote_at(struct monitor *m, size_t i)
+{
+	struct nursery *n = &m->templates[i / 2].nursery;
+
+	return i % 2 == 0 ? &n->current : &n->successor;
+}
+
+static int wait_ms(uint64_t until)
+{
+	uint64_t now = now_ns();
+
+	if (until == 0)
+		return -1;
+	return until <= now ? 0 : (int)MIN((until - now) / NS_PER_MS + 1, (uint64_t)INT_MAX);
+}
+
 static void loop(struct monitor *m)
 {
-	struct pollfd p[2 + IMAGES_MAX] = {{.fd = m->signals, .events = POLLIN},
-					   {.fd = m->channel, .events = POLLIN}};
+	struct pollfd p[2 + ZYGOTES_MAX] = {{.fd = m->signals, .events = POLLIN},
+					    {.fd = m->channel, .events = POLLIN}};
 
 	for (;;) {
-		for (size_t i = 0; i < IMAGES_MAX; i++) {
-			const struct zygote *z = &m->templates[i].zygote;
+		uint64_t next = zygote_tick(m);
+		for (size_t i = 0; i < ZYGOTES_MAX; i++) {
+			const struct zygote *z = zygote_at(m, i);
 			p[2 + i] = (struct pollfd){.fd = z->state == ZYGOTE_NONE ? -1 : z->channel,
 						   .events = POLLIN};
 		}
-		if (poll(p, ARRAY_SIZE(p), -1) < 0 && errno != EINTR)
+		if (poll(p, ARRAY_SIZE(p), wait_ms(next)) < 0 && errno != EINTR)
 			return;
 		if (p[0].revents && !take_signals(m))
 			return;
 		if (p[1].revents && take_messages(m) < 0)
 			return;
-		for (size_t i = 0; i < IMAGES_MAX; i++)
-			if (p[2 + i].revents && m->templates[i].zygote.state != ZYGOTE_NONE)
-				zygote_event(m, &m->templates[i]);
+		for (size_t i = 0; i < ZYGOTES_MAX; i++)
+			if (p[2 + i].revents && zygote_at(m, i)->state != ZYGOTE_NONE &&
+			    zygote_at(m, i)->channel == p[2 + i].fd)
+				zygote_event(m, &m->templates[i / 2], zygote_at(m, i));
 	}
 }
 

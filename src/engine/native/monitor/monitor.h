@@ -69,8 +69,9 @@ struct template
 	ino_t ino;
 	int userns, mntns;
 	struct image_lock *lock;
-	struct zygote zygote;
-	uint64_t used_at; /* for throwing out the least recently used */
+	struct nursery nursery;
+	uint32_t boxes;   /* sandboxes that are made from it or live */
+	uint64_t used_at; /* when one was asked for, or the last that was used has ended */
 };
 
 /* What a forked helper found out; shared memory, written by the helper, read after it has ended. */
@@ -91,6 +92,7 @@ enum box_state {
 struct box {
 	enum box_state state;
 	bool doomed; /* destroyed while it was being made */
+	bool unused; /* its end does not count as use of its image */
 	pid_t maker;
 	pid_t init;
 	uint32_t uid;          /* in Z */
@@ -141,7 +143,9 @@ int plan_check_forget(const struct proto_mon_forget *f) MUST_CHECK;
 
 /* sandbox.c */
 void sandbox_create(struct monitor *m, const struct proto_mon_create *c);
-void sandbox_destroy(struct monitor *m, uint32_t slot);
+void sandbox_destroy(struct monitor *m, uint32_t slot, bool unused);
+/* A clean interpreter in place of the one it has lost; the answer goes out at once. */
+void sandbox_warm(struct monitor *m, uint32_t slot);
 void sandbox_usage(struct monitor *m, uint32_t slot);
 void sandbox_forget(struct monitor *m, const struct proto_mon_forget *f);
 void sandbox_made(struct monitor *m, uint32_t slot, int status); /* the maker has ended */
@@ -176,8 +180,8 @@ int template_get(struct monitor *m, const char *image, struct template **ret,
 		 struct report *why) MUST_CHECK;
 void template_free(struct monitor *m, struct template *t);
 
-/* zygote_start.c: on success T's zygote is STARTING. 0 or -errno. */
-int zygote_start(struct monitor *m, struct template *t) MUST_CHECK;
+/* zygote_start.c: on success Z, which was NONE, is STARTING as one of T's. 0 or -errno. */
+int zygote_start(struct monitor *m, const struct template *t, struct zygote *z) MUST_CHECK;
 
 /* ids.c */
 int ids_reserve(struct ids *ids, bool root, const char *run_dir, struct err *e) MUST_CHECK;

@@ -3,6 +3,7 @@
  *   FREE -create-> MAKING -maker ended well-> LIVE -destroy-> ENDING -init reaped-> FREE
  * A maker that failed, or an init that ends on its own, leads to FREE from wherever it was. */
 #include "base/fdio.h"
+#include "base/rand.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/monitor/stored.h"
 #include "engine/native/sys.h"
@@ -38,8 +39,15 @@ static void box_reset(struct monitor *m, uint32_t slot)
 	cgroup_fds_close(&b->fds);
 	m->cgroup.ops->remove(&m->cgroup, slot);
 	b->lock = image_lock_unref(b->lock);
+	if (b->image) {
+		b->image->boxes--;
+		if (!b->unused)
+			b->image->used_at = now_ns();
+	}
+	b->image = NULL;
 	b->state = BOX_FREE;
 	b->doomed = false;
+	b->unused = false;
 }
 
 /* The first message to init waits in its socket before init exists. */
@@ -129,7 +137,8 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	int r = choose_uid(m, c, &helped);
 	if (r < 0)
 		return r;
-	r = send_config(m, front, c, &b->fds, interpreter, t->zygote.state == ZYGOTE_READY);
+	r = send_config(m, front, c, &b->fds, interpreter,
+			t->nursery.current.state == ZYGOTE_READY);
 	if (r < 0)
 		return r;
 	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO, .uid = b->uid};
@@ -159,6 +168,7 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	b->fds.kill = fd_close(b->fds.kill);
 	b->channel = TAKE_FD(front);
 	b->image = t;
+	t->boxes++;
 	b->lock = image_lock_ref(t->lock);
 	b->maker = pid;
 	b->state = BOX_MAKING;
@@ -197,6 +207,10 @@ static void announce(struct monitor *m, uint32_t slot)
 	struct proto_mon_created c = {.head = PROTO_HEAD(MON_CREATED, proto_mon_created),
 				      .slot = slot};
 
+	if (b->image) {
+		c.image_dev = b->image->dev;
+		c.image_ino = b->image->ino;
+	}
 	fds[n++] = b->channel;
 	if (b->fds.oom >= 0) {
 		fds[n++] = b->fds.oom;
@@ -239,7 +253,7 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 	}
 	reap_watch(m, slot, true);
 	if (b->doomed)
-		sandbox_destroy(m, slot);
+		sandbox_destroy(m, slot, b->unused);
 	else if (b->warm >= 0 && b->image)
 		zygote_want(m, b->image, slot);
 	else
@@ -250,13 +264,15 @@ static void end_helpers(struct monitor *m, uint32_t slot)
 {
 	for (uint32_t i = 0; m->boxes[slot].helpers > 0 && i < m->config->max_sandboxes; i++)
 		if (m->boxes[i].helper_of == slot + 1)
-			sandbox_destroy(m, i);
+			sandbox_destroy(m, i, false);
 }
 
-void sandbox_destroy(struct monitor *m, uint32_t slot)
+void sandbox_destroy(struct monitor *m, uint32_t slot, bool unused)
 {
 	struct box *b = &m->boxes[slot];
 
+	if (b->state != BOX_FREE)
+		b->unused = unused;
 	end_helpers(m, slot);
 	switch (b->state) {
 	case BOX_MAKING:
@@ -302,6 +318,24 @@ void sandbox_forget(struct monitor *m, const struct proto_mon_forget *f)
 		stored_sweep(m);
 	a.errnum = -r;
 	monitor_send(m, &a.head, NULL, 0);
+}
+
+void sandbox_warm(struct monitor *m, uint32_t slot)
+{
+	struct box *b = &m->boxes[slot];
+	struct proto_mon_warmed w = {.head = PROTO_HEAD(MON_WARMED, proto_mon_warmed),
+				     .slot = slot};
+	_cleanup_fd_ int interpreter = -1;
+
+	if (b->state == BOX_LIVE && b->image && m->config->warm) {
+		zygote_forget(m, slot); /* an older request of it */
+		interpreter = make_warm_channel(b);
+		b->image->used_at = now_ns();
+		w.soon = b->image->nursery.current.state == ZYGOTE_READY;
+	}
+	monitor_send(m, &w.head, &interpreter, interpreter >= 0 ? 1 : 0);
+	if (interpreter >= 0)
+		zygote_want(m, b->image, slot);
 }
 
 void sandbox_usage(struct monitor *m, uint32_t slot)

@@ -303,6 +303,7 @@ void template_free(struct monitor *m, struct template *t)
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++)
 		if (m->boxes[i].image == t)
 			m->boxes[i].image = NULL;
+	t->boxes = 0;
 	t->userns = fd_close(t->userns);
 	t->mntns = fd_close(t->mntns);
 	t->lock = image_lock_unref(t->lock);

@@ -16,50 +16,52 @@
 #define INNER_ID      1000
 #define RETRY_NS      NS_PER_S /* after the first failure; doubled with each */
 #define RETRY_SHIFT   6        /* at most: 64 s */
+#define FAILURES_MAX  3        /* in a row: then nobody waits for the next start */
+
+/* ---- the queue ---- */
 
 void zygote_forget(struct monitor *m, uint32_t slot)
 {
 	struct box *b = &m->boxes[slot];
-	struct zygote *z = b->waits_for ? &b->waits_for->zygote : NULL;
+	struct nursery *n = b->waits_for ? &b->waits_for->nursery : NULL;
 
 	b->warm = fd_close(b->warm);
-	if (!z)
+	if (!n)
 		return;
 	b->waits_for = NULL;
 	uint32_t before = 0;
-	for (uint32_t at = z->first; at != 0; before = at, at = m->boxes[at - 1].warm_next) {
+	for (uint32_t at = n->first; at != 0; before = at, at = m->boxes[at - 1].warm_next) {
 		if (at != slot + 1)
 			continue;
 		if (before == 0)
-			z->first = b->warm_next;
+			n->first = b->warm_next;
 		else
 			m->boxes[before - 1].warm_next = b->warm_next;
-		if (z->last == at)
-			z->last = before;
+		if (n->last == at)
+			n->last = before;
 		break;
 	}
 	b->warm_next = 0;
 }
 
-static void forget_all(struct monitor *m, struct zygote *z)
+static void forget_all(struct monitor *m, struct nursery *n)
 {
-	while (z->first != 0)
-		zygote_forget(m, z->first - 1);
+	while (n->first != 0)
+		zygote_forget(m, n->first - 1);
 }
 
-/* Its end, whoever began it. What it has forked lives on. */
-static void zygote_lost(struct monitor *m, struct zygote *z)
+static void enqueue(struct monitor *m, struct template *t, uint32_t slot)
 {
-	uint32_t shift = MIN(z->failures, RETRY_SHIFT);
+	struct nursery *n = &t->nursery;
+	struct box *b = &m->boxes[slot];
 
-	if (z->pid > 0)
-		(void)kill(z->pid, SIGKILL);
-	z->channel = fd_close(z->channel);
-	z->state = ZYGOTE_NONE;
-	z->in_flight = 0;
-	z->failures++;
-	z->retry_at = now_ns() + (RETRY_NS << shift);
-	forget_all(m, z);
+	b->waits_for = t;
+	b->warm_next = 0;
+	if (n->first == 0)
+		n->first = slot + 1;
+	else
+		m->boxes[n->last - 1].warm_next = slot + 1;
+	n->last = slot + 1;
 }
 
 /* RT_CLEAN for the box in SLOT. */
@@ -82,41 +84,99 @@ static int ask(struct monitor *m, struct zygote *z, uint32_t slot)
 	return n < 0 ? (int)n : 0;
 }
 
-static void ask_next(struct monitor *m, struct zygote *z)
+static void ask_next(struct monitor *m, struct nursery *n)
 {
-	while (z->state == ZYGOTE_READY && z->first != 0 && z->in_flight < IN_FLIGHT_MAX) {
-		uint32_t slot = z->first - 1;
+	struct zygote *z = &n->current;
+
+	while (z->state == ZYGOTE_READY && n->first != 0 && z->in_flight < IN_FLIGHT_MAX) {
+		uint32_t slot = n->first - 1;
 		int r = ask(m, z, slot);
 		if (r == -EAGAIN)
 			return;
 		zygote_forget(m, slot);
-		if (r == 0)
-			z->in_flight++;
+		if (r < 0)
+			continue;
+		z->in_flight++;
+		z->forks++;
 	}
+}
+
+/* ---- ends ---- */
+
+static void end(struct zygote *z)
+{
+	if (z->pid > 0)
+		(void)kill(z->pid, SIGKILL);
+	if (z->state != ZYGOTE_NONE)
+		z->channel = fd_close(z->channel);
+	z->state = ZYGOTE_NONE;
+	z->in_flight = 0;
+}
+
+/* Its end, whoever began it. What it has forked lives on. */
+static void lost(struct monitor *m, struct nursery *n, struct zygote *z)
+{
+	uint32_t shift = MIN(n->failures, RETRY_SHIFT);
+
+	end(z);
+	n->failures++;
+	n->retry_at = now_ns() + (RETRY_NS << shift);
+	if (n->failures >= FAILURES_MAX && n->current.state == ZYGOTE_NONE &&
+	    n->successor.state == ZYGOTE_NONE)
+		forget_all(m, n);
+}
+
+/* The successor takes over, at once when there is nobody to take over from, else when it is READY
+ * and the old one owes no answer. */
+static void promote(struct nursery *n)
+{
+	struct zygote *old = &n->current;
+
+	if (n->successor.state == ZYGOTE_NONE || n->retired > 0 ||
+	    (old->state != ZYGOTE_NONE &&
+	     (n->successor.state != ZYGOTE_READY || old->in_flight > 0)))
+		return;
+	end(old);
+	n->retired = old->pid;
+	n->current = n->successor;
+	n->successor = (struct zygote){.channel = -1};
+}
+
+static bool is_due(const struct monitor *m, const struct zygote *z, uint64_t now)
+{
+	const struct native_zygote_config *c = &m->config->zygote;
+
+	return z->state == ZYGOTE_READY &&
+	       ((c->forks > 0 && z->forks >= c->forks) ||
+		(c->age_s > 0 && now - z->born_at >= c->age_s * NS_PER_S));
+}
+
+static void start(struct monitor *m, struct template *t, struct zygote *z)
+{
+	if (zygote_start(m, t, z) < 0)
+		lost(m, &t->nursery, z);
 }
 
 void zygote_want(struct monitor *m, struct template *t, uint32_t slot)
 {
-	struct zygote *z = &t->zygote;
-	struct box *b = &m->boxes[slot];
+	struct nursery *n = &t->nursery;
+	uint64_t now = now_ns();
 
-	if (z->state == ZYGOTE_NONE &&
-	    (z->pid > 0 || now_ns() < z->retry_at || zygote_start(m, t) < 0)) {
+	if (n->current.state == ZYGOTE_NONE && n->failures >= FAILURES_MAX && now < n->retry_at) {
 		zygote_forget(m, slot);
 		return;
 	}
-	b->waits_for = t;
-	b->warm_next = 0;
-	if (z->first == 0)
-		z->first = slot + 1;
-	else
-		m->boxes[z->last - 1].warm_next = slot + 1;
-	z->last = slot + 1;
-	ask_next(m, z);
+	enqueue(m, t, slot);
+	if (is_due(m, &n->current, now) && n->successor.state == ZYGOTE_NONE &&
+	    n->successor.pid == 0 && now >= n->retry_at)
+		start(m, t, &n->successor);
+	ask_next(m, n); /* zygote_tick() starts one where there is none */
 }
 
+/* ---- events ---- */
+
 /* True = a frame that was due. */
-static bool take_frame(struct zygote *z)
+static bool take_frame(struct nursery *n, struct zygote *z)
 {
 	union {
 		struct rt_head h;
@@ -124,51 +184,108 @@ static bool take_frame(struct zygote *z)
 	} f;
 	int fds[FDIO_PASS_MAX];
 	size_t n_fds = 0;
-	ssize_t n = fd_recv(z->channel, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
+	ssize_t len = fd_recv(z->channel, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
 
-	if (n == -EAGAIN)
+	if (len == -EAGAIN)
 		return true;
-	if (n > 0)
+	if (len > 0)
 		fd_close_many(fds, n_fds);
-	if (n == sizeof(f.ready) && z->state == ZYGOTE_STARTING && f.h.kind == RT_ZYGOTE_READY &&
+	if (len == sizeof(f.ready) && z->state == ZYGOTE_STARTING && f.h.kind == RT_ZYGOTE_READY &&
 	    f.ready.version == RT_VERSION && f.ready.threads == 1) {
 		z->state = ZYGOTE_READY;
-		z->failures = 0;
+		z->born_at = now_ns();
+		n->failures = 0;
 		return true;
 	}
-	if (n != sizeof(f.h) || z->state != ZYGOTE_READY || f.h.kind != RT_CLEAN_DONE ||
+	if (len != sizeof(f.h) || z->state != ZYGOTE_READY || f.h.kind != RT_CLEAN_DONE ||
 	    z->in_flight == 0)
 		return false;
 	z->in_flight--; /* why one failed is init's to notice: its channel has ended */
 	return true;
 }
 
-void zygote_event(struct monitor *m, struct template *t)
+void zygote_event(struct monitor *m, struct template *t, struct zygote *z)
 {
-	if (take_frame(&t->zygote))
-		ask_next(m, &t->zygote);
-	else
-		zygote_lost(m, &t->zygote);
+	struct nursery *n = &t->nursery;
+
+	if (!take_frame(n, z))
+		lost(m, n, z);
+	promote(n);
+	ask_next(m, n);
 }
 
 bool zygote_reaped(struct monitor *m, pid_t pid)
 {
 	for (size_t i = 0; i < IMAGES_MAX; i++) {
-		struct zygote *z = &m->templates[i].zygote;
-		if (z->pid != pid)
-			continue;
-		z->pid = 0;
-		if (z->state != ZYGOTE_NONE)
-			zygote_lost(m, z);
-		return true;
+		struct nursery *n = &m->templates[i].nursery;
+		struct zygote *both[] = {&n->current, &n->successor};
+		if (n->retired == pid) {
+			n->retired = 0;
+			return true;
+		}
+		for (size_t k = 0; k < ARRAY_SIZE(both); k++) {
+			if (both[k]->pid != pid)
+				continue;
+			both[k]->pid = 0;
+			if (both[k]->state != ZYGOTE_NONE)
+				lost(m, n, both[k]);
+			return true;
+		}
 	}
 	return false;
 }
 
+/* Nobody has asked for a sandbox of T for the time of the setting, and none is left: the image's
+ * namespaces, its lock and its zygote go. The next sandbox makes them again. */
+static uint64_t drop_idle(struct monitor *m, struct template *t, uint64_t now)
+{
+	uint64_t idle_ns = m->config->zygote.idle_s * NS_PER_S;
+
+	if (idle_ns == 0 || !t->image[0] || t->boxes > 0)
+		return 0;
+	if (now < t->used_at + idle_ns)
+		return t->used_at + idle_ns;
+	template_free(m, t);
+	return 0;
+}
+
+static uint64_t tick_one(struct monitor *m, struct template *t, uint64_t now)
+{
+	struct nursery *n = &t->nursery;
+
+	promote(n);
+	if (n->current.state == ZYGOTE_NONE && n->first != 0) {
+		if (n->current.pid > 0)
+			return 0; /* the end of it is told by a signal */
+		if (now < n->retry_at)
+			return n->retry_at;
+		start(m, t, &n->current);
+		return n->first != 0 && n->current.state == ZYGOTE_NONE ? n->retry_at : 0;
+	}
+	ask_next(m, n);
+	return drop_idle(m, t, now);
+}
+
+uint64_t zygote_tick(struct monitor *m)
+{
+	uint64_t now = now_ns();
+	uint64_t next = 0;
+
+	for (size_t i = 0; i < IMAGES_MAX; i++) {
+		uint64_t at = tick_one(m, &m->templates[i], now);
+		if (at != 0 && (next == 0 || at < next))
+			next = at;
+	}
+	return next;
+}
+
 void zygote_stop(struct monitor *m, struct template *t)
 {
-	if (t->zygote.state != ZYGOTE_NONE)
-		zygote_lost(m, &t->zygote);
-	t->zygote.failures = 0;
-	t->zygote.retry_at = 0;
+	struct nursery *n = &t->nursery;
+
+	end(&n->successor);
+	end(&n->current);
+	forget_all(m, n);
+	n->failures = 0;
+	n->retry_at = 0;
 }

@@ -145,7 +145,7 @@ NORETURN static void become_zygote(struct start *s)
 	_exit(127); /* seen as the end of the channel: everything stays cold */
 }
 
-int zygote_start(struct monitor *m, struct template *t)
+int zygote_start(struct monitor *m, const struct template *t, struct zygote *z)
 {
 	static struct start s;
 	int pair[2];
@@ -162,9 +162,6 @@ int zygote_start(struct monitor *m, struct template *t)
 		return pid;
 	if (pid == 0)
 		become_zygote(&s);
-	t->zygote.pid = pid;
-	t->zygote.channel = TAKE_FD(ours);
-	t->zygote.state = ZYGOTE_STARTING;
-	t->zygote.in_flight = 0;
+	*z = (struct zygote){.state = ZYGOTE_STARTING, .pid = pid, .channel = TAKE_FD(ours)};
 	return 0;
 }

@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+// The life of warm interpreters: killed, renewed, dropped, given back. No request fails by it, and none tells by anything but speed.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { initsOf, othersOf, zygotesOf } from '../lib/family.ts';
+import { alive, openDescriptors, type Ident } from '../lib/process.ts';
+import { open, using, type Session } from '../lib/session.ts';
+import { mode } from '../lib/env.ts';
+import { until } from '../lib/wait.ts';
+
+const cold = process.env.CAISSON_TEST_COLD === '1' && 'warm starts are off in this mode';
+const waitMs = 30_000;
+
+/** Runs something; true when the interpreter was a fork, which has the image's modules. */
+async function isWarm(s: Session, id: string): Promise<boolean> {
+	return (await s.ok('import sys; print("numpy" in sys.modules)', id)).stdout === 'True\n';
+}
+
+function warmAgain(s: Session, id: string): Promise<unknown> {
+	return until(`${id} to be warm`, () => isWarm(s, id), waitMs);
+}
+
+async function zygoteOf(s: Session): Promise<Ident> {
+	await until('one zygote', () => zygotesOf(s.pid).length === 1, waitMs);
+	return zygotesOf(s.pid)[0]!;
+}
+
+/** One may have ended by the end of another. */
+function kill(p: Ident): void {
+	try {
+		process.kill(p.pid, 'SIGKILL');
+	} catch (e) {
+		assert.equal((e as NodeJS.ErrnoException).code, 'ESRCH');
+	}
+}
+
+async function killInterpreters(s: Session): Promise<void> {
+	const all = othersOf(initsOf(s.pid)[0]!);
+	all.forEach(kill);
+	await until('their end', () => !all.some(alive), waitMs);
+}
+
+const noPool = { SANDBOX_POOL: '0', SANDBOX_MAX_SESSIONS: '40' };
+
+describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => {
+	it('a zygote that is killed between requests, during creations and during runs fails none of them', () =>
+		using('stdio', { env: noPool }, async (s) => {
+			await warmAgain(s, 'a');
+			const first = await zygoteOf(s);
+			const run = s.ok('import time; time.sleep(1); print("whole")', 'a');
+			kill(first);
+			assert.equal((await run).stdout, 'whole\n');
+			assert.equal(await isWarm(s, 'a'), true, 'what it has forked lives on');
+			const creations = Array.from({ length: 8 }, (_, i) => s.ok(`print(${i})`, `c${i}`));
+			for (let i = 0; i < 3; i++) { // in the middle of them, whoever is there by then
+				zygotesOf(s.pid).forEach(kill);
+				await creations[i];
+			}
+			(await Promise.all(creations)).forEach((r, i) => assert.equal(r.stdout, `${i}\n`));
+			for (let i = 0; i < 8; i++)
+				await warmAgain(s, `c${i}`);
+			assert.notEqual((await zygoteOf(s)).pid, first.pid);
+		}));
+
+	it('a sandbox whose interpreters are killed gets new ones in the background', () =>
+		using('stdio', { env: noPool, profile: 'full' }, async (s) => {
+			await warmAgain(s, 'a');
+			await zygoteOf(s);
+			const state = async (code: string): Promise<Record<string, string>> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'a', stateful: true })).content[0]!.text!);
+			for (let i = 0; i < 3; i++) {
+				await killInterpreters(s);
+				assert.equal((await s.ok('print(1)', 'a')).stdout, '1\n');
+				await warmAgain(s, 'a');
+			}
+			await killInterpreters(s);
+			assert.equal((await state('6 * 7')).result, '42', 'a stateful run waits for one');
+		}));
+
+	it('an idle sandbox gives back its interpreters and keeps its state and files', () =>
+		using('stdio', { env: { ...noPool, SANDBOX_REST_S: '1' }, profile: 'full' }, async (s) => {
+			const state = async (code: string): Promise<Record<string, string>> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true })).content[0]!.text!);
+			await warmAgain(s, 'plain');
+			await s.ok('open("f", "w").write("kept")', 'plain');
+			await until('only init in the idle one', () => othersOf(initsOf(s.pid)[0]!).length === 0, waitMs);
+			for (let i = 0; i < 3; i++) {
+				assert.equal(await isWarm(s, 'plain'), true, 'the next run waits for a fork');
+				await until('only init again', () => othersOf(initsOf(s.pid)[0]!).length === 0, waitMs);
+			}
+			assert.equal((await s.ok('print(open("f").read())', 'plain')).stdout, 'kept\n');
+			assert.equal((await state('x = 41')).state, 'kept');
+			const held = initsOf(s.pid).sort((a, b) => Number(b.started) - Number(a.started))[0]!;
+			await until('init and the holder', () => othersOf(held).length === 1, waitMs);
+			assert.equal((await state('x + 1')).result, '42');
+			await until('init and the holder again', () => othersOf(held).length === 1, waitMs);
+			assert.equal(await isWarm(s, 'held'), true);
+			assert.equal((await state('x + 2')).result, '43');
+		}));
+
+	it('without sandboxes the pool and the zygote go; the next request brings them back', () =>
+		using('stdio', { env: { SANDBOX_ZYGOTE_IDLE_S: '1' } }, async (s) => {
+			for (let i = 0; i < 2; i++) {
+				assert.equal((await s.ok('print(1)', 'a')).stdout, '1\n');
+				await warmAgain(s, 'a');
+				await zygoteOf(s);
+				await s.close('a');
+				await until('no zygote and no sandbox', () => zygotesOf(s.pid).length === 0 && initsOf(s.pid).length === 0, waitMs);
+			}
+		}));
+
+	for (const [what, setting] of [['age', { SANDBOX_ZYGOTE_AGE_S: '1' }], ['number of forks', { SANDBOX_ZYGOTE_FORKS: '3' }]] as const)
+		it(`a zygote is renewed by ${what}, and nobody runs cold for it`, () =>
+			using('stdio', { env: { ...noPool, ...setting } }, async (s) => {
+				await warmAgain(s, 'a');
+				const first = await zygoteOf(s);
+				let n = 0;
+				await until('another zygote', async () => {
+					assert.equal(await isWarm(s, `s${++n}`), true);
+					await s.close(`s${n}`);
+					return zygotesOf(s.pid).some((z) => z.pid !== first.pid);
+				}, waitMs);
+				await until('the old one to go', async () => {
+					assert.equal(await isWarm(s, `s${++n}`), true);
+					await s.close(`s${n}`);
+					return !zygotesOf(s.pid).some((z) => z.pid === first.pid);
+				}, waitMs);
+			}));
+
+	it('an idle sandbox takes four descriptors at most of any one process', { skip: mode === 'user' && 'the descriptors of another user are not ours to count' }, async () => {
+		const s = await open('stdio', { env: noPool });
+		try {
+			await warmAgain(s, 'first');
+			const zygote = await zygoteOf(s);
+			const people = [s.pid, initsOf(s.pid)[0]!.ppid, zygote.pid];
+			const settled = (): number[] => people.map(openDescriptors);
+			await s.close('first');
+			await until('no sandbox', () => initsOf(s.pid).length === 0, waitMs);
+			const before = settled();
+			const n = 20;
+			for (let i = 0; i < n; i++)
+				await warmAgain(s, `s${i}`);
+			await until('few enough', () => settled().every((c, k) => c - before[k]! <= 4 * n), 5000);
+			const after = settled();
+			assert.ok(after[1]! - before[1]! <= 2 && after[2] === before[2], `monitor and zygote hold none: ${before} ${after}`);
+		} finally {
+			await s.end();
+		}
+	});
+});
