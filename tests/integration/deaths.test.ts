@@ -110,7 +110,7 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 		}
 	});
 	it('of an init ends that sandbox with a typed error, not the others', async () => {
-		await using('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: '600', SANDBOX_HTTP_PORT: String(await freePort()) } }, async (s) => {
+		await using('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: '600', SANDBOX_POOL: '0', SANDBOX_HTTP_PORT: String(await freePort()) } }, async (s) => {
 			const known = new Set(descendants(s.pid).map((p) => p.pid));
 			await s.ok('pass', 'victim');
 			const own = namespaceOf(process.pid, 'pid');
