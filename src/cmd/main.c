@@ -21,6 +21,8 @@ static const struct verb verbs[] = {
     {"serve", cmd_serve, "serve MCP, links and the page over HTTP"},
     {"run", cmd_run, "run one Python file in a fresh sandbox"},
     {"image", cmd_image, "build, list, import, export and remove images"},
+    {"user", cmd_user, "add, list and remove users, set passwords and roles"},
+    {"key", cmd_key, "make, list and revoke API keys of users"},
     {"doctor", cmd_doctor, "say what this machine can enforce, and what is missing"},
     {"config", cmd_config, "print the settings in force and where each came from"},
     {"version", cmd_version, "print the version"},

@@ -6,6 +6,7 @@
 #include "cmd/cmd.h"
 #include "cmd/page.h"
 
+#include "api/api.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
@@ -26,6 +27,8 @@ struct serve {
 	struct app app;
 	struct http_server *http;
 	struct http_keys *keys;
+	struct auth *auth;
+	struct api *api;
 	struct transport_http *transport;
 	struct bridge_socket socket;
 	struct bridge_server *bridge;
@@ -58,16 +61,11 @@ static int find_address(struct serve *s, struct err *e)
 	}
 	if (s->host[0] == '\0')
 		(void)snprintf(s->host, sizeof(s->host), "0.0.0.0");
-	if (!app_is_loopback(s->host) && !set->api_key[0]) {
+	if (!app_is_loopback(s->host) && !set->api_key[0] && !set->require_auth) {
 		(void)err_set(e, ERR_SETTING_INVALID, 0,
 			      "SANDBOX_LISTEN: '%s' can be reached from other machines; set "
-			      "SANDBOX_API_KEY, or listen on 127.0.0.1",
+			      "SANDBOX_API_KEY or SANDBOX_REQUIRE_AUTH, or listen on 127.0.0.1",
 			      s->host);
-		return -EINVAL;
-	}
-	if (set->require_auth && !set->api_key[0]) {
-		(void)err_set(e, ERR_SETTING_INVALID, 0,
-			      "SANDBOX_REQUIRE_AUTH: 'on' is not allowed without SANDBOX_API_KEY");
 		return -EINVAL;
 	}
 	return 0;
@@ -187,6 +185,20 @@ static int watch(struct serve *s, struct err *e)
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
+static int open_auth(struct serve *s, struct err *e)
+{
+	const struct settings *set = &s->app.settings;
+	struct auth_config config = {
+	    .store = s->app.store,
+	    .static_keys = s->keys,
+	    .required = set->require_auth || s->keys,
+	    .local_name = set->default_user_id,
+	    .token_ns = (uint64_t)set->token_minutes * 60 * NS_PER_S,
+	};
+
+	return auth_new(&config, &s->auth, e);
+}
+
 static int open_http(struct serve *s, struct err *e)
 {
 	const char *key = s->app.settings.api_key;
@@ -209,15 +221,37 @@ static int open_http(struct serve *s, struct err *e)
 		r = http_keys_new(&key, principals, 1, &s->keys);
 	if (r < 0)
 		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_API_KEY");
-	if (s->keys) {
-		config.auth = http_keys_check;
-		config.auth_userdata = s->keys;
-	}
+	r = open_auth(s, e);
+	if (r < 0)
+		return r;
+	config.auth = auth_check;
+	config.auth_userdata = s->auth;
 	r = http_server_new(s->app.loop, &config, &s->http);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the HTTP server");
 	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, s);
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes") : 0;
+}
+
+static int open_api(struct serve *s, struct err *e)
+{
+	const struct settings *set = &s->app.settings;
+	struct api_config config = {
+	    .loop = s->app.loop,
+	    .manager = s->app.manager,
+	    .store = s->app.store,
+	    .auth = s->auth,
+	    .open_registration = streq(set->open_registration, "auto")
+				     ? app_is_loopback(s->host)
+				     : streq(set->open_registration, "on"),
+	    .max_upload_bytes = (uint64_t)set->max_upload_bytes,
+	    .max_code_bytes = (uint64_t)set->max_code_bytes,
+	    .version = CAISSON_VERSION,
+	    .base_url = s->base,
+	};
+	int r = api_new(&config, &s->api, e);
+
+	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
 }
 
 static int open_transport(struct serve *s, struct err *e)
@@ -238,6 +272,11 @@ static int open_bridge(struct serve *s, struct err *e)
 	return s->socket.fd < 0 ? 0 : bridge_server_new(&s->app, &s->socket, &s->bridge, e);
 }
 
+static bool needs_key(const struct serve *s)
+{
+	return s->keys || s->app.settings.require_auth;
+}
+
 static int listen_all(struct serve *s, struct err *e)
 {
 	struct http_listener *listener;
@@ -247,7 +286,7 @@ static int listen_all(struct serve *s, struct err *e)
 	if (r < 0)
 		return r;
 	make_base(s);
-	s->page = page_make(s->base, s->app.settings.profile, s->keys != NULL);
+	s->page = page_make(s->base, s->app.settings.profile, needs_key(s));
 	if (!s->page)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the page");
 	return links_listen(s->app.links, e);
@@ -269,8 +308,8 @@ static void print_connection(const struct serve *s)
 		     "Stop with Ctrl-C.\n",
 		     CAISSON_VERSION, s->app.settings.profile, s->base, s->base, s->base,
 		     files ? files : "off", s->base,
-		     s->keys ? " --header \"Authorization: Bearer $KEY\"" : "", s->base,
-		     s->keys ? ",\"headers\":{\"Authorization\":\"Bearer KEY\"}" : "");
+		     needs_key(s) ? " --header \"Authorization: Bearer $KEY\"" : "", s->base,
+		     needs_key(s) ? ",\"headers\":{\"Authorization\":\"Bearer KEY\"}" : "");
 	(void)fflush(stdout);
 }
 
@@ -284,6 +323,7 @@ static int serve(struct serve *s, struct err *e)
 	r = r < 0 ? r
 		  : links_add_routes(s->app.links, s->http, HTTP_SCOPE_MAIN | HTTP_SCOPE_LINKS, e);
 	r = r < 0 ? r : open_transport(s, e);
+	r = r < 0 ? r : open_api(s, e);
 	r = r < 0 ? r : listen_all(s, e);
 	r = r < 0 ? r : open_bridge(s, e);
 	r = r < 0 ? r : watch(s, e);
@@ -303,6 +343,8 @@ static void serve_done(struct serve *s)
 	s->transport = transport_http_free(s->transport);
 	s->bridge = bridge_server_free(s->bridge);
 	app_done(&s->app);
+	s->api = api_free(s->api);
+	s->auth = auth_free(s->auth);
 	s->keys = http_keys_free(s->keys);
 	free(s->page);
 	free(s->host_names);

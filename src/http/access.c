@@ -219,3 +219,16 @@ const char *http_request_principal(const struct http_request *req)
 {
 	return req->principal;
 }
+
+void http_request_set_caller(struct http_request *req, void *caller, void (*unref)(void *caller))
+{
+	if (req->caller_unref)
+		req->caller_unref(req->caller);
+	req->caller = caller;
+	req->caller_unref = unref;
+}
+
+void *http_request_caller(const struct http_request *req)
+{
+	return req->caller;
+}

@@ -74,25 +74,31 @@ const char *http_request_key(const struct http_request *req)
 	return NULL;
 }
 
+const char *http_keys_find(const struct http_keys *set, const char *key)
+{
+	uint8_t got[crypto_generichash_BYTES];
+	const char *found = NULL;
+
+	if (!set || strlen(key) > HTTP_KEY_BYTES_MAX)
+		return NULL;
+	digest(set, key, got);
+	/* All of them, always: the time says nothing about which one. */
+	for (size_t i = 0; i < set->n; i++)
+		if (sodium_memcmp(got, set->keys[i].digest, sizeof(got)) == 0)
+			found = set->keys[i].principal;
+	return found;
+}
+
 bool http_keys_check(struct http_request *req, void *userdata)
 {
-	const struct http_keys *set = userdata;
 	const char *key = http_request_key(req);
-	uint8_t got[crypto_generichash_BYTES];
-	const struct key *found = NULL;
+	const char *principal = key ? http_keys_find(userdata, key) : NULL;
 
-	if (key && strlen(key) <= HTTP_KEY_BYTES_MAX) {
-		digest(set, key, got);
-		/* All of them, always: the time says nothing about which one. */
-		for (size_t i = 0; i < set->n; i++)
-			if (sodium_memcmp(got, set->keys[i].digest, sizeof(got)) == 0)
-				found = &set->keys[i];
-	}
-	if (!found) {
+	if (!principal) {
 		http_respond_unauthorized(req, key ? "The API key is not valid"
 						   : "Authentication required");
 		return false;
 	}
-	http_request_set_principal(req, found->principal);
+	http_request_set_principal(req, principal);
 	return true;
 }

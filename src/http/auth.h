@@ -22,5 +22,8 @@ struct http_keys *http_keys_free(struct http_keys *keys);
  */
 bool http_keys_check(struct http_request *req, void *userdata);
 
+/* The principal that KEY stands for, borrowed; NULL: none of SET (which may be NULL). */
+const char *http_keys_find(const struct http_keys *set, const char *key);
+
 /* The key that the request carries, where its route allows it; NULL: none. For other hooks. */
 const char *http_request_key(const struct http_request *req);

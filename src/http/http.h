@@ -195,6 +195,11 @@ const char *http_request_origin(const struct http_request *req);
 void http_request_set_principal(struct http_request *req, const char *principal);
 const char *http_request_principal(const struct http_request *req);
 
+/* What the auth hook knows about the caller; UNREF (may be NULL) runs once, when the request is
+ * over. NULL before that. */
+void http_request_set_caller(struct http_request *req, void *caller, void (*unref)(void *caller));
+void *http_request_caller(const struct http_request *req);
+
 /* The caller's state. ON_GONE runs once if the request ends without an answer of ours. */
 void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userdata),
 			  void *userdata);

@@ -217,6 +217,8 @@ struct http_request {
 	struct http_body body;
 	void (*on_gone)(void *userdata);
 	void *gone_userdata;
+	void *caller;
+	void (*caller_unref)(void *caller);
 	struct buf extra; /* header lines for the answer */
 	struct http_pair query[HTTP_QUERY_MAX];
 	unsigned n_query;

@@ -35,6 +35,8 @@ void request_free(struct http_request *req)
 		return;
 	buf_done(&req->extra);
 	buf_done(&req->body.whole);
+	if (req->caller_unref)
+		req->caller_unref(req->caller);
 	free(req->base_url);
 	free(req);
 }

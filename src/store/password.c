@@ -30,7 +30,7 @@ static int check_length(const char *password, struct err *e)
 
 	if (len >= STORE_PASSWORD_MIN && len <= STORE_PASSWORD_MAX)
 		return 0;
-	return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "a password has %d to %d bytes",
+	return err_set(e, ERR_INVALID_ARGUMENT, 0, "a password has %d to %d bytes",
 		       STORE_PASSWORD_MIN, STORE_PASSWORD_MAX);
 }
 
@@ -84,7 +84,7 @@ static int push(struct store *s, struct hash_job *job, struct err *e)
 	if (r == 0)
 		return 0;
 	job_free(job);
-	return err_set(e, ERR_RATE_LIMITED, -r, "too many passwords are being checked");
+	return err_set(e, ERR_RATE_LIMITED, 0, "too many passwords are being checked");
 }
 
 static struct hash_job *job_new(const char *password, void *arg, struct err *e)
@@ -104,10 +104,12 @@ int store_hash_password(struct store *s, const char *password, store_hash_fn cb,
 			struct err *e)
 {
 	int r = check_length(password, e);
-	struct hash_job *job = r < 0 ? NULL : job_new(password, user, e);
 
+	if (r < 0)
+		return r;
+	struct hash_job *job = job_new(password, user, e);
 	if (!job)
-		return -e->errnum;
+		return -ENOMEM;
 	job->on_hash = cb;
 	return push(s, job, e);
 }
@@ -139,11 +141,11 @@ static void answer(struct hash_job *job, bool cancelled)
 	struct err e = ERR_INIT;
 
 	if (cancelled)
-		(void)err_set(&e, ERR_CANCELLED, ECANCELED, "the server is shutting down");
+		(void)err_set(&e, ERR_CANCELLED, 0, "the server is shutting down");
 	else if (!job->check && !job->ok)
 		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a password");
 	else if (job->check && (!job->ok || !job->user.id[0]))
-		(void)err_set(&e, ERR_UNAUTHORIZED, EACCES, "Incorrect username or password");
+		(void)err_set(&e, ERR_UNAUTHORIZED, 0, "Incorrect username or password");
 	if (job->check)
 		job->on_check(e.code == ERR_NONE ? &job->user : NULL, e.code ? &e : NULL, job->arg);
 	else

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/internal.h"
+
+int api_new(const struct api_config *config, struct api **ret, struct err *e)
+{
+	struct api *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the API");
+	a->config = *config;
+	*ret = a;
+	return 0;
+}
+
+struct api *api_free(struct api *a)
+{
+	free(a);
+	return NULL;
+}
+
+int api_add_routes(struct api *a, struct http_server *http, unsigned scopes, struct err *e)
+{
+	int r = users_add_routes(a, http, scopes);
+
+	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes of the API") : 0;
+}
+
+static void on_gone(void *user)
+{
+	struct api_wait *w = user;
+
+	w->req = NULL;
+}
+
+struct api_wait *api_wait_new(struct api *a, struct http_request *req, const struct caller *who)
+{
+	struct api_wait *w = calloc(1, sizeof(*w));
+
+	if (!w) {
+		api_fail(req, ERR_OUT_OF_MEMORY, "no memory");
+		return NULL;
+	}
+	w->api = a;
+	w->req = req;
+	w->who = who ? caller_ref(who) : NULL;
+	http_request_on_gone(req, on_gone, w);
+	return w;
+}
+
+void api_wait_free(struct api_wait *w)
+{
+	caller_unref(w->who);
+	free(w);
+}
+
+void api_audit(struct api *a, struct http_request *req, const struct caller *who,
+	       const char *action, const char *object, const char *result)
+{
+	store_audit(a->config.store, who ? who->owner : NULL, action, object, result, NULL,
+		    req ? http_request_peer(req) : NULL);
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the server offers over plain HTTP besides MCP and links: the original's user routes, REST
+ * with its description, metrics. Every route but the public ones asks `auth` who it is, and shows
+ * and changes only what belongs to that one. */
+#pragma once
+
+#include "api/auth.h"
+#include "base/buf.h"
+#include "sandbox/sandbox.h"
+
+struct api;
+
+struct api_config {
+	sd_event *loop; /* borrowed, all of them, until api_free() */
+	struct manager *manager;
+	struct store *store; /* may be NULL: there are no users, keys and history */
+	struct auth *auth;
+	bool open_registration;
+	uint64_t max_upload_bytes;
+	uint64_t max_code_bytes;
+	uint64_t idle_keepalive_ns; /* comment on a silent event stream; 0 = 15 s */
+	const char *version;        /* of the program */
+	const char *base_url;       /* of the server, for the description; may become known later */
+	/* Appends lines of metrics of other rooms; may be NULL. */
+	int (*metrics)(struct buf *out, void *user);
+	/* The effective policy as JSON (owned), the same facts as `doctor`; NULL: there is none. */
+	char *(*policy)(void *user);
+	void *user;
+};
+
+int api_new(const struct api_config *config, struct api **ret, struct err *e) MUST_CHECK;
+/* After http_server_free(). NULL is fine. */
+struct api *api_free(struct api *a);
+/* Adds the routes for listeners of SCOPES. */
+int api_add_routes(struct api *a, struct http_server *http, unsigned scopes,
+		   struct err *e) MUST_CHECK;
+/* For http_config.log: counts answers and bytes. */
+void api_note_request(struct api *a, struct http_request *req, int status, uint64_t bytes,
+		      uint64_t ns);

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/auth.h"
+
+#include "api/jwt.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#define TRIES_SLOTS     1024u
+#define TRIES_PAIR_MAX  5u  /* failures of one name from one address in a window */
+#define TRIES_ADDR_MAX  30u /* of one address */
+#define TRIES_WINDOW_NS (60 * NS_PER_S)
+#define VERSION_HEX     16
+
+struct tries {
+	uint64_t since_ns;
+	unsigned n;
+};
+
+struct auth {
+	struct auth_config config;
+	uint8_t token_key[JWT_KEY_BYTES];
+	uint8_t tries_key[crypto_shorthash_KEYBYTES];
+	struct tries tries[TRIES_SLOTS];
+};
+
+/* ---- identities ---- */
+
+struct caller *caller_ref(const struct caller *who)
+{
+	struct caller *mut = (struct caller *)(uintptr_t)who;
+
+	mut->refs++;
+	return mut;
+}
+
+void caller_unref(void *who)
+{
+	struct caller *w = who;
+
+	if (w && --w->refs == 0)
+		free(w);
+}
+
+static struct caller *caller_new(const struct auth *a, enum caller_how how)
+{
+	struct caller *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return NULL;
+	w->refs = 1;
+	w->how = how;
+	w->admin = true; /* the local user; others are cut down by take_user() */
+	(void)snprintf(w->name, sizeof(w->name), "%s", a->config.local_name);
+	return w;
+}
+
+static void take_user(struct caller *w, const struct store_user *u)
+{
+	memcpy(w->owner, u->id, sizeof(u->id));
+	memcpy(w->name, u->name, sizeof(w->name));
+	w->admin = u->role == STORE_ROLE_ADMIN;
+}
+
+static void take_key(struct caller *w, const struct store_key *k)
+{
+	w->admin = w->admin && k->scope == STORE_SCOPE_ADMIN;
+	w->read_only = k->scope == STORE_SCOPE_READ;
+	memcpy(w->profile, k->profile, sizeof(w->profile));
+	memcpy(w->key_id, k->id, sizeof(w->key_id));
+}
+
+/* ---- tokens ---- */
+
+/* Tokens end with the password that they were given for. */
+static void version_of(const struct auth *a, const struct store_user *u, char ret[VERSION_HEX + 1])
+{
+	uint8_t hash[crypto_generichash_BYTES_MIN];
+
+	(void)crypto_generichash(hash, sizeof(hash), (const uint8_t *)u->hash, strlen(u->hash),
+				 a->token_key, sizeof(a->token_key));
+	text_hex(hash, VERSION_HEX / 2, ret);
+}
+
+int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err *e)
+{
+	int64_t now = (int64_t)(now_wall_ns() / NS_PER_S);
+	char version[VERSION_HEX + 1];
+
+	version_of(a, u, version);
+	json_t *claims = json_pack("{s:s, s:s, s:s, s:I, s:I}", "sub", u->name, "uid", u->id, "v",
+				   version, "iat", (json_int_t)now, "exp",
+				   (json_int_t)(now + (int64_t)(a->config.token_ns / NS_PER_S)));
+	int r = claims ? jwt_sign(a->token_key, claims, ret, TOKEN_SIZE) : -ENOMEM;
+	json_decref(claims);
+	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "a token") : 0;
+}
+
+static bool check_token(struct auth *a, const char *token, struct store_user *ret)
+{
+	char version[VERSION_HEX + 1];
+	struct err e = ERR_INIT;
+	json_t *claims = jwt_open(a->token_key, token);
+	const char *uid = json_string_value(json_object_get(claims, "uid"));
+	const char *v = json_string_value(json_object_get(claims, "v"));
+	json_int_t until = json_integer_value(json_object_get(claims, "exp"));
+	bool good = uid && v && until > (json_int_t)(now_wall_ns() / NS_PER_S) &&
+		    store_user_get(a->config.store, uid, ret, &e) == 1 && ret->active;
+
+	if (good) {
+		version_of(a, ret, version);
+		good = streq(version, v);
+	}
+	json_decref(claims);
+	return good;
+}
+
+/* ---- credentials ---- */
+
+static struct caller *by_store(struct auth *a, const char *credential)
+{
+	struct store_user u;
+	struct store_key k;
+	struct err e = ERR_INIT;
+	struct caller *w = NULL;
+
+	if (!a->config.store)
+		return NULL;
+	int r = store_key_check(a->config.store, credential, &k, &u, &e);
+	if (r < 0)
+		LOG_WARNING("key_check_failed", LOG_S("error", e.text));
+	if (r > 0) {
+		w = caller_new(a, CALLER_KEY);
+		if (w) {
+			take_user(w, &u);
+			take_key(w, &k);
+		}
+	} else if (r == 0 && check_token(a, credential, &u)) {
+		w = caller_new(a, CALLER_TOKEN);
+		if (w)
+			take_user(w, &u);
+	}
+	return w;
+}
+
+/* What can only be meant for us, so that a wrong one is told even where nothing is asked for. */
+static bool looks_like_ours(const char *credential)
+{
+	return text_starts_with(credential, "csn_") || text_starts_with(credential, "eyJ");
+}
+
+const struct caller *auth_identify(struct auth *a, struct http_request *req)
+{
+	const char *credential = http_request_key(req);
+	struct caller *w = http_request_caller(req);
+
+	if (w)
+		return w;
+	if (credential && http_keys_find(a->config.static_keys, credential))
+		w = caller_new(a, CALLER_STATIC_KEY);
+	else if (credential)
+		w = by_store(a, credential);
+	if (!w && !a->config.required && !(credential && looks_like_ours(credential)))
+		w = caller_new(a, CALLER_LOCAL);
+	if (!w)
+		return NULL;
+	http_request_set_principal(req, w->owner);
+	http_request_set_caller(req, w, caller_unref);
+	return w;
+}
+
+bool auth_check(struct http_request *req, void *userdata)
+{
+	if (auth_identify(userdata, req))
+		return true;
+	http_respond_unauthorized(req, http_request_key(req) ? "The API key is not valid"
+							     : "Authentication required");
+	return false;
+}
+
+const struct caller *auth_caller(const struct http_request *req)
+{
+	return http_request_caller(req);
+}
+
+/* ---- logins that fail ---- */
+
+static struct tries *slot_of(struct auth *a, struct http_request *req, const char *name)
+{
+	char text[64 + STORE_NAME_SIZE], *port;
+	uint8_t hash[crypto_shorthash_BYTES];
+	uint32_t index;
+	char peer[64];
+
+	(void)snprintf(peer, sizeof(peer), "%s", http_request_peer(req));
+	port = strrchr(peer, ':');
+	if (port)
+		*port = '\0';
+	(void)snprintf(text, sizeof(text), "%s/%s", peer, name);
+	(void)crypto_shorthash(hash, (const uint8_t *)text, strlen(text), a->tries_key);
+	memcpy(&index, hash, sizeof(index));
+	struct tries *t = &a->tries[index % TRIES_SLOTS];
+	if (now_ns() - t->since_ns > TRIES_WINDOW_NS)
+		*t = (struct tries){.since_ns = now_ns()};
+	return t;
+}
+
+bool auth_may_try(struct auth *a, struct http_request *req, const char *name)
+{
+	return slot_of(a, req, name)->n < TRIES_PAIR_MAX && slot_of(a, req, "")->n < TRIES_ADDR_MAX;
+}
+
+void auth_failed(struct auth *a, struct http_request *req, const char *name)
+{
+	slot_of(a, req, name)->n++;
+	slot_of(a, req, "")->n++;
+}
+
+/* ---- life ---- */
+
+int auth_new(const struct auth_config *config, struct auth **ret, struct err *e)
+{
+	struct auth *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "users");
+	a->config = *config;
+	rand_bytes(a->tries_key, sizeof(a->tries_key));
+	int r = config->store ? store_secret(config->store, "jwt", a->token_key, e) : 0;
+	if (r < 0) {
+		free(a);
+		return r;
+	}
+	*ret = a;
+	return 0;
+}
+
+struct auth *auth_free(struct auth *a)
+{
+	if (a)
+		sodium_memzero(a, sizeof(*a));
+	free(a);
+	return NULL;
+}

@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who asks, and what they may: bound to one request or one MCP session, never to the process.
+ *
+ * Credentials, in this order: `Authorization: Bearer` (a token of a login, or a key), `X-API-Key`,
+ * and on routes that take it `?api_key=`. The first one that is there decides. The server's static
+ * key (SANDBOX_API_KEY), and everybody on a server that asks for nothing, are the local user. */
+#pragma once
+
+#include "http/auth.h"
+#include "http/http.h"
+#include "store/store.h"
+
+#define CALLER_PROFILE_SIZE STORE_WORD_SIZE
+
+enum caller_how {
+	CALLER_LOCAL, /* nothing was asked for */
+	CALLER_STATIC_KEY,
+	CALLER_KEY,
+	CALLER_TOKEN,
+};
+
+struct caller {
+	unsigned refs;
+	enum caller_how how;
+	char owner[STORE_OWNER_SIZE]; /* of sandboxes; "" = the local user */
+	char name[STORE_NAME_SIZE];
+	bool admin;                        /* may see and change everybody's */
+	bool read_only;                    /* may change and run nothing */
+	char profile[CALLER_PROFILE_SIZE]; /* "" = the server's */
+	char key_id[STORE_ID_SIZE];        /* of CALLER_KEY */
+};
+
+struct auth;
+
+struct auth_config {
+	struct store *store;                 /* borrowed; NULL: there are no users */
+	const struct http_keys *static_keys; /* borrowed; NULL: none */
+	bool required;                       /* who shows nothing is refused */
+	const char *local_name;              /* borrowed; what the local user is called */
+	uint64_t token_ns;                   /* life of a token */
+};
+
+int auth_new(const struct auth_config *config, struct auth **ret, struct err *e) MUST_CHECK;
+struct auth *auth_free(struct auth *a); /* NULL is fine */
+
+/* An http_auth_fn; USERDATA is a struct auth. Sets principal and caller of the request. */
+bool auth_check(struct http_request *req, void *userdata);
+/* Who it is, without answering: for routes that anybody may ask. NULL: no or no good credential
+ * where one is needed. Borrowed from the request. */
+const struct caller *auth_identify(struct auth *a, struct http_request *req);
+/* The identity that auth_check() found, borrowed from the request. */
+const struct caller *auth_caller(const struct http_request *req);
+/* For MCP peers: one reference more, to be given up with caller_unref(). */
+struct caller *caller_ref(const struct caller *who);
+void caller_unref(void *who);
+
+/* A token for the user U. RET has TOKEN_SIZE bytes. */
+#define TOKEN_SIZE 1024
+int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err *e) MUST_CHECK;
+
+/* Logins that failed count against (address, name) and against the address: false where it is to
+ * wait. The pieces are small and fixed; a flood makes strangers share a counter at worst. */
+bool auth_may_try(struct auth *a, struct http_request *req, const char *name);
+void auth_failed(struct auth *a, struct http_request *req, const char *name);

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/api. */
+#pragma once
+
+#include "api/api.h"
+#include "api/reply.h"
+
+struct api {
+	struct api_config config;
+};
+
+/* Waits for something while the client may leave. */
+struct api_wait {
+	struct api *api;
+	struct http_request *req; /* NULL: the client has left */
+	struct caller *who;       /* reference */
+	char text[STORE_NAME_SIZE];
+	struct store_user user;
+};
+
+/* Binds to REQ. NULL: no memory, and that was answered. */
+struct api_wait *api_wait_new(struct api *a, struct http_request *req, const struct caller *who);
+void api_wait_free(struct api_wait *w);
+
+/* "127.0.0.1" of "127.0.0.1:41234"; for the audit log. */
+void api_audit(struct api *a, struct http_request *req, const struct caller *who,
+	       const char *action, const char *object, const char *result);
+
+/* users.c: the original's /api/… */
+int users_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;

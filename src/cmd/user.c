@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* `caisson user` and `caisson key`: accounts and keys of this state folder, beside a running server
+ * or without one. */
+#include "cmd/app.h"
+#include "cmd/cmd.h"
+
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <sodium.h>
+#include <string.h>
+#include <termios.h>
+#include <time.h>
+
+#define PASSWORD_RANDOM 12 /* bytes of one that is made up */
+#define LINE_SIZE       (STORE_PASSWORD_MAX + 2)
+#define MS_PER_DAY      UINT64_C(86400000)
+#define OPTIONS_MAX     8
+
+struct command {
+	const char *verb; /* "user" */
+	const char *name; /* "add" */
+	int n_args;       /* words that it needs */
+	int (*fn)(struct app *a, char **args, const char *const *options, struct err *e);
+	const char *options[OPTIONS_MAX]; /* names of --name VALUE, NULL at the end */
+	const char *usage;
+};
+
+/* ---- passwords ---- */
+
+static int read_line(char *ret, size_t size, struct err *e)
+{
+	if (!fgets(ret, (int)size, stdin))
+		return err_set(e, ERR_USAGE, 0, "no password on standard input");
+	ret[strcspn(ret, "\r\n")] = '\0';
+	return 0;
+}
+
+/* Asks where a person sits, else reads one line. */
+static int ask_password(char *ret, size_t size, struct err *e)
+{
+	struct termios before, quiet;
+
+	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &before) < 0)
+		return read_line(ret, size, e);
+	quiet = before;
+	quiet.c_lflag &= ~(tcflag_t)ECHO;
+	(void)fputs("Password: ", stderr);
+	(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &quiet);
+	int r = read_line(ret, size, e);
+	(void)tcsetattr(STDIN_FILENO, TCSAFLUSH, &before);
+	(void)fputs("\n", stderr);
+	return r;
+}
+
+static int hash_new_password(bool generate, char *ret_hash, struct err *e)
+{
+	uint8_t random[PASSWORD_RANDOM];
+	char password[LINE_SIZE];
+	int r = 0;
+
+	if (generate) {
+		rand_bytes(random, sizeof(random));
+		(void)sodium_bin2base64(password, sizeof(password), random, sizeof(random),
+					sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+	} else {
+		r = ask_password(password, sizeof(password), e);
+	}
+	r = r < 0 ? r : store_hash_now(password, ret_hash, e);
+	if (r == 0 && generate)
+		(void)printf("password  %s\n", password);
+	sodium_memzero(password, sizeof(password));
+	return r;
+}
+
+static int find_user(struct app *a, const char *name, struct store_user *ret, struct err *e)
+{
+	int r = store_user_find(a->store, name, ret, e);
+
+	return r == 0 ? err_set(e, ERR_NOT_FOUND, 0, "there is no user '%s'", name) : r;
+}
+
+/* ---- caisson user ---- */
+
+static int parse_role(const char *word, enum store_role *ret, struct err *e)
+{
+	int r = word ? store_role_parse(word, ret) : 0;
+
+	return r < 0 ? err_set(e, ERR_USAGE, 0, "a role is user or admin, not '%s'", word) : 0;
+}
+
+static int user_add(struct app *a, char **args, const char *const *options, struct err *e)
+{
+	struct store_user u = {.active = true, .quota = STORE_QUOTA_DEFAULTS};
+	int r = parse_role(options[0], &u.role, e);
+
+	if (r == 0 && (text_copy(u.name, sizeof(u.name), args[0]) < 0 || !u.name[0] ||
+		       !text_is_utf8(u.name, strlen(u.name)) ||
+		       text_copy(u.email, sizeof(u.email), options[1] ? options[1] : "") < 0))
+		r = err_set(e, ERR_USAGE, 0, "the name or the e-mail is too long");
+	if (r == 0 && !(options[2] && streq(options[2], "none")))
+		r = hash_new_password(options[2] && streq(options[2], "generate"), u.hash, e);
+	r = r < 0 ? r : store_user_add(a->store, &u, e);
+	if (r < 0)
+		return r;
+	store_audit(a->store, NULL, "user.add", u.name, "ok", store_role_name(u.role), NULL);
+	(void)printf("user      %s\nid        %s\nrole      %s\n", u.name, u.id,
+		     store_role_name(u.role));
+	return 0;
+}
+
+static void print_date(uint64_t ms, const char *otherwise)
+{
+	time_t t = (time_t)(ms / 1000);
+	struct tm tm;
+	char text[32] = "";
+
+	if (ms > 0 && gmtime_r(&t, &tm))
+		(void)strftime(text, sizeof(text), "%Y-%m-%d %H:%M", &tm);
+	(void)printf("  %-16s", ms > 0 ? text : otherwise);
+}
+
+static void print_user(const struct store_user *u, void *arg UNUSED)
+{
+	(void)printf("%-36s  %-6s  %-8s", u->id, store_role_name(u->role),
+		     u->active ? "active" : "inactive");
+	print_date(u->created_ms, "");
+	(void)printf("  %s%s%s\n", u->name, u->email[0] ? "  " : "", u->email);
+}
+
+static int user_list(struct app *a, char **args UNUSED, const char *const *options UNUSED,
+		     struct err *e)
+{
+	return store_user_each(a->store, print_user, NULL, e);
+}
+
+static int user_rm(struct app *a, char **args, const char *const *options UNUSED, struct err *e)
+{
+	struct store_user u;
+	uint64_t n = 0;
+	int r = find_user(a, args[0], &u, e);
+
+	r = r < 0 ? r : store_sandbox_count(a->store, u.id, &n, e);
+	if (r >= 0 && n > 0)
+		return err_set(e, ERR_FORBIDDEN, 0,
+			       "'%s' has %ju sandboxes; delete them first (DELETE "
+			       "/api/v1/users/%s does both)",
+			       u.name, (uintmax_t)n, u.id);
+	r = r < 0 ? r : store_user_remove(a->store, u.id, e);
+	if (r > 0)
+		store_audit(a->store, NULL, "user.remove", u.name, "ok", NULL, NULL);
+	return MIN(r, 0);
+}
+
+static int user_passwd(struct app *a, char **args, const char *const *options, struct err *e)
+{
+	struct store_user u;
+	int r = find_user(a, args[0], &u, e);
+
+	r = r < 0 ? r : hash_new_password(options[0] && streq(options[0], "generate"), u.hash, e);
+	r = r < 0 ? r : store_user_update(a->store, &u, e);
+	if (r > 0)
+		store_audit(a->store, NULL, "user.passwd", u.name, "ok", NULL, NULL);
+	return MIN(r, 0);
+}
+
+static int user_role(struct app *a, char **args, const char *const *options UNUSED, struct err *e)
+{
+	struct store_user u;
+	int r = find_user(a, args[0], &u, e);
+
+	r = r < 0 ? r : parse_role(args[1], &u.role, e);
+	r = r < 0 ? r : store_user_update(a->store, &u, e);
+	if (r > 0)
+		store_audit(a->store, NULL, "user.role", u.name, "ok", store_role_name(u.role),
+			    NULL);
+	return MIN(r, 0);
+}
+
+/* ---- caisson key ---- */
+
+static int key_new(struct app *a, char **args, const char *const *options, struct err *e)
+{
+	struct store_key k = {.scope = STORE_SCOPE_FULL};
+	char key[STORE_KEY_SIZE];
+	struct store_user u;
+	uint64_t days = 0;
+	int r = find_user(a, args[0], &u, e);
+
+	if (r < 0)
+		return r;
+	if (options[0] && store_scope_parse(options[0], &k.scope) < 0)
+		return err_set(e, ERR_USAGE, 0, "a scope is full, read or admin");
+	if (options[1] && parse_u64(options[1], 1, 36500, &days) < 0)
+		return err_set(e, ERR_USAGE, 0, "--days is a number from 1 to 36500");
+	if (text_copy(k.name, sizeof(k.name), options[2] ? options[2] : "") < 0 ||
+	    text_copy(k.profile, sizeof(k.profile), options[3] ? options[3] : "") < 0)
+		return err_set(e, ERR_USAGE, 0, "a name is too long");
+	memcpy(k.user, u.id, sizeof(k.user));
+	k.expires_ms = days ? store_now_ms() + days * MS_PER_DAY : 0;
+	r = store_key_add(a->store, &k, key, e);
+	if (r < 0)
+		return r;
+	store_audit(a->store, NULL, "key.new", k.id, "ok", u.name, NULL);
+	(void)fprintf(stderr, "This key is shown once:\n");
+	(void)printf("%s\n", key);
+	return 0;
+}
+
+static void print_key(const struct store_key *k, void *arg UNUSED)
+{
+	(void)printf("%-36s  %-14s  %-5s", k->id, k->hint, store_scope_name(k->scope));
+	print_date(k->expires_ms, "never expires");
+	print_date(k->used_ms, "never used");
+	(void)printf("  %s\n", k->name);
+}
+
+static int key_list(struct app *a, char **args, const char *const *options UNUSED, struct err *e)
+{
+	struct store_user u;
+	int r = find_user(a, args[0], &u, e);
+
+	return r < 0 ? r : store_key_each(a->store, u.id, print_key, NULL, e);
+}
+
+static int key_revoke(struct app *a, char **args, const char *const *options UNUSED, struct err *e)
+{
+	int r = store_key_revoke(a->store, NULL, args[0], e);
+
+	if (r == 0)
+		return err_set(e, ERR_NOT_FOUND, 0, "there is no key %s", args[0]);
+	if (r > 0)
+		store_audit(a->store, NULL, "key.revoke", args[0], "ok", NULL, NULL);
+	return MIN(r, 0);
+}
+
+/* ---- the table ---- */
+
+static const struct command commands[] = {
+    {"user",
+     "add",
+     1,
+     user_add,
+     {"role", "email", "password"},
+     "NAME [--role user|admin] [--email E] [--password generate|none]"},
+    {"user", "list", 0, user_list, {NULL}, ""},
+    {"user", "rm", 1, user_rm, {NULL}, "NAME"},
+    {"user", "passwd", 1, user_passwd, {"password"}, "NAME [--password generate]"},
+    {"user", "role", 2, user_role, {NULL}, "NAME user|admin"},
+    {"key",
+     "new",
+     1,
+     key_new,
+     {"scope", "days", "name", "for-profile"},
+     "USER [--scope full|read|admin] [--days N] [--name TEXT] [--for-profile PROFILE]"},
+    {"key", "list", 1, key_list, {NULL}, "USER"},
+    {"key", "revoke", 1, key_revoke, {NULL}, "ID"},
+};
+
+static int print_usage(const char *verb)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
+		if (streq(commands[i].verb, verb))
+			(void)fprintf(stderr, "caisson %s %s %s\n", verb, commands[i].name,
+				      commands[i].usage);
+	return err_code_exit(ERR_USAGE);
+}
+
+/* Sorts ARGV (from 2 on) into words and the values of C's options. */
+static int sort_args(const struct command *c, int argc, char **argv, char **words,
+		     const char **options, struct err *e)
+{
+	int n = 0;
+
+	for (int i = 2; i < argc; i++) {
+		int o = 0;
+
+		if (!text_starts_with(argv[i], "--")) {
+			if (n == c->n_args)
+				return err_set(e, ERR_USAGE, 0, "one word too many: '%s'", argv[i]);
+			words[n++] = argv[i];
+			continue;
+		}
+		while (o < OPTIONS_MAX && c->options[o] && !streq(c->options[o], argv[i] + 2))
+			o++;
+		if (o == OPTIONS_MAX || !c->options[o] || i + 1 == argc)
+			return err_set(e, ERR_USAGE, 0, "'%s' is not understood", argv[i]);
+		options[o] = argv[++i];
+	}
+	return n == c->n_args ? 0 : err_set(e, ERR_USAGE, 0, "usage: %s", c->usage);
+}
+
+static int run_command(const char *verb, int argc, char **argv)
+{
+	const char *options[OPTIONS_MAX] = {NULL};
+	const struct command *c = NULL;
+	char *words[2] = {NULL};
+	struct err e = ERR_INIT;
+	struct app a;
+	int r = app_settings(&a, verb, APP_RUN, false, &argc, argv, &e);
+
+	for (size_t i = 0; r == 0 && argc > 1 && i < ARRAY_SIZE(commands); i++)
+		if (streq(commands[i].verb, verb) && streq(commands[i].name, argv[1]))
+			c = &commands[i];
+	if (r == 0 && !c) {
+		app_done(&a);
+		return print_usage(verb);
+	}
+	r = r < 0 ? r : sort_args(c, argc, argv, words, options, &e);
+	r = r < 0 ? r : app_open_store(&a, &e);
+	r = r < 0 ? r : c->fn(&a, words, options, &e);
+	app_done(&a);
+	return r < 0 ? cmd_fail(verb, &e) : 0;
+}
+
+int cmd_user(int argc, char **argv)
+{
+	return run_command("user", argc, argv);
+}
+
+int cmd_key(int argc, char **argv)
+{
+	return run_command("key", argc, argv);
+}
