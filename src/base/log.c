@@ -190,6 +190,11 @@ static bool open_or_say(void)
 	return false;
 }
 
+const char *log_path(void)
+{
+	return state.file_broken ? NULL : state.path;
+}
+
 void log_open(void)
 {
 	if (state.path && !state.file_broken && state.fd < 0)

@@ -72,6 +72,8 @@ void log_configure(const struct log_config *c);
  */
 void log_open(void);
 void log_close(void);
+/* The file that is written, or NULL; borrowed until the next log_configure(). */
+const char *log_path(void);
 bool log_wants(enum log_level level);
 void log_emit(enum log_level level, const char *event, const struct log_field *fields, size_t n);
 /* "debug", "INFO" ... in any case; an unknown word gives INFO and false. */

@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "config/file.h"
 #include "config/paths.h"
+#include "engine/native/confine.h"
 #include "engine/native/native.h"
 #include "mcp/peer.h"
 
@@ -229,6 +230,35 @@ static int begin_store(struct app *a, struct err *e)
 	return 0;
 }
 
+/* The folder of PATH. */
+static void folder_of(const char *path, char ret[PATH_MAX])
+{
+	char copy[PATH_MAX];
+
+	if (!path || text_copy(copy, sizeof(copy), path) < 0 ||
+	    text_copy(ret, PATH_MAX, dirname(copy)) < 0)
+		ret[0] = '\0';
+}
+
+/* Privileges go, and with them every system call and file that the front does not need. */
+static int confine(const struct app *a, struct err *e)
+{
+	char log[PATH_MAX], socket[PATH_MAX], store[APP_STORE_PATH_MAX];
+	const struct native_places places = {
+	    .state = a->state_dir, .store = store, .log = log, .socket = socket};
+
+	app_store_path(a, store);
+	log_open(); /* its folder is there then */
+	folder_of(log_path(), log);
+	folder_of(a->socket_path, socket);
+	/* While the paths can still be opened. Without Landlock the uid alone bounds the files. */
+	_cleanup_fd_ int files = native_confine_files(&places);
+	if (files < 0)
+		LOG_DEBUG("no_landlock", LOG_I("errno", -files));
+	const int r = native_drop_front_privileges(a->monitor_fd, e);
+	return r < 0 ? r : native_confine_front(files, e);
+}
+
 int app_begin(struct app *a, struct err *e)
 {
 	/* Other engines need no monitor; none of them is built in yet. */
@@ -252,7 +282,7 @@ int app_begin(struct app *a, struct err *e)
 		return r;
 	prepare_log(a);
 	r = begin_store(a, e);
-	return r < 0 ? r : native_drop_front_privileges(a->monitor_fd, e);
+	return r < 0 ? r : confine(a, e);
 }
 
 /* ---- loop, manager, tools ---- */

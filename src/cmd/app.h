@@ -29,8 +29,9 @@ struct app {
 	bool log_is_file; /* and nothing of it goes to stderr */
 	char state_dir[PATH_MAX];
 	char image[ENGINE_NAME_MAX];
-	int monitor_fd;      /* until the engine has it */
-	struct store *store; /* NULL where it cannot be opened and is not needed */
+	const char *socket_path; /* removed at the end; NULL: none; borrowed */
+	int monitor_fd;          /* until the engine has it */
+	struct store *store;     /* NULL where it cannot be opened and is not needed */
 	sd_event *loop;
 	struct manager *manager;
 	struct links *links;
@@ -49,6 +50,8 @@ int app_open(struct app *a, struct err *e) MUST_CHECK;
 /* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);
+#define APP_STORE_PATH_MAX (PATH_MAX + 16)
+void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX]);
 /* The database of this state folder (store.c). For verbs without an engine too. */
 int app_open_store(struct app *a, struct err *e) MUST_CHECK;
 

@@ -365,6 +365,7 @@ int cmd_serve(int argc, char **argv)
 	r = r < 0 ? r : find_address(&s, &e);
 	r = r < 0 ? r : split_hosts(&s, &e);
 	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);
+	s.app.socket_path = s.socket.fd >= 0 ? s.socket.path : NULL;
 	r = r < 0 ? r : app_begin(&s.app, &e);
 	if (r >= 0 && why[0])
 		LOG_INFO("no_bridge", LOG_S("reason", why));

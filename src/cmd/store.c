@@ -2,16 +2,24 @@
 /* Which database belongs to these settings. */
 #include "cmd/app.h"
 
+void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX])
+{
+	if (a->settings.db_path[0])
+		(void)snprintf(ret, APP_STORE_PATH_MAX, "%s", a->settings.db_path);
+	else
+		(void)snprintf(ret, APP_STORE_PATH_MAX, "%s/caisson.db", a->state_dir);
+}
+
 int app_open_store(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
-	char path[PATH_MAX + sizeof("/caisson.db")];
+	char path[APP_STORE_PATH_MAX];
 	struct store_config config = {
-	    .path = s->db_path[0] ? s->db_path : path,
+	    .path = path,
 	    .runs_keep = (uint64_t)s->runs_keep,
 	    .audit_keep = (uint64_t)s->audit_keep,
 	};
 
-	(void)snprintf(path, sizeof(path), "%s/caisson.db", a->state_dir);
+	app_store_path(a, path);
 	return store_open(&config, &a->store, e);
 }

@@ -53,21 +53,27 @@ struct ll_path {
 	int32_t parent_fd;
 } __attribute__((packed));
 
-#define READ     (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
-#define DEVICE   (FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE) /* open(…, O_TRUNC) of /dev/null */
-#define TERMINAL (DEVICE | FS_READ_DIR | FS_IOCTL_DEV)
-/* everything but device nodes and device ioctls */
+#define READ   (FS_EXECUTE | FS_READ_FILE | FS_READ_DIR)
+#define DEVICE (FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE) /* open(…, O_TRUNC) of /dev/null */
 #define WRITE                                                                                      \
 	(READ | FS_WRITE_FILE | FS_REMOVE_DIR | FS_REMOVE_FILE | FS_MAKE_DIR | FS_MAKE_REG |       \
 	 FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE)
+
+static const uint64_t rights_of[] = {
+    [NATIVE_LANDLOCK_READ] = READ,
+    [NATIVE_LANDLOCK_WRITE] = WRITE,
+    [NATIVE_LANDLOCK_DEVICE] = DEVICE,
+    [NATIVE_LANDLOCK_TERMINAL] = DEVICE | FS_READ_DIR | FS_IOCTL_DEV,
+};
+
 /* the rights that exist for something that is not a folder; the kernel refuses the others there */
 #define FILE_RIGHTS (FS_EXECUTE | FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 
 static const struct {
 	const char *path;
-	uint64_t rights;
+	enum native_landlock_rights rights;
 } table[] = {
-#define L(path, rights, why) {path, rights},
+#define L(path, rights, why) {path, NATIVE_LANDLOCK_##rights},
 #include "engine/native/landlock.tbl.h"
 #undef L
 };
@@ -99,8 +105,10 @@ static size_t ruleset_size_at(int abi)
 			  : offsetof(struct ll_ruleset, handled_net);
 }
 
-static int add_path(int ruleset, const char *root, const char *path, uint64_t rights)
+int native_landlock_add(int ruleset, const char *root, const char *path,
+			enum native_landlock_rights rights)
 {
+	const uint64_t allowed = rights_of[rights] & handled_at(native_landlock_abi());
 	char full[512];
 	size_t n = strlen(root);
 	size_t m = strlen(path);
@@ -117,7 +125,7 @@ static int add_path(int ruleset, const char *root, const char *path, uint64_t ri
 	if (fstat(fd, &st) < 0) {
 		r = -errno;
 	} else {
-		struct ll_path rule = {.allowed = rights, .parent_fd = fd};
+		struct ll_path rule = {.allowed = allowed, .parent_fd = fd};
 
 		if (!S_ISDIR(st.st_mode))
 			rule.allowed &= FILE_RIGHTS;
@@ -128,7 +136,7 @@ static int add_path(int ruleset, const char *root, const char *path, uint64_t ri
 	return r;
 }
 
-int native_landlock_prepare(const char *root)
+int native_landlock_new(void)
 {
 	int abi = native_landlock_abi();
 
@@ -139,10 +147,17 @@ int native_landlock_prepare(const char *root)
 	    .scoped = SCOPE_ABSTRACT_UNIX | SCOPE_SIGNAL,
 	};
 	int fd = (int)syscall(__NR_landlock_create_ruleset, &attr, ruleset_size_at(abi), 0);
+	return fd < 0 ? -errno : fd;
+}
+
+int native_landlock_prepare(const char *root)
+{
+	int fd = native_landlock_new();
+
 	if (fd < 0)
-		return -errno;
+		return fd;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		int r = add_path(fd, root, table[i].path, table[i].rights & attr.handled_fs);
+		int r = native_landlock_add(fd, root, table[i].path, table[i].rights);
 
 		if (r < 0) {
 			(void)close(fd);

@@ -34,5 +34,19 @@ int native_landlock_abi(void);
  * says so. */
 int native_landlock_prepare(const char *root);
 
+/* The same by hand, for processes of ours that are no sandbox. */
+enum native_landlock_rights {
+	NATIVE_LANDLOCK_READ,     /* read, list, execute */
+	NATIVE_LANDLOCK_WRITE,    /* everything but device nodes and device ioctls */
+	NATIVE_LANDLOCK_DEVICE,   /* read and write */
+	NATIVE_LANDLOCK_TERMINAL, /* a device, and its ioctls */
+};
+/* A rule set that allows nothing; returns as native_landlock_prepare(). */
+int native_landlock_new(void);
+/* Allows RIGHTS below PATH, which stands below ROOT. 0 also when there is no such path, or -errno.
+ */
+int native_landlock_add(int ruleset_fd, const char *root, const char *path,
+			enum native_landlock_rights rights);
+
 /* Returns 0 or -errno. The descriptor stays the caller's. */
 int native_landlock_apply(int ruleset_fd);

@@ -6,6 +6,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "engine/native/blob.h"
+#include "engine/native/confine.h"
 #include "engine/native/monitor/devices.h"
 #include "engine/native/monitor/stored.h"
 
@@ -251,6 +252,10 @@ static int start(struct monitor *m, struct instance *in, struct err *e)
 		return r;
 	instance_sweep(in);
 	m->ids.count = m->config->max_sandboxes;
+	if (m->root)
+		r = native_confine_monitor(e);
+	if (r < 0)
+		return r;
 	r = ids_reserve(&m->ids, m->root, in->run_dir, e);
 	if (r == 0)
 		r = cgroup_open(&m->cgroup, in->name, e);
