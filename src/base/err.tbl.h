@@ -25,7 +25,7 @@ E(SANDBOX_LOST, "sandbox_lost", 410, 70, "The sandbox ended on its own; start ag
 E(SANDBOX_IN_USE, "sandbox_in_use", 409, 75, "Another engine has it open; use that server or stop it.")
 E(ENGINE_UNAVAILABLE, "engine_unavailable", 503, 69, "Run 'caisson doctor' to see what is missing.")
 E(ENGINE_NOT_BUILT_IN, "engine_not_built_in", 501, 69, "Use --engine native.")
-E(LIMIT_NOT_ENFORCEABLE, "limit_not_enforceable", 503, 78, "Run 'caisson doctor'; drop the setting or run as root.")
+E(LIMIT_NOT_ENFORCEABLE, "limit_not_enforceable", 503, 78, "Run 'caisson doctor'; drop the setting, name the limit in SANDBOX_ALLOW_WEAKER, or run as root.")
 E(QUOTA_EXCEEDED, "quota_exceeded", 429, 75, "")
 E(NO_SPACE, "no_space", 507, 73, "Delete files in the sandbox or close it.")
 E(OUT_OF_MEMORY, "out_of_memory", 503, 71, "")

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/app.h"
+#include "cmd/limits.h"
 
 #include "base/base64.h"
 #include "base/fdio.h"
@@ -307,27 +308,6 @@ static int open_engine(void *user, struct engine **ret, struct err *e)
 	return engine_open(a->settings.engine, a->loop, &config, ret, e);
 }
 
-/* Which limits somebody asked for by name. */
-static uint32_t explicit_limits(const struct settings *s)
-{
-	static const struct {
-		enum setting_id id;
-		uint32_t cap;
-	} caps[] = {
-	    {SETTING_ID_memory_limit, ENGINE_CAP_MEMORY},
-	    {SETTING_ID_cpu_limit, ENGINE_CAP_CPU},
-	    {SETTING_ID_pids_limit, ENGINE_CAP_PIDS},
-	    {SETTING_ID_workspace_limit, ENGINE_CAP_DISK},
-	    {SETTING_ID_workspace_files, ENGINE_CAP_DISK},
-	};
-	uint32_t mask = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(caps); i++)
-		if (settings_is_explicit(s, caps[i].id))
-			mask |= caps[i].cap;
-	return mask;
-}
-
 int app_open(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
@@ -340,8 +320,7 @@ int app_open(struct app *a, struct err *e)
 		       .workspace_bytes = s->workspace_limit,
 		       .workspace_inodes = (uint32_t)s->workspace_files,
 		       .tmp_bytes = s->tmp_limit,
-		       .nofile = (uint32_t)s->nofile_limit,
-		       .explicit_mask = explicit_limits(s)},
+		       .nofile = (uint32_t)s->nofile_limit},
 	    .warm = s->warm,
 	    .run_timeout_ns = (uint64_t)s->exec_timeout_s * NS_PER_S,
 	    .grace_ns = (uint64_t)s->kill_grace_ms * NS_PER_MS,
@@ -353,7 +332,10 @@ int app_open(struct app *a, struct err *e)
 	};
 
 	memcpy(config.image, a->image, sizeof(config.image));
-	int r = sd_event_default(&a->loop);
+	int r = limits_insisted(s, &config.limits.explicit_mask, e);
+	if (r < 0)
+		return r;
+	r = sd_event_default(&a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the event loop");
 	config.loop = a->loop;

@@ -169,6 +169,10 @@ S(INT, pids_limit, "session.pids_limit", "SANDBOX_PIDS_LIMIT", "256", 4, 1000000
   "a whole number from 4 to 1000000", "Processes and threads of a sandbox.")
 S(INT, nofile_limit, "session.nofile_limit", "SANDBOX_NOFILE_LIMIT", "1024", 16, 1048576,
   "a whole number from 16 to 1048576", "Open files of one process in a sandbox.")
+S(STR, allow_weaker, "session.allow_weaker", "SANDBOX_ALLOW_WEAKER", "", 0, 100,
+  "names of limits separated by commas: memory, cpu, pids, disk",
+  "Limits that were set and may be best effort where this machine cannot enforce them; without it "
+  "the start is refused there.")
 S(INT, result_chars, "limits.result_chars", "SANDBOX_RESULT_CHARS", "40000", 1000, 1000000,
   "a whole number from 1000 to 1000000",
   "Characters of text in one answer of the tools that are only in the profile `full`.")

@@ -184,6 +184,12 @@ for addr in ("8.8.8.8", "1.1.1.1", "127.0.0.53", "9.9.9.9"):
 				} else {
 					assert.notEqual(r.code, 0, `${name} was dropped silently (${mode})`);
 					assert.match(r.stderr.toString(), new RegExp(name));
+					const weaker = await caisson(['run', '/dev/null', '--allow-weaker', word], { env: { [name]: value } });
+					assert.equal(weaker.code, 0, weaker.stderr.toString());
+				}
+				for (const wrong of ['walls', `${word},`.repeat(2) + 'x']) { // and only by its name
+					const r2 = await caisson(['run', '/dev/null', '--allow-weaker', wrong], { env: { [name]: value } });
+					assert.match(r2.stderr.toString(), /SANDBOX_ALLOW_WEAKER/);
 				}
 			}
 		},

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/limits.h"
+
+#include "base/attr.h"
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <string.h>
+
+static const struct {
+	enum setting_id id;
+	uint32_t cap;
+	const char *word; /* as `caisson doctor --json` says it in `enforced` */
+} limits[] = {
+    {SETTING_ID_memory_limit, ENGINE_CAP_MEMORY, "memory"},
+    {SETTING_ID_cpu_limit, ENGINE_CAP_CPU, "cpu"},
+    {SETTING_ID_pids_limit, ENGINE_CAP_PIDS, "pids"},
+    {SETTING_ID_workspace_limit, ENGINE_CAP_DISK, "disk"},
+    {SETTING_ID_workspace_files, ENGINE_CAP_DISK, "disk"},
+};
+
+static uint32_t cap_of_word(const char *word, size_t len)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (strlen(limits[i].word) == len && memcmp(limits[i].word, word, len) == 0)
+			return limits[i].cap;
+	return 0;
+}
+
+int limits_insisted(const struct settings *s, uint32_t *ret, struct err *e)
+{
+	uint32_t set = 0;
+	uint32_t weaker = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
+		if (settings_is_explicit(s, limits[i].id))
+			set |= limits[i].cap;
+	for (const char *at = s->allow_weaker; *at != '\0';) {
+		size_t len = strcspn(at, ",");
+		uint32_t cap = cap_of_word(at, len);
+
+		if (cap == 0)
+			return err_set(e, ERR_SETTING_INVALID, EINVAL,
+				       "SANDBOX_ALLOW_WEAKER: '%.*s' is no limit; allowed are "
+				       "memory, cpu, pids and disk, separated by commas",
+				       (int)MIN(len, (size_t)64), at);
+		if (!(set & cap))
+			return err_set(e, ERR_SETTING_INVALID, EINVAL,
+				       "SANDBOX_ALLOW_WEAKER names %.*s, which no setting limits: "
+				       "a default is best effort anyway",
+				       (int)len, at);
+		weaker |= cap;
+		at += len;
+		at += *at == ',';
+	}
+	*ret = set & ~weaker;
+	return 0;
+}
