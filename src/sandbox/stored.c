@@ -129,8 +129,8 @@ static void on_made(struct sandbox *s, const struct err *e, void *user)
 
 	/* A record alone is of no use. One that cannot be removed shows as an empty sandbox. */
 	if (e && e->code != ERR_CANCELLED)
-		(void)!records_of(c->manager)->remove(records_of(c->manager)->user, c->id,
-						      &ignored);
+		(void)!records_of(c->manager)
+		    ->remove(records_of(c->manager)->user, c->id, &ignored);
 	c->cb(s, e, c->user);
 	free(c);
 }
@@ -147,8 +147,8 @@ static int add_record(struct manager *m, const char *owner, const char *name,
 	if (m->closing)
 		return err_set(e, ERR_CANCELLED, 0, "the server is shutting down");
 	if (text_copy(ret->name, sizeof(ret->name), name ? name : "") < 0)
-		return err_set(e, ERR_INVALID_ARGUMENT, ERANGE,
-			       "a name may have %d bytes at most", SANDBOX_NAME_MAX);
+		return err_set(e, ERR_INVALID_ARGUMENT, ERANGE, "a name may have %d bytes at most",
+			       SANDBOX_NAME_MAX);
 	if (text_copy(ret->owner, sizeof(ret->owner), owner) < 0)
 		return err_set(e, ERR_INVALID_ARGUMENT, ERANGE, "the owner's name");
 	memcpy(ret->image, m->config.stored.image, sizeof(ret->image));

@@ -287,12 +287,11 @@ static const struct tool_row rows[] = {
     {
 	.name = "sandbox_view_image",
 	.title = "View Image in Sandbox",
-	.description =
-	    "Look at a picture (PNG, JPEG, GIF or WebP, up to 1.5 MiB) that is in the sandbox.\n\n"
-	    "Args:\n"
-	    "session_id: the session that has the file.\n"
-	    "path: below /mnt/data, absolute or relative to it.\n\n"
-	    "Returns the picture itself.",
+	.description = "Look at a picture (PNG, JPEG, GIF or WebP) that is in the sandbox.\n\n"
+		       "Args:\n"
+		       "session_id: the session that has the file.\n"
+		       "path: below /mnt/data, absolute or relative to it.\n\n"
+		       "Returns the picture itself, scaled down when it has more than 1.5 MiB.",
 	.input_schema = OBJ("\"session_id\":" STR_ ",\"path\":" STR_, "\"session_id\",\"path\""),
 	.annotations = HINTS("View Image in Sandbox", "true", "false", "true"),
 	.call = extras_view_image,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text files and pictures of a workspace, for the profile `full`. */
 #include "tools/extras.h"
+#include "tools/picture.h"
 
 #include "base/base64.h"
 #include "base/text.h"
@@ -436,6 +437,25 @@ void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user)
 
 /* ---- sandbox_view_image ---- */
 
+static void fail_large(struct file_call *c)
+{
+	extras_fail(c->call, "artifact_too_large",
+		    "Save a smaller copy with code (fewer pixels, or JPEG) and view that.",
+		    "/mnt/data/%s has more than %u bytes and could not be made smaller", c->path,
+		    EXTRAS_IMAGE_BYTES_MAX);
+}
+
+static void on_shrunk(json_t *block, void *user)
+{
+	struct file_call *c = user;
+
+	if (block)
+		mcp_call_finish(c->call, mcp_tool_result(mcp_blocks(1, block), NULL, false));
+	else
+		fail_large(c);
+	file_call_free(c);
+}
+
 static void on_view(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
 	_cleanup_fd_ int file = fd;
@@ -446,10 +466,15 @@ static void on_view(int fd, const struct engine_file *info, const struct err *e,
 		return;
 	}
 	if (info->size > EXTRAS_IMAGE_BYTES_MAX) {
-		extras_fail(c->call, "artifact_too_large",
-			    "Save a smaller copy with code (fewer pixels, or JPEG) and view that.",
-			    "/mnt/data/%s has %ju bytes, the limit is %u", c->path,
-			    (uintmax_t)info->size, EXTRAS_IMAGE_BYTES_MAX);
+		struct err error = ERR_INIT;
+
+		if (info->size <= PICTURE_FILE_MAX &&
+		    picture_shrink(c->sandbox, c->path, on_shrunk, c, &error) == 0)
+			return;
+		if (error.code == ERR_NONE)
+			fail_large(c);
+		else
+			extras_fail_err(c->call, &error);
 	} else {
 		json_t *block = extras_image_block(file, info->size);
 		if (block)

@@ -5,6 +5,7 @@
  * An answer with pictures has no structuredContent: a large client shows its model nothing else
  * when that is there. The text then has every fact. */
 #include "tools/extras.h"
+#include "tools/picture.h"
 
 #include "base/rand.h"
 #include "base/text.h"
@@ -22,7 +23,9 @@ struct pictures {
 	json_t *object;          /* owned: what the text will say */
 	json_t *blocks;          /* owned: image blocks so far */
 	char names[EXTRAS_IMAGES_MAX][256];
+	bool large[EXTRAS_IMAGES_MAX]; /* more than an answer takes: made smaller first */
 	size_t n, next;
+	bool scaled;
 };
 
 /* ---- the answer ---- */
@@ -136,30 +139,54 @@ static void read_next(struct pictures *p);
 
 static void pictures_end(struct pictures *p)
 {
+	static const char note[] =
+	    "Pictures over 1.5 MiB are shown smaller; their files are as the "
+	    "run made them.";
+
+	if (p->scaled && !json_object_get(p->object, "hint"))
+		(void)json_object_set_new(p->object, "hint", json_string(note));
 	finish_object(p->call, p->object, p->blocks);
 	(void)sandbox_unref(p->sandbox);
 	free(p);
+}
+
+static void add_picture(struct pictures *p, json_t *block)
+{
+	/* What is no picture, cannot be made small or has gone stays a link in the text. */
+	if (block && json_array_append_new(p->blocks, block) < 0)
+		p->next = p->n;
+	read_next(p);
+}
+
+static void on_shrunk(json_t *block, void *user)
+{
+	struct pictures *p = user;
+
+	p->scaled = p->scaled || block;
+	add_picture(p, block);
 }
 
 static void on_picture(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
 	_cleanup_fd_ int file = fd;
 	struct pictures *p = user;
-	json_t *block = e ? NULL : extras_image_block(file, info->size);
 
-	/* What is no picture, is too large or has gone stays a link in the text. */
-	if (block && json_array_append_new(p->blocks, block) < 0)
-		p->next = p->n;
-	read_next(p);
+	add_picture(p, e ? NULL : extras_image_block(file, info->size));
 }
 
 static void read_next(struct pictures *p)
 {
 	struct err e = ERR_INIT;
 
-	while (p->next < p->n)
-		if (sandbox_open_file(p->sandbox, p->names[p->next++], on_picture, p, &e) == 0)
+	while (p->next < p->n) {
+		const size_t i = p->next++;
+		const int r = p->large[i]
+				  ? picture_shrink(p->sandbox, p->names[i], on_shrunk, p, &e)
+				  : sandbox_open_file(p->sandbox, p->names[i], on_picture, p, &e);
+
+		if (r == 0)
 			return;
+	}
 	pictures_end(p);
 }
 
@@ -167,10 +194,11 @@ static size_t collect_pictures(struct pictures *p, const struct run_result *resu
 {
 	for (size_t i = 0; i < result->n_artifacts && p->n < EXTRAS_IMAGES_MAX; i++) {
 		const struct artifact *a = &result->artifacts[i];
-		if (a->size <= EXTRAS_IMAGE_BYTES_MAX &&
-		    text_starts_with(mime_type(a->name), "image/") &&
-		    !streq(mime_type(a->name), "image/svg+xml"))
-			memcpy(p->names[p->n++], a->name, sizeof(p->names[0]));
+		if (a->size > PICTURE_FILE_MAX || !text_starts_with(mime_type(a->name), "image/") ||
+		    streq(mime_type(a->name), "image/svg+xml"))
+			continue;
+		p->large[p->n] = a->size > EXTRAS_IMAGE_BYTES_MAX;
+		memcpy(p->names[p->n++], a->name, sizeof(p->names[0]));
 	}
 	return p->n;
 }

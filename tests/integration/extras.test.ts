@@ -68,6 +68,31 @@ matrix('extras', { profile: 'full' }, (s) => {
 		const view = await s().raw('sandbox_view_image', { session_id: 'pic', path: 'p.png' });
 		assert.deepEqual(view.content, [{ type: 'image', data: png, mimeType: 'image/png' }]);
 	});
+	it('a large picture comes scaled down, and its file stays', async () => {
+		const code = 'import os\nfrom PIL import Image\nImage.effect_noise((2400, 1600), 90).convert("RGB").save("noise.png")\nprint(os.path.getsize("noise.png"))';
+		const r = await s().raw('sandbox_run_python', { code, session_id: 'large' });
+		assert.deepEqual(r.content.map((c) => c.type), ['text', 'image']);
+		const said = JSON.parse(r.content[0]!.text);
+		assert.ok(Number(said.stdout) > 3 << 20);
+		assert.equal(said.artifacts[0].size_bytes, Number(said.stdout));
+		assert.match(said.hint, /smaller/);
+		const bytes = Buffer.from(r.content[1]!.data, 'base64');
+		assert.ok(bytes.length > 10_000 && bytes.length <= 1536 << 10, String(bytes.length));
+		assert.equal(bytes.subarray(0, r.content[1]!.mimeType === 'image/png' ? 4 : 3).toString('hex'), r.content[1]!.mimeType === 'image/png' ? '89504e47' : 'ffd8ff');
+		assert.equal((await s().raw('sandbox_view_image', { session_id: 'large', path: 'noise.png' })).content[0]!.type, 'image');
+	});
+	it('a picture that would be too much to decode stays a link', async () => {
+		// A PNG of 60000 x 60000 pixels, which is only a head.
+		const code = 'import struct, zlib\nhead = struct.pack(">IIBBBBB", 60000, 60000, 8, 2, 0, 0, 0)\n' +
+			'def part(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))\n' +
+			'open("bomb.png", "wb").write(b"\\x89PNG\\r\\n\\x1a\\n" + part(b"IHDR", head) + part(b"IDAT", zlib.compress(bytes(4 << 20), 0)) + part(b"IEND", b""))';
+		const r = await s().raw('sandbox_run_python', { code, session_id: 'bomb' });
+		assert.deepEqual(r.content.map((c) => c.type), ['text']);
+		assert.equal(r.structuredContent!.result.artifacts[0].filename, 'bomb.png');
+		const view = await s().raw('sandbox_view_image', { session_id: 'bomb', path: 'bomb.png' });
+		assert.equal(view.isError, true);
+		assert.match(view.content[0]!.text, /artifact_too_large/);
+	});
 	it('long output is cut in the middle', async () => {
 		const r = await s().call('sandbox_run_python', { code: 'print("begin" + "x" * 90000 + "end")', session_id: 'long' });
 		assert.ok(r.stdout.startsWith('beginxxx') && r.stdout.endsWith('xxxend\n'));

@@ -102,13 +102,40 @@ static void test_refused_calls(void **state)
 {
 	/* what a compromised front would want first */
 	static const long must[] = {
-	    SYS_execve,	     SYS_execveat,     SYS_mount,	  SYS_umount2,	   SYS_pivot_root,
-	    SYS_chroot,	     SYS_setns,	       SYS_unshare,	  SYS_bpf,	   SYS_perf_event_open,
-	    SYS_init_module, SYS_finit_module, SYS_kexec_load,	  SYS_io_uring_setup,
-	    SYS_userfaultfd, SYS_keyctl,       SYS_add_key,	  SYS_request_key, SYS_process_vm_readv,
-	    SYS_process_vm_writev, SYS_pidfd_getfd, SYS_pidfd_send_signal, SYS_setuid, SYS_setgid,
-	    SYS_setresuid,   SYS_capset,       SYS_seccomp,	  SYS_open_by_handle_at, SYS_mknodat,
-	    SYS_fchown,	     SYS_fchownat,     SYS_setxattr,	  SYS_reboot,	   SYS_ioprio_set,
+	    SYS_execve,
+	    SYS_execveat,
+	    SYS_mount,
+	    SYS_umount2,
+	    SYS_pivot_root,
+	    SYS_chroot,
+	    SYS_setns,
+	    SYS_unshare,
+	    SYS_bpf,
+	    SYS_perf_event_open,
+	    SYS_init_module,
+	    SYS_finit_module,
+	    SYS_kexec_load,
+	    SYS_io_uring_setup,
+	    SYS_userfaultfd,
+	    SYS_keyctl,
+	    SYS_add_key,
+	    SYS_request_key,
+	    SYS_process_vm_readv,
+	    SYS_process_vm_writev,
+	    SYS_pidfd_getfd,
+	    SYS_pidfd_send_signal,
+	    SYS_setuid,
+	    SYS_setgid,
+	    SYS_setresuid,
+	    SYS_capset,
+	    SYS_seccomp,
+	    SYS_open_by_handle_at,
+	    SYS_mknodat,
+	    SYS_fchown,
+	    SYS_fchownat,
+	    SYS_setxattr,
+	    SYS_reboot,
+	    SYS_ioprio_set,
 	};
 
 	(void)state;
@@ -123,8 +150,8 @@ static void test_refused_calls(void **state)
 
 static void arguments(void)
 {
-	static const int families[] = {AF_NETLINK, AF_PACKET, AF_VSOCK, AF_ALG, AF_KEY, AF_BLUETOOTH,
-				       AF_TIPC,	   AF_XDP,    AF_CAN};
+	static const int families[] = {AF_NETLINK,   AF_PACKET, AF_VSOCK, AF_ALG, AF_KEY,
+				       AF_BLUETOOTH, AF_TIPC,   AF_XDP,   AF_CAN};
 	const size_t page = 4096;
 	char c = 'x';
 	int pair[2];
@@ -227,7 +254,8 @@ static bool can_open(const char *name, int flags)
 static void files(void)
 {
 	char state[100], store[100], log[100];
-	const struct native_places places = {.state = state, .store = store, .log = log, .socket = ""};
+	const struct native_places places = {
+	    .state = state, .store = store, .log = log, .socket = ""};
 
 	(void)snprintf(state, sizeof(state), "%s/state", top);
 	(void)snprintf(store, sizeof(store), "%s/state/caisson.db", top);
@@ -253,7 +281,8 @@ static void files(void)
 
 static int make_tree(void **state)
 {
-	static const char *const folders[] = {"state", "state/images", "state/packages", "log", "home"};
+	static const char *const folders[] = {"state", "state/images", "state/packages", "log",
+					      "home"};
 	static const char *const names[] = {"state/caisson.db", "home/secret"};
 	char path[200];
 
@@ -342,13 +371,13 @@ static void test_monitor(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_refused_calls),
-	    cmocka_unit_test(test_arguments),
+		cmocka_unit_test(test_refused_calls),
+		cmocka_unit_test(test_arguments),
 #if !defined(__SANITIZE_ADDRESS__)
-	    cmocka_unit_test(test_no_children),
+		cmocka_unit_test(test_no_children),
 #endif
-	    cmocka_unit_test_setup_teardown(test_files, make_tree, remove_tree),
-	    cmocka_unit_test(test_monitor),
+		cmocka_unit_test_setup_teardown(test_files, make_tree, remove_tree),
+		cmocka_unit_test(test_monitor),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -47,12 +47,56 @@ static void put(const char *workspace, const char *name, const void *data, size_
 	assert_int_equal(fclose(f), 0);
 }
 
-/* p: a picture, one that is none, and a drawing; b: big output; m: out of memory. */
+/* What the program that makes pictures smaller answers. */
+enum answer {
+	ANSWER_SMALL,
+	ANSWER_RUBBISH,
+	ANSWER_ENDLESS,
+	ANSWER_FAILED,
+};
+
+static void shrink_script(struct fake_run *r, enum answer answer, struct engine_run_result *res)
+{
+	static char block[64 << 10];
+
+	switch (answer) {
+	case ANSWER_SMALL:
+		fake_output(r, ENGINE_STDOUT, png, 4);
+		fake_output(r, ENGINE_STDOUT, png + 4, sizeof(png) - 4);
+		break;
+	case ANSWER_RUBBISH:
+		fake_output(r, ENGINE_STDOUT, "<script>", 8);
+		break;
+	case ANSWER_ENDLESS:
+		memcpy(block, png, sizeof(png));
+		for (size_t i = 0; i < (2u << 20) / sizeof(block); i++)
+			fake_output(r, ENGINE_STDOUT, block, sizeof(block));
+		break;
+	case ANSWER_FAILED:
+		res->exit_code = 1;
+		break;
+	}
+}
+
+static enum answer next_answer;
+
+/* p: a picture, one that is none, and a drawing; L: large pictures; b: big output; m: out of
+ * memory. */
 static void script(struct fake_run *r, const char *workspace, const char *code, size_t len,
 		   struct engine_run_result *res)
 {
 	static char big[5000];
 
+	if (memmem(code, len, "from PIL import", 15)) {
+		assert_non_null(memmem(code, len, "path = b'/mnt/data/\\x6c\\x27\\x2e", 30));
+		shrink_script(r, next_answer, res);
+		return;
+	}
+	if (memchr(code, 'L', len)) {
+		_cleanup_free_ char *large = calloc(1, 2u << 20);
+		assert_non_null(large);
+		put(workspace, "l'.png", large, 2u << 20);
+	}
 	if (memchr(code, 'p', len)) {
 		put(workspace, "a.png", png, sizeof(png));
 		put(workspace, "b.png", "no", 2);
@@ -313,6 +357,38 @@ static void test_pictures(void **state)
 	assert_null(json_object_get(result, "structuredContent"));
 }
 
+/* What is too large for an answer is made smaller by code of the sandbox, which may lie. */
+static void test_large_pictures(void **state)
+{
+	static const struct {
+		enum answer answer;
+		bool pictured;
+	} rows[] = {{ANSWER_SMALL, true},
+		    {ANSWER_RUBBISH, false},
+		    {ANSWER_ENDLESS, false},
+		    {ANSWER_FAILED, false}};
+	struct world *w = *state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		next_answer = rows[i].answer;
+		json_t *result =
+		    call(w, "sandbox_run_python", "{\"code\":\"L\",\"session_id\":\"s\"}");
+		assert_int_equal(json_array_size(json_object_get(result, "content")),
+				 rows[i].pictured ? 2 : 1);
+		assert_int_equal(json_object_get(result, "structuredContent") == NULL,
+				 rows[i].pictured);
+		assert_non_null(strstr(text_of(result), "l'.png"));
+		assert_int_equal(strstr(text_of(result), "shown smaller") != NULL,
+				 rows[i].pictured);
+		result =
+		    call(w, "sandbox_view_image", "{\"session_id\":\"s\",\"path\":\"l'.png\"}");
+		assert_int_equal(json_is_true(json_object_get(result, "isError")),
+				 !rows[i].pictured);
+		if (!rows[i].pictured)
+			assert_non_null(strstr(text_of(result), "artifact_too_large"));
+	}
+}
+
 static void test_long_output_is_cut_in_the_middle(void **state)
 {
 	struct world *w = *state;
@@ -477,6 +553,7 @@ int main(void)
 	    T(test_failures_have_hints),
 	    T(test_binary_is_not_text),
 	    T(test_pictures),
+	    T(test_large_pictures),
 	    T(test_long_output_is_cut_in_the_middle),
 	    T(test_out_of_memory_has_a_hint),
 	    T(test_delete),
