@@ -45,7 +45,7 @@ static const struct {
 	const char *instructions;
 } profiles[] = {
     {"code", "code_sandbox_mcp", NULL, true, false, NULL},
-    {"classic", "Python Sandbox Executor", NULL, false, true, NULL},
+    {"classic", "Python Sandbox Executor", NULL, false, true, tools_classic_instructions},
     {"both", "caisson", "Caisson", false, true, NULL},
     {"full", "caisson", "Caisson", false, false,
      "Runs Python and shell commands in isolated sandboxes without network. A session is made "
@@ -394,6 +394,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .manager = a->manager,
 	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
 	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
+	    .answers_fit = streq(s->profile, "full"),
 	    .max_code_bytes = (uint64_t)s->max_code_bytes,
 	    .exec_timeout_s = (uint64_t)s->exec_timeout_s,
 	    .result_chars = (size_t)s->result_chars,

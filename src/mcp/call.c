@@ -269,6 +269,11 @@ json_t *mcp_call_meta(const struct mcp_call *c)
 	return meta_of(c->params);
 }
 
+bool mcp_call_is_on_stdio(const struct mcp_call *c)
+{
+	return c->peer && c->peer->transport == MCP_TRANSPORT_STDIO;
+}
+
 bool mcp_call_client_has(const struct mcp_call *c, const char *path)
 {
 	const json_t *at = c->client_caps;

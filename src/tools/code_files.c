@@ -16,6 +16,8 @@
 #define SHOWN_MAX  4000          /* the same of a path */
 #define READ_PIECE (192u * 1024) /* a multiple of 3: base64 in pieces */
 
+#define ANSWER_WORDS_MAX (2 * SHOWN_MAX + 4096) /* what an answer has beside the file */
+
 /* ---- sandbox_upload_file ---- */
 
 struct upload_call {
@@ -237,6 +239,29 @@ static json_t *read_base64(int fd, uint64_t size)
 	return json_stringn_nocheck(text, len);
 }
 
+/* The file as base64 stands in the answer twice: as content and as structured content. */
+static bool fits_in_line(const struct code_call *c, uint64_t size)
+{
+	return !c->tools->config.answers_fit || !mcp_call_is_on_stdio(c->call) ||
+	       2 * BASE64_ENCODED_LEN(size) + ANSWER_WORDS_MAX <= MCP_LINE_MAX;
+}
+
+static void read_too_long(struct read_call *c, uint64_t size)
+{
+	struct tool_error error = TOOL_ERROR_INIT("artifact_too_large");
+
+	error.size_bytes = (int64_t)size;
+	error.link = tools_json_link(c->base.tools, c->base.sandbox, c->path);
+	if (buf_printf(&error.message,
+		       "%s is more than a client takes in one answer over stdio. Give download_url "
+		       "to the person, read parts of a text with sandbox_read_file, or look at the "
+		       "file with code.",
+		       c->path) < 0)
+		buf_reset(&error.message);
+	tools_finish_error(c->base.call, &error);
+	read_end(c);
+}
+
 static void on_read_open(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
 	_cleanup_fd_ int file = fd;
@@ -255,6 +280,10 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 			buf_reset(&error.message);
 		tools_finish_error(c->base.call, &error);
 		read_end(c);
+		return;
+	}
+	if (!fits_in_line(&c->base, info->size)) {
+		read_too_long(c, info->size);
 		return;
 	}
 	json_t *content = read_base64(file, info->size);

@@ -114,10 +114,10 @@ void tools_finish_error(struct mcp_call *call, struct tool_error *error)
 {
 	tools_finish(
 	    call,
-	    json_pack("{s:s, s:o, s:o, s:n}", "error", error->code, "message",
+	    json_pack("{s:s, s:o, s:o, s:o}", "error", error->code, "message",
 		      tools_json_bytes(buf_str(&error->message), error->message.len), "size_bytes",
 		      error->size_bytes < 0 ? json_null() : json_integer(error->size_bytes),
-		      "download_url"));
+		      "download_url", error->link ? TAKE_PTR(error->link) : json_null()));
 	buf_done(&error->message);
 }
 

@@ -48,10 +48,11 @@ struct tool_error {
 	const char *code;
 	struct buf message; /* UTF-8 */
 	int64_t size_bytes; /* -1 = null */
+	json_t *link;       /* owned; NULL = null */
 };
 #define TOOL_ERROR_INIT(c)                                                                         \
 	((struct tool_error){.code = (c), .message = BUF_INIT(4096), .size_bytes = -1})
-/* {error, message, size_bytes, download_url: null}; frees the message. */
+/* {error, message, size_bytes, download_url}; frees the message and takes the link. */
 void tools_finish_error(struct mcp_call *call, struct tool_error *error);
 void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fmt, ...)
     PRINTF(3, 4);

@@ -11,6 +11,22 @@
 #define ARG_MAX_BYTES  4000
 #define VALUES_MAX     100 /* the protocol's limit of one answer */
 
+const char tools_classic_instructions[] =
+    "Python sandboxes that keep their files between calls. Work in this order:\n"
+    "1. list_sandboxes, and go on in one that fits; otherwise create_sandbox. Use its sandbox_id "
+    "in "
+    "every call.\n"
+    "2. Before code imports a package: check_package_installation_status. When it is missing, "
+    "install_package_in_sandbox, and ask for the status again until it says success or failed.\n"
+    "3. Files of the person's machine come in by upload_file_to_sandbox.\n"
+    "4. execute_python_code with a whole script: each call starts a fresh interpreter. Print what "
+    "you "
+    "want to see, save files in the working folder (/app/results). execute_terminal_command is for "
+    "a look around.\n"
+    "5. When exit_code is not 0, read stderr, correct the code and run it again in the same "
+    "sandbox.\n"
+    "6. Give the person the file_links of the result.";
+
 struct prompt_row {
 	const char *name;
 	const char *title;

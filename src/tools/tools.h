@@ -21,6 +21,8 @@ struct tools_config {
 	struct manager *manager; /* borrowed */
 	uint64_t max_upload_bytes;
 	uint64_t max_read_bytes;
+	bool answers_fit; /* an answer that the client could not take becomes a link (profile full)
+			   */
 	uint64_t max_code_bytes;
 	uint64_t exec_timeout_s; /* what the text of a timeout says */
 	size_t result_chars;     /* text of one answer of the extras */
@@ -46,5 +48,8 @@ int tools_add_code(struct tools *t, struct mcp_server *server, struct err *e) MU
 int tools_add_extras(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* Artifacts as resources, told of when they change. Once per manager. */
 int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
+/* What the profile `classic` says to a model at the start: the order in which its tools are used.
+ */
+extern const char tools_classic_instructions[];
 /* Prompts, and completion of names. */
 int tools_add_prompts(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;

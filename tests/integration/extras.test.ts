@@ -93,6 +93,17 @@ matrix('extras', { profile: 'full' }, (s) => {
 		assert.equal(view.isError, true);
 		assert.match(view.content[0]!.text, /artifact_too_large/);
 	});
+	it('an artifact that no client takes in one line is answered with its link over stdio', async () => {
+		await s().call('sandbox_run_python', { code: 'open("big.bin", "wb").write(bytes(range(256)) * 20_000)', session_id: 'line' });
+		const r = await s().call('sandbox_read_artifact', { session_id: 'line', path: '/mnt/data/big.bin' });
+		if (s().wire === 'http') {
+			assert.equal(Buffer.from(r.content_base64, 'base64').length, 5_120_000);
+			return;
+		}
+		assert.equal(r.error, 'artifact_too_large');
+		assert.equal(r.size_bytes, 5_120_000);
+		assert.equal((await (await fetch(r.download_url)).arrayBuffer()).byteLength, 5_120_000);
+	});
 	it('long output is cut in the middle', async () => {
 		const r = await s().call('sandbox_run_python', { code: 'print("begin" + "x" * 90000 + "end")', session_id: 'long' });
 		assert.ok(r.stdout.startsWith('beginxxx') && r.stdout.endsWith('xxxend\n'));

@@ -97,6 +97,12 @@ static void script(struct fake_run *r, const char *workspace, const char *code, 
 		assert_non_null(large);
 		put(workspace, "l'.png", large, 2u << 20);
 	}
+	if (memchr(code, 'R', len)) {
+		_cleanup_free_ char *data = calloc(1, 4u << 20);
+		assert_non_null(data);
+		put(workspace, "long.bin", data, 4u << 20);
+		put(workspace, "short.bin", data, 3u << 20);
+	}
 	if (memchr(code, 'p', len)) {
 		put(workspace, "a.png", png, sizeof(png));
 		put(workspace, "b.png", "no", 2);
@@ -134,7 +140,8 @@ static int setup(void **state)
 	struct tools_config tools = {.loop = w->loop,
 				     .manager = w->manager,
 				     .max_upload_bytes = 100000,
-				     .max_read_bytes = 100000,
+				     .max_read_bytes = 10u << 20,
+				     .answers_fit = true,
 				     .max_code_bytes = 100,
 				     .exec_timeout_s = 60,
 				     .result_chars = BUDGET};
@@ -389,6 +396,20 @@ static void test_large_pictures(void **state)
 	}
 }
 
+/* Over stdio a client ends the connection at a longer line. */
+static void test_answers_fit_into_a_line(void **state)
+{
+	struct world *w = *state;
+
+	call(w, "sandbox_run_python", "{\"code\":\"R\",\"session_id\":\"s\"}");
+	assert_has(object(w, "sandbox_read_artifact",
+			  "{\"session_id\":\"s\",\"path\":\"/mnt/data/long.bin\"}"),
+		   "{\"error\":\"artifact_too_large\",\"size_bytes\":4194304}");
+	assert_has(object(w, "sandbox_read_artifact",
+			  "{\"session_id\":\"s\",\"path\":\"/mnt/data/short.bin\"}"),
+		   "{\"filename\":\"short.bin\",\"size_bytes\":3145728}");
+}
+
 static void test_long_output_is_cut_in_the_middle(void **state)
 {
 	struct world *w = *state;
@@ -554,6 +575,7 @@ int main(void)
 	    T(test_binary_is_not_text),
 	    T(test_pictures),
 	    T(test_large_pictures),
+	    T(test_answers_fit_into_a_line),
 	    T(test_long_output_is_cut_in_the_middle),
 	    T(test_out_of_memory_has_a_hint),
 	    T(test_delete),
