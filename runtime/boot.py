@@ -17,6 +17,7 @@ import sys
 SOURCE_FD = 3
 NAME = '<string>'
 source = ''
+watch = finish = None  # display.py, where it is wanted
 
 
 def load(text):
@@ -58,6 +59,8 @@ class Guard:
 	             isinstance=isinstance, KeyboardInterrupt=KeyboardInterrupt, SystemExit=SystemExit,
 	             Exception=Exception):
 		if value is None or isinstance(value, SystemExit):
+			if finish and (value is None or value.code in (None, 0)):
+				finish()
 			return
 		tb = tb.tb_next
 		while tb is not None and tb.tb_frame.f_globals is ours:
@@ -109,4 +112,6 @@ def begin():
 	"""Arguments of the exec() that is the run."""
 	with open(SOURCE_FD, 'rb') as f:
 		text = f.read()
+	if watch:
+		watch()
 	return load(text), sys.modules['__main__'].__dict__

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py OUT.h boot.py MORE.py ... - command-line texts of a cold run and of a zygote as C strings.
+"""embed.py OUT.h boot.py display.py MORE.py ... - command-line texts of a cold run and of a zygote as C strings.
 
 Comments, docstrings and blank lines go, so that the kernel copies and the interpreter compiles
 little. A text leaves one name in __main__ and takes it away before submitted code starts."""
@@ -12,7 +12,7 @@ exec(%r, _caisson)
 with _caisson['Guard']():
 	exec(*globals().pop('_caisson')['begin']())
 '''
-ZYGOTE = '''_caisson = {'__name__': 'caisson', 'BARE': %r}
+ZYGOTE = '''_caisson = {'__name__': 'caisson', 'BARE': %r, 'BARE_DISPLAY': %r}
 exec(%r, _caisson)
 globals().pop('_caisson')['start']()
 '''
@@ -49,8 +49,10 @@ def main(out, *sources):
 			texts.append(strip(f.read()))
 	with open(out, 'w', encoding='ascii') as f:
 		f.write('/* Made by runtime/embed.py. */\n#pragma once\n\n')
-		f.write(constant('runtime_boot_text', BOOT % texts[0]))
-		f.write(constant('runtime_zygote_text', ZYGOTE % (BOOT % texts[0], '\n'.join(texts))))
+		cold = BOOT % texts[0], BOOT % '\n'.join(texts[:2])
+		f.write(constant('runtime_boot_text', cold[0]))
+		f.write(constant('runtime_display_text', cold[1]))
+		f.write(constant('runtime_zygote_text', ZYGOTE % (*cold, '\n'.join(texts))))
 
 
 if __name__ == '__main__':

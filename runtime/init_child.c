@@ -186,7 +186,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 	static char python[] = "python3";
 	static char flag[] = "-c";
 	/* execve(2) wants non-const and does not write */
-	char *text = (char *)(uintptr_t)runtime_boot_text;
+	char *text = (char *)(uintptr_t)(c->f->display ? runtime_display_text : runtime_boot_text);
 	char *argv[] = {python, flag, text, NULL};
 	int r = native_filter_load(c->in->filter, c->in->n_filter);
 

@@ -229,7 +229,9 @@ int warm_send_run(int channel, const struct run_child *c)
 
 	if (r == 0) {
 		if (c->f->kind == PROTO_RUN_STATEFUL)
-			t.run.flags = RT_STATEFUL;
+			t.run.flags |= RT_STATEFUL;
+		if (c->f->display)
+			t.run.flags |= RT_DISPLAY;
 		size_t len = sizeof(t.run) + t.run.env_len + t.run.cwd_len;
 		ssize_t sent = fd_send(channel, &t, len, fds, n, MSG_DONTWAIT);
 		r = sent < 0 ? (int)sent : 0;

@@ -146,14 +146,14 @@ def join_environment():
 	sys.path += [path for path in after if path not in sys.path]
 
 
-def start_bare(source, channel, result):
+def start_bare(source, channel, result, display):
 	"""Becomes a cold run; or, with the descriptors of a stateful one, an interpreter that can hold a state: hold()."""
-	text = BARE
+	text = BARE_DISPLAY if display else BARE
 	if channel >= 0:
 		copy = os.memfd_create('extension', 0)
 		os.write(copy, extension_bytes)
 		os.dup2(copy, EXTENSION_COPY_FD)
-		text = own_text[:own_text.rindex('[')] + '["hold"](%d, %d)\n' % (channel, result)
+		text = own_text[:own_text.rindex('[')] + '["hold"](%d, %d, %d)\n' % (channel, result, display)
 		os.set_inheritable(channel, True)
 		os.set_inheritable(result, True)
 	for number in _signal.SIGPIPE, _signal.SIGXFSZ:  # what is ignored would stay so

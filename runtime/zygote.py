@@ -32,7 +32,7 @@ def extension(fd):
 
 def install(c, control, program):
 	c.setup(control, program, refresh, enter, load, flush, leave, show if sys.version_info < (3, 13) else None,
-	        cell, result, rest)
+	        cell, result, rest, finish)
 
 
 def fonts():
@@ -154,7 +154,7 @@ def start():
 	raise SystemError('zygote')
 
 
-def hold(channel, result):
+def hold(channel, result, display):
 	"""A stateful run's start that a fork is no good for: an interpreter of its own, isolated already (start_bare),
 	that runs the source in BARE_FD and is the session's first holder."""
 	global known
@@ -167,6 +167,7 @@ def hold(channel, result):
 	known = frozenset(sys.modules)
 	install(c, -1, b'')
 	c.prepare(text, channel, result)
+	show_figures(display)
 	sys.excepthook = c.hold
 	raise SystemError('hold')
 
@@ -242,7 +243,17 @@ def environment(data):
 		time.tzset()
 
 
-def enter(source, session, env, cwd, channel, result):
+displaying = False
+
+
+def show_figures(display):
+	global displaying
+	displaying = display
+	if display:
+		watch()
+
+
+def enter(source, session, env, cwd, channel, result, display):
 	"""The last step of a spare: its run's environment, folder and streams. Returns what to run, and where.
 	A session keeps its own: descriptors 0 to 2 are new, the objects on them are not. CHANNEL and RESULT are -1 unless
 	the run is stateful."""
@@ -255,9 +266,10 @@ def enter(source, session, env, cwd, channel, result):
 		stream(1, 'w', 'stdout', old[1])
 		stream(2, 'w', 'stderr', old[2])
 		if settle_places(in_environment(env)):
-			start_bare(source, channel, result)
+			start_bare(source, channel, result, display)
 	elif sys.prefix != VENV and in_environment(env):
 		join_environment()
+	show_figures(display)
 	with open(source, 'rb') as f:
 		text = f.read()
 	return text, sys.modules['__main__'].__dict__
@@ -266,6 +278,7 @@ def enter(source, session, env, cwd, channel, result):
 # Stateful runs ----------------------------------------------------------------------------------------
 
 cells = 0
+values = []  # of the last expression, to be shown at the end of the run
 random_state = None
 
 
@@ -292,6 +305,8 @@ def result(value, fd):
 	if value is None:
 		return
 	sys.modules['__main__'].__dict__['_'] = value
+	if displaying:
+		values.append(value)
 	text = repr(value)
 	if len(text) > RESULT_MAX:
 		text = text[:RESULT_MAX // 2] + '\n... %d characters left out ...\n' % (len(text) - RESULT_MAX) \
@@ -299,9 +314,12 @@ def result(value, fd):
 	os.write(fd, text.encode('utf-8', 'backslashreplace'))
 
 
-def rest():
-	"""A run is over and its state stays. Returns what of it a fork will not carry on."""
+def rest(good):
+	"""A run is over (GOOD: its code has returned) and its state stays. Returns what of it a fork will not carry on."""
 	global random_state
+	if displaying and good:
+		finish(values, True)
+	values.clear()
 	modules = sys.modules
 	random_state = modules['random'].getstate() if 'random' in modules else None
 	threads = modules['threading'].active_count() if 'threading' in modules else 1

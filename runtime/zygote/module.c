@@ -13,7 +13,7 @@
 struct zygote zygote = {.control = -1};
 
 PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, enter, load, flush, leave, show, cell, "
-			"result, rest) - before serve()");
+			"result, rest, finish) - before serve()");
 
 static PyObject *setup(PyObject *self, PyObject *args)
 {
@@ -21,9 +21,10 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_ssize_t len;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOO", &zygote.control, &filter, &len, &zygote.refresh,
-			      &zygote.enter, &zygote.load, &zygote.flush, &zygote.leave,
-			      &zygote.show, &zygote.cell, &zygote.result, &zygote.rest))
+	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOOO", &zygote.control, &filter, &len,
+			      &zygote.refresh, &zygote.enter, &zygote.load, &zygote.flush,
+			      &zygote.leave, &zygote.show, &zygote.cell, &zygote.result,
+			      &zygote.rest, &zygote.finish))
 		return NULL;
 	if (len < 0 || (size_t)len % sizeof(struct sock_filter) ||
 	    (size_t)len / sizeof(struct sock_filter) > UINT16_MAX) {
@@ -44,6 +45,7 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_INCREF(zygote.cell);
 	Py_INCREF(zygote.result);
 	Py_INCREF(zygote.rest);
+	Py_INCREF(zygote.finish);
 	Py_RETURN_NONE;
 }
 

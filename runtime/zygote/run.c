@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -175,10 +176,10 @@ static PyObject *enter(const struct frame *f, int channel, int result)
 	const struct rt_run *run = &f->u.run;
 	const char *env = (const char *)f->u.bytes + sizeof(*run);
 
-	return PyObject_CallFunction(zygote.enter, "iOy#y#ii", f->fds[3],
-				     zygote.session ? Py_True : Py_False, env,
-				     (Py_ssize_t)run->env_len, env + run->env_len,
-				     (Py_ssize_t)run->cwd_len, channel, result);
+	return PyObject_CallFunction(
+	    zygote.enter, "iOy#y#iiO", f->fds[3], zygote.session ? Py_True : Py_False, env,
+	    (Py_ssize_t)run->env_len, env + run->env_len, (Py_ssize_t)run->cwd_len, channel, result,
+	    run->flags & RT_DISPLAY ? Py_True : Py_False);
 }
 
 static int frame_fits(const struct frame *f)
@@ -190,7 +191,17 @@ static int frame_fits(const struct frame *f)
 	       f->n_fds == (run->flags & RT_STATEFUL ? 5U : 4U);
 }
 
-static _Noreturn void run_program(PyObject *text, PyObject *space)
+/* Before threads are joined and exit handlers run: pyplot's closes all figures. */
+static void show_figures(void)
+{
+	PyObject *r = PyObject_CallNoArgs(zygote.finish);
+
+	if (!r)
+		PyErr_Clear();
+	Py_XDECREF(r);
+}
+
+static _Noreturn void run_program(PyObject *text, PyObject *space, bool display)
 {
 	struct outcome o = {0};
 	PyObject *code = PyObject_CallFunctionObjArgs(zygote.load, text, NULL);
@@ -203,6 +214,8 @@ static _Noreturn void run_program(PyObject *text, PyObject *space)
 		disown_exception();
 	if (!done)
 		settle(&o);
+	if (display && o.status == 0)
+		show_figures();
 	Py_XDECREF(done);
 	Py_XDECREF(code);
 	Py_DECREF(space);
@@ -274,7 +287,8 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 	if (run_cell(text, space, result) < 0)
 		settle(&o);
 	(void)flush_streams();
-	PyObject *rest = PyObject_CallNoArgs(zygote.rest);
+	PyObject *rest =
+	    PyObject_CallFunctionObjArgs(zygote.rest, o.status == 0 ? Py_True : Py_False, NULL);
 	long lost = rest ? PyLong_AsLong(rest) : 0;
 	PyErr_Clear();
 	Py_XDECREF(rest);
@@ -307,6 +321,7 @@ _Noreturn void run_start(struct frame *f, int channel)
 	int stateful =
 	    f->u.h.kind == RT_RUN && f->len >= sizeof(f->u.run) && (f->u.run.flags & RT_STATEFUL);
 	int result = -1;
+	bool display = f->u.run.flags & RT_DISPLAY;
 
 	if (!frame_fits(f) || take_streams(f) < 0)
 		_exit(1);
@@ -333,5 +348,5 @@ _Noreturn void run_start(struct frame *f, int channel)
 	Py_DECREF(pair);
 	if (stateful)
 		run_session(text, space, channel, result);
-	run_program(text, space);
+	run_program(text, space, display);
 }

@@ -51,6 +51,7 @@ struct zygote {
 	PyObject *cell;
 	PyObject *result;
 	PyObject *rest;
+	PyObject *finish;
 	int session;        /* this process holds, or continues, the state of stateful runs */
 	struct frame frame; /* one buffer is enough: one thread, one frame at a time */
 };

@@ -398,6 +398,8 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .max_code_bytes = (uint64_t)s->max_code_bytes,
 	    .exec_timeout_s = (uint64_t)s->exec_timeout_s,
 	    .result_chars = (size_t)s->result_chars,
+	    .save_figures = streq(s->save_figures, "on"),
+	    .save_figures_extras = !streq(s->save_figures, "off"),
 	    .task_after_s = (uint64_t)s->task_after_s,
 	    .link_base = links_base,
 	    .link_query = links_query,

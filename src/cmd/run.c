@@ -184,6 +184,8 @@ static void on_open(struct sandbox *s, const struct err *e, void *user)
 	    .unbounded = true,
 	    .no_artifacts = !v->outdir,
 	    .artifacts_always = true,
+	    .display = v->out ? !streq(v->app.settings.save_figures, "off")
+			      : streq(v->app.settings.save_figures, "on"),
 	    .on_output = on_output,
 	    .on_done = on_done,
 	    .user = v,

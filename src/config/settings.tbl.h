@@ -173,6 +173,11 @@ S(STR, allow_weaker, "session.allow_weaker", "SANDBOX_ALLOW_WEAKER", "", 0, 100,
   "names of limits separated by commas: memory, cpu, pids, disk",
   "Limits that were set and may be best effort where this machine cannot enforce them; without it "
   "the start is refused there.")
+S(CHOICE, save_figures, "session.save_figures", "SANDBOX_SAVE_FIGURES", "auto", 0, 0, "auto|on|off",
+  "Save the figures of matplotlib that a run has drawn and not saved (what plt.show() would show) as "
+  "figure-N.png in the workspace, and what a notebook would show of a last expression. `auto`: only in "
+  "the tools of the profile `full` and with `caisson run --out`; the contracts of the other profiles know no such "
+  "files.")
 S(INT, result_chars, "limits.result_chars", "SANDBOX_RESULT_CHARS", "40000", 1000, 1000000,
   "a whole number from 1000 to 1000000",
   "Characters of text in one answer of the tools that are only in the profile `full`.")

@@ -123,6 +123,8 @@ struct engine_run_spec {
 	const char *const *argv; /* ARGV: NULL-terminated */
 	const char *const *env;  /* extra NAME=VALUE, NULL-terminated, may be NULL */
 	const char *cwd;         /* inside; NULL = /mnt/data */
+	bool display;            /* Python: figures that are open and unsaved when the code has
+				  * returned become figure-N.png in the workspace */
 	int stdin_fd;            /* duplicated; -1 = /dev/null */
 	uint64_t timeout_ns;     /* TERM to the group then; 0 = none */
 	uint64_t grace_ns;       /* from TERM to KILL of everything */

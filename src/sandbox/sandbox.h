@@ -225,6 +225,7 @@ struct run_request {
 	bool no_artifacts;     /* no inventory before and after */
 	bool queued;           /* waits for its turn where others are SESSION_BUSY */
 	bool artifacts_always; /* also of a run that failed */
+	bool display;          /* engine_run_spec.display */
 	/* Output as it comes; may be NULL. */
 	void (*on_output)(struct run *r, enum engine_stream stream, const void *data, size_t len,
 			  void *user);

@@ -90,6 +90,7 @@ void code_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	tools_note(call, MCP_LEVEL_INFO, "Executing code (%zu characters)",
 		   count_characters(c->text, c->text_len));
 	c->request.kind = ENGINE_RUN_PYTHON;
+	c->request.display = t->config.save_figures;
 	c->request.code = c->text;
 	c->request.code_len = c->text_len;
 	c->finish = finish;

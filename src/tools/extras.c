@@ -193,7 +193,8 @@ static void get_info(struct mcp_call *call, json_t *arguments, void *user)
 	"their "                                                                                   \
 	"download_url), duration_ms and reason (exited, signaled, timeout, oom). Long output is "  \
 	"cut "                                                                                     \
-	"in the middle. Pictures that the run saved are shown to you. A failing run is a normal "  \
+	"in the middle. Pictures that the run saved, and figures that it left open or gave to "    \
+	"plt.show(), are shown to you. A failing run is a normal "                                 \
 	"result: read stderr, correct, and run again in the same session."
 
 static const struct tool_row rows[] = {

@@ -294,6 +294,7 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 		return;
 	c->request.kind =
 	    args_bool(arguments, "stateful", false) ? ENGINE_RUN_STATEFUL : ENGINE_RUN_PYTHON;
+	c->request.display = t->config.save_figures_extras;
 	c->request.code = c->text;
 	c->request.code_len = c->text_len;
 	run_call_start(c);

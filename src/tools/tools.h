@@ -24,8 +24,10 @@ struct tools_config {
 	bool answers_fit; /* an answer that the client could not take becomes a link (profile full)
 			   */
 	uint64_t max_code_bytes;
-	uint64_t exec_timeout_s; /* what the text of a timeout says */
-	size_t result_chars;     /* text of one answer of the extras */
+	uint64_t exec_timeout_s;  /* what the text of a timeout says */
+	size_t result_chars;      /* text of one answer of the extras */
+	bool save_figures;        /* of every tool's runs */
+	bool save_figures_extras; /* of the extras' */
 	uint64_t
 	    task_after_s; /* runs of the extras become tasks then, where clients can; 0 = never */
 	/* Base of artifact links ("http://localhost:8080"), valid until the next call; may bind its

@@ -134,6 +134,7 @@ CASES = {
 	'rebound_builtins': "import builtins; builtins.exec = builtins.isinstance = builtins.open = None; raise ValueError('x')",
 	'deleted_modules': "import sys; sys.modules.clear(); x = 1",
 	'hidden_names': "import sys; print([m for m in sys.modules if 'caisson' in m.lower()], [k for k in vars(__builtins__) if 'caisson' in k])",
+	'finders': "import sys; print(sys.meta_path, sys.path_hooks)",
 	'class_repr': "class A: pass\nprint(A, A.__module__, A.__qualname__)",
 	'dataclass': "from dataclasses import dataclass\n@dataclass\nclass P:\n    x: int = 1\nprint(P(2))",
 	'annotations': "x: int = 1\nprint(__annotations__)",

@@ -459,6 +459,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .kind = run_kinds[spec->kind],
 	    .timeout_ns = spec->timeout_ns,
 	    .grace_ns = spec->grace_ns,
+	    .display = spec->display,
 	};
 	bool stateful = spec->kind == ENGINE_RUN_STATEFUL;
 	int q = make_fds(r, spec, &m, fds, &n);

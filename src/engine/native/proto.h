@@ -229,8 +229,8 @@ struct proto_init_run {
 	uint32_t argc;
 	uint32_t envc;
 	uint32_t args_size;
-	uint32_t warm; /* enum proto_warm */
-	uint32_t pad;
+	uint32_t warm;       /* enum proto_warm */
+	uint32_t display;    /* save figures that are open and unsaved at the end */
 	uint64_t timeout_ns; /* 0 = none */
 	uint64_t grace_ns;
 };

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Figures that a run has drawn and not saved become PNG files in its workspace, so that plt.show() shows.
+
+Runs in the dictionary of boot.py, only where RT_DISPLAY is set. watch() before the first submitted line, finish()
+when the code has returned. A figure counts as saved when the code has reached for its canvas's print_figure, which is what
+every savefig does; that is seen by a descriptor in its place, so no frame and no name of ours is in a traceback.
+pyplot is looked at when it is imported: a run that does not import it pays nothing and shows nothing.
+
+Pictures are drawn in a forked child with limits of its own: whatever goes wrong there, a bug of matplotlib, a method of
+the program's that never returns, memory, costs the picture and not the run. Written whole or not at all, under names
+that nothing else has: figure-1.png, result-1.png, result-1.html."""
+FOLDER = '/mnt/data'
+PICTURES_MAX = 20  # files of one run
+NAMES_MAX = 10000
+CALL_S, RUN_S = 5.0, 15.0  # for one call of show() or the end of a run; for all of a run
+PIXELS_MAX = 16000000
+SIDE_MAX = 12000
+FILE_MAX = 8 << 20  # bytes of a file
+MEMORY_MORE = 1 << 30  # bytes of address space that drawing may take
+
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None}  # of this run; weak sets of figures
+
+
+class Reached:
+	"""In the place of a method: remembers for which figure it was asked for, and gives the method itself."""
+
+	def __init__(self, method):
+		self.method = method
+
+	def __get__(self, canvas, kind=None):
+		if canvas is not None:
+			try:
+				drawn['saved'].add(canvas.figure)
+			except Exception:
+				pass
+		return self.method.__get__(canvas, kind)
+
+
+def look_at(pyplot):
+	"""pyplot is imported."""
+	import functools
+	import weakref
+	bases = sys.modules['matplotlib.backend_bases']
+	drawn['saved'], drawn['shown'] = weakref.WeakSet(), weakref.WeakKeyDictionary()
+	original = pyplot.show
+
+	@functools.wraps(original)
+	def show(*args, **kwargs):
+		value = original(*args, **kwargs)
+		picture(lambda: [(figure, 'figure') for figure in figures(False)])
+		return value
+
+	bases.FigureCanvasBase.print_figure = Reached(bases.FigureCanvasBase.print_figure)
+	pyplot.show = show
+
+
+class Finder:
+	"""First of sys.meta_path until pyplot is imported: finds it as the others do, and looks at it then."""
+
+	@staticmethod
+	def find_spec(name, path=None, target=None):
+		if name != 'matplotlib.pyplot':
+			return None
+		if Finder in sys.meta_path:
+			sys.meta_path.remove(Finder)
+		from importlib.util import find_spec
+		spec = find_spec(name)
+		if spec is None or not hasattr(spec.loader, 'exec_module'):
+			return spec
+		loader = spec.loader
+		run = loader.exec_module
+
+		def exec_module(module):
+			del loader.exec_module
+			run(module)
+			try:
+				look_at(module)
+			except Exception:
+				pass
+		loader.exec_module = exec_module
+		return spec
+
+
+def watch():
+	drawn.update(files=0, seconds=0.0)
+	try:
+		if drawn['saved'] is not None:
+			return  # a later run of a session
+		if 'matplotlib.pyplot' in sys.modules:
+			look_at(sys.modules['matplotlib.pyplot'])
+		elif Finder not in sys.meta_path:
+			sys.meta_path.insert(0, Finder)
+	except Exception:
+		pass
+
+
+def figures(at_end):
+	"""Those that are open, have something in them, and were neither saved nor, AT_END, shown."""
+	managers = sys.modules['matplotlib._pylab_helpers'].Gcf.figs
+	found = [managers[number].canvas.figure for number in sorted(managers)]
+	return [f for f in found if f not in drawn['saved'] and not (at_end and f in drawn['shown'])
+	        and len(f.get_children()) > 1]
+
+
+def finish(values=(), close=False):
+	"""The code has returned. VALUES: objects that are to be shown as well; CLOSE: no figure stays open."""
+	plotted = drawn['saved'] is not None
+
+	def wanted():
+		found = [(figure, 'figure') for figure in figures(True)] if plotted else []
+		shown = [figure for figure, kind in found]
+		return found + [(value, 'result') for value in values if not any(value is figure for figure in shown)]
+
+	if plotted or values:
+		picture(wanted)
+	if plotted and close:
+		try:
+			sys.modules['matplotlib.pyplot'].close('all')
+		except Exception:
+			pass
+
+
+def picture(wanted):
+	"""Draws and saves WANTED() -> [(object, name)]. Never raises."""
+	import os
+	import time
+	started = time.monotonic()
+	left = min(CALL_S, RUN_S - drawn['seconds'])
+	try:
+		objects = wanted()[:PICTURES_MAX - drawn['files']]
+		if objects and left > 0:
+			draw_apart(os, objects, left)
+	except BaseException:  # a signal's handler may raise anything
+		pass
+	drawn['seconds'] += time.monotonic() - started
+
+
+def draw_apart(os, objects, seconds):
+	import select
+	import signal
+	import warnings
+	read, write = os.pipe()
+	handler = signal.getsignal(signal.SIGCHLD)
+	pid = -1
+	try:
+		quiet(signal, signal.SIG_DFL)
+		with warnings.catch_warnings():
+			warnings.simplefilter('ignore')  # of threads and fork()
+			pid = os.fork()
+		if pid == 0:
+			draw(os, objects, write)
+		os.close(write)
+		write = -1
+		said = b''
+		import time
+		end = time.monotonic() + seconds
+		while time.monotonic() < end and select.select([read], [], [], max(0, end - time.monotonic()))[0]:
+			data = os.read(read, 4096)
+			if not data:
+				break
+			said += data
+		note(objects, said)
+	finally:
+		if pid == 0:
+			os._exit(1)
+		os.close(read)
+		if write >= 0:
+			os.close(write)
+		if pid > 0:
+			end_child(os, signal, pid)
+		quiet(signal, handler)
+
+
+def quiet(signal, handler):
+	"""The program's own handler is not told of our child."""
+	try:
+		signal.signal(signal.SIGCHLD, handler)
+	except (ValueError, TypeError):  # not the main thread; a handler of C
+		pass
+
+
+def end_child(os, signal, pid):
+	try:
+		os.kill(pid, signal.SIGKILL)
+		os.waitpid(pid, 0)
+	except OSError:
+		pass
+	try:
+		os.unlink('%s/.caisson-%d' % (FOLDER, pid))
+	except OSError:
+		pass
+
+
+def note(objects, said):
+	"""What the child says: a line for each file that it has made, INDEX DIGEST."""
+	for line in said.decode('ascii', 'replace').splitlines():
+		index, digest = (int(word) for word in line.split())
+		what, name = objects[index]
+		drawn['files'] += 1
+		if name == 'figure':
+			drawn['shown'][what] = digest
+
+
+# In the child -----------------------------------------------------------------------------------------
+
+
+def draw(os, objects, report):
+	try:
+		restrict(os)
+		for index, (what, name) in enumerate(objects):
+			try:
+				draw_one(os, index, what, name, report)
+			except Exception:
+				pass
+	finally:
+		os._exit(0)
+
+
+def restrict(os):
+	import signal
+	import warnings
+	null = os.open('/dev/null', os.O_RDWR)
+	for fd in 0, 1, 2:
+		os.dup2(null, fd)
+	sys.stdin = sys.stdout = sys.stderr = None
+	signal.set_wakeup_fd(-1)
+	signal.signal(signal.SIGTERM, signal.SIG_DFL)
+	warnings.simplefilter('ignore')
+	sys.settrace(None)
+	try:
+		import resource
+		with open('/proc/self/statm') as f:
+			most = int(f.read().split()[0]) * resource.getpagesize() + MEMORY_MORE
+		resource.setrlimit(resource.RLIMIT_AS, (most, most))
+	except (ImportError, OSError, ValueError):
+		pass
+
+
+def draw_one(os, index, what, name, report):
+	import zlib
+	for suffix, data in [('png', png_of(what))] if name == 'figure' else parts_of(what):
+		if not isinstance(data, bytes) or not 0 < len(data) <= FILE_MAX:
+			continue
+		digest = zlib.crc32(data)
+		if name == 'figure' and drawn['shown'].get(what) == digest:
+			continue
+		place(os, name, suffix, data)
+		os.write(report, b'%d %d\n' % (index, digest))
+
+
+def png_of(figure):
+	import io
+	width, height = figure.get_size_inches()
+	dpi = min(figure.dpi, (PIXELS_MAX / (width * height)) ** 0.5, SIDE_MAX / max(width, height))
+	out = io.BytesIO()
+	figure.savefig(out, format='png', dpi=dpi, bbox_inches='tight')
+	return out.getvalue()
+
+
+def parts_of(value):
+	"""What a notebook would show of a value. A table's text says as much as its HTML."""
+	kind = type(value)
+	figure = getattr(sys.modules.get('matplotlib.figure'), 'Figure', None)
+	if figure is not None and isinstance(value, figure):
+		return [('png', png_of(value))]
+	for suffix, method in ('png', '_repr_png_'), ('html', '_repr_html_'), ('md', '_repr_markdown_'):
+		if not callable(getattr(kind, method, None)) or kind.__module__.startswith('pandas.core.'):
+			continue
+		try:
+			data = getattr(value, method)()
+		except Exception:
+			continue
+		if isinstance(data, tuple) and data:  # with metadata
+			data = data[0]
+		if isinstance(data, str) and suffix != 'png':
+			data = data.encode('utf-8', 'replace')
+		if isinstance(data, bytes) and (suffix != 'png' or data[:8] == b'\x89PNG\r\n\x1a\n'):
+			return [(suffix, data)]
+	return []
+
+
+def place(os, name, suffix, data):
+	part = '%s/.caisson-%d' % (FOLDER, os.getpid())
+	fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644)
+	try:
+		at = 0
+		while at < len(data):
+			at += os.write(fd, data[at:])
+		for number in range(1, NAMES_MAX):
+			try:
+				os.link(part, '%s/%s-%d.%s' % (FOLDER, name, number, suffix))
+				return
+			except FileExistsError:
+				pass
+		raise OSError
+	finally:
+		os.close(fd)
+		os.unlink(part)

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Figures that a run draws and does not save, and what a notebook would show of a last expression.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { using, type Json, type Session } from '../lib/session.ts';
+
+const png = Buffer.from('89504e470d0a1a0a', 'hex');
+const plot = 'import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\n';
+
+interface Shown extends Json { names: string[]; pictures: number }
+const run = async (s: Session, session_id: string, code: string, more: Json = {}): Promise<Shown> => {
+	const r = await s.raw('sandbox_run_python', { code, session_id, ...more });
+	const said = JSON.parse(r.content[0]!.text) as Json;
+	assert.ok(!said.error, r.content[0]!.text);
+	const blocks = r.content.filter((c) => c.type === 'image');
+	for (const b of blocks)
+		assert.ok(b.mimeType !== 'image/png' || Buffer.from(b.data, 'base64').subarray(0, 8).equals(png));
+	return { ...said, names: said.artifacts.map((a: Json) => a.filename).sort(), pictures: blocks.length };
+};
+const quiet = (r: Shown): void => assert.deepEqual([r.exit_code, r.stdout, r.stderr, r.reason], [0, '', '', 'exited']);
+
+const cases: [name: string, code: string, names: string[]][] = [
+	['an open figure is saved', plot, ['figure-1.png']],
+	['plt.show() shows', plot + 'plt.show()', ['figure-1.png']],
+	['what was shown stays shown when it is closed', plot + 'plt.show()\nplt.close()', ['figure-1.png']],
+	['what was closed without a show is not wanted', plot + 'plt.close()', []],
+	['one that is shown twice is saved once', plot + 'plt.show()\nplt.show()', ['figure-1.png']],
+	['one that has changed since is shown again', plot + 'plt.show()\nplt.plot([3, 1])\nplt.show()', ['figure-1.png', 'figure-2.png']],
+	['a saved one is saved once', plot + 'plt.savefig("mine.png")\nplt.show()', ['mine.png']],
+	['one that the code has drawn and saved elsewhere too', plot + 'import io\nplt.gcf().savefig(io.BytesIO(), format="svg")', []],
+	['several', 'import matplotlib.pyplot as plt\nfor i in range(3):\n    plt.figure(); plt.plot([i, 1])', ['figure-1.png', 'figure-2.png', 'figure-3.png']],
+	['an empty one is none', 'import matplotlib.pyplot as plt\nplt.figure()', []],
+	['names of the code are left alone', 'open("figure-1.png", "w").write("mine")\nimport os\nos.symlink("/nowhere", "figure-2.png")\n' + plot + 'import atexit\natexit.register(lambda: print(end=""))', ['figure-1.png', 'figure-3.png']],
+	['no pyplot, nothing', 'import sys\nassert "Finder" not in repr(sys.modules)', []],
+	['sys.exit(0) is a good end', plot + 'import sys\nsys.exit(0)', ['figure-1.png']],
+	['a huge one is made smaller', 'import matplotlib.pyplot as plt\nf = plt.figure(figsize=(400, 300), dpi=300)\nf.add_subplot().plot([1])', ['figure-1.png']],
+	['another folder', 'import os\nos.chdir("/tmp")\n' + plot, ['figure-1.png']],
+	['drawing that never ends costs the picture', 'import matplotlib.figure as m\nclass F(m.Figure):\n    def draw(self, *a):\n        while True: pass\n' +
+		'import matplotlib.pyplot as plt\nplt.figure(FigureClass=F).add_subplot()', []],
+	['drawing that fails costs the picture', 'import matplotlib.pyplot as plt\nplt.title("$\\\\nothing_such{$")', []],
+	['drawing that ends the process', 'import matplotlib.figure as m, os\nclass F(m.Figure):\n    def draw(self, *a): os._exit(3)\n' +
+		'import matplotlib.pyplot as plt\nplt.figure(FigureClass=F).add_subplot()', []],
+	['the child is nobody\'s business', 'import signal\nsignal.signal(signal.SIGCHLD, lambda *a: print("child"))\n' + plot + 'plt.show()\nassert signal.getsignal(signal.SIGCHLD) is not None', ['figure-1.png']],
+	['with threads', 'import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True).start()\n' + plot, ['figure-1.png']],
+];
+
+for (const warm of ['on', 'off'])
+	matrixOnce(`display, warm ${warm}`, { SANDBOX_WARM: warm, SANDBOX_MAX_SESSIONS: '60' }, (s) => {
+		// a cold run imports pyplot first: seconds each, so the first ones stand for all
+		for (const [i, [name, code, names]] of cases.slice(0, warm === 'on' ? undefined : 7).entries())
+			it(name, async () => {
+				const r = await run(s(), `c${i}`, code);
+				quiet(r);
+				assert.deepEqual(r.names, names);
+			});
+		it('pictures come with the answer', async () => assert.equal((await run(s(), 'pictures', plot)).pictures, 1));
+		it('a failing run is not made to look better', async () => {
+			const r = await run(s(), 'fails', plot + '1 / 0');
+			assert.deepEqual([r.exit_code, r.names], [1, []]);
+			assert.match(r.stderr, /^Traceback \(most recent call last\):\n {2}File "<string>", line 3, in <module>\n/);
+		});
+		it('no frame of ours is in a traceback', async () => {
+			const r = await run(s(), 'traceback', plot + 'plt.savefig("/nowhere/x.png")');
+			assert.deepEqual([...r.stderr.matchAll(/File "(<[^"]*>)"/g)].map((m) => m[1]), ['<string>']);
+		});
+	});
+
+/** As matrix(), over stdio alone and with one server. */
+function matrixOnce(name: string, env: Record<string, string>, body: (s: () => Session) => void): void {
+	describe(name, { concurrency: false }, () => {
+		let session: Session, end: () => void;
+		const ended = new Promise<void>((resolve) => (end = resolve));
+		let done: Promise<void>;
+		before(() => new Promise<void>((resolve, reject) => {
+			done = using('stdio', { profile: 'full', env }, async (s) => {
+				session = s;
+				resolve();
+				await ended;
+			});
+			done.catch(reject);
+		}));
+		after(() => (end(), done));
+		body(() => session);
+	});
+}
+
+matrixOnce('display in sessions', {}, (s) => {
+	const cell = (id: string, code: string): Promise<Shown> => run(s(), id, code, { stateful: true });
+	it('a cell shows what it has drawn, and the next one begins anew', async () => {
+		assert.deepEqual((await cell('cells', plot + 'None')).names, ['figure-1.png']);
+		assert.deepEqual((await cell('cells', 'plt.get_fignums()')).result, '[]');
+		const r = await cell('cells', 'plt.plot([2, 1])\nNone');
+		assert.deepEqual([r.names, r.pictures], [['figure-2.png'], 1]);
+	});
+	it('the picture of a value', async () => {
+		const r = await cell('value', 'class P:\n    def __repr__(self): return "P()"\n    def _repr_png_(self):\n        import io, matplotlib.image as m, numpy\n        b = io.BytesIO(); m.imsave(b, numpy.zeros((2, 2))); return b.getvalue()\nP()');
+		assert.deepEqual([r.result, r.names, r.pictures], ['P()', ['result-1.png'], 1]);
+		const f = await cell('value', 'from matplotlib.figure import Figure\nf = Figure(); f.add_subplot().plot([1, 2]); f');
+		assert.deepEqual([f.names, f.pictures], [['result-2.png'], 1]);
+	});
+	it('HTML is a file; a table has its text', async () => {
+		const r = await cell('html', 'class H:\n    def _repr_html_(self): return "<b>x</b>"\nH()');
+		assert.deepEqual(r.names, ['result-1.html']);
+		assert.equal((await cell('html', 'open("result-1.html").read()')).result, "'<b>x</b>'");
+		assert.deepEqual((await cell('html', 'import pandas; pandas.DataFrame({"a": [1]})')).names, []);
+	});
+	const hostile: [name: string, method: string][] = [
+		['raises', 'raise ValueError'], ['exits', 'import os; os._exit(1)'], ['never returns', 'import time; time.sleep(1000)'], ['gives a number', 'return 5'],
+		['gives what is no picture', 'return b"no picture"'], ['gives far too much', 'return b"\\x89PNG\\r\\n\\x1a\\n" + bytes(300 << 20)'], ['kills itself', 'import os; os.kill(os.getpid(), 9)'],
+	];
+	for (const [name, body] of hostile)
+		it(`a _repr_png_ that ${name} costs nothing but itself`, async () => {
+			const r = await cell('hostile', `x = 1\nclass P:\n    def __repr__(self): return "P()"\n    def _repr_png_(self): ${body}\nP()`);
+			assert.deepEqual([r.result, r.names, r.exit_code, r.state, r.stderr], ['P()', [], 0, 'kept', '']);
+		});
+});
+
+describe('SANDBOX_SAVE_FIGURES', () => {
+	for (const [profile, setting, names] of [['code', undefined, []], ['code', 'on', ['figure-1.png']], ['full', 'off', []]] as const)
+		it(`profile ${profile}, ${setting ?? 'default'}`, () => using('stdio', { profile, env: { SANDBOX_SAVE_FIGURES: setting } }, async (s) => {
+			assert.deepEqual((await run(s, 'x', plot + 'plt.show()')).names, names);
+		}));
+});
