@@ -277,6 +277,7 @@ int app_begin(struct app *a, struct err *e)
 	    .zygote = {.idle_s = (uint64_t)a->settings.zygote_idle_s,
 		       .age_s = (uint64_t)a->settings.zygote_age_s,
 		       .forks = (uint64_t)a->settings.zygote_forks},
+	    .total_bytes = a->settings.total_memory,
 	};
 	r = native_monitor_start(&config, &a->monitor_fd, e);
 	if (r < 0)
@@ -300,6 +301,7 @@ static int open_engine(void *user, struct engine **ret, struct err *e)
 	    .pool_max = (uint32_t)a->settings.pool_max,
 	    .rest_ns = (uint64_t)a->settings.rest_s * NS_PER_S,
 	    .idle_ns = (uint64_t)a->settings.zygote_idle_s * NS_PER_S,
+	    .total_bytes = a->settings.total_memory,
 	    .monitor_fd = monitor_fd,
 	};
 

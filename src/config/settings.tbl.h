@@ -145,6 +145,10 @@ S(INT, rest_s, "session.rest_s", "SANDBOX_REST_S", "300", 0, 31536000,
   "whole seconds from 0 (never) to 31536000",
   "Seconds without a run after which a sandbox gives back the memory of interpreters that wait. The "
   "next run brings them back; files and the state of stateful sessions stay.")
+S(SIZE, total_memory, "session.total_memory", "SANDBOX_TOTAL_MEMORY", "0", 0, 16 * TIB,
+  "a size such as 8g, or 0 for no limit",
+  "Memory of all sandboxes together. Near it, idle sandboxes give back the memory of interpreters "
+  "that wait, the least recently used first, and new sessions are refused; at it, runs are ended.")
 S(INT, zygote_idle_s, "session.zygote_idle_s", "SANDBOX_ZYGOTE_IDLE_S", "3600", 0, 31536000,
   "whole seconds from 0 (never) to 31536000",
   "Seconds without any sandbox of an image after which its pool and its warm interpreter are dropped; "

@@ -234,9 +234,10 @@ struct engine_config {
 	uint32_t pool_max; /* as many when they are asked for often; at least `pool` */
 	uint64_t rest_ns;  /* a sandbox without a run for so long gives back what can be made again;
 			    * 0 = never */
-	uint64_t idle_ns;  /* without any sandbox for so long the pool is emptied; 0 = never */
-	int monitor_fd;    /* native: the channel made by native_monitor_start(), before the front
-			    * gave up its privileges; taken */
+	uint64_t total_bytes; /* memory of all sandboxes, as the monitor limits it; 0 = no limit */
+	uint64_t idle_ns;     /* without any sandbox for so long the pool is emptied; 0 = never */
+	int monitor_fd; /* native: the channel made by native_monitor_start(), before the front
+			 * gave up its privileges; taken */
 };
 
 /* NAME is "native" or "docker"; a known engine that this build lacks: ERR_ENGINE_NOT_BUILT_IN. */

@@ -21,6 +21,8 @@ export interface OpenOptions {
 	profile?: string;
 	env?: Record<string, string | undefined>;
 	args?: string[];
+	/** The command that starts it (stdio). */
+	under?: string[];
 	/** The client can ask its person, who answers so. */
 	person?: (message: string) => ElicitResult;
 }
@@ -164,7 +166,7 @@ let serial = 0;
 async function openStdio(o: OpenOptions): Promise<Session> {
 	const env = productEnv({ SANDBOX_HTTP_PORT: String(await freePort()), ...o.env });
 	const log = (env.SANDBOX_LOG_FILE = o.env?.SANDBOX_LOG_FILE ?? `${env.HOME}/stdio-${++serial}.log`);
-	const argv = asProductUser([binary, 'stdio', '--profile', o.profile ?? 'code', ...(o.args ?? [])]);
+	const argv = asProductUser([...(o.under ?? []), binary, 'stdio', '--profile', o.profile ?? 'code', ...(o.args ?? [])]);
 	const transport = new StdioClientTransport({ command: argv[0]!, args: argv.slice(1), env, cwd: env.HOME, stderr: 'pipe' });
 	let stderr = '';
 	transport.stderr!.on('data', (b: Buffer) => (stderr += b.toString()));

@@ -8,12 +8,16 @@
 #include "base/text.h"
 #include "engine/native/native.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
-#define CLOSE_WAIT_MS 2000
-#define HELLO_WAIT_MS 5000
+#define CLOSE_WAIT_MS    2000
+#define HELLO_WAIT_MS    5000
+#define DESCRIPTORS_LEFT 64
 
 _Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
 		   (int)PROTO_CAP_CPU == (int)ENGINE_CAP_CPU &&
@@ -379,6 +383,18 @@ static int free_slot(struct native_engine *g, uint32_t *ret)
 	return -EAGAIN;
 }
 
+/* New sandboxes leave descriptors to the runs of those that there are, and to connections. They are
+ * given out from below: when the one at the top of the rest is free, all above are. */
+static int check_descriptors(const struct native_engine *g, struct err *e)
+{
+	int want = (int)g->nofile - MIN(DESCRIPTORS_LEFT, (int)g->nofile / 4);
+	int fd = fcntl(chan_fd(g->monitor), F_DUPFD_CLOEXEC, want);
+
+	if (fd >= 0)
+		(void)close(fd);
+	return fd == want ? 0 : err_set(e, ERR_TOO_MANY_FILES, EMFILE, "a sandbox cannot be made");
+}
+
 static int check_create(const struct native_engine *g, const struct engine_create *c,
 			struct proto_limits *l, struct err *e)
 {
@@ -403,6 +419,10 @@ static int check_create(const struct native_engine *g, const struct engine_creat
 			       : missing & ENGINE_CAP_PIDS ? "processes"
 			       : missing & ENGINE_CAP_DISK ? "the workspace"
 							   : "this setting");
+	if (check_descriptors(g, e) < 0)
+		return -EMFILE;
+	if (native_press_check(g, e) < 0)
+		return -ENOMEM;
 	*l = (struct proto_limits){
 	    .memory_bytes = in->memory_bytes,
 	    .workspace_bytes = in->workspace_bytes,
@@ -504,6 +524,10 @@ static int on_monitor_message(const union proto_frame *f, const int *fds, size_t
 	case PROTO_MON_FORGOTTEN:
 		return native_forgotten(g, &f->forgotten);
 	case PROTO_MON_USED:
+		if (f->used.slot == PROTO_SLOT_ALL) {
+			native_press_used(g, f->used.memory_bytes);
+			return 0;
+		}
 		s = f->used.slot < g->max ? g->slots[f->used.slot] : NULL;
 		if (s)
 			native_used(s, &f->used);
@@ -584,6 +608,7 @@ static void native_close(struct engine *base)
 	g->closing = true;
 	native_pool_close(g);
 	native_idle_close(g);
+	native_press_close(g);
 	if (!g->dead)
 		wait_for_monitor(g);
 	g->dead = true;
@@ -597,7 +622,7 @@ static void native_close(struct engine *base)
 	g->monitor = chan_free(g->monitor);
 	g->loop = sd_event_unref(g->loop);
 	free(g->slots);
-	free(g->state_dir);
+	g->images = fd_close(g->images);
 	g->magic = 0;
 	free(g);
 }
@@ -623,7 +648,7 @@ static const struct engine_ops native_ops = {
     .close = native_close,
 };
 
-static int take_hello(int fd, struct native_engine *g, struct err *e)
+static int take_hello(int fd, struct native_engine *g, int *ret_images, struct err *e)
 {
 	union proto_frame f;
 	int fds[FDIO_PASS_MAX];
@@ -635,8 +660,11 @@ static int take_hello(int fd, struct native_engine *g, struct err *e)
 	ssize_t n = fd_recv(fd, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
 	if (n < 0 || proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_M, PROTO_PARTY_F) < 0 ||
 	    f.head.type != PROTO_MON_HELLO || f.hello.version != PROTO_VERSION ||
-	    f.hello.slots == 0 || f.hello.slots > PROTO_SLOTS_MAX)
+	    f.hello.slots == 0 || f.hello.slots > PROTO_SLOTS_MAX) {
+		fd_close_many(fds, n_fds);
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor ended at its start");
+	}
+	*ret_images = n_fds > 0 ? fds[0] : -1;
 	g->enforced = f.hello.enforced;
 	g->best_effort = f.hello.best_effort;
 	g->max = f.hello.slots;
@@ -651,14 +679,15 @@ int native_open(sd_event *loop, const struct engine_config *config, struct engin
 
 	if (!g)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
-	int r = take_hello(fd, g, e);
+	_cleanup_fd_ int images = -1;
+	struct rlimit nofile;
+	int r = take_hello(fd, g, &images, e);
 	if (r < 0)
 		return r;
 	ASSERT(g->max > 0);
 	_cleanup_free_ struct native_sandbox **slots =
 	    calloc(g->max, sizeof(struct native_sandbox *));
-	_cleanup_free_ char *state_dir = strdup(config->state_dir);
-	if (!slots || !state_dir)
+	if (!slots)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
 	r = chan_new(loop, TAKE_FD(fd), PROTO_PARTY_M, on_monitor_message, on_monitor_end, g,
 		     &g->monitor);
@@ -670,9 +699,12 @@ int native_open(sd_event *loop, const struct engine_config *config, struct engin
 	g->pool.max = config->pool > 0 ? MAX(config->pool, config->pool_max) : 0;
 	g->pool.idle_ns = config->idle_ns;
 	g->idle.rest_ns = config->rest_ns;
+	g->press.total_bytes = config->total_bytes;
+	g->images = TAKE_FD(images);
+	g->nofile = getrlimit(RLIMIT_NOFILE, &nofile) == 0 ? MIN(nofile.rlim_cur, (rlim_t)INT_MAX)
+							   : DESCRIPTORS_LEFT;
 	g->loop = sd_event_ref(loop);
 	g->slots = TAKE_PTR(slots);
-	g->state_dir = TAKE_PTR(state_dir);
 	*ret = &TAKE_PTR(g)->base;
 	return 0;
 }

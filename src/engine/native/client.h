@@ -12,20 +12,20 @@
 #include "engine/native/chan.h"
 #include "engine/native/proto.h"
 
-#include <limits.h>
+#include <sys/resource.h>
 
 #define CLIENT_MAGIC UINT32_C(0x6e617476)
 
 /* Sandboxes that nobody owns yet (client_pool.c). */
 struct native_pool {
-	uint32_t min, max;        /* of `want`; max 0 = no pool */
-	uint32_t want;            /* how many to keep now */
-	uint32_t n;               /* how many there are */
-	uint32_t low;             /* fewest since the last look */
-	uint64_t idle_ns;         /* engine_config.idle_ns */
-	uint64_t asked_ns;        /* last request */
-	char root[PATH_MAX];      /* the image's root folder: another one there = another image */
-	struct engine_create key; /* the request that they answer */
+	uint32_t min, max;              /* of `want`; max 0 = no pool */
+	uint32_t want;                  /* how many to keep now */
+	uint32_t n;                     /* how many there are */
+	uint32_t low;                   /* fewest since the last look */
+	uint64_t idle_ns;               /* engine_config.idle_ns */
+	uint64_t asked_ns;              /* last request */
+	char root[ENGINE_NAME_MAX + 8]; /* the image's root folder, below `images` */
+	struct engine_create key;       /* the request that they answer */
 	bool has_key;
 	struct native_sandbox *making; /* one is on its way */
 	bool stale;                    /* and is of an older key */
@@ -47,6 +47,13 @@ struct native_forget { /* an answer that is due */
 	uint32_t seq;
 	engine_done_fn cb;
 	void *user;
+};
+
+/* Whether memory is short (client_press.c). */
+struct native_press {
+	uint64_t total_bytes; /* engine_config.total_bytes */
+	uint64_t used_bytes;  /* of it, at the last look */
+	sd_event_source *timer;
 };
 
 /* The clean interpreter of a sandbox, as far as the front knows. */
@@ -74,7 +81,9 @@ struct native_engine {
 	struct native_forget *forgets;
 	uint32_t next_forget;
 	struct native_idle idle;
-	char *state_dir;
+	struct native_press press;
+	rlim_t nofile; /* descriptors of this process */
+	int images;    /* O_PATH of the folder of images, -1 = there was none; for looking alone */
 };
 
 enum native_state { NATIVE_CREATING, NATIVE_READY, NATIVE_LOST, NATIVE_ENDING };
@@ -168,6 +177,17 @@ int native_freeze(struct engine_sandbox *base, bool frozen, engine_done_fn cb, v
 		  struct err *e) MUST_CHECK;
 void native_freeze_abort(struct native_sandbox *s, const struct err *e);
 
+/* The N that were used the longest time ago give back what they can. */
+void native_idle_evict(struct native_engine *g, uint32_t n);
+
+/* client_press.c */
+/* There is something to look after: a sandbox has come, or is idle now. */
+void native_press_note(struct native_engine *g);
+void native_press_used(struct native_engine *g, uint64_t bytes);
+/* Refuses a creation that there is no memory for. */
+int native_press_check(const struct native_engine *g, struct err *e) MUST_CHECK;
+void native_press_close(struct native_engine *g);
+
 /* client_stored.c */
 int native_check_stored(const struct native_engine *g, const struct engine_create *c,
 			struct err *e) MUST_CHECK;
@@ -187,6 +207,8 @@ bool native_pool_take(struct native_engine *g, const struct engine_create *c, en
 		      void *user) MUST_CHECK;
 /* A creation or a sandbox has ended: there may be room now. */
 void native_pool_room(struct native_engine *g);
+/* Memory is short: no more than the least. */
+void native_pool_press(struct native_engine *g);
 void native_pool_close(struct native_engine *g);
 
 /* client_run.c */

@@ -19,6 +19,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -176,6 +177,13 @@ static void shrink(struct native_pool *p)
 	p->low = p->n;
 }
 
+void native_pool_press(struct native_engine *g)
+{
+	g->pool.want = g->pool.min;
+	while (g->pool.n > g->pool.want)
+		drop_one(g);
+}
+
 static int on_look(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)
 {
 	struct native_engine *g = user;
@@ -232,8 +240,8 @@ static bool is_current(const struct native_engine *g, const struct native_sandbo
 {
 	struct stat st;
 
-	if (stat(g->pool.root, &st) < 0)
-		return errno != ENOENT;
+	if (g->images < 0 || fstatat(g->images, g->pool.root, &st, 0) < 0)
+		return g->images < 0 || errno != ENOENT;
 	return st.st_dev == s->image_dev && st.st_ino == s->image_ino;
 }
 
@@ -243,8 +251,8 @@ static void take_key(struct native_engine *g, const struct engine_create *c)
 
 	empty(g);
 	p->key = *c;
-	p->has_key = (size_t)snprintf(p->root, sizeof(p->root), "%s/images/%s/root", g->state_dir,
-				      c->image) < sizeof(p->root);
+	p->has_key = true;
+	(void)snprintf(p->root, sizeof(p->root), "%s/root", c->image);
 	p->failures = 0;
 	p->want = p->min;
 	p->asked_ns = now_ns();

@@ -122,6 +122,7 @@ void native_idle_note(struct native_sandbox *s)
 	l->last = s;
 	s->listed = true;
 	arm(s->g);
+	native_press_note(s->g);
 }
 
 static void put_to_rest(struct native_sandbox *s)
@@ -144,6 +145,12 @@ static int on_idle_timer(sd_event_source *source UNUSED, uint64_t at UNUSED, voi
 		put_to_rest(l->first);
 	arm(g);
 	return 0;
+}
+
+void native_idle_evict(struct native_engine *g, uint32_t n)
+{
+	for (; n > 0 && g->idle.first; n--)
+		put_to_rest(g->idle.first);
 }
 
 void native_idle_close(struct native_engine *g)

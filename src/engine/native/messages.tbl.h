@@ -3,7 +3,7 @@
  * M(NAME, from, to, struct, most descriptors, "what it asks or tells")
  *   from, to   F front, M monitor, I init; a receiver refuses what is not addressed to it
  * The size of a message is that of its struct; any other length ends the connection. */
-M(MON_HELLO, M, F, proto_mon_hello, 0, "the monitor is up; what it can enforce")
+M(MON_HELLO, M, F, proto_mon_hello, 1, "the monitor is up; what it can enforce; the folder of images, if there is one")
 M(MON_CREATE, F, M, proto_mon_create, 0, "make a sandbox in a free slot")
 M(MON_CREATED, M, F, proto_mon_created, 3, "channel to init, out-of-memory counter, peak; or why not")
 M(MON_DESTROY, F, M, proto_mon_slot, 0, "kill a sandbox; a slot that is free already is no error")

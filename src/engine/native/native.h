@@ -22,6 +22,7 @@ struct native_monitor_config {
 	uint32_t max_sandboxes; /* 1 .. PROTO_SLOTS_MAX */
 	bool warm;
 	struct native_zygote_config zygote;
+	uint64_t total_bytes; /* memory of all sandboxes together; 0 = no limit */
 };
 
 /* Starts `PROGRAM monitor` (the running binary itself) as the privileged process, in a session of

@@ -147,6 +147,8 @@ struct proto_mon_forgotten {
 	int32_t errnum; /* 0 = it is gone */
 };
 
+/* MON_USAGE of PROTO_SLOT_ALL: memory of all together, and nothing else. */
+#define PROTO_SLOT_ALL UINT32_MAX
 struct proto_mon_used {
 	struct proto_head head;
 	uint32_t slot;

@@ -29,6 +29,7 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 {
 	char max[16];
 	char zygote[3][24];
+	char total[24];
 	char *argv[] = {
 	    (char *)(uintptr_t) "caisson",
 	    (char *)(uintptr_t) "monitor",
@@ -38,6 +39,7 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 	    zygote[0],
 	    zygote[1],
 	    zygote[2],
+	    total,
 	    NULL,
 	};
 	char *env[] = {NULL};
@@ -47,6 +49,7 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 	(void)snprintf(zygote[0], sizeof(zygote[0]), "%llu", (unsigned long long)c->zygote.idle_s);
 	(void)snprintf(zygote[1], sizeof(zygote[1]), "%llu", (unsigned long long)c->zygote.age_s);
 	(void)snprintf(zygote[2], sizeof(zygote[2]), "%llu", (unsigned long long)c->zygote.forks);
+	(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)c->total_bytes);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	/* A session of its own: signals of the front's terminal do not reach it. */
 	if (setsid() < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)

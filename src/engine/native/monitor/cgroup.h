@@ -79,6 +79,10 @@ struct cgroup_ops {
 		    struct cgroup_fds *fds);
 	void (*remove)(struct cgroup *c, uint32_t slot);
 	int (*use)(struct cgroup *c, uint32_t slot, struct cgroup_use *ret);
+	/* Memory of all sandboxes together, swap included. -ENOTSUP = nothing here limits it. */
+	int (*limit_all)(struct cgroup *c, uint64_t bytes);
+	/* What they use of it; 0 = unknown. */
+	uint64_t (*use_all)(struct cgroup *c);
 };
 
 extern const struct cgroup_ops cgroup1_ops;

@@ -198,10 +198,27 @@ static int v1_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
 	return 0;
 }
 
+static int v1_limit_all(struct cgroup *c, uint64_t bytes)
+{
+	return c->dir[CGROUP_MEMORY] < 0 ? -ENOTSUP : limit_memory(c, c->dir[CGROUP_MEMORY], bytes);
+}
+
+static uint64_t v1_use_all(struct cgroup *c)
+{
+	uint64_t value;
+
+	return c->dir[CGROUP_MEMORY] >= 0 &&
+		       cgroup_read_u64(c->dir[CGROUP_MEMORY], "memory.usage_in_bytes", &value) == 0
+		   ? value
+		   : 0;
+}
+
 const struct cgroup_ops cgroup1_ops = {
     .name = "v1",
     .open = v1_open,
     .make = v1_make,
     .remove = v1_remove,
     .use = v1_use,
+    .limit_all = v1_limit_all,
+    .use_all = v1_use_all,
 };

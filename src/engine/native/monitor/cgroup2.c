@@ -160,15 +160,20 @@ static int v2_open(struct cgroup *c, const char *instance)
 	return 0;
 }
 
-static int make_limits(const struct cgroup *c, int dir, const struct proto_limits *l)
+static int limit_memory(int dir, uint64_t bytes)
 {
-	char quota[48];
-	int r = cgroup_write_u64(dir, "memory.max", l->memory_bytes);
+	int r = cgroup_write_u64(dir, "memory.max", bytes);
 
 	if (r == 0)
 		r = cgroup_write(dir, "memory.swap.max", "0");
-	if (r == -ENOENT) /* a kernel without swap accounting has no swap to count */
-		r = 0;
+	return r == -ENOENT ? 0 : r; /* a kernel without swap accounting has no swap to count */
+}
+
+static int make_limits(const struct cgroup *c, int dir, const struct proto_limits *l)
+{
+	char quota[48];
+	int r = limit_memory(dir, l->memory_bytes);
+
 	if (r == 0)
 		r = cgroup_write_u64(dir, "pids.max", l->pids);
 	if (r == -ENOENT)
@@ -249,10 +254,24 @@ static int v2_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
 	return 0;
 }
 
+static int v2_limit_all(struct cgroup *c, uint64_t bytes)
+{
+	return limit_memory(c->dir[CGROUP_UNIFIED], bytes);
+}
+
+static uint64_t v2_use_all(struct cgroup *c)
+{
+	uint64_t value;
+
+	return cgroup_read_u64(c->dir[CGROUP_UNIFIED], "memory.current", &value) == 0 ? value : 0;
+}
+
 const struct cgroup_ops cgroup2_ops = {
     .name = "v2",
     .open = v2_open,
     .make = v2_make,
     .remove = v2_remove,
     .use = v2_use,
+    .limit_all = v2_limit_all,
+    .use_all = v2_use_all,
 };

@@ -27,10 +27,22 @@ static int none_use(struct cgroup *c UNUSED, uint32_t slot UNUSED, struct cgroup
 	return 0;
 }
 
+static int none_limit_all(struct cgroup *c UNUSED, uint64_t bytes UNUSED)
+{
+	return -ENOTSUP;
+}
+
+static uint64_t none_use_all(struct cgroup *c UNUSED)
+{
+	return 0;
+}
+
 const struct cgroup_ops cgroup_none_ops = {
     .name = "none",
     .open = none_open,
     .make = none_make,
     .remove = none_remove,
     .use = none_use,
+    .limit_all = none_limit_all,
+    .use_all = none_use_all,
 };

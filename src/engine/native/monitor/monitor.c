@@ -57,7 +57,7 @@ static int on_warm(struct monitor *m, const union proto_frame *f)
 
 static int on_usage(struct monitor *m, const union proto_frame *f)
 {
-	if (f->slot.slot >= m->config->max_sandboxes)
+	if (f->slot.slot >= m->config->max_sandboxes && f->slot.slot != PROTO_SLOT_ALL)
 		return -EINVAL;
 	sandbox_usage(m, f->slot.slot);
 	return 0;
@@ -237,6 +237,15 @@ static void try_devices(struct monitor *m)
 	m->own_devices = dev >= 0;
 }
 
+static int limit_all(struct monitor *m, struct err *e)
+{
+	int r = m->cgroup.ops->limit_all(&m->cgroup, m->config->total_bytes);
+
+	return r == 0 ? 0
+		      : err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, -r,
+				"the memory of all sandboxes together cannot be limited here");
+}
+
 static int start(struct monitor *m, struct instance *in, struct err *e)
 {
 	int r = start_signals(m);
@@ -261,6 +270,8 @@ static int start(struct monitor *m, struct instance *in, struct err *e)
 		r = cgroup_open(&m->cgroup, in->name, e);
 	if (r == 0)
 		r = instance_record(in, &m->cgroup, e);
+	if (r == 0 && m->config->total_bytes > 0)
+		r = limit_all(m, e);
 	if (r == 0)
 		r = start_program(m, e);
 	if (r == 0)
@@ -282,9 +293,12 @@ static void say_hello(struct monitor *m, const struct err *e)
 	    .errnum = e->errnum,
 	};
 
+	char images[PATH_MAX];
+	(void)snprintf(images, sizeof(images), "%s/images", m->config->state_dir);
+	_cleanup_fd_ int fd = open(images, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	(void)!text_copy(h.cgroup, sizeof(h.cgroup), m->cgroup.ops ? m->cgroup.ops->name : "none");
 	(void)snprintf(h.text, sizeof(h.text), "%.*s", (int)sizeof(h.text) - 1, e->text);
-	monitor_send(m, &h.head, NULL, 0);
+	monitor_send(m, &h.head, &fd, fd >= 0 ? 1 : 0);
 }
 
 int monitor_main(const struct native_monitor_config *config)

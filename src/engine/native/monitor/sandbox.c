@@ -343,7 +343,9 @@ void sandbox_usage(struct monitor *m, uint32_t slot)
 	struct cgroup_use use = {0};
 	struct proto_mon_used u = {.head = PROTO_HEAD(MON_USED, proto_mon_used), .slot = slot};
 
-	if (m->boxes[slot].state == BOX_LIVE)
+	if (slot == PROTO_SLOT_ALL)
+		use.memory_bytes = m->cgroup.ops->use_all(&m->cgroup);
+	else if (m->boxes[slot].state == BOX_LIVE)
 		(void)m->cgroup.ops->use(&m->cgroup, slot, &use);
 	u.memory_bytes = use.memory_bytes;
 	u.cpu_ns = use.cpu_ns;

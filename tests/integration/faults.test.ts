@@ -1,0 +1,188 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fails below the server while it serves: typed errors, no hang, no leak, and work again without a restart.
+
+import assert from 'node:assert/strict';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { describe, it } from 'node:test';
+import { imagesDir, mode, scratch, unlessEnforced } from '../lib/env.ts';
+import { isError } from '../lib/expect.ts';
+import { initsOf, monitorOf, othersOf } from '../lib/family.ts';
+import { alive } from '../lib/process.ts';
+import { using, type Json, type Session } from '../lib/session.ts';
+import { until, within } from '../lib/wait.ts';
+
+const isRoot = process.getuid!() === 0;
+const notRoot = !isRoot && 'only root may interfere with processes of the server';
+const cold = process.env.CAISSON_TEST_COLD === '1' && 'warm starts are off in this mode';
+const waitMs = 30_000;
+
+/** While BODY runs, these system calls of a process fail. */
+async function failing<T>(pid: number, calls: string, error: string, body: () => Promise<T>): Promise<T> {
+	const tracer: ChildProcess = spawn('strace', ['-p', String(pid), '-e', `trace=${calls}`, '-e', `inject=${calls}:error=${error}`], { stdio: ['ignore', 'ignore', 'pipe'] });
+	let said = '';
+	tracer.stderr!.on('data', (b: Buffer) => (said += b.toString()));
+	const ended = new Promise((resolve) => tracer.once('close', resolve));
+	try {
+		await until('the tracer', () => {
+			if (tracer.exitCode !== null)
+				throw new Error(said);
+			return /attached/.test(said);
+		}, waitMs);
+		return await body();
+	} finally {
+		tracer.kill('SIGINT');
+		await ended;
+	}
+}
+
+/** The other limit that so many calls meet. */
+function tooMany(e: Error): Json {
+	assert.match(e.message, /Too many requests in flight/);
+	return { error: 'in flight' };
+}
+
+/** New sandboxes fail and say why while the fault lasts; what lives goes on; afterwards all is well. */
+async function refusedAndBack(s: Session, why: RegExp, fault: (body: () => Promise<void>) => Promise<void>): Promise<void> {
+	await s.ok('open("f", "w").write("kept")', 'old');
+	await fault(async () => {
+		for (let i = 0; i < 3; i++) {
+			isError(await within('an answer', s.run('print(1)', `new${i}`), waitMs), 'execution_failed', why);
+		}
+	});
+	assert.equal((await s.ok('print(open("f").read())', 'old')).stdout, 'kept\n');
+	for (let i = 0; i < 3; i++)
+		assert.equal((await s.ok('print(2)', `new${i}`)).stdout, '2\n');
+	for (const id of ['old', 'new0', 'new1', 'new2'])
+		await s.close(id);
+}
+
+const noPool = { SANDBOX_POOL: '0', SANDBOX_MAX_SESSIONS: '20' };
+
+describe('faults', { concurrency: 2 }, () => {
+	it('the monitor cannot fork: no new sandboxes, the old ones go on, and all is well afterwards', { skip: notRoot }, () =>
+		using('stdio', { env: noPool }, (s) =>
+			refusedAndBack(s, /cannot be made.*Resource temporarily unavailable/, (body) => failing(monitorOf(s.pid).pid, 'clone,clone3', 'EAGAIN', body))));
+
+	it('the monitor has no memory or no descriptors', { skip: notRoot }, () =>
+		using('stdio', { env: noPool }, async (s) => {
+			await refusedAndBack(s, /cannot be made.*Cannot allocate memory/, (body) => failing(monitorOf(s.pid).pid, 'clone,clone3', 'ENOMEM', body));
+			await refusedAndBack(s, /cannot be made.*Too many open files/, (body) => failing(monitorOf(s.pid).pid, 'socketpair', 'EMFILE', body));
+		}));
+
+	it('a sandbox cannot fork: the run fails with a typed error, the next one works', { skip: notRoot }, () =>
+		using('stdio', { env: { ...noPool, SANDBOX_WARM: 'off' } }, async (s) => {
+			await s.ok('pass', 'a');
+			await failing(initsOf(s.pid)[0]!.pid, 'clone,clone3,fork,vfork', 'EAGAIN', async () =>
+				isError(await s.run('print(1)', 'a'), 'execution_failed', /\w/));
+			assert.equal((await s.ok('print(1)', 'a')).stdout, '1\n');
+		}));
+
+	it('the server is out of descriptors: typed errors, and it works again when there are some', () =>
+		using('stdio', { env: { ...noPool, SANDBOX_MAX_SESSIONS: '200' }, under: ['prlimit', '--nofile=100:100'] }, async (s) => {
+			await s.ok('open("f", "w").write("kept")', 'old');
+			const made: string[] = [];
+			const refused = await until('a refusal', async () => {
+				const id = `s${made.length}`;
+				const r = await within('an answer', s.run('print(1)', id), waitMs);
+				made.push(id);
+				return r.error && r;
+			}, waitMs);
+			isError(refused, 'execution_failed', /Too many open files/);
+			assert.equal((await s.ok('print(open("f").read())', 'old')).stdout, 'kept\n');
+			for (let i = 0; i < 10; i++)
+				isError(await within('an answer', s.run('print(1)', `t${i}`), waitMs), 'execution_failed', /Too many open files/);
+			for (const id of [...made, ...Array.from({ length: 10 }, (_, i) => `t${i}`)])
+				await s.call('sandbox_close_session', { session_id: id });
+			assert.equal((await s.ok('print(2)', 'new')).stdout, '2\n');
+			assert.equal((await s.ok('print(open("f").read())', 'old')).stdout, 'kept\n');
+		}));
+
+	it('two thousand creations at once beyond the cap', () =>
+		using('stdio', { env: { SANDBOX_MAX_SESSIONS: '10' } }, async (s) => {
+			const all = await within('two thousand answers', Promise.all(Array.from({ length: 2000 }, (_, i) => s.run('print(1)', `s${i}`).catch(tooMany))), 120_000);
+			const made = all.map((r, i) => [r, i] as const).filter(([r]) => r.error === undefined);
+			assert.equal(made.length, 10);
+			made.forEach(([r]) => assert.equal(r.stdout, '1\n'));
+			all.filter((r) => r.error !== undefined && r.error !== 'in flight').forEach((r) => isError(r, 'max_sessions', /10 concurrent sessions/));
+			await Promise.all(made.map(([, i]) => s.close(`s${i}`)));
+			assert.equal((await s.ok('print(2)', 's1999')).stdout, '2\n');
+		}));
+
+	it('a sandbox of the pool that ends while it waits is replaced', { skip: cold || notRoot }, () =>
+		using('stdio', {}, async (s) => {
+			await s.ok('pass', 'first');
+			for (let i = 0; i < 3; i++) {
+				const waiting = await until('one that waits', () => initsOf(s.pid).length > i + 1 && initsOf(s.pid).sort((a, b) => Number(b.started) - Number(a.started))[0], waitMs);
+				process.kill(waiting.pid, 'SIGKILL');
+				await until('its end', () => !alive(waiting), waitMs);
+				assert.equal((await s.ok('print(1)', `s${i}`)).stdout, '1\n');
+			}
+			await until('another that waits', () => initsOf(s.pid).length >= 5, waitMs);
+		}));
+
+	it('an image that is replaced: old sandboxes keep theirs, every new one has the new', { skip: notRoot || (mode === 'user' && 'the copy belongs to root') }, async () => {
+		const state = scratch('state');
+		const images = path.join(state, 'images');
+		fs.mkdirSync(images);
+		const copy = (name: string, mark: string): void => {
+			const to = path.join(images, name);
+			assert.equal(spawnSync('cp', ['-al', fs.realpathSync(path.join(imagesDir, 'base')), to]).status, 0);
+			fs.writeFileSync(path.join(to, 'root/etc/caisson-test'), mark);
+		};
+		copy('test', 'one');
+		const mark = 'print(open("/etc/caisson-test").read())';
+		await using('stdio', { env: { SANDBOX_STATE_DIR: state, SANDBOX_IMAGE: 'test' } }, async (s) => {
+			assert.equal((await s.ok(mark, 'old')).stdout, 'one\n');
+			await until('a sandbox in the pool', () => cold || initsOf(s.pid).length >= 2, waitMs);
+			copy('next', 'two');
+			fs.renameSync(path.join(images, 'test'), path.join(images, 'gone'));
+			fs.renameSync(path.join(images, 'next'), path.join(images, 'test'));
+			assert.equal((await s.ok(mark, 'new')).stdout, 'two\n');
+			assert.equal((await s.ok(mark, 'old')).stdout, 'one\n');
+			for (let i = 0; i < 3; i++)
+				assert.equal((await s.ok(mark, `more${i}`)).stdout, 'two\n');
+			fs.renameSync(path.join(images, 'test'), path.join(images, 'away'));
+			isError(await s.run(mark, 'none'), 'execution_failed', /the image is not there/);
+			fs.renameSync(path.join(images, 'away'), path.join(images, 'test'));
+			assert.equal((await s.ok(mark, 'again')).stdout, 'two\n');
+		});
+	});
+
+	it('all sandboxes together: idle ones give back memory, new ones are refused, runs end before the rest', { skip: unlessEnforced('memory') }, () =>
+		using('stdio', { env: { ...noPool, SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_MEMORY_LIMIT: '512m' }, profile: 'full' }, async (s) => {
+			const state = async (code: string): Promise<Json> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true })).content[0]!.text!);
+			if (!cold)
+				assert.equal((await state('x = 41')).state, 'kept');
+			await s.ok('open("f", "w").write("kept")', 'idle');
+			const idle = initsOf(s.pid);
+			const hog = s.run([
+				'import os, time',
+				'a = [bytearray(b"x") * (1 << 20) for _ in range(262)]',
+				'open("full", "w").close()',
+				'while not os.path.exists("go"):',
+				'    time.sleep(0.1)',
+				'    if len(a) < 280: a.append(bytearray(b"x") * (1 << 20))',
+			].join('\n'), 'hog');
+			await until('the hog', async () => (await s.call('sandbox_list_artifacts', { session_id: 'hog' })).artifacts?.length > 0, waitMs);
+			if (!cold)
+				await until('the idle ones to give back what they can', () => idle.reduce((n, i) => n + othersOf(i).length, 0) <= 1, waitMs);
+			const refused = await until('a refusal', async () => {
+				const r = await s.raw('sandbox_run_python', { code: 'pass', session_id: 'more' });
+				await s.raw('sandbox_close_session', { session_id: 'more' });
+				return r.isError && JSON.parse(r.content[0]!.text!) as Json;
+			}, waitMs);
+			assert.equal(refused.error, 'out_of_memory');
+			assert.match(refused.message, /all sandboxes together use \d+ of 300 MiB/);
+			await s.upload('go', 'x', 'hog');
+			assert.equal((await hog).exit_code, 0);
+			await s.close('hog');
+			await until('room again', async () => !(await s.raw('sandbox_run_python', { code: 'pass', session_id: 'more' })).isError, waitMs);
+			const big = await s.run('a = bytearray(b"x") * (400 << 20)', 'more');
+			assert.equal(big.reason, 'oom', JSON.stringify(big));
+			assert.equal((await s.ok('print(open("f").read())', 'idle')).stdout, 'kept\n');
+			if (!cold)
+				assert.equal((await state('x + 1')).result, '42');
+		}));
+});
