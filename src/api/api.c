@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/internal.h"
+#include "api/rest.h"
 
 int api_new(const struct api_config *config, struct api **ret, struct err *e)
 {
@@ -14,6 +14,11 @@ int api_new(const struct api_config *config, struct api **ret, struct err *e)
 
 struct api *api_free(struct api *a)
 {
+	if (!a)
+		return NULL;
+	rest_done(a);
+	runs_done(a);
+	free(a->openapi);
 	free(a);
 	return NULL;
 }
@@ -21,6 +26,9 @@ struct api *api_free(struct api *a)
 int api_add_routes(struct api *a, struct http_server *http, unsigned scopes, struct err *e)
 {
 	int r = users_add_routes(a, http, scopes);
+
+	r = r < 0 ? r : stats_add_routes(a, http, scopes);
+	r = r < 0 ? r : rest_add_routes(a, http, scopes);
 
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes of the API") : 0;
 }

@@ -18,9 +18,7 @@ struct api_config {
 	bool open_registration;
 	uint64_t max_upload_bytes;
 	uint64_t max_code_bytes;
-	uint64_t idle_keepalive_ns; /* comment on a silent event stream; 0 = 15 s */
-	const char *version;        /* of the program */
-	const char *base_url;       /* of the server, for the description; may become known later */
+	const char *version; /* of the program */
 	/* Appends lines of metrics of other rooms; may be NULL. */
 	int (*metrics)(struct buf *out, void *user);
 	/* The effective policy as JSON (owned), the same facts as `doctor`; NULL: there is none. */
@@ -34,6 +32,8 @@ struct api *api_free(struct api *a);
 /* Adds the routes for listeners of SCOPES. */
 int api_add_routes(struct api *a, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;
-/* For http_config.log: counts answers and bytes. */
+/* Counts a run that ended, by whatever way it was started. A may be NULL. */
+void api_note_run(struct api *a, const struct run_result *result);
+/* For http_config.log: counts answers and bytes. A may be NULL. */
 void api_note_request(struct api *a, struct http_request *req, int status, uint64_t bytes,
 		      uint64_t ns);

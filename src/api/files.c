@@ -107,7 +107,7 @@ static bool is_active(const char *type)
 	return text_ends_with(type, "+xml");
 }
 
-static void respond(struct download *d, int fd, const struct engine_file *info)
+void files_respond(struct http_request *req, int fd, const struct engine_file *info)
 {
 	const char *type = mime_type(info->name);
 	char full_type[TYPE_MAX], etag[80];
@@ -118,7 +118,7 @@ static void respond(struct download *d, int fd, const struct engine_file *info)
 		       (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
 	/* A page that a sandbox made must not act as a page of this server. */
 	if (is_active(type))
-		(void)http_add_header(d->req, "Content-Security-Policy", "sandbox");
+		(void)http_add_header(req, "Content-Security-Policy", "sandbox");
 	struct http_file file = {
 	    .size = info->size,
 	    .type = full_type,
@@ -126,9 +126,14 @@ static void respond(struct download *d, int fd, const struct engine_file *info)
 	    .mtime_s = info->mtime_ns / (int64_t)NS_PER_S,
 	    .name = info->name,
 	};
+	http_respond_file(req, fd, &file);
+}
+
+static void respond(struct download *d, int fd, const struct engine_file *info)
+{
 	LOG_INFO("artifact_download", LOG_S("session_id", d->session), LOG_S("filename", d->path),
 		 LOG_U("size_bytes", info->size));
-	http_respond_file(d->req, fd, &file);
+	files_respond(d->req, fd, info);
 }
 
 static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)

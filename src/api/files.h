@@ -39,3 +39,7 @@ const char *links_base(void *links);
  * LINKS_QUERY_SIZE bytes. For tools_config. */
 #define LINKS_QUERY_SIZE 80
 void links_query(void *links, const char *owner, const char *session, const char *path, char *ret);
+
+/* Answers with the file FD (taken) as links do: type by its name, ranges, ETag, and nothing that a
+ * sandbox wrote acts as a page of this server. */
+void files_respond(struct http_request *req, int fd, const struct engine_file *info);

@@ -5,8 +5,28 @@
 #include "api/api.h"
 #include "api/reply.h"
 
+#define STATS_REASONS 6  /* enum run_reason */
+#define STATS_BUCKETS 11 /* bounds of run times; one more counts what is longer */
+
+struct api_stats {
+	uint64_t runs[STATS_REASONS];
+	uint64_t run_buckets[STATS_BUCKETS + 1];
+	uint64_t run_ms;
+	uint64_t run_cpu_ns;
+	uint64_t output_bytes;
+	uint64_t answers[5]; /* 1xx … 5xx */
+	uint64_t sent_bytes;
+};
+
+struct rest;
+struct api_run;
+
 struct api {
 	struct api_config config;
+	struct api_stats stats;
+	struct rest *rest;
+	struct api_run *runs; /* owned */
+	char *openapi;        /* owned, made at its first need */
 };
 
 /* Waits for something while the client may leave. */
@@ -27,4 +47,5 @@ void api_audit(struct api *a, struct http_request *req, const struct caller *who
 	       const char *action, const char *object, const char *result);
 
 /* users.c: the original's /api/… */
+int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
 int users_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;

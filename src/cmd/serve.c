@@ -126,8 +126,11 @@ static const struct http_route routes[] = {
 };
 
 static void log_request(struct http_request *req, int status, uint64_t bytes, uint64_t ns,
-			void *user UNUSED)
+			void *user)
 {
+	struct serve *s = user;
+
+	api_note_request(s->api, req, status, bytes, ns);
 	LOG_DEBUG("http_request", LOG_S("path", http_request_path(req)), LOG_I("status", status),
 		  LOG_U("bytes", bytes), LOG_U("duration_us", ns / NS_PER_US));
 }
@@ -247,7 +250,6 @@ static int open_api(struct serve *s, struct err *e)
 	    .max_upload_bytes = (uint64_t)set->max_upload_bytes,
 	    .max_code_bytes = (uint64_t)set->max_code_bytes,
 	    .version = CAISSON_VERSION,
-	    .base_url = s->base,
 	};
 	int r = api_new(&config, &s->api, e);
 

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Bodies and queries: one table says what is taken and what is told about it. */
+#include "api/rest.h"
+
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <string.h>
+
+size_t field_word(const struct rest_field *f, size_t *at, const char **ret)
+{
+	const char *p = f->words + *at;
+	size_t len = strcspn(p, "|");
+
+	*ret = p;
+	*at += len + (p[len] == '|');
+	return len;
+}
+
+static bool is_word(const struct rest_field *f, const char *text)
+{
+	const char *word;
+	size_t at = 0, len;
+
+	while ((len = field_word(f, &at, &word)) > 0)
+		if (strlen(text) == len && memcmp(word, text, len) == 0)
+			return true;
+	return false;
+}
+
+static bool is_good_text(const struct rest_field *f, const json_t *v)
+{
+	size_t len = json_string_length(v);
+
+	/* A NUL would end it for some and not for others. */
+	return json_is_string(v) && strlen(json_string_value(v)) == len && (int64_t)len >= f->min &&
+	       (int64_t)len <= f->max;
+}
+
+static bool is_good(const struct rest_field *f, const json_t *v)
+{
+	json_t *item;
+	size_t i;
+
+	switch (f->type) {
+	case REST_TEXT:
+		return is_good_text(f, v);
+	case REST_INT:
+		return json_is_integer(v) && json_integer_value(v) >= f->min &&
+		       json_integer_value(v) <= f->max;
+	case REST_BOOL:
+		return json_is_boolean(v);
+	case REST_WORD:
+		return json_is_string(v) && is_word(f, json_string_value(v));
+	case REST_TEXTS:
+		if (!json_is_array(v) || (int64_t)json_array_size(v) < f->min ||
+		    (int64_t)json_array_size(v) > f->max)
+			return false;
+		json_array_foreach(v, i, item) if (!json_is_string(item) ||
+						   strlen(json_string_value(item)) !=
+						       json_string_length(item)) return false;
+		return true;
+	}
+	return false;
+}
+
+static int refuse(const struct rest_field *f, struct err *e)
+{
+	return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is not what is expected: %s", f->name,
+		       f->doc);
+}
+
+int fields_check(const struct rest_field *fields, const json_t *body, struct err *e)
+{
+	size_t known = 0;
+
+	for (const struct rest_field *f = fields; f->name; f++) {
+		const json_t *v = json_object_get(body, f->name);
+
+		if (!v && f->required)
+			return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is missing", f->name);
+		if (v && !is_good(f, v))
+			return refuse(f, e);
+		known += v != NULL;
+	}
+	if (known != json_object_size(body))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "the body has a member that is not known");
+	return 0;
+}
+
+static bool is_good_query(const struct rest_field *f, const char *text)
+{
+	int64_t n;
+
+	if (f->type == REST_INT)
+		return parse_i64(text, f->min, f->max, &n) == 0;
+	if (f->type == REST_BOOL)
+		return streq(text, "true") || streq(text, "false");
+	if (f->type == REST_WORD)
+		return is_word(f, text);
+	return text_is_utf8(text, strlen(text)) && (int64_t)strlen(text) >= f->min &&
+	       (int64_t)strlen(text) <= f->max;
+}
+
+int fields_check_query(const struct rest_field *fields, struct http_request *req, struct err *e)
+{
+	for (const struct rest_field *f = fields; f->name; f++) {
+		const char *text = http_request_query(req, f->name);
+
+		if (!text && f->required)
+			return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is missing", f->name);
+		if (text && !is_good_query(f, text))
+			return refuse(f, e);
+	}
+	return 0;
+}
+
+/* ---- their description ---- */
+
+static json_t *words_schema(const struct rest_field *f)
+{
+	json_t *list = json_array();
+	const char *word;
+	size_t at = 0, len;
+
+	while ((len = field_word(f, &at, &word)) > 0)
+		(void)json_array_append_new(list, json_stringn(word, len));
+	return json_pack("{s:s, s:o}", "type", "string", "enum", list);
+}
+
+static json_t *field_schema(const struct rest_field *f)
+{
+	switch (f->type) {
+	case REST_TEXT:
+		return json_pack("{s:s, s:I, s:I}", "type", "string", "minLength",
+				 (json_int_t)f->min, "maxLength", (json_int_t)f->max);
+	case REST_INT:
+		return json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
+				 (json_int_t)f->min, "maximum", (json_int_t)f->max);
+	case REST_BOOL:
+		return json_pack("{s:s}", "type", "boolean");
+	case REST_WORD:
+		return words_schema(f);
+	case REST_TEXTS:
+		return json_pack("{s:s, s:{s:s}, s:I, s:I}", "type", "array", "items", "type",
+				 "string", "minItems", (json_int_t)f->min, "maxItems",
+				 (json_int_t)f->max);
+	}
+	return NULL;
+}
+
+json_t *fields_schema(const struct rest_field *fields)
+{
+	json_t *members = json_object(), *required = json_array();
+
+	for (const struct rest_field *f = fields; f->name; f++) {
+		json_t *schema = field_schema(f);
+
+		(void)json_object_set_new(schema, "description", json_string(f->doc));
+		(void)json_object_set_new(members, f->name, schema);
+		if (f->required)
+			(void)json_array_append_new(required, json_string(f->name));
+	}
+	return json_pack("{s:s, s:o, s:o, s:b}", "type", "object", "properties", members,
+			 "required", required, "additionalProperties", false);
+}
+
+json_t *fields_parameters(const struct rest_field *fields)
+{
+	json_t *list = json_array();
+
+	for (const struct rest_field *f = fields; f && f->name; f++)
+		(void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o}", "name",
+							    f->name, "in", "query", "description",
+							    f->doc, "required", f->required,
+							    "schema", field_schema(f)));
+	return list;
+}

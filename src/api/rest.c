@@ -1,0 +1,409 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* From a request to a handler of REST, and back: rights, bodies, idempotency, the audit log. */
+#include "api/rest.h"
+
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <sodium.h>
+#include <stdarg.h>
+#include <string.h>
+
+#define IDEM_MAX     1024u
+#define IDEM_NS      (24 * 3600 * NS_PER_S)
+#define IDEM_KEY_MAX 255
+#define HASH_BYTES   32
+
+struct bound {
+	struct api *api;
+	const struct rest_route *route;
+};
+
+/* A create that was asked for under a name of the client's. */
+struct idem {
+	struct idem *next;
+	uint8_t key[HASH_BYTES];  /* of owner, route and Idempotency-Key */
+	uint8_t body[HASH_BYTES]; /* of what was sent */
+	uint64_t since_ns;
+	bool running;
+	int status;
+	char *answer; /* owned JSON text */
+	bool problem;
+};
+
+struct rest {
+	struct bound *bounds;
+	struct http_route *rows;
+	struct idem *idems; /* newest first */
+	unsigned n_idems;
+};
+
+/* ---- the end of a call ---- */
+
+static void call_free(struct rest_call *c)
+{
+	if (c->idem && c->idem->running)
+		c->idem->since_ns = 0; /* no answer that could be given again */
+	if (c->idem)
+		c->idem->running = false;
+	(void)sandbox_unref(c->sandbox);
+	caller_unref(c->who);
+	json_decref(c->body);
+	free(c);
+}
+
+static void audit(struct rest_call *c, const char *result)
+{
+	if (c->action)
+		api_audit(c->api, c->req, c->who, c->action, c->object, result);
+}
+
+static void keep_answer(struct rest_call *c, int status, bool problem, const json_t *body)
+{
+	if (!c->idem)
+		return;
+	c->idem->answer = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	c->idem->status = status;
+	c->idem->problem = problem;
+	/* A server that had no room may have it next time. */
+	c->idem->running = status >= 500 || status == 429;
+}
+
+void rest_reply(struct rest_call *c, int status, json_t *body)
+{
+	audit(c, "ok");
+	keep_answer(c, status, false, body);
+	if (!c->req)
+		json_decref(body);
+	else if (body)
+		api_json(c->req, status, body);
+	else
+		http_respond(c->req, status, NULL, NULL, 0);
+	call_free(c);
+}
+
+void rest_fail(struct rest_call *c, const struct err *e)
+{
+	audit(c, err_code_name(e->code));
+	if (c->req)
+		api_problem(c->req, e);
+	call_free(c);
+}
+
+void rest_refuse(struct rest_call *c, enum err_code code, const char *fmt, ...)
+{
+	struct err e = ERR_INIT;
+	char text[ERR_TEXT_MAX];
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	(void)err_set(&e, code, 0, "%s", text);
+	rest_fail(c, &e);
+}
+
+struct http_request *rest_give(struct rest_call *c)
+{
+	struct http_request *req = c->req;
+
+	if (req)
+		http_request_on_gone(req, NULL, NULL);
+	audit(c, "ok");
+	call_free(c);
+	return req;
+}
+
+/* ---- idempotency ---- */
+
+static void hash_parts(const char *const *parts, size_t n, uint8_t ret[HASH_BYTES])
+{
+	crypto_generichash_state state;
+
+	(void)crypto_generichash_init(&state, NULL, 0, HASH_BYTES);
+	for (size_t i = 0; i < n; i++)
+		(void)crypto_generichash_update(&state, (const uint8_t *)parts[i],
+						strlen(parts[i]) + 1);
+	(void)crypto_generichash_final(&state, ret, HASH_BYTES);
+}
+
+static void idem_free(struct idem *i)
+{
+	free(i->answer);
+	free(i);
+}
+
+/* Drops what is too old, and the oldest beyond the bound; what runs stays. */
+static void idem_sweep(struct rest *r)
+{
+	uint64_t now = now_ns();
+	unsigned n = 0;
+
+	for (struct idem **at = &r->idems; *at;) {
+		struct idem *i = *at;
+
+		if (i->running ||
+		    (i->since_ns + IDEM_NS > now && i->since_ns > 0 && n < IDEM_MAX)) {
+			n++;
+			at = &i->next;
+			continue;
+		}
+		*at = i->next;
+		idem_free(i);
+	}
+	r->n_idems = n;
+}
+
+static void replay(struct rest_call *c, const struct idem *i)
+{
+	(void)http_add_header(c->req, "Idempotent-Replayed", "true");
+	http_respond_text(c->req, i->status,
+			  i->problem ? "application/problem+json" : "application/json",
+			  i->answer ? i->answer : "");
+	call_free(c);
+}
+
+/* True: C goes on; false: answered. */
+static bool idem_begin(struct rest_call *c)
+{
+	struct rest *r = c->api->rest;
+	const char *given = http_request_header(c->req, "idempotency-key");
+	uint8_t key[HASH_BYTES], body[HASH_BYTES];
+
+	if (!given || !(c->route->flags & REST_IDEMPOTENT))
+		return true;
+	if (!*given || strlen(given) > IDEM_KEY_MAX) {
+		rest_refuse(c, ERR_INVALID_ARGUMENT, "Idempotency-Key has 1 to 255 bytes");
+		return false;
+	}
+	const char *parts[] = {c->who->owner, c->route->id, http_request_path(c->req), given};
+	hash_parts(parts, ARRAY_SIZE(parts), key);
+	parts[0] = http_request_body(c->req, NULL);
+	hash_parts(parts, 1, body);
+	idem_sweep(r);
+	for (struct idem *i = r->idems; i; i = i->next) {
+		if (memcmp(i->key, key, sizeof(key)) != 0)
+			continue;
+		if (memcmp(i->body, body, sizeof(body)) != 0)
+			rest_refuse(c, ERR_ALREADY_EXISTS,
+				    "this Idempotency-Key was used for another body");
+		else if (i->running)
+			rest_refuse(c, ERR_SESSION_BUSY,
+				    "the first request with this key still runs");
+		else
+			replay(c, i);
+		return false;
+	}
+	struct idem *i = calloc(1, sizeof(*i));
+	if (!i) {
+		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return false;
+	}
+	memcpy(i->key, key, sizeof(key));
+	memcpy(i->body, body, sizeof(body));
+	i->since_ns = now_ns();
+	i->running = true;
+	i->next = r->idems;
+	r->idems = i;
+	c->idem = i;
+	return true;
+}
+
+/* ---- dispatch ---- */
+
+static void on_gone(void *user)
+{
+	struct rest_call *c = user;
+
+	c->req = NULL;
+}
+
+/* What the caller may not. True: fine; false: answered. */
+static bool check_rights(struct rest_call *c)
+{
+	const unsigned flags = c->route->flags;
+
+	if ((flags & REST_CHANGES) && c->who->read_only)
+		rest_refuse(c, ERR_FORBIDDEN, "this key may only read");
+	else if ((flags & REST_ADMIN) && !c->who->admin)
+		rest_refuse(c, ERR_FORBIDDEN, "only administrators may do that");
+	else if ((flags & REST_STORE) && !c->api->config.store)
+		rest_refuse(c, ERR_STORE_FAILED, "this server has no database");
+	else
+		return true;
+	return false;
+}
+
+static bool check_input(struct rest_call *c)
+{
+	const struct rest_route *route = c->route;
+	const char *owner = http_request_query(c->req, "owner");
+	struct err e = ERR_INIT;
+	int r = route->query ? fields_check_query(route->query, c->req, &e) : 0;
+
+	if (r == 0 && route->body) {
+		c->body = api_body(c->req, &e);
+		r = c->body ? fields_check(route->body, c->body, &e) : -EINVAL;
+	}
+	if (r < 0) {
+		rest_fail(c, &e);
+		return false;
+	}
+	(void)snprintf(c->owner, sizeof(c->owner), "%s", c->who->owner);
+	if (owner && c->who->admin)
+		(void)snprintf(c->owner, sizeof(c->owner), "%s", owner);
+	return true;
+}
+
+static void dispatch(struct http_request *req, void *user)
+{
+	const struct bound *b = user;
+	const struct caller *who = auth_identify(b->api->config.auth, req);
+	struct rest_call *c;
+
+	if (!who && !(b->route->flags & REST_PUBLIC)) {
+		api_fail(req, ERR_UNAUTHORIZED,
+			 http_request_key(req) ? "The API key is not valid"
+					       : "Authentication required");
+		return;
+	}
+	c = calloc(1, sizeof(*c));
+	if (!c) {
+		api_fail(req, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	c->api = b->api;
+	c->route = b->route;
+	c->req = req;
+	http_request_on_gone(req, on_gone, c);
+	if (!who) {
+		b->route->fn(c);
+		return;
+	}
+	c->who = caller_ref(who);
+	if (check_rights(c) && check_input(c) && idem_begin(c))
+		b->route->fn(c);
+}
+
+/* ---- what handlers ask ---- */
+
+static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+
+	if (e) {
+		rest_fail(c, e);
+		return;
+	}
+	c->sandbox = sandbox_ref(s);
+	if (c->req)
+		c->next(c);
+	else
+		call_free(c);
+}
+
+void rest_sandbox(struct rest_call *c, rest_fn next)
+{
+	const char *id = http_request_param(c->req, "id");
+	struct manager *m = c->api->config.manager;
+	struct sandbox *s = manager_find(m, c->owner, id);
+
+	c->next = next;
+	(void)snprintf(c->object, sizeof(c->object), "%s", id);
+	if (!text_is_utf8(c->object, strlen(c->object)))
+		rest_refuse(c, ERR_SESSION_NOT_FOUND, "There is no such sandbox");
+	else if (s)
+		on_sandbox(s, NULL, c);
+	else
+		manager_activate(m, c->owner, id, on_sandbox, c);
+}
+
+const char *rest_text(const struct rest_call *c, const char *name, const char *otherwise)
+{
+	const char *text = json_string_value(json_object_get(c->body, name));
+
+	return text ? text : otherwise;
+}
+
+int64_t rest_int(const struct rest_call *c, const char *name, int64_t otherwise)
+{
+	const json_t *v = json_object_get(c->body, name);
+
+	return v ? json_integer_value(v) : otherwise;
+}
+
+bool rest_bool(const struct rest_call *c, const char *name)
+{
+	return json_is_true(json_object_get(c->body, name));
+}
+
+bool rest_has(const struct rest_call *c, const char *name)
+{
+	return json_object_get(c->body, name) != NULL;
+}
+
+int64_t rest_query_int(const struct rest_call *c, const char *name, int64_t otherwise)
+{
+	const char *text = http_request_query(c->req, name);
+	int64_t n;
+
+	return text && parse_i64(text, INT64_MIN, INT64_MAX, &n) == 0 ? n : otherwise;
+}
+
+bool rest_query_bool(const struct rest_call *c, const char *name)
+{
+	const char *text = http_request_query(c->req, name);
+
+	return text && streq(text, "true");
+}
+
+/* ---- routes ---- */
+
+int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes)
+{
+	struct rest *rest = calloc(1, sizeof(*rest));
+	int r = 0;
+
+	if (!rest)
+		return -ENOMEM;
+	a->rest = rest;
+	rest->bounds = calloc(rest_n_routes, sizeof(*rest->bounds));
+	rest->rows = calloc(rest_n_routes, sizeof(*rest->rows));
+	if (!rest->bounds || !rest->rows)
+		return -ENOMEM;
+	for (size_t i = 0; i < rest_n_routes && r == 0; i++) {
+		const struct rest_route *route = &rest_routes[i];
+
+		rest->bounds[i] = (struct bound){.api = a, .route = route};
+		rest->rows[i] = (struct http_route){
+		    .methods = route->method,
+		    .pattern = route->path,
+		    .handler = dispatch,
+		    .flags = (route->flags & REST_BYTES_IN ? (unsigned)HTTP_ROUTE_STREAM_BODY : 0) |
+			     (route->flags & REST_EVENTS ? (unsigned)HTTP_ROUTE_QUERY_KEY : 0),
+		    .body_max = route->flags & REST_BYTES_IN
+				    ? MAX(a->config.max_upload_bytes, (uint64_t)1)
+				    : API_BODY_MAX + a->config.max_code_bytes * 6,
+		};
+		r = http_server_add_routes(http, &rest->rows[i], 1, scopes, &rest->bounds[i]);
+	}
+	return r;
+}
+
+void rest_done(struct api *a)
+{
+	struct rest *rest = a->rest;
+
+	if (!rest)
+		return;
+	while (rest->idems) {
+		struct idem *next = rest->idems->next;
+		idem_free(rest->idems);
+		rest->idems = next;
+	}
+	free(rest->bounds);
+	free(rest->rows);
+	free(rest);
+	a->rest = NULL;
+}

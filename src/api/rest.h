@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/api: REST under /api/v1. One row of a table is a route: the router, the check of
+ * rights, bodies and queries, and the OpenAPI document are made from it, so that the description
+ * and the server cannot disagree.
+ *
+ * A handler owns its call and ends it with exactly one of rest_reply(), rest_fail() and
+ * rest_give(), at once or later. The client may leave meanwhile (req is NULL then); the work goes
+ * on. */
+#pragma once
+
+#include "api/internal.h"
+
+#define REST_BASE "/api/v1"
+
+enum rest_flag {
+	REST_PUBLIC = 1 << 0,     /* anybody */
+	REST_ADMIN = 1 << 1,      /* administrators */
+	REST_CHANGES = 1 << 2,    /* not for keys that may only read */
+	REST_BYTES_IN = 1 << 3,   /* the body is bytes, read by the handler as they come */
+	REST_BYTES_OUT = 1 << 4,  /* so is the answer */
+	REST_IDEMPOTENT = 1 << 5, /* takes an Idempotency-Key */
+	REST_EVENTS = 1 << 6,     /* answers with an event stream */
+	REST_STORE = 1 << 7,      /* needs the store */
+};
+
+enum rest_type {
+	REST_TEXT, /* min..max bytes of UTF-8 */
+	REST_INT,
+	REST_BOOL,
+	REST_WORD,  /* one of `words` */
+	REST_TEXTS, /* array of min..max texts */
+};
+
+/* A member of a body, or a value of a query. */
+struct rest_field {
+	const char *name; /* NULL ends a list */
+	enum rest_type type;
+	bool required;
+	int64_t min, max;
+	const char *words; /* "user|admin" */
+	const char *doc;
+};
+
+struct rest_call;
+typedef void (*rest_fn)(struct rest_call *c);
+
+struct rest_route {
+	enum http_method method;
+	const char *path; /* below REST_BASE */
+	const char *id;   /* operationId */
+	const char *summary;
+	rest_fn fn;
+	unsigned flags;
+	const struct rest_field *body; /* NULL: none */
+	const struct rest_field *query;
+	int ok;             /* status of success */
+	const char *answer; /* name of its schema; NULL: no body */
+	const char *errors; /* further statuses: "404 409" */
+	uint64_t body_max;
+};
+
+extern const struct rest_route rest_routes[];
+extern const size_t rest_n_routes;
+
+struct idem;
+
+struct rest_call {
+	struct api *api;
+	const struct rest_route *route;
+	struct http_request *req; /* NULL: the client has left */
+	struct caller *who;
+	json_t *body;                 /* checked against the row; NULL without one */
+	char owner[STORE_OWNER_SIZE]; /* whose things: the caller's, or what an administrator names
+				       */
+	struct sandbox *sandbox;      /* reference, once rest_sandbox() has found it */
+	rest_fn next;
+	struct idem *idem;
+	void *data;                     /* the handler's */
+	char object[STORE_OBJECT_SIZE]; /* for the audit log */
+	const char *action;             /* NULL: not a thing for the audit log */
+};
+
+/* ---- answers; C is gone after each ---- */
+
+void rest_reply(struct rest_call *c, int status, json_t *body); /* BODY taken, NULL: none */
+void rest_fail(struct rest_call *c, const struct err *e);
+void rest_refuse(struct rest_call *c, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
+/* The request itself, for those that answer with bytes or a stream; NULL: the client has left. */
+struct http_request *rest_give(struct rest_call *c);
+
+/* ---- what handlers ask ---- */
+
+/* Finds, or makes active, sandbox {id} of the caller and goes on with NEXT; 404 otherwise. */
+void rest_sandbox(struct rest_call *c, rest_fn next);
+const char *rest_text(const struct rest_call *c, const char *name, const char *otherwise);
+int64_t rest_int(const struct rest_call *c, const char *name, int64_t otherwise);
+bool rest_bool(const struct rest_call *c, const char *name);
+bool rest_has(const struct rest_call *c, const char *name);
+/* The same of the query, which was checked. */
+int64_t rest_query_int(const struct rest_call *c, const char *name, int64_t otherwise);
+bool rest_query_bool(const struct rest_call *c, const char *name);
+/* `limit` and a place to go on from. */
+#define REST_LIMIT_DEFAULT 100
+#define REST_LIMIT_MAX     1000
+
+/* ---- fields (fields.c) ---- */
+
+/* Is BODY (an object) what FIELDS say? Unknown members are refused. */
+int fields_check(const struct rest_field *fields, const json_t *body, struct err *e) MUST_CHECK;
+int fields_check_query(const struct rest_field *fields, struct http_request *req,
+		       struct err *e) MUST_CHECK;
+json_t *fields_schema(const struct rest_field *fields);                      /* of a body */
+json_t *fields_parameters(const struct rest_field *fields);                  /* of a query: array */
+size_t field_word(const struct rest_field *f, size_t *at, const char **ret); /* walks `words` */
+
+/* ---- the rest of the room ---- */
+
+int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
+void rest_done(struct api *a);
+char *openapi_make(const char *version); /* owned text; NULL: no memory */
+
+/* sandboxes.c */
+void rest_list_sandboxes(struct rest_call *c);
+void rest_create_sandbox(struct rest_call *c);
+void rest_get_sandbox(struct rest_call *c);
+void rest_delete_sandbox(struct rest_call *c);
+void rest_list_packages(struct rest_call *c);
+/* runs.c */
+void rest_start_run(struct rest_call *c);
+void rest_list_runs(struct rest_call *c);
+void rest_get_run(struct rest_call *c);
+void rest_cancel_run(struct rest_call *c);
+void rest_run_events(struct rest_call *c);
+void runs_done(struct api *a);
+/* tree.c */
+void rest_list_files(struct rest_call *c);
+void rest_get_file(struct rest_call *c);
+void rest_put_file(struct rest_call *c);
+void rest_delete_file(struct rest_call *c);
+/* accounts.c */
+void rest_me(struct rest_call *c);
+void rest_list_users(struct rest_call *c);
+void rest_add_user(struct rest_call *c);
+void rest_get_user(struct rest_call *c);
+void rest_change_user(struct rest_call *c);
+void rest_remove_user(struct rest_call *c);
+void rest_list_keys(struct rest_call *c);
+void rest_new_key(struct rest_call *c);
+void rest_revoke_key(struct rest_call *c);
+void rest_list_audit(struct rest_call *c);
+/* stats.c */
+void rest_policy(struct rest_call *c);
+void rest_stats(struct rest_call *c);
+void rest_openapi(struct rest_call *c);

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of REST routes. */
+#include "api/rest.h"
+
+#define P(path)    REST_BASE path
+#define NAME_MAX_  200
+#define SECONDS    604800
+#define PATH_BYTES 4096
+
+#define OWNER                                                                                      \
+	{                                                                                          \
+		"owner", REST_TEXT, false, 0, 63, NULL,                                            \
+		    "administrators: id of the user whose it is; empty for the local user"         \
+	}
+#define LIMIT                                                                                      \
+	{                                                                                          \
+		"limit", REST_INT, false, 1, REST_LIMIT_MAX, NULL, "rows of one answer"            \
+	}
+#define END                                                                                        \
+	{                                                                                          \
+		.name = NULL                                                                       \
+	}
+
+static const struct rest_field owner_query[] = {OWNER, END};
+static const struct rest_field list_query[] = {
+    OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "administrators: everybody's"}, END};
+static const struct rest_field delete_query[] = {
+    OWNER, {"force", REST_BOOL, false, 0, 0, NULL, "even while something runs in it"}, END};
+static const struct rest_field create_body[] = {
+    {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "of a stored sandbox; empty: 'Sandbox N'"},
+    {"kind", REST_WORD, false, 0, 0, "session|stored",
+     "session (the default) lives in memory and ends when it is not used, stored stays"},
+    END};
+static const struct rest_field run_body[] = {
+    {"code", REST_TEXT, false, 0, 1 << 26, NULL, "Python source"},
+    {"command", REST_TEXT, false, 1, 1 << 20, NULL, "a command for the shell, instead of code"},
+    {"stateful", REST_BOOL, false, 0, 0, NULL, "keep the variables of earlier stateful runs"},
+    {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; the server's limit when missing"},
+    {"wait", REST_BOOL, false, 0, 0, NULL, "answer at the end of the run"},
+    END};
+static const struct rest_field runs_query[] = {
+    OWNER,
+    LIMIT,
+    {"all", REST_BOOL, false, 0, 0, NULL, "administrators: everybody's"},
+    {"sandbox", REST_TEXT, false, 1, 64, NULL, "only of this sandbox"},
+    {"before_ms", REST_INT, false, 1, INT64_MAX, NULL,
+     "only runs that began before, ms since 1970"},
+    END};
+static const struct rest_field files_query[] = {
+    OWNER, {"path", REST_TEXT, false, 0, PATH_BYTES, NULL, "a folder of the workspace"}, END};
+static const struct rest_field put_query[] = {
+    OWNER, {"overwrite", REST_BOOL, false, 0, 0, NULL, "replace a file that is there"}, END};
+static const struct rest_field rm_query[] = {
+    OWNER, {"recursive", REST_BOOL, false, 0, 0, NULL, "a folder with all that is in it"}, END};
+#define QUOTAS                                                                                     \
+	{                                                                                          \
+	    "max_sandboxes",                                                                       \
+	    REST_INT,                                                                              \
+	    false,                                                                                 \
+	    -1,                                                                                    \
+	    1000000,                                                                               \
+	    NULL,                                                                                  \
+	    "-1: the server's setting; 0: none"},                                                  \
+	    {"max_cpu_s_per_day",                                                                  \
+	     REST_INT,                                                                             \
+	     false,                                                                                \
+	     -1,                                                                                   \
+	     1000000000,                                                                           \
+	     NULL,                                                                                 \
+	     "-1: the server's setting; 0: none"},                                                 \
+	    {"max_disk_bytes",                                                                     \
+	     REST_INT,                                                                             \
+	     false,                                                                                \
+	     -1,                                                                                   \
+	     INT64_MAX,                                                                            \
+	     NULL,                                                                                 \
+	     "-1: the server's setting; 0: none"},                                                 \
+	{                                                                                          \
+		"max_runs_per_minute", REST_INT, false, -1, 1000000, NULL,                         \
+		    "-1: the server's setting; 0: none"                                            \
+	}
+static const struct rest_field user_body[] = {
+    {"name", REST_TEXT, true, 1, 64, NULL, "unique, without case"},
+    {"email", REST_TEXT, false, 0, 254, NULL, "unique, without case"},
+    {"password", REST_TEXT, false, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL,
+     "8 to 256 bytes; without one the user has keys only"},
+    {"role", REST_WORD, false, 0, 0, "user|admin", "user when missing"},
+    QUOTAS,
+    END};
+static const struct rest_field user_change[] = {
+    {"email", REST_TEXT, false, 0, 254, NULL, "unique, without case"},
+    {"password", REST_TEXT, false, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL, "8 to 256 bytes"},
+    {"role", REST_WORD, false, 0, 0, "user|admin", "what the user may"},
+    {"active", REST_BOOL, false, 0, 0, NULL, "an inactive user's keys and tokens do not count"},
+    QUOTAS,
+    END};
+static const struct rest_field key_body[] = {
+    {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "to know it by"},
+    {"scope", REST_WORD, false, 0, 0, "full|read|admin",
+     "read: look only; admin: users, keys and audit too, for administrators"},
+    {"profile", REST_WORD, false, 0, 0, "code|classic|both|full", "only the tools of this profile"},
+    {"expires_in_s", REST_INT, false, 1, INT64_C(3153600000), NULL, "seconds; never when missing"},
+    END};
+static const struct rest_field audit_query[] = {
+    LIMIT,
+    {"actor", REST_TEXT, false, 0, 63, NULL, "only of this user id; empty for the local user"},
+    {"before_id", REST_INT, false, 1, INT64_MAX, NULL, "only older rows"},
+    END};
+
+const struct rest_route rest_routes[] = {
+    {HTTP_GET, P("/openapi.json"), "getDescription", "This description", rest_openapi, REST_PUBLIC,
+     NULL, NULL, 200, "Anything", "", 0},
+
+    {HTTP_GET, P("/sandboxes"), "listSandboxes", "Sandboxes of the caller", rest_list_sandboxes, 0,
+     NULL, list_query, 200, "Sandboxes", "", 0},
+    {HTTP_POST, P("/sandboxes"), "createSandbox", "A new sandbox", rest_create_sandbox,
+     REST_CHANGES | REST_IDEMPOTENT, create_body, owner_query, 201, "Sandbox", "409 429", 0},
+    {HTTP_GET, P("/sandboxes/{id}"), "getSandbox", "One sandbox", rest_get_sandbox, 0, NULL,
+     owner_query, 200, "Sandbox", "404", 0},
+    {HTTP_DELETE, P("/sandboxes/{id}"), "deleteSandbox", "Ends it, with its files",
+     rest_delete_sandbox, REST_CHANGES, NULL, delete_query, 204, NULL, "404 409", 0},
+    {HTTP_GET, P("/sandboxes/{id}/packages"), "listPackages", "What was installed into it",
+     rest_list_packages, REST_STORE, NULL, owner_query, 200, "Packages", "404", 0},
+
+    {HTTP_POST, P("/sandboxes/{id}/runs"), "startRun", "Runs code or a command", rest_start_run,
+     REST_CHANGES | REST_IDEMPOTENT, run_body, owner_query, 201, "Run", "404 409 410 413 429", 0},
+    {HTTP_GET, P("/runs"), "listRuns", "History, newest first; neither code nor output",
+     rest_list_runs, REST_STORE, NULL, runs_query, 200, "RunRows", "", 0},
+    {HTTP_GET, P("/runs/{run}"), "getRun", "A run of the last minutes, with its output",
+     rest_get_run, 0, NULL, owner_query, 200, "Run", "404", 0},
+    {HTTP_DELETE, P("/runs/{run}"), "cancelRun", "Ends it", rest_cancel_run, REST_CHANGES, NULL,
+     owner_query, 202, "Run", "404", 0},
+    {HTTP_GET, P("/runs/{run}/events"), "followRun",
+     "Output as it comes: events stdout, stderr, end", rest_run_events, REST_EVENTS, NULL,
+     owner_query, 200, NULL, "404", 0},
+
+    {HTTP_GET, P("/sandboxes/{id}/files"), "listFiles", "A folder of the workspace",
+     rest_list_files, 0, NULL, files_query, 200, "Files", "404 409 410", 0},
+    {HTTP_GET, P("/sandboxes/{id}/files/{path...}"), "getFile", "A file; knows Range",
+     rest_get_file, REST_BYTES_OUT, NULL, owner_query, 200, NULL, "206 304 404 409 410 416", 0},
+    {HTTP_PUT, P("/sandboxes/{id}/files/{path...}"), "putFile", "Writes a file", rest_put_file,
+     REST_CHANGES | REST_BYTES_IN, NULL, put_query, 201, "File", "404 409 410 413 507", 0},
+    {HTTP_DELETE, P("/sandboxes/{id}/files/{path...}"), "deleteFile", "Removes a file or folder",
+     rest_delete_file, REST_CHANGES, NULL, rm_query, 204, NULL, "404 409 410", 0},
+
+    {HTTP_GET, P("/me"), "getMe", "Who the caller is", rest_me, 0, NULL, NULL, 200, "Me", "", 0},
+    {HTTP_GET, P("/users"), "listUsers", "All users", rest_list_users, REST_ADMIN | REST_STORE,
+     NULL, NULL, 200, "Users", "", 0},
+    {HTTP_POST, P("/users"), "addUser", "A new user", rest_add_user,
+     REST_ADMIN | REST_CHANGES | REST_STORE | REST_IDEMPOTENT, user_body, NULL, 201, "User",
+     "409 429", 0},
+    {HTTP_GET, P("/users/{user}"), "getUser", "One user", rest_get_user, REST_ADMIN | REST_STORE,
+     NULL, NULL, 200, "User", "404", 0},
+    {HTTP_PATCH, P("/users/{user}"), "changeUser", "Role, quota, password", rest_change_user,
+     REST_ADMIN | REST_CHANGES | REST_STORE, user_change, NULL, 200, "User", "404 409 429", 0},
+    {HTTP_DELETE, P("/users/{user}"), "removeUser", "With keys and sandboxes", rest_remove_user,
+     REST_ADMIN | REST_CHANGES | REST_STORE, NULL, NULL, 204, NULL, "404", 0},
+    {HTTP_GET, P("/keys"), "listKeys", "Keys of the caller", rest_list_keys, REST_STORE, NULL,
+     owner_query, 200, "Keys", "", 0},
+    {HTTP_POST, P("/keys"), "newKey", "A new key; the only time it is shown", rest_new_key,
+     REST_CHANGES | REST_STORE, key_body, owner_query, 201, "NewKey", "404", 0},
+    {HTTP_DELETE, P("/keys/{key}"), "revokeKey", "Ends a key at once", rest_revoke_key,
+     REST_CHANGES | REST_STORE, NULL, owner_query, 204, NULL, "404", 0},
+    {HTTP_GET, P("/audit"), "listAudit", "Who did what, newest first", rest_list_audit,
+     REST_ADMIN | REST_STORE, NULL, audit_query, 200, "AuditRows", "", 0},
+
+    {HTTP_GET, P("/policy"), "getPolicy", "Walls and limits in force", rest_policy, 0, NULL, NULL,
+     200, "Anything", "", 0},
+    {HTTP_GET, P("/stats"), "getStats", "Counters of this server", rest_stats, REST_ADMIN, NULL,
+     NULL, 200, "Stats", "", 0},
+};
+const size_t rest_n_routes = ARRAY_SIZE(rest_routes);

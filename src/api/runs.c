@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* REST: runs. A run belongs to the server, not to the request that began it: it can be asked for,
+ * followed and ended by its id while it goes on and for some minutes afterwards. */
+#include "api/rest.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define KEEP_NS    (10 * 60 * NS_PER_S) /* after its end */
+#define KEEP_MAX   512u                 /* that have ended */
+#define LOG_MAX    (2u << 20)           /* bytes of events kept of one run for who comes late */
+#define PIECE_MAX  (256u << 10)         /* bytes of one event's text */
+#define TAIL_BYTES 3                    /* of an UTF-8 sequence that is not whole yet */
+
+struct follower {
+	struct follower *next;
+	struct api_run *run;
+	struct http_stream *stream;
+};
+
+struct api_run {
+	struct api_run *next; /* newest first */
+	struct api *api;
+	struct run *run;         /* NULL once it has ended */
+	struct sandbox *sandbox; /* reference while it runs */
+	char id[RUN_ID_SIZE];
+	char sandbox_id[SANDBOX_ID_MAX + 1];
+	char owner[STORE_OWNER_SIZE];
+	char *code;
+	uint64_t ended_ns;
+	json_t *result; /* once it has ended */
+	struct buf log; /* events as they were sent */
+	bool log_full;
+	struct {
+		char bytes[TAIL_BYTES];
+		size_t len;
+	} tails[ENGINE_RESULT + 1];
+	struct follower *followers;
+	struct rest_call *waiter; /* answers at the end */
+};
+
+/* ---- the table ---- */
+
+static void run_free(struct api_run *r)
+{
+	(void)sandbox_unref(r->sandbox);
+	json_decref(r->result);
+	buf_done(&r->log);
+	free(r->code);
+	free(r);
+}
+
+static void sweep(struct api *a)
+{
+	uint64_t now = now_ns();
+	unsigned n = 0;
+
+	for (struct api_run **at = &a->runs; *at;) {
+		struct api_run *r = *at;
+
+		if (r->run || r->followers || (r->ended_ns + KEEP_NS > now && ++n <= KEEP_MAX)) {
+			at = &r->next;
+			continue;
+		}
+		*at = r->next;
+		run_free(r);
+	}
+}
+
+void runs_done(struct api *a)
+{
+	while (a->runs) {
+		struct api_run *next = a->runs->next;
+		run_free(a->runs);
+		a->runs = next;
+	}
+}
+
+/* {run} of the caller; NULL: answered. */
+static struct api_run *need_run(struct rest_call *c)
+{
+	const char *id = http_request_param(c->req, "run");
+
+	for (struct api_run *r = c->api->runs; r; r = r->next)
+		if (streq(r->id, id) && streq(r->owner, c->owner))
+			return r;
+	rest_refuse(c, ERR_NOT_FOUND, "There is no such run, or it ended long ago");
+	return NULL;
+}
+
+/* ---- shapes ---- */
+
+static json_t *bytes_json(const char *data, size_t len)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(len * 3 + 1);
+
+	return text_add_utf8_lossy(&b, data, len) < 0 ? json_string("")
+						      : json_stringn(buf_str(&b), b.len);
+}
+
+static json_t *run_json(const struct api_run *r)
+{
+	if (r->result)
+		return json_incref(r->result);
+	return json_pack("{s:s, s:s, s:s}", "id", r->id, "sandbox", r->sandbox_id, "status",
+			 "running");
+}
+
+static json_t *result_json(const struct api_run *r, const struct run_result *result,
+			   const struct err *e)
+{
+	json_t *files = json_array();
+
+	if (!result) {
+		json_decref(files);
+		return json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", r->id, "sandbox", r->sandbox_id,
+				 "status", "failed", "error", err_code_name(e->code), "message",
+				 e->text);
+	}
+	for (size_t i = 0; i < result->n_artifacts; i++)
+		(void)json_array_append_new(
+		    files, json_pack("{s:o, s:I}", "name",
+				     bytes_json(result->artifacts[i].name,
+						strlen(result->artifacts[i].name)),
+				     "size", (json_int_t)result->artifacts[i].size));
+	return json_pack(
+	    "{s:s, s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:b, s:I, s:I, s:I, s:o}", "id", r->id,
+	    "sandbox", r->sandbox_id, "status", "done", "reason", run_reason_name(result->reason),
+	    "exit_code", result->exit_code, "stdout", bytes_json(result->out.data, result->out.len),
+	    "stderr", bytes_json(result->err.data, result->err.len), "value",
+	    bytes_json(result->value.data, result->value.len), "stdout_truncated",
+	    result->out.truncated, "stderr_truncated", result->err.truncated, "duration_ms",
+	    (json_int_t)result->duration_ms, "cpu_ms", (json_int_t)(result->cpu_ns / NS_PER_MS),
+	    "peak_bytes", (json_int_t)result->peak_bytes, "artifacts", files);
+}
+
+/* ---- events ---- */
+
+static void unfollow(struct follower *f)
+{
+	for (struct follower **at = &f->run->followers; *at; at = &(*at)->next)
+		if (*at == f) {
+			*at = f->next;
+			break;
+		}
+	free(f);
+}
+
+static void on_close(void *user)
+{
+	unfollow(user);
+}
+
+static void send_all(struct api_run *r, const char *text, size_t len)
+{
+	for (struct follower *f = r->followers, *next; f; f = next) {
+		next = f->next;
+		if (http_stream_write(f->stream, text, len) < 0) {
+			http_stream_abort(f->stream); /* it does not read */
+			unfollow(f);
+		}
+	}
+	if (r->log_full)
+		return;
+	if (buf_add(&r->log, text, len) < 0) {
+		static const char cut[] = "event: truncated\ndata: {}\n\n";
+
+		r->log_full = true;
+		(void)!buf_add(&r->log, cut, strlen(cut));
+	}
+}
+
+static void send_event(struct api_run *r, const char *name, json_t *data)
+{
+	_cleanup_free_ char *text = data ? json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	_cleanup_(buf_done) struct buf event = BUF_INIT(16u << 20);
+
+	json_decref(data);
+	if (text && buf_printf(&event, "event: %s\ndata: %s\n\n", name, text) == 0)
+		send_all(r, buf_str(&event), event.len);
+}
+
+/* Bytes at the end of DATA that begin a sequence which is not whole. */
+static size_t open_sequence(const char *data, size_t len)
+{
+	for (size_t back = 1; back <= MIN(len, (size_t)TAIL_BYTES); back++) {
+		uint8_t b = (uint8_t)data[len - back];
+
+		if ((b & 0xc0) == 0x80)
+			continue;
+		size_t need = b >= 0xf0 ? 4 : b >= 0xe0 ? 3 : b >= 0xc0 ? 2 : 1;
+		return need > back ? back : 0;
+	}
+	return 0;
+}
+
+static void on_output(struct run *run UNUSED, enum engine_stream stream, const void *data,
+		      size_t len, void *user)
+{
+	static const char *const names[] = {
+	    [ENGINE_STDOUT] = "stdout", [ENGINE_STDERR] = "stderr", [ENGINE_RESULT] = "value"};
+	struct api_run *r = user;
+	_cleanup_(buf_done) struct buf text = BUF_INIT(PIECE_MAX + len);
+
+	if (buf_add(&text, r->tails[stream].bytes, r->tails[stream].len) < 0 ||
+	    buf_add(&text, data, len) < 0)
+		return;
+	size_t rest = open_sequence(buf_str(&text), text.len);
+	memcpy(r->tails[stream].bytes, buf_str(&text) + text.len - rest, rest);
+	r->tails[stream].len = rest;
+	if (text.len > rest)
+		send_event(r, names[stream], bytes_json(buf_str(&text), text.len - rest));
+}
+
+static void on_done(struct run *run UNUSED, const struct run_result *result, const struct err *e,
+		    void *user)
+{
+	struct api_run *r = user;
+	struct rest_call *waiter = TAKE_PTR(r->waiter);
+
+	r->run = NULL;
+	r->ended_ns = now_ns();
+	r->sandbox = sandbox_unref(r->sandbox);
+	r->result = result_json(r, result, e);
+	if (!r->result)
+		r->result = json_object();
+	send_event(r, "end", json_incref(r->result));
+	while (r->followers) {
+		struct http_stream *stream = r->followers->stream;
+
+		unfollow(r->followers);
+		http_stream_end(stream);
+	}
+	if (waiter && e)
+		rest_fail(waiter, e);
+	else if (waiter)
+		rest_reply(waiter, 201, json_incref(r->result));
+}
+
+static const struct http_stream_ops follow_ops = {.on_close = on_close};
+
+void rest_run_events(struct rest_call *c)
+{
+	struct api_run *r = need_run(c);
+	struct follower *f;
+
+	if (!r)
+		return;
+	f = calloc(1, sizeof(*f));
+	struct http_request *req = rest_give(c);
+	if (!f || !req) {
+		free(f);
+		if (req)
+			api_fail(req, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	f->run = r;
+	f->stream = http_stream_begin_sse(req, r->run ? &follow_ops : NULL, f);
+	if (!f->stream) {
+		free(f);
+		return;
+	}
+	int failed = http_stream_write(f->stream, r->log.len ? buf_str(&r->log) : ": open\n\n",
+				       r->log.len ? r->log.len : 8);
+	if (failed < 0 || !r->run) {
+		if (failed < 0)
+			http_stream_abort(f->stream);
+		else
+			http_stream_end(f->stream);
+		free(f);
+		return;
+	}
+	f->next = r->followers;
+	r->followers = f;
+}
+
+/* ---- start, look, end ---- */
+
+static void start(struct rest_call *c)
+{
+	const char *command = rest_text(c, "command", NULL), *code = rest_text(c, "code", "");
+	const char *argv[] = {"sh", "-c", command, NULL};
+	struct err e = ERR_INIT;
+	struct api_run *r = calloc(1, sizeof(*r));
+
+	if (r)
+		r->code = strdup(command ? command : code);
+	if (!r || !r->code) {
+		free(r);
+		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	argv[2] = r->code;
+	struct run_request request = {
+	    .kind = command                    ? ENGINE_RUN_ARGV
+		    : rest_bool(c, "stateful") ? ENGINE_RUN_STATEFUL
+					       : ENGINE_RUN_PYTHON,
+	    .code = command ? NULL : r->code,
+	    .code_len = command ? 0 : strlen(r->code),
+	    .argv = command ? argv : NULL,
+	    .timeout_ns = (uint64_t)rest_int(c, "timeout_s", 0) * NS_PER_S,
+	    .queued = sandbox_is_stored(c->sandbox),
+	    .on_output = on_output,
+	    .on_done = on_done,
+	    .user = r,
+	};
+	r->api = c->api;
+	r->log = BUF_INIT(LOG_MAX);
+	r->sandbox = sandbox_ref(c->sandbox);
+	(void)snprintf(r->owner, sizeof(r->owner), "%s", c->owner);
+	(void)snprintf(r->sandbox_id, sizeof(r->sandbox_id), "%s", sandbox_id(c->sandbox));
+	if (sandbox_run(c->sandbox, &request, &r->run, &e) < 0) {
+		run_free(r);
+		rest_fail(c, &e);
+		return;
+	}
+	(void)snprintf(r->id, sizeof(r->id), "%s", run_id(r->run));
+	sweep(c->api);
+	r->next = c->api->runs;
+	c->api->runs = r;
+	if (rest_bool(c, "wait"))
+		r->waiter = c;
+	else
+		rest_reply(c, 201, run_json(r));
+}
+
+void rest_start_run(struct rest_call *c)
+{
+	const char *code = rest_text(c, "code", "");
+
+	c->action = "run.start";
+	if (rest_has(c, "code") == rest_has(c, "command"))
+		rest_refuse(c, ERR_INVALID_ARGUMENT, "give code or command, one of them");
+	else if (strlen(code) > c->api->config.max_code_bytes)
+		rest_refuse(c, ERR_CODE_TOO_LARGE, "Code is %zu bytes, exceeds %ju byte limit.",
+			    strlen(code), (uintmax_t)c->api->config.max_code_bytes);
+	else
+		rest_sandbox(c, start);
+}
+
+void rest_get_run(struct rest_call *c)
+{
+	struct api_run *r = need_run(c);
+
+	if (r)
+		rest_reply(c, 200, run_json(r));
+}
+
+void rest_cancel_run(struct rest_call *c)
+{
+	struct api_run *r = need_run(c);
+
+	if (!r)
+		return;
+	c->action = "run.cancel";
+	(void)snprintf(c->object, sizeof(c->object), "%s", r->id);
+	if (r->run)
+		run_cancel(r->run); /* one that waits ends inside */
+	rest_reply(c, 202, run_json(r));
+}
+
+static void add_row(const struct store_run *r, void *user)
+{
+	char text[API_TIME_SIZE];
+
+	(void)json_array_append_new(
+	    user,
+	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:I, s:I, s:I}", "id", r->id,
+		      "owner", r->owner, "sandbox", r->sandbox, "kind", r->kind, "reason",
+		      r->reason, "exit_code", (json_int_t)r->exit_code, "started_at",
+		      api_time(r->started_ms, text), "duration_ms", (json_int_t)r->duration_ms,
+		      "cpu_us", (json_int_t)r->cpu_us, "peak_bytes", (json_int_t)r->peak_bytes,
+		      "output_bytes", (json_int_t)r->out_bytes));
+}
+
+void rest_list_runs(struct rest_call *c)
+{
+	struct store *store = c->api->config.store;
+	bool all = rest_query_bool(c, "all") && c->who->admin;
+	json_t *list = json_array();
+	struct err e = ERR_INIT;
+
+	store_flush(store);
+	int r = store_run_each(store, all ? NULL : c->owner, http_request_query(c->req, "sandbox"),
+			       (uint64_t)rest_query_int(c, "before_ms", 0),
+			       (unsigned)rest_query_int(c, "limit", REST_LIMIT_DEFAULT), add_row,
+			       list, &e);
+	if (r < 0) {
+		json_decref(list);
+		rest_fail(c, &e);
+		return;
+	}
+	rest_reply(c, 200, json_pack("{s:o}", "runs", list));
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* REST: sandboxes and what was installed into them. */
+#include "api/rest.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+/* What is known of a sandbox that is active. */
+static json_t *active_json(const struct sandbox *s)
+{
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I}", "id", sandbox_id(s), "owner",
+			 sandbox_owner(s), "kind", sandbox_is_stored(s) ? "stored" : "session",
+			 "name", sandbox_name(s), "state", "active", "busy", sandbox_is_busy(s),
+			 "age_s", (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
+			 (json_int_t)(sandbox_idle_ns(s) / NS_PER_S));
+}
+
+static json_t *stored_json(const struct sandbox_record *b)
+{
+	uint64_t now = now_wall_ns() / NS_PER_MS;
+	json_int_t age = now > b->created_ms ? (json_int_t)((now - b->created_ms) / 1000) : 0;
+
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I}", "id", b->id, "owner", b->owner,
+			 "kind", "stored", "name", b->name, "state", "stored", "busy", false,
+			 "age_s", age);
+}
+
+/* ---- list ---- */
+
+struct listing {
+	struct manager *manager;
+	json_t *list;
+};
+
+static void add_session(struct sandbox *s, void *user)
+{
+	struct listing *l = user;
+
+	if (!sandbox_is_stored(s))
+		(void)json_array_append_new(l->list, active_json(s));
+}
+
+static void add_stored(const struct sandbox_record *b, void *user)
+{
+	struct listing *l = user;
+	struct sandbox *s = manager_find(l->manager, b->owner, b->id);
+
+	(void)json_array_append_new(l->list, s ? active_json(s) : stored_json(b));
+}
+
+void rest_list_sandboxes(struct rest_call *c)
+{
+	bool all = rest_query_bool(c, "all") && c->who->admin;
+	const char *owner = all ? NULL : c->owner;
+	struct listing l = {.manager = c->api->config.manager, .list = json_array()};
+	struct err e = ERR_INIT;
+
+	manager_each(l.manager, owner, add_session, &l);
+	if (manager_each_stored(l.manager, owner, add_stored, &l, &e) < 0) {
+		json_decref(l.list);
+		rest_fail(c, &e);
+		return;
+	}
+	rest_reply(c, 200, json_pack("{s:o}", "sandboxes", l.list));
+}
+
+/* ---- create, get, delete ---- */
+
+static void on_created(struct sandbox *s, const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+
+	if (e) {
+		rest_fail(c, e);
+		return;
+	}
+	(void)snprintf(c->object, sizeof(c->object), "%s", sandbox_id(s));
+	rest_reply(c, 201, active_json(s));
+}
+
+void rest_create_sandbox(struct rest_call *c)
+{
+	struct manager *m = c->api->config.manager;
+
+	c->action = "sandbox.create";
+	if (streq(rest_text(c, "kind", "session"), "stored"))
+		manager_create(m, c->owner, rest_text(c, "name", ""), on_created, c);
+	else
+		manager_open(m, c->owner, NULL, on_created, c);
+}
+
+void rest_get_sandbox(struct rest_call *c)
+{
+	struct manager *m = c->api->config.manager;
+	const char *id = http_request_param(c->req, "id");
+	struct sandbox *s = manager_find(m, c->owner, id);
+	struct sandbox_record record;
+	struct err e = ERR_INIT;
+
+	if (s) {
+		rest_reply(c, 200, active_json(s));
+		return;
+	}
+	int r = manager_get_stored(m, c->owner, id, &record, &e);
+	if (r > 0)
+		rest_reply(c, 200, stored_json(&record));
+	else if (r == 0)
+		rest_refuse(c, ERR_SESSION_NOT_FOUND, "There is no such sandbox");
+	else
+		rest_fail(c, &e);
+}
+
+static void on_deleted(const struct err *e, void *user)
+{
+	if (e && e->code != ERR_CANCELLED)
+		rest_fail(user, e);
+	else
+		rest_reply(user, 204, NULL);
+}
+
+void rest_delete_sandbox(struct rest_call *c)
+{
+	struct manager *m = c->api->config.manager;
+	const char *id = http_request_param(c->req, "id");
+	struct err e = ERR_INIT;
+
+	if (!text_is_utf8(id, strlen(id))) {
+		rest_refuse(c, ERR_SESSION_NOT_FOUND, "There is no such sandbox");
+		return;
+	}
+	c->action = "sandbox.delete";
+	(void)snprintf(c->object, sizeof(c->object), "%s", id);
+	if (manager_delete(m, c->owner, id, rest_query_bool(c, "force"), on_deleted, c, &e) < 0)
+		rest_fail(c, &e);
+}
+
+/* ---- packages ---- */
+
+static void add_package(const char *sandbox UNUSED, const struct store_package *p, void *user)
+{
+	(void)json_array_append_new(user,
+				    json_pack("{s:s, s:s, s:s, s:s}", "name", p->name, "version",
+					      p->version, "status", p->status, "message", p->text));
+}
+
+void rest_list_packages(struct rest_call *c)
+{
+	const char *id = http_request_param(c->req, "id");
+	struct err e = ERR_INIT;
+	int r = manager_get_stored(c->api->config.manager, c->owner, id, NULL, &e);
+
+	/* A session has none of its own. */
+	if (r == 0 && !manager_find(c->api->config.manager, c->owner, id)) {
+		rest_refuse(c, ERR_SESSION_NOT_FOUND, "There is no such sandbox");
+		return;
+	}
+	json_t *list = json_array();
+	if (r > 0)
+		r = store_package_each(c->api->config.store, id, NULL, add_package, list, &e);
+	if (r < 0) {
+		json_decref(list);
+		rest_fail(c, &e);
+		return;
+	}
+	rest_reply(c, 200, json_pack("{s:o}", "packages", list));
+}

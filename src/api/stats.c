@@ -1,0 +1,226 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Counters: /metrics as Prometheus text, /api/v1/stats as JSON, /readyz; the policy; the
+ * description. */
+#include "api/rest.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define METRICS_MAX (256u << 10)
+
+/* Upper bounds of the buckets of run times. */
+static const uint64_t bounds_ms[STATS_BUCKETS] = {1,    5,    10,    50,    100,   500,
+						  1000, 5000, 10000, 60000, 300000};
+
+static const char *const reasons[STATS_REASONS] = {
+    [RUN_EXITED] = "exited", [RUN_SIGNALED] = "signaled",         [RUN_TIMEOUT] = "timeout",
+    [RUN_OOM] = "oom",       [RUN_OUTPUT_LIMIT] = "output_limit", [RUN_CANCELLED] = "cancelled",
+};
+
+void api_note_request(struct api *a, struct http_request *req UNUSED, int status, uint64_t bytes,
+		      uint64_t ns UNUSED)
+{
+	if (!a)
+		return;
+	if (status >= 100 && status < 600)
+		a->stats.answers[status / 100 - 1]++;
+	a->stats.sent_bytes += bytes;
+}
+
+void api_note_run(struct api *a, const struct run_result *result)
+{
+	size_t i = 0;
+
+	if (!a)
+		return;
+	if (result->reason < STATS_REASONS)
+		a->stats.runs[result->reason]++;
+	a->stats.run_ms += result->duration_ms;
+	a->stats.run_cpu_ns += result->cpu_ns;
+	a->stats.output_bytes += result->out.total + result->err.total;
+	while (i < STATS_BUCKETS && result->duration_ms > bounds_ms[i])
+		i++;
+	a->stats.run_buckets[i]++;
+}
+
+/* ---- Prometheus ---- */
+
+static int add_runs(struct buf *b, const struct api_stats *s)
+{
+	uint64_t sum = 0;
+	int r = buf_add_str(b, "# HELP caisson_runs_total Runs that ended, by reason.\n"
+			       "# TYPE caisson_runs_total counter\n");
+
+	for (size_t i = 0; i < STATS_REASONS && r == 0; i++)
+		r = buf_printf(b, "caisson_runs_total{reason=\"%s\"} %ju\n", reasons[i],
+			       (uintmax_t)s->runs[i]);
+	if (r == 0)
+		r = buf_add_str(b, "# HELP caisson_run_seconds Time of runs.\n"
+				   "# TYPE caisson_run_seconds histogram\n");
+	for (size_t i = 0; i < STATS_BUCKETS && r == 0; i++) {
+		sum += s->run_buckets[i];
+		r = buf_printf(b, "caisson_run_seconds_bucket{le=\"%ju.%03u\"} %ju\n",
+			       (uintmax_t)bounds_ms[i] / 1000, (unsigned)(bounds_ms[i] % 1000),
+			       (uintmax_t)sum);
+	}
+	sum += s->run_buckets[STATS_BUCKETS];
+	if (r == 0)
+		r = buf_printf(b,
+			       "caisson_run_seconds_bucket{le=\"+Inf\"} %ju\n"
+			       "caisson_run_seconds_sum %ju.%03u\ncaisson_run_seconds_count %ju\n",
+			       (uintmax_t)sum, (uintmax_t)s->run_ms / 1000,
+			       (unsigned)(s->run_ms % 1000), (uintmax_t)sum);
+	return r;
+}
+
+static int add_one(struct buf *b, const char *name, const char *type, const char *help, uint64_t n)
+{
+	return buf_printf(b, "# HELP %s %s\n# TYPE %s %s\n%s %ju\n", name, help, name, type, name,
+			  (uintmax_t)n);
+}
+
+static int add_http(struct buf *b, const struct api_stats *s)
+{
+	int r = buf_add_str(b, "# HELP caisson_http_answers_total Answers, by class of status.\n"
+			       "# TYPE caisson_http_answers_total counter\n");
+
+	for (unsigned i = 0; i < ARRAY_SIZE(s->answers) && r == 0; i++)
+		r = buf_printf(b, "caisson_http_answers_total{class=\"%uxx\"} %ju\n", i + 1,
+			       (uintmax_t)s->answers[i]);
+	return r < 0 ? r
+		     : add_one(b, "caisson_http_sent_bytes_total", "counter",
+			       "Bytes of answers' bodies.", s->sent_bytes);
+}
+
+static int add_store(struct buf *b, struct store *store)
+{
+	struct store_counts n;
+
+	if (!store)
+		return 0;
+	store_count(store, &n);
+	const struct {
+		const char *name, *type, *help;
+		uint64_t n;
+	} rows[] = {
+	    {"caisson_store_rows_queued", "gauge", "Rows that wait to be written.", n.queued},
+	    {"caisson_store_rows_written_total", "counter", "Rows of history and audit.",
+	     n.written},
+	    {"caisson_store_rows_lost_total", "counter", "Rows that found the queue full.", n.lost},
+	    {"caisson_store_failures_total", "counter", "Batches that failed and are tried again.",
+	     n.failed},
+	    {"caisson_passwords_hashed_total", "counter", "Logins and new passwords.", n.hashes},
+	};
+	int r = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows) && r == 0; i++)
+		r = add_one(b, rows[i].name, rows[i].type, rows[i].help, rows[i].n);
+	return r;
+}
+
+static int add_all(struct api *a, struct buf *b)
+{
+	const struct api_stats *s = &a->stats;
+	int r = add_runs(b, s);
+
+	r = r < 0 ? r
+		  : add_one(b, "caisson_run_cpu_seconds_total", "counter", "CPU time of runs.",
+			    s->run_cpu_ns / NS_PER_S);
+	r = r < 0 ? r
+		  : add_one(b, "caisson_run_output_bytes_total", "counter", "Output of runs.",
+			    s->output_bytes);
+	r = r < 0 ? r
+		  : add_one(b, "caisson_sandboxes", "gauge", "Sandboxes that are active.",
+			    manager_count(a->config.manager));
+	r = r < 0 ? r : add_http(b, s);
+	r = r < 0 ? r : add_store(b, a->config.store);
+	return r < 0 || !a->config.metrics ? r : a->config.metrics(b, a->config.user);
+}
+
+static void get_metrics(struct http_request *req, void *user)
+{
+	struct api *a = user;
+	struct buf b = BUF_INIT(METRICS_MAX);
+	const struct caller *who = auth_caller(req);
+
+	if (who && !who->admin) {
+		http_respond_text(req, 403, "text/plain", "only administrators may see this\n");
+		return;
+	}
+	if (add_all(a, &b) < 0) {
+		buf_done(&b);
+		http_respond_text(req, 503, "text/plain", "no memory\n");
+		return;
+	}
+	size_t len = b.len;
+	http_respond_take(req, 200, "text/plain; version=0.0.4; charset=utf-8", buf_take(&b), len);
+}
+
+/* Ready: the engine is open, or can be opened. */
+static void get_ready(struct http_request *req, void *user)
+{
+	struct api *a = user;
+	struct err e = ERR_INIT;
+
+	if (manager_start(a->config.manager, &e) < 0)
+		http_respond_text(req, 503, "application/json", "{\"status\":\"not ready\"}");
+	else
+		http_respond_text(req, 200, "application/json", "{\"status\":\"ready\"}");
+}
+
+static const struct http_route routes[] = {
+    {HTTP_GET, "/metrics", get_metrics, HTTP_ROUTE_AUTH, 0},
+    {HTTP_GET, "/readyz", get_ready, HTTP_ROUTE_ANY_HOST, 0},
+};
+
+int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes)
+{
+	return http_server_add_routes(http, routes, ARRAY_SIZE(routes), scopes, a);
+}
+
+/* ---- REST ---- */
+
+void rest_stats(struct rest_call *c)
+{
+	const struct api_stats *s = &c->api->stats;
+	json_t *runs = json_object();
+	uint64_t answers = 0;
+
+	for (size_t i = 0; i < STATS_REASONS; i++)
+		(void)json_object_set_new(runs, reasons[i], json_integer((json_int_t)s->runs[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(s->answers); i++)
+		answers += s->answers[i];
+	rest_reply(c, 200,
+		   json_pack("{s:I, s:o, s:I, s:I}", "sandboxes",
+			     (json_int_t)manager_count(c->api->config.manager), "runs", runs,
+			     "http_answers", (json_int_t)answers, "output_bytes",
+			     (json_int_t)s->output_bytes));
+}
+
+void rest_policy(struct rest_call *c)
+{
+	char *text = c->api->config.policy ? c->api->config.policy(c->api->config.user) : NULL;
+	json_t *policy = text ? json_loads(text, 0, NULL) : NULL;
+
+	free(text);
+	if (policy)
+		rest_reply(c, 200, policy);
+	else
+		rest_refuse(c, ERR_ENGINE_UNAVAILABLE, "the policy is not known");
+}
+
+void rest_openapi(struct rest_call *c)
+{
+	struct api *a = c->api;
+	char *text = a->openapi ? strdup(a->openapi) : openapi_make(a->config.version);
+
+	if (text && !a->openapi)
+		a->openapi = strdup(text);
+	struct http_request *req = rest_give(c);
+	if (req && text)
+		http_respond_take(req, 200, "application/json", text, strlen(text));
+	else
+		free(text);
+}

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* REST: files of a workspace. Bytes go through in constant memory: downloads by sendfile, uploads
+ * into a nameless file first, so that the workspace gets all of it or nothing. */
+#include "api/rest.h"
+
+#include "api/files.h"
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+#define SPOOL_DIR "/tmp"
+
+static json_t *name_json(const char *name)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(2048);
+
+	return text_add_utf8_lossy(&b, name, strlen(name)) < 0 ? json_string("")
+							       : json_string(buf_str(&b));
+}
+
+/* {path...} in the engine's form; false: answered. */
+static bool need_path(struct rest_call *c, char *ret)
+{
+	const char *path = http_request_param(c->req, "path");
+	struct err e = ERR_INIT;
+
+	if (workspace_path(path, strlen(path), true, ret, &e) == 0)
+		return true;
+	rest_fail(c, &e);
+	return false;
+}
+
+/* ---- list ---- */
+
+static const char *type_name(mode_t mode)
+{
+	return S_ISREG(mode) ? "file" : S_ISDIR(mode) ? "folder" : S_ISLNK(mode) ? "link" : "other";
+}
+
+static void on_list(const struct engine_file *files, size_t n, bool more, const struct err *e,
+		    void *user)
+{
+	struct rest_call *c = user;
+	json_t *list;
+
+	if (e) {
+		rest_fail(c, e);
+		return;
+	}
+	list = json_array();
+	for (size_t i = 0; i < n; i++) {
+		char text[API_TIME_SIZE];
+		uint64_t ms = files[i].mtime_ns > 0 ? (uint64_t)files[i].mtime_ns / NS_PER_MS : 0;
+
+		(void)json_array_append_new(
+		    list, json_pack("{s:o, s:s, s:I, s:s}", "name", name_json(files[i].name),
+				    "type", type_name(files[i].mode), "size",
+				    (json_int_t)files[i].size, "modified_at", api_time(ms, text)));
+	}
+	rest_reply(c, 200, json_pack("{s:o, s:b}", "files", list, "more", more));
+}
+
+static void list_files(struct rest_call *c)
+{
+	const char *given = http_request_query(c->req, "path");
+	char path[ENGINE_PATH_MAX] = "";
+	struct err e = ERR_INIT;
+
+	if (given && *given && workspace_path(given, strlen(given), true, path, &e) < 0)
+		rest_fail(c, &e);
+	else if (sandbox_list(c->sandbox, path, on_list, c, &e) < 0)
+		rest_fail(c, &e);
+}
+
+void rest_list_files(struct rest_call *c)
+{
+	rest_sandbox(c, list_files);
+}
+
+/* ---- get ---- */
+
+static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+
+	if (e) {
+		rest_fail(c, e);
+		return;
+	}
+	struct http_request *req = rest_give(c);
+	if (req)
+		files_respond(req, fd, info);
+	else
+		(void)fd_close(fd);
+}
+
+static void get_file(struct rest_call *c)
+{
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	if (need_path(c, path) && sandbox_open_file(c->sandbox, path, on_open, c, &e) < 0)
+		rest_fail(c, &e);
+}
+
+void rest_get_file(struct rest_call *c)
+{
+	rest_sandbox(c, get_file);
+}
+
+/* ---- put ---- */
+
+struct upload {
+	struct rest_call *call;
+	int fd;
+	uint64_t len;
+	bool overwrite;
+	char path[ENGINE_PATH_MAX];
+};
+
+static void upload_free(struct upload *u)
+{
+	u->fd = fd_close(u->fd);
+	free(u);
+}
+
+static void on_written(uint64_t written, const struct err *e, void *user)
+{
+	struct upload *u = user;
+
+	if (e)
+		rest_fail(u->call, e);
+	else
+		rest_reply(u->call, 201,
+			   json_pack("{s:o, s:I}", "path", name_json(u->path), "size",
+				     (json_int_t)written));
+	upload_free(u);
+}
+
+static void on_upload_gone(void *user)
+{
+	struct upload *u = user;
+
+	u->call->req = NULL;
+	rest_refuse(u->call, ERR_CANCELLED, "the client has left");
+	upload_free(u);
+}
+
+static void on_call_gone(void *user)
+{
+	struct rest_call *c = user;
+
+	c->req = NULL;
+}
+
+static int fail_upload(struct upload *u, const struct err *e)
+{
+	http_request_on_gone(u->call->req, NULL, NULL);
+	rest_fail(u->call, e);
+	upload_free(u);
+	return -EIO;
+}
+
+static int on_bytes(struct http_request *req, const void *data, size_t len, void *user)
+{
+	struct upload *u = user;
+	struct err e = ERR_INIT;
+
+	if (data) {
+		int r = fd_write_all(u->fd, data, len);
+		u->len += len;
+		if (r == 0)
+			return 0;
+		(void)err_set(&e, ERR_NO_SPACE, -r, "keeping the upload");
+		return fail_upload(u, &e);
+	}
+	struct upload_request request = {
+	    .path = u->path,
+	    .overwrite = u->overwrite,
+	    .source = {.fd = u->fd, .len = u->len},
+	    .on_done = on_written,
+	    .user = u,
+	};
+	http_request_on_gone(req, on_call_gone, u->call);
+	return sandbox_upload(u->call->sandbox, &request, &e) < 0 ? fail_upload(u, &e) : 0;
+}
+
+static void put_file(struct rest_call *c)
+{
+	struct upload *u = calloc(1, sizeof(*u));
+
+	if (!u) {
+		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	u->call = c;
+	u->overwrite = rest_query_bool(c, "overwrite");
+	u->fd = open(SPOOL_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	if (u->fd < 0)
+		u->fd = memfd_create("upload", MFD_CLOEXEC);
+	if (u->fd < 0) {
+		rest_refuse(c, ERR_NO_SPACE, "no place to keep the upload");
+		upload_free(u);
+		return;
+	}
+	if (!need_path(c, u->path)) {
+		upload_free(u);
+		return;
+	}
+	c->action = "file.put";
+	http_request_on_gone(c->req, on_upload_gone, u);
+	http_request_read_body(c->req, on_bytes, u);
+}
+
+void rest_put_file(struct rest_call *c)
+{
+	rest_sandbox(c, put_file);
+}
+
+/* ---- delete ---- */
+
+static void on_removed(const struct err *e, void *user)
+{
+	if (e)
+		rest_fail(user, e);
+	else
+		rest_reply(user, 204, NULL);
+}
+
+static void delete_file(struct rest_call *c)
+{
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	c->action = "file.delete";
+	if (need_path(c, path) &&
+	    sandbox_remove_file(c->sandbox, path, rest_query_bool(c, "recursive"), on_removed, c,
+				&e) < 0)
+		rest_fail(c, &e);
+}
+
+void rest_delete_file(struct rest_call *c)
+{
+	rest_sandbox(c, delete_file);
+}
