@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/files.h"
+#include "api/links.h"
 
 #include "base/log.h"
 #include "base/parse.h"
@@ -20,6 +20,7 @@ struct links {
 	bool bound;
 	bool failed; /* said once; links are null from then on */
 	char base[BASE_MAX];
+	char main[BASE_MAX]; /* of the main server; "" = there is none */
 	uint8_t key[crypto_generichash_KEYBYTES];
 };
 
@@ -60,8 +61,8 @@ void links_query(void *links, const char *owner, const char *session, const char
 	(void)snprintf(ret, LINKS_QUERY_SIZE, "?e=%ju&s=%s", (uintmax_t)expires, signature);
 }
 
-static bool is_signed(const struct links *l, struct http_request *req, const char *session,
-		      const char *path)
+static bool is_signed(const struct links *l, struct http_request *req, const char *owner,
+		      const char *session, const char *path)
 {
 	const char *e = http_request_query(req, "e"), *s = http_request_query(req, "s");
 	char signature[SIGNATURE_LEN * 2 + 1];
@@ -70,8 +71,54 @@ static bool is_signed(const struct links *l, struct http_request *req, const cha
 	if (!e || !s || parse_u64(e, 0, UINT64_MAX, &expires) < 0 ||
 	    expires < now_wall_ns() / NS_PER_S || strlen(s) != sizeof(signature) - 1)
 		return false;
-	sign(l, expires, "", session, path, signature);
+	sign(l, expires, owner, session, path, signature);
 	return sodium_memcmp(s, signature, sizeof(signature) - 1) == 0;
+}
+
+struct owner_search {
+	const struct links *links;
+	struct http_request *req;
+	const char *session;
+	const char *path;
+	char *ret;
+	bool found;
+};
+
+static void try_owner(struct sandbox *s, void *user)
+{
+	struct owner_search *o = user;
+
+	if (o->found || !streq(sandbox_id(s), o->session) ||
+	    !is_signed(o->links, o->req, sandbox_owner(s), o->session, o->path))
+		return;
+	(void)!text_copy(o->ret, SANDBOX_OWNER_MAX + 1, sandbox_owner(s));
+	o->found = true;
+}
+
+/* The id alone does not say whose it is: two owners may have one of the same name. */
+bool links_find_owner(struct links *l, struct http_request *req, const char *session,
+		      const char *path, char *ret)
+{
+	struct owner_search o = {
+	    .links = l, .req = req, .session = session, .path = path, .ret = ret};
+	struct sandbox_record record;
+	struct err e = ERR_INIT;
+
+	ret[0] = '\0';
+	if (!l->config.sign || is_signed(l, req, "", session, path))
+		return true;
+	manager_each(l->config.manager, NULL, try_owner, &o);
+	if (!o.found && manager_get_stored(l->config.manager, NULL, session, &record, &e) > 0 &&
+	    is_signed(l, req, record.owner, session, path)) {
+		memcpy(ret, record.owner, sizeof(record.owner));
+		o.found = true;
+	}
+	return o.found;
+}
+
+struct manager *links_manager(struct links *l)
+{
+	return l->config.manager;
 }
 
 /* ---- the route ---- */
@@ -149,6 +196,20 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 	free(d);
 }
 
+static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
+{
+	struct download *d = user;
+	struct err error = ERR_INIT;
+
+	if (d->req && s && sandbox_open_file(s, d->path, on_open, d, &error) == 0)
+		return;
+	if (d->req && e)
+		not_found(d->req, "No active session with id ", d->session);
+	else if (d->req)
+		not_found(d->req, "No artifact at /mnt/data/", d->path);
+	free(d);
+}
+
 static void get_file(struct http_request *req, void *user)
 {
 	struct links *l = user;
@@ -157,14 +218,11 @@ static void get_file(struct http_request *req, void *user)
 	struct err e = ERR_INIT;
 	char path[ENGINE_PATH_MAX];
 
-	if (l->config.sign && !is_signed(l, req, session, name)) {
+	char owner[SANDBOX_OWNER_MAX + 1];
+
+	if (!links_find_owner(l, req, session, name, owner)) {
 		http_respond_text(req, 403, "text/plain; charset=utf-8",
 				  "This link has expired, or is not complete.");
-		return;
-	}
-	struct sandbox *s = manager_find(l->config.manager, "", session);
-	if (!s) {
-		not_found(req, "No active session with id ", session);
 		return;
 	}
 	if (name[0] == '/' || workspace_path(name, strlen(name), true, path, &e) < 0 ||
@@ -180,16 +238,13 @@ static void get_file(struct http_request *req, void *user)
 	d->req = req;
 	memcpy(d->path, path, sizeof(path));
 	(void)snprintf(d->session, sizeof(d->session), "%s", session);
-	if (sandbox_open_file(s, path, on_open, d, &e) < 0) {
-		not_found(req, "No artifact at /mnt/data/", d->path);
-		free(d);
-		return;
-	}
 	http_request_on_gone(req, on_gone, d);
+	manager_activate(l->config.manager, owner, d->session, on_sandbox, d);
 }
 
 static const struct http_route routes[] = {
     {HTTP_GET | HTTP_HEAD, "/files/{session}/{name...}", get_file, 0, 0},
+    {HTTP_GET | HTTP_HEAD, "/sandbox/file", links_get_sandbox_file, 0, 0},
 };
 
 /* ---- listener ---- */
@@ -267,6 +322,18 @@ int links_listen(struct links *l, struct err *e)
 	}
 	l->bound = true;
 	return 0;
+}
+
+void links_set_main(struct links *l, const char *base)
+{
+	(void)snprintf(l->main, sizeof(l->main), "%s", base);
+}
+
+const char *links_main_base(void *links)
+{
+	struct links *l = links;
+
+	return l->main[0] ? l->main : links_base(links);
 }
 
 const char *links_base(void *links)

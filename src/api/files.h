@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Artifact links: GET and HEAD /files/{session}/{name...}.
+/* Artifact links: GET and HEAD /files/{session}/{name...}, and for the second family
+ * /sandbox/file?sandbox_id=ID&file_path=PATH.
  *
  * A link is never dead: its base is a listener that is bound when the link is made. A taken port
  * means a free one, which the link then names. Where callers must authenticate, links carry a
@@ -35,6 +36,10 @@ int links_add_routes(struct links *l, struct http_server *http, unsigned scopes,
 int links_listen(struct links *l, struct err *e) MUST_CHECK;
 /* "http://localhost:8080", or NULL when links are off or nothing can be bound. For tools_config. */
 const char *links_base(void *links);
+/* Where the main server is reached, for links of the second family, which belong to it. */
+void links_set_main(struct links *l, const char *base);
+/* That address, or else links_base(). */
+const char *links_main_base(void *links);
 /* What follows the path of a link to PATH in a sandbox: "" or "?e=...&s=...". RET has
  * LINKS_QUERY_SIZE bytes. For tools_config. */
 #define LINKS_QUERY_SIZE 80

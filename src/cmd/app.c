@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "cmd/opener.h"
 #include "config/file.h"
 #include "config/paths.h"
 #include "engine/native/confine.h"
@@ -41,13 +42,16 @@ static const struct {
 	const char *server_name;
 	const char *title;
 	bool log_file; /* written by default */
-	bool missing;  /* its tools are not built in yet */
+	bool code;     /* the tools of the first family */
+	bool classic;  /* those of the second */
+	bool full;     /* and the extras */
 	const char *instructions;
 } profiles[] = {
-    {"code", "code_sandbox_mcp", NULL, true, false, NULL},
-    {"classic", "Python Sandbox Executor", NULL, false, true, tools_classic_instructions},
-    {"both", "caisson", "Caisson", false, true, NULL},
-    {"full", "caisson", "Caisson", false, false,
+    {"code", "code_sandbox_mcp", NULL, true, true, false, false, NULL},
+    {"classic", "Python Sandbox Executor", NULL, false, false, true, false,
+     tools_classic_instructions},
+    {"both", "caisson", "Caisson", false, true, true, false, NULL},
+    {"full", "caisson", "Caisson", false, true, true, true,
      "Runs Python and shell commands in isolated sandboxes without network. A session is made "
      "by the first call; give its session_id back to go on with its files in /mnt/data. Each run "
      "of sandbox_run_python starts a fresh interpreter unless stateful is true. When a run "
@@ -121,17 +125,6 @@ static void configure_log(struct app *a)
 	log_configure(&config);
 }
 
-/* A client that asks for tools that are not there is better told now than by every call. */
-static int check_profile(const struct app *a, struct err *e)
-{
-	if (a->mode == APP_RUN || !profiles[profile_index(&a->settings)].missing)
-		return 0;
-	(void)err_set(e, ERR_SETTING_INVALID, 0,
-		      "SANDBOX_PROFILE: '%s' is not built in yet; give code or full",
-		      a->settings.profile);
-	return -EINVAL;
-}
-
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e)
 {
@@ -146,7 +139,6 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 	r = r < 0 ? r : settings_read_flags(&a->settings, argc, argv, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
-	r = r < 0 ? r : check_profile(a, e);
 	if (r < 0)
 		return r;
 	configure_log(a);
@@ -260,6 +252,29 @@ static int confine(const struct app *a, struct err *e)
 	return r < 0 ? r : native_confine_front(files, e);
 }
 
+/* Files of this machine go only to those who are on it. Behind a proxy nobody knows who that is, so
+ * there the setting must have been made. */
+static int begin_opener(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	bool local = a->mode == APP_STDIO ||
+		     (a->mode == APP_SERVE && app_is_loopback(a->listen_host) &&
+		      (!s->public_url[0] || settings_is_explicit(s, SETTING_ID_local_roots)));
+
+	if (!local || !profiles[profile_index(s)].classic)
+		return 0;
+	return opener_start(s->local_roots, &a->opener, e);
+}
+
+/* Processes that may be there at once: sessions, active stored sandboxes, and some that help, wait
+ * or are just ending. */
+static uint32_t slots_of(const struct settings *s)
+{
+	return (uint32_t)MIN((uint64_t)s->max_sessions + (uint64_t)s->stored_active +
+				 MONITOR_SLOTS_MORE,
+			     (uint64_t)MONITOR_SLOTS_MAX);
+}
+
 int app_begin(struct app *a, struct err *e)
 {
 	/* Other engines need no monitor; none of them is built in yet. */
@@ -271,8 +286,7 @@ int app_begin(struct app *a, struct err *e)
 		return r;
 	struct native_monitor_config config = {
 	    .state_dir = a->state_dir,
-	    .max_sandboxes = (uint32_t)MIN((uint64_t)a->settings.max_sessions + MONITOR_SLOTS_MORE,
-					   (uint64_t)MONITOR_SLOTS_MAX),
+	    .max_sandboxes = slots_of(&a->settings),
 	    .warm = a->settings.warm,
 	    .zygote = {.idle_s = (uint64_t)a->settings.zygote_idle_s,
 		       .age_s = (uint64_t)a->settings.zygote_age_s,
@@ -283,7 +297,8 @@ int app_begin(struct app *a, struct err *e)
 	if (r < 0)
 		return r;
 	prepare_log(a);
-	r = begin_store(a, e);
+	r = begin_opener(a, e); /* a fork: before the store has a thread */
+	r = r < 0 ? r : begin_store(a, e);
 	return r < 0 ? r : confine(a, e);
 }
 
@@ -337,6 +352,7 @@ int app_open(struct app *a, struct err *e)
 	int r = limits_insisted(s, &config.limits.explicit_mask, e);
 	if (r < 0)
 		return r;
+	config.stored = app_stored(a, config.limits.explicit_mask);
 	r = sd_event_default(&a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the event loop");
@@ -344,30 +360,36 @@ int app_open(struct app *a, struct err *e)
 	r = a->store ? store_attach(a->store, a->loop) : 0;
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the store's answers");
+	r = opener_attach(a->opener, a->loop);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the opener's answers");
 	return manager_new(&config, &a->manager, e);
 }
 
 static int open_registry(struct app *a, struct err *e)
 {
 	size_t profile = profile_index(&a->settings);
-	bool full = streq(a->settings.profile, "full");
+	bool full = profiles[profile].full;
 	struct mcp_server_config config = {
 	    .name = profiles[profile].server_name,
 	    .version = CAISSON_VERSION,
 	    .title = profiles[profile].title,
 	    .instructions = profiles[profile].instructions,
 	    .icons = full ? server_icons : NULL,
-	    .offers = MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS |
-		      MCP_OFFER_LOGGING,
+	    .offers = MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS,
 	};
 
+	if (profiles[profile].code)
+		config.offers |= MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_LOGGING;
 	if (full)
 		config.offers |= MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
 				 MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS;
 	a->mcp = mcp_server_new(&config, e);
 	if (!a->mcp)
 		return -ENOMEM;
-	int r = tools_add_code(a->tools, a->mcp, e);
+	int r = profiles[profile].code ? tools_add_code(a->tools, a->mcp, e) : 0;
+	if (r >= 0 && profiles[profile].classic)
+		r = tools_add_classic(a->tools, a->mcp, full, e);
 	if (r < 0 || !full)
 		return r;
 	r = tools_add_extras(a->tools, a->mcp, e);
@@ -386,7 +408,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .port = s->http_port,
 	    .public_url = s->public_url,
 	    /* Whoever can reach the listener must not guess ids. */
-	    .sign = s->api_key[0] != '\0' || !app_is_loopback(s->http_host),
+	    .sign = s->api_key[0] != '\0' || s->require_auth || !app_is_loopback(s->http_host),
 	};
 	int r = links_new(&links, &a->links, e);
 	if (r < 0)
@@ -405,7 +427,12 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .task_after_s = (uint64_t)s->task_after_s,
 	    .link_base = links_base,
 	    .link_query = links_query,
+	    .classic_base = links_main_base,
 	    .link_user = a->links,
+	    .max_classic_code = (uint64_t)MAX(s->max_code_bytes, s->stored_output_bytes),
+	    .local_user = s->default_user_id,
+	    .open_local = a->opener ? opener_open : NULL,
+	    .local_user_data = a->opener,
 	};
 	a->tools = tools_new(&tools, e);
 	return a->tools ? open_registry(a, e) : -ENOMEM;
@@ -417,6 +444,7 @@ void app_done(struct app *a)
 	a->mcp = mcp_server_free(a->mcp);
 	a->tools = tools_free(a->tools);
 	a->links = links_free(a->links);
+	a->opener = opener_free(a->opener);
 	a->store = store_close(a->store);
 	a->monitor_fd = fd_close(a->monitor_fd);
 	a->loop = sd_event_unref(a->loop);

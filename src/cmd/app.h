@@ -30,10 +30,13 @@ struct app {
 	char state_dir[PATH_MAX];
 	char image[ENGINE_NAME_MAX];
 	const char *socket_path; /* removed at the end; NULL: none; borrowed */
+	const char *listen_host; /* of `serve`, before app_begin(); borrowed */
 	int monitor_fd;          /* until the engine has it */
 	struct store *store;     /* NULL where it cannot be opened and is not needed */
 	sd_event *loop;
 	struct manager *manager;
+	struct sandbox_records records; /* of the manager, in the store */
+	struct opener *opener;          /* NULL: no file of this machine is read */
 	struct links *links;
 	struct tools *tools;
 	struct mcp_server *mcp;
@@ -57,6 +60,10 @@ int app_open_store(struct app *a, struct err *e) MUST_CHECK;
 
 /* Bytes of the longest message of a client. */
 size_t app_max_message(const struct app *a);
+
+/* Stored sandboxes of this server: limits, and records in the store if there is one (records.c).
+ * INSISTED: limits of sessions that somebody has set. */
+struct manager_stored app_stored(struct app *a, uint32_t insisted);
 
 /* Can only this machine reach a listener on HOST? */
 bool app_is_loopback(const char *host);

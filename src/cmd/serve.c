@@ -288,6 +288,7 @@ static int listen_all(struct serve *s, struct err *e)
 	if (r < 0)
 		return r;
 	make_base(s);
+	links_set_main(s->app.links, s->base);
 	s->page = page_make(s->base, s->app.settings.profile, needs_key(s));
 	if (!s->page)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the page");
@@ -365,6 +366,7 @@ int cmd_serve(int argc, char **argv)
 	if (r >= 0 && argc > 1)
 		r = err_set(&e, ERR_USAGE, 0, "serve: unknown argument '%s'", argv[1]);
 	r = r < 0 ? r : find_address(&s, &e);
+	s.app.listen_host = s.host;
 	r = r < 0 ? r : split_hosts(&s, &e);
 	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);
 	s.app.socket_path = s.socket.fd >= 0 ? s.socket.path : NULL;

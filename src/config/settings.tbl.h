@@ -191,5 +191,35 @@ S(INT, task_after_s, "session.task_after_s", "SANDBOX_TASK_AFTER_S", "30", 0, 60
   "Seconds after which a run goes on as a background task, for clients that know tasks; only in the "
   "profile `full`.")
 
+S(INT, stored_exec_timeout_s, "sandbox.exec_timeout_s", "SANDBOX_STORED_EXEC_TIMEOUT_S", "300", 0,
+  604800, "whole seconds from 0 (no limit) to 604800",
+  "Time of one run in a stored sandbox (`create_sandbox`); 0 = no limit.")
+S(INT, stored_output_bytes, "sandbox.max_output_bytes", "SANDBOX_STORED_MAX_OUTPUT_BYTES", "1048576",
+  0, 67108864, "a whole number of bytes from 0 to 67108864",
+  "Bytes kept of each output stream of a run in a stored sandbox.")
+S(SIZE, stored_memory_limit, "sandbox.memory_limit", "SANDBOX_STORED_MEMORY_LIMIT", "1g", 6 * MIB,
+  16 * TIB, "a size such as 512m or 2g, at least 6m", "Memory of a stored sandbox, swap included.")
+S(SIZE, stored_workspace_limit, "sandbox.workspace_limit", "SANDBOX_STORED_WORKSPACE_LIMIT", "2g", MIB,
+  16 * TIB, "a size such as 512m or 2g, at least 1m",
+  "Bytes of files and installed packages of a new stored sandbox; it keeps them for life.")
+S(INT, stored_workspace_files, "sandbox.workspace_files", "SANDBOX_STORED_WORKSPACE_FILES", "131072",
+  16, 100000000, "a whole number from 16 to 100000000",
+  "Files and folders of a new stored sandbox, those of installed packages included.")
+S(INT, stored_idle_s, "sandbox.idle_timeout_s", "SANDBOX_STORED_IDLE_TIMEOUT_S", "600", 1, 31536000,
+  "whole seconds from 1 to 31536000",
+  "Seconds without use after which the next sweep ends the processes of a stored sandbox. Its files "
+  "stay; the next use starts it again.")
+S(INT, stored_active, "sandbox.max_active", "SANDBOX_STORED_MAX_ACTIVE", "20", 1, 10000,
+  "a whole number from 1 to 10000",
+  "Stored sandboxes with processes at the same time; the one unused for longest makes room.")
+S(BOOL, strict_ids, "sandbox.strict_ids", "SANDBOX_STRICT_IDS", "off", 0, 1, "on or off",
+  "Refuse an unknown id that looks like that of a stored sandbox, where the first tool family would "
+  "make a session of that name.")
+S(STR, local_roots, "upload.local_roots", "SANDBOX_UPLOAD_LOCAL_ROOTS", ".", 0, 4000,
+  "folders separated by ':', * for any path, or nothing",
+  "Folders of this machine from which `upload_file_to_sandbox` may read, for clients on this machine "
+  "alone; relative ones start in the working directory of the server. Behind a proxy (public_url) it "
+  "must be set.")
+
 #undef MIB
 #undef TIB

@@ -17,13 +17,18 @@ void inventory_done(struct inventory *inv)
 	*inv = (struct inventory){0};
 }
 
+static bool is_kept(const struct engine_file *file)
+{
+	return S_ISREG(file->mode) || S_ISDIR(file->mode);
+}
+
 int inventory_set(struct inventory *inv, const struct engine_file *files, size_t n, bool more)
 {
 	struct engine_file *kept = NULL;
 	size_t n_kept = 0;
 
 	for (size_t i = 0; i < n; i++)
-		n_kept += S_ISREG(files[i].mode) ? 1 : 0;
+		n_kept += is_kept(&files[i]) ? 1 : 0;
 	if (n_kept > 0) {
 		kept = calloc(n_kept, sizeof(*kept));
 		if (!kept)
@@ -31,7 +36,7 @@ int inventory_set(struct inventory *inv, const struct engine_file *files, size_t
 	}
 	n_kept = 0;
 	for (size_t i = 0; i < n; i++)
-		if (S_ISREG(files[i].mode))
+		if (is_kept(&files[i]))
 			kept[n_kept++] = files[i];
 	if (n_kept > 1)
 		qsort(kept, n_kept, sizeof(*kept), engine_file_compare);

@@ -11,7 +11,7 @@ struct inventory {
 };
 
 void inventory_done(struct inventory *inv);
-/* Keeps the regular files of a listing. -ENOMEM. */
+/* Keeps the regular files and the folders of a listing. -ENOMEM. */
 int inventory_set(struct inventory *inv, const struct engine_file *files, size_t n,
 		  bool more) MUST_CHECK;
 /* Calls FN for every file of AFTER that is not in BEFORE or differs there in size, times or inode.

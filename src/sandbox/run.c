@@ -11,6 +11,7 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #define EXIT_CODE_TIMEOUT (-1)
@@ -39,6 +40,8 @@ struct run {
 	struct engine_run_result end;
 	struct artifact *artifacts;
 	size_t n_artifacts;
+	struct artifact *folders;
+	size_t n_folders;
 	bool artifacts_more;
 };
 
@@ -90,6 +93,7 @@ static void run_free(struct run *r)
 	free(r->cwd);
 	free(r->code);
 	free(r->artifacts);
+	free(r->folders);
 	(void)sandbox_unref(r->sandbox);
 	free(r);
 }
@@ -191,6 +195,8 @@ static void run_report(struct run *r)
 	    .value = output_of(r, ENGINE_RESULT),
 	    .artifacts = r->artifacts,
 	    .n_artifacts = r->n_artifacts,
+	    .folders = r->folders,
+	    .n_folders = r->n_folders,
 	    .artifacts_more = r->artifacts_more,
 	    .warm = r->end.warm,
 	    .state_lost = r->end.state_lost,
@@ -209,7 +215,8 @@ static void run_report(struct run *r)
 static void add_artifact(const struct engine_file *file, void *user)
 {
 	struct run *r = user;
-	struct artifact *a = &r->artifacts[r->n_artifacts++];
+	struct artifact *a =
+	    S_ISDIR(file->mode) ? &r->folders[r->n_folders++] : &r->artifacts[r->n_artifacts++];
 
 	memcpy(a->name, file->name, sizeof(a->name));
 	a->size = file->size;
@@ -225,7 +232,8 @@ static int take_inventory(struct run *r, const struct engine_file *files, size_t
 		return -ENOMEM;
 	if (after.n > 0) {
 		r->artifacts = calloc(after.n, sizeof(*r->artifacts));
-		if (!r->artifacts) {
+		r->folders = calloc(after.n, sizeof(*r->folders));
+		if (!r->artifacts || !r->folders) {
 			inventory_done(&after);
 			return -ENOMEM;
 		}

@@ -204,6 +204,8 @@ struct run_result {
 	struct run_output value;          /* stateful: text of the last expression's value */
 	const struct artifact *artifacts; /* new or changed files, by name */
 	size_t n_artifacts;
+	const struct artifact *folders; /* the same of folders */
+	size_t n_folders;
 	bool artifacts_more; /* the workspace holds too many files to know them all */
 	bool warm;
 	bool state_lost;   /* stateful: the session's variables are gone */

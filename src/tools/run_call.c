@@ -18,6 +18,7 @@ void run_call_free(struct run_call *c)
 	c->heartbeat = sd_event_source_disable_unref(c->heartbeat);
 	(void)sandbox_unref(c->sandbox);
 	free(c->text);
+	free(c->words);
 	free(c);
 }
 
@@ -194,10 +195,12 @@ void run_call_start(struct run_call *c)
 {
 	struct manager *m = c->tools->config.manager;
 	const char *owner = mcp_call_principal(c->call);
-	struct sandbox *s = c->id[0] ? manager_find(m, owner, c->id) : NULL;
+	struct sandbox *s = c->id[0] && !c->known ? manager_find(m, owner, c->id) : NULL;
 
 	if (s)
 		start_run(c, s);
+	else if (c->known)
+		manager_activate(m, owner, c->id, on_open, c);
 	else
 		manager_open(m, owner, c->id[0] ? c->id : NULL, on_open, c);
 }

@@ -7,6 +7,7 @@
 
 #include "base/err.h"
 #include "mcp/mcp.h"
+#include "packages/packages.h"
 #include "sandbox/sandbox.h"
 
 #include <stdbool.h>
@@ -15,6 +16,22 @@
 struct tools;
 
 #define TOOLS_LINK_QUERY_SIZE 80
+#define TOOLS_INSTALL_WAIT_NS UINT64_C(5000000000) /* an installation is answered then at last */
+
+/* The functions of packages.h that the tools call, and their object. */
+struct tools_packages {
+	struct packages *packages;
+	const char *(*word_name)(enum package_word word);
+	int (*install)(struct packages *p, struct sandbox *s,
+		       const struct packages_request *request, struct err *e);
+	int (*check)(struct packages *p, struct sandbox *s, const struct packages_request *request,
+		     struct err *e);
+	int (*list)(struct packages *p, struct sandbox *s, bool all, packages_list_fn cb,
+		    void *user, struct err *e);
+};
+
+/* FD is the callee's, a regular file to read; else E: NOT_FOUND, FORBIDDEN, ... */
+typedef void (*tools_local_fn)(int fd, const struct err *e, void *user);
 
 struct tools_config {
 	sd_event *loop;          /* borrowed */
@@ -37,7 +54,18 @@ struct tools_config {
 	 * TOOLS_LINK_QUERY_SIZE bytes. NULL: nothing follows. */
 	void (*link_query)(void *user, const char *owner, const char *session, const char *path,
 			   char *ret);
+	/* The same base for the links of the second family. */
+	const char *(*classic_base)(void *user);
 	void *link_user;
+	/* The second family. */
+	uint64_t max_classic_code;
+	const char *local_user;                /* what it calls the owner ""; borrowed */
+	const struct tools_packages *packages; /* borrowed; NULL = nothing can be installed */
+	/* Opens a file of this machine beneath the folders that are allowed, with the rights of
+	 * whoever started the server. NULL: no tool may. */
+	int (*open_local)(void *user, const char *path, tools_local_fn cb, void *cb_user,
+			  struct err *e);
+	void *local_user_data;
 };
 
 struct tools *tools_new(const struct tools_config *config, struct err *e);
@@ -46,6 +74,9 @@ struct tools *tools_free(struct tools *t);
 
 /* The five tools of the first family, exactly. */
 int tools_add_code(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
+/* The seven tools of the second family, exactly; MORE: and those that it lacks. */
+int tools_add_classic(struct tools *t, struct mcp_server *server, bool more,
+		      struct err *e) MUST_CHECK;
 /* The extras of the profile `full`. */
 int tools_add_extras(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* Artifacts as resources, told of when they change. Once per manager. */

@@ -842,7 +842,7 @@ static void test_inventory_diff(void **state UNUSED)
 	assert_int_equal(inventory_set(&a, before, ARRAY_SIZE(before), false), 0);
 	assert_int_equal(inventory_set(&b, after, ARRAY_SIZE(after), true), 0);
 	inventory_diff(&a, &b, collect, names);
-	assert_string_equal(names, "aaa grown reset swapped touched zzz ");
+	assert_string_equal(names, "aaa folder grown reset swapped touched zzz ");
 	assert_true(b.more);
 	inventory_done(&a);
 	inventory_done(&b);

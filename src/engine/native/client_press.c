@@ -3,8 +3,8 @@
  * first, and the pool shrinks to its least. State and files are never touched.
  *
  * Short = less than HOST_PART of this host's memory is available, or the sandboxes together are
- * near SANDBOX_TOTAL_MEMORY (counted by the kernel, asked of the monitor). One look in LOOK_NS while
- * there is something that could be given back, or a total to keep. */
+ * near SANDBOX_TOTAL_MEMORY (counted by the kernel, asked of the monitor). One look in LOOK_NS
+ * while there is something that could be given back, or a total to keep. */
 #include "engine/native/client.h"
 
 #include "base/parse.h"
@@ -99,8 +99,7 @@ int native_press_check(const struct native_engine *g, struct err *e)
 
 	if (!total_is_near(p, FULL_PART))
 		return 0;
-	return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM,
-		       "all sandboxes together use %llu of %llu MiB",
+	return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "all sandboxes together use %llu of %llu MiB",
 		       (unsigned long long)(p->used_bytes >> 20),
 		       (unsigned long long)(p->total_bytes >> 20));
 }

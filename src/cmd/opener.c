@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/opener.h"
+
+#include "base/fdio.h"
+#include "base/text.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/openat2.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#define ROOTS_MAX   32
+#define CHANNEL_FD  3
+#define PENDING_MAX 64
+
+struct answer { /* with a descriptor when errnum is 0 */
+	int32_t errnum;
+};
+
+/* ---- the process ---- */
+
+struct root {
+	int fd;
+	char path[PATH_MAX]; /* absolute; "" = any path */
+};
+
+struct helper {
+	struct root roots[ROOTS_MAX];
+	size_t n;
+};
+
+/* A folder that cannot be opened is none that anything lies beneath. */
+static void add_root(struct helper *h, const char *path)
+{
+	struct root *r = &h->roots[h->n];
+
+	r->fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (r->fd >= 0 && realpath(path, r->path))
+		h->n++;
+	else
+		r->fd = fd_close(r->fd);
+}
+
+static void add_roots(struct helper *h, const char *roots)
+{
+	char path[PATH_MAX];
+
+	if (streq(roots, "*")) {
+		add_root(h, ".");
+		h->roots[0].path[0] = '\0';
+		return;
+	}
+	while (*roots && h->n < ROOTS_MAX) {
+		size_t len = strcspn(roots, ":");
+		if (len > 0 && len < sizeof(path)) {
+			memcpy(path, roots, len);
+			path[len] = '\0';
+			add_root(h, path);
+		}
+		roots += len + (roots[len] == ':');
+	}
+}
+
+/* What of PATH lies below ROOT, or NULL. */
+static const char *below(const struct root *root, const char *path, bool first)
+{
+	size_t len = strlen(root->path);
+
+	if (path[0] != '/')
+		return first ? path : NULL;
+	if (len == 1) /* "/" */
+		return path[1] ? path + 1 : ".";
+	if (strncmp(path, root->path, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+		return NULL;
+	path += len + strspn(path + len, "/");
+	return *path ? path : ".";
+}
+
+/* Nothing blocks and no terminal is taken; links may be followed as long as they stay below. */
+static int open_from(int dir, const char *path, uint64_t resolve)
+{
+	struct open_how how = {
+	    .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
+	    .resolve = resolve | RESOLVE_NO_MAGICLINKS,
+	};
+	struct stat st;
+	_cleanup_fd_ int fd = (int)syscall(SYS_openat2, dir, path, &how, sizeof(how));
+
+	if (fd < 0)
+		return -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode))
+		return S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
+	return TAKE_FD(fd);
+}
+
+static int open_path(const struct helper *h, const char *path)
+{
+	if (h->n == 1 && h->roots[0].path[0] == '\0')
+		return open_from(h->roots[0].fd, path, 0);
+	for (size_t i = 0; i < h->n; i++) {
+		const char *rest = below(&h->roots[i], path, i == 0);
+		if (rest)
+			return open_from(h->roots[i].fd, rest, RESOLVE_BENEATH);
+	}
+	return -EXDEV;
+}
+
+NORETURN static void serve(int channel, const char *roots)
+{
+	static struct helper h;
+	char path[PATH_MAX];
+	int fds[FDIO_PASS_MAX];
+
+	(void)prctl(PR_SET_NAME, "caisson-opener", 0, 0, 0);
+	if (setsid() < 0 ||
+	    (channel == CHANNEL_FD ? 0 : dup3(channel, CHANNEL_FD, O_CLOEXEC)) < 0 ||
+	    syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)
+		_exit(1);
+	add_roots(&h, roots);
+	for (;;) {
+		size_t n_fds = 0;
+		ssize_t n = fd_recv(CHANNEL_FD, path, sizeof(path), fds, &n_fds, 0);
+		fd_close_many(fds, n_fds);
+		if (n <= 0 || path[n - 1] != '\0')
+			_exit(0);
+		_cleanup_fd_ int fd = open_path(&h, path);
+		struct answer a = {.errnum = fd < 0 ? -fd : 0};
+		if (fd_send(CHANNEL_FD, &a, sizeof(a), &fd, fd >= 0, 0) < 0)
+			_exit(0);
+	}
+}
+
+/* ---- the program's side ---- */
+
+struct question {
+	struct question *next;
+	tools_local_fn cb;
+	void *user;
+	char path[];
+};
+
+struct opener {
+	int fd;
+	sd_event_source *source;
+	struct question *first, **last; /* answers come in order */
+	unsigned n;
+};
+
+int opener_start(const char *roots, struct opener **ret, struct err *e)
+{
+	int pair[2];
+
+	*ret = NULL;
+	if (!roots[0])
+		return 0;
+	struct opener *o = calloc(1, sizeof(*o));
+	if (!o || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		free(o);
+		return err_set(e, ERR_SYSTEM, errno, "the opener of local files");
+	}
+	pid_t pid = fork();
+	if (pid == 0)
+		serve(pair[1], roots);
+	(void)close(pair[1]);
+	if (pid < 0) {
+		(void)close(pair[0]);
+		free(o);
+		return err_set(e, ERR_SYSTEM, errno, "the opener of local files");
+	}
+	o->fd = pair[0];
+	o->last = &o->first;
+	*ret = o;
+	return 0;
+}
+
+static void answer(struct opener *o, int fd, const struct err *e)
+{
+	struct question *q = o->first;
+
+	o->first = q->next;
+	if (!o->first)
+		o->last = &o->first;
+	o->n--;
+	q->cb(fd, e, q->user);
+	free(q);
+}
+
+static void explain(struct err *e, int errnum, const char *path)
+{
+	switch (errnum) {
+	case ENOENT:
+	case ENOTDIR:
+		(void)err_set(e, ERR_NOT_FOUND, 0, "Local file not found: %s", path);
+		break;
+	case EXDEV:
+		(void)err_set(e, ERR_FORBIDDEN, 0,
+			      "%s is not in a folder that this server may read: name its folder in "
+			      "upload.local_roots (SANDBOX_UPLOAD_LOCAL_ROOTS), or write the file "
+			      "with execute_python_code",
+			      path);
+		break;
+	case EISDIR:
+		(void)err_set(e, ERR_INVALID_PATH, 0,
+			      "%s is a folder: upload its files, or one "
+			      "archive of them",
+			      path);
+		break;
+	default:
+		(void)err_set(e, ERR_FORBIDDEN, errnum, "%s cannot be read", path);
+		break;
+	}
+}
+
+static void fail_all(struct opener *o, enum err_code code)
+{
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, code, 0, "local files are not opened any more");
+	while (o->first)
+		answer(o, -1, &e);
+}
+
+static int on_answer(sd_event_source *source, int fd, uint32_t revents UNUSED, void *user)
+{
+	struct opener *o = user;
+	struct answer a;
+	struct err e = ERR_INIT;
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = 0;
+	ssize_t n = fd_recv(fd, &a, sizeof(a), fds, &n_fds, MSG_DONTWAIT);
+
+	if (n == -EAGAIN)
+		return 0;
+	if (n != (ssize_t)sizeof(a) || !o->first || (a.errnum == 0) != (n_fds == 1)) {
+		fd_close_many(fds, n_fds);
+		fail_all(o, ERR_SYSTEM);
+		return sd_event_source_set_enabled(source, SD_EVENT_OFF);
+	}
+	if (a.errnum != 0)
+		explain(&e, a.errnum, o->first->path);
+	answer(o, a.errnum == 0 ? fds[0] : -1, a.errnum == 0 ? NULL : &e);
+	return 0;
+}
+
+int opener_attach(struct opener *o, sd_event *loop)
+{
+	return o ? sd_event_add_io(loop, &o->source, o->fd, EPOLLIN, on_answer, o) : 0;
+}
+
+int opener_open(void *opener, const char *path, tools_local_fn cb, void *user, struct err *e)
+{
+	struct opener *o = opener;
+	size_t len = strlen(path) + 1;
+
+	if (len > PATH_MAX)
+		return err_set(e, ERR_INVALID_PATH, ENAMETOOLONG, "the local path");
+	if (o->n == PENDING_MAX)
+		return err_set(e, ERR_SESSION_BUSY, 0, "%u local files are being opened already",
+			       o->n);
+	struct question *q = calloc(1, sizeof(*q) + len);
+	if (!q)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a local file");
+	q->cb = cb;
+	q->user = user;
+	memcpy(q->path, path, len);
+	ssize_t n = fd_send(o->fd, path, len, NULL, 0, MSG_DONTWAIT);
+	if (n < 0) {
+		free(q);
+		return err_set(e, ERR_SYSTEM, (int)-n, "local files are not opened any more");
+	}
+	*o->last = q;
+	o->last = &q->next;
+	o->n++;
+	return 0;
+}
+
+struct opener *opener_free(struct opener *o)
+{
+	if (!o)
+		return NULL;
+	o->source = sd_event_source_disable_unref(o->source);
+	fail_all(o, ERR_CANCELLED);
+	o->fd = fd_close(o->fd);
+	free(o);
+	return NULL;
+}

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Records of stored sandboxes, as the manager wants them, kept by the store. */
+#include "cmd/app.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+static void from_row(struct sandbox_record *ret, const struct store_sandbox *row)
+{
+	*ret = (struct sandbox_record){.created_ms = row->created_ms};
+	(void)!text_copy(ret->id, sizeof(ret->id), row->id);
+	(void)!text_copy(ret->owner, sizeof(ret->owner), row->owner);
+	(void)!text_copy(ret->image, sizeof(ret->image), row->image);
+	/* the store's names may be longer */
+	memcpy(ret->name, row->name,
+	       text_utf8_cut(row->name, strlen(row->name), sizeof(ret->name) - 1));
+}
+
+/* What the owner may have: the user's own quota, or the server's setting. */
+static int quota_of(struct app *a, const char *owner, uint64_t *count, uint64_t *bytes,
+		    struct err *e)
+{
+	struct store_user u;
+
+	*bytes = owner[0] ? (uint64_t)a->settings.user_disk_bytes : 0;
+	int r = owner[0] ? store_user_get(a->store, owner, &u, e) : 0;
+	if (r <= 0)
+		return r;
+	if (u.quota.sandboxes != STORE_QUOTA_DEFAULT)
+		*count = (uint64_t)u.quota.sandboxes;
+	if (u.quota.disk_bytes != STORE_QUOTA_DEFAULT)
+		*bytes = (uint64_t)u.quota.disk_bytes;
+	return u.quota.sandboxes == 0
+		   ? err_set(e, ERR_QUOTA_EXCEEDED, 0, "You may not have sandboxes of your own.")
+		   : 0;
+}
+
+static int add(void *user, struct sandbox_record *record, uint64_t owner_max, struct err *e)
+{
+	struct app *a = user;
+	struct store_sandbox row = {.disk_bytes = a->settings.stored_workspace_limit};
+	uint64_t bytes = 0;
+	int r = quota_of(a, record->owner, &owner_max, &bytes, e);
+
+	if (r < 0)
+		return r;
+	store_uuid(row.id);
+	(void)!text_copy(row.persist, sizeof(row.persist), row.id);
+	(void)!text_copy(row.owner, sizeof(row.owner), record->owner);
+	(void)!text_copy(row.name, sizeof(row.name), record->name);
+	(void)!text_copy(row.image, sizeof(row.image), record->image);
+	r = store_sandbox_add(a->store, &row, owner_max, bytes, e);
+	if (r < 0 && e->code == ERR_QUOTA_EXCEEDED) {
+		uint64_t n = 0;
+		struct err ignored = ERR_INIT;
+		if (store_sandbox_count(a->store, record->owner, &n, &ignored) == 0 &&
+		    owner_max > 0 && n >= owner_max)
+			return err_set(e, ERR_QUOTA_EXCEEDED, 0,
+				       "You have reached the maximum limit of %ju sandboxes. "
+				       "Please delete an existing sandbox before creating a new "
+				       "one.",
+				       (uintmax_t)owner_max);
+	}
+	if (r == 0)
+		from_row(record, &row);
+	return r;
+}
+
+static int get(void *user, const char *owner, const char *id, struct sandbox_record *ret,
+	       struct err *e)
+{
+	struct app *a = user;
+	struct store_sandbox row;
+	int r = store_sandbox_get(a->store, owner, id, &row, e);
+
+	if (r > 0)
+		from_row(ret, &row);
+	return r;
+}
+
+static int remove_record(void *user, const char *id, struct err *e)
+{
+	struct app *a = user;
+	int r = store_sandbox_remove(a->store, id, e);
+
+	return r < 0 ? r : 0;
+}
+
+struct each {
+	sandbox_record_fn fn;
+	void *arg;
+};
+
+static void on_row(const struct store_sandbox *row, void *user)
+{
+	const struct each *each = user;
+	struct sandbox_record record;
+
+	from_row(&record, row);
+	each->fn(&record, each->arg);
+}
+
+static int each(void *user, const char *owner, sandbox_record_fn fn, void *arg, struct err *e)
+{
+	struct app *a = user;
+	struct each x = {.fn = fn, .arg = arg};
+
+	return store_sandbox_each(a->store, owner, on_row, &x, e);
+}
+
+static void note_use(void *user, const char *id)
+{
+	struct app *a = user;
+
+	store_note_use(a->store, id);
+}
+
+static const struct sandbox_records *records_of(struct app *a)
+{
+	if (!a->store)
+		return NULL;
+	a->records = (struct sandbox_records){.add = add,
+					      .get = get,
+					      .remove = remove_record,
+					      .each = each,
+					      .note_use = note_use,
+					      .user = a};
+	return &a->records;
+}
+
+struct manager_stored app_stored(struct app *a, uint32_t insisted)
+{
+	const struct settings *s = &a->settings;
+	struct manager_stored c = {
+	    .records = records_of(a),
+	    .limits = {.memory_bytes = s->stored_memory_limit,
+		       .cpu_milli = (uint32_t)s->cpu_limit,
+		       .pids = (uint32_t)s->pids_limit,
+		       .workspace_bytes = s->stored_workspace_limit,
+		       .workspace_inodes = (uint32_t)s->stored_workspace_files,
+		       .tmp_bytes = s->tmp_limit,
+		       .nofile = (uint32_t)s->nofile_limit,
+		       /* the workspace has limits of its own */
+		       .explicit_mask = insisted & ~(uint32_t)ENGINE_CAP_DISK},
+	    .run_timeout_ns = (uint64_t)s->stored_exec_timeout_s * NS_PER_S,
+	    .output_max = (uint64_t)s->stored_output_bytes,
+	    .idle_ns = (uint64_t)s->stored_idle_s * NS_PER_S,
+	    .max_active = (unsigned)s->stored_active,
+	    .owner_max = (unsigned)s->user_sandbox_limit,
+	    .strict_ids = s->strict_ids,
+	};
+
+	if (settings_is_explicit(s, SETTING_ID_stored_workspace_limit) ||
+	    settings_is_explicit(s, SETTING_ID_stored_workspace_files))
+		c.limits.explicit_mask |= ENGINE_CAP_DISK;
+	if (settings_is_explicit(s, SETTING_ID_stored_memory_limit))
+		c.limits.explicit_mask |= ENGINE_CAP_MEMORY;
+	memcpy(c.image, a->image, sizeof(c.image));
+	return c;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* execute_python_code and execute_terminal_command of the second tool family. Runs of one sandbox
+ * wait for each other: clients of this family know no busy state. */
+#include "tools/classic.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define NOTE_MAX        200
+#define EXIT_NO_PROGRAM 127
+#define EXIT_NO_RIGHT   126
+
+/* What happened to a run beside its own words; "" when nothing did. */
+static void note_of(const struct run_result *result, uint64_t timeout_ns, char ret[NOTE_MAX])
+{
+	ret[0] = '\0';
+	if (result->reason == RUN_TIMEOUT)
+		(void)snprintf(ret, NOTE_MAX, "\nExecution timed out after %jus",
+			       (uintmax_t)(timeout_ns / NS_PER_S));
+	else if (result->reason == RUN_OOM)
+		(void)snprintf(ret, NOTE_MAX, "\nThe sandbox ran out of memory");
+	else if (result->reason == RUN_OUTPUT_LIMIT)
+		(void)snprintf(ret, NOTE_MAX, "\nStopped: it wrote %ju bytes",
+			       (uintmax_t)MAX(result->out.total, result->err.total));
+	else if (result->reason == RUN_CANCELLED)
+		(void)snprintf(ret, NOTE_MAX, "\nCancelled");
+}
+
+static int add_cut(struct buf *b, const char *name, const struct run_output *o)
+{
+	return o->truncated ? buf_printf(b, "\n[%s cut: %zu of %ju bytes are shown]", name, o->len,
+					 (uintmax_t)o->total)
+			    : 0;
+}
+
+static json_t *error_stream(const struct run_result *result, uint64_t timeout_ns)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(result->err.len * 3 + 4 * NOTE_MAX);
+	char note[NOTE_MAX];
+
+	note_of(result, timeout_ns, note);
+	int r = text_add_utf8_lossy(&b, result->err.data, result->err.len);
+	r = r < 0 ? r : buf_add_str(&b, note);
+	r = r < 0 ? r : add_cut(&b, "stdout", &result->out);
+	r = r < 0 ? r : add_cut(&b, "stderr", &result->err);
+	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&b), b.len);
+}
+
+static json_t *streams(const struct run_call *c, const struct run_result *result)
+{
+	return json_pack("{s:o, s:o, s:i}", "stdout",
+			 tools_json_bytes(result->out.data, result->out.len), "stderr",
+			 error_stream(result, sandbox_run_timeout_ns(c->sandbox)), "exit_code",
+			 result->exit_code);
+}
+
+/* ---- execute_python_code ---- */
+
+static int add_file(struct run_call *c, const char *name, json_t *files, json_t *links)
+{
+	char path[sizeof(CLASSIC_FOLDER) + 256];
+
+	if (name[0] == '.')
+		return 0;
+	(void)snprintf(path, sizeof(path), CLASSIC_FOLDER "/%s", name);
+	int r = json_array_append_new(files, tools_json_bytes(path, strlen(path)));
+	return r < 0 ? r : json_array_append_new(links, classic_link(c->tools, c->sandbox, name));
+}
+
+/* New and changed files and folders, in one order by name. */
+static int add_files(struct run_call *c, const struct run_result *result, json_t *files,
+		     json_t *links)
+{
+	size_t i = 0;
+	size_t j = 0;
+
+	while (i < result->n_artifacts || j < result->n_folders) {
+		bool file = j == result->n_folders ||
+			    (i < result->n_artifacts &&
+			     strcmp(result->artifacts[i].name, result->folders[j].name) < 0);
+		const char *name = file ? result->artifacts[i++].name : result->folders[j++].name;
+		if (add_file(c, name, files, links) < 0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Shape (c). */
+static void execute_failed(struct mcp_call *call, const char *text)
+{
+	classic_finish(call, json_pack("{s:s, s:s, s:s, s:i, s:[], s:[]}", "error", text, "stdout",
+				       "", "stderr", text, "exit_code", 1, "files", "file_links"));
+}
+
+static void execute_end(struct run_call *c, const struct run_result *result, const struct err *e)
+{
+	if (e && classic_is_denied(e)) {
+		classic_finish_denied(c->call);
+		return;
+	}
+	if (e) {
+		execute_failed(c->call, e->text);
+		return;
+	}
+	json_t *object = streams(c, result);
+	json_t *files = json_array();
+	json_t *links = json_array();
+	if (!object || add_files(c, result, files, links) < 0) {
+		json_decref(object);
+		object = NULL;
+	}
+	if (json_object_set_new(object, "files", files) < 0 ||
+	    json_object_set_new(object, "file_links", links) < 0) {
+		json_decref(object);
+		object = NULL;
+	}
+	classic_finish(c->call, object);
+}
+
+/* The id as the manager takes it; what is no id is nobody's. */
+static const char *id_of(const struct mcp_call *call, const json_t *arguments)
+{
+	const char *id = classic_arg(call, arguments, "sandbox_id");
+
+	return id && strlen(id) <= SANDBOX_ID_MAX && *id ? id : NULL;
+}
+
+static struct run_call *prepare(struct tools *t, struct mcp_call *call, const char *id,
+				const struct mcp_text_ref *text)
+{
+	struct run_call *c = run_call_new(t, call, id, text);
+
+	if (c) {
+		c->known = true;
+		c->request.queued = true;
+		c->request.cwd = CLASSIC_FOLDER;
+	}
+	return c;
+}
+
+void classic_execute(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"sandbox_id", ARG_STRING, true},
+	    {"code", ARG_STRING, true},
+	};
+	struct tools *t = user;
+
+	if (!classic_check_args(call, "execute_python_code", specs, ARRAY_SIZE(specs), arguments))
+		return;
+	const char *id = id_of(call, arguments);
+	if (!id) {
+		classic_finish_denied(call);
+		return;
+	}
+	struct mcp_text_ref code = tools_text_arg(call, arguments, "code");
+	if (code.len > t->config.max_classic_code) {
+		char text[NOTE_MAX];
+		(void)snprintf(text, sizeof(text), "Code is %zu bytes, exceeds %ju byte limit.",
+			       code.len, (uintmax_t)t->config.max_classic_code);
+		execute_failed(call, text);
+		return;
+	}
+	struct run_call *c = prepare(t, call, id, &code);
+	if (!c)
+		return;
+	c->request.kind = ENGINE_RUN_PYTHON;
+	c->request.code = c->text;
+	c->request.code_len = c->text_len;
+	c->request.artifacts_always = true;
+	c->finish = execute_end;
+	run_call_start(c);
+}
+
+/* ---- execute_terminal_command ---- */
+
+/* Shape (d) of what did not run. */
+static void terminal_failed(struct mcp_call *call, const char *text, int exit_code)
+{
+	classic_finish(call, json_pack("{s:s, s:s, s:i}", "stdout", "", "stderr", text, "exit_code",
+				       exit_code));
+}
+
+/* As a shell counts what it cannot start. */
+static int code_of(const struct err *e)
+{
+	return e->errnum == ENOENT ? EXIT_NO_PROGRAM : e->errnum == EACCES ? EXIT_NO_RIGHT : -1;
+}
+
+static void terminal_end(struct run_call *c, const struct run_result *result, const struct err *e)
+{
+	if (e)
+		terminal_failed(c->call, classic_is_denied(e) ? CLASSIC_DENIED : e->text,
+				code_of(e));
+	else
+		classic_finish(c->call, streams(c, result));
+}
+
+/* What to run for the command in C->text, or the reason why nothing. Models write bash; small
+ * images have none. */
+static const char *choose(struct run_call *c)
+{
+	static const char shell[] = "if command -v bash >/dev/null 2>&1; then exec bash -c \"$0\"; "
+				    "else exec sh -c \"$0\"; fi";
+	const char *why = "no memory";
+
+	if (strlen(c->text) != c->text_len)
+		return "The command holds a NUL byte";
+	if (classic_split(c->text, &c->words, &why) < 0)
+		return why;
+	if (!c->words[0])
+		return "The command is empty";
+	c->request.kind = ENGINE_RUN_ARGV;
+	c->request.argv = (const char *const *)c->words;
+	if (classic_needs_shell(c->text)) {
+		const char *const argv[] = {"sh", "-c", shell, c->text, NULL};
+		memcpy(c->argv, argv, sizeof(argv));
+		c->request.argv = c->argv;
+	}
+	return NULL;
+}
+
+void classic_terminal(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"sandbox_id", ARG_STRING, true},
+	    {"command", ARG_STRING, true},
+	};
+	struct tools *t = user;
+
+	if (!classic_check_args(call, "execute_terminal_command", specs, ARRAY_SIZE(specs),
+				arguments))
+		return;
+	const char *id = id_of(call, arguments);
+	struct mcp_text_ref command = tools_text_arg(call, arguments, "command");
+	if (!id || command.len > t->config.max_code_bytes) {
+		terminal_failed(call, id ? "The command is too long" : CLASSIC_DENIED, -1);
+		return;
+	}
+	struct run_call *c = prepare(t, call, id, &command);
+	if (!c)
+		return;
+	const char *why = choose(c);
+	if (why) {
+		run_call_free(c);
+		terminal_failed(call, why, -1);
+		return;
+	}
+	c->finish = terminal_end;
+	run_call_start(c);
+}

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* upload_file_to_sandbox of the second tool family: a file of this machine, by its path. Who opens
+ * it is a process that has the rights of whoever started the server, and only beneath the folders
+ * that upload.local_roots names; this process cannot. */
+#include "tools/classic.h"
+
+#include "base/text.h"
+
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+struct local_call {
+	struct classic_call base;
+	char *local; /* as given */
+	char *dest;  /* as given */
+	char folder[ENGINE_PATH_MAX];
+	char path[ENGINE_PATH_MAX];
+	int fd;
+};
+
+static void local_end(struct local_call *c)
+{
+	c->fd = fd_close(c->fd);
+	free(c->local);
+	free(c->dest);
+	classic_call_free(&c->base);
+}
+
+static void local_fail(struct local_call *c, const struct err *e)
+{
+	classic_finish_err(c->base.call, e);
+	local_end(c);
+}
+
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
+static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user)
+{
+	struct local_call *c = user;
+	char text[2 * ENGINE_PATH_MAX];
+
+	if (e) {
+		local_fail(c, e);
+		return;
+	}
+	(void)snprintf(text, sizeof(text), "Uploaded %s to %s in sandbox %s", name_of(c->local),
+		       c->dest, sandbox_id(c->base.sandbox));
+	classic_finish(c->base.call, json_pack("{s:b, s:o}", "success", true, "message",
+					       tools_json_bytes(text, strlen(text))));
+	local_end(c);
+}
+
+static void on_opened(int fd, const struct err *e, void *user)
+{
+	struct local_call *c = user;
+	const struct tools_config *config = &c->base.tools->config;
+	struct err error = ERR_INIT;
+	struct stat st;
+
+	c->fd = fd;
+	if (e && e->code == ERR_NOT_FOUND) {
+		classic_finish_error(c->base.call, "Local file not found: %s", c->local);
+		local_end(c);
+		return;
+	}
+	if (!e && fstat(fd, &st) < 0) {
+		(void)err_set(&error, ERR_SYSTEM, errno, "%s", c->local);
+	} else if (!e && (uint64_t)st.st_size > config->max_upload_bytes) {
+		(void)err_set(&error, ERR_UPLOAD_TOO_LARGE, 0,
+			      "%s has %jd bytes, the limit is %ju (SANDBOX_MAX_UPLOAD_BYTES)",
+			      name_of(c->local), (intmax_t)st.st_size,
+			      (uintmax_t)config->max_upload_bytes);
+	} else if (!e) {
+		struct upload_request request = {
+		    .path = c->path,
+		    .overwrite = true,
+		    .source = {.fd = fd, .len = (uint64_t)st.st_size},
+		    .on_done = on_uploaded,
+		    .user = c,
+		};
+		if (sandbox_upload(c->base.sandbox, &request, &error) == 0)
+			return;
+	}
+	local_fail(c, e ? e : &error);
+}
+
+/* The folder must be there: a typing error must not make one. */
+static void on_folder(const struct engine_file *files UNUSED, size_t n UNUSED, bool more UNUSED,
+		      const struct err *e, void *user)
+{
+	struct local_call *c = user;
+	const struct tools_config *config = &c->base.tools->config;
+	struct err error = ERR_INIT;
+
+	if (e && e->code == ERR_NOT_FOUND) {
+		classic_finish_error(c->base.call, "No folder %s in sandbox %s", c->dest,
+				     sandbox_id(c->base.sandbox));
+		local_end(c);
+	} else if (e) {
+		local_fail(c, e);
+	} else if (config->open_local(config->local_user_data, c->local, on_opened, c, &error) <
+		   0) {
+		local_fail(c, &error);
+	}
+}
+
+/* DEST is a folder of the workspace, by either of its names or relative to it. */
+static int take_folder(struct local_call *c, struct err *e)
+{
+	static const char *const tops[] = {"/app/results", "/mnt/data"};
+	size_t len = strlen(c->dest);
+
+	while (len > 1 && c->dest[len - 1] == '/')
+		len--;
+	for (size_t i = 0; i < ARRAY_SIZE(tops); i++)
+		if (len == strlen(tops[i]) && memcmp(c->dest, tops[i], len) == 0)
+			return 0;
+	int r = workspace_path(c->dest, len, true, c->folder, e);
+	return r < 0 ? err_set(e, ERR_INVALID_PATH, 0,
+			       "%s is not a folder of the sandbox's files: give one below %s",
+			       c->dest, CLASSIC_FOLDER)
+		     : 0;
+}
+
+static void on_ready(struct classic_call *base, const struct err *e)
+{
+	struct local_call *c = (struct local_call *)base;
+	struct err error = ERR_INIT;
+
+	if (e) {
+		local_fail(c, e);
+		return;
+	}
+	int r = take_folder(c, &error);
+	if (r == 0 &&
+	    (size_t)snprintf(c->path, sizeof(c->path), "%s%s%s", c->folder, c->folder[0] ? "/" : "",
+			     name_of(c->local)) >= sizeof(c->path))
+		r = err_set(&error, ERR_INVALID_PATH, ENAMETOOLONG, "%s", c->dest);
+	if (r == 0)
+		r = sandbox_list(base->sandbox, c->folder, on_folder, c, &error);
+	if (r < 0)
+		local_fail(c, &error);
+}
+
+void classic_upload(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"sandbox_id", ARG_STRING, true},
+	    {"local_file_path", ARG_STRING, true},
+	    {"dest_path", ARG_STRING, false},
+	};
+	struct tools *t = user;
+
+	if (!classic_check_args(call, "upload_file_to_sandbox", specs, ARRAY_SIZE(specs),
+				arguments))
+		return;
+	const char *id = classic_arg(call, arguments, "sandbox_id");
+	const char *local = classic_arg(call, arguments, "local_file_path");
+	const char *dest = classic_arg(call, arguments, "dest_path");
+	struct local_call *c = classic_call_new(call, t, sizeof(*c));
+	if (!c)
+		return;
+	c->fd = -1;
+	c->base.ready = on_ready;
+	c->local = strdup(local ? local : "");
+	c->dest = strdup(dest ? dest : CLASSIC_FOLDER);
+	if (!c->local || !c->dest || !c->local[0] || !t->config.open_local) {
+		classic_finish_error(
+		    call, "%s",
+		    !c->local || !c->dest ? "no memory"
+		    : !t->config.open_local
+			? "This server reads no files of its own machine: other machines can reach "
+			  "it, or upload.local_roots (SANDBOX_UPLOAD_LOCAL_ROOTS) is empty. Write "
+			  "the file with execute_python_code, or upload it over HTTP."
+			: "Local file not found: ");
+		local_end(c);
+		return;
+	}
+	classic_open(&c->base, id ? id : "");
+}
