@@ -5,6 +5,7 @@
 #pragma once
 
 #include "api/auth.h"
+#include "api/ledger.h"
 #include "base/buf.h"
 #include "sandbox/sandbox.h"
 
@@ -15,6 +16,7 @@ struct api_config {
 	struct manager *manager;
 	struct store *store; /* may be NULL: there are no users, keys and history */
 	struct auth *auth;
+	struct ledger *ledger;
 	bool open_registration;
 	uint64_t max_upload_bytes;
 	uint64_t max_code_bytes;
@@ -32,8 +34,6 @@ struct api *api_free(struct api *a);
 /* Adds the routes for listeners of SCOPES. */
 int api_add_routes(struct api *a, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;
-/* Counts a run that ended, by whatever way it was started. A may be NULL. */
-void api_note_run(struct api *a, const struct run_result *result);
 /* For http_config.log: counts answers and bytes. A may be NULL. */
 void api_note_request(struct api *a, struct http_request *req, int status, uint64_t bytes,
 		      uint64_t ns);

@@ -5,15 +5,7 @@
 #include "api/api.h"
 #include "api/reply.h"
 
-#define STATS_REASONS 6  /* enum run_reason */
-#define STATS_BUCKETS 11 /* bounds of run times; one more counts what is longer */
-
 struct api_stats {
-	uint64_t runs[STATS_REASONS];
-	uint64_t run_buckets[STATS_BUCKETS + 1];
-	uint64_t run_ms;
-	uint64_t run_cpu_ns;
-	uint64_t output_bytes;
 	uint64_t answers[5]; /* 1xx … 5xx */
 	uint64_t sent_bytes;
 };

@@ -10,15 +10,6 @@
 
 #define METRICS_MAX (256u << 10)
 
-/* Upper bounds of the buckets of run times. */
-static const uint64_t bounds_ms[STATS_BUCKETS] = {1,    5,    10,    50,    100,   500,
-						  1000, 5000, 10000, 60000, 300000};
-
-static const char *const reasons[STATS_REASONS] = {
-    [RUN_EXITED] = "exited", [RUN_SIGNALED] = "signaled",         [RUN_TIMEOUT] = "timeout",
-    [RUN_OOM] = "oom",       [RUN_OUTPUT_LIMIT] = "output_limit", [RUN_CANCELLED] = "cancelled",
-};
-
 void api_note_request(struct api *a, struct http_request *req UNUSED, int status, uint64_t bytes,
 		      uint64_t ns UNUSED)
 {
@@ -29,43 +20,27 @@ void api_note_request(struct api *a, struct http_request *req UNUSED, int status
 	a->stats.sent_bytes += bytes;
 }
 
-void api_note_run(struct api *a, const struct run_result *result)
-{
-	size_t i = 0;
-
-	if (!a)
-		return;
-	if (result->reason < STATS_REASONS)
-		a->stats.runs[result->reason]++;
-	a->stats.run_ms += result->duration_ms;
-	a->stats.run_cpu_ns += result->cpu_ns;
-	a->stats.output_bytes += result->out.total + result->err.total;
-	while (i < STATS_BUCKETS && result->duration_ms > bounds_ms[i])
-		i++;
-	a->stats.run_buckets[i]++;
-}
-
 /* ---- Prometheus ---- */
 
-static int add_runs(struct buf *b, const struct api_stats *s)
+static int add_runs(struct buf *b, const struct ledger_stats *s)
 {
 	uint64_t sum = 0;
 	int r = buf_add_str(b, "# HELP caisson_runs_total Runs that ended, by reason.\n"
 			       "# TYPE caisson_runs_total counter\n");
 
-	for (size_t i = 0; i < STATS_REASONS && r == 0; i++)
-		r = buf_printf(b, "caisson_runs_total{reason=\"%s\"} %ju\n", reasons[i],
-			       (uintmax_t)s->runs[i]);
+	for (size_t i = 0; i < LEDGER_REASONS && r == 0; i++)
+		r = buf_printf(b, "caisson_runs_total{reason=\"%s\"} %ju\n",
+			       run_reason_name((enum run_reason)i), (uintmax_t)s->runs[i]);
 	if (r == 0)
 		r = buf_add_str(b, "# HELP caisson_run_seconds Time of runs.\n"
 				   "# TYPE caisson_run_seconds histogram\n");
-	for (size_t i = 0; i < STATS_BUCKETS && r == 0; i++) {
+	for (size_t i = 0; i < LEDGER_BUCKETS && r == 0; i++) {
 		sum += s->run_buckets[i];
 		r = buf_printf(b, "caisson_run_seconds_bucket{le=\"%ju.%03u\"} %ju\n",
-			       (uintmax_t)bounds_ms[i] / 1000, (unsigned)(bounds_ms[i] % 1000),
-			       (uintmax_t)sum);
+			       (uintmax_t)ledger_bounds_ms[i] / 1000,
+			       (unsigned)(ledger_bounds_ms[i] % 1000), (uintmax_t)sum);
 	}
-	sum += s->run_buckets[STATS_BUCKETS];
+	sum += s->run_buckets[LEDGER_BUCKETS];
 	if (r == 0)
 		r = buf_printf(b,
 			       "caisson_run_seconds_bucket{le=\"+Inf\"} %ju\n"
@@ -122,7 +97,7 @@ static int add_store(struct buf *b, struct store *store)
 
 static int add_all(struct api *a, struct buf *b)
 {
-	const struct api_stats *s = &a->stats;
+	const struct ledger_stats *s = ledger_stats(a->config.ledger);
 	int r = add_runs(b, s);
 
 	r = r < 0 ? r
@@ -134,7 +109,7 @@ static int add_all(struct api *a, struct buf *b)
 	r = r < 0 ? r
 		  : add_one(b, "caisson_sandboxes", "gauge", "Sandboxes that are active.",
 			    manager_count(a->config.manager));
-	r = r < 0 ? r : add_http(b, s);
+	r = r < 0 ? r : add_http(b, &a->stats);
 	r = r < 0 ? r : add_store(b, a->config.store);
 	return r < 0 || !a->config.metrics ? r : a->config.metrics(b, a->config.user);
 }
@@ -184,14 +159,16 @@ int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 
 void rest_stats(struct rest_call *c)
 {
-	const struct api_stats *s = &c->api->stats;
+	const struct ledger_stats *s = ledger_stats(c->api->config.ledger);
+	const struct api_stats *http = &c->api->stats;
 	json_t *runs = json_object();
 	uint64_t answers = 0;
 
-	for (size_t i = 0; i < STATS_REASONS; i++)
-		(void)json_object_set_new(runs, reasons[i], json_integer((json_int_t)s->runs[i]));
-	for (size_t i = 0; i < ARRAY_SIZE(s->answers); i++)
-		answers += s->answers[i];
+	for (size_t i = 0; i < LEDGER_REASONS; i++)
+		(void)json_object_set_new(runs, run_reason_name((enum run_reason)i),
+					  json_integer((json_int_t)s->runs[i]));
+	for (size_t i = 0; i < ARRAY_SIZE(http->answers); i++)
+		answers += http->answers[i];
 	rest_reply(c, 200,
 		   json_pack("{s:I, s:o, s:I, s:I}", "sandboxes",
 			     (json_int_t)manager_count(c->api->config.manager), "runs", runs,

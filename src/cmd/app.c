@@ -325,6 +325,21 @@ static int open_engine(void *user, struct engine **ret, struct err *e)
 	return engine_open(a->settings.engine, a->loop, &config, ret, e);
 }
 
+static int open_ledger(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	struct ledger_config config = {
+	    .store = a->store,
+	    .manager = a->manager,
+	    .quota = {.sandboxes = s->user_sandbox_limit,
+		      .cpu_s_per_day = s->user_cpu_s_per_day,
+		      .disk_bytes = s->user_disk_bytes,
+		      .runs_per_minute = s->user_runs_per_minute},
+	};
+
+	return ledger_new(&config, &a->ledger, e);
+}
+
 int app_open(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
@@ -363,7 +378,8 @@ int app_open(struct app *a, struct err *e)
 	r = opener_attach(a->opener, a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the opener's answers");
-	return manager_new(&config, &a->manager, e);
+	r = manager_new(&config, &a->manager, e);
+	return r < 0 ? r : open_ledger(a, e);
 }
 
 static int open_registry(struct app *a, struct err *e)
@@ -445,6 +461,7 @@ void app_done(struct app *a)
 	a->tools = tools_free(a->tools);
 	a->links = links_free(a->links);
 	a->opener = opener_free(a->opener);
+	a->ledger = ledger_free(a->ledger);
 	a->store = store_close(a->store);
 	a->monitor_fd = fd_close(a->monitor_fd);
 	a->loop = sd_event_unref(a->loop);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "api/files.h"
+#include "api/ledger.h"
 #include "config/settings.h"
 #include "http/http.h"
 #include "mcp/mcp.h"
@@ -37,6 +38,7 @@ struct app {
 	struct manager *manager;
 	struct sandbox_records records; /* of the manager, in the store */
 	struct opener *opener;          /* NULL: no file of this machine is read */
+	struct ledger *ledger;
 	struct links *links;
 	struct tools *tools;
 	struct mcp_server *mcp;

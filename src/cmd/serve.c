@@ -244,6 +244,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .manager = s->app.manager,
 	    .store = s->app.store,
 	    .auth = s->auth,
+	    .ledger = s->app.ledger,
 	    .open_registration = streq(set->open_registration, "auto")
 				     ? app_is_loopback(s->host)
 				     : streq(set->open_registration, "on"),

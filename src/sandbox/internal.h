@@ -63,6 +63,7 @@ struct manager {
 	struct upload_check *checks;
 	sd_event_source *sweep_timer;
 	bool closing;
+	struct manager_ledger ledger;
 	sandbox_watch_fn watcher;
 	void *watcher_user;
 };

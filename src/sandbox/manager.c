@@ -210,6 +210,11 @@ void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user)
 	m->watcher_user = user;
 }
 
+void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger)
+{
+	m->ledger = *ledger;
+}
+
 void sandbox_changed(struct sandbox *s, const char *path)
 {
 	if (s->manager->watcher && !s->manager->closing)

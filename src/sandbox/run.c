@@ -110,6 +110,9 @@ static void run_end(struct run *r, const struct run_result *result, const struct
 	if (e)
 		LOG_ERROR("container_exec_failed", LOG_S("session_id", r->sandbox->id),
 			  LOG_S("run_id", r->id), LOG_S("error", e->text));
+	const struct manager_ledger *ledger = &r->sandbox->manager->ledger;
+	if (result && ledger->note)
+		ledger->note(ledger->user, r->sandbox, r->request.kind, result);
 	r->request.on_done(r, result, e, r->request.user);
 	/* What a failed run did to the files is not known. */
 	if (!result || !r->sandbox->inventory_known)
@@ -501,9 +504,13 @@ static int check_free(const struct sandbox *s, const struct run_request *q, stru
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
 		struct err *e)
 {
+	const struct manager_ledger *ledger = &s->manager->ledger;
 	int wait = check_free(s, request, e);
 	if (wait < 0)
 		return wait;
+	int refused = ledger->admit ? ledger->admit(ledger->user, s, e) : 0;
+	if (refused < 0)
+		return refused;
 	if (!sandbox_use(s, e))
 		return -ENOENT;
 	struct run *r = calloc(1, sizeof(*r));

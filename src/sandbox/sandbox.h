@@ -143,6 +143,18 @@ void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbo
 typedef void (*sandbox_watch_fn)(struct sandbox *s, const char *path, void *user);
 void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user);
 
+/* Who keeps the books of runs: asked before each, told of each that ended. Neither may start or end
+ * anything. */
+struct run_result;
+struct manager_ledger {
+	/* 0, or a refusal (QUOTA_EXCEEDED …); may be NULL. */
+	int (*admit)(void *user, const struct sandbox *s, struct err *e);
+	void (*note)(void *user, const struct sandbox *s, enum engine_run_kind kind,
+		     const struct run_result *result); /* may be NULL */
+	void *user;
+};
+void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger); /* copied */
+
 /* ---- one sandbox ----------------------------------------------------------------------------- */
 
 struct sandbox *sandbox_ref(struct sandbox *s);

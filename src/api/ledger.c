@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/ledger.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#define MINUTE_NS (60 * NS_PER_S)
+#define WAYS      4u /* owners that share a place */
+
+const uint64_t ledger_bounds_ms[LEDGER_BUCKETS] = {1,    5,    10,    50,    100,   500,
+						   1000, 5000, 10000, 60000, 300000};
+
+static const char *const kinds[] = {
+    [ENGINE_RUN_PYTHON] = "code",
+    [ENGINE_RUN_ARGV] = "command",
+    [ENGINE_RUN_STATEFUL] = "stateful",
+};
+
+/* What is known of one owner. */
+struct account {
+	char owner[STORE_OWNER_SIZE];
+	bool used;
+	uint64_t looked_ns; /* when quota and CPU time were read */
+	struct store_quota quota;
+	uint64_t cpu_us;    /* of today */
+	uint64_t minute_ns; /* when this one began */
+	uint64_t n_runs;
+};
+
+struct ledger {
+	struct ledger_config config;
+	struct ledger_stats stats;
+	uint8_t hash_key[crypto_shorthash_KEYBYTES];
+	struct account accounts[LEDGER_OWNERS];
+};
+
+/* ---- accounts ---- */
+
+static int64_t choose(int64_t own, int64_t otherwise)
+{
+	return own == STORE_QUOTA_DEFAULT ? otherwise : own;
+}
+
+int ledger_quota(struct ledger *l, const char *owner, struct store_quota *ret, struct err *e)
+{
+	const struct store_quota *server = &l->config.quota;
+	struct store_user u = {.quota = STORE_QUOTA_DEFAULTS};
+	int r = *owner && l->config.store ? store_user_get(l->config.store, owner, &u, e) : 0;
+
+	if (r < 0)
+		return r;
+	*ret = (struct store_quota){
+	    .sandboxes = choose(u.quota.sandboxes, server->sandboxes),
+	    .cpu_s_per_day = choose(u.quota.cpu_s_per_day, server->cpu_s_per_day),
+	    .disk_bytes = choose(u.quota.disk_bytes, server->disk_bytes),
+	    .runs_per_minute = choose(u.quota.runs_per_minute, server->runs_per_minute),
+	};
+	return 0;
+}
+
+static struct account *account_of(struct ledger *l, const char *owner)
+{
+	uint8_t hash[crypto_shorthash_BYTES];
+	uint32_t index;
+	struct account *oldest;
+
+	(void)crypto_shorthash(hash, (const uint8_t *)owner, strlen(owner), l->hash_key);
+	memcpy(&index, hash, sizeof(index));
+	struct account *place = &l->accounts[index % (LEDGER_OWNERS / WAYS) * WAYS];
+	oldest = place;
+	for (unsigned i = 0; i < WAYS; i++) {
+		if (place[i].used && streq(place[i].owner, owner))
+			return &place[i];
+		if (!place[i].used || (oldest->used && place[i].looked_ns < oldest->looked_ns))
+			oldest = &place[i];
+	}
+	*oldest = (struct account){.used = true};
+	(void)snprintf(oldest->owner, sizeof(oldest->owner), "%s", owner);
+	return oldest;
+}
+
+/* Reads what the store knows, once a minute. */
+static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err *e)
+{
+	struct store_quota quota;
+	uint64_t cpu_us = a->cpu_us;
+
+	if (a->looked_ns > 0 && a->looked_ns + MINUTE_NS > now)
+		return 0;
+	int r = ledger_quota(l, a->owner, &quota, e);
+	if (r == 0 && l->config.store && quota.cpu_s_per_day > 0) {
+		store_flush(l->config.store); /* what this server added is in it then */
+		r = store_usage_today(l->config.store, a->owner, &cpu_us, e);
+	}
+	if (r < 0)
+		return r;
+	a->quota = quota;
+	a->cpu_us = cpu_us;
+	a->looked_ns = now;
+	return 0;
+}
+
+/* ---- what the manager asks and tells ---- */
+
+static int admit(void *user, const struct sandbox *s, struct err *e)
+{
+	struct ledger *l = user;
+	uint64_t now = now_ns();
+	struct account *a = account_of(l, sandbox_owner(s));
+	int r = refresh(l, a, now, e);
+
+	if (r < 0)
+		return r;
+	if (a->minute_ns == 0 || a->minute_ns + MINUTE_NS <= now) {
+		a->minute_ns = now;
+		a->n_runs = 0;
+	}
+	if (a->quota.runs_per_minute > 0 && a->n_runs >= (uint64_t)a->quota.runs_per_minute)
+		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
+			       "You may start %jd runs in a minute; wait for the next one",
+			       (intmax_t)a->quota.runs_per_minute);
+	if (a->quota.cpu_s_per_day > 0 && a->cpu_us / 1000000 >= (uint64_t)a->quota.cpu_s_per_day)
+		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
+			       "Your runs have used the %jd CPU seconds of this day (UTC)",
+			       (intmax_t)a->quota.cpu_s_per_day);
+	a->n_runs++;
+	return 0;
+}
+
+static void count(struct ledger_stats *s, const struct run_result *result)
+{
+	size_t i = 0;
+
+	if ((unsigned)result->reason < LEDGER_REASONS)
+		s->runs[result->reason]++;
+	s->run_ms += result->duration_ms;
+	s->run_cpu_ns += result->cpu_ns;
+	s->output_bytes += result->out.total + result->err.total;
+	while (i < LEDGER_BUCKETS && result->duration_ms > ledger_bounds_ms[i])
+		i++;
+	s->run_buckets[i]++;
+}
+
+static void note(void *user, const struct sandbox *s, enum engine_run_kind kind,
+		 const struct run_result *result)
+{
+	struct ledger *l = user;
+	uint64_t now_ms = store_now_ms();
+	struct store_run row = {
+	    .exit_code = result->exit_code,
+	    .started_ms = now_ms > result->duration_ms ? now_ms - result->duration_ms : 0,
+	    .duration_ms = result->duration_ms,
+	    .cpu_us = result->cpu_ns / NS_PER_US,
+	    .peak_bytes = result->peak_bytes,
+	    .out_bytes = result->out.total + result->err.total,
+	};
+
+	count(&l->stats, result);
+	account_of(l, sandbox_owner(s))->cpu_us += row.cpu_us;
+	(void)snprintf(row.id, sizeof(row.id), "%s", result->id);
+	(void)snprintf(row.owner, sizeof(row.owner), "%s", sandbox_owner(s));
+	(void)snprintf(row.sandbox, sizeof(row.sandbox), "%s", sandbox_id(s));
+	(void)snprintf(row.kind, sizeof(row.kind), "%s",
+		       (unsigned)kind < ARRAY_SIZE(kinds) ? kinds[kind] : "");
+	(void)snprintf(row.reason, sizeof(row.reason), "%s", run_reason_name(result->reason));
+	store_note_run(l->config.store, &row);
+}
+
+/* ---- life ---- */
+
+int ledger_new(const struct ledger_config *config, struct ledger **ret, struct err *e)
+{
+	struct ledger *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the ledger");
+	l->config = *config;
+	rand_bytes(l->hash_key, sizeof(l->hash_key));
+	struct manager_ledger hooks = {.admit = admit, .note = note, .user = l};
+	manager_keep_ledger(config->manager, &hooks);
+	*ret = l;
+	return 0;
+}
+
+struct ledger *ledger_free(struct ledger *l)
+{
+	free(l);
+	return NULL;
+}
+
+const struct ledger_stats *ledger_stats(const struct ledger *l)
+{
+	return &l->stats;
+}

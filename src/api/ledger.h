@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The books of runs: who may start one now, what each cost. Whatever way a run came (MCP, REST,
+ * a shared stdio), it passes here: quotas are per owner, the history and the counters see all.
+ *
+ * Quotas are the user's own, or the server's settings where the user has none. They are looked up
+ * once a minute for each owner, so a change holds after a minute at most, and a run costs a lookup
+ * in a small table. CPU time counts when a run ends. */
+#pragma once
+
+#include "sandbox/sandbox.h"
+#include "store/store.h"
+
+#define LEDGER_REASONS 6     /* enum run_reason */
+#define LEDGER_BUCKETS 11    /* one more counts what is longer than all bounds */
+#define LEDGER_OWNERS  4096u /* remembered at the same time; the oldest of a bucket goes */
+
+struct ledger;
+
+struct ledger_config {
+	struct store *store;      /* borrowed; NULL: no history, and the settings are the quota */
+	struct manager *manager;  /* borrowed; gets the ledger */
+	struct store_quota quota; /* of the server; 0 = no limit */
+};
+
+int ledger_new(const struct ledger_config *config, struct ledger **ret, struct err *e) MUST_CHECK;
+/* After the manager's end. NULL is fine. */
+struct ledger *ledger_free(struct ledger *l);
+
+/* What OWNER may have, each of it 0 where there is no limit. */
+int ledger_quota(struct ledger *l, const char *owner, struct store_quota *ret,
+		 struct err *e) MUST_CHECK;
+
+struct ledger_stats {
+	uint64_t runs[LEDGER_REASONS];
+	uint64_t run_buckets[LEDGER_BUCKETS + 1];
+	uint64_t run_ms;
+	uint64_t run_cpu_ns;
+	uint64_t output_bytes;
+};
+extern const uint64_t ledger_bounds_ms[LEDGER_BUCKETS]; /* upper bounds of the buckets */
+const struct ledger_stats *ledger_stats(const struct ledger *l);
