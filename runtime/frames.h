@@ -47,12 +47,12 @@ enum rt_kind {
 	RT_ENTER,
 	/* interpreter → init: isolated and waiting. */
 	RT_READY,
-	/* init → clean interpreter or holder: fork a spare. Descriptors: the spare's interpreter
-	 * channel; when has_ruleset is 1 the Landlock rules of runs (only to the clean interpreter:
-	 * a holder's forks have them already); when has_proc is 1 a writable /proc; n_leaves
-	 * descriptors of cgroup.procs of the run leaf. The spare makes a session of its own, joins
-	 * the leaf, takes its limits, ties itself by the rules and the filter, and says RT_READY.
-	 * No answer but that; a failure is an EOF there. */
+	/* init → clean interpreter, holder, or a holder's fork that waits: fork a spare.
+	 * Descriptors: the spare's interpreter channel; when has_ruleset is 1 the Landlock rules of
+	 * runs (only to the clean interpreter: a holder's forks have them already); when has_proc
+	 * is 1 a writable /proc; n_leaves descriptors of cgroup.procs of the run leaf. The spare
+	 * makes a session of its own, joins the leaf, takes its limits, ties itself by the rules
+	 * and the filter, and says RT_READY. No answer but that; a failure is an EOF there. */
 	RT_FORK,
 	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source and, when RT_STATEFUL
 	 * is set, the place for the result text. After it: struct rt_run, env bytes, cwd bytes. */

@@ -79,10 +79,18 @@ static void on_file(struct init *in, const union proto_frame *f, const int *fds,
 		init_die("file request");
 }
 
+static void on_point(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+{
+	(void)fds;
+	(void)n;
+	if (points_handle(in, &f->point) < 0)
+		init_die("point request");
+}
+
 static void (*const handlers[PROTO_TYPE_MAX_])(struct init *, const union proto_frame *,
 					       const int *, size_t) = {
     [PROTO_INIT_RUN] = on_run,   [PROTO_INIT_SIGNAL] = on_signal, [PROTO_INIT_FILE] = on_file,
-    [PROTO_INIT_WARM] = on_warm, [PROTO_INIT_REST] = on_rest,
+    [PROTO_INIT_WARM] = on_warm, [PROTO_INIT_REST] = on_rest,     [PROTO_INIT_POINT] = on_point,
 };
 
 static bool take_message(struct init *in)
@@ -142,7 +150,8 @@ _Noreturn static void loop(struct init *in)
 	    {.events = POLLIN}, /* the clean interpreter, */
 	    {.events = POLLIN}, /* the spare, */
 	    {.events = POLLIN}, /* the next of the session, */
-	    {.events = POLLIN}, /* its run: -1 when there is none */
+	    {.events = POLLIN}, /* its run, */
+	    {.events = POLLIN}, /* a fork of a kept state: -1 when there is none */
 	};
 
 	for (;;) {
@@ -151,6 +160,7 @@ _Noreturn static void loop(struct init *in)
 		p[4].fd = in->warm.spare_channel;
 		p[5].fd = in->session.next_channel;
 		p[6].fd = in->session.run_channel;
+		p[7].fd = in->points.fork_channel;
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
@@ -160,6 +170,7 @@ _Noreturn static void loop(struct init *in)
 			drain_children(in);
 		warm_events(in, p[3].revents, p[4].revents);
 		session_events(in, p[5].revents, p[6].revents);
+		points_events(in, p[7].revents);
 		run_reap(in);
 		run_tick(in);
 		for (int i = 0; p[2].revents && i < FRAMES_PER_TURN; i++)
@@ -170,6 +181,7 @@ _Noreturn static void loop(struct init *in)
 		    in); /* before warm_prepare(): only one of the two forks at a time */
 		warm_prepare(in);
 		warm_tell(in);
+		points_work(in);
 		files_work(in);
 	}
 }
@@ -214,6 +226,7 @@ static int take_config(struct init *in)
 	int r = read_filter(in, filter);
 	(void)close(filter);
 	session_start(in);
+	points_start(in);
 	warm_start(in, warm, f.config.fds & PROTO_CONFIG_SOON);
 	return r;
 }

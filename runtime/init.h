@@ -19,6 +19,7 @@
 
 #include "engine/native/filter_load.h"
 #include "engine/native/proto.h"
+#include "tree.h"
 
 #include <poll.h>
 #include <stdbool.h>
@@ -71,6 +72,36 @@ struct init_session {
 	bool lost;      /* the state is gone, and nobody has been told */
 };
 
+/* Kept states of the sandbox: init_points.c. */
+enum point_state {
+	POINT_FREE,
+	POINT_FILES, /* files alone */
+	POINT_LIVE,  /* and an interpreter: a stopped fork of the holder */
+	POINT_LOST,  /* files, and an interpreter that has ended since */
+};
+struct init_point {
+	enum point_state state;
+	pid_t pid;   /* LIVE */
+	int channel; /* LIVE */
+};
+enum points_phase { POINTS_IDLE, POINTS_FORKING, POINTS_COPYING, POINTS_UNDOING };
+struct init_points {
+	int store; /* folder of a file system that is mounted nowhere, -1 = none */
+	struct init_point at[PROTO_POINTS_MAX];
+	/* The request at work. */
+	enum points_phase phase;
+	struct proto_init_point f;
+	uint64_t until; /* of this phase */
+	pid_t fork;     /* RESTORE: what will be the holder; 0 = none or not yet */
+	int fork_channel;
+	pid_t copier;
+	int report;     /* readable: what the copier has done */
+	int error;      /* UNDOING: why */
+	char aside[32]; /* RESTORE: where the files of before wait */
+	bool direct;    /* RESTORE: they were removed first */
+	struct tree_count count;
+};
+
 /* A warm run that waits for its spare. */
 struct init_waiting {
 	bool used;
@@ -114,6 +145,7 @@ struct init {
 	struct init_run run;
 	struct init_warm warm;
 	struct init_session session;
+	struct init_points points;
 	struct init_waiting waiting;
 	uint64_t watch_at; /* next look at memory, 0 = never */
 	struct init_put puts[PROTO_PUTS_MAX];
@@ -193,6 +225,25 @@ void session_run_ended(struct init *in);
 void session_lose(struct init *in);
 bool session_keeps(const struct init *in, pid_t pid);
 bool session_reaped(struct init *in, pid_t pid);
+/* The next one, which is READY, leaves the session; its channel goes to RET. */
+pid_t session_part(struct init *in, int *ret_channel);
+/* PID, stopped and READY, takes the holder's place; 0 = the session begins anew. */
+void session_adopt(struct init *in, pid_t pid, int channel);
+
+/* init_points.c */
+void points_start(struct init *in);
+int points_handle(struct init *in,
+		  const struct proto_init_point *f); /* -1 = not a possible request */
+bool points_busy(const struct init *in);             /* no run may start */
+/* A fork of a kept interpreter is on its way and has no name yet: nobody may be killed for being
+ * unknown. */
+bool points_forking(const struct init *in);
+uint64_t points_next(const struct init *in); /* when it wants to be called again, 0 = never */
+void points_work(struct init *in);
+void points_events(struct init *in, short fork);
+bool points_keep(const struct init *in, pid_t pid);
+bool points_any(const struct init *in); /* a kept interpreter lives */
+bool points_reaped(struct init *in, pid_t pid, int status);
 
 /* init_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);

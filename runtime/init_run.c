@@ -190,7 +190,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 
 	if (!is_possible(f) || sort_fds(f, fds, n, &c) < 0)
 		init_die("run request");
-	if (in->run.id != 0 || in->waiting.used) {
+	if (in->run.id != 0 || in->waiting.used || points_busy(in)) {
 		report_failure(in, f->run, EBUSY);
 		return;
 	}
@@ -206,12 +206,14 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 /* The interpreters that wait and are no part of a run. */
 static bool is_kept(const struct init *in, pid_t pid)
 {
-	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid);
+	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
+	       points_keep(in, pid);
 }
 
 static bool keeps_any(const struct init *in)
 {
-	return in->warm.clean > 0 || in->session.holder > 0 || in->session.next > 0;
+	return in->warm.clean > 0 || in->session.holder > 0 || in->session.next > 0 ||
+	       points_any(in);
 }
 
 /* Dead already, and only its parent has not looked: a middle process of a holder that was stopped.
@@ -262,7 +264,7 @@ static uint32_t signal_others(const struct init *in, int signo)
  */
 static void wake_interpreters(const struct init *in)
 {
-	const pid_t waiting[] = {in->warm.clean, in->warm.spare};
+	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->points.copier};
 
 	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
 		if (waiting[i] > 0)
@@ -275,8 +277,9 @@ static void wake_interpreters(const struct init *in)
 static void kill_everything(struct init *in)
 {
 	in->run.killing = true;
-	warm_events(in, POLLIN, 0);            /* a hello that has just come */
-	bool session = in->session.holder > 0; /* it is in the leaf of runs, where it came from */
+	warm_events(in, POLLIN, 0); /* a hello that has just come */
+	/* they are in the leaf of runs, where they came from */
+	bool session = in->session.holder > 0 || points_any(in);
 	if (in->kill >= 0 && !session)
 		(void)!write(in->kill, "1", 1);
 	if (!keeps_any(in)) {
@@ -294,7 +297,8 @@ static void kill_everything(struct init *in)
 void run_purge(struct init *in)
 {
 	/* a spare on its way has no name yet */
-	if (in->run.id != 0 || in->warm.spare_state == SPARE_FORKING || signal_others(in, 0) == 0)
+	if (in->run.id != 0 || in->warm.spare_state == SPARE_FORKING || points_forking(in) ||
+	    signal_others(in, 0) == 0)
 		return;
 	(void)kill(-1, SIGSTOP);
 	(void)signal_others(in, SIGKILL);
@@ -370,7 +374,8 @@ void run_reap(struct init *in)
 	while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0) {
 		if (in->run.id != 0 && pid == in->run.pid)
 			first_ended(in, status, &use);
-		else if (warm_reaped(in, pid) || session_reaped(in, pid))
+		else if (warm_reaped(in, pid) || session_reaped(in, pid) ||
+			 points_reaped(in, pid, status))
 			continue;
 		else if (in->run.killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 			in->run.killed++;
@@ -456,8 +461,11 @@ uint64_t run_next(const struct init *in)
 	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
 	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
-	if (in->run.id == 0)
-		return session_next(in);
+	if (in->run.id == 0) {
+		uint64_t session = session_next(in);
+		uint64_t points = points_next(in);
+		return session != 0 && (points == 0 || session < points) ? session : points;
+	}
 	if (in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)

@@ -212,3 +212,26 @@ bool session_reaped(struct init *in, pid_t pid)
 	}
 	return true;
 }
+
+pid_t session_part(struct init *in, int *ret_channel)
+{
+	struct init_session *s = &in->session;
+	pid_t pid = s->next;
+
+	*ret_channel = s->next_channel;
+	s->next_channel = -1;
+	s->next_state = SPARE_NONE;
+	s->next = 0;
+	return pid;
+}
+
+void session_adopt(struct init *in, pid_t pid, int channel)
+{
+	struct init_session *s = &in->session;
+
+	drop_next(s);
+	drop_holder(s);
+	s->holder = pid;
+	s->holder_channel = channel;
+	s->lost = false;
+}

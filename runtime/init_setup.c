@@ -202,6 +202,32 @@ static int mount_one(struct init *in, const struct mount_row *m)
 	}
 }
 
+/* Where points keep their files: a file system that no mount namespace names, so no run either. As
+ * large as the workspace, but it is memory all the same. A sandbox stands without it. */
+static int make_store(const struct init *in)
+{
+	const struct proto_limits *l = &in->config.limits;
+	uint64_t bytes =
+	    l->workspace_bytes < l->memory_bytes ? l->workspace_bytes : l->memory_bytes;
+	char size[32];
+	char inodes[16];
+	char id[16];
+	_cleanup_fd_ int fs = fsopen("tmpfs", FSOPEN_CLOEXEC);
+
+	(void)snprintf(size, sizeof(size), "%llu", (unsigned long long)bytes);
+	(void)snprintf(inodes, sizeof(inodes), "%u", l->workspace_inodes);
+	(void)snprintf(id, sizeof(id), "%u", getuid());
+	if (fs < 0 || fsconfig(fs, FSCONFIG_SET_STRING, "size", size, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "nr_inodes", inodes, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "mode", "700", 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "uid", id, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_SET_STRING, "gid", id, 0) < 0 ||
+	    fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
+		return -1;
+	return fsmount(fs, FSMOUNT_CLOEXEC,
+		       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC);
+}
+
 static int enter_root(void)
 {
 	if (chdir(NEW_ROOT) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
@@ -330,6 +356,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	}
 	if (r < 0)
 		return r;
+	in->points.store = make_store(in);
 	*ret_step = PROTO_STEP_PIVOT;
 	if ((r = enter_root()) < 0)
 		return r;

@@ -122,8 +122,9 @@ static void let_go(struct init *in)
 {
 	struct init_warm *w = &in->warm;
 
-	if (!w->rest || in->run.id != 0 || in->waiting.used || w->spare_state == SPARE_FORKING ||
-	    in->session.next_state == SPARE_FORKING || (w->channel >= 0 && w->state != WARM_CLEAN))
+	if (!w->rest || in->run.id != 0 || in->waiting.used || points_busy(in) ||
+	    w->spare_state == SPARE_FORKING || in->session.next_state == SPARE_FORKING ||
+	    (w->channel >= 0 && w->state != WARM_CLEAN))
 		return;
 	w->rest = false;
 	w->told_cold = true;

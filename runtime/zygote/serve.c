@@ -126,6 +126,19 @@ _Noreturn void serve_monitor(void)
 	_exit(0); /* the monitor has closed the channel, or is not what it was */
 }
 
+static int handle_fork(struct frame *f);
+
+/* A fork that was kept instead of run: it holds the state that it was made of. */
+static _Noreturn void be_holder(struct frame *f)
+{
+	int r = handle_fork(f);
+
+	frame_close_fds(f);
+	if (r < 0)
+		_exit(0);
+	serve_init(3);
+}
+
 static _Noreturn void spare_main(struct frame *f)
 {
 	struct rt_head ready = {.kind = RT_READY};
@@ -144,6 +157,8 @@ static _Noreturn void spare_main(struct frame *f)
 	Py_DECREF(r);
 	if (channel_send(3, &ready, sizeof(ready)) < 0 || channel_recv(3, f) < 0)
 		_exit(1);
+	if (f->u.h.kind == RT_FORK && zygote.session)
+		be_holder(f);
 	run_start(f, 3);
 }
 

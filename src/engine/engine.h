@@ -29,6 +29,7 @@ struct engine_run;     /* one run in a sandbox, until its completion was called 
 #define ENGINE_NAME_MAX    64 /* image names: [a-z0-9][a-z0-9._-]{0,62} */
 #define ENGINE_PATH_MAX    4096
 #define ENGINE_FILES_MAX   10000 /* entries of one listing */
+#define ENGINE_POINTS_MAX  10    /* places for kept states in one sandbox */
 #define ENGINE_EGRESS_PORT 3128  /* inside a sandbox with egress */
 
 /* What an engine can enforce on this host. The manager matches a policy against it before
@@ -42,7 +43,7 @@ enum engine_cap {
 	ENGINE_CAP_PERSISTENT = 1 << 5, /* workspaces that survive */
 	ENGINE_CAP_WARM = 1 << 6,       /* forked interpreters */
 	ENGINE_CAP_FREEZE = 1 << 7,
-	ENGINE_CAP_BRANCH = 1 << 8,
+	ENGINE_CAP_BRANCH = 1 << 8, /* kept states: save_point() and its like */
 };
 
 struct engine_limits {
@@ -155,6 +156,15 @@ struct engine_usage {
 	uint32_t pids;
 };
 
+/* What a kept state holds, or what was gone back to. */
+struct engine_point {
+	bool state_kept; /* an interpreter's variables; false = files alone, the session is fresh */
+	bool state_lost; /* save: the variables were gone already, and nobody had been told */
+	uint64_t files;  /* regular files copied */
+	uint64_t bytes;  /* of their data */
+	uint32_t skipped; /* what cannot be copied: sockets, devices */
+};
+
 typedef void (*engine_done_fn)(const struct err *e, void *user); /* E NULL = success */
 typedef void (*engine_create_fn)(struct engine_sandbox *s, const struct engine_policy *policy,
 				 const struct err *e, void *user);
@@ -162,6 +172,8 @@ typedef void (*engine_fd_fn)(int fd, const struct err *e, void *user);
 typedef void (*engine_list_fn)(const struct engine_file *files, size_t n, bool more,
 			       const struct err *e, void *user);
 typedef void (*engine_usage_fn)(const struct engine_usage *u, const struct err *e, void *user);
+/* P is valid during the call, NULL with E. */
+typedef void (*engine_point_fn)(const struct engine_point *p, const struct err *e, void *user);
 typedef void (*engine_lost_fn)(struct engine_sandbox *s, const char *why, void *user);
 
 /* Every engine fills this table; NULL entries answer ERR_ENGINE_NOT_BUILT_IN. */
@@ -213,6 +225,22 @@ struct engine_ops {
 	 * needs neither: it brings back what it needs. */
 	int (*freeze)(struct engine_sandbox *s, bool frozen, engine_done_fn cb, void *user,
 		      struct err *e);
+	/* Points: kept states of the sandbox (its live session's variables, and the files of the
+	 * workspace), each in a PLACE (0 to ENGINE_POINTS_MAX-1) of the caller's choice. One call
+	 * at a time, and none while a run is on (SESSION_BUSY). They go with the sandbox, count as
+	 * its memory, and no run sees their files. A call that failed has changed nothing, but for
+	 * ERR_CHECKPOINT_PARTIAL. All NULL or none, ENGINE_CAP_BRANCH.
+	 *
+	 * save: into a free place. NO_SPACE, OUT_OF_MEMORY.
+	 * restore: makes the session and the files what they were; the point stays. FILES_ONLY: the
+	 * session begins anew. CHECKPOINT_LOST: its interpreter has ended (a run may kill it), its
+	 * files are there. drop: the place is free afterwards. */
+	int (*save_point)(struct engine_sandbox *s, uint32_t place, engine_point_fn cb, void *user,
+			  struct err *e);
+	int (*restore_point)(struct engine_sandbox *s, uint32_t place, bool files_only,
+			     engine_point_fn cb, void *user, struct err *e);
+	int (*drop_point)(struct engine_sandbox *s, uint32_t place, engine_point_fn cb, void *user,
+			  struct err *e);
 	/* Ends every sandbox, then the engine. The object is freed before this returns; callbacks
 	 * still due are called with ERR_CANCELLED from inside. Never blocks longer than 2 s. */
 	void (*close)(struct engine *g);

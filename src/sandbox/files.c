@@ -121,6 +121,9 @@ int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, san
 
 	if (!handle)
 		return -ENOENT;
+	int r = sandbox_check_free(s, e);
+	if (r < 0)
+		return r;
 	sandbox_forget_inventory(s);
 	return sandbox_ops(s)->remove_file(handle, path, recursive, cb, user, e);
 }

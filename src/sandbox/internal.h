@@ -3,6 +3,7 @@
 #pragma once
 
 #include "sandbox/inventory.h"
+#include "sandbox/points.h"
 #include "sandbox/sandbox.h"
 
 #define MANAGER_BUCKETS 1024u /* power of two */
@@ -24,6 +25,7 @@ struct reply;
 struct deletion;
 struct upload;
 struct upload_check;
+struct points;
 
 struct sandbox {
 	struct manager *manager; /* reference */
@@ -41,7 +43,10 @@ struct sandbox {
 	unsigned holds;
 	bool stored;
 	char name[SANDBOX_NAME_MAX + 1];
-	struct upload *uploads;     /* the first is at work, the others wait */
+	struct upload *uploads; /* the first is at work, the others wait */
+	bool seized;            /* a checkpoint, branch or fork is at work */
+	struct points *points;  /* owned; NULL while there is none */
+	char parent[SANDBOX_ID_MAX + 1];
 	struct inventory inventory; /* of the workspace after the last change that we know of */
 	bool inventory_known;
 	uint64_t created_ns;
@@ -112,3 +117,26 @@ ssize_t upload_read_piece(const struct upload_source *source, uint64_t at, char 
 			  const char **ret);
 /* Tells all who still wait for upload_check_base64() -ECANCELED. */
 void upload_checks_end(struct manager *m);
+
+/* run.c: sandbox_run() for whoever has seized the sandbox. */
+int run_begin(struct sandbox *s, const struct run_request *request, struct run **ret,
+	      struct err *e) MUST_CHECK;
+/* SESSION_BUSY while S is seized. */
+int sandbox_check_free(const struct sandbox *s, struct err *e) MUST_CHECK;
+
+/* points.c; points.h has the calls for others. YIELD: the end of the call yields S. */
+#define POINTS_BASE "." /* no name for others */
+int sandbox_seize(struct sandbox *s, struct err *e) MUST_CHECK;
+void sandbox_yield(struct sandbox *s);
+int points_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		struct err *e) MUST_CHECK;
+int points_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
+		   checkpoint_fn cb, void *user, struct err *e) MUST_CHECK;
+int points_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		struct err *e) MUST_CHECK;
+int points_check_room(const struct sandbox *s, unsigned n_new, struct err *e) MUST_CHECK;
+unsigned points_count(const struct sandbox *s);
+bool points_has(const struct sandbox *s, const char *name);
+/* The base of branches becomes a checkpoint that others see, unless TO is taken. */
+void points_rename(struct sandbox *s, const char *from, const char *to);
+void points_free(struct points *p);

@@ -119,6 +119,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	if (!s || --s->refs > 0)
 		return NULL;
 	inventory_done(&s->inventory);
+	points_free(s->points);
 	s->manager = manager_unref(s->manager);
 	free(s);
 	return NULL;
@@ -136,7 +137,21 @@ const char *sandbox_owner(const struct sandbox *s)
 
 bool sandbox_is_busy(const struct sandbox *s)
 {
-	return s->run != NULL;
+	return s->run != NULL || s->seized;
+}
+
+int sandbox_check_free(const struct sandbox *s, struct err *e)
+{
+	if (!s->seized)
+		return 0;
+	return err_set(e, ERR_SESSION_BUSY, 0,
+		       "Session %s is being checkpointed, branched or forked. Wait for that.",
+		       s->id);
+}
+
+const char *sandbox_parent(const struct sandbox *s)
+{
+	return s->parent;
 }
 
 bool sandbox_is_stored(const struct sandbox *s)
@@ -162,7 +177,7 @@ void sandbox_release(struct sandbox *s)
 
 bool sandbox_is_idle(const struct sandbox *s)
 {
-	return !s->run && !s->queue && !s->uploads && s->holds == 0;
+	return !s->run && !s->seized && !s->queue && !s->uploads && s->holds == 0;
 }
 
 uint64_t sandbox_run_timeout_ns(const struct sandbox *s)
@@ -286,7 +301,7 @@ int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user,
 {
 	if (s->state != SANDBOX_READY && s->state != SANDBOX_LOST)
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", s->id);
-	if (s->run && !force)
+	if (sandbox_is_busy(s) && !force)
 		return err_set(e, ERR_SESSION_BUSY, 0, "Session %s is currently executing code",
 			       s->id);
 	if (s->stored)
@@ -568,7 +583,7 @@ static void sweep_one(struct sandbox *s)
 	if (s->state == SANDBOX_CREATING ||
 	    (s->state == SANDBOX_READY && idle <= (s->stored ? c->stored.idle_ns : c->ttl_ns)))
 		return;
-	if (s->stored ? !sandbox_is_idle(s) : s->run || s->holds > 0) {
+	if (s->stored ? !sandbox_is_idle(s) : sandbox_is_busy(s) || s->holds > 0) {
 		LOG_INFO("session_ttl_deferred_busy", LOG_S("session_id", s->id));
 		return;
 	}

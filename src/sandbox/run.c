@@ -461,7 +461,7 @@ static void dequeue(struct run *r)
 
 void sandbox_next_run(struct sandbox *s)
 {
-	while (s->queue && !s->run) {
+	while (s->queue && !s->run && !s->seized) {
 		struct run *r = s->queue;
 		struct err e = ERR_INIT;
 		dequeue(r);
@@ -487,8 +487,10 @@ static void cancel_waiting(struct run *r)
 
 static int check_free(const struct sandbox *s, const struct run_request *q, struct err *e)
 {
-	if (!s->run && !s->queue)
+	if (!s->run && !s->queue && !s->seized)
 		return 0;
+	if (!q->queued && s->seized && !s->run)
+		return sandbox_check_free(s, e);
 	if (!q->queued)
 		return err_set(
 		    e, ERR_SESSION_BUSY, 0,
@@ -501,14 +503,13 @@ static int check_free(const struct sandbox *s, const struct run_request *q, stru
 	return 1;
 }
 
-int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
-		struct err *e)
+/* WAIT: it has its turn after the others. */
+static int run_new(struct sandbox *s, const struct run_request *request, bool wait,
+		   struct run **ret, struct err *e)
 {
 	const struct manager_ledger *ledger = &s->manager->ledger;
-	int wait = check_free(s, request, e);
-	if (wait < 0)
-		return wait;
 	int refused = ledger->admit ? ledger->admit(ledger->user, s, e) : 0;
+
 	if (refused < 0)
 		return refused;
 	if (!sandbox_use(s, e))
@@ -535,6 +536,19 @@ int sandbox_run(struct sandbox *s, const struct run_request *request, struct run
 	}
 	*ret = r;
 	return 0;
+}
+
+int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
+		struct err *e)
+{
+	int wait = check_free(s, request, e);
+
+	return wait < 0 ? wait : run_new(s, request, wait > 0, ret, e);
+}
+
+int run_begin(struct sandbox *s, const struct run_request *request, struct run **ret, struct err *e)
+{
+	return run_new(s, request, false, ret, e);
 }
 
 void run_signal(struct run *r, int signo)

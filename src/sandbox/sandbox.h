@@ -163,7 +163,7 @@ const char *sandbox_id(const struct sandbox *s);
 const char *sandbox_owner(const struct sandbox *s);
 bool sandbox_is_stored(const struct sandbox *s);
 const char *sandbox_name(const struct sandbox *s); /* of a stored one; else "" */
-bool sandbox_is_busy(const struct sandbox *s);     /* a run holds it */
+bool sandbox_is_busy(const struct sandbox *s);     /* a run, or a call of points.h */
 /* While somebody holds it, it is not ended for being idle. Work that is no run: installations. */
 void sandbox_hold(struct sandbox *s);
 void sandbox_release(struct sandbox *s);

@@ -192,8 +192,11 @@ static void start_next(struct sandbox *s)
 
 int sandbox_upload(struct sandbox *s, const struct upload_request *request, struct err *e)
 {
-	struct upload *u = calloc(1, sizeof(*u)), **at = &s->uploads;
+	int busy = sandbox_check_free(s, e);
 
+	if (busy < 0)
+		return busy;
+	struct upload *u = calloc(1, sizeof(*u)), **at = &s->uploads;
 	if (u)
 		u->path = strdup(request->path);
 	if (!u || !u->path) {

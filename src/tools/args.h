@@ -18,6 +18,7 @@ enum arg_type {
 	ARG_STRING_OR_NULL,
 	ARG_BOOL, /* also the words and numbers that pydantic takes for one: "yes", 0, "off" ... */
 	ARG_INT_OR_NULL,
+	ARG_LIST,
 };
 
 struct arg_spec {

@@ -3,6 +3,8 @@
 #include "tools/extras.h"
 
 #include "base/rand.h"
+#include "sandbox/points.h"
+#include "tools/rows.h"
 
 #include <string.h>
 
@@ -116,6 +118,26 @@ static json_t *names_of_caps(uint32_t caps)
 	return list;
 }
 
+static void add_checkpoint(const struct checkpoint *c, void *user)
+{
+	(void)!json_array_append_new(user, extras_checkpoint(c));
+}
+
+/* Only where there is something to tell. */
+static int add_kept(json_t *object, const struct sandbox *s)
+{
+	json_t *list = json_array();
+	int r = 0;
+
+	sandbox_each_checkpoint(s, add_checkpoint, list);
+	if (json_array_size(list) > 0)
+		r = json_object_set(object, "checkpoints", list);
+	json_decref(list);
+	if (r == 0 && sandbox_parent(s)[0])
+		r = json_object_set_new(object, "forked_from", json_string(sandbox_parent(s)));
+	return r;
+}
+
 static json_t *info_object(const struct about_call *c, const struct engine_usage *usage)
 {
 	struct sandbox *s = c->sandbox;
@@ -134,6 +156,10 @@ static json_t *info_object(const struct about_call *c, const struct engine_usage
 				   "limits", limits, "enforced", names_of_caps(policy->enforced),
 				   "best_effort", names_of_caps(policy->best_effort));
 
+	if (object && add_kept(object, s) < 0) {
+		json_decref(object);
+		return NULL;
+	}
 	if (!object || !usage)
 		return object;
 	json_t *used =
@@ -175,18 +201,6 @@ static void get_info(struct mcp_call *call, json_t *arguments, void *user)
 }
 
 /* ---- registration ---- */
-
-#define STR_    "{\"type\":\"string\"}"
-#define STRNULL "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null}"
-#define INTNULL "{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}],\"default\":null}"
-#define FALSE_  "{\"type\":\"boolean\",\"default\":false}"
-#define TRUE_   "{\"type\":\"boolean\",\"default\":true}"
-#define OBJ(props, required)                                                                       \
-	"{\"type\":\"object\",\"properties\":{" props "},\"required\":[" required                  \
-	"],\"additionalProperties\":false}"
-#define HINTS(title, read_only, destructive, idempotent)                                           \
-	"{\"title\":\"" title "\",\"readOnlyHint\":" read_only ",\"destructiveHint\":" destructive \
-	",\"idempotentHint\":" idempotent ",\"openWorldHint\":false}"
 
 #define RUN_RESULT                                                                                 \
 	"Returns session_id, exit_code, stdout, stderr, artifacts (new or changed files with "     \
@@ -302,7 +316,7 @@ static const struct tool_row rows[] = {
 	.title = "Sandbox Information",
 	.description =
 	    "Tell the state of a sandbox: whether something runs, its age, its limits and which of "
-	    "them hold hard, and what it uses now.\n\nArgs:\n"
+	    "them hold hard, what it uses now, and its checkpoints.\n\nArgs:\n"
 	    "session_id: the session to look at.",
 	.input_schema = OBJ("\"session_id\":" STR_, "\"session_id\""),
 	.annotations = HINTS("Sandbox Information", "true", "false", "true"),
@@ -324,5 +338,7 @@ static const struct tool_row rows[] = {
 
 int tools_add_extras(struct tools *t, struct mcp_server *server, struct err *e)
 {
-	return tools_add_rows(server, rows, ARRAY_SIZE(rows), t, e);
+	int r = tools_add_rows(server, rows, ARRAY_SIZE(rows), t, e);
+
+	return r < 0 ? r : extras_add_points(t, server, e);
 }

@@ -40,3 +40,12 @@ void extras_read_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_write_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_view_image(struct mcp_call *call, json_t *arguments, void *user);
+
+/* What was kept of an output as text: valid UTF-8, cut in the middle when it is longer than MAX
+ * bytes, and NOTE after it. */
+json_t *extras_output(const struct run_output *output, size_t max, const char *note);
+/* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
+struct checkpoint;
+json_t *extras_checkpoint(const struct checkpoint *c);
+/* extras_points.c: sandbox_checkpoint, _restore, _branch, _fork. */
+int extras_add_points(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;

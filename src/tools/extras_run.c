@@ -47,7 +47,7 @@ static void finish_object(struct mcp_call *call, json_t *object, json_t *picture
 					      false));
 }
 
-static json_t *cut_text(const struct run_output *output, size_t max, const char *note)
+json_t *extras_output(const struct run_output *output, size_t max, const char *note)
 {
 	_cleanup_(buf_done) struct buf clean = BUF_INIT(output->len * 3 + 1);
 	_cleanup_(buf_done) struct buf cut = BUF_INIT(max + 512);
@@ -94,9 +94,9 @@ static int add_state(json_t *object, struct run_call *c, const struct run_result
 	if (c->request.kind != ENGINE_RUN_STATEFUL)
 		return 0;
 	if (result->value.len > 0 &&
-	    json_object_set_new(object, "result",
-				cut_text(&result->value, c->tools->config.result_chars / 3, "")) <
-		0)
+	    json_object_set_new(
+		object, "result",
+		extras_output(&result->value, c->tools->config.result_chars / 3, "")) < 0)
 		return -ENOMEM;
 	return json_object_set_new(object, "state", json_string(state_of(result)));
 }
@@ -113,14 +113,14 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 			       (uintmax_t)(c->request.timeout_ns > 0
 					       ? c->request.timeout_ns / NS_PER_S
 					       : c->tools->config.exec_timeout_s));
-	json_t *object =
-	    json_pack("{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
-		      sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code,
-		      "stdout", cut_text(&result->out, budget - err_max, ""), "stderr",
-		      cut_text(&result->err, MAX(err_max, budget / 3), note), "stdout_truncated",
-		      result->out.truncated, "stderr_truncated", result->err.truncated, "artifacts",
-		      tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
-		      (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+	json_t *object = json_pack(
+	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
+	    sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code, "stdout",
+	    extras_output(&result->out, budget - err_max, ""), "stderr",
+	    extras_output(&result->err, MAX(err_max, budget / 3), note), "stdout_truncated",
+	    result->out.truncated, "stderr_truncated", result->err.truncated, "artifacts",
+	    tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
+	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
 	const char *hint = hint_of(result);
 	if (object && add_state(object, c, result) < 0) {
 		json_decref(object);

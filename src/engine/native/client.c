@@ -30,6 +30,7 @@ _Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
 _Static_assert(PROTO_IMAGE_MAX == ENGINE_NAME_MAX && PROTO_PATH_MAX == ENGINE_PATH_MAX &&
 		   PROTO_LIST_MAX == ENGINE_FILES_MAX,
 	       "one set of bounds");
+_Static_assert(PROTO_POINTS_MAX == ENGINE_POINTS_MAX, "one set of bounds");
 _Static_assert(PROTO_EGRESS_PORT == ENGINE_EGRESS_PORT, "one port");
 
 static const char *const step_texts[PROTO_STEP_MAX_] = {
@@ -91,6 +92,7 @@ static void tell_waiters(struct native_sandbox *s, enum engine_end end, const st
 	native_run_abort(s, end, NULL);
 	native_files_abort(s, e);
 	native_freeze_abort(s, e);
+	native_points_abort(s, e);
 }
 
 static void fail_create(struct native_sandbox *s, const struct err *e)
@@ -314,6 +316,8 @@ static int on_init_message(const union proto_frame *f, const int *fds, size_t n,
 	case PROTO_INIT_COLD:
 		native_clean_lost(s);
 		return 0;
+	case PROTO_INIT_POINTED:
+		return native_pointed(s, &f->pointed);
 	default:
 		fd_close_many(own, n);
 		return -EPROTO;
@@ -559,7 +563,7 @@ static void on_monitor_end(int error UNUSED, void *user)
 
 static uint32_t native_caps(struct engine *base)
 {
-	return engine_of(base)->enforced | ENGINE_CAP_FREEZE;
+	return engine_of(base)->enforced | ENGINE_CAP_FREEZE | ENGINE_CAP_BRANCH;
 }
 
 /* ---- end of the engine ---- */
@@ -569,6 +573,7 @@ static void cancel(struct native_sandbox *s, const struct err *e)
 	native_run_abort(s, ENGINE_END_KILLED, e);
 	native_files_abort(s, e);
 	native_freeze_abort(s, e);
+	native_points_abort(s, e);
 	if (s->create_cb)
 		fail_create(s, e);
 	if (s->destroy_cb)
@@ -645,6 +650,9 @@ static const struct engine_ops native_ops = {
     .list_files = native_list_files,
     .usage = native_usage,
     .freeze = native_freeze,
+    .save_point = native_save_point,
+    .restore_point = native_restore_point,
+    .drop_point = native_drop_point,
     .close = native_close,
 };
 

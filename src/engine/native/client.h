@@ -110,6 +110,13 @@ struct native_usage_op {
 	void *user;
 };
 
+struct native_point_op { /* one at a time; cb NULL = none */
+	uint32_t seq;
+	enum proto_point_op op;
+	engine_point_fn cb;
+	void *user;
+};
+
 struct native_sandbox {
 	struct engine_sandbox base;
 	struct native_engine *g;
@@ -144,6 +151,7 @@ struct native_sandbox {
 	uint32_t next_seq;
 	struct native_file_op *ops, **ops_last;
 	struct native_usage_op *usages, **usages_last;
+	struct native_point_op point;
 	sd_event_source *patience; /* with init's answers to these; made at the first one */
 	struct native_sandbox *next_orphan;
 	struct native_sandbox *next_pooled;
@@ -235,7 +243,19 @@ int native_usage(struct engine_sandbox *base, engine_usage_fn cb, void *user,
 /* An answer of init; takes the descriptors. -EPROTO = a lie. */
 int native_filed(struct native_sandbox *s, const struct proto_init_filed *m, int *fds,
 		 size_t n) MUST_CHECK;
+/* A question is on its way to init, or an answer has come: the wait for the next begins anew. */
+void native_wait_for_init(struct native_sandbox *s);
 void native_used(struct native_sandbox *s, const struct proto_mon_used *m);
 void native_files_abort(struct native_sandbox *s, const struct err *e);
 /* Whether S takes requests; sets E otherwise. */
 int native_check_ready(const struct native_sandbox *s, struct err *e) MUST_CHECK;
+
+/* client_points.c */
+int native_save_point(struct engine_sandbox *base, uint32_t place, engine_point_fn cb, void *user,
+		      struct err *e) MUST_CHECK;
+int native_restore_point(struct engine_sandbox *base, uint32_t place, bool files_only,
+			 engine_point_fn cb, void *user, struct err *e) MUST_CHECK;
+int native_drop_point(struct engine_sandbox *base, uint32_t place, engine_point_fn cb, void *user,
+		      struct err *e) MUST_CHECK;
+int native_pointed(struct native_sandbox *s, const struct proto_init_pointed *m) MUST_CHECK;
+void native_points_abort(struct native_sandbox *s, const struct err *e);

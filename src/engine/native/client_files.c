@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 
 #define LIST_BATCH 64
-/* init answers in milliseconds; only the removal of a huge folder takes seconds. */
+/* init answers in milliseconds; only the removal or the copy of a huge folder takes seconds. */
 #define PATIENCE_US (UINT64_C(120) * 1000 * 1000)
 
 static const struct {
@@ -48,13 +48,13 @@ static int on_silence(sd_event_source *source UNUSED, uint64_t usec UNUSED, void
 {
 	struct native_sandbox *s = user;
 
-	if (s->ops || s->usages)
+	if (s->ops || s->usages || s->point.cb)
 		native_lose(s, "its first process does not answer");
 	return 0;
 }
 
 /* A question is on its way, or an answer has come and others are due: the wait begins anew. */
-static void wait_for_init(struct native_sandbox *s)
+void native_wait_for_init(struct native_sandbox *s)
 {
 	if (!s->patience) {
 		/* Without memory for the timer only the limit of the wait is missing. */
@@ -63,8 +63,8 @@ static void wait_for_init(struct native_sandbox *s)
 		return;
 	}
 	(void)sd_event_source_set_time_relative(s->patience, PATIENCE_US);
-	(void)sd_event_source_set_enabled(s->patience,
-					  s->ops || s->usages ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+	(void)sd_event_source_set_enabled(
+	    s->patience, s->ops || s->usages || s->point.cb ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
 }
 
 static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, const char *path,
@@ -96,7 +96,7 @@ static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, 
 	}
 	*s->ops_last = o;
 	s->ops_last = &o->next;
-	wait_for_init(s);
+	native_wait_for_init(s);
 	*ret = o;
 	return 0;
 }
@@ -386,7 +386,7 @@ int native_filed(struct native_sandbox *s, const struct proto_init_filed *m, int
 	struct native_file_op *o = take_op(s, m->seq);
 	int r;
 
-	wait_for_init(s);
+	native_wait_for_init(s);
 	if (m->errnum < 0 || m->errnum > 4095)
 		r = -EPROTO;
 	else

@@ -386,7 +386,7 @@ static int check_spec(const struct native_sandbox *s, const struct engine_run_sp
 
 	if (r < 0)
 		return r;
-	if (s->run)
+	if (s->run || s->point.cb)
 		return err_set(e, ERR_SESSION_BUSY, EBUSY, "a run is in progress");
 	if (spec->kind == ENGINE_RUN_STATEFUL && !s->warm)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, ENOTSUP,

@@ -26,6 +26,7 @@
 #define PROTO_ARGS_MAX    (1u << 20) /* bytes of a run's cwd, argv and environment together */
 #define PROTO_ARG_MAX     512        /* strings of argv, and of the environment */
 #define PROTO_PUTS_MAX    8          /* files being written at once */
+#define PROTO_POINTS_MAX  10         /* ENGINE_POINTS_MAX */
 
 /* Bounds of the limits; both ends check them. */
 #define PROTO_MEMORY_MIN (UINT64_C(4) << 20)
@@ -310,6 +311,39 @@ struct proto_entry {
 	char name[PROTO_NAME_MAX];
 };
 
+enum proto_point_op {
+	PROTO_POINT_SAVE = 1, /* into a free place */
+	PROTO_POINT_RESTORE,
+	PROTO_POINT_DROP,
+	PROTO_POINT_OP_MAX_,
+};
+enum { PROTO_POINT_FILES_ONLY = 1 }; /* RESTORE: the session begins anew */
+/* One at a time, and none while a run is on or waits (EBUSY). */
+struct proto_init_point {
+	struct proto_head head;
+	uint32_t seq;
+	uint32_t op;    /* enum proto_point_op */
+	uint32_t place; /* < PROTO_POINTS_MAX */
+	uint32_t flags;
+};
+
+enum {
+	PROTO_POINT_KEPT = 1, /* there is an interpreter's state in it */
+	PROTO_POINT_LOST = 2, /* SAVE: the session's state was gone, which nobody had been told */
+	PROTO_POINT_PARTIAL = 4, /* RESTORE failed half way: the files are neither the old nor the
+				  * kept ones */
+};
+/* errnum: ESTALE = the interpreter of that point is gone; ENOENT = nothing is there */
+struct proto_init_pointed {
+	struct proto_head head;
+	uint32_t seq;
+	int32_t errnum; /* 0 = done */
+	uint32_t flags;
+	uint32_t skipped; /* files that cannot be copied: sockets, devices */
+	uint64_t files;
+	uint64_t bytes;
+};
+
 #define PROTO_FRAME_MAX sizeof(struct proto_init_file) /* the largest */
 
 /* A message buffer: aligned for every struct above. */
@@ -333,6 +367,8 @@ union proto_frame {
 	struct proto_init_ended ended;
 	struct proto_init_file file;
 	struct proto_init_filed filed;
+	struct proto_init_point point;
+	struct proto_init_pointed pointed;
 };
 
 /* 0, or -1 when the N bytes and N_FDS descriptors are not a message from FROM to TO. */

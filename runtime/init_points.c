@@ -1,0 +1,547 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Points: kept states of the sandbox to which it can go back.
+ *
+ * A point is a copy of the files in a store that is mounted nowhere, so that no run has a name for
+ * it, and, where the session holds a state, a fork of the holder, which waits stopped. Both stay
+ * when they are gone back to: what becomes the holder is a fork of the kept one.
+ *
+ *   SAVE      (FORKING: until the session's next fork is there)  COPYING  the fork leaves the
+ * session RESTORE   FORKING: the kept one forks   COPYING   the new fork is the holder DROP COPYING
+ * (which is removing) Files are copied by a child of init in the leaf of runs, so that what they
+ * take is the sandbox's memory; it is the first that the kernel kills when that is used up. A copy
+ * that failed is undone by another child (UNDOING) and leaves everything as it was.
+ *
+ * A kept interpreter is of the same uid as the runs: one can kill it, and then it is LOST, which is
+ * said when it is asked for. It can do nothing else to it: it is stopped, and not dumpable. */
+#include "init.h"
+
+#include "base/fdio.h"
+#include "frames.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FORK_WAIT_NS UINT64_C(3500000000)  /* a little longer than the session's own patience */
+#define COPY_WAIT_NS UINT64_C(50000000000) /* twice that is less than the front's patience */
+#define NEW_NAME     "new"                 /* in the store: a copy that is not complete */
+#define FIRST_TO_DIE "1000"                /* oom_score_adj of the copier */
+
+struct report { /* what the copier tells, at its end */
+	int32_t error;
+	uint32_t touched; /* RESTORE: the workspace is not what it was */
+	struct tree_count count;
+};
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+void points_start(struct init *in)
+{
+	in->points = (struct init_points){.store = -1, .fork_channel = -1, .report = -1};
+	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+		in->points.at[i].channel = -1;
+}
+
+bool points_busy(const struct init *in)
+{
+	return in->points.phase != POINTS_IDLE;
+}
+
+bool points_forking(const struct init *in)
+{
+	return in->points.phase == POINTS_FORKING && in->points.fork_channel >= 0;
+}
+
+bool points_any(const struct init *in)
+{
+	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+		if (in->points.at[i].state == POINT_LIVE)
+			return true;
+	return false;
+}
+
+bool points_keep(const struct init *in, pid_t pid)
+{
+	const struct init_points *p = &in->points;
+
+	if (pid > 0 && (pid == p->fork || pid == p->copier))
+		return true;
+	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+		if (p->at[i].state == POINT_LIVE && p->at[i].pid == pid)
+			return true;
+	return false;
+}
+
+uint64_t points_next(const struct init *in)
+{
+	return in->points.phase == POINTS_IDLE ? 0 : in->points.until;
+}
+
+/* ---- the kept interpreters ---- */
+
+static void lose_interpreter(struct init_point *at)
+{
+	if (at->state != POINT_LIVE)
+		return;
+	(void)kill(at->pid, SIGKILL);
+	at->channel = fd_close(at->channel);
+	at->pid = 0;
+	at->state = POINT_LOST;
+}
+
+static void drop_fork(struct init_points *p)
+{
+	if (p->fork > 0)
+		(void)kill(p->fork, SIGKILL);
+	p->fork = 0;
+	p->fork_channel = fd_close(p->fork_channel);
+}
+
+static void answer(struct init *in, int errnum, uint32_t flags)
+{
+	struct init_points *p = &in->points;
+	struct proto_init_pointed a = {
+	    .head = PROTO_HEAD(INIT_POINTED, proto_init_pointed),
+	    .seq = p->f.seq,
+	    .errnum = errnum,
+	    .flags = flags,
+	    .skipped = p->count.skipped,
+	    .files = p->count.files,
+	    .bytes = p->count.bytes,
+	};
+
+	drop_fork(p);
+	p->phase = POINTS_IDLE;
+	init_send(in, &a.head, NULL, 0);
+}
+
+/* ---- the copier: a child ---- */
+
+static void name_of(uint32_t place, char ret[16])
+{
+	(void)snprintf(ret, 16, "%u", place);
+}
+
+static void be_first_to_die(const struct init *in)
+{
+	/* The file belongs to root while the process is not dumpable. No run is on that could use
+	 * the moment. Not fatal: the score is a preference. */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	int fd = openat(in->proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		(void)!write(fd, FIRST_TO_DIE, strlen(FIRST_TO_DIE));
+		(void)close(fd);
+	}
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+static void tell(int out, const struct report *r)
+{
+	(void)!write(out, r, sizeof(*r));
+}
+
+static int copy_into(int from_parent, const char *from_name, int to, struct tree_count *count)
+{
+	_cleanup_fd_ int from = fd_open_beneath(from_parent, from_name, O_RDONLY | O_DIRECTORY, 0);
+
+	return from < 0 ? from : tree_copy(from, to, count);
+}
+
+static int save_files(const struct init *in, const char *name, struct report *r)
+{
+	int store = in->points.store;
+
+	if (mkdirat(store, NEW_NAME, 0700) < 0)
+		return -errno;
+	_cleanup_fd_ int to = fd_open_beneath(store, NEW_NAME, O_RDONLY | O_DIRECTORY, 0);
+	if (to < 0)
+		return to;
+	int error = copy_into(in->workspace, ".", to, &r->count);
+	if (error == 0 && renameat(store, NEW_NAME, store, name) < 0)
+		error = -errno;
+	return error;
+}
+
+/* What is there waits aside until the copy is complete; DIRECT: it goes first, for want of room. */
+static int restore_files(const struct init *in, const char *name, struct report *r, int out)
+{
+	const struct init_points *p = &in->points;
+	_cleanup_fd_ int ws = fd_open_beneath(in->workspace, ".", O_RDONLY | O_DIRECTORY, 0);
+
+	if (ws < 0)
+		return ws;
+	r->touched = p->direct || mkdirat(ws, p->aside, 0700) == 0;
+	if (!r->touched)
+		return -errno;
+	int error = p->direct ? tree_clear(ws, NULL) : tree_set_aside(ws, p->aside);
+	if (error == 0)
+		error = copy_into(p->store, name, ws, &r->count);
+	if (error < 0 || p->direct)
+		return error;
+	tell(out, r); /* from here on it has succeeded, whatever becomes of the rest */
+	return tree_remove(ws, p->aside);
+}
+
+static int undo_files(const struct init *in)
+{
+	const struct init_points *p = &in->points;
+
+	if (p->f.op == PROTO_POINT_SAVE)
+		return tree_remove(p->store, NEW_NAME);
+	_cleanup_fd_ int ws = fd_open_beneath(in->workspace, ".", O_RDONLY | O_DIRECTORY, 0);
+	return ws < 0 ? ws : tree_put_back(ws, p->aside);
+}
+
+static int work_of(const struct init *in, bool undo, struct report *r, int out)
+{
+	char name[16];
+
+	name_of(in->points.f.place, name);
+	if (undo)
+		return undo_files(in);
+	switch (in->points.f.op) {
+	case PROTO_POINT_SAVE:
+		return save_files(in, name, r);
+	case PROTO_POINT_RESTORE:
+		return restore_files(in, name, r, out);
+	default:
+		return tree_remove(in->points.store, name);
+	}
+}
+
+_Noreturn static void copier_main(const struct init *in, bool undo, int out)
+{
+	struct report r = {0};
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	be_first_to_die(in);
+	for (uint32_t i = 0; i < in->n_procs; i++)
+		if (write(in->procs[i], "0", 1) != 1)
+			_exit(1);
+	r.error = work_of(in, undo, &r, out);
+	tell(out, &r);
+	_exit(0);
+}
+
+static int start_copier(struct init *in, bool undo)
+{
+	struct init_points *p = &in->points;
+	int out[2];
+
+	if (pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	pid_t pid = fork();
+	if (pid == 0)
+		copier_main(in, undo, out[1]);
+	int r = pid < 0 ? -errno : 0;
+	(void)close(out[1]);
+	if (r < 0) {
+		(void)close(out[0]);
+		return r;
+	}
+	p->copier = pid;
+	p->report = out[0];
+	p->phase = undo ? POINTS_UNDOING : POINTS_COPYING;
+	p->until = now() + COPY_WAIT_NS;
+	return 0;
+}
+
+static void copy_now(struct init *in)
+{
+	struct init_points *p = &in->points;
+	uint64_t noise;
+
+	/* a name that no run can have taken */
+	int r = getrandom(&noise, sizeof(noise), 0) == sizeof(noise) ? 0 : -EIO;
+	(void)snprintf(p->aside, sizeof(p->aside), ".caisson-%016llx", (unsigned long long)noise);
+	p->direct = false;
+	if (r == 0)
+		r = start_copier(in, false);
+	if (r < 0)
+		answer(in, -r, 0);
+}
+
+/* ---- the end of a request ---- */
+
+static void saved(struct init *in)
+{
+	struct init_points *p = &in->points;
+	struct init_session *s = &in->session;
+	struct init_point *at = &p->at[p->f.place];
+	bool live = s->holder > 0 && s->next_state == SPARE_READY;
+	uint32_t flags = (live ? PROTO_POINT_KEPT : 0U) | (s->lost ? PROTO_POINT_LOST : 0U);
+
+	*at = (struct init_point){.state = live ? POINT_LIVE : POINT_FILES, .channel = -1};
+	if (live)
+		at->pid = session_part(in, &at->channel);
+	s->lost = false; /* it is being told */
+	answer(in, 0, flags);
+}
+
+static void restored(struct init *in)
+{
+	struct init_points *p = &in->points;
+	uint32_t flags = p->fork > 0 ? PROTO_POINT_KEPT : 0;
+
+	session_adopt(in, p->fork, p->fork_channel);
+	p->fork = 0;
+	p->fork_channel = -1;
+	answer(in, 0, flags);
+}
+
+static void copied(struct init *in)
+{
+	struct init_points *p = &in->points;
+
+	switch (p->f.op) {
+	case PROTO_POINT_SAVE:
+		saved(in);
+		break;
+	case PROTO_POINT_RESTORE:
+		if (p->f.flags & PROTO_POINT_FILES_ONLY || p->at[p->f.place].state == POINT_FILES ||
+		    p->fork > 0)
+			restored(in);
+		else /* what was to be the holder has ended meanwhile */
+			answer(in, ESTALE, PROTO_POINT_PARTIAL);
+		break;
+	default:
+		p->at[p->f.place] = (struct init_point){.channel = -1};
+		answer(in, 0, 0);
+		break;
+	}
+}
+
+static bool wants_room(int errnum)
+{
+	return errnum == ENOSPC || errnum == EDQUOT || errnum == ENOMEM;
+}
+
+/* The files are what they were before a RESTORE that has failed: once more, with more room. */
+static void retry_or_answer(struct init *in, int errnum)
+{
+	struct init_points *p = &in->points;
+
+	p->direct = wants_room(errnum);
+	if (!p->direct || start_copier(in, false) < 0)
+		answer(in, errnum, 0);
+}
+
+static void failed(struct init *in, const struct report *r)
+{
+	struct init_points *p = &in->points;
+	bool restore = p->f.op == PROTO_POINT_RESTORE;
+
+	p->error = -r->error;
+	if (p->f.op == PROTO_POINT_DROP)
+		answer(in, p->error, 0);
+	else if (restore && p->direct)
+		answer(in, p->error, PROTO_POINT_PARTIAL);
+	else if (restore && !r->touched)
+		retry_or_answer(in, p->error);
+	else if (start_copier(in, true) < 0)
+		answer(in, p->error, restore ? PROTO_POINT_PARTIAL : 0);
+}
+
+/* What the copier says of itself, the first time that it does. One that was killed was too slow, or
+ * too large for the sandbox's memory. */
+static struct report take_report(struct init_points *p, int status)
+{
+	struct report r;
+	int killed = now() >= p->until ? -ETIMEDOUT : -ENOMEM;
+
+	if (read(p->report, &r, sizeof(r)) != sizeof(r))
+		r = (struct report){.error = WIFSIGNALED(status) ? killed : -EIO, .touched = 1};
+	p->report = fd_close(p->report);
+	p->copier = 0;
+	return r;
+}
+
+static void undone(struct init *in, const struct report *r)
+{
+	struct init_points *p = &in->points;
+
+	if (p->f.op == PROTO_POINT_SAVE)
+		answer(in, p->error, 0);
+	else if (r->error < 0)
+		answer(in, p->error, PROTO_POINT_PARTIAL);
+	else
+		retry_or_answer(in, p->error);
+}
+
+static void copier_ended(struct init *in, int status)
+{
+	struct init_points *p = &in->points;
+	struct report r = take_report(p, status);
+
+	if (p->phase == POINTS_UNDOING) {
+		undone(in, &r);
+		return;
+	}
+	p->count = r.count;
+	if (r.error == 0)
+		copied(in);
+	else
+		failed(in, &r);
+}
+
+bool points_reaped(struct init *in, pid_t pid, int status)
+{
+	struct init_points *p = &in->points;
+
+	if (pid == p->copier) {
+		copier_ended(in, status);
+		return true;
+	}
+	if (pid == p->fork) {
+		p->fork = 0;
+		p->fork_channel = fd_close(p->fork_channel);
+		return true;
+	}
+	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+		if (p->at[i].state == POINT_LIVE && p->at[i].pid == pid) {
+			lose_interpreter(&p->at[i]);
+			return true;
+		}
+	return false;
+}
+
+/* ---- requests ---- */
+
+/* The kept one forks what is to be the holder. */
+static int start_fork(struct init *in, struct init_point *at)
+{
+	struct init_points *p = &in->points;
+	struct rt_fork k = {.h = {.kind = RT_FORK}};
+	int pair[2];
+
+	if (warm_pair(pair) < 0)
+		return -EMFILE;
+	(void)kill(at->pid, SIGCONT);
+	ssize_t sent = fd_send(at->channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
+	(void)close(pair[1]);
+	p->fork_channel = pair[0];
+	p->phase = POINTS_FORKING;
+	p->until = now() + FORK_WAIT_NS;
+	return sent < 0 ? -ESTALE : 0;
+}
+
+static void start_restore(struct init *in)
+{
+	struct init_points *p = &in->points;
+	struct init_point *at = &p->at[p->f.place];
+	bool files_only = p->f.flags & PROTO_POINT_FILES_ONLY;
+
+	if (at->state == POINT_FREE) {
+		answer(in, ENOENT, 0);
+	} else if (at->state == POINT_FILES || files_only) {
+		copy_now(in);
+	} else if (at->state == POINT_LOST) {
+		answer(in, ESTALE, 0);
+	} else {
+		int r = start_fork(in, at);
+		if (r == -ESTALE)
+			lose_interpreter(at);
+		if (r < 0)
+			answer(in, -r, 0);
+	}
+}
+
+static void fork_failed(struct init *in)
+{
+	lose_interpreter(&in->points.at[in->points.f.place]);
+	answer(in, ESTALE, 0);
+}
+
+void points_events(struct init *in, short fork)
+{
+	struct init_points *p = &in->points;
+
+	if (!fork || p->fork_channel < 0)
+		return;
+	if (p->phase != POINTS_FORKING) { /* it has ended, or speaks although nobody asked */
+		drop_fork(p);
+		return;
+	}
+	pid_t pid = warm_take_head(p->fork_channel, RT_READY);
+	if (pid == 0)
+		return;
+	if (pid < 0) {
+		fork_failed(in);
+		return;
+	}
+	p->fork = pid;
+	(void)kill(p->at[p->f.place].pid, SIGSTOP);
+	(void)kill(pid, SIGSTOP);
+	copy_now(in);
+	if (in->session.next_state != SPARE_FORKING) /* else its own answer does that */
+		run_purge(in);
+}
+
+/* The session's next fork is what a SAVE keeps; session_prepare() has it made, or gives up. */
+static bool save_can_start(const struct init *in)
+{
+	return in->session.holder == 0 || in->session.next_state == SPARE_READY;
+}
+
+void points_work(struct init *in)
+{
+	struct init_points *p = &in->points;
+
+	if (p->phase == POINTS_IDLE)
+		return;
+	if (p->phase == POINTS_FORKING && p->f.op == PROTO_POINT_SAVE && save_can_start(in))
+		copy_now(in);
+	if (p->phase == POINTS_IDLE || now() < p->until)
+		return;
+	if (p->phase != POINTS_FORKING)
+		(void)kill(p->copier, SIGKILL);
+	else if (p->f.op == PROTO_POINT_RESTORE)
+		fork_failed(in);
+	else
+		session_lose(in);
+}
+
+int points_handle(struct init *in, const struct proto_init_point *f)
+{
+	struct init_points *p = &in->points;
+
+	if (f->op == 0 || f->op >= PROTO_POINT_OP_MAX_ || f->place >= PROTO_POINTS_MAX ||
+	    (f->flags & ~(uint32_t)PROTO_POINT_FILES_ONLY) != 0 || points_busy(in))
+		return -1;
+	p->f = *f;
+	p->count = (struct tree_count){0};
+	if (in->run.id != 0 || in->waiting.used) {
+		answer(in, EBUSY, 0);
+	} else if (p->store < 0) {
+		answer(in, ENOTSUP, 0);
+	} else if (f->op == PROTO_POINT_RESTORE) {
+		start_restore(in);
+	} else if (f->op == PROTO_POINT_DROP) {
+		lose_interpreter(&p->at[f->place]);
+		copy_now(in);
+	} else if (p->at[f->place].state != POINT_FREE) {
+		return -1;
+	} else {
+		in->session.resting = false; /* its next fork is wanted */
+		p->phase = POINTS_FORKING;
+		p->until = now() + FORK_WAIT_NS;
+	}
+	return 0;
+}

@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Branches: the present state is kept as a base; each continuation runs from it and its end is kept
+ * as a checkpoint; at the end the base is gone back to and dropped.
+ *
+ *   base = save · for each: (restore base) run, save · restore base · drop base
+ * Whatever fails in one continuation is told as its own failure; only what concerns the base or the
+ * sandbox ends the whole. */
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "sandbox/internal.h"
+#include "sandbox/points.h"
+
+#include <string.h>
+
+/* Where the state from before is, when it could not be gone back to. */
+#define LEFT_NAME "before-branch"
+
+struct branch {
+	struct sandbox *sandbox;       /* reference; seized */
+	struct branch_request request; /* its items belong to us */
+	struct branch_item items[BRANCHES_MAX];
+	size_t at;  /* the continuation at work */
+	bool moved; /* the present state is not the base */
+	bool cancelled;
+	struct run *run; /* while there is one */
+};
+
+static void next(struct branch *b);
+static void finish_base(struct branch *b);
+
+static void branch_free(struct branch *b)
+{
+	for (size_t i = 0; i < b->request.n; i++) {
+		free((char *)(uintptr_t)b->items[i].name);
+		free((char *)(uintptr_t)b->items[i].code);
+	}
+	(void)sandbox_unref(b->sandbox);
+	free(b);
+}
+
+static void finish(struct branch *b, const struct err *e)
+{
+	sandbox_yield(b->sandbox);
+	b->request.on_done(e, b->request.user);
+	branch_free(b);
+}
+
+/* Nothing more can be asked of the sandbox. */
+static bool is_over(struct branch *b, struct err *e)
+{
+	const struct sandbox *s = b->sandbox;
+
+	if (s->state == SANDBOX_READY && !s->manager->closing)
+		return false;
+	(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended meanwhile", s->id);
+	return true;
+}
+
+/* ---- the base, at the end ---- */
+
+static void on_base_dropped(const struct checkpoint *c UNUSED, const struct err *e UNUSED,
+			    void *user)
+{
+	struct branch *b = user;
+	struct err cancelled = ERR_INIT;
+
+	if (b->cancelled)
+		(void)err_set(&cancelled, ERR_CANCELLED, 0, "cancelled");
+	finish(b, b->cancelled ? &cancelled : NULL);
+}
+
+static void drop_base(struct branch *b)
+{
+	struct err e = ERR_INIT;
+
+	if (is_over(b, &e))
+		finish(b, &e);
+	else if (points_drop(b->sandbox, POINTS_BASE, false, on_base_dropped, b, &e) < 0)
+		on_base_dropped(NULL, &e, b);
+}
+
+/* The session cannot be made what it was: what it was stays within reach. */
+static void leave_base(struct branch *b, const struct err *e)
+{
+	points_rename(b->sandbox, POINTS_BASE, LEFT_NAME);
+	LOG_WARNING("branch_not_returned", LOG_S("session_id", b->sandbox->id),
+		    LOG_S("error", e->text));
+	finish(b, e);
+}
+
+static void on_returned(const struct checkpoint *c UNUSED, const struct err *e, void *user)
+{
+	struct branch *b = user;
+
+	if (e)
+		leave_base(b, e);
+	else
+		drop_base(b);
+}
+
+static void finish_base(struct branch *b)
+{
+	struct err e = ERR_INIT;
+
+	if (is_over(b, &e))
+		finish(b, &e);
+	else if (!b->moved)
+		drop_base(b);
+	else if (points_restore(b->sandbox, POINTS_BASE, false, false, on_returned, b, &e) < 0)
+		leave_base(b, &e);
+}
+
+/* ---- one continuation ---- */
+
+static void on_kept(const struct checkpoint *c, const struct err *e, void *user)
+{
+	struct branch *b = user;
+
+	b->request.on_kept(b->at, c, e, b->request.user);
+	b->at++;
+	next(b);
+}
+
+static void on_run_done(struct run *r UNUSED, const struct run_result *result, const struct err *e,
+			void *user)
+{
+	struct branch *b = user;
+	struct err error = ERR_INIT;
+	bool kept = result && result->state_kept;
+
+	b->run = NULL;
+	b->request.on_run(b->at, result, e, b->request.user);
+	if (is_over(b, &error)) {
+		finish(b, &error);
+		return;
+	}
+	if (kept && !b->cancelled) {
+		if (points_save(b->sandbox, b->items[b->at].name, false, on_kept, b, &error) == 0)
+			return;
+		on_kept(NULL, &error, b);
+		return;
+	}
+	on_kept(NULL, NULL, b);
+}
+
+static void run_now(struct branch *b)
+{
+	const struct branch_item *item = &b->items[b->at];
+	const struct run_request request = {
+	    .kind = ENGINE_RUN_STATEFUL,
+	    .code = item->code,
+	    .code_len = item->code_len,
+	    .timeout_ns = b->request.timeout_ns,
+	    .on_done = on_run_done,
+	    .user = b,
+	};
+	struct err e = ERR_INIT;
+
+	b->moved = true;
+	if (run_begin(b->sandbox, &request, &b->run, &e) == 0)
+		return;
+	b->request.on_run(b->at, NULL, &e, b->request.user);
+	on_kept(NULL, NULL, b);
+}
+
+static void on_back(const struct checkpoint *c UNUSED, const struct err *e, void *user)
+{
+	struct branch *b = user;
+
+	if (e)
+		leave_base(b, e);
+	else if (b->cancelled)
+		finish_base(b);
+	else
+		run_now(b);
+}
+
+/* Begins the next continuation, or the end. */
+static void next(struct branch *b)
+{
+	struct err e = ERR_INIT;
+
+	if (b->cancelled || b->at == b->request.n)
+		finish_base(b);
+	else if (is_over(b, &e))
+		finish(b, &e);
+	else if (!b->moved)
+		run_now(b);
+	else if (points_restore(b->sandbox, POINTS_BASE, false, false, on_back, b, &e) < 0)
+		leave_base(b, &e);
+}
+
+static void on_base(const struct checkpoint *c UNUSED, const struct err *e, void *user)
+{
+	struct branch *b = user;
+
+	if (e)
+		finish(b, e);
+	else
+		next(b);
+}
+
+/* ---- start ---- */
+
+static int check_items(const struct sandbox *s, const struct branch_request *q, struct err *e)
+{
+	unsigned n_new = 0;
+
+	if (q->n == 0 || q->n > BRANCHES_MAX)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "From 1 to %d branches can be tried",
+			       BRANCHES_MAX);
+	for (size_t i = 0; i < q->n; i++) {
+		if (!parse_is_session_id(q->items[i].name, strlen(q->items[i].name)))
+			return err_set(e, ERR_INVALID_ARGUMENT, 0,
+				       "The name of a branch is 1 to %d letters, digits, - or _",
+				       CHECKPOINT_NAME_MAX);
+		for (size_t k = 0; k < i; k++)
+			if (streq(q->items[i].name, q->items[k].name))
+				return err_set(e, ERR_INVALID_ARGUMENT, 0,
+					       "Two branches are called %s", q->items[i].name);
+		n_new += points_has(s, q->items[i].name) ? 0 : 1;
+	}
+	return points_check_room(s, n_new, e);
+}
+
+static int copy_item(struct branch *b, const struct branch_item *from)
+{
+	struct branch_item *to = &b->items[b->request.n++];
+	char *name = strdup(from->name);
+	char *code = malloc(from->code_len + 1);
+
+	to->name = name;
+	to->code = code;
+	if (!name || !code)
+		return -ENOMEM;
+	memcpy(code, from->code, from->code_len);
+	code[from->code_len] = '\0';
+	to->code_len = from->code_len;
+	return 0;
+}
+
+static struct branch *branch_new(struct sandbox *s, const struct branch_request *q)
+{
+	struct branch *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->sandbox = sandbox_ref(s);
+	b->request = *q;
+	b->request.n = 0;
+	b->request.items = b->items;
+	for (size_t i = 0; i < q->n; i++)
+		if (copy_item(b, &q->items[i]) < 0) {
+			branch_free(b);
+			return NULL;
+		}
+	return b;
+}
+
+int sandbox_branch(struct sandbox *s, const struct branch_request *request, struct branch **ret,
+		   struct err *e)
+{
+	int r = check_items(s, request, e);
+
+	r = r < 0 ? r : sandbox_seize(s, e);
+	if (r < 0)
+		return r;
+	struct branch *b = branch_new(s, request);
+	if (!b) {
+		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "branches");
+	} else {
+		r = points_save(s, POINTS_BASE, false, on_base, b, e);
+		if (r < 0)
+			branch_free(b);
+	}
+	if (r < 0)
+		sandbox_yield(s);
+	else
+		*ret = b;
+	return r;
+}
+
+void branch_cancel(struct branch *b)
+{
+	b->cancelled = true;
+	if (b->run)
+		run_cancel(b->run);
+}

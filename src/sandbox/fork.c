@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Forks: a new sandbox with copies of the regular files, through the engine's own file calls, so on
+ * any engine. Folder by folder, file by file; the bytes go in pieces, a few MiB per turn of the
+ * loop (upload.c). Everything that comes from the source is hostile: names and counts are bounded.
+ */
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "sandbox/internal.h"
+#include "sandbox/points.h"
+
+#include <string.h>
+#include <sys/stat.h>
+
+struct folder { /* to be looked at */
+	struct folder *next;
+	char path[]; /* "" = the workspace */
+};
+
+struct forking {
+	struct sandbox *source; /* reference; seized */
+	struct sandbox *target; /* reference, once there is one */
+	struct folder *folders;
+	char folder[ENGINE_PATH_MAX]; /* the one at work */
+	struct engine_file *files;    /* its entries */
+	size_t n, at;
+	char path[ENGINE_PATH_MAX]; /* of the file at work */
+	int fd;                     /* that file */
+	uint32_t entries;           /* seen in all */
+	struct fork_result result;
+	struct err err;
+	fork_fn cb;
+	void *user;
+};
+
+static void next_file(struct forking *f);
+
+static void forking_free(struct forking *f)
+{
+	while (f->folders) {
+		struct folder *gone = f->folders;
+		f->folders = gone->next;
+		free(gone);
+	}
+	(void)fd_close(f->fd);
+	free(f->files);
+	(void)sandbox_unref(f->target);
+	(void)sandbox_unref(f->source);
+	free(f);
+}
+
+/* An unfinished copy is none. */
+static void finish(struct forking *f)
+{
+	bool good = f->err.code == ERR_NONE;
+	struct err ignored = ERR_INIT;
+
+	sandbox_yield(f->source);
+	if (!good && f->target && !f->source->manager->closing)
+		(void)sandbox_close(f->target, true, NULL, NULL, &ignored);
+	f->result.sandbox = f->target;
+	if (good)
+		LOG_INFO("session_forked", LOG_S("session_id", f->target->id),
+			 LOG_S("from", f->source->id), LOG_U("files", f->result.files),
+			 LOG_U("bytes", f->result.bytes));
+	f->cb(good ? &f->result : NULL, good ? NULL : &f->err, f->user);
+	forking_free(f);
+}
+
+static void fail(struct forking *f, const struct err *e)
+{
+	f->err = *e;
+	finish(f);
+}
+
+static int add_folder(struct forking *f, const char *path)
+{
+	size_t len = strlen(path) + 1;
+	struct folder *new = malloc(sizeof(*new) + len);
+
+	if (!new)
+		return -ENOMEM;
+	memcpy(new->path, path, len);
+	new->next = f->folders;
+	f->folders = new;
+	return 0;
+}
+
+/* ---- one file ---- */
+
+static void on_written(uint64_t written, const struct err *e, void *user)
+{
+	struct forking *f = user;
+
+	f->fd = fd_close(f->fd);
+	if (e) {
+		fail(f, e);
+		return;
+	}
+	f->result.files++;
+	f->result.bytes += written;
+	next_file(f);
+}
+
+static void on_opened(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	struct forking *f = user;
+	struct err error = ERR_INIT;
+
+	if (e && e->code != ERR_NOT_FOUND) {
+		fail(f, e);
+		return;
+	}
+	if (e) { /* it may not be read */
+		f->result.skipped++;
+		next_file(f);
+		return;
+	}
+	f->fd = fd;
+	const struct upload_request request = {
+	    .path = f->path,
+	    .overwrite = true,
+	    .source = {.fd = fd, .len = info->size},
+	    .on_done = on_written,
+	    .user = f,
+	};
+	if (sandbox_upload(f->target, &request, &error) < 0)
+		fail(f, &error);
+}
+
+/* ---- folders ---- */
+
+static void on_listed(const struct engine_file *files, size_t n, bool more, const struct err *e,
+		      void *user)
+{
+	struct forking *f = user;
+	struct err error = ERR_INIT;
+
+	free(f->files);
+	f->files = NULL;
+	f->n = f->at = 0;
+	f->entries += (uint32_t)MIN(n, (size_t)ENGINE_FILES_MAX);
+	if (!e && (more || f->entries > FORK_FILES_MAX)) {
+		(void)err_set(&error, ERR_TOO_MANY_FILES, 0,
+			      "Session %s has more than %u files: pack them into an archive first",
+			      f->source->id, FORK_FILES_MAX);
+		e = &error;
+	}
+	if (!e && n > 0) {
+		f->files = calloc(n, sizeof(*files));
+		if (!f->files) {
+			(void)err_set(&error, ERR_OUT_OF_MEMORY, ENOMEM, "a fork");
+			e = &error;
+		} else {
+			memcpy(f->files, files, n * sizeof(*files));
+			f->n = n;
+		}
+	}
+	if (e)
+		fail(f, e);
+	else
+		next_file(f);
+}
+
+static void next_folder(struct forking *f)
+{
+	struct folder *folder = f->folders;
+	struct err e = ERR_INIT;
+
+	if (!folder) {
+		finish(f);
+		return;
+	}
+	f->folders = folder->next;
+	(void)snprintf(f->folder, sizeof(f->folder), "%s", folder->path);
+	free(folder);
+	if (sandbox_list(f->source, f->folder, on_listed, f, &e) < 0)
+		fail(f, &e);
+}
+
+/* 0 = the callback comes, 1 = go on with the next entry, or -errno with E. */
+static int take_entry(struct forking *f, const struct engine_file *file, struct err *e)
+{
+	int n = snprintf(f->path, sizeof(f->path), "%s%s%s", f->folder, f->folder[0] ? "/" : "",
+			 file->name);
+
+	if (n < 0 || (size_t)n >= sizeof(f->path)) {
+		f->result.skipped++;
+		return 1;
+	}
+	if (S_ISDIR(file->mode)) {
+		if (add_folder(f, f->path) < 0)
+			return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a fork");
+		return 1;
+	}
+	if (!S_ISREG(file->mode)) {
+		f->result.skipped++;
+		return 1;
+	}
+	return sandbox_open_file(f->source, f->path, on_opened, f, e);
+}
+
+static void next_file(struct forking *f)
+{
+	struct err e = ERR_INIT;
+
+	while (f->at < f->n) {
+		int r = take_entry(f, &f->files[f->at++], &e);
+		if (r < 0)
+			fail(f, &e);
+		if (r <= 0)
+			return;
+	}
+	next_folder(f);
+}
+
+/* ---- start ---- */
+
+static void on_target(struct sandbox *s, const struct err *e, void *user)
+{
+	struct forking *f = user;
+
+	if (e) {
+		fail(f, e);
+		return;
+	}
+	f->target = sandbox_ref(s);
+	(void)snprintf(s->parent, sizeof(s->parent), "%s", f->source->id);
+	next_folder(f);
+}
+
+static int check_id(struct sandbox *s, const char *id, struct err *e)
+{
+	if (!id)
+		return 0;
+	if (!parse_is_session_id(id, strlen(id)))
+		return err_set(e, ERR_INVALID_SESSION_ID, 0, "not a session id");
+	if (manager_lookup(s->manager, s->owner, id))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "Session %s is there already: a fork needs an id of its own", id);
+	return 0;
+}
+
+int sandbox_fork(struct sandbox *s, const char *id, fork_fn cb, void *user, struct err *e)
+{
+	int r = check_id(s, id, e);
+
+	r = r < 0 ? r : sandbox_seize(s, e);
+	if (r < 0)
+		return r;
+	struct forking *f = calloc(1, sizeof(*f));
+	if (f) {
+		f->source = sandbox_ref(s);
+		f->fd = -1;
+		f->cb = cb;
+		f->user = user;
+	}
+	if (!f || add_folder(f, "") < 0) {
+		if (f)
+			forking_free(f);
+		sandbox_yield(s);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a fork");
+	}
+	manager_open(s->manager, s->owner, id, on_target, f);
+	return 0;
+}

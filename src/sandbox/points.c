@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Names for the engine's kept states. */
+#include "sandbox/points.h"
+
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/text.h"
+#include "sandbox/internal.h"
+
+#include <string.h>
+
+_Static_assert(CHECKPOINTS_MAX + 2 <= ENGINE_POINTS_MAX,
+	       "room for the base of branches and for the successor of a name");
+
+struct point { /* one place of the engine's */
+	bool used;
+	char name[CHECKPOINT_NAME_MAX + 1]; /* see is_visible() */
+	uint64_t serial;
+	uint64_t created_ns;
+	struct engine_point what;
+};
+
+struct points {
+	uint64_t serial;
+	struct point at[ENGINE_POINTS_MAX];
+};
+
+struct point_call {
+	struct sandbox *sandbox; /* reference */
+	struct point *point;
+	bool yield; /* the call has seized the sandbox, not somebody above it */
+	char name[CHECKPOINT_NAME_MAX + 1];
+	checkpoint_fn cb;
+	void *user;
+};
+
+void points_free(struct points *p)
+{
+	free(p);
+}
+
+int sandbox_seize(struct sandbox *s, struct err *e)
+{
+	if (!sandbox_use(s, e))
+		return -ENOENT;
+	if (!sandbox_is_idle(s))
+		return err_set(e, ERR_SESSION_BUSY, 0,
+			       "Session %s is busy. Wait or use a different session.", s->id);
+	s->seized = true;
+	return 0;
+}
+
+void sandbox_yield(struct sandbox *s)
+{
+	s->seized = false;
+	sandbox_touch(s);
+	sandbox_next_run(s);
+}
+
+/* ---- names ---- */
+
+/* Not to be seen: the base of branches (POINTS_BASE), and what is being dropped (""). */
+static bool is_visible(const struct point *p)
+{
+	return p->used && p->name[0] != '\0' && !streq(p->name, POINTS_BASE);
+}
+
+static struct point *find(const struct sandbox *s, const char *name)
+{
+	for (size_t i = 0; s->points && i < ENGINE_POINTS_MAX; i++)
+		if (s->points->at[i].used && streq(s->points->at[i].name, name))
+			return &s->points->at[i];
+	return NULL;
+}
+
+static struct point *find_free(struct sandbox *s)
+{
+	for (size_t i = 0; i < ENGINE_POINTS_MAX; i++)
+		if (!s->points->at[i].used)
+			return &s->points->at[i];
+	return NULL;
+}
+
+static uint32_t place_of(const struct sandbox *s, const struct point *p)
+{
+	return (uint32_t)(p - s->points->at);
+}
+
+static struct checkpoint describe(const struct sandbox *s, const char *name,
+				  const struct engine_point *what, uint64_t created_ns)
+{
+	return (struct checkpoint){
+	    .name = name,
+	    .state_kept = what->state_kept,
+	    .state_lost = what->state_lost,
+	    .files = what->files,
+	    .bytes = what->bytes,
+	    .skipped = what->skipped,
+	    .age_ns = manager_now(s->manager) - created_ns,
+	};
+}
+
+unsigned points_count(const struct sandbox *s)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; s->points && i < ENGINE_POINTS_MAX; i++)
+		if (is_visible(&s->points->at[i]))
+			n++;
+	return n;
+}
+
+bool points_has(const struct sandbox *s, const char *name)
+{
+	return find(s, name) != NULL;
+}
+
+void points_rename(struct sandbox *s, const char *from, const char *to)
+{
+	struct point *p = find(s, from);
+
+	if (p && !find(s, to))
+		(void)snprintf(p->name, sizeof(p->name), "%s", to);
+}
+
+void sandbox_each_checkpoint(const struct sandbox *s,
+			     void (*fn)(const struct checkpoint *c, void *user), void *user)
+{
+	uint64_t after = 0;
+
+	for (unsigned left = points_count(s); left > 0; left--) {
+		const struct point *next = NULL;
+		for (size_t i = 0; i < ENGINE_POINTS_MAX; i++) {
+			const struct point *p = &s->points->at[i];
+			if (is_visible(p) && p->serial > after &&
+			    (!next || p->serial < next->serial))
+				next = p;
+		}
+		if (!next)
+			return;
+		after = next->serial;
+		struct checkpoint c = describe(s, next->name, &next->what, next->created_ns);
+		fn(&c, user);
+	}
+}
+
+/* ---- calls ---- */
+
+static struct point_call *call_new(struct sandbox *s, const char *name, bool yield,
+				   checkpoint_fn cb, void *user, struct err *e)
+{
+	struct point_call *c = calloc(1, sizeof(*c));
+
+	if (!c) {
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a checkpoint");
+		return NULL;
+	}
+	c->sandbox = sandbox_ref(s);
+	c->yield = yield;
+	(void)snprintf(c->name, sizeof(c->name), "%s", name);
+	c->cb = cb;
+	c->user = user;
+	return c;
+}
+
+static void call_free(struct point_call *c)
+{
+	(void)sandbox_unref(c->sandbox);
+	free(c);
+}
+
+static void call_end(struct point_call *c, const struct engine_point *what, uint64_t created_ns,
+		     const struct err *e)
+{
+	struct sandbox *s = c->sandbox;
+
+	if (c->yield)
+		sandbox_yield(s);
+	if (e) {
+		c->cb(NULL, e, c->user);
+	} else {
+		struct checkpoint out = describe(s, c->name, what, created_ns);
+		c->cb(&out, NULL, c->user);
+	}
+	call_free(c);
+}
+
+static void forget(struct point *p)
+{
+	*p = (struct point){0};
+}
+
+/* ---- save ---- */
+
+static void on_predecessor_gone(const struct engine_point *what UNUSED, const struct err *e,
+				void *user)
+{
+	struct point_call *c = user;
+	struct sandbox *s = c->sandbox;
+	struct point *new = find(s, c->name);
+
+	/* A place that could not be freed is not used again: that is all there is to lose. */
+	if (!e)
+		forget(c->point);
+	if (!new) {
+		struct err gone = ERR_INIT;
+		(void)err_set(&gone, ERR_CANCELLED, 0, "the checkpoint is gone");
+		call_end(c, NULL, 0, &gone);
+		return;
+	}
+	const struct engine_point copy = new->what;
+	call_end(c, &copy, new->created_ns, NULL);
+}
+
+static void on_saved(const struct engine_point *what, const struct err *e, void *user)
+{
+	struct point_call *c = user;
+	struct sandbox *s = c->sandbox;
+	struct point *old = find(s, c->name);
+	struct err failed = ERR_INIT;
+
+	if (e) {
+		forget(c->point);
+		call_end(c, NULL, 0, e);
+		return;
+	}
+	if (old) /* nobody sees it any more, and nobody is given its place until it is free */
+		old->name[0] = '\0';
+	struct point *new = c->point;
+	new->what = *what;
+	new->what.state_lost = false; /* of the session, and told now */
+	new->created_ns = manager_now(s->manager);
+	new->serial = ++s->points->serial;
+	(void)snprintf(new->name, sizeof(new->name), "%s", c->name);
+	LOG_INFO("checkpoint_saved", LOG_S("session_id", s->id), LOG_U("files", what->files),
+		 LOG_U("bytes", what->bytes), LOG_B("state", what->state_kept));
+	c->point = old;
+	if (old && s->state == SANDBOX_READY && !s->manager->closing &&
+	    sandbox_ops(s)->drop_point(s->handle, place_of(s, old), on_predecessor_gone, c,
+				       &failed) == 0)
+		return;
+	call_end(c, what, new->created_ns, NULL);
+}
+
+int points_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		struct err *e)
+{
+	if (!s->points)
+		s->points = calloc(1, sizeof(*s->points));
+	struct point *p = s->points ? find_free(s) : NULL;
+	if (!p)
+		return s->points ? err_set(e, ERR_TOO_MANY_CHECKPOINTS, 0,
+					   "no place is left for a checkpoint")
+				 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a checkpoint");
+	if (!sandbox_use(s, e))
+		return -ENOENT;
+	if (!sandbox_ops(s)->save_point)
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "this engine keeps no states");
+	struct point_call *c = call_new(s, name, yield, cb, user, e);
+	if (!c)
+		return -ENOMEM;
+	*p = (struct point){.used = true};
+	c->point = p;
+	int r = sandbox_ops(s)->save_point(s->handle, place_of(s, p), on_saved, c, e);
+	if (r < 0) {
+		forget(p);
+		call_free(c);
+	}
+	return r;
+}
+
+static int check_name(const char *name, struct err *e)
+{
+	if (parse_is_session_id(name, strlen(name)))
+		return 0;
+	return err_set(e, ERR_INVALID_ARGUMENT, 0,
+		       "The name of a checkpoint is 1 to %d letters, digits, - or _",
+		       CHECKPOINT_NAME_MAX);
+}
+
+int points_check_room(const struct sandbox *s, unsigned n_new, struct err *e)
+{
+	if (points_count(s) + n_new <= CHECKPOINTS_MAX)
+		return 0;
+	return err_set(e, ERR_TOO_MANY_CHECKPOINTS, 0,
+		       "A session has at most %d checkpoints, and this one has %u", CHECKPOINTS_MAX,
+		       points_count(s));
+}
+
+int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
+		       struct err *e)
+{
+	int r = check_name(name, e);
+
+	r = r < 0 ? r : points_check_room(s, points_has(s, name) ? 0 : 1, e);
+	r = r < 0 ? r : sandbox_seize(s, e);
+	if (r < 0)
+		return r;
+	r = points_save(s, name, true, cb, user, e);
+	if (r < 0)
+		sandbox_yield(s);
+	return r;
+}
+
+/* ---- restore ---- */
+
+static void on_restored(const struct engine_point *what, const struct err *e, void *user)
+{
+	struct point_call *c = user;
+	struct sandbox *s = c->sandbox;
+
+	sandbox_forget_inventory(s);
+	if (!e)
+		LOG_INFO("checkpoint_restored", LOG_S("session_id", s->id),
+			 LOG_U("files", what->files), LOG_B("state", what->state_kept));
+	if (!e || e->code == ERR_CHECKPOINT_PARTIAL)
+		sandbox_changed(s, NULL);
+	call_end(c, what, c->point->created_ns, e);
+}
+
+static int not_found(const struct sandbox *s, const char *name, struct err *e)
+{
+	return err_set(e, ERR_CHECKPOINT_NOT_FOUND, 0, "Session %s has no checkpoint %s", s->id,
+		       name);
+}
+
+int points_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
+		   checkpoint_fn cb, void *user, struct err *e)
+{
+	struct point *p = find(s, name);
+
+	if (!p)
+		return not_found(s, name, e);
+	if (!sandbox_use(s, e))
+		return -ENOENT;
+	struct point_call *c = call_new(s, name, yield, cb, user, e);
+	if (!c)
+		return -ENOMEM;
+	c->point = p;
+	int r =
+	    sandbox_ops(s)->restore_point(s->handle, place_of(s, p), files_only, on_restored, c, e);
+	if (r < 0)
+		call_free(c);
+	return r;
+}
+
+int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkpoint_fn cb,
+		    void *user, struct err *e)
+{
+	int r = check_name(name, e);
+
+	r = r < 0 ? r : sandbox_seize(s, e);
+	if (r < 0)
+		return r;
+	r = points_restore(s, name, files_only, true, cb, user, e);
+	if (r < 0)
+		sandbox_yield(s);
+	return r;
+}
+
+/* ---- drop ---- */
+
+static void on_dropped(const struct engine_point *what UNUSED, const struct err *e, void *user)
+{
+	struct point_call *c = user;
+	const struct engine_point was = c->point->what;
+	uint64_t created_ns = c->point->created_ns;
+
+	if (!e)
+		forget(c->point);
+	call_end(c, &was, created_ns, e);
+}
+
+int points_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		struct err *e)
+{
+	struct point *p = find(s, name);
+
+	if (!p)
+		return not_found(s, name, e);
+	if (!sandbox_use(s, e))
+		return -ENOENT;
+	struct point_call *c = call_new(s, name, yield, cb, user, e);
+	if (!c)
+		return -ENOMEM;
+	c->point = p;
+	int r = sandbox_ops(s)->drop_point(s->handle, place_of(s, p), on_dropped, c, e);
+	if (r < 0)
+		call_free(c);
+	return r;
+}
+
+int sandbox_drop_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
+			    struct err *e)
+{
+	int r = check_name(name, e);
+
+	r = r < 0 ? r : sandbox_seize(s, e);
+	if (r < 0)
+		return r;
+	r = points_drop(s, name, true, cb, user, e);
+	if (r < 0)
+		sandbox_yield(s);
+	return r;
+}
