@@ -79,7 +79,7 @@ void links_get_sandbox_file(struct http_request *req, void *user)
 		refuse(req, 422, "sandbox_id and file_path are required");
 		return;
 	}
-	if (workspace_path(name, strlen(name), false, path, &e) < 0) {
+	if (name[0] != '/' || workspace_path(name, strlen(name), true, path, &e) < 0) {
 		not_found(req);
 		return;
 	}

@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: Apache-2.0
+// The second tool family over HTTP+SSE, as its clients know it: the profile `classic`, `both` at once, restarts, kills,
+// two servers on one state folder. Cases of users and REST are in files of their own.
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { newStateDir, scratch } from '../lib/env.ts';
+import type { Program } from '../lib/process.ts';
+import { requestTimeoutMs, serve, type Json, type OpenOptions, type ToolResult } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+
+const SEVEN = ['create_sandbox', 'list_sandboxes', 'execute_python_code', 'install_package_in_sandbox',
+	'check_package_installation_status', 'execute_terminal_command', 'upload_file_to_sandbox'];
+const DENIED = "Access denied. You don't have permission to access this sandbox.";
+const NOBODYS = '12345678-1234-4234-8234-123456789abc';
+
+/** A server with a client of the second family connected to it. */
+class Classic {
+	readonly client: Client;
+	readonly base: string;
+	readonly program: Program;
+
+	constructor(client: Client, base: string, program: Program) {
+		this.client = client;
+		this.base = base;
+		this.program = program;
+	}
+
+	async raw(name: string, args: Json = {}): Promise<ToolResult> {
+		return (await this.client.callTool({ name, arguments: args }, undefined, { timeout: requestTimeoutMs })) as ToolResult;
+	}
+
+	/** Checks the encoding that all tools of the family share: one text block, JSON indented by two, nothing structured. */
+	async call(name: string, args: Json = {}): Promise<any> {
+		const r = await this.raw(name, args);
+		assert.equal(r.isError, false, JSON.stringify(r.content));
+		assert.equal(r.structuredContent, undefined);
+		if (r.content.length === 0)
+			return [];
+		assert.equal(r.content.length, 1);
+		const value = JSON.parse(r.content[0]!.text);
+		assert.equal(r.content[0]!.text, JSON.stringify(value, null, 2));
+		return value;
+	}
+
+	async create(name?: string): Promise<string> {
+		return (await this.call('create_sandbox', name === undefined ? {} : { name })).sandbox_id;
+	}
+
+	python(sandbox_id: string, code: string): Promise<Json> {
+		return this.call('execute_python_code', { sandbox_id, code });
+	}
+
+	terminal(sandbox_id: string, command: string): Promise<Json> {
+		return this.call('execute_terminal_command', { sandbox_id, command });
+	}
+
+	async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+		await this.client.close();
+		this.program.kill(signal);
+		await this.program.exit;
+	}
+}
+
+async function openClassic(o: OpenOptions = {}): Promise<Classic> {
+	const { program, base } = await serve({ profile: 'classic', ...o, env: { SANDBOX_BRIDGE: 'off', SANDBOX_SOCKET: 'off', ...o.env } });
+	const client = new Client({ name: 'classic-tests', version: '1' });
+	try {
+		await client.connect(new SSEClientTransport(new URL(`${base}/sse`)));
+	} catch (e) {
+		await program.end();
+		throw e;
+	}
+	return new Classic(client, base, program);
+}
+
+describe('classic', () => {
+	const roots = scratch('roots');
+	let c: Classic;
+	let id: string;
+	before(async () => {
+		fs.writeFileSync(path.join(roots, 'local.csv'), 'a,b\n1,2\n');
+		fs.symlinkSync('/etc/passwd', path.join(roots, 'link'));
+		c = await openClassic({ env: { SANDBOX_UPLOAD_LOCAL_ROOTS: roots, SANDBOX_STATE_DIR: newStateDir(), SANDBOX_USER_SANDBOX_LIMIT: '3' } });
+	});
+	after(() => c?.stop());
+
+	it('B01 lists exactly the seven tools and says who it is', async () => {
+		const { tools } = await c.client.listTools();
+		assert.deepEqual(tools.map((t) => t.name), SEVEN);
+		assert.ok(tools.every((t) => t.outputSchema === undefined && t.annotations === undefined));
+		assert.equal(c.client.getServerVersion()!.name, 'Python Sandbox Executor');
+		const run = tools.find((t) => t.name === 'execute_python_code')!;
+		assert.deepEqual(run.inputSchema.required, ['sandbox_id', 'code']);
+		assert.equal((run.inputSchema.properties as Json).sandbox_id.title, 'Sandbox Id');
+	});
+	it('B02 an empty list is no block; a new sandbox is an object, then one item', async () => {
+		assert.deepEqual((await c.raw('list_sandboxes')).content, []);
+		const made = await c.call('create_sandbox');
+		assert.match(made.sandbox_id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+		assert.deepEqual(made, { sandbox_id: made.sandbox_id, user_id: 'root', name: 'Sandbox 1', status: 'active' });
+		id = made.sandbox_id;
+		assert.deepEqual(await c.call('list_sandboxes'), [{ sandbox_id: id, name: 'Sandbox 1', installed_packages: [] }]);
+	});
+	it('B03 the fourth is one too many', async () => {
+		const names = [(await c.call('create_sandbox', { name: 'zwei ü' })).name, (await c.call('create_sandbox', { name: null })).name];
+		assert.deepEqual(names, ['zwei ü', 'Sandbox 3']);
+		assert.deepEqual(await c.call('create_sandbox'), {
+			error: true,
+			message: 'You have reached the maximum limit of 3 sandboxes. Please delete an existing sandbox before creating a new one.',
+		});
+	});
+	it('B07 B08 prints, tracebacks, new files with links that open inline', async () => {
+		assert.deepEqual(await c.python(id, 'print(6 * 7)'), { stdout: '42\n', stderr: '', exit_code: 0, files: [], file_links: [] });
+		const r = await c.python(id, "open('t.txt', 'w').write('x')\nopen('.hidden', 'w').close()\nimport os; os.mkdir('folder'); os.mkdir('/app/results/folder/in')");
+		assert.deepEqual(r.files, ['/app/results/folder', '/app/results/t.txt']);
+		assert.equal(r.file_links[1], `${c.base}/sandbox/file?sandbox_id=${id}&file_path=/app/results/t.txt`);
+		const got = await fetch(r.file_links[1]);
+		assert.equal(await got.text(), 'x');
+		assert.match(got.headers.get('content-type')!, /^text\/plain/);
+		assert.match(got.headers.get('content-disposition')!, /^inline/);
+		assert.deepEqual((await c.python(id, 'print(1)')).files, [], 'what is there already is not new');
+		const odd = await c.python(id, "open('a b&c=#ü.txt', 'w').write('odd')");
+		assert.equal(await (await fetch(odd.file_links[0])).text(), 'odd');
+	});
+	it('B07 the link of a file that is not there is no link', async () => {
+		for (const [query, status] of [['', 422], [`sandbox_id=${id}`, 422], [`sandbox_id=${id}&file_path=/app/results/none`, 404],
+			[`sandbox_id=${id}&file_path=/etc/passwd`, 404], [`sandbox_id=${NOBODYS}&file_path=/app/results/t.txt`, 404],
+			[`sandbox_id=${id}&file_path=/app/results/folder`, 404]] as const) {
+			const r = await fetch(`${c.base}/sandbox/file?${query}`);
+			assert.equal(r.status, status, query);
+			assert.equal(typeof (await r.json()).detail, 'string');
+		}
+	});
+	it('B09 a file made before an exception is linked', async () => {
+		const r = await c.python(id, "open('before.txt', 'w').close()\n1/0");
+		assert.equal(r.exit_code, 1);
+		assert.match(r.stderr, /ZeroDivisionError/);
+		assert.deepEqual(r.files, ['/app/results/before.txt']);
+	});
+	it('B10 commands: plain ones, ones for a shell, broken ones', async () => {
+		assert.equal((await c.terminal(id, 'ls -1 t.txt')).stdout, 't.txt\n');
+		assert.deepEqual(await c.terminal(id, 'python3 -c "print(1)"'), { stdout: '1\n', stderr: '', exit_code: 0 });
+		assert.deepEqual(await c.terminal(id, "printf '%s|' 'a  b' c\\ d \"e'f\""), { stdout: "a  b|c d|e'f|", stderr: '', exit_code: 0 });
+		assert.deepEqual(await c.terminal(id, "echo 'open"), { stdout: '', stderr: 'No closing quotation', exit_code: -1 });
+		assert.equal((await c.terminal(id, 'echo a | tr a b && cd folder && pwd; exit 3')).stdout, 'b\n/app/results/folder\n');
+		assert.equal((await c.terminal(id, 'exit 3; true')).exit_code, 3);
+		assert.equal((await c.terminal(id, "echo '$HOME' '*'")).stdout, '$HOME *\n');
+		const missing = await c.terminal(id, 'no-such-program');
+		assert.equal(missing.exit_code, 127);
+		assert.match(missing.stderr, /No such file/);
+	});
+	it('B11 uploads come from the allowed folders alone', async () => {
+		const upload = (local_file_path: string, dest_path?: string): Promise<Json> =>
+			c.call('upload_file_to_sandbox', { sandbox_id: id, local_file_path, ...(dest_path === undefined ? {} : { dest_path }) });
+		assert.deepEqual(await upload(path.join(roots, 'local.csv')),
+			{ success: true, message: `Uploaded local.csv to /app/results in sandbox ${id}` });
+		assert.equal((await upload('local.csv', '/mnt/data/folder')).success, true);
+		assert.equal((await c.terminal(id, 'cat local.csv folder/local.csv')).stdout, 'a,b\n1,2\na,b\n1,2\n');
+		for (const [local, dest, message] of [['none.csv', undefined, /Local file not found: none\.csv/], ['local.csv', '/app/results/none', /No folder/],
+			['/etc/passwd', undefined, /upload\.local_roots/], ['../../etc/passwd', undefined, /upload\.local_roots/], ['link', undefined, /upload\.local_roots/],
+			[roots, undefined, /is a folder/], ['local.csv', '/etc', /not a folder of the sandbox/], ['local.csv', '../..', /not a folder of the sandbox/]] as const) {
+			const r = await upload(local, dest);
+			assert.equal(r.error, true, local);
+			assert.match(r.message, message);
+		}
+	});
+	it('B12 an id of nobody is denied by every tool', async () => {
+		for (const sandbox_id of [NOBODYS, 'nope', '', '../x', 'x'.repeat(70)]) {
+			const a = { error: DENIED };
+			assert.deepEqual(await c.python(sandbox_id, '1'), a);
+			assert.deepEqual(await c.call('install_package_in_sandbox', { sandbox_id, package_name: 'six' }), a);
+			assert.deepEqual(await c.call('check_package_installation_status', { sandbox_id, package_name: 'six' }), a);
+			assert.deepEqual(await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'local.csv' }), a);
+			assert.deepEqual(await c.terminal(sandbox_id, 'ls'), { stdout: '', stderr: DENIED, exit_code: -1 });
+		}
+	});
+	it('arguments that do not fit are told', async () => {
+		for (const [name, args] of [['execute_python_code', { sandbox_id: id }], ['create_sandbox', { name: 5 }], ['list_sandboxes', { x: 1 }]] as const) {
+			const r = await c.raw(name, args);
+			assert.equal(r.isError, true);
+			assert.match(r.content[0]!.text, new RegExp(`^Error calling tool '${name}': `));
+		}
+	});
+	it('calls to one sandbox wait for each other', async () => {
+		const all = await Promise.all(Array.from({ length: 6 }, (_, i) =>
+			c.python(id, `import os, time\nassert not os.path.exists('lock')\nopen('lock', 'w').close()\ntime.sleep(0.05)\nos.unlink('lock')\nprint(${i})`)));
+		assert.deepEqual(all.map((r) => r.stdout || r.stderr), ['0\n', '1\n', '2\n', '3\n', '4\n', '5\n']);
+	});
+	it('one bad byte, much output and huge code keep the shape', async () => {
+		assert.equal((await c.python(id, "import os; os.write(1, b'a\\xffb')")).stdout, 'a\ufffdb');
+		const big = await c.python(id, "print('x' * 3_000_000)");
+		assert.equal(big.stdout.length, 1 << 20);
+		assert.match(big.stderr, /stdout cut: 1048576 of 3000001 bytes/);
+		const long = await c.python(id, '#'.repeat(2_000_000));
+		assert.equal(long.exit_code, 1);
+		assert.match(long.error, /exceeds/);
+		assert.deepEqual([long.stdout, long.files, long.file_links], ['', [], []]);
+	});
+});
+
+describe('what is stored stays', () => {
+	it('B16 files are there after a restart and after SIGKILL, and the sandbox is usable at once', async () => {
+		const state = newStateDir();
+		let c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		const id = await c.create('kept');
+		await c.python(id, "open('first', 'w').write('1')\nopen('/app/.venv/marker', 'w').write('m')");
+		await c.stop();
+		c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		assert.deepEqual((await c.call('list_sandboxes')).map((s: Json) => [s.sandbox_id, s.name]), [[id, 'kept']]);
+		assert.equal((await c.python(id, "print(open('first').read(), open('/app/.venv/marker').read())\nopen('second', 'w').write('2')")).stdout, '1 m\n');
+		await c.stop('SIGKILL');
+		c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		// the processes of the killed server are just ending
+		const r = await until('the sandbox of the killed server', async () => {
+			const tried = await c.terminal(id, 'cat first second');
+			return tried.exit_code === 0 && tried;
+		}, 20_000);
+		assert.equal(r.stdout, '12');
+		const link = await fetch(`${c.base}/sandbox/file?sandbox_id=${id}&file_path=/app/results/second`);
+		assert.equal(await link.text(), '2');
+		await c.stop();
+	});
+	it('a link starts a sandbox that is not active', async () => {
+		const state = newStateDir();
+		let c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		const id = await c.create();
+		await c.python(id, "open('f.txt', 'w').write('later')");
+		await c.stop();
+		c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		assert.equal(await (await fetch(`${c.base}/sandbox/file?sandbox_id=${id}&file_path=/app/results/f.txt`)).text(), 'later');
+		await c.stop();
+	});
+	it('one server at a time has it', async () => {
+		const state = newStateDir();
+		const a = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		const b = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		const id = await a.create();
+		assert.deepEqual((await b.call('list_sandboxes')).map((s: Json) => s.sandbox_id), [id]);
+		const refused = await b.python(id, 'print(1)');
+		assert.equal(refused.exit_code, 1);
+		assert.match(refused.error, /another engine/);
+		assert.match((await b.terminal(id, 'true')).stderr, /another engine/);
+		assert.equal((await a.python(id, "open('x', 'w').write('a')")).exit_code, 0);
+		await a.stop();
+		assert.equal((await b.terminal(id, 'cat x')).stdout, 'a');
+		await b.stop();
+	});
+	it('as many as are made, only some have processes', async () => {
+		const c = await openClassic({ env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_USER_SANDBOX_LIMIT: '6', SANDBOX_STORED_MAX_ACTIVE: '2' } });
+		const ids: string[] = [];
+		for (let i = 0; i < 4; i++) {
+			ids.push(await c.create());
+			await c.python(ids[i]!, `open('n', 'w').write('${i}')`);
+		}
+		for (let i = 0; i < 4; i++)
+			assert.equal((await c.terminal(ids[i]!, 'cat n')).stdout, String(i));
+		await c.stop();
+	});
+});
+
+describe('both families in one server', () => {
+	it('two READMEs at once, on one workspace where they meet', async () => {
+		const c = await openClassic({ profile: 'both', env: { SANDBOX_STATE_DIR: newStateDir() } });
+		const a = new Client({ name: 'first-family', version: '1' });
+		await a.connect(new StreamableHTTPClientTransport(new URL(`${c.base}/mcp`)));
+		const first = async (name: string, args: Json): Promise<Json> =>
+			((await a.callTool({ name, arguments: args }, undefined, { timeout: requestTimeoutMs })) as ToolResult).structuredContent!.result;
+		assert.equal((await a.listTools()).tools.length, 12);
+
+		const [session, id] = await Promise.all([
+			first('sandbox_upload_file', { filename: 'sales.csv', content_base64: Buffer.from('v\n1\n2\n').toString('base64') }),
+			c.create(),
+		]);
+		const [run, made] = await Promise.all([
+			first('sandbox_run_python', { session_id: session.session_id, code: "print(sum(int(l) for l in open('sales.csv').read().split()[1:]))\nopen('chart.png', 'wb').write(b'\\x89PNG')" }),
+			c.python(id, "open('out.csv', 'w').write('1')"),
+		]);
+		assert.equal(run.stdout, '3\n');
+		assert.equal((await fetch(run.artifacts[0].download_url)).status, 200);
+		assert.deepEqual(made.files, ['/app/results/out.csv']);
+		assert.equal((await fetch(made.file_links[0])).status, 200);
+
+		// each other's tools on each other's ids
+		assert.equal((await first('sandbox_run_python', { session_id: id, code: "print(open('/mnt/data/out.csv').read())" })).stdout, '1\n');
+		assert.equal((await c.terminal(session.session_id, 'ls /app/results')).stdout, 'chart.png\nsales.csv\n');
+		assert.deepEqual((await c.call('list_sandboxes')).map((s: Json) => s.sandbox_id), [id], 'sessions are not listed');
+		assert.deepEqual((await first('sandbox_list_artifacts', { session_id: id })).artifacts.map((x: Json) => x.filename), ['out.csv']);
+
+		// the first family does not wait, the second does
+		const slow = c.python(id, "import time; open('started', 'w').close(); time.sleep(1); print('slow')");
+		await until('the slow run', async () => (await first('sandbox_list_artifacts', { session_id: id })).artifacts.some((x: Json) => x.filename === 'started'));
+		assert.equal((await first('sandbox_run_python', { session_id: id, code: '1' })).error, 'session_busy');
+		assert.equal((await c.terminal(id, 'echo next')).stdout, 'next\n');
+		assert.equal((await slow).stdout, 'slow\n');
+
+		// closing a stored sandbox is deleting it
+		assert.equal((await first('sandbox_close_session', { session_id: id })).status, 'closed');
+		assert.deepEqual(await c.call('list_sandboxes'), []);
+		assert.deepEqual(await c.python(id, '1'), { error: DENIED });
+		await a.close();
+		await c.stop();
+	});
+});
