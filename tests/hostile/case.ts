@@ -29,6 +29,9 @@ export interface Case {
 	held?: number; // attempts that must be reported HELD; default 1
 	ends?: Ending; // default 0
 	needs?: string[]; // limits, in doctor's words, without which the case is skipped
+	/** The case is run once more without these: walls of a build where they can be left out (src/base/walls.h), or settings that open
+	 * the limit that it is about. Then it must be seen to fail. Cases without it are tried without any wall (twins.ts). */
+	without?: { walls?: string[]; settings?: Record<string, string> };
 	/** Before it: uploads and the like. */
 	before?: (o: Outside) => Promise<void>;
 	/** While the program runs. */

@@ -72,7 +72,7 @@ function doctor(mode: Mode): Verdict | undefined {
 	}
 }
 
-function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) => void): Promise<number> {
+function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) => void, more: Record<string, string> = {}): Promise<number> {
 	return new Promise((resolve) => {
 		// A mount namespace of its own, so that what others mount meanwhile is not taken for a leak.
 		const argv = [...(isRoot ? ['unshare', '--mount', '--propagation', 'private', '--'] : []), process.execPath, suite];
@@ -80,7 +80,7 @@ function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) =
 			stdio: ['ignore', 'pipe', 'inherit'],
 			env: {
 				...process.env, CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGES: imagesDir, CAISSON_TEST_IMAGE: opt.image,
-				CAISSON_TEST_ENFORCED: enforced.join(','), HOSTILE_BUILD: opt.build, HOSTILE_CASE: opt.case, HOSTILE_WARM: warm,
+				CAISSON_TEST_ENFORCED: enforced.join(','), HOSTILE_BUILD: opt.build, HOSTILE_CASE: opt.case, HOSTILE_WARM: warm, ...more,
 			},
 		});
 		readline.createInterface({ input: child.stdout }).on('line', (l) => show(JSON.parse(l) as Row));
@@ -94,14 +94,36 @@ async function twins(): Promise<void> {
 	const only = new RegExp(opt.case);
 	const target = net.createServer(); // for 23a: connections succeed as soon as somebody listens
 	await new Promise<void>((resolve) => target.on('error', () => resolve()).listen({ path: '\0caisson-hostile' }, resolve)); // or another run of this suite listens
-	console.log('\nthe same programs without the walls');
-	for (const c of cases.filter((k) => only.test(k.id))) {
+	console.log('\nthe same programs without any wall');
+	for (const c of cases.filter((k) => only.test(k.id) && !k.without)) {
 		const r = runTwin(c, opt.image ?? 'science');
 		if (r.outcome !== 'skipped')
 			count[r.outcome]++;
 		console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'no twin' }[r.outcome].padEnd(12)}${c.id.padEnd(5)}${r.why}`);
 	}
 	target.close();
+}
+
+/** The build where walls can be left out, one by one, and the cases that name theirs. */
+async function withoutWalls(): Promise<void> {
+	const only = new RegExp(opt.case);
+	if (!cases.some((c) => c.without && only.test(c.id)))
+		return;
+	const dir = path.join(top, 'build-walls');
+	console.log('\nthe cases without the walls that they name');
+	const setUp = fs.existsSync(path.join(dir, 'build.ninja')) ? 0 : spawnSync('meson', ['setup', dir, '-Dremovable_walls=true'], { cwd: top, stdio: ['ignore', 'ignore', 'inherit'] }).status;
+	const built = setUp === 0 ? spawnSync('ninja', ['-C', dir, 'caisson', 'tests/hostile/syscalls-probe'], { stdio: ['ignore', 'ignore', 'inherit'] }).status : setUp;
+	const weak = path.join(scratch, 'caisson-without-walls');
+	if (built === 0)
+		fs.copyFileSync(path.join(dir, 'caisson'), weak);
+	const code = built !== 0 ? built : await runSuite('root', 'off', doctor('root')?.enforced ?? [], (r) => {
+		count[r.outcome]++;
+		console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'skipped' }[r.outcome].padEnd(12)}${r.id.padEnd(5)}${(r.why ?? '').split('\n')[0]!.slice(0, 150)}`);
+	}, { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: dir, CAISSON_TEST_BINARY: weak });
+	if (code !== 0) {
+		console.log(`BROKEN  the suite without walls ended with status ${code}`);
+		count.failed++;
+	}
 }
 
 for (const mode of (opt.twins ? [] : opt.mode) as Mode[]) {
@@ -133,6 +155,8 @@ for (const mode of (opt.twins ? [] : opt.mode) as Mode[]) {
 		}
 	}
 }
+if (isRoot)
+	await withoutWalls();
 if (opt.twins || isRoot)
 	await twins();
 console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);

@@ -8,7 +8,7 @@ import * as path from 'node:path';
 import { enforced, scratch, slowness, stateDir, top } from '../lib/env.ts';
 import { openDescriptors, residentBytes } from '../lib/process.ts';
 import { open, type Json, type Session } from '../lib/session.ts';
-import { until } from '../lib/wait.ts';
+import { until, within } from '../lib/wait.ts';
 import type { Case, Ending, Outside } from './case.ts';
 import { cases } from './cases/all.ts';
 
@@ -123,6 +123,25 @@ function given(limit: string, value: string): string | undefined {
 	return !enforced || enforced.includes(limit) ? value : undefined;
 }
 
+/** Without the walls that a case names it must fail, by its own judgement; a server of its own each time. */
+async function mainWithout(canary: string, env: Record<string, string | undefined>): Promise<void> {
+	for (const c of cases.filter((k) => k.without && only.test(k.id))) {
+		const row: Row = { id: c.id, attack: c.attack, outcome: 'failed', ms: 0, why: 'it held without them, too' };
+		const t = performance.now();
+		const s = await open('stdio', { env: { ...env, ...c.without!.settings, CAISSON_WITHOUT_WALLS: (c.without!.walls ?? []).join(',') } });
+		try {
+			await within('the case', runCase(c, s, canary), 15_000);
+		} catch (e) {
+			row.outcome = 'passed';
+			row.why = (e as Error).message;
+		}
+		for (const pid of survivorsOf(`hostile-${c.id}-`))
+			process.kill(pid, 'SIGKILL');
+		await s.end().catch(() => {});
+		emit({ ...row, ms: Math.round(performance.now() - t) });
+	}
+}
+
 async function main(): Promise<void> {
 	const canary = path.join(scratch('canary'), 'canary.txt');
 	fs.writeFileSync(canary, 'canary\n');
@@ -131,6 +150,8 @@ async function main(): Promise<void> {
 		SANDBOX_OUTPUT_STOP_BYTES: '100000000', SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
 		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary',
 	};
+	if (process.env.HOSTILE_WITHOUT)
+		return mainWithout(canary, env);
 	let s = await open('stdio', { env });
 	for (const c of cases.filter((k) => only.test(k.id))) {
 		const lacking = (c.needs ?? []).filter((n) => enforced && !enforced.includes(n));

@@ -23,6 +23,7 @@ const shutAnyway: Record<string, string> = {
 	'11b': 'the archive comes by an upload',
 	'11c': 'the archive comes by an upload',
 	'25c': 'RLIMIT_SIGPENDING holds for everybody',
+	'2g': 'fs.pipe-user-pages-soft holds for everybody',
 	'32f': 'RLIMIT_SIGPENDING holds for everybody',
 	'28c': 'the twin has no terminal either',
 	'45a': 'which of them are there is the host\'s affair',

@@ -4,6 +4,7 @@
 
 #include "base/fdio.h"
 #include "base/text.h"
+#include "base/walls.h"
 #include "engine/native/proto.h"
 
 #include <fcntl.h>
@@ -42,7 +43,7 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 	    total,
 	    NULL,
 	};
-	char *env[] = {NULL};
+	char *env[] = {walls_variable(), NULL};
 	sigset_t none;
 
 	(void)snprintf(max, sizeof(max), "%u", c->max_sandboxes);

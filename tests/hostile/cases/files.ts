@@ -13,7 +13,7 @@ async function unreadable(o: Outside, name: string): Promise<void> {
 
 export const fileCases: Case[] = [
 	{
-		id: '8a', attack: 'symbolic links out of the workspace', must: 'never followed, never listed', held: 0,
+		id: '8a', without: { walls: ['beneath'] }, attack: 'symbolic links out of the workspace', must: 'never followed, never listed', held: 0,
 		code: `
 os.symlink("/etc/passwd", "passwd.txt")
 os.symlink("@CANARY@", "canary.txt")
@@ -58,13 +58,13 @@ open("none.txt", "w").write("none"); os.chmod("none.txt", 0)`,
 		},
 	},
 	{
-		id: '9a', attack: 'swap a file for a link while it is read', must: 'the good content or an error, never the target', held: 0, ends: 'any',
+		id: '9a', without: { walls: ['beneath'] }, attack: 'swap a file for a link while it is read', must: 'the good content or an error, never the target', held: 0, ends: 'any',
 		code: `
 open("good", "w").write("good")
 end = time.time() + 2.5
 while time.time() < end:
     try:
-        os.symlink("@CANARY@", "t"); os.rename("t", "swap.txt")
+        os.symlink("/etc/passwd", "t"); os.rename("t", "swap.txt")
         open("t", "w").write("good"); os.rename("t", "swap.txt")
     except OSError:
         pass`,
@@ -78,7 +78,7 @@ while time.time() < end:
 		},
 	},
 	{
-		id: '9b', attack: 'swap a folder of the path for a link', must: 'the good content or an error', held: 0, ends: 'any',
+		id: '9b', without: { walls: ['beneath'] }, attack: 'swap a folder of the path for a link', must: 'the good content or an error', held: 0, ends: 'any',
 		code: `
 os.mkdir("a"); os.mkdir("b"); open("a/passwd", "w").write("good")
 end = time.time() + 2.5

@@ -37,7 +37,7 @@ for pid in range(0, 40):
 		},
 	},
 	{
-		id: '26a', attack: 'daemonise: double fork, new session', must: 'dead when the run ends', held: 0,
+		id: '26a', without: { walls: ['kill'] }, attack: 'daemonise: double fork, new session', must: 'dead when the run ends', held: 0,
 		code: `
 import subprocess
 if os.fork() == 0:
@@ -50,17 +50,17 @@ os.wait()
 time.sleep(0.3)`,
 	},
 	{
-		id: '26b', attack: 'a hundred sleepers in groups of their own', must: 'dead when the run ends', held: 0, ends: 'any',
+		id: '26b', without: { walls: ['kill'] }, attack: 'a hundred sleepers in groups of their own', must: 'dead when the run ends', held: 0, ends: 'any',
 		code: `
 import subprocess
 try:
     for i in range(30):
-        subprocess.Popen(["sleep", "300." + MARK], start_new_session=True, stderr=subprocess.DEVNULL)
+        subprocess.Popen(["sh", "-c", "sleep 300; : " + MARK], start_new_session=True, stderr=subprocess.DEVNULL)
 except OSError:
     pass`,
 	},
 	{
-		id: '26c', attack: 'forking while it is killed', must: 'no survivor', held: 0, ends: 'timeout',
+		id: '26c', without: { walls: ['grace'] }, attack: 'forking while it is killed', must: 'no survivor', held: 0, ends: 'timeout',
 		code: `
 for s in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
     signal.signal(s, signal.SIG_IGN)
@@ -87,7 +87,7 @@ except OSError:
 		id: '27a', attack: 'a grandchild keeps the pipes', must: 'the answer comes when the first process ends', held: 0,
 		code: `
 import subprocess
-subprocess.Popen(["sleep", "300." + MARK])
+subprocess.Popen(["sh", "-c", "sleep 300; : " + MARK])
 print("end")`,
 		after: (r) => {
 			assert.equal(r.stdout, 'end\n');
@@ -165,7 +165,7 @@ sys.stdout.close()`,
 		code: `sys.exit(-1)`,
 	},
 	{
-		id: '34d', attack: 'never end: atexit and threads', must: 'ends at the deadline', held: 0, ends: 'timeout',
+		id: '34d', without: { walls: ['deadline', 'grace'] }, attack: 'never end: atexit and threads', must: 'ends at the deadline', held: 0, ends: 'timeout',
 		code: `
 import atexit, threading
 atexit.register(lambda: time.sleep(1000))
@@ -230,7 +230,7 @@ say(n < 500000, "queued", n)`,
 		},
 	},
 	{
-		id: '26e', attack: 'keep orphans by being their reaper', must: 'dead when the run ends', held: 0, ends: 'any',
+		id: '26e', without: { walls: ['kill'] }, attack: 'keep orphans by being their reaper', must: 'dead when the run ends', held: 0, ends: 'any',
 		code: `
 import subprocess
 call("prctl", 36, 1)
@@ -238,7 +238,7 @@ if os.fork() == 0:
     os.setsid()
     call("prctl", 36, 1)
     for i in range(5):
-        subprocess.Popen(["sleep", "300." + MARK], start_new_session=True)
+        subprocess.Popen(["sh", "-c", "sleep 300; : " + MARK], start_new_session=True)
     time.sleep(300)
 time.sleep(0.2)`,
 	},

@@ -17,6 +17,8 @@
  * sealed memfd Steps 2-5 run with memory of the monitor, but hold nothing secret: no key, no code,
  * no output. */
 #include "engine/native/monitor/devices.h"
+
+#include "base/walls.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/monitor/stored.h"
 #include "engine/native/sys.h"
@@ -183,7 +185,7 @@ NORETURN static void start_init(const struct maker *k, const struct mounts *m)
 {
 	static char name[] = "init";
 	char *argv[] = {name, NULL};
-	char *env[] = {NULL};
+	char *env[] = {walls_variable(), NULL};
 	sigset_t none;
 
 	write_zero(k, k->fds->leave, k->fds->n_leave);
@@ -210,9 +212,10 @@ NORETURN void maker_run(const struct maker *k)
 		give_up(k, PROTO_STEP_DEV, -m.dev);
 	enter_z(k, &m);
 	make_userns(k);
-	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET |
-				   CLONE_NEWIPC | CLONE_NEWUTS | CLONE_NEWCGROUP,
-			       0, -1);
+	pid_t init =
+	    sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET |
+			  (wall_stands("ipc") ? CLONE_NEWIPC : 0) | CLONE_NEWUTS | CLONE_NEWCGROUP,
+		      0, -1);
 	if (init < 0)
 		give_up(k, PROTO_STEP_NAMESPACES, -init);
 	if (init == 0)

@@ -139,6 +139,8 @@ void monitor_send(struct monitor *m, const struct proto_head *frame, const int *
 
 /* plan.c: checks a request against everything that is known before anything is done. */
 int plan_check_create(const struct monitor *m, const struct proto_mon_create *c) MUST_CHECK;
+/* In a build for tests of the tests: limits so wide that they are none (base/walls.h). */
+void plan_leave_out(struct proto_limits *l);
 int plan_check_forget(const struct proto_mon_forget *f) MUST_CHECK;
 
 /* sandbox.c */

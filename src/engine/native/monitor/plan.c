@@ -2,6 +2,7 @@
 /* Checks a request against all that is known before anything is done. The front has done the same
  * checks with better words; what fails here comes from a broken front and ends the connection. */
 #include "base/parse.h"
+#include "base/walls.h"
 #include "engine/native/monitor/monitor.h"
 
 #include <string.h>
@@ -24,6 +25,21 @@ static bool is_key(const char key[PROTO_PERSIST_MAX])
 int plan_check_forget(const struct proto_mon_forget *f)
 {
 	return is_key(f->persist) ? 0 : -EINVAL;
+}
+
+void plan_leave_out(struct proto_limits *l)
+{
+	if (!wall_stands("memory"))
+		l->memory_bytes *= 8;
+	if (!wall_stands("pids"))
+		l->pids *= 8;
+	if (!wall_stands("nofile"))
+		l->nofile = 20000;
+	if (!wall_stands("disk")) {
+		l->workspace_bytes *= 16;
+		l->workspace_inodes *= 1024;
+		l->tmp_bytes *= 64;
+	}
 }
 
 int plan_check_create(const struct monitor *m, const struct proto_mon_create *c)

@@ -177,12 +177,15 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	return 0;
 }
 
-void sandbox_create(struct monitor *m, const struct proto_mon_create *c)
+void sandbox_create(struct monitor *m, const struct proto_mon_create *asked)
 {
+	struct proto_mon_create request = *asked;
+	const struct proto_mon_create *c = &request;
 	struct box *b = &m->boxes[c->slot];
 	struct report *why = &m->reports[m->config->max_sandboxes];
 	struct template *t;
 
+	plan_leave_out(&request.limits);
 	if (template_get(m, c->image, &t, why) < 0) {
 		answer(m, c->slot, why->step, why->errnum);
 		return;

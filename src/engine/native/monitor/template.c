@@ -18,6 +18,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/walls.h"
 #include "engine/native/monitor/devices.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/sys.h"
@@ -199,7 +200,8 @@ NORETURN static void build(const struct builder *b)
 		give_up(b, PROTO_STEP_IMAGE, errno);
 	if ((r = become_root_of_z()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_IDS, -r);
-	limit_watchers();
+	if (wall_stands("watchers"))
+		limit_watchers();
 	(void)umask(0);
 	if ((r = make_base()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_BASE, -r);

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Walls that a *test* build can leave out (meson setup -Dremovable_walls=true), one by one, so that
+ * a hostile case is seen to succeed without the wall that it is about. In every other build
+ * wall_stands() is true at compile time and nothing of this is in the program: `make lint` looks.
+ *
+ * The names are those of tests/hostile (a case's `without`). A process is told by its environment,
+ * which is otherwise empty in the monitor and in init. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef CAISSON_REMOVABLE_WALLS
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define WALLS_VARIABLE "CAISSON_WITHOUT_WALLS=" /* names separated by commas */
+
+/* The variable, for the environment of a child; NULL when no wall is to be left out. */
+static inline char *walls_variable(void)
+{
+	for (char **v = environ; v && *v; v++)
+		if (strncmp(*v, WALLS_VARIABLE, strlen(WALLS_VARIABLE)) == 0)
+			return *v;
+	return NULL;
+}
+
+static inline bool wall_stands(const char *name)
+{
+	const char *variable = walls_variable();
+	const char *at = variable ? variable + strlen(WALLS_VARIABLE) : "";
+
+	while (*at != '\0') {
+		size_t len = strcspn(at, ",");
+
+		if (len == strlen(name) && strncmp(at, name, len) == 0)
+			return false;
+		at += len + (at[len] == ',');
+	}
+	return true;
+}
+#else
+static inline char *walls_variable(void)
+{
+	return NULL;
+}
+
+static inline bool wall_stands(const char *name)
+{
+	(void)name;
+	return true;
+}
+#endif
