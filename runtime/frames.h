@@ -58,7 +58,8 @@ enum rt_kind {
 	 * is set, the place for the result text. After it: struct rt_run, env bytes, cwd bytes. */
 	RT_RUN,
 	/* spare → init, stateful runs only: the code has returned and this process is the state
-	 * from now on; it waits for RT_FORK. A stateless run says nothing: its end is its exit. */
+	 * from now on; it waits for RT_FORK. A stateless run has no channel: its end is its exit,
+	 * or its name when RT_NAMED_END is set. */
 	RT_RUN_DONE,
 	RT_KIND_MAX_,
 };
@@ -105,7 +106,20 @@ struct rt_fork {
 enum rt_run_flag {
 	RT_STATEFUL = 1u << 0, /* keep the variables; run in the state of the holder */
 	RT_DISPLAY = 1u << 1,  /* save figures that are open and unsaved at the end */
+	/* When all is done the run may take the name of RT_END_FORMAT and stop; its parent then
+	 * kills it. Only the kernel's freeing of the memory is left then, which is not waited for.
+	 */
+	RT_NAMED_END = 1u << 2,
 };
+
+/* The name (prctl(2), PR_SET_NAME; at most 15 characters) of a run that is over: exit status and
+ * largest resident set in KiB. Any code can take it, and gains by that what os._exit() gives it. */
+#define RT_END_FORMAT    ":%03u%011llu"
+#define RT_END_STATUS_AT 1
+#define RT_END_STATUS    3 /* digits */
+#define RT_END_RSS_AT    4
+#define RT_END_RSS       11
+#define RT_END_LEN       15
 
 struct rt_run {
 	struct rt_head h;

@@ -25,15 +25,17 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-#define INIT_FDS_MAX PROTO_CONFIG_PROCS_MAX
-#define RUN_CODE_FD  3  /* where a Python run finds its source; runtime/boot.py */
-#define STORE_INODES 2  /* of the workspace's file system: its folders `data` and `venv` */
-#define DISK_INODES  12 /* of a stored one: the same, and what ext4 keeps for itself */
+#define INIT_FDS_MAX     PROTO_CONFIG_PROCS_MAX
+#define INIT_LEAVING_MAX 4  /* runs that are over and still being freed */
+#define RUN_CODE_FD      3  /* where a Python run finds its source; runtime/boot.py */
+#define STORE_INODES     2  /* of the workspace's file system: its folders `data` and `venv` */
+#define DISK_INODES      12 /* of a stored one: the same, and what ext4 keeps for itself */
 
 struct init_run {
 	uint32_t id; /* 0 = none */
 	pid_t pid;   /* its first process, also its group and session; 0 = it has ended */
 	bool stateful;
+	bool named;     /* it may say its end itself */
 	uint32_t flags; /* PROTO_ENDED_* */
 	bool killing;   /* everything of it has been sent SIGKILL */
 	int status;     /* of the first process, wait(2) */
@@ -143,6 +145,7 @@ struct init {
 	struct sock_filter filter[NATIVE_FILTER_MAX];
 	uint16_t n_filter;
 	struct init_run run;
+	pid_t leaving[INIT_LEAVING_MAX]; /* 0 = free */
 	struct init_warm warm;
 	struct init_session session;
 	struct init_points points;
@@ -161,6 +164,16 @@ int init_setup(struct init *in, enum proto_step *ret_step);
 /* Drops what is left of the privileges and reads them back. */
 int init_drop(void);
 
+/* init_end.c */
+struct end {
+	int status; /* 0 to 255 */
+	uint64_t cpu_ns, max_rss;
+};
+/* Whether the run has said that it is over; it is killed then. */
+bool end_look(struct init *in, struct end *ret);
+bool end_is_leaving(const struct init *in, pid_t pid);
+bool end_reaped(struct init *in, pid_t pid); /* whether PID was one of those that leave */
+
 /* init_run.c */
 void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n);
 void run_signal(struct init *in, const struct proto_init_signal *f);
@@ -168,7 +181,7 @@ void run_reap(struct init *in);           /* children have ended */
 void run_tick(struct init *in);           /* a deadline may have come */
 uint64_t run_next(const struct init *in); /* the next deadline, 0 = none */
 void run_returned(struct init *in, int status, uint64_t cpu_ns,
-		  uint64_t max_rss); /* a stateful one */
+		  uint64_t max_rss); /* its first process is no part of it any more */
 void run_waiting(struct init *in);   /* what the waiting run waits for may be there */
 void run_purge(struct init *in);     /* between runs: whoever is no interpreter that waits ends */
 

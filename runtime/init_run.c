@@ -123,6 +123,7 @@ static bool start_warm(struct init *in, const struct run_child *c)
 				    .error = -1,
 				    .pid = pid,
 				    .stateful = stateful,
+				    .named = !stateful,
 				    .flags = PROTO_ENDED_WARM,
 				    .grace_ns = c->f->grace_ns,
 				    .started_ns = started};
@@ -209,7 +210,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 static bool is_kept(const struct init *in, pid_t pid)
 {
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
-	       points_keep(in, pid);
+	       points_keep(in, pid) || end_is_leaving(in, pid);
 }
 
 static bool keeps_any(const struct init *in)
@@ -378,13 +379,16 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss
 void run_reap(struct init *in)
 {
 	struct rusage use;
+	struct end end;
 	int status;
 	pid_t pid;
 
+	if (end_look(in, &end))
+		run_returned(in, end.status, end.cpu_ns, end.max_rss);
 	while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0) {
 		if (in->run.id != 0 && pid == in->run.pid)
 			first_ended(in, status, &use);
-		else if (warm_reaped(in, pid) || session_reaped(in, pid) ||
+		else if (warm_reaped(in, pid) || session_reaped(in, pid) || end_reaped(in, pid) ||
 			 points_reaped(in, pid, status))
 			continue;
 		else if (in->run.killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)

@@ -230,7 +230,7 @@ int warm_send_run(int channel, const struct run_child *c)
 
 	if (r == 0) {
 		if (c->f->kind == PROTO_RUN_STATEFUL)
-			t.run.flags |= RT_STATEFUL;
+		t.run.flags |= c->f->kind == PROTO_RUN_STATEFUL ? RT_STATEFUL : RT_NAMED_END;
 		if (c->f->display)
 			t.run.flags |= RT_DISPLAY;
 		size_t len = sizeof(t.run) + t.run.env_len + t.run.cwd_len;

@@ -109,7 +109,7 @@ static bool is_waiting(const struct init *in, const char *name)
 	if (parse_u64_n(name, strlen(name), 2, INT32_MAX, &pid) < 0)
 		return false;
 	return (pid_t)pid == in->warm.clean || (pid_t)pid == in->warm.spare ||
-	       session_keeps(in, (pid_t)pid);
+	       session_keeps(in, (pid_t)pid) || end_is_leaving(in, (pid_t)pid);
 }
 
 static uint64_t in_processes(const struct init *in, uint64_t (*one)(int, const char *))

@@ -54,25 +54,41 @@ def preload(names):
 
 
 def rehearse():
-	"""Walks once where every run will walk, so that what is made lazily there is made and shared."""
+	"""Walks once where every run will walk: in the zygote, so that what is made lazily there is made and
+	shared; in a spare, so that what a run writes to is its own before anybody waits for it."""
+	import gc
+	import site
 	before = sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__
-	code = load(b"import sys\nprint('', end='')\nsys.stdout.flush()\n")
-	stream(0, 'r', 'stdin', before[0])
-	stream(1, 'w', 'stdout', before[1])
-	stream(2, 'w', 'stderr', before[2])
-	exec(code, {'__name__': 'caisson', '__builtins__': __builtins__})
-	(sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__) = before
+	null = os.open('/dev/null', os.O_RDWR)
 	environment(b'\0'.join(k + b'=' + v for k, v in os.environb.items()))
+	stream(null, 'r', 'stdin', before[0])
+	stream(null, 'w', 'stdout', before[1])
+	stream(null, 'w', 'stderr', before[2])
+	holds('', ours_std | ours_site)
+	site.USER_BASE = site.USER_SITE = None
+	os.path.isdir(site.getusersitepackages())
+	with open(os.dup(null), 'rb') as f:
+		f.read()
+	code = load(b'import sys\ndef f(n):\n\treturn n + 1\nprint(f(1), "%s" % 1.5, [str(n) for n in range(2)])\n')
+	exec(code, {'__name__': 'caisson', '__builtins__': __builtins__})
+	flush(False)
+	os.close(null)
+	(sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__) = before
 	if hasattr(sys, 'orig_argv'):
 		sys.orig_argv[1:] = '-c', ''
+	gc.collect()
+
+
+def forget_lines():
+	import linecache
+	linecache.clearcache()
+	getattr(linecache, '_interactive_cache', {}).clear()
 
 
 def settle():
 	"""Forgets what importing has left that a fresh interpreter does not have."""
-	import linecache
 	import warnings
-	linecache.clearcache()
-	getattr(linecache, '_interactive_cache', {}).clear()
+	forget_lines()
 	warnings._filters_mutated() if hasattr(warnings, '_filters_mutated') else None
 	for module in list(sys.modules.values()):
 		getattr(module, '__dict__', {}).pop('__warningregistry__', None)
@@ -83,10 +99,11 @@ def settle():
 		sys.__dict__.pop(name, None)
 
 
-def freeze():
-	"""No collection of a fork may write into what it shares with all others."""
+def freeze(c):
+	"""No look at what is shared with all others, and no collection, may write into it."""
 	import gc
 	gc.collect()
+	c.immortal(gc.get_objects(), type(freeze.__code__))
 	gc.freeze()
 	gc.enable()
 
@@ -147,7 +164,7 @@ def start():
 	install(c, CONTROL_FD, program)
 	rehearse()
 	settle()
-	freeze()
+	freeze(c)
 	collapse(c)
 	ready(started)
 	sys.excepthook = c.serve
@@ -175,6 +192,24 @@ def hold(channel, result, display):
 # In forks ---------------------------------------------------------------------------------------------
 
 
+def ahead(session):
+	"""In a spare that has time: what a run will write to becomes this process's own now, where the kernel
+	copies pages while nobody waits. Leaves no trace."""
+	global cells
+	if session:
+		if sys.gettrace() is None and sys.getprofile() is None:
+			was = cells
+			try:
+				exec(cell(b'None\nNone')[0], {'__builtins__': __builtins__})
+				sys.modules['linecache'].cache.pop('<cell %d>' % cells, None)
+			except Exception:
+				pass  # what the program changed is its own; its run will tell
+			cells = was
+		return
+	rehearse()
+	forget_lines()
+
+
 def refresh(session):
 	"""In a spare, ahead of need: nothing random, no identity and no cache is shared with other forks.
 	`random` reseeds itself after a fork; the hash seed and the layout of memory stay. In a SESSION
@@ -184,6 +219,7 @@ def refresh(session):
 	if session:
 		if random_state is not None:
 			sys.modules['random'].setstate(random_state)
+		ahead(session)
 		return
 	sys.excepthook = sys.__excepthook__
 	modules = sys.modules
@@ -211,6 +247,7 @@ def refresh(session):
 	if 'matplotlib' in modules:
 		for name in 'get_configdir', 'get_cachedir':
 			getattr(getattr(modules['matplotlib'], name), 'cache_clear', int)()
+	ahead(session)
 
 
 def stream(fd, mode, name, like):

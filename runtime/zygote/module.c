@@ -56,7 +56,22 @@ static PyObject *gather(PyObject *self, PyObject *args)
 	(void)self;
 	(void)args;
 	arena_gather();
+	immortal_learn();
 	Py_RETURN_NONE;
+}
+
+PyDoc_STRVAR(immortal_doc, "immortal(objects, code_type) -> number - none of these, nor what they "
+			   "refer to, is ever freed");
+
+static PyObject *immortal(PyObject *self, PyObject *args)
+{
+	PyObject *known;
+	PyObject *code;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "OO", &known, &code))
+		return NULL;
+	return PyLong_FromLong(immortal_make(known, code));
 }
 
 PyDoc_STRVAR(collapse_doc, "collapse(start, length) -> errno - asks for huge pages (madvise(2))");
@@ -114,6 +129,7 @@ static PyObject *hold(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, setup_doc},
     {"gather", gather, METH_NOARGS, gather_doc},
+    {"immortal", immortal, METH_VARARGS, immortal_doc},
     {"collapse", collapse, METH_VARARGS, collapse_doc},
     {"serve", serve, METH_VARARGS, serve_doc},
     {"prepare", prepare, METH_VARARGS, prepare_doc},

@@ -145,6 +145,7 @@ static _Noreturn void leave(struct outcome o)
 		(void)signal(SIGINT, SIG_DFL);
 		(void)kill(getpid(), SIGINT);
 	}
+	end_name(o.status & 0xff);
 	_exit(o.status & 0xff);
 }
 
@@ -337,6 +338,7 @@ _Noreturn void run_start(struct frame *f, int channel)
 		(void)close(channel);
 		channel = -1;
 	}
+	end_begin(!stateful && (f->u.run.flags & RT_NAMED_END));
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve; /proc/self depends on it */
 	PyObject *pair = enter(f, channel, result);
 	if (!pair)

@@ -67,6 +67,12 @@ void frame_close_fds(struct frame *f);
  * had. */
 void arena_gather(void);
 
+/* immortal.c. Learns how this interpreter marks what is never freed; before the first import. */
+void immortal_learn(void);
+/* Marks so everything in the list KNOWN and all that it leads to; CODE is the type of code objects.
+ * Returns how many objects; 0 where the interpreter has no such mark. */
+long immortal_make(PyObject *known, PyObject *code);
+
 /* enter.c. Enters the sandbox of the init behind PIDFD and drops everything; the process is only
  * good for _exit() when it fails. Returns 0 or -errno. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves);
@@ -85,3 +91,9 @@ _Noreturn void run_start(struct frame *f, int channel);
 /* Runs TEXT (takes the reference) as the first of a session, in an interpreter that was started
  * inside and is no fork: runtime/places.py. */
 _Noreturn void run_hold(PyObject *text, int channel, int result);
+
+/* end.c. A run begins here and now; its end may be named when NAMED is not 0. */
+void end_begin(int named);
+/* Names the end of the run with STATUS and stops, where that cannot be told from exiting. Returns
+ * when it can, or when somebody let the process go on: it then exits. */
+void end_name(int status);

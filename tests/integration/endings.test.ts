@@ -8,6 +8,7 @@ import { openDescriptors, residentBytes } from '../lib/process.ts';
 import { using } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
+const cold = process.env.CAISSON_TEST_COLD === '1';
 const deadline = { SANDBOX_EXEC_TIMEOUT_S: String(20 * slowness) };
 const memory = { ...deadline, SANDBOX_MEMORY_LIMIT: '160m' };
 const pids = { SANDBOX_EXEC_TIMEOUT_S: String(4 * slowness), SANDBOX_PIDS_LIMIT: '64' };
@@ -21,6 +22,46 @@ describe('endings', () => {
 		}
 		assert.equal((await s.ok('print(1)', 'sig')).stdout, '1\n');
 	}));
+	it('what a run held at its end is free when its end is told', () => using('stdio', { env: deadline }, async (s) => {
+		const code = [
+			'import builtins, fcntl, socket',
+			'builtins.kept = socket.create_server(("127.0.0.1", 8099)), open("lock", "w")',
+			'fcntl.lockf(kept[1], fcntl.LOCK_EX | fcntl.LOCK_NB)',
+			'print(len(kept))',
+		].join('\n');
+		for (let i = 0; i < 25; i++)
+			assert.equal((await s.ok(code, 'held')).stdout, '2\n');
+	}));
+	it('statuses, children and threads at the end, told as by exit', () => using('stdio', { env: deadline }, async (s) => {
+		const ends: [string, number][] = [
+			['import sys; print("x"); sys.exit(7)', 7],
+			['print("x"); raise SystemExit(300)', 44],
+			['import os; print("x", flush=True); os.fork() or os._exit(3); os.wait()', 0],
+			['import os\nif os.fork() == 0: raise SystemExit(5)\nprint("x"); raise SystemExit(os.waitstatus_to_exitcode(os.wait()[1]))', 5],
+			['import threading, time; threading.Thread(target=time.sleep, args=(60,), daemon=True).start(); print("x")', 0],
+			['import ctypes; ctypes.CDLL(None).prctl(15, b":00900000000001", 0, 0, 0); print("x")', 0],
+		];
+		for (const [code, status] of ends) {
+			const r = await s.run(code, 'told');
+			assert.deepEqual([r.exit_code, r.reason, r.stdout], [status, 'exited', 'x\n'], code + r.stderr);
+		}
+	}));
+	it('a run that says itself that it is over gets what os._exit gives', { skip: cold && 'a cold run is over when it exits' },
+		() => using('stdio', { env: deadline }, async (s) => {
+			await s.ok('print(1)', 'said');
+			await until('warm runs', async () => (await s.ok('import sys; print("random" in sys.modules)', 'said')).stdout === 'True\n', 60_000);
+			const r = await s.run([
+				'import ctypes, os, signal',
+				'if os.fork() == 0:',
+				'    import time; time.sleep(1000)',
+				'print("before", flush=True)',
+				'ctypes.CDLL(None).prctl(15, b":00700000000001", 0, 0, 0)',
+				'os.kill(os.getpid(), signal.SIGSTOP)',
+				'print("after", flush=True)',
+			].join('\n'), 'said');
+			assert.deepEqual([r.exit_code, r.reason, r.stdout], [7, 'exited', 'before\n']);
+			assert.equal((await s.ok('print(1)', 'said')).stdout, '1\n');
+		}));
 	it('out of memory kills the run, not the session', { skip: unlessEnforced('memory') }, () => using('stdio', { env: memory }, async (s) => {
 		const r = await s.run('b = bytearray(400 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1', 'oom');
 		assert.deepEqual([r.exit_code, r.reason], [137, 'oom'], r.stderr);

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stateless warm runs that say themselves that they are over (frames.h, RT_NAMED_END), so that the
+ * front hears of it before the kernel has freed their memory. Such a run has stopped with its end
+ * as its name; it is killed at once and reaped whenever it is gone. Until then it is on the short
+ * list of those who leave: it executes nothing any more and is no part of anything.
+ *
+ * Submitted code can do the same itself. It gets what os._exit() would have given it: the end of
+ * its run with a status of its choice, and the kill of everything that it left. */
+#include "init.h"
+
+#include "base/fdio.h"
+#include "base/parse.h"
+#include "frames.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+bool end_is_leaving(const struct init *in, pid_t pid)
+{
+	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
+		if (in->leaving[i] == pid && pid > 0)
+			return true;
+	return false;
+}
+
+bool end_reaped(struct init *in, pid_t pid)
+{
+	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
+		if (in->leaving[i] == pid) {
+			in->leaving[i] = 0;
+			return true;
+		}
+	return false;
+}
+
+static bool let_go(struct init *in, pid_t pid)
+{
+	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
+		if (in->leaving[i] == 0) {
+			in->leaving[i] = pid;
+			(void)kill(pid, SIGKILL);
+			return true;
+		}
+	return false;
+}
+
+static bool read_end(const struct init *in, pid_t pid, struct end *ret)
+{
+	char path[32];
+	char name[RT_END_LEN + 1]; /* and the line's end */
+	uint64_t status;
+	uint64_t rss;
+
+	(void)snprintf(path, sizeof(path), "%d/comm", pid);
+	int fd = openat(in->proc, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, name, sizeof(name)) : -1;
+	(void)fd_close(fd);
+	if (n != (ssize_t)sizeof(name) || name[0] != RT_END_FORMAT[0] ||
+	    parse_u64_n(name + RT_END_STATUS_AT, RT_END_STATUS, 0, UINT8_MAX, &status) < 0 ||
+	    parse_u64_n(name + RT_END_RSS_AT, RT_END_RSS, 0, UINT64_MAX / 1024, &rss) < 0)
+		return false;
+	ret->status = (int)status;
+	ret->max_rss = rss * 1024;
+	return true;
+}
+
+/* The kernel's own count, of the threads that it has and has had. */
+static uint64_t cpu_of(pid_t pid)
+{
+	struct timespec t;
+	clockid_t clock;
+
+	if (clock_getcpuclockid(pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+		return 0;
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+bool end_look(struct init *in, struct end *ret)
+{
+	pid_t pid = in->run.pid;
+	siginfo_t what = {0};
+
+	if (in->run.id == 0 || !in->run.named || pid <= 0 ||
+	    waitid(P_PID, (id_t)pid, &what, WSTOPPED | WNOHANG) < 0 || what.si_pid != pid ||
+	    !read_end(in, pid, ret))
+		return false;
+	ret->cpu_ns = cpu_of(pid);
+	if (let_go(in, pid))
+		return true;
+	(void)kill(pid, SIGCONT); /* too many leave at once: it exits, and is waited for */
+	return false;
+}
