@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -121,12 +122,16 @@ static void join_groups(const struct run_child *c)
 	char text[16];
 
 	/* It is to die before anything else does. Not fatal: the score is a preference. */
+	/* The file belongs to root while a process is not dumpable. Nobody is there to use the
+	 * moment: no other run. */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	int fd = openat(c->in->proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		int n = snprintf(text, sizeof(text), "%u", c->in->config.oom_score);
 		(void)!write(fd, text, (size_t)n);
 		(void)close(fd);
 	}
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	for (uint32_t i = 0; i < c->in->n_procs; i++)
 		if (write(c->in->procs[i], "0", 1) != 1)
 			give_up(c->error, errno);

@@ -80,7 +80,7 @@ describe('faults', { concurrency: 2 }, () => {
 		}));
 
 	it('the server is out of descriptors: typed errors, and it works again when there are some', () =>
-		using('stdio', { env: { ...noPool, SANDBOX_MAX_SESSIONS: '200' }, under: ['prlimit', '--nofile=100:100'] }, async (s) => {
+		using('stdio', { env: { ...noPool, SANDBOX_MAX_SESSIONS: '200' }, under: ['prlimit', '--nofile=70:70'] }, async (s) => {
 			await s.ok('open("f", "w").write("kept")', 'old');
 			const made: string[] = [];
 			const refused = await until('a refusal', async () => {

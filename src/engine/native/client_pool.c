@@ -26,7 +26,7 @@
 #define FILL_DELAY_NS  (50 * NS_PER_MS)
 #define FILL_SHIFT_MAX 10 /* after failures: at most 51 s */
 #define SLOTS_LEFT     2  /* the pool never takes the last ones */
-#define LOOK_NS        (10 * NS_PER_S)
+#define LOOK_NS        (5 * NS_PER_S)
 #define LIVED_NS       (10 * NS_PER_S) /* one that ended sooner counts as a failure */
 
 static void arm(struct native_engine *g);
@@ -293,10 +293,14 @@ static int on_claim(sd_event_source *source UNUSED, void *user)
 }
 
 /* A claim that finds nothing: there should have been more. */
-static void missed(struct native_pool *p)
+static void missed(struct native_engine *g)
 {
+	struct native_pool *p = &g->pool;
+
 	p->low = 0;
 	p->want = MIN(p->max, MAX(p->want * 2, 1));
+	p->look = sd_event_source_disable_unref(p->look); /* it may be set to the idle time */
+	arm_look(g);
 }
 
 bool native_pool_take(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
@@ -311,7 +315,7 @@ bool native_pool_take(struct native_engine *g, const struct engine_create *c, en
 		empty(g);
 	struct native_sandbox *s = p->first;
 	if (!s || sd_event_add_defer(g->loop, &s->claim, on_claim, s) < 0) {
-		missed(p);
+		missed(g);
 		return false;
 	}
 	ASSERT(s->state == NATIVE_READY);
