@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { matrix, type Json } from '../lib/session.ts';
 
-matrix('branches', { profile: 'full', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_WORKSPACE_LIMIT: '48m' } }, (s) => {
+matrix('branches', { profile: 'full', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_WORKSPACE_LIMIT: '48m', SANDBOX_ALLOW_WEAKER: 'memory' } }, (s) => {
 	let serial = 0;
 	/** Each test has a sandbox of its own and gives it back. */
 	const inside = (name: string, fn: (id: string) => Promise<void>): void => {

@@ -19,7 +19,7 @@ const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
 const CODE_TOOLS = ['sandbox_upload_file', 'sandbox_run_python', 'sandbox_read_artifact', 'sandbox_list_artifacts', 'sandbox_close_session'];
 const FULL_TOOLS = [...CODE_TOOLS, 'sandbox_run_shell', 'sandbox_read_file', 'sandbox_write_file', 'sandbox_edit_file', 'sandbox_view_image',
-	'sandbox_info', 'sandbox_delete'];
+	'sandbox_info', 'sandbox_checkpoint', 'sandbox_restore', 'sandbox_branch', 'sandbox_fork', 'sandbox_delete'];
 
 /** The object of an answer: the first text block; what is structured must say the same. */
 function object(what: string, r: ToolResult): Json {
