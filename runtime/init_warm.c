@@ -229,7 +229,6 @@ int warm_send_run(int channel, const struct run_child *c)
 	int r = read_args(c->f, c->args, &t);
 
 	if (r == 0) {
-		if (c->f->kind == PROTO_RUN_STATEFUL)
 		t.run.flags |= c->f->kind == PROTO_RUN_STATEFUL ? RT_STATEFUL : RT_NAMED_END;
 		if (c->f->display)
 			t.run.flags |= RT_DISPLAY;
