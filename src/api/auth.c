@@ -73,6 +73,40 @@ static void take_key(struct caller *w, const struct store_key *k)
 	memcpy(w->key_id, k->id, sizeof(w->key_id));
 }
 
+/* The tools of the exact profiles; `full` has all. */
+static const struct {
+	const char *profile;
+	const char *tool;
+} profile_tools[] = {
+    {"code", "sandbox_upload_file"},
+    {"code", "sandbox_run_python"},
+    {"code", "sandbox_read_artifact"},
+    {"code", "sandbox_list_artifacts"},
+    {"code", "sandbox_close_session"},
+    {"classic", "create_sandbox"},
+    {"classic", "list_sandboxes"},
+    {"classic", "execute_python_code"},
+    {"classic", "install_package_in_sandbox"},
+    {"classic", "check_package_installation_status"},
+    {"classic", "execute_terminal_command"},
+    {"classic", "upload_file_to_sandbox"},
+};
+
+bool auth_may_call(const void *caller, const char *tool, bool read_only)
+{
+	const struct caller *w = caller;
+
+	if (w->read_only && !read_only)
+		return false;
+	if (!w->profile[0] || streq(w->profile, "full"))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(profile_tools); i++)
+		if (streq(profile_tools[i].tool, tool))
+			return streq(w->profile, "both") ||
+			       streq(w->profile, profile_tools[i].profile);
+	return false;
+}
+
 /* ---- tokens ---- */
 
 /* Tokens end with the password that they were given for. */

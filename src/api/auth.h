@@ -54,6 +54,10 @@ const struct caller *auth_caller(const struct http_request *req);
 struct caller *caller_ref(const struct caller *who);
 void caller_unref(void *who);
 
+/* May CALLER (a struct caller) use this tool: not all, where its key is for reading or for one
+ * profile. For mcp_server_config.may_call. */
+bool auth_may_call(const void *caller, const char *tool, bool read_only);
+
 /* A token for the user U. RET has TOKEN_SIZE bytes. */
 #define TOKEN_SIZE 1024
 int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err *e) MUST_CHECK;

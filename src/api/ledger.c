@@ -39,9 +39,12 @@ struct ledger {
 
 /* ---- accounts ---- */
 
-static int64_t choose(int64_t own, int64_t otherwise)
+/* A user's own 0 is nothing at all, a setting's 0 is no limit. */
+static int64_t choose(int64_t own, int64_t setting)
 {
-	return own == STORE_QUOTA_DEFAULT ? otherwise : own;
+	if (own != STORE_QUOTA_DEFAULT)
+		return own;
+	return setting == 0 ? INT64_MAX : setting;
 }
 
 int ledger_quota(struct ledger *l, const char *owner, struct store_quota *ret, struct err *e)
@@ -91,7 +94,7 @@ static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err
 	if (a->looked_ns > 0 && a->looked_ns + MINUTE_NS > now)
 		return 0;
 	int r = ledger_quota(l, a->owner, &quota, e);
-	if (r == 0 && l->config.store && quota.cpu_s_per_day > 0) {
+	if (r == 0 && l->config.store && quota.cpu_s_per_day != INT64_MAX) {
 		store_flush(l->config.store); /* what this server added is in it then */
 		r = store_usage_today(l->config.store, a->owner, &cpu_us, e);
 	}
@@ -118,11 +121,11 @@ static int admit(void *user, const struct sandbox *s, struct err *e)
 		a->minute_ns = now;
 		a->n_runs = 0;
 	}
-	if (a->quota.runs_per_minute > 0 && a->n_runs >= (uint64_t)a->quota.runs_per_minute)
+	if (a->n_runs >= (uint64_t)a->quota.runs_per_minute)
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "You may start %jd runs in a minute; wait for the next one",
 			       (intmax_t)a->quota.runs_per_minute);
-	if (a->quota.cpu_s_per_day > 0 && a->cpu_us / 1000000 >= (uint64_t)a->quota.cpu_s_per_day)
+	if (a->cpu_us / 1000000 >= (uint64_t)a->quota.cpu_s_per_day)
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "Your runs have used the %jd CPU seconds of this day (UTC)",
 			       (intmax_t)a->quota.cpu_s_per_day);

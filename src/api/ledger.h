@@ -26,7 +26,7 @@ int ledger_new(const struct ledger_config *config, struct ledger **ret, struct e
 /* After the manager's end. NULL is fine. */
 struct ledger *ledger_free(struct ledger *l);
 
-/* What OWNER may have, each of it 0 where there is no limit. */
+/* What OWNER may have; INT64_MAX where there is no limit, 0 where there is nothing. */
 int ledger_quota(struct ledger *l, const char *owner, struct store_quota *ret,
 		 struct err *e) MUST_CHECK;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/app.h"
-#include "cmd/limits.h"
+
+#include "api/auth.h"
 
 #include "base/base64.h"
 #include "base/fdio.h"
@@ -8,6 +9,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "cmd/limits.h"
 #include "cmd/opener.h"
 #include "config/file.h"
 #include "config/paths.h"
@@ -391,6 +393,7 @@ static int open_registry(struct app *a, struct err *e)
 	    .version = CAISSON_VERSION,
 	    .title = profiles[profile].title,
 	    .instructions = profiles[profile].instructions,
+	    .may_call = auth_may_call,
 	    .icons = full ? server_icons : NULL,
 	    .offers = MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS,
 	};

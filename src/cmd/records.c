@@ -41,7 +41,7 @@ static int add(void *user, struct sandbox_record *record, uint64_t owner_max, st
 {
 	struct app *a = user;
 	struct store_sandbox row = {.disk_bytes = a->settings.stored_workspace_limit};
-	uint64_t bytes = 0;
+	uint64_t bytes = (uint64_t)a->settings.user_disk_bytes;
 	int r = quota_of(a, record->owner, &owner_max, &bytes, e);
 
 	if (r < 0)

@@ -257,12 +257,24 @@ static int open_api(struct serve *s, struct err *e)
 	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
 }
 
+/* Only those who may not have everything need to be known to the tools. */
+static void identify(struct http_request *req, struct mcp_peer_config *peer, void *user UNUSED)
+{
+	const struct caller *who = auth_caller(req);
+
+	if (!who || (!who->read_only && !who->profile[0]))
+		return;
+	peer->principal_data = caller_ref(who);
+	peer->principal_unref = caller_unref;
+}
+
 static int open_transport(struct serve *s, struct err *e)
 {
 	struct transport_http_config config = {
 	    .loop = s->app.loop,
 	    .http = s->http,
 	    .mcp = s->app.mcp,
+	    .identify = identify,
 	    .reader = {.max_message = app_max_message(&s->app)},
 	};
 	int r = transport_http_new(&config, &s->transport);

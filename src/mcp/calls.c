@@ -69,6 +69,15 @@ static bool check_arguments(struct mcp_call *c, const struct item *tool)
 	return true;
 }
 
+bool call_may(const struct mcp_call *c, const struct item *tool)
+{
+	const json_t *hints = json_object_get(tool->doc, "annotations");
+
+	return !c->server->config.may_call || !c->who->data ||
+	       c->server->config.may_call(c->who->data, tool->key,
+					  json_is_true(json_object_get(hints, "readOnlyHint")));
+}
+
 void run_tools_call(struct mcp_call *c)
 {
 	const char *name = call_param(c, "name", NAME_MAX_BYTES);
@@ -80,6 +89,12 @@ void run_tools_call(struct mcp_call *c)
 	}
 	if (!tool) {
 		call_fail(c, MCP_ERR_PARAMS, NULL, "Unknown tool: %s", name);
+		return;
+	}
+	if (!call_may(c, tool)) {
+		mcp_call_finish(c, mcp_tool_error("The key of this client may only read, or only "
+						  "use other tools: %s is not allowed",
+						  tool->key));
 		return;
 	}
 	if (!take_arguments(c)) {

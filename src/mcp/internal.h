@@ -90,6 +90,8 @@ struct mcp_server {
 };
 
 struct item *item_find(const struct mcp_server *s, enum item_kind kind, const char *key);
+/* May the caller have this tool? */
+bool call_may(const struct mcp_call *c, const struct item *tool);
 /* Does the list of KIND exist at all? */
 bool server_offers(const struct mcp_server *s, enum item_kind kind);
 int64_t server_now_ms(const struct mcp_server *s);

@@ -110,6 +110,18 @@ static void answer_cached(struct mcp_call *c, enum item_kind kind)
 	call_answer_text(c, t->text[c->revision], t->text_len[c->revision]);
 }
 
+/* For those who may not have all tools: what they may, on one page. */
+static void answer_allowed(struct mcp_call *c)
+{
+	const struct item_table *t = &c->server->items[ITEM_TOOL];
+	json_t *items = json_array();
+
+	for (size_t i = 0; i < t->n; i++)
+		if (call_may(c, t->v[i]))
+			(void)json_array_append_new(items, view(t->v[i], c->revision));
+	mcp_call_finish(c, list_result(ITEM_TOOL, items, NULL));
+}
+
 static void run_list(struct mcp_call *c, enum item_kind kind)
 {
 	struct mcp_server *s = c->server;
@@ -121,6 +133,10 @@ static void run_list(struct mcp_call *c, enum item_kind kind)
 	json_t *items;
 	size_t next;
 
+	if (kind == ITEM_TOOL && s->config.may_call && c->who->data) {
+		answer_allowed(c);
+		return;
+	}
 	if (place_parse(c, t, has_source, &at) < 0) {
 		call_fail(c, MCP_ERR_PARAMS, NULL, "Invalid cursor");
 		return;

@@ -114,6 +114,10 @@ struct mcp_server_config {
 	unsigned state_ttl_s;   /* life of a requestState; default 3,600 */
 	unsigned ask_timeout_s; /* longest wait for a client's answer to us; default 600 */
 	unsigned list_ttl_ms;   /* caching hint on lists; default 0 = do not reuse */
+
+	/* May who has this principal_data call TOOL, and see it listed? READ_ONLY is what its
+	 * annotations say. Asked only for peers with principal_data; NULL: they may all. */
+	bool (*may_call)(const void *principal_data, const char *tool, bool read_only);
 };
 
 #define MCP_STATE_KEY_BYTES 32

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// REST as an HTTP client sees it: sandboxes, runs with their events, files, idempotency, problems, history, metrics.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { newStateDir } from '../lib/env.ts';
+import { type Program } from '../lib/process.ts';
+import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
+
+describe('REST', () => {
+	let program: Program;
+	let base: string;
+	const state = newStateDir();
+	const env = { SANDBOX_STATE_DIR: state, SANDBOX_MAX_SESSIONS: '40', SANDBOX_MAX_UPLOAD_BYTES: '3000000', SANDBOX_MAX_CODE_BYTES: '5000' };
+
+	before(async () => {
+		({ program, base } = await serve({ profile: 'full', env }));
+	});
+	after(async () => {
+		await program.end();
+	});
+
+	async function ask(method: string, path: string, json?: unknown, headers: Record<string, string> = {}): Promise<{ status: number; body: Json; headers: Headers }> {
+		const r = await fetch(`${base}/api/v1${path}`, {
+			method,
+			headers: json === undefined ? headers : { 'content-type': 'application/json', ...headers },
+			body: json === undefined ? undefined : JSON.stringify(json),
+		});
+		const text = await r.text();
+		return { status: r.status, body: text ? JSON.parse(text) : {}, headers: r.headers };
+	}
+
+	async function box(kind = 'session'): Promise<string> {
+		const r = await ask('POST', '/sandboxes', { kind });
+		assert.equal(r.status, 201, JSON.stringify(r.body));
+		return r.body.id;
+	}
+
+	async function ran(id: string, json: Json): Promise<Json> {
+		const r = await ask('POST', `/sandboxes/${id}/runs`, { wait: true, ...json });
+		assert.equal(r.status, 201, JSON.stringify(r.body));
+		return r.body;
+	}
+
+	function problem(r: { status: number; body: Json; headers: Headers }, status: number, code: string): void {
+		assert.deepEqual([r.status, r.body.status, r.body.code], [status, status, code], JSON.stringify(r.body));
+		assert.equal(r.headers.get('content-type'), 'application/problem+json');
+		for (const member of ['type', 'title', 'detail'])
+			assert.equal(typeof r.body[member], 'string');
+	}
+
+	it('sandboxes: make, list, look, end', async () => {
+		const id = await box();
+		const stored = await ask('POST', '/sandboxes', { kind: 'stored', name: 'mine' });
+		assert.deepEqual([stored.status, stored.body.kind, stored.body.name], [201, 'stored', 'mine']);
+		const ids = (await ask('GET', '/sandboxes')).body.sandboxes.map((b: Json) => b.id);
+		assert.ok(ids.includes(id) && ids.includes(stored.body.id));
+		assert.equal((await ask('GET', `/sandboxes/${id}`)).body.state, 'active');
+		for (const each of [id, stored.body.id]) {
+			assert.equal((await ask('DELETE', `/sandboxes/${each}`)).status, 204);
+			problem(await ask('GET', `/sandboxes/${each}`), 404, 'session_not_found');
+			problem(await ask('DELETE', `/sandboxes/${each}`), 404, 'session_not_found');
+		}
+	});
+
+	it('runs: result, failure, timeout, command, state', async () => {
+		const id = await box();
+		const r = await ran(id, { code: 'print("hé"); open("f.txt","w").write("1")' });
+		assert.deepEqual([r.status, r.reason, r.exit_code, r.stdout], ['done', 'exited', 0, 'hé\n']);
+		assert.deepEqual(r.artifacts, [{ name: 'f.txt', size: 1 }]);
+		assert.equal((await ran(id, { code: 'import sys; sys.exit(3)' })).exit_code, 3);
+		const late = await ran(id, { code: 'import time; print("in", flush=True); time.sleep(60)', timeout_s: 1 });
+		assert.deepEqual([late.reason, late.exit_code, late.stdout], ['timeout', -1, 'in\n']);
+		const command = await ran(id, { command: 'echo $((6*7)) | tee g.txt; ls' });
+		assert.equal(command.stdout, '42\nf.txt\ng.txt\n');
+		await ran(id, { code: 'x = 41', stateful: true });
+		assert.equal((await ran(id, { code: 'x + 1', stateful: true })).value, '42');
+		assert.deepEqual((await ask('GET', `/runs/${r.id}`)).body, r, 'a run can be asked for afterwards');
+		problem(await ask('GET', '/runs/run_nothing'), 404, 'not_found');
+	});
+
+	it('runs go on without their request: events, cancel, busy', async () => {
+		const id = await box();
+		const started = await ask('POST', `/sandboxes/${id}/runs`, { code: 'import sys, time\nprint("é" * 3, flush=True)\nprint("e", file=sys.stderr, flush=True)\nwhile True: time.sleep(1)' });
+		assert.deepEqual([started.status, started.body.status], [201, 'running']);
+		problem(await ask('POST', `/sandboxes/${id}/runs`, { code: '1' }), 409, 'session_busy');
+		problem(await ask('DELETE', `/sandboxes/${id}`), 409, 'session_busy');
+		const stream = await fetch(`${base}/api/v1/runs/${started.body.id}/events`);
+		assert.match(stream.headers.get('content-type')!, /^text\/event-stream/);
+		let text = '';
+		let cancelled = false;
+		const decoder = new TextDecoder();
+		for await (const piece of stream.body!) {
+			text += decoder.decode(piece as Uint8Array, { stream: true });
+			if (!cancelled && text.includes('event: stdout') && text.includes('event: stderr')) {
+				cancelled = true;
+				assert.equal((await ask('DELETE', `/runs/${started.body.id}`)).status, 202);
+			}
+		}
+		assert.match(text, /event: stdout\ndata: "ééé\\n"\n\n/);
+		assert.match(text, /event: stderr\ndata: "e\\n"\n\n/);
+		const end = JSON.parse(/event: end\ndata: (.*)\n\n$/.exec(text)![1]!);
+		assert.deepEqual([end.status, end.reason], ['done', 'cancelled']);
+		// Who comes late sees the same.
+		const again = await (await fetch(`${base}/api/v1/runs/${started.body.id}/events`)).text();
+		assert.equal(again, text.slice(text.indexOf('event:')));
+	});
+
+	it('files: put, list, get with ranges, delete; names that lead out', async () => {
+		const id = await box();
+		const url = `${base}/api/v1/sandboxes/${id}/files`;
+		const data = Buffer.alloc(2_000_000, 'abcdefghij');
+		const put = await fetch(`${url}/sub/big%20one.bin`, { method: 'PUT', body: data });
+		assert.deepEqual([put.status, await put.json()], [201, { path: 'sub/big one.bin', size: data.length }]);
+		problem(await ask('PUT', `/sandboxes/${id}/files/sub/big%20one.bin`), 409, 'file_exists');
+		assert.equal((await fetch(`${url}/sub/big%20one.bin?overwrite=true`, { method: 'PUT', body: 'xyz' })).status, 201);
+		assert.equal(await (await fetch(`${url}/sub/big%20one.bin`)).text(), 'xyz');
+		const part = await fetch(`${url}/sub/big%20one.bin`, { headers: { range: 'bytes=1-1' } });
+		assert.deepEqual([part.status, await part.text()], [206, 'y']);
+		assert.deepEqual((await ask('GET', `/sandboxes/${id}/files?path=sub`)).body.files.map((f: Json) => [f.name, f.type, f.size]), [['big one.bin', 'file', 3]]);
+		assert.equal((await fetch(`${url}/large`, { method: 'PUT', body: Buffer.alloc(3_000_001) })).status, 413);
+		await ran(id, { command: 'ln -s /etc/passwd link; mkdir -p d/e; echo 1 > d/e/f' });
+		for (const name of ['link', 'nothing', 'd', 'd/e/f/g', '%2e%2e%2fx', 'a%2f..%2f..%2fetc%2fpasswd', 'x%00y']) {
+			const r = await fetch(`${url}/${name}`);
+			assert.ok([400, 404, 409].includes(r.status), `${name}: ${r.status}`);
+			assert.ok(!(await r.text()).includes('root:'), name);
+		}
+		for (const name of ['..%2fx', '%2e%2e%2f%2e%2e%2ftmp%2fx'])
+			assert.ok([400, 404].includes((await fetch(`${url}/${name}`, { method: 'PUT', body: 'x' })).status), name);
+		problem(await ask('DELETE', `/sandboxes/${id}/files/nothing`), 404, 'not_found');
+		assert.equal((await ask('DELETE', `/sandboxes/${id}/files/d?recursive=true`)).status, 204);
+		assert.equal((await ask('DELETE', `/sandboxes/${id}/files/link`)).status, 204);
+		assert.deepEqual((await ask('GET', `/sandboxes/${id}/files`)).body.files.map((f: Json) => f.name), ['sub']);
+	});
+
+	it('an Idempotency-Key makes one sandbox', async () => {
+		const key = { 'idempotency-key': 'once' };
+		const before = (await ask('GET', '/sandboxes')).body.sandboxes.length;
+		const [a, b] = await Promise.all([ask('POST', '/sandboxes', { kind: 'session' }, key), ask('POST', '/sandboxes', { kind: 'session' }, key)]);
+		assert.ok([a!.status, b!.status].includes(201));
+		const c = await ask('POST', '/sandboxes', { kind: 'session' }, key);
+		assert.deepEqual([c.status, c.headers.get('idempotent-replayed')], [201, 'true']);
+		assert.equal((await ask('GET', '/sandboxes')).body.sandboxes.length, before + 1);
+		problem(await ask('POST', '/sandboxes', { kind: 'stored' }, key), 409, 'already_exists');
+		problem(await ask('POST', '/sandboxes', {}, { 'idempotency-key': 'x'.repeat(300) }), 400, 'invalid_argument');
+	});
+
+	it('what is not as described is refused', async () => {
+		const id = await box();
+		const bad: unknown[] = [{ kind: 'other' }, { kind: 1 }, { name: 5 }, { unknown: 1 }, { name: 'x'.repeat(201) }, { name: 'a\0b' }];
+		for (const body of bad)
+			problem(await ask('POST', '/sandboxes', body), 400, 'invalid_argument');
+		for (const body of [{}, { code: '1', command: 'ls' }, { code: 1 }, { code: '1', timeout_s: 0 }, { code: '1', timeout_s: 1.5 }, { code: '1', wait: 'yes' }])
+			problem(await ask('POST', `/sandboxes/${id}/runs`, body), 400, 'invalid_argument');
+		problem(await ask('POST', `/sandboxes/${id}/runs`, { code: '#'.repeat(5001) }), 413, 'code_too_large');
+		for (const text of ['[]', '"x"', '{', '{"kind":"session","kind":"stored"}', '['.repeat(100000), 'null']) {
+			const r = await fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: text });
+			assert.equal(r.status, 400, text.slice(0, 40));
+			await r.text();
+		}
+		const form = await fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { 'content-type': 'text/plain' }, body: '{}' });
+		assert.equal(form.status, 400, 'a page of another site can send text/plain without asking');
+		for (const query of ['limit=0', 'limit=x', 'limit=1001', 'before_ms=-1', 'all=maybe'])
+			problem(await ask('GET', `/runs?${query}`), 400, 'invalid_argument');
+		const cross = await fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { origin: 'https://evil.example', 'content-type': 'application/json' }, body: '{}' });
+		assert.equal(cross.status, 403);
+		assert.equal((await fetch(`${base}/api/v1/sandboxes`, { method: 'PATCH' })).status, 405);
+	});
+
+	it('history and counters see every run, by whatever way it came', async () => {
+		const id = await box();
+		await ran(id, { code: 'print("not kept")' });
+		const rows = (await ask('GET', `/runs?sandbox=${id}`)).body.runs;
+		assert.equal(rows.length, 1);
+		assert.deepEqual([rows[0].reason, rows[0].exit_code, rows[0].kind, rows[0].output_bytes], ['exited', 0, 'code', 9]);
+		assert.ok(!JSON.stringify(rows).includes('not kept'));
+		assert.ok((await ask('GET', '/stats')).body.runs.exited >= 1);
+		const r = await fetch(`${base}/metrics`);
+		assert.match(r.headers.get('content-type')!, /^text\/plain; version=0\.0\.4/);
+		const text = await r.text();
+		const names = new Set<string>();
+		for (const line of text.trimEnd().split('\n')) {
+			assert.match(line, /^(# (HELP|TYPE) caisson_\w+ .+|caisson_\w+(\{\w+="[^"\\\n]*"(,\w+="[^"\\\n]*")*\})? -?[0-9.]+)$/, line);
+			names.add(line.split(/[ {]/)[0]!);
+		}
+		assert.match(text, /^caisson_runs_total\{reason="exited"\} [1-9]/m);
+		const count = Number(/^caisson_run_seconds_count (\d+)$/m.exec(text)![1]);
+		assert.equal(Number(/^caisson_run_seconds_bucket\{le="\+Inf"\} (\d+)$/m.exec(text)![1]), count);
+		for (const path of ['/healthz', '/readyz', '/health'])
+			assert.equal((await fetch(base + path)).status, 200, path);
+	});
+
+	it('the policy says what holds', async () => {
+		const r = await ask('GET', '/policy');
+		assert.equal(r.status, 200, JSON.stringify(r.body));
+		assert.ok(Object.keys(r.body).length > 0);
+	});
+
+	it('the description names every route, and each of its references is there', async () => {
+		const doc = (await ask('GET', '/openapi.json')).body;
+		assert.equal(doc.openapi, '3.1.0');
+		const text = JSON.stringify(doc);
+		for (const [, name] of text.matchAll(/#\/components\/schemas\/(\w+)/g))
+			assert.ok(doc.components.schemas[name!], name);
+		const ids = new Set<string>();
+		for (const [path, item] of Object.entries<Json>(doc.paths))
+			for (const [method, op] of Object.entries<Json>(item)) {
+				assert.ok(!ids.has(op.operationId), op.operationId);
+				ids.add(op.operationId);
+				// The server knows it: nothing answers 405, and 404 only as a problem of the thing that is asked for.
+				const url = `${base}${path.replace(/\{\w+\}/g, 'nothing')}`;
+				const r = await fetch(url, { method: method.toUpperCase(), headers: op.requestBody ? { 'content-type': 'application/json' } : {}, body: op.requestBody ? '{' : undefined });
+				const body = await r.text();
+				assert.ok(String(r.status) in op.responses, `${method} ${path}: ${r.status} ${body}`);
+			}
+		assert.ok(ids.size >= 25);
+	});
+
+	it('what was stored is there after SIGKILL', async () => {
+		const id = await box('stored');
+		await ran(id, { code: 'open("kept.txt","w").write("yes")' });
+		program.kill('SIGKILL');
+		await program.exit;
+		({ program, base } = await serve({ profile: 'full', env }));
+		assert.ok((await ask('GET', '/sandboxes')).body.sandboxes.some((b: Json) => b.id === id));
+		await until('the sandbox is free again', async () => (await fetch(`${base}/api/v1/sandboxes/${id}/files/kept.txt`)).status === 200, 20_000);
+		assert.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
+	});
+});

@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: Apache-2.0
+// Users, keys and tokens as HTTP clients see them: the second family's user routes in their exact shapes, keys with scopes
+// and ends, quotas, and that nobody reaches what is another's, by any route or tool.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { newStateDir } from '../lib/env.ts';
+import { caisson, type Program } from '../lib/process.ts';
+import { serve, type Json } from '../lib/session.ts';
+
+interface Answer {
+	status: number;
+	body: Json;
+	headers: Headers;
+}
+
+async function ask(method: string, url: string, o: { key?: string; token?: string; json?: unknown; form?: Record<string, string>; headers?: Record<string, string> } = {}): Promise<Answer> {
+	const headers: Record<string, string> = { ...o.headers };
+	let body: string | undefined;
+	if (o.key !== undefined)
+		headers['x-api-key'] = o.key;
+	if (o.token !== undefined)
+		headers.authorization = `Bearer ${o.token}`;
+	if (o.json !== undefined) {
+		headers['content-type'] = 'application/json';
+		body = JSON.stringify(o.json);
+	} else if (o.form !== undefined) {
+		headers['content-type'] = 'application/x-www-form-urlencoded';
+		body = new URLSearchParams(o.form).toString();
+	}
+	const r = await fetch(url, { method, headers, body });
+	const text = await r.text();
+	let parsed: Json = {};
+	try {
+		parsed = text ? JSON.parse(text) : {};
+	} catch {
+		parsed = { text };
+	}
+	return { status: r.status, body: parsed, headers: r.headers };
+}
+
+const password = 'correct horse battery';
+
+async function register(base: string, name: string): Promise<Json> {
+	const r = await ask('POST', `${base}/api/register`, { json: { username: name, email: `${name}@example.org`, password } });
+	assert.equal(r.status, 200, JSON.stringify(r.body));
+	return r.body;
+}
+
+async function login(base: string, name: string): Promise<string> {
+	const r = await ask('POST', `${base}/api/token`, { form: { username: name, password } });
+	assert.equal(r.status, 200, JSON.stringify(r.body));
+	return r.body.access_token;
+}
+
+async function mcp(base: string, key: string): Promise<Client> {
+	const client = new Client({ name: 'caisson-tests', version: '1.0.0' });
+	await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`), { requestInit: { headers: { 'x-api-key': key } } }));
+	return client;
+}
+
+async function call(client: Client, name: string, args: Json): Promise<Json> {
+	const r = (await client.callTool({ name, arguments: args })) as Json;
+	return r.structuredContent?.result ?? r.structuredContent ?? r;
+}
+
+describe('the user routes of the second family', () => {
+	let program: Program;
+	let base: string;
+	before(async () => {
+		({ program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir() } }));
+	});
+	after(async () => {
+		await program.end();
+	});
+
+	it('register, login, me, key, regenerate (B13)', async () => {
+		const user = await register(base, 'ada');
+		assert.deepEqual(Object.keys(user).sort(), ['api_key', 'created_at', 'email', 'id', 'is_active', 'username']);
+		assert.match(user.id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/);
+		assert.match(user.created_at, /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+$/, 'local ISO, no zone');
+		assert.ok(user.api_key.length >= 36);
+
+		const rows: [Json, number, string][] = [
+			[{ username: 'ADA', email: 'other@example.org', password }, 400, 'Username already registered'],
+			[{ username: 'other', email: 'ada@EXAMPLE.org', password }, 400, 'Email already registered'],
+		];
+		for (const [json, status, detail] of rows) {
+			const r = await ask('POST', `${base}/api/register`, { json });
+			assert.deepEqual([r.status, r.body], [status, { detail }]);
+		}
+		for (const bad of [{}, { username: 'x' }, { username: 'x', email: 'no at', password }, { username: 'x', email: 'a@b.c', password: 'short' }, { username: 'a@b', email: 'a@b.c', password }])
+			assert.equal((await ask('POST', `${base}/api/register`, { json: bad })).status, 422, JSON.stringify(bad));
+
+		const wrong = await ask('POST', `${base}/api/token`, { form: { username: 'ada', password: 'not that one' } });
+		assert.deepEqual([wrong.status, wrong.body], [401, { detail: 'Incorrect username or password' }]);
+		assert.equal(wrong.headers.get('www-authenticate'), 'Bearer');
+		const unknown = await ask('POST', `${base}/api/token`, { form: { username: 'nobody', password } });
+		assert.deepEqual(unknown.body, wrong.body, 'a name that nobody has is not told apart');
+
+		const r = await ask('POST', `${base}/api/token`, { form: { username: 'Ada', password } });
+		assert.deepEqual(Object.keys(r.body), ['access_token', 'token_type']);
+		const token = r.body.access_token;
+		const me = await ask('GET', `${base}/api/users/me`, { token });
+		assert.deepEqual(me.body, { ...user, api_key: null }, 'the key was shown once');
+		assert.equal((await ask('GET', `${base}/api/users/me/api-key`, { token })).status, 404);
+		const fresh = await ask('POST', `${base}/api/users/me/api-key/regenerate`, { token });
+		assert.notEqual(fresh.body.api_key, user.api_key);
+		assert.equal((await ask('GET', `${base}/api/users/me`, { key: fresh.body.api_key })).status, 200);
+		assert.equal((await ask('GET', `${base}/api/users/me`, { key: user.api_key })).status, 401, 'the old key is dead at once');
+		assert.equal((await ask('GET', `${base}/health`, { key: user.api_key })).status, 401, 'and is not taken for nobody\'s');
+	});
+
+	it('tokens that are not ours', async () => {
+		await register(base, 'tom');
+		const token = await login(base, 'tom');
+		const [head, claims, mac] = token.split('.') as [string, string, string];
+		const encode = (o: Json): string => Buffer.from(JSON.stringify(o)).toString('base64url');
+		const said = JSON.parse(Buffer.from(claims, 'base64url').toString());
+		const forged = [
+			`${encode({ alg: 'none', typ: 'JWT' })}.${claims}.`,
+			`${encode({ alg: 'none', typ: 'JWT' })}.${claims}.${mac}`,
+			`${head}.${encode({ ...said, sub: 'ada' })}.${mac}`,
+			`${head}.${encode({ ...said, exp: said.exp + 1 })}.${mac}`,
+			`${head}.${claims}.`,
+			`${head}.${claims}`,
+			`${head}.${claims}.${mac}x`,
+			`${head}.${claims}.${mac.slice(0, -1)}`,
+			`.${claims}.${mac}`,
+			'a.b.c',
+			'eyJ',
+		];
+		for (const t of forged)
+			assert.equal((await ask('GET', `${base}/api/users/me`, { token: t })).status, 401, t);
+		assert.equal((await ask('GET', `${base}/api/users/me`, { token })).status, 200);
+		assert.deepEqual((await ask('GET', `${base}/api/users/me`)).body, { detail: 'Not authenticated' });
+	});
+
+	it('a flood of wrong passwords is slowed down, and others still come in', async () => {
+		await register(base, 'zoe');
+		let refused = 0;
+		for (let i = 0; i < 12; i++)
+			refused += (await ask('POST', `${base}/api/token`, { form: { username: 'mallory', password: `wrong password ${i}` } })).status === 429 ? 1 : 0;
+		assert.ok(refused > 0, 'told to wait');
+		assert.equal((await fetch(`${base}/healthz`)).status, 200);
+		await login(base, 'zoe');
+	});
+
+	it('another\'s sandbox is 404 (B15)', async () => {
+		await register(base, 'una');
+		const token = await login(base, 'una');
+		const own = await ask('POST', `${base}/api/v1/sandboxes`, { token, json: { kind: 'stored' } });
+		assert.equal(own.status, 201, JSON.stringify(own.body));
+		await register(base, 'vic');
+		const other = await login(base, 'vic');
+		const url = `${base}/api/users/me/sandboxes`;
+		assert.deepEqual((await ask('GET', url, { token: other })).body, { sandboxes: [] });
+		assert.equal((await ask('DELETE', `${url}/${own.body.id}`, { token: other })).status, 404);
+		const list = (await ask('GET', url, { token })).body.sandboxes;
+		assert.deepEqual(Object.keys(list[0]).sort(), ['created_at', 'docker_container_id', 'id', 'name', 'user_id']);
+		assert.deepEqual((await ask('DELETE', `${url}/${own.body.id}`, { token })).body, { message: 'Sandbox deleted successfully' });
+		assert.deepEqual((await ask('GET', url, { token })).body, { sandboxes: [] });
+	});
+});
+
+describe('a server that asks who it is', () => {
+	const state = newStateDir();
+	const env = { SANDBOX_STATE_DIR: state, SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_OPEN_REGISTRATION: 'off' };
+	let program: Program;
+	let base: string;
+	const keys: Record<string, string> = {};
+	const ids: Record<string, string> = {};
+
+	async function cli(...args: string[]): Promise<string> {
+		const r = await caisson(args, { env });
+		assert.equal(r.code, 0, r.stderr.toString());
+		return r.stdout.toString();
+	}
+
+	before(async () => {
+		for (const name of ['alice', 'bob']) {
+			const text = await cli('user', 'add', name, '--password', 'none');
+			ids[name] = /^id\s+(\S+)$/m.exec(text)![1]!;
+			keys[name] = (await cli('key', 'new', name)).trim();
+		}
+		await cli('user', 'add', 'root', '--role', 'admin', '--password', 'none');
+		keys.admin = (await cli('key', 'new', 'root', '--scope', 'admin')).trim();
+		keys.plain = (await cli('key', 'new', 'root')).trim();
+		keys.reader = (await cli('key', 'new', 'alice', '--scope', 'read')).trim();
+		({ program, base } = await serve({ profile: 'full', env }));
+	});
+	after(async () => {
+		await program.end();
+	});
+
+	it('refuses who shows nothing, or something wrong', async () => {
+		for (const path of ['/health', '/metrics', '/api/v1/sandboxes', '/api/v1/me', '/sse', '/mcp'])
+			for (const key of [undefined, 'csn_wrong', 'x', ''])
+				assert.equal((await ask('GET', base + path, { key })).status, 401, `${path} ${key}`);
+		assert.equal((await ask('POST', `${base}/api/register`, { json: { username: 'x', email: 'x@example.org', password } })).status, 403);
+		assert.equal((await fetch(`${base}/healthz`)).status, 200);
+		assert.equal((await fetch(`${base}/sse?api_key=${keys.alice}`).then(async (r) => (await r.body!.cancel(), r.status))), 200);
+		assert.equal((await fetch(`${base}/api/v1/me?api_key=${keys.alice}`)).status, 401, 'keys in a URL only where a client has no other way');
+	});
+
+	it('nobody reaches another\'s by REST', async () => {
+		const alice = { key: keys.alice! };
+		const made = await ask('POST', `${base}/api/v1/sandboxes`, { ...alice, json: {} });
+		const id = made.body.id;
+		const run1 = await ask('POST', `${base}/api/v1/sandboxes/${id}/runs`, { ...alice, json: { code: 'open("s.txt","w").write("mine")', wait: true } });
+		assert.equal(run1.body.exit_code, 0, JSON.stringify(run1.body));
+		const doors: [string, string, unknown?][] = [
+			['GET', `/sandboxes/${id}`], ['DELETE', `/sandboxes/${id}`], ['GET', `/sandboxes/${id}/packages`],
+			['POST', `/sandboxes/${id}/runs`, { code: '1' }], ['GET', `/runs/${run1.body.id}`], ['DELETE', `/runs/${run1.body.id}`],
+			['GET', `/runs/${run1.body.id}/events`], ['GET', `/sandboxes/${id}/files`], ['GET', `/sandboxes/${id}/files/s.txt`],
+			['PUT', `/sandboxes/${id}/files/t.txt`], ['DELETE', `/sandboxes/${id}/files/s.txt`],
+		];
+		for (const who of ['bob', 'admin'])
+			for (const [method, path, json] of doors) {
+				const r = await ask(method, `${base}/api/v1${path}`, { key: keys[who]!, json });
+				assert.equal(r.status, 404, `${who} ${method} ${path}`);
+			}
+		// A plain user cannot name another owner, an administrator can.
+		for (const [method, path, json] of doors)
+			assert.equal((await ask(method, `${base}/api/v1${path}?owner=${ids.alice}`, { key: keys.bob!, json })).status, 404, `${method} ${path}`);
+		assert.equal((await ask('GET', `${base}/api/v1/sandboxes/${id}?owner=${ids.alice}`, { key: keys.admin! })).status, 200);
+		assert.equal((await ask('GET', `${base}/api/v1/sandboxes?all=true`, { key: keys.bob! })).body.sandboxes.length, 0);
+		assert.ok((await ask('GET', `${base}/api/v1/sandboxes?all=true`, { key: keys.admin! })).body.sandboxes.length > 0);
+		assert.deepEqual((await ask('GET', `${base}/api/v1/runs?all=true`, { key: keys.bob! })).body.runs, []);
+		assert.equal((await ask('GET', `${base}/api/v1/sandboxes/${id}/files/s.txt`, alice)).body.text, 'mine');
+	});
+
+	it('nobody reaches another\'s by a tool, a session or a link', async () => {
+		const alice = await mcp(base, keys.alice!);
+		const bob = await mcp(base, keys.bob!);
+		try {
+			const mine = await call(alice, 'sandbox_run_python', { code: 'open("secret.txt","w").write("x")', session_id: 'shared-name' });
+			assert.equal(mine.exit_code, 0, JSON.stringify(mine));
+			const tools = (await bob.listTools()).tools.map((t) => t.name);
+			for (const name of tools) {
+				if (!/^sandbox_(read|list|close)/.test(name) || name === 'sandbox_list_sessions')
+					continue;
+				const r = JSON.stringify((await bob.callTool({ name, arguments: { session_id: 'shared-name', path: '/mnt/data/secret.txt' } })));
+				assert.match(r, /session_not_found|not_found|Unexpected|nvalid/, `${name}: ${r}`);
+			}
+			// The same name is another sandbox for another user.
+			const theirs = await call(bob, 'sandbox_run_python', { code: 'import os; print(os.listdir("."))', session_id: 'shared-name' });
+			assert.equal(theirs.stdout, '[]\n', JSON.stringify(theirs));
+			const list = await call(alice, 'sandbox_list_artifacts', { session_id: 'shared-name' });
+			assert.equal(list.artifacts.length, 1);
+			// Links carry a signature, which is the owner's.
+			const link = list.artifacts[0].download_url;
+			assert.equal((await fetch(link)).status, 200);
+			assert.equal((await fetch(link.split('?')[0])).status, 403);
+			assert.ok((await alice.listResources()).resources.some((r) => r.name.includes('secret.txt')));
+			assert.deepEqual((await bob.listResources()).resources.length, 0);
+			// Another user's MCP session is unknown.
+			const transport = alice.transport as StreamableHTTPClientTransport;
+			const r = await ask('POST', `${base}/mcp`, {
+				key: keys.bob!,
+				headers: { 'mcp-session-id': transport.sessionId!, accept: 'application/json, text/event-stream' },
+				json: { jsonrpc: '2.0', id: 1, method: 'ping' },
+			});
+			assert.equal(r.status, 404);
+		} finally {
+			await alice.close();
+			await bob.close();
+		}
+	});
+
+	it('scopes', async () => {
+		const reader = { key: keys.reader! };
+		assert.deepEqual((await ask('GET', `${base}/api/v1/me`, reader)).body.read_only, true);
+		assert.equal((await ask('GET', `${base}/api/v1/sandboxes`, reader)).status, 200);
+		assert.equal((await ask('POST', `${base}/api/v1/sandboxes`, { ...reader, json: {} })).status, 403);
+		assert.equal((await ask('POST', `${base}/api/v1/keys`, { ...reader, json: {} })).status, 403);
+		// An administrator's everyday key is no administrator.
+		for (const [key, status] of [[keys.plain, 403], [keys.alice, 403], [keys.admin, 200]] as const)
+			for (const path of ['/users', '/audit', '/stats'])
+				assert.equal((await ask('GET', `${base}/api/v1${path}`, { key: key! })).status, status, path);
+		assert.equal((await ask('GET', `${base}/metrics`, { key: keys.alice! })).status, 403);
+		assert.equal((await ask('POST', `${base}/api/v1/keys`, { key: keys.plain!, json: { scope: 'admin' } })).status, 403);
+	});
+
+	it('a key that only reads runs no tool that changes', async () => {
+		const reader = await mcp(base, keys.reader!);
+		try {
+			const r = (await reader.callTool({ name: 'sandbox_run_python', arguments: { code: 'print(1)' } })) as Json;
+			assert.equal(r.isError, true, JSON.stringify(r));
+			assert.match(r.content[0].text, /only read/);
+			const list = (await reader.callTool({ name: 'sandbox_list_artifacts', arguments: { session_id: 'nothing' } })) as Json;
+			assert.match(JSON.stringify(list), /session_not_found/, 'looking is allowed');
+		} finally {
+			await reader.close();
+		}
+	});
+
+	it('keys end: revoked, expired, their user inactive', async () => {
+		const admin = { key: keys.admin! };
+		const alice = { key: keys.alice! };
+		const made = await ask('POST', `${base}/api/v1/keys`, { ...alice, json: { name: 'temp', expires_in_s: 3600 } });
+		assert.equal(made.status, 201);
+		assert.equal((await ask('GET', `${base}/api/v1/me`, { key: made.body.key })).status, 200);
+		const list = (await ask('GET', `${base}/api/v1/keys`, alice)).body.keys;
+		assert.ok(list.every((k: Json) => !('key' in k)), 'shown once');
+		assert.equal((await ask('DELETE', `${base}/api/v1/keys/${made.body.id}`, { key: keys.bob! })).status, 404);
+		assert.equal((await ask('DELETE', `${base}/api/v1/keys/${made.body.id}`, alice)).status, 204);
+		assert.equal((await ask('GET', `${base}/api/v1/me`, { key: made.body.key })).status, 401);
+		const off = await ask('PATCH', `${base}/api/v1/users/${ids.bob}`, { ...admin, json: { active: false } });
+		assert.equal(off.body.active, false);
+		assert.equal((await ask('GET', `${base}/api/v1/me`, { key: keys.bob! })).status, 401);
+		await ask('PATCH', `${base}/api/v1/users/${ids.bob}`, { ...admin, json: { active: true } });
+		assert.equal((await ask('GET', `${base}/api/v1/me`, { key: keys.bob! })).status, 200);
+	});
+
+	it('quotas', async () => {
+		const admin = { key: keys.admin! };
+		const made = await ask('POST', `${base}/api/v1/users`, { ...admin, json: { name: 'carl', max_runs_per_minute: 2, max_sandboxes: 1 } });
+		assert.equal(made.status, 201);
+		const k = await ask('POST', `${base}/api/v1/keys?owner=${made.body.id}`, { ...admin, json: {} });
+		const carl = { key: k.body.key as string };
+		const box = await ask('POST', `${base}/api/v1/sandboxes`, { ...carl, json: {} });
+		for (const status of [201, 201, 429]) {
+			const r = await ask('POST', `${base}/api/v1/sandboxes/${box.body.id}/runs`, { ...carl, json: { code: '1', wait: true } });
+			assert.equal(r.status, status, JSON.stringify(r.body));
+		}
+		assert.equal((await ask('POST', `${base}/api/v1/sandboxes`, { ...carl, json: { kind: 'stored' } })).status, 201);
+		const more = await ask('POST', `${base}/api/v1/sandboxes`, { ...carl, json: { kind: 'stored' } });
+		assert.deepEqual([more.status, more.body.code], [429, 'quota_exceeded']);
+		// With the user go keys and sandboxes.
+		assert.equal((await ask('DELETE', `${base}/api/v1/users/${made.body.id}`, admin)).status, 204);
+		assert.equal((await ask('GET', `${base}/api/v1/me`, carl)).status, 401);
+		const left = (await ask('GET', `${base}/api/v1/sandboxes?all=true`, admin)).body.sandboxes;
+		assert.ok(left.every((b: Json) => b.owner !== made.body.id));
+	});
+
+	it('who did what is written down, and no secret', async () => {
+		const rows = (await ask('GET', `${base}/api/v1/audit?limit=1000`, { key: keys.admin! })).body.rows;
+		for (const action of ['user.add', 'key.new', 'key.revoke', 'user.change', 'user.remove', 'sandbox.create', 'run.start'])
+			assert.ok(rows.some((r: Json) => r.action === action), action);
+		const text = JSON.stringify(rows) + program.stderr;
+		for (const key of Object.values(keys))
+			assert.ok(!text.includes(key));
+		assert.ok(!text.includes('secret.txt","w"'), 'no code');
+	});
+});
