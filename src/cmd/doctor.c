@@ -5,6 +5,7 @@
  * cannot. */
 #include "cmd/doctor.h"
 #include "cmd/cmd.h"
+#include "cmd/policy.h"
 
 #include "base/attr.h"
 #include "base/text.h"
@@ -63,24 +64,6 @@ static void print_text(const struct doctor_row *rows, int status)
 	(void)printf("\n%s\n", summaries[status]);
 }
 
-static json_t *capability_words(uint32_t caps)
-{
-	static const struct {
-		uint32_t cap;
-		const char *word;
-	} words[] = {
-	    {ENGINE_CAP_MEMORY, "memory"},   {ENGINE_CAP_CPU, "cpu"},
-	    {ENGINE_CAP_PIDS, "pids"},       {ENGINE_CAP_DISK, "disk"},
-	    {ENGINE_CAP_OWN_UID, "own_uid"},
-	};
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (caps & words[i].cap)
-			(void)json_array_append_new(list, json_string(words[i].word));
-	return list;
-}
-
 static int print_json(const struct doctor_facts *f, const struct doctor_row *rows, int status)
 {
 	json_t *list = json_array();
@@ -94,8 +77,8 @@ static int print_json(const struct doctor_facts *f, const struct doctor_row *row
 	json_t *doc =
 	    json_pack("{s:s, s:i, s:s, s:b, s:s, s:o, s:o, s:o}", "version", CAISSON_VERSION,
 		      "status", status, "summary", summaries[status], "root", f->probe.uid == 0,
-		      "cgroup", f->probe.cgroup, "enforced", capability_words(f->probe.enforced),
-		      "best_effort", capability_words(f->probe.best_effort), "rows", list);
+		      "cgroup", f->probe.cgroup, "enforced", policy_words(f->probe.enforced),
+		      "best_effort", policy_words(f->probe.best_effort), "rows", list);
 	int r = doc ? json_dumpf(doc, stdout, JSON_INDENT(2)) : -1;
 
 	(void)putchar('\n');

@@ -5,6 +5,7 @@
 #include "cmd/bridge.h"
 #include "cmd/cmd.h"
 #include "cmd/page.h"
+#include "cmd/policy.h"
 
 #include "api/api.h"
 #include "base/log.h"
@@ -251,6 +252,8 @@ static int open_api(struct serve *s, struct err *e)
 	    .max_upload_bytes = (uint64_t)set->max_upload_bytes,
 	    .max_code_bytes = (uint64_t)set->max_code_bytes,
 	    .version = CAISSON_VERSION,
+	    .policy = policy_make,
+	    .user = &s->app,
 	};
 	int r = api_new(&config, &s->api, e);
 

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/policy.h"
+
+json_t *policy_words(uint32_t caps)
+{
+	static const struct {
+		uint32_t cap;
+		const char *word;
+	} words[] = {
+	    {ENGINE_CAP_MEMORY, "memory"},   {ENGINE_CAP_CPU, "cpu"},
+	    {ENGINE_CAP_PIDS, "pids"},       {ENGINE_CAP_DISK, "disk"},
+	    {ENGINE_CAP_OWN_UID, "own_uid"},
+	};
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
+		if (caps & words[i].cap)
+			(void)json_array_append_new(list, json_string(words[i].word));
+	return list;
+}
+
+static json_t *class_json(uint64_t memory, uint64_t cpu_milli, uint64_t pids, uint64_t bytes,
+			  int64_t files, int64_t timeout_s, int64_t output)
+{
+	return json_pack("{s:I, s:f, s:I, s:I, s:I, s:I, s:I}", "memory_bytes", (json_int_t)memory,
+			 "cpu_cores", (double)cpu_milli / 1000, "processes", (json_int_t)pids,
+			 "workspace_bytes", (json_int_t)bytes, "workspace_files", (json_int_t)files,
+			 "run_timeout_s", (json_int_t)timeout_s, "output_bytes",
+			 (json_int_t)output);
+}
+
+char *policy_make(void *user)
+{
+	const struct app *a = user;
+	const struct settings *s = &a->settings;
+	struct engine *engine = manager_engine(a->manager);
+	const uint32_t asked = ENGINE_CAP_MEMORY | ENGINE_CAP_CPU | ENGINE_CAP_PIDS |
+			       ENGINE_CAP_DISK | ENGINE_CAP_OWN_UID;
+
+	if (!engine)
+		return NULL;
+	uint32_t caps = engine->ops->caps(engine);
+	json_t *doc = json_pack(
+	    "{s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:{s:I, s:I, s:I}}", "engine", s->engine,
+	    "image", a->image, "profile", s->profile, "enforced", policy_words(caps & asked),
+	    "best_effort", policy_words(asked & ~caps), "network", "none", "session",
+	    class_json(s->memory_limit, s->cpu_limit, (uint64_t)s->pids_limit, s->workspace_limit,
+		       s->workspace_files, s->exec_timeout_s, s->max_output_bytes),
+	    "stored",
+	    class_json(s->stored_memory_limit, s->cpu_limit, (uint64_t)s->pids_limit,
+		       s->stored_workspace_limit, s->stored_workspace_files,
+		       s->stored_exec_timeout_s, s->stored_output_bytes),
+	    "sessions", "max", (json_int_t)s->max_sessions, "idle_m", (json_int_t)s->session_ttl_m,
+	    "upload_bytes", (json_int_t)s->max_upload_bytes);
+	char *text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+
+	json_decref(doc);
+	return text;
+}
