@@ -15,6 +15,12 @@ static void enter_tool(struct mcp_call *c)
 	c->item->call(c, c->arguments, c->item->user);
 }
 
+void mcp_call_again(struct mcp_call *c)
+{
+	ASSERT(!c->finished && !c->waiting && c->enter);
+	c->enter(c);
+}
+
 /* Absent arguments (and null, which some clients send for them) are {}. */
 static bool take_arguments(struct mcp_call *c)
 {

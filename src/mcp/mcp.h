@@ -267,6 +267,10 @@ void mcp_call_finish_no_resource(struct mcp_call *call, const char *uri);
  */
 void mcp_call_finish_page(struct mcp_call *call, json_t *items, const char *next);
 
+/* Has the call handled once more, from its beginning, with the same arguments: for a handler that
+ * had to wait for something before it could start. It must not have finished the call. */
+void mcp_call_again(struct mcp_call *call);
+
 /* Progress, only to a client that asked for it. PROGRESS must grow: what does not is dropped.
  * TOTAL < 0 and MESSAGE NULL mean not known. */
 bool mcp_call_wants_progress(const struct mcp_call *call);

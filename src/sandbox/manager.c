@@ -538,6 +538,7 @@ static void open_any(struct manager *m, const char *owner, const char *id, bool 
 		     void *user)
 {
 	struct err e = ERR_INIT;
+	struct err ignored = ERR_INIT;
 	int r = -EINVAL;
 
 	if (m->closing)
@@ -547,7 +548,7 @@ static void open_any(struct manager *m, const char *owner, const char *id, bool 
 	struct sandbox *s = id && e.code == ERR_NONE ? manager_lookup(m, owner, id) : NULL;
 	if (s && s->state == SANDBOX_LOST && s->stored) {
 		/* its files are there: it goes on with new processes */
-		(void)!sandbox_drop(s, NULL, NULL, &(struct err)ERR_INIT);
+		(void)!sandbox_drop(s, NULL, NULL, &ignored);
 		s = NULL;
 	}
 	if (s) {

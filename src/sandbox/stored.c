@@ -228,13 +228,13 @@ static void on_dropped(const struct err *e, void *user)
 static int delete_stored(struct manager *m, const char *owner, const char *id, struct sandbox *s,
 			 sandbox_done_fn cb, void *user, struct err *e)
 {
-	struct deletion *d = calloc(1, sizeof(*d));
-	int r = d ? manager_start(m, e) : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a deletion");
+	int r = manager_start(m, e);
 
-	if (r < 0) {
-		free(d);
+	if (r < 0)
 		return r;
-	}
+	struct deletion *d = calloc(1, sizeof(*d));
+	if (!d)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a deletion");
 	*d = (struct deletion){.manager = m, .next = m->deletions, .cb = cb, .user = user};
 	(void)snprintf(d->owner, sizeof(d->owner), "%s", owner);
 	(void)snprintf(d->id, sizeof(d->id), "%s", id);

@@ -54,7 +54,7 @@ struct sandbox *code_session(struct tools *t, struct mcp_call *call, const char 
 {
 	struct sandbox *s = manager_find(t->config.manager, mcp_call_principal(call), id);
 
-	if (!s)
+	if (!s && !tools_activate(t, call, id, code_finish_err))
 		tools_finish_errorf(call, "session_not_found", "No active session with id %s", id);
 	return s;
 }

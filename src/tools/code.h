@@ -18,7 +18,8 @@ void *code_call_new(struct mcp_call *call, struct tools *tools, size_t size);
 /* Checks the session id in ARGUMENTS; *RET_ID (SANDBOX_ID_MAX + 1 bytes) is "" when it may be and
  * is left out. False: the call is finished. */
 bool code_session_id(struct mcp_call *call, const json_t *arguments, char *ret_id);
-/* The session of an id, or NULL and the call is finished with session_not_found. */
+/* The session of an id, or NULL: the call is finished with session_not_found, or will be handled
+ * again when the stored sandbox is active. */
 struct sandbox *code_session(struct tools *t, struct mcp_call *call, const char *id);
 
 /* Finishes with the error; codes that the family does not have become execution_failed. */

@@ -96,6 +96,40 @@ char *tools_text_take(const struct mcp_text_ref *ref)
 	return TAKE_PTR(copy);
 }
 
+struct activation {
+	struct mcp_call *call;
+	char id[SANDBOX_ID_MAX + 1];
+	tools_fail_fn fail;
+};
+
+static void on_active(struct sandbox *s UNUSED, const struct err *e, void *user)
+{
+	struct activation *a = user;
+
+	if (e)
+		a->fail(a->call, a->id, e);
+	else
+		mcp_call_again(a->call);
+	free(a);
+}
+
+bool tools_activate(struct tools *t, struct mcp_call *call, const char *id, tools_fail_fn fail)
+{
+	const char *owner = mcp_call_principal(call);
+	struct err ignored = ERR_INIT;
+
+	if (manager_get_stored(t->config.manager, owner, id, NULL, &ignored) <= 0)
+		return false;
+	struct activation *a = calloc(1, sizeof(*a));
+	if (!a)
+		return false;
+	a->call = call;
+	a->fail = fail;
+	(void)snprintf(a->id, sizeof(a->id), "%s", id);
+	manager_activate(t->config.manager, owner, id, on_active, a);
+	return true;
+}
+
 void tools_finish(struct mcp_call *call, json_t *object)
 {
 	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;

@@ -41,6 +41,11 @@ struct mcp_text_ref tools_text_arg(const struct mcp_call *call, const json_t *ar
  */
 char *tools_text_take(const struct mcp_text_ref *ref);
 
+/* True: sandbox ID of the caller is stored and not active. It is made so and CALL is handled again,
+ * or FAIL finishes it. */
+typedef void (*tools_fail_fn)(struct mcp_call *call, const char *id, const struct err *e);
+bool tools_activate(struct tools *t, struct mcp_call *call, const char *id, tools_fail_fn fail);
+
 /* Finishes with {"result": OBJECT} and its compact text. OBJECT is owned. */
 void tools_finish(struct mcp_call *call, json_t *object);
 

@@ -19,7 +19,8 @@ void extras_fail_err(struct mcp_call *call, const struct err *e);
 
 /* The session id: "" when left out and OPTIONAL. False: the call is finished. */
 bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id);
-/* The ready sandbox in ARGUMENTS, or NULL and the call is finished. */
+/* The ready sandbox in ARGUMENTS, or NULL: the call is finished, or will be handled again when the
+ * stored sandbox is active. */
 struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const json_t *arguments);
 /* The path in ARGUMENTS in the engine's form (ENGINE_PATH_MAX bytes). False: the call is finished.
  */

@@ -73,6 +73,11 @@ bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool opti
 	return false;
 }
 
+static void fail_session(struct mcp_call *call, const char *id UNUSED, const struct err *e)
+{
+	extras_fail_err(call, e);
+}
+
 struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const json_t *arguments)
 {
 	char id[SANDBOX_ID_MAX + 1];
@@ -81,7 +86,7 @@ struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const jso
 	if (!extras_session_id(call, arguments, false, id))
 		return NULL;
 	struct sandbox *s = manager_find(t->config.manager, mcp_call_principal(call), id);
-	if (!s) {
+	if (!s && !tools_activate(t, call, id, fail_session)) {
 		(void)err_set(&e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
 		extras_fail_err(call, &e);
 	}

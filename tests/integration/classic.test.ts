@@ -236,6 +236,24 @@ describe('what is stored stays', () => {
 		assert.equal(await (await fetch(`${c.base}/sandbox/file?sandbox_id=${id}&file_path=/app/results/f.txt`)).text(), 'later');
 		await c.stop();
 	});
+	it('the first family finds a stored sandbox that is not active', async () => {
+		const state = newStateDir();
+		let c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		const id = await c.create();
+		await c.python(id, "open('f.txt', 'w').write('later')");
+		await c.stop();
+		c = await openClassic({ profile: 'full', env: { SANDBOX_STATE_DIR: state, SANDBOX_STORED_MAX_ACTIVE: '1' } });
+		const first = async (name: string, args: Json): Promise<Json> => (await c.raw(name, args)).structuredContent!.result;
+		assert.equal((await first('sandbox_list_artifacts', { session_id: id })).artifacts[0].filename, 'f.txt');
+		const other = await c.create(); // takes the one place
+		assert.equal(Buffer.from((await first('sandbox_read_artifact', { session_id: id, path: '/mnt/data/f.txt' })).content_base64, 'base64').toString(), 'later');
+		assert.deepEqual(await c.call('delete_sandbox', { sandbox_id: other }), { success: true, message: 'Sandbox deleted successfully' });
+		assert.equal((await c.raw('sandbox_read_file', { session_id: id, path: 'f.txt' })).isError ?? false, false);
+		assert.deepEqual(await c.call('delete_sandbox', { sandbox_id: id }), { success: true, message: 'Sandbox deleted successfully' });
+		assert.deepEqual(await c.call('delete_sandbox', { sandbox_id: id }), { error: DENIED });
+		assert.equal((await first('sandbox_list_artifacts', { session_id: id })).error, 'session_not_found');
+		await c.stop();
+	});
 	it('one server at a time has it', async () => {
 		const state = newStateDir();
 		const a = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
