@@ -315,6 +315,8 @@ def enter(source, session, env, cwd, channel, result, display):
 # Stateful runs ----------------------------------------------------------------------------------------
 
 cells = 0
+FUTURE = 0x1fe0000  # what code objects say about `from __future__ import ...`, the same from 3.9 to 3.15
+future = 0
 values = []  # of the last expression, to be shown at the end of the run
 random_state = None
 
@@ -324,17 +326,19 @@ def cell(text):
 	name of its own, for functions live longer than the cell that made them."""
 	import ast
 	import linecache
-	global cells
+	global cells, future
 	cells += 1
 	name = '<cell %d>' % cells
 	text = text.decode('utf-8', 'replace')
 	lines = [line + '\n' for line in text.splitlines()]
 	linecache.cache[name] = len(text), None, lines, name
-	tree = compile(text, name, 'exec', ast.PyCF_ONLY_AST, dont_inherit=True)
-	last = []
+	tree = compile(text, name, 'exec', ast.PyCF_ONLY_AST | future, dont_inherit=True)
+	last = None
 	if tree.body and isinstance(tree.body[-1], ast.Expr) and not text.rstrip().endswith(';'):
-		last = [compile(ast.Expression(tree.body.pop().value), name, 'eval', dont_inherit=True)]
-	return tuple([compile(tree, name, 'exec', dont_inherit=True)] + last)
+		last = ast.Expression(tree.body.pop().value)
+	code = compile(tree, name, 'exec', future, dont_inherit=True)
+	future |= code.co_flags & FUTURE  # it holds for later cells
+	return (code, compile(last, name, 'eval', future, dont_inherit=True)) if last else (code,)
 
 
 def result(value, fd):

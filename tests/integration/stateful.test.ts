@@ -52,6 +52,25 @@ matrix('stateful', { profile: 'full' }, (s) => {
 		assert.deepEqual([(await run('raise', 'x = = 4')).exit_code, (await run('raise', 'x')).result], [1, '3']);
 	});
 
+	it('from __future__ holds for later cells, and ends with the run that it was in when that is undone', async () => {
+		const code = 'def f(x: nothing_such): pass\nf.__annotations__["x"]';
+		await run('future', 'import os');
+		assert.equal((await run('future', 'from __future__ import annotations\nos._exit(1)')).state, 'unchanged');
+		assert.equal((await run('future', 'import sys; sys._getframe().f_code.co_flags & 0x1000000')).result, '0');
+		await run('future', 'from __future__ import annotations');
+		assert.equal((await run('future', code)).result, "'nothing_such'");
+		assert.equal((await run('future', 'sys._getframe().f_code.co_flags & 0x1000000')).result, '16777216');
+	});
+
+	it('a traceback shows the lines of the cells that the code is from', async () => {
+		await run('lines', 'def first(x):\n    return 1 / x  # of the first');
+		await run('lines', 'def second(x):\n    return first(x)  # of the second');
+		const r = await run('lines', 'second(0)  # of the third');
+		assert.deepEqual([...r.stderr.matchAll(/File "<cell (\d)>", line (\d).*\n {4}(.*)/g)].map((m) => m.slice(1)),
+			[['3', '1', 'second(0)  # of the third'], ['2', '2', 'return first(x)  # of the second'], ['1', '2', 'return 1 / x  # of the first']]);
+		assert.equal((await run('lines', 'import inspect\ninspect.getsource(first)')).result, "'def first(x):\\n    return 1 / x  # of the first\\n'");
+	});
+
 	it('a run that kills whatever it can reach never hangs and never lies', async () => {
 		await run('kill', 'x = 1');
 		const r = await run('kill', 'import os\nfor pid in range(1, 400):\n    if pid != os.getpid():\n        try: os.kill(pid, 9)\n        except OSError: pass\nx = 2');
