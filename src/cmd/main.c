@@ -19,7 +19,7 @@ struct verb {
 static const struct verb verbs[] = {
     {"stdio", cmd_stdio, "serve one MCP client on standard input and output"},
     {"serve", cmd_serve, "serve MCP, links and the page over HTTP"},
-    {"run", cmd_run, "run one Python file in a fresh sandbox"},
+    {"run", cmd_run, "run a Python file in a fresh sandbox; -i: a prompt"},
     {"image", cmd_image, "build, list, import, export and remove images"},
     {"user", cmd_user, "add, list and remove users, set passwords and roles"},
     {"key", cmd_key, "make, list and revoke API keys of users"},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson run FILE`: one script in a fresh sandbox. Output as it comes, Ctrl-C kills the tree, the
- * exit status is the script's. `--out DIR` saves the files that it made. */
+ * exit status is the script's. `--out DIR` saves the files that it made. `-i`: prompt.c. */
+#include "cmd/run.h"
 #include "cmd/app.h"
 #include "cmd/cmd.h"
 #include "cmd/outdir.h"
 
-#include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
 
@@ -14,26 +14,11 @@
 #include <string.h>
 #include <sys/sendfile.h>
 
-#define SCRIPT_MAX     (16u << 20)
 #define EXIT_TIMEOUT   124 /* as timeout(1) */
 #define EXIT_CANCELLED 130 /* as a shell after Ctrl-C */
+#define TTL_FOREVER_M  (10 * 365 * 24 * 60)
 
-struct run_verb {
-	struct app app;
-	const char *file;
-	const char *out;
-	struct buf code;
-	struct outdir *outdir;
-	struct sandbox *sandbox; /* reference */
-	struct run *run;         /* while it runs */
-	struct artifact *artifacts;
-	size_t n_artifacts, next_artifact;
-	bool interrupted;
-	int status;
-	struct err err; /* why it failed, when code is not NONE */
-};
-
-static void fail(struct run_verb *v, const struct err *e)
+void run_verb_fail(struct run_verb *v, const struct err *e)
 {
 	if (v->err.code == ERR_NONE)
 		v->err = *e;
@@ -75,14 +60,14 @@ static void on_artifact(int fd, const struct engine_file *info, const struct err
 		return;
 	}
 	if (e) {
-		fail(v, e);
+		run_verb_fail(v, e);
 		return;
 	}
 	int r = outdir_create(v->outdir, &to, &error);
 	r = r < 0 ? r : copy_file(from, info->size, to, &error);
 	r = r < 0 ? r : outdir_place(v->outdir, name, &error);
 	if (r < 0)
-		fail(v, &error);
+		run_verb_fail(v, &error);
 	else
 		save_next(v);
 }
@@ -92,14 +77,17 @@ static void save_next(struct run_verb *v)
 	struct err e = ERR_INIT;
 
 	if (!v->outdir || v->next_artifact == v->n_artifacts)
-		(void)sd_event_exit(v->app.loop, 0);
+		v->saved(v);
 	else if (sandbox_open_file(v->sandbox, v->artifacts[v->next_artifact].name, on_artifact, v,
 				   &e) < 0)
-		fail(v, &e);
+		run_verb_fail(v, &e);
 }
 
 static int keep_artifacts(struct run_verb *v, const struct run_result *result)
 {
+	free(v->artifacts);
+	v->artifacts = NULL;
+	v->n_artifacts = v->next_artifact = 0;
 	if (!v->outdir || result->n_artifacts == 0)
 		return 0;
 	v->artifacts = calloc(result->n_artifacts, sizeof(*v->artifacts));
@@ -116,12 +104,15 @@ static void on_output(struct run *r, enum engine_stream stream, const void *data
 		      void *user)
 {
 	struct run_verb *v = user;
+	int w = fd_write_all(stream == ENGINE_STDERR ? STDERR_FILENO : STDOUT_FILENO, data, len);
 
+	if (w == 0 && stream == ENGINE_RESULT)
+		w = fd_write_all(STDOUT_FILENO, "\n", 1);
 	/* Nobody reads any more: as with a program of one's own, that is its end. */
-	if (fd_write_all(stream == ENGINE_STDOUT ? STDOUT_FILENO : STDERR_FILENO, data, len) < 0 &&
-	    !v->interrupted) {
+	if (w < 0 && !v->interrupted) {
 		v->interrupted = true;
-		run_cancel(r);
+		if (stream != ENGINE_RESULT) /* which comes when it has ended */
+			run_cancel(r);
 	}
 }
 
@@ -153,52 +144,64 @@ static void on_done(struct run *r UNUSED, const struct run_result *result, const
 
 	v->run = NULL;
 	if (e) {
-		fail(v, e);
+		run_verb_fail(v, e);
 		return;
 	}
 	v->status = status_of(v, result);
+	if (v->prompt)
+		prompt_tell(v->prompt, result);
 	if (keep_artifacts(v, result) < 0) {
 		(void)err_set(&oom, ERR_OUT_OF_MEMORY, ENOMEM, "--out");
-		fail(v, &oom);
+		run_verb_fail(v, &oom);
 		return;
 	}
 	save_next(v);
+}
+
+int run_verb_start(struct run_verb *v, const struct buf *code, struct err *e)
+{
+	bool limited = settings_is_explicit(&v->app.settings, SETTING_ID_exec_timeout_s);
+	const char *figures = v->app.settings.save_figures;
+	struct run_request request = {
+	    .kind = v->prompt ? ENGINE_RUN_STATEFUL : ENGINE_RUN_PYTHON,
+	    .code = buf_str(code),
+	    .code_len = code->len,
+	    .timeout_ns = limited ? 0 : SANDBOX_RUN_NO_TIMEOUT,
+	    .unbounded = true,
+	    .no_artifacts = !v->outdir,
+	    .artifacts_always = true,
+	    .display = v->out ? !streq(figures, "off") : streq(figures, "on"),
+	    .on_output = on_output,
+	    .on_done = on_done,
+	    .user = v,
+	};
+
+	v->interrupted = false;
+	return sandbox_run(v->sandbox, &request, &v->run, e);
 }
 
 static void on_open(struct sandbox *s, const struct err *e, void *user)
 {
 	struct run_verb *v = user;
 	struct err error = ERR_INIT;
-	bool limited = settings_is_explicit(&v->app.settings, SETTING_ID_exec_timeout_s);
 
 	if (e) {
-		fail(v, e);
+		run_verb_fail(v, e);
 		return;
 	}
 	v->sandbox = sandbox_ref(s);
-	struct run_request request = {
-	    .kind = ENGINE_RUN_PYTHON,
-	    .code = buf_str(&v->code),
-	    .code_len = v->code.len,
-	    .timeout_ns = limited ? 0 : SANDBOX_RUN_NO_TIMEOUT,
-	    .unbounded = true,
-	    .no_artifacts = !v->outdir,
-	    .artifacts_always = true,
-	    .display = v->out ? !streq(v->app.settings.save_figures, "off")
-			      : streq(v->app.settings.save_figures, "on"),
-	    .on_output = on_output,
-	    .on_done = on_done,
-	    .user = v,
-	};
-	if (sandbox_run(s, &request, &v->run, &error) < 0)
-		fail(v, &error);
+	if (v->prompt && !v->file)
+		v->saved(v);
+	else if (run_verb_start(v, &v->code, &error) < 0)
+		run_verb_fail(v, &error);
 }
 
-static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si UNUSED,
-		     void *user)
+static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si, void *user)
 {
 	struct run_verb *v = user;
 
+	if (v->prompt && si->ssi_signo == SIGINT && prompt_interrupt(v->prompt))
+		return 0;
 	v->status = EXIT_CANCELLED;
 	if (!v->run || v->interrupted)
 		return sd_event_exit(v->app.loop, 0);
@@ -216,6 +219,8 @@ static int parse_args(struct run_verb *v, int argc, char **argv, struct err *e)
 			v->out = argv[++i];
 		else if (text_starts_with(argv[i], "--out="))
 			v->out = argv[i] + strlen("--out=");
+		else if (streq(argv[i], "-i"))
+			v->interactive = true;
 		else if (argv[i][0] == '-' && argv[i][1] != '\0')
 			return err_set(e, ERR_USAGE, 0, "run: unknown option '%s'", argv[i]);
 		else if (v->file)
@@ -223,7 +228,11 @@ static int parse_args(struct run_verb *v, int argc, char **argv, struct err *e)
 		else
 			v->file = argv[i];
 	}
-	return v->file ? 0 : err_set(e, ERR_USAGE, 0, "usage: caisson run FILE [--out DIR]");
+	if (v->interactive && v->file && streq(v->file, "-"))
+		return err_set(e, ERR_USAGE, 0, "run: with -i, standard input is the prompt's");
+	return v->file || v->interactive
+		   ? 0
+		   : err_set(e, ERR_USAGE, 0, "usage: caisson run [-i] FILE [--out DIR]");
 }
 
 /* While we still are the user. */
@@ -231,7 +240,9 @@ static int read_script(struct run_verb *v, struct err *e)
 {
 	_cleanup_fd_ int fd = -1;
 
-	buf_init(&v->code, SCRIPT_MAX);
+	buf_init(&v->code, RUN_SCRIPT_MAX);
+	if (!v->file)
+		return 0;
 	if (!streq(v->file, "-")) {
 		fd = open(v->file, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
@@ -252,12 +263,31 @@ static int watch_signals(struct run_verb *v, struct err *e)
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
+static void end_loop(struct run_verb *v)
+{
+	(void)sd_event_exit(v->app.loop, 0);
+}
+
+/* What the settings say about servers makes no sense for one sandbox. */
+static void adapt_settings(struct run_verb *v)
+{
+	struct settings *s = &v->app.settings;
+
+	s->pool = 0;
+	if (v->interactive)
+		s->session_ttl_m = TTL_FOREVER_M; /* a person may think */
+	else
+		s->warm = false; /* one run: a zygote would only compete with it */
+}
+
 static int run(struct run_verb *v, struct err *e)
 {
-	/* one run: a zygote would only compete with it */
-	v->app.settings.warm = false;
+	adapt_settings(v);
+	v->saved = end_loop;
 	int r = app_open(&v->app, e);
 
+	if (r >= 0 && v->interactive)
+		r = prompt_new(v, e);
 	r = r < 0 ? r : watch_signals(v, e);
 	r = r < 0 ? r : manager_start(v->app.manager, e);
 	if (r < 0)
@@ -290,6 +320,8 @@ int cmd_run(int argc, char **argv)
 		v.status = cmd_fail("run", &e);
 	/* The end of the manager ends a run that is still there; its callbacks find V alive. */
 	(void)sandbox_unref(v.sandbox);
+	v.saved = end_loop;
+	v.prompt = prompt_free(v.prompt);
 	app_done(&v.app);
 	v.outdir = outdir_close(v.outdir);
 	free(v.artifacts);
