@@ -144,6 +144,8 @@ static int fake_create(struct engine *g, const struct engine_create *c, engine_c
 
 	j->create = *c;
 	j->cb.create = cb;
+	(void)snprintf(f->last_persist, sizeof(f->last_persist), "%s",
+		       c->persist_id ? c->persist_id : "");
 	if (f->fail_create)
 		(void)err_set(&j->err, ERR_ENGINE_UNAVAILABLE, 0, "no engine today");
 	f->fail_create = false;
@@ -428,12 +430,29 @@ static void fake_close(struct engine *g)
 	free(f);
 }
 
+static void do_forget(struct fake_job *j)
+{
+	j->engine->n_forgotten++;
+	j->cb.done(NULL, j->user);
+}
+
+static int fake_forget(struct engine *g, const char *persist_id UNUSED, engine_done_fn cb,
+		       void *user, struct err *e UNUSED)
+{
+	struct fake_job *j = job_new((struct fake_engine *)g, do_forget, user);
+
+	j->cb.done = cb;
+	job_schedule(j);
+	return 0;
+}
+
 static const struct engine_ops fake_ops = {
     .name = "fake",
     .caps = fake_caps,
     .create = fake_create,
     .destroy = fake_destroy,
     .on_lost = fake_on_lost,
+    .forget = fake_forget,
     .run = fake_run,
     .signal = fake_signal,
     .open_file = fake_open_file,

@@ -22,6 +22,8 @@ struct fake_engine {
 	bool hold;        /* runs wait for fake_engine_release() */
 	bool hold_create; /* creations wait for fake_engine_release() */
 	unsigned n_serial;
+	unsigned n_forgotten;
+	char last_persist[80]; /* of the last creation, "" = none */
 	/* What a run does: WORKSPACE is the host path of its files; fills in *RES; may write output
 	 * with fake_output(). */
 	void (*script)(struct fake_run *r, const char *workspace, const char *code, size_t len,

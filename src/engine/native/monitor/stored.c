@@ -124,11 +124,7 @@ int stored_forget(const char *state_dir, const char *key)
 	_cleanup_fd_ int dir = stored_folder(state_dir);
 	int r = dir < 0 ? dir : forget_disk(dir, key);
 
-	if (r == 0)
-		r = forget_folder(dir, key);
-	if (r == 0 && fsync(dir) < 0)
-		r = -errno;
-	return r;
+	return r < 0 ? r : forget_folder(dir, key);
 }
 
 static bool is_dots(const char *name)
@@ -239,7 +235,8 @@ NORETURN static void sweep_and_end(const struct monitor *m)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, "caisson-sweep", 0, 0, 0);
 	_cleanup_fd_ int dir = stored_folder(m->config->state_dir);
-	if (dir >= 0 && become_root_of_folders(&m->ids) == 0)
+	/* here, because the monitor must not wait for a disk */
+	if (dir >= 0 && fsync(dir) == 0 && become_root_of_folders(&m->ids) == 0)
 		sweep(dir);
 	_exit(0);
 }

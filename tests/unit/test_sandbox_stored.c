@@ -1,0 +1,449 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Stored sandboxes and the queue of runs: the manager on the fake engine, with records in memory. */
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "fake_engine.h"
+#include "sandbox/internal.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+/* cmocka wants those before it */
+#include <cmocka.h>
+
+#define RECORDS_MAX 8
+
+static uint64_t clock_ns;
+
+static uint64_t test_now(void)
+{
+	return clock_ns;
+}
+
+struct world {
+	sd_event *loop;
+	struct fake_engine *fake;
+	struct manager *manager;
+	struct sandbox_record rows[RECORDS_MAX];
+	unsigned n;
+	unsigned serial;
+	struct sandbox_records records;
+};
+
+/* ---- records ---- */
+
+static int add(void *user, struct sandbox_record *r, uint64_t owner_max, struct err *e)
+{
+	struct world *w = user;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->n; i++)
+		n += streq(w->rows[i].owner, r->owner);
+	if (n >= owner_max)
+		return err_set(e, ERR_QUOTA_EXCEEDED, 0, "too many");
+	(void)snprintf(r->id, sizeof(r->id), "00000000-0000-4000-8000-%012u", ++w->serial);
+	if (!r->name[0])
+		(void)snprintf(r->name, sizeof(r->name), "Sandbox %u", n + 1);
+	w->rows[w->n++] = *r;
+	return 0;
+}
+
+static int get(void *user, const char *owner, const char *id, struct sandbox_record *ret,
+	       struct err *e UNUSED)
+{
+	struct world *w = user;
+
+	for (unsigned i = 0; i < w->n; i++)
+		if (streq(w->rows[i].id, id) && (!owner || streq(w->rows[i].owner, owner))) {
+			*ret = w->rows[i];
+			return 1;
+		}
+	return 0;
+}
+
+static int remove_row(void *user, const char *id, struct err *e UNUSED)
+{
+	struct world *w = user;
+
+	for (unsigned i = 0; i < w->n; i++)
+		if (streq(w->rows[i].id, id))
+			w->rows[i] = w->rows[--w->n];
+	return 0;
+}
+
+static int each(void *user, const char *owner, sandbox_record_fn fn, void *arg,
+		struct err *e UNUSED)
+{
+	struct world *w = user;
+
+	for (unsigned i = 0; i < w->n; i++)
+		if (!owner || streq(w->rows[i].owner, owner))
+			fn(&w->rows[i], arg);
+	return 0;
+}
+
+/* ---- world ---- */
+
+static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
+{
+	struct world *w = user;
+
+	*ret = &w->fake->engine;
+	return 0;
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	struct err e = ERR_INIT;
+	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
+
+	log_configure(&log);
+	clock_ns = NS_PER_S;
+	assert_true(sd_event_new(&w->loop) >= 0);
+	w->fake = fake_engine_new(w->loop);
+	w->records = (struct sandbox_records){
+	    .add = add, .get = get, .remove = remove_row, .each = each, .user = w};
+	struct manager_config config = {
+	    .loop = w->loop,
+	    .open_engine = open_fake,
+	    .user = w,
+	    .image = "science",
+	    .ttl_ns = 30 * 60 * NS_PER_S,
+	    .sweep_ns = 300 * NS_PER_S,
+	    .output_max = 10,
+	    .max_sandboxes = 2,
+	    .now = test_now,
+	    .stored = {.records = &w->records,
+		       .image = "science",
+		       .run_timeout_ns = 300 * NS_PER_S,
+		       .output_max = 20,
+		       .idle_ns = 60 * NS_PER_S,
+		       .max_active = 2,
+		       .owner_max = 3},
+	};
+	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
+	*state = w;
+	return 0;
+}
+
+static void turn(struct world *w)
+{
+	while (sd_event_run(w->loop, 0) > 0)
+		;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	turn(w);
+	if (!manager_engine(w->manager)) /* nothing has opened it */
+		w->fake->engine.ops->close(&w->fake->engine);
+	w->manager = manager_free(w->manager);
+	sd_event_unref(w->loop);
+	free(w);
+	return 0;
+}
+
+struct opened {
+	unsigned n;
+	char id[SANDBOX_ID_MAX + 1];
+	struct sandbox *sandbox;
+	struct err err;
+};
+
+static void on_open(struct sandbox *s, const struct err *e, void *user)
+{
+	struct opened *o = user;
+
+	o->n++;
+	o->sandbox = s;
+	if (s)
+		(void)snprintf(o->id, sizeof(o->id), "%s", sandbox_id(s));
+	o->err = e ? *e : ERR_INIT;
+}
+
+static struct opened create(struct world *w, const char *name)
+{
+	struct opened o = {0};
+
+	manager_create(w->manager, "", name, on_open, &o);
+	assert_int_equal(o.n, 0); /* never before the call has returned */
+	turn(w);
+	assert_int_equal(o.n, 1);
+	return o;
+}
+
+static struct opened activate(struct world *w, const char *owner, const char *id)
+{
+	struct opened o = {0};
+
+	manager_activate(w->manager, owner, id, on_open, &o);
+	turn(w);
+	assert_int_equal(o.n, 1);
+	return o;
+}
+
+/* ---- life ---- */
+
+static void test_made_and_found(void **state)
+{
+	struct world *w = *state;
+	struct opened a = create(w, NULL);
+	struct sandbox_record r;
+	struct err e = ERR_INIT;
+
+	assert_non_null(a.sandbox);
+	assert_true(sandbox_is_stored(a.sandbox));
+	assert_string_equal(sandbox_name(a.sandbox), "Sandbox 1");
+	assert_string_equal(w->fake->last_persist, a.id);
+	assert_int_equal(sandbox_run_timeout_ns(a.sandbox), 300 * NS_PER_S);
+	assert_int_equal(sandbox_output_max(a.sandbox), 20);
+	assert_ptr_equal(activate(w, "", a.id).sandbox, a.sandbox);
+	assert_int_equal(manager_get_stored(w->manager, "", a.id, &r, &e), 1);
+	assert_int_equal(manager_get_stored(w->manager, "ann", a.id, &r, &e), 0);
+	assert_int_equal(activate(w, "ann", a.id).err.code, ERR_SESSION_NOT_FOUND);
+	assert_int_equal(activate(w, "", "nobodys").err.code, ERR_SESSION_NOT_FOUND);
+	assert_string_equal(sandbox_name(create(w, "mine").sandbox), "mine");
+}
+
+static void test_quota_and_failed_creation(void **state)
+{
+	struct world *w = *state;
+
+	w->fake->fail_create = true;
+	assert_int_equal(create(w, NULL).err.code, ERR_ENGINE_UNAVAILABLE);
+	assert_int_equal(w->n, 0); /* a record alone is of no use */
+	for (int i = 0; i < 3; i++)
+		assert_non_null(create(w, NULL).sandbox);
+	assert_int_equal(create(w, NULL).err.code, ERR_QUOTA_EXCEEDED);
+	assert_int_equal(w->n, 3);
+}
+
+/* Sessions and stored ones do not take each other's places. */
+static void test_places(void **state)
+{
+	struct world *w = *state;
+	struct opened s[3] = {0};
+	struct opened a = create(w, NULL);
+	struct opened b = create(w, NULL);
+
+	for (int i = 0; i < 3; i++) {
+		manager_open(w->manager, "", NULL, on_open, &s[i]);
+		turn(w);
+	}
+	assert_non_null(s[0].sandbox);
+	assert_non_null(s[1].sandbox);
+	assert_int_equal(s[2].err.code, ERR_MAX_SESSIONS);
+	/* a third active one: the one that was used first makes room, and comes back */
+	clock_ns += NS_PER_S;
+	sandbox_touch(activate(w, "", a.id).sandbox);
+	struct opened c = create(w, NULL);
+	assert_non_null(c.sandbox);
+	assert_null(manager_find(w->manager, "", b.id));
+	assert_non_null(manager_find(w->manager, "", a.id));
+	assert_non_null(activate(w, "", b.id).sandbox);
+	assert_string_equal(w->fake->last_persist, b.id);
+	assert_int_equal(w->fake->n_forgotten, 0);
+	/* all at work: nobody makes room */
+	sandbox_hold(manager_find(w->manager, "", b.id));
+	struct sandbox *other = manager_find(w->manager, "", a.id);
+	sandbox_hold(other ? other : manager_find(w->manager, "", c.id));
+	assert_int_equal(activate(w, "", other ? c.id : a.id).err.code, ERR_MAX_SESSIONS);
+}
+
+static void test_idle(void **state)
+{
+	struct world *w = *state;
+	struct opened a = create(w, NULL);
+
+	clock_ns += 61 * NS_PER_S;
+	sandbox_hold(a.sandbox);
+	manager_sweep(w->manager);
+	turn(w);
+	assert_non_null(manager_find(w->manager, "", a.id));
+	sandbox_release(a.sandbox);
+	manager_sweep(w->manager); /* the release was a use */
+	assert_non_null(manager_find(w->manager, "", a.id));
+	clock_ns += 61 * NS_PER_S;
+	manager_sweep(w->manager);
+	turn(w);
+	assert_null(manager_find(w->manager, "", a.id));
+	assert_int_equal(w->fake->n_alive, 0);
+	assert_int_equal(w->n, 1);
+	assert_int_equal(w->fake->n_forgotten, 0);
+	assert_non_null(activate(w, "", a.id).sandbox);
+}
+
+static void test_lost_comes_back(void **state)
+{
+	struct world *w = *state;
+	struct opened a = create(w, NULL);
+
+	fake_engine_lose(a.sandbox->handle);
+	turn(w);
+	assert_non_null(activate(w, "", a.id).sandbox);
+	assert_int_equal(w->fake->n_created, 2);
+	assert_int_equal(w->n, 1);
+}
+
+/* ---- deletion ---- */
+
+static void on_deleted(const struct err *e, void *user)
+{
+	struct opened *o = user;
+
+	o->n++;
+	o->err = e ? *e : ERR_INIT;
+}
+
+static void test_delete(void **state)
+{
+	struct world *w = *state;
+	struct opened a = create(w, NULL);
+	struct opened b = create(w, NULL);
+	struct opened d = {0};
+	struct err e = ERR_INIT;
+
+	assert_true(manager_delete(w->manager, "ann", a.id, false, on_deleted, &d, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_NOT_FOUND);
+	assert_int_equal(manager_delete(w->manager, "", a.id, false, on_deleted, &d, &e), 0);
+	/* from the call on it is nobody's, also while it is going */
+	assert_int_equal(manager_get_stored(w->manager, "", a.id, NULL, &e), 0);
+	assert_int_equal(activate(w, "", a.id).err.code, ERR_SESSION_NOT_FOUND);
+	turn(w);
+	assert_int_equal(d.n, 1);
+	assert_int_equal(d.err.code, ERR_NONE);
+	assert_int_equal(w->n, 1);
+	assert_int_equal(w->fake->n_forgotten, 1);
+	/* closing is deleting; one that is not active goes, too */
+	assert_int_equal(sandbox_close(manager_find(w->manager, "", b.id), false, on_deleted, &d, &e), 0);
+	turn(w);
+	assert_int_equal(d.n, 2);
+	assert_int_equal(w->n, 0);
+	struct opened c = create(w, NULL);
+	clock_ns += 61 * NS_PER_S;
+	manager_sweep(w->manager);
+	turn(w);
+	assert_int_equal(manager_delete(w->manager, "", c.id, false, on_deleted, &d, &e), 0);
+	turn(w);
+	assert_int_equal(d.n, 3);
+	assert_int_equal(w->n, 0);
+	assert_int_equal(w->fake->n_forgotten, 3);
+}
+
+/* ---- queue ---- */
+
+struct ran {
+	unsigned n, order;
+	enum run_reason reason;
+	struct err err;
+};
+
+static unsigned order;
+
+static void on_ran(struct run *r UNUSED, const struct run_result *result, const struct err *e,
+		   void *user)
+{
+	struct ran *x = user;
+
+	x->n++;
+	x->order = ++order;
+	if (result)
+		x->reason = result->reason;
+	if (e)
+		x->err = *e;
+}
+
+static void script(struct fake_run *r, const char *workspace UNUSED, const char *code UNUSED,
+		   size_t len UNUSED, struct engine_run_result *res)
+{
+	fake_output(r, ENGINE_STDOUT, "x", 1);
+	res->end = ENGINE_END_EXITED;
+}
+
+static int start(struct world *w, struct sandbox *s, bool queued, struct run **r, struct ran *x)
+{
+	struct run_request q = {.kind = ENGINE_RUN_PYTHON,
+				.code = "pass",
+				.code_len = 4,
+				.queued = queued,
+				.on_done = on_ran,
+				.user = x};
+
+	w->fake->script = script;
+	x->err = ERR_INIT;
+	return sandbox_run(s, &q, r, &x->err);
+}
+
+static void test_queue(void **state)
+{
+	struct world *w = *state;
+	struct opened a = create(w, NULL);
+	struct ran x[6] = {0};
+	struct run *r[6];
+
+	order = 0;
+	w->fake->hold = true;
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(start(w, a.sandbox, true, &r[i], &x[i]), 0);
+	assert_true(start(w, a.sandbox, false, &r[5], &x[5]) < 0);
+	assert_int_equal(x[5].err.code, ERR_SESSION_BUSY);
+	turn(w);
+	run_cancel(r[2]); /* never had its turn */
+	assert_int_equal(x[2].n, 1);
+	assert_int_equal(x[2].reason, RUN_CANCELLED);
+	assert_int_equal(x[0].n + x[1].n + x[3].n + x[4].n, 0);
+	fake_engine_release(w->fake);
+	turn(w);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(x[i].n, 1);
+	assert_true(x[0].order < x[1].order && x[1].order < x[3].order && x[3].order < x[4].order);
+	assert_false(sandbox_is_busy(a.sandbox));
+	assert_true(sandbox_is_idle(a.sandbox));
+}
+
+static void test_queue_is_bounded(void **state)
+{
+	struct world *w = *state;
+	struct opened a = create(w, NULL);
+	static struct ran x[SANDBOX_QUEUE_MAX + 2];
+	struct run *r;
+
+	memset(x, 0, sizeof(x));
+	w->fake->hold = true;
+	for (int i = 0; i <= SANDBOX_QUEUE_MAX; i++)
+		assert_int_equal(start(w, a.sandbox, true, &r, &x[i]), 0);
+	assert_true(start(w, a.sandbox, true, &r, &x[SANDBOX_QUEUE_MAX + 1]) < 0);
+	assert_int_equal(x[SANDBOX_QUEUE_MAX + 1].err.code, ERR_SESSION_BUSY);
+	/* who waits for one that is deleted is told so */
+	struct opened d = {0};
+	struct err e = ERR_INIT;
+	assert_true(manager_delete(w->manager, "", a.id, false, on_deleted, &d, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	assert_int_equal(manager_delete(w->manager, "", a.id, true, on_deleted, &d, &e), 0);
+	fake_engine_release(w->fake);
+	turn(w);
+	for (int i = 0; i <= SANDBOX_QUEUE_MAX; i++)
+		assert_int_equal(x[i].n, 1);
+	assert_int_equal(x[1].err.code, ERR_SANDBOX_LOST);
+	assert_int_equal(d.n, 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(test_made_and_found, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_quota_and_failed_creation, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_places, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_idle, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_lost_comes_back, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_delete, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_queue, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_queue_is_bounded, setup, teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
