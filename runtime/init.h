@@ -57,9 +57,11 @@ struct init_warm {
 	pid_t clean; /* 0 until its hello */
 	int spare_channel;
 	enum spare_state spare_state;
-	pid_t spare;    /* 0 until it is ready */
-	bool told_cold; /* the front knows that there is none */
-	bool rest;      /* it asked for that: done between runs */
+	pid_t spare;          /* 0 until it is ready */
+	bool told_cold;       /* the front knows that there is none */
+	bool rest;            /* it asked for that: done between runs */
+	bool used;            /* a run has been here */
+	uint64_t pause_until; /* the next spare is not made before, but for a run that waits */
 };
 
 struct init_session {
@@ -206,7 +208,11 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
 
 /* init_warm.c */
 void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold runs only */
-void warm_prepare(struct init *in); /* between runs: have a spare made, or let go */
+/* A run is over. After the first one the next spare waits a moment: many sandboxes are made for one
+ * run, and the end of the sandbox is on its way already. */
+void warm_run_over(struct init *in);
+uint64_t warm_next(const struct init *in); /* when it wants to be called again, 0 = never */
+void warm_prepare(struct init *in);        /* between runs: have a spare made, or let go */
 /* INIT_WARM: takes CHANNEL (-1 = there will be none) in place of one that is gone. */
 void warm_arrived(struct init *in, int channel, bool soon);
 void warm_rest(struct init *in); /* INIT_REST */

@@ -335,6 +335,7 @@ static void finish(struct init *in)
 	(void)fd_close(r->error);
 	*r = (struct init_run){0};
 	in->watch_at = 0;
+	warm_run_over(in);
 	init_send(in, &e.head, NULL, 0);
 }
 
@@ -465,6 +466,12 @@ void run_tick(struct init *in)
 	watch(in, t);
 }
 
+/* Of two times; 0 = never. */
+static uint64_t sooner(uint64_t a, uint64_t b)
+{
+	return a != 0 && (b == 0 || a < b) ? a : b;
+}
+
 uint64_t run_next(const struct init *in)
 {
 	const uint64_t at[] = {in->run.term_at, in->run.kill_at, in->watch_at};
@@ -475,15 +482,11 @@ uint64_t run_next(const struct init *in)
 	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
 	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
-	if (in->run.id == 0) {
-		uint64_t session = session_next(in);
-		uint64_t points = points_next(in);
-		return session != 0 && (points == 0 || session < points) ? session : points;
-	}
+	if (in->run.id == 0)
+		return sooner(sooner(session_next(in), points_next(in)), warm_next(in));
 	if (in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)
-		if (at[i] != 0 && (next == 0 || at[i] < next))
-			next = at[i];
+		next = sooner(next, at[i]);
 	return next;
 }
