@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson run -i`: a Python prompt whose statements are the stateful runs of one sandbox.
  *
- * A loop of three steps: read lines of standard input until they are a whole statement, run it, save
- * its files. Standard input is looked at between runs only. It may be a terminal (whose own line
- * editing is what there is), a pipe or a file: then nothing is printed but what the code prints. */
+ * A loop of three steps: read lines of standard input until they are a whole statement, run it,
+ * save its files. Standard input is looked at between runs only. It may be a terminal (whose own
+ * line editing is what there is), a pipe or a file: then nothing is printed but what the code
+ * prints. */
 #include "cmd/run.h"
 #include "cmd/statement.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two halves of `caisson run` share: run.c starts and ends runs and saves their files, prompt.c
+/* What the two halves of `caisson run` share: run.c starts and ends runs and saves their files,
+ * prompt.c
  * (-i) reads what to run next. One event loop; everything lives as long as cmd_run(). */
 #pragma once
 
@@ -28,7 +29,8 @@ struct run_verb {
 	void (*saved)(struct run_verb *v); /* a run is over and its files are where they belong */
 };
 
-/* Runs CODE in the verb's sandbox, as part of the session when there is a prompt; saved() follows. */
+/* Runs CODE in the verb's sandbox, as part of the session when there is a prompt; saved() follows.
+ */
 int run_verb_start(struct run_verb *v, const struct buf *code, struct err *e) MUST_CHECK;
 /* Ends the loop; the verb says E. */
 void run_verb_fail(struct run_verb *v, const struct err *e);

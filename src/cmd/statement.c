@@ -5,10 +5,10 @@
 
 struct scan {
 	const char *at, *end;
-	int depth;      /* open brackets */
-	char last;      /* of the logical line, without spaces and comments; 0 = nothing yet */
-	bool open;      /* a string of three quotes, or a backslash, at the end */
-	bool block;     /* some logical line has begun one */
+	int depth;  /* open brackets */
+	char last;  /* of the logical line, without spaces and comments; 0 = nothing yet */
+	bool open;  /* a string of three quotes, or a backslash, at the end */
+	bool block; /* some logical line has begun one */
 };
 
 static bool starts(const struct scan *s, char quote)

@@ -116,6 +116,47 @@ static size_t no_limits(union proto_frame *f, int *ret_fd UNUSED)
 	return sizeof(f->create);
 }
 
+static size_t key_path(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	(void)snprintf(f->create.persist, sizeof(f->create.persist), "../../etc/shadow");
+	return sizeof(f->create);
+}
+
+static size_t key_endless(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	memset(f->create.persist, 'a', sizeof(f->create.persist));
+	return sizeof(f->create);
+}
+
+static size_t forget_path(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->forget = (struct proto_mon_forget){.head = PROTO_HEAD(MON_FORGET, proto_mon_forget)};
+	(void)snprintf(f->forget.persist, sizeof(f->forget.persist), "..");
+	return sizeof(f->forget);
+}
+
+static size_t forget_nothing(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->forget = (struct proto_mon_forget){.head = PROTO_HEAD(MON_FORGET, proto_mon_forget)};
+	return sizeof(f->forget);
+}
+
+static size_t helps_itself(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	f->create.helper_of = f->create.slot + 1;
+	return sizeof(f->create);
+}
+
+static size_t helps_nobody(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->create = good;
+	f->create.helper_of = SLOTS + 1;
+	return sizeof(f->create);
+}
+
 static size_t descriptor(union proto_frame *f, int *ret_fd)
 {
 	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot)};
@@ -138,6 +179,12 @@ static const struct {
     {"a path as image", image_path},
     {"an image name without end", image_endless},
     {"limits out of bounds", no_limits},
+    {"a path as key", key_path},
+    {"a key without end", key_endless},
+    {"forgetting a path", forget_path},
+    {"forgetting nothing", forget_nothing},
+    {"a helper of itself", helps_itself},
+    {"a helper of a slot that does not exist", helps_nobody},
     {"an unexpected descriptor", descriptor},
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stored sandboxes and the queue of runs: the manager on the fake engine, with records in memory. */
+/* Stored sandboxes and the queue of runs: the manager on the fake engine, with records in memory.
+ */
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -319,7 +320,8 @@ static void test_delete(void **state)
 	assert_int_equal(w->n, 1);
 	assert_int_equal(w->fake->n_forgotten, 1);
 	/* closing is deleting; one that is not active goes, too */
-	assert_int_equal(sandbox_close(manager_find(w->manager, "", b.id), false, on_deleted, &d, &e), 0);
+	assert_int_equal(
+	    sandbox_close(manager_find(w->manager, "", b.id), false, on_deleted, &d, &e), 0);
 	turn(w);
 	assert_int_equal(d.n, 2);
 	assert_int_equal(w->n, 0);
