@@ -132,7 +132,7 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 {
 	const char *path;
 
-	*a = (struct app){.verb = verb, .mode = mode, .monitor_fd = -1};
+	*a = (struct app){.verb = verb, .mode = mode, .monitor_fd = -1, .ca_fd = -1};
 	if (settings_init(&a->settings) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the settings");
 	int r = take_config_flag(argc, argv, &path, e);
@@ -239,8 +239,11 @@ static void folder_of(const char *path, char ret[PATH_MAX])
 static int confine(const struct app *a, struct err *e)
 {
 	char log[PATH_MAX], socket[PATH_MAX], store[APP_STORE_PATH_MAX];
-	const struct native_places places = {
-	    .state = a->state_dir, .store = store, .log = log, .socket = socket};
+	const struct native_places places = {.state = a->state_dir,
+					     .store = store,
+					     .log = log,
+					     .socket = socket,
+					     .wheels = a->settings.pip_wheel_dir};
 
 	app_store_path(a, store);
 	log_open(); /* its folder is there then */
@@ -299,6 +302,7 @@ int app_begin(struct app *a, struct err *e)
 	if (r < 0)
 		return r;
 	prepare_log(a);
+	app_prepare_packages(a);
 	r = begin_opener(a, e); /* a fork: before the store has a thread */
 	r = r < 0 ? r : begin_store(a, e);
 	return r < 0 ? r : confine(a, e);
@@ -381,7 +385,8 @@ int app_open(struct app *a, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the opener's answers");
 	r = manager_new(&config, &a->manager, e);
-	return r < 0 ? r : open_ledger(a, e);
+	r = r < 0 ? r : open_ledger(a, e);
+	return r < 0 ? r : app_open_packages(a, e);
 }
 
 static int open_registry(struct app *a, struct err *e)
@@ -412,6 +417,7 @@ static int open_registry(struct app *a, struct err *e)
 	if (r < 0 || !full)
 		return r;
 	r = tools_add_extras(a->tools, a->mcp, e);
+	r = r < 0 ? r : tools_add_packages(a->tools, a->mcp, e);
 	r = r < 0 ? r : tools_add_resources(a->tools, a->mcp, e);
 	return r < 0 ? r : tools_add_prompts(a->tools, a->mcp, e);
 }
@@ -435,6 +441,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	struct tools_config tools = {
 	    .loop = a->loop,
 	    .manager = a->manager,
+	    .packages = a->packages,
 	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
 	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
 	    .answers_fit = streq(s->profile, "full"),
@@ -459,7 +466,9 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 
 void app_done(struct app *a)
 {
+	a->packages = packages_free(a->packages);
 	a->manager = manager_free(a->manager);
+	a->egress = egress_free(a->egress);
 	a->mcp = mcp_server_free(a->mcp);
 	a->tools = tools_free(a->tools);
 	a->links = links_free(a->links);
@@ -467,6 +476,7 @@ void app_done(struct app *a)
 	a->ledger = ledger_free(a->ledger);
 	a->store = store_close(a->store);
 	a->monitor_fd = fd_close(a->monitor_fd);
+	a->ca_fd = fd_close(a->ca_fd);
 	a->loop = sd_event_unref(a->loop);
 	settings_done(&a->settings);
 	log_close();

@@ -9,8 +9,10 @@
 #include "api/files.h"
 #include "api/ledger.h"
 #include "config/settings.h"
+#include "egress/egress.h"
 #include "http/http.h"
 #include "mcp/mcp.h"
+#include "packages/packages.h"
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 #include "tools/tools.h"
@@ -39,6 +41,12 @@ struct app {
 	struct sandbox_records records; /* of the manager, in the store */
 	struct opener *opener;          /* NULL: no file of this machine is read */
 	struct ledger *ledger;
+	struct egress *egress;
+	struct packages *packages;
+	int ca_fd; /* certificates for the package index, until packages have it; -1 = none */
+	char index_url[2001];
+	bool index_is_trusted;         /* the operator named it */
+	char cache_dir[PATH_MAX + 32]; /* of wheels; "" = none */
 	struct links *links;
 	struct tools *tools;
 	struct mcp_server *mcp;
@@ -52,6 +60,9 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 int app_begin(struct app *a, struct err *e) MUST_CHECK;
 /* Loop and manager. The engine itself opens at its first need or with manager_start(). */
 int app_open(struct app *a, struct err *e) MUST_CHECK;
+/* app_packages.c: what needs the rights of whoever starts the server, and what needs the loop. */
+void app_prepare_packages(struct app *a);
+int app_open_packages(struct app *a, struct err *e) MUST_CHECK;
 /* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);

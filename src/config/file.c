@@ -31,7 +31,7 @@ static const struct {
     {"logging.level", "log.level"},   {"logging.log_file", "log.file"},
     {"logging.format", NULL},         {"docker.default_image", NULL},
     {"docker.dockerfile_path", NULL}, {"docker.check_dockerfile_changes", NULL},
-    {"docker.build_info_file", NULL}, {"mirror.pypi_index_url", NULL},
+    {"docker.build_info_file", NULL},
 };
 
 static int fail(struct reader *r, const char *what)

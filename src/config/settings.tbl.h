@@ -220,6 +220,42 @@ S(STR, local_roots, "upload.local_roots", "SANDBOX_UPLOAD_LOCAL_ROOTS", ".", 0, 
   "Folders of this machine from which `upload_file_to_sandbox` may read, for clients on this machine "
   "alone; relative ones start in the working directory of the server. Behind a proxy (public_url) it "
   "must be set.")
+S(STR, pip_index_url, "mirror.pypi_index_url", "SANDBOX_PIP_INDEX_URL", "", 0, 2000,
+  "an http:// or https:// address, or nothing",
+  "Package index (its `simple` page). It is trusted as written here, on a private address too. Empty: "
+  "what the pip of whoever starts the server is configured for, else https://pypi.org/simple.")
+S(STR, pip_extra_hosts, "packages.extra_hosts", "SANDBOX_PIP_EXTRA_HOSTS", "", 0, 4000,
+  "host or host:port, separated by blanks or commas",
+  "Further public hosts that the pages of the index may lead to.")
+S(PATH, pip_wheel_dir, "packages.wheel_dir", "SANDBOX_PIP_WHEEL_DIR", "", 0, 4000,
+  "an absolute path, or nothing",
+  "Folder of wheels used instead of an index: installations then need no network at all. The server's "
+  "user must be able to read it.")
+S(PATH, pip_ca_file, "packages.ca_file", "SANDBOX_PIP_CA_FILE", "", 0, 4000, "an absolute path, or nothing",
+  "Certificates (PEM) that the index's is checked against. Empty: pip's own setting, else this machine's.")
+S(BOOL, pip_sources, "packages.source_builds", "SANDBOX_PIP_SOURCE_BUILDS", "off", 0, 1, "on or off",
+  "Build packages that have no wheel. Their code runs while they are installed, in a sandbox that "
+  "holds nothing else and reaches the index alone.")
+S(INT, install_timeout_s, "packages.timeout_s", "SANDBOX_INSTALL_TIMEOUT_S", "600", 1, 86400,
+  "whole seconds from 1 to 86400", "Time of one installation, waiting for others included.")
+S(SIZE, install_max_bytes, "packages.max_bytes", "SANDBOX_INSTALL_MAX_BYTES", "1g", MIB, TIB,
+  "a size such as 200m or 4g, from 1m to 1024g",
+  "Bytes of the wheels of one installation. Unpacked they count as files of the sandbox.")
+S(SIZE, wheel_cache_bytes, "packages.cache_bytes", "SANDBOX_WHEEL_CACHE_BYTES", "2g", 0, 16 * TIB,
+  "a size such as 2g, or 0 for none",
+  "Wheels kept for the next installation, in `packages/wheels` of the state folder.")
+S(INT, index_ttl_m, "packages.index_ttl_m", "SANDBOX_INDEX_TTL_M", "60", 0, 525600,
+  "whole minutes from 0 (not at all) to 525600",
+  "Minutes for which the index's answer to a request is remembered.")
+S(CHOICE, network, "sandbox.network", "SANDBOX_NETWORK", "none", 0, 0, "none|packages|allowlist|open",
+  "What sandboxes may reach, by a proxy that resolves and checks for them (`HTTP_PROXY` is set): nothing; "
+  "the package index; the hosts of `sandbox.network_allow`; every public host.")
+S(STR, network_allow, "sandbox.network_allow", "SANDBOX_NETWORK_ALLOW", "", 0, 16000,
+  "host, host:port or *.host, separated by blanks or commas",
+  "Hosts of the policy `allowlist`, at ports 80 and 443 where none is written. `*.host` means the names "
+  "below host. Empty means nothing.")
+S(BOOL, network_open, "sandbox.network_open", "SANDBOX_NETWORK_OPEN", "off", 0, 1, "on or off",
+  "Permit `sandbox.network = open`.")
 
 #undef MIB
 #undef TIB

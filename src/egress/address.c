@@ -2,7 +2,6 @@
 #include "egress/address.h"
 
 #include <arpa/inet.h>
-#include <ifaddrs.h>
 #include <string.h>
 
 struct block {
@@ -62,20 +61,21 @@ enum egress_class egress_address_class(const struct egress_address *a, const cha
 	return class;
 }
 
+/* Of what goes to an own address the kernel says that it comes from there. (A list of addresses
+ * would need netlink, which the front does not have.) */
 bool egress_address_is_own(const struct egress_address *a)
 {
-	struct ifaddrs *all;
-	bool own = false;
+	struct sockaddr_storage sa;
+	struct egress_address from;
+	socklen_t len = egress_address_socket(a, 1, &sa);
+	_cleanup_fd_ int fd = socket(a->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (getifaddrs(&all) < 0)
-		return true;
-	for (const struct ifaddrs *i = all; i && !own; i = i->ifa_next) {
-		struct egress_address b;
-		own = i->ifa_addr && egress_address_from(i->ifa_addr, &b) &&
-		      a->family == b.family && memcmp(a->bytes, b.bytes, sizeof(b.bytes)) == 0;
-	}
-	freeifaddrs(all);
-	return own;
+	if (fd < 0 || connect(fd, (const struct sockaddr *)&sa, len) < 0)
+		return false; /* nothing gets there either */
+	len = sizeof(sa);
+	return getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
+	       !egress_address_from((const struct sockaddr *)&sa, &from) ||
+	       memcmp(a->bytes, from.bytes, sizeof(from.bytes)) == 0;
 }
 
 int egress_address_parse(const char *host, struct egress_address *ret)

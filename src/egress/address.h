@@ -24,8 +24,8 @@ enum egress_class {
 
 /* The block's name goes to *RET_NAME (may be NULL): "loopback" ... "public". */
 enum egress_class egress_address_class(const struct egress_address *a, const char **ret_name);
-/* One of this machine's own addresses? Those are public too, and lead to its services. True when
- * that cannot be found out. */
+/* One of this machine's own addresses? Those may be public too, and lead to its services. Nothing
+ * is sent. */
 bool egress_address_is_own(const struct egress_address *a);
 
 /* The address of numeric HOST. -EINVAL. */

@@ -16,7 +16,8 @@
  * What TLS hides stays hidden: a server that answers for several names can be asked for another
  * one inside the tunnel. Allow only hosts whose operator is trusted with that.
  *
- * One event loop, no blocking call, no threads; names are resolved in worker processes. */
+ * One event loop, no blocking call; names are resolved in threads of resolve.c, which touch nothing
+ * else. */
 #pragma once
 
 #include "base/err.h"
@@ -97,7 +98,7 @@ typedef void (*egress_audit_fn)(const struct egress_event *event, void *user);
 
 struct egress_config {
 	sd_event *loop; /* borrowed */
-	/* NULL: worker processes that ask the machine's resolver. Else borrowed. */
+	/* NULL: threads that ask the machine's resolver. Else borrowed. */
 	struct egress_resolver *resolver;
 	egress_audit_fn audit; /* may be NULL; must not open or close gates */
 	void *user;

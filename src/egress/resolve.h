@@ -24,8 +24,7 @@ struct egress_resolver {
 	void (*free)(struct egress_resolver *r);
 };
 
-/* Asks as the machine is configured to (getaddrinfo), in up to EGRESS_WORKERS processes that are
- * made when there is something to ask and end when nothing was for a minute. The caller must have
- * no threads: they are forks. NULL: no memory. */
+/* Asks as the machine is configured to (getaddrinfo), in up to EGRESS_WORKERS threads that are made
+ * when there is something to ask and end when nothing was for a minute. NULL: no memory. */
 #define EGRESS_WORKERS 4u
 struct egress_resolver *egress_resolver_new(sd_event *loop);

@@ -80,10 +80,13 @@ struct packages_config {
 	    *extra_hosts;      /* further HOST[:PORT] that its pages may lead to, blank separated */
 	bool index_is_trusted; /* the operator named it: its host may be a private address */
 	const char *wheel_dir; /* a folder of wheels used instead of an index, or "" */
-	const char *ca_file;   /* certificates for the index, PEM, or "" = the image's own */
+	int ca_fd;             /* certificates for the index, PEM; taken; -1 = the image's own */
 	bool allow_sources;    /* build what has no wheel */
 	uint64_t timeout_ns;   /* of one installation, waiting for others included */
 	uint64_t max_bytes;    /* wheels of one installation */
+	/* What was put into a sandbox, or taken out of it (VERSION NULL); may be NULL. */
+	void (*changed)(const struct sandbox *s, const char *name, const char *version, void *user);
+	void *user;
 };
 
 int packages_new(const struct packages_config *config, struct packages **ret,

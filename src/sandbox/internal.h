@@ -34,6 +34,7 @@ struct sandbox {
 	enum sandbox_state state;
 	char id[SANDBOX_ID_MAX + 1];
 	char owner[SANDBOX_OWNER_MAX + 1];
+	char image[ENGINE_NAME_MAX];
 	struct engine_sandbox *handle; /* while READY or LOST */
 	struct engine_policy policy;
 	struct waiter *waiters;

@@ -164,6 +164,16 @@ const char *sandbox_name(const struct sandbox *s)
 	return s->name;
 }
 
+const char *sandbox_image(const struct sandbox *s)
+{
+	return s->image;
+}
+
+struct engine_sandbox *sandbox_engine(struct sandbox *s, struct err *e)
+{
+	return sandbox_use(s, e);
+}
+
 void sandbox_hold(struct sandbox *s)
 {
 	s->holds++;
@@ -500,6 +510,7 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
 	}
 	struct engine_create create = record ? stored_request(m, record) : usual_request(m);
+	memcpy(s->image, create.image, sizeof(s->image));
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));
 	table_add(m, s); /* takes the first reference */
 	r = m->engine->ops->create(m->engine, &create, on_created, sandbox_ref(s), e);

@@ -172,6 +172,10 @@ uint64_t sandbox_run_timeout_ns(const struct sandbox *s);
 uint64_t sandbox_age_ns(const struct sandbox *s);
 uint64_t sandbox_idle_ns(const struct sandbox *s);
 const struct engine_policy *sandbox_policy(const struct sandbox *s);
+/* The image that it was made from. */
+const char *sandbox_image(const struct sandbox *s);
+/* The engine's handle, for helpers of it; NULL with E set when it cannot be used. Counts as use. */
+struct engine_sandbox *sandbox_engine(struct sandbox *s, struct err *e);
 /* Counts as use: the idle clock starts again. */
 void sandbox_touch(struct sandbox *s);
 

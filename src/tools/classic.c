@@ -241,10 +241,10 @@ static void on_packages(const struct package_row *rows, size_t n, const struct e
 static void on_list_open(struct classic_call *base, const struct err *e)
 {
 	struct list_call *c = (struct list_call *)base;
-	const struct tools_packages *p = base->tools->config.packages;
+	struct packages *p = base->tools->config.packages;
 	struct err error = ERR_INIT;
 
-	if (e || p->list(p->packages, base->sandbox, false, on_packages, c, &error) < 0)
+	if (e || packages_list(p, base->sandbox, false, on_packages, c, &error) < 0)
 		add_item(c, NULL, 0);
 }
 

@@ -45,7 +45,7 @@ static void set_time(json_t *object, const char *name, uint64_t wall_ns)
 }
 
 /* The members that packages.h lists for each word, in the order of the family. */
-static json_t *status_object(const struct tools_packages *p, const struct package_status *s)
+static json_t *status_object(const struct package_status *s)
 {
 	json_t *o = json_object();
 	bool installing = s->word == PACKAGE_INSTALLING;
@@ -53,7 +53,7 @@ static json_t *status_object(const struct tools_packages *p, const struct packag
 
 	if (installing && !s->from_check)
 		r = json_object_set_new(o, "success", json_null());
-	r |= json_object_set_new(o, "status", json_string(p->word_name(s->word)));
+	r |= json_object_set_new(o, "status", json_string(package_word_name(s->word)));
 	if (installing && s->from_check)
 		set_time(o, "start_time", s->start_wall_ns);
 	r |= json_object_set_new(o, "message", tools_json_bytes(s->message, strlen(s->message)));
@@ -80,7 +80,7 @@ static void on_status(const struct package_status *status, void *user)
 {
 	struct package_call *c = user;
 
-	classic_finish(c->base.call, status_object(c->base.tools->config.packages, status));
+	classic_finish(c->base.call, status_object(status));
 	package_end(c);
 }
 
@@ -103,7 +103,7 @@ static void refuse(struct package_call *c, const char *text)
 static void on_ready(struct classic_call *base, const struct err *e)
 {
 	struct package_call *c = (struct package_call *)base;
-	const struct tools_packages *p = base->tools->config.packages;
+	struct packages *p = base->tools->config.packages;
 	struct packages_request request = {.spec = c->spec,
 					   .wait_ns = TOOLS_INSTALL_WAIT_NS,
 					   .cb = on_status,
@@ -119,8 +119,8 @@ static void on_ready(struct classic_call *base, const struct err *e)
 	} else if (!p) {
 		refuse(c, "Packages cannot be installed on this server");
 	} else {
-		int r = (c->check ? p->check : p->install)(p->packages, base->sandbox, &request,
-							   &error);
+		int r = (c->check ? packages_check : packages_install)(p, base->sandbox, &request,
+								       &error);
 		if (r < 0)
 			refuse(c, error.text);
 	}

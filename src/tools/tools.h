@@ -18,24 +18,13 @@ struct tools;
 #define TOOLS_LINK_QUERY_SIZE 80
 #define TOOLS_INSTALL_WAIT_NS UINT64_C(5000000000) /* an installation is answered then at last */
 
-/* The functions of packages.h that the tools call, and their object. */
-struct tools_packages {
-	struct packages *packages;
-	const char *(*word_name)(enum package_word word);
-	int (*install)(struct packages *p, struct sandbox *s,
-		       const struct packages_request *request, struct err *e);
-	int (*check)(struct packages *p, struct sandbox *s, const struct packages_request *request,
-		     struct err *e);
-	int (*list)(struct packages *p, struct sandbox *s, bool all, packages_list_fn cb,
-		    void *user, struct err *e);
-};
-
 /* FD is the callee's, a regular file to read; else E: NOT_FOUND, FORBIDDEN, ... */
 typedef void (*tools_local_fn)(int fd, const struct err *e, void *user);
 
 struct tools_config {
-	sd_event *loop;          /* borrowed */
-	struct manager *manager; /* borrowed */
+	sd_event *loop;            /* borrowed */
+	struct manager *manager;   /* borrowed */
+	struct packages *packages; /* borrowed; NULL = no packages can be installed */
 	uint64_t max_upload_bytes;
 	uint64_t max_read_bytes;
 	bool answers_fit; /* an answer that the client could not take becomes a link (profile full)
@@ -59,8 +48,7 @@ struct tools_config {
 	void *link_user;
 	/* The second family. */
 	uint64_t max_classic_code;
-	const char *local_user;                /* what it calls the owner ""; borrowed */
-	const struct tools_packages *packages; /* borrowed; NULL = nothing can be installed */
+	const char *local_user; /* what it calls the owner ""; borrowed */
 	/* Opens a file of this machine beneath the folders that are allowed, with the rights of
 	 * whoever started the server. NULL: no tool may. */
 	int (*open_local)(void *user, const char *path, tools_local_fn cb, void *cb_user,
@@ -79,6 +67,8 @@ int tools_add_classic(struct tools *t, struct mcp_server *server, bool more,
 		      struct err *e) MUST_CHECK;
 /* The extras of the profile `full`. */
 int tools_add_extras(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
+/* Packages of a sandbox, in the profile `full`; nothing where config.packages is NULL. */
+int tools_add_packages(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* Artifacts as resources, told of when they change. Once per manager. */
 int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* What the profile `classic` says to a model at the start: the order in which its tools are used.

@@ -19,7 +19,10 @@ const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
 const CODE_TOOLS = ['sandbox_upload_file', 'sandbox_run_python', 'sandbox_read_artifact', 'sandbox_list_artifacts', 'sandbox_close_session'];
 const FULL_TOOLS = [...CODE_TOOLS, 'sandbox_run_shell', 'sandbox_read_file', 'sandbox_write_file', 'sandbox_edit_file', 'sandbox_view_image',
-	'sandbox_info', 'sandbox_checkpoint', 'sandbox_restore', 'sandbox_branch', 'sandbox_fork', 'sandbox_delete'];
+	'sandbox_info', 'sandbox_checkpoint', 'sandbox_restore', 'sandbox_branch', 'sandbox_fork', 'sandbox_delete',
+	'sandbox_install_packages', 'sandbox_list_packages', 'sandbox_uninstall_packages',
+	'create_sandbox', 'list_sandboxes', 'execute_python_code', 'install_package_in_sandbox', 'check_package_installation_status',
+	'execute_terminal_command', 'upload_file_to_sandbox', 'delete_sandbox'];
 
 /** The object of an answer: the first text block; what is structured must say the same. */
 function object(what: string, r: ToolResult): Json {

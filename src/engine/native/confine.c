@@ -112,6 +112,7 @@ enum place {
 	PLACE_STORE,
 	PLACE_LOG,
 	PLACE_SOCKET,
+	PLACE_WHEELS,
 	PLACE_MAX_,
 };
 
@@ -240,6 +241,7 @@ static int add_files(int ruleset, const struct native_places *places)
 	    [PLACE_STORE] = places->store,
 	    [PLACE_LOG] = places->log,
 	    [PLACE_SOCKET] = places->socket,
+	    [PLACE_WHEELS] = places->wheels,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(front_files); i++) {

@@ -20,6 +20,7 @@ struct native_places {
 	const char *store;
 	const char *log;
 	const char *socket;
+	const char *wheels;
 };
 
 /* The rule set for the front's files: a descriptor (owned, CLOEXEC), -EOPNOTSUPP where the kernel

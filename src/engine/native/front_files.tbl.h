@@ -4,7 +4,7 @@
  *
  *   F(place, path, rights, why)   place: what PATH stands below: ROOT (nothing), STATE (the state
  *                                 folder), STORE (the database), LOG (the log's folder), SOCKET (that
- *                                 of the server's socket)
+ *                                 of the server's socket), WHEELS (an operator's folder of wheels)
  *                                 rights: READ (with execute: libraries), WRITE, DEVICE
  * A path that is not there is left out. */
 F(ROOT, "/usr", READ, "libraries that are loaded late, time zones, certificates")
@@ -31,4 +31,5 @@ F(STORE, "-shm", WRITE, "the database's index of that")
 F(STORE, "-journal", WRITE, "the database's journal")
 F(STATE, "/packages", WRITE, "the cache of packages")
 F(LOG, "", WRITE, "the log when it is begun anew")
+F(WHEELS, "", READ, "what is installed where there is no index")
 F(SOCKET, "", WRITE, "taking the server's socket away at the end")

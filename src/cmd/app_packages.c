@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packages and the way out, as the settings say. */
+#include "cmd/app.h"
+
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "cmd/pip_config.h"
+#include "engine/native/native.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define DEFAULT_INDEX "https://pypi.org/simple"
+#define SYSTEM_CA     "/etc/ssl/certs/ca-certificates.crt"
+
+/* Folders of the state are the operator's; the cache is written by the front after it has given up
+ * its rights. The link of an old server's uid to it ends here. */
+static void prepare_cache(struct app *a)
+{
+	char path[sizeof(a->cache_dir)];
+	struct err e = ERR_INIT;
+	uid_t uid;
+	gid_t gid;
+
+	int n = snprintf(path, sizeof(path), "%s/packages/wheels", a->state_dir);
+	if (n < 0 || (size_t)n >= sizeof(path) || a->settings.wheel_cache_bytes == 0 ||
+	    fd_make_dirs(path, 0755) < 0)
+		return;
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (geteuid() == 0 &&
+	    (native_front_uid(a->monitor_fd, &uid, &gid, &e) < 0 || fchown(fd, uid, gid) < 0))
+		return;
+	memcpy(a->cache_dir, path, sizeof(path));
+}
+
+/* The first of those that somebody named, else the machine's own. */
+static int open_ca(const struct app *a, const struct pip_config *pip)
+{
+	const char *named = getenv("SSL_CERT_FILE");
+	const char *const paths[] = {a->settings.pip_ca_file, pip->cert, named ? named : "",
+				     SYSTEM_CA};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct stat st;
+		int fd = paths[i][0] ? open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+
+		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+			return fd;
+		(void)fd_close(fd);
+	}
+	return -1;
+}
+
+void app_prepare_packages(struct app *a)
+{
+	struct pip_config pip;
+	const char *setting = a->settings.pip_index_url;
+
+	pip_config_read(&pip);
+	a->ca_fd = open_ca(a, &pip);
+	a->index_is_trusted = setting[0] != '\0' || pip.index_url[0] != '\0';
+	(void)snprintf(a->index_url, sizeof(a->index_url), "%s",
+		       setting[0]         ? setting
+		       : pip.index_url[0] ? pip.index_url
+					  : DEFAULT_INDEX);
+	prepare_cache(a);
+}
+
+/* ---- what is told of the way out ---- */
+
+static void on_egress(const struct egress_event *event, void *user)
+{
+	static const char *const events[] = {[EGRESS_ALLOWED] = "egress_allowed",
+					     [EGRESS_REFUSED] = "egress_refused",
+					     [EGRESS_ENDED] = "egress_ended"};
+	struct app *a = user;
+
+	LOG_INFO(events[event->verdict], LOG_S("sandbox", event->label),
+		 LOG_S("reason", event->reason), LOG_S("method", event->method),
+		 LOG_S("host", event->host), LOG_U("port", event->port),
+		 LOG_S("address", event->address), LOG_U("sent", event->sent),
+		 LOG_U("received", event->received));
+	if (a->store && event->verdict != EGRESS_ENDED) {
+		struct store_audit row = {0};
+		(void)snprintf(row.action, sizeof(row.action), "%s",
+			       event->verdict == EGRESS_ALLOWED ? "egress.allow" : "egress.refuse");
+		(void)snprintf(row.object, sizeof(row.object), "%s %s:%u", event->label,
+			       event->host, event->port);
+		(void)snprintf(row.result, sizeof(row.result), "%s", event->reason);
+		store_note_audit(a->store, &row);
+	}
+}
+
+static void on_changed(const struct sandbox *s, const char *name, const char *version, void *user)
+{
+	struct app *a = user;
+	struct err e = ERR_INIT;
+	struct store_package row = {.status = "success", .ended_ms = now_wall_ns() / NS_PER_MS};
+	int r;
+
+	if (!a->store || !sandbox_is_stored(s))
+		return;
+	(void)snprintf(row.name, sizeof(row.name), "%s", name);
+	(void)snprintf(row.version, sizeof(row.version), "%s", version ? version : "");
+	r = version ? store_package_set(a->store, sandbox_id(s), &row, &e)
+		    : store_package_remove(a->store, sandbox_id(s), name, &e);
+	if (r < 0)
+		LOG_WARNING("package_not_recorded", LOG_S("sandbox", sandbox_id(s)),
+			    LOG_S("error", e.text));
+}
+
+int app_open_packages(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	const struct egress_config egress = {.loop = a->loop, .audit = on_egress, .user = a};
+	int r = egress_new(&egress, &a->egress, e);
+
+	if (r < 0)
+		return r;
+	const struct packages_config config = {
+	    .loop = a->loop,
+	    .manager = a->manager,
+	    .egress = a->egress,
+	    .cache_dir = a->cache_dir,
+	    .cache_bytes = s->wheel_cache_bytes,
+	    .plan_ttl_ns = (uint64_t)s->index_ttl_m * 60 * NS_PER_S,
+	    .index_url = a->index_url,
+	    .extra_hosts = s->pip_extra_hosts,
+	    .index_is_trusted = a->index_is_trusted,
+	    .wheel_dir = s->pip_wheel_dir,
+	    .ca_fd = TAKE_FD(a->ca_fd),
+	    .allow_sources = s->pip_sources,
+	    .timeout_ns = (uint64_t)s->install_timeout_s * NS_PER_S,
+	    .max_bytes = s->install_max_bytes,
+	    .changed = on_changed,
+	    .user = a,
+	};
+	return packages_new(&config, &a->packages, e);
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "packages/box.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define CODE_MAX   (4u << 20)
+#define GRACE_NS   NS_PER_S
+#define RESULT     "result.json"
+#define OUTPUT_ALL (1u << 30)
+
+struct box {
+	sd_event *loop;
+	struct engine *engine;
+	struct engine_sandbox *handle;
+	struct egress *egress;
+	struct egress_policy *policy; /* reference */
+	struct egress_gate *gate;
+	char label[EGRESS_LABEL_MAX + 1];
+	bool freed;       /* nobody wants to hear of it */
+	unsigned pending; /* completions of the engine that are still due */
+	box_fn cb;        /* of the operation at work */
+	void *user;
+	struct buf code;   /* of the run at work */
+	struct buf output; /* the last BOX_OUTPUT_MAX bytes */
+	json_t *result;
+	struct copy *copy;
+	int file; /* of the copy at work */
+	char path[ENGINE_PATH_MAX];
+	int other; /* borrowed: the other end of the copy */
+	uint64_t max;
+	char wanted[SHA256_HEX]; /* "" = any */
+	char sha256[SHA256_HEX];
+	uint64_t bytes;
+	struct err failed; /* of a copy whose file is being taken away */
+};
+
+static void maybe_gone(struct box *b)
+{
+	if (!b->freed || b->pending > 0)
+		return;
+	buf_done(&b->code);
+	buf_done(&b->output);
+	json_decref(b->result);
+	free(b);
+}
+
+static void begin(struct box *b, box_fn cb, void *user)
+{
+	ASSERT(!b->cb && !b->freed);
+	b->cb = cb;
+	b->user = user;
+}
+
+static void end(struct box *b, const struct err *e)
+{
+	box_fn cb = b->cb;
+
+	b->cb = NULL;
+	if (cb && !b->freed)
+		cb(b, e, b->user);
+}
+
+/* One completion has come; false: the box is not wanted any more, and may be gone. */
+static bool came(struct box *b)
+{
+	b->pending--;
+	if (!b->freed)
+		return true;
+	maybe_gone(b);
+	return false;
+}
+
+/* An operation that could not even begin: told by the loop, as every other end is. */
+static int on_refused(sd_event_source *source, void *user)
+{
+	struct box *b = user;
+
+	(void)sd_event_source_disable_unref(source);
+	if (came(b))
+		end(b, &b->failed);
+	return 0;
+}
+
+static void refuse(struct box *b)
+{
+	sd_event_source *source = NULL;
+
+	b->pending++;
+	if (sd_event_add_defer(b->loop, &source, on_refused, b) < 0) {
+		b->pending--;
+		end(b, &b->failed);
+	}
+}
+
+/* ---- making and ending ---- */
+
+static void on_destroyed(const struct err *e UNUSED, void *user)
+{
+	(void)came(user);
+}
+
+static void destroy(struct box *b)
+{
+	struct engine_sandbox *handle = TAKE_PTR(b->handle);
+
+	if (!handle)
+		return;
+	b->pending++;
+	b->engine->ops->destroy(handle, on_destroyed, b);
+}
+
+static int open_gate(struct box *b, struct err *e)
+{
+	const struct engine_ops *ops = b->engine->ops;
+	int fd = ops->take_egress ? ops->take_egress(b->handle) : -1;
+
+	if (fd < 0)
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0,
+			       "this engine gives sandboxes no way out");
+	return egress_open_gate(b->egress, fd, b->label, b->policy, NULL, &b->gate, e);
+}
+
+static void on_created(struct engine_sandbox *s, const struct engine_policy *policy UNUSED,
+		       const struct err *e, void *user)
+{
+	struct box *b = user;
+	struct err failed = ERR_INIT;
+
+	b->handle = e ? NULL : s;
+	if (b->freed)
+		destroy(b);
+	if (!came(b))
+		return;
+	if (!e && b->policy && open_gate(b, &failed) < 0)
+		e = &failed;
+	end(b, e);
+}
+
+struct box *box_new(const struct box_config *config, box_fn cb, void *user, struct err *e)
+{
+	struct box *b = calloc(1, sizeof(*b));
+
+	if (!b) {
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a helper sandbox");
+		return NULL;
+	}
+	b->loop = config->loop;
+	b->engine = config->engine;
+	b->egress = config->egress;
+	b->policy = config->policy ? egress_policy_ref(config->policy) : NULL;
+	(void)snprintf(b->label, sizeof(b->label), "%s", config->label ? config->label : "");
+	b->file = -1;
+	buf_init(&b->code, CODE_MAX);
+	buf_init(&b->output, 4 * BOX_OUTPUT_MAX);
+	begin(b, cb, user);
+	b->pending = 1;
+	if (b->engine->ops->create(b->engine, config->create, on_created, b, e) == 0)
+		return b;
+	b->pending = 0;
+	return box_free(b);
+}
+
+struct box *box_free(struct box *b)
+{
+	if (!b)
+		return NULL;
+	b->freed = true;
+	b->copy = copy_cancel(b->copy);
+	b->file = fd_close(b->file);
+	b->gate = egress_close_gate(b->gate);
+	b->policy = egress_policy_unref(b->policy);
+	b->pending++; /* destroy() may not be the last to hold it */
+	destroy(b);
+	(void)came(b);
+	return NULL;
+}
+
+/* ---- runs ---- */
+
+static void on_output(struct engine_run *r UNUSED, enum engine_stream stream UNUSED,
+		      const void *data, size_t len, void *user)
+{
+	struct box *b = user;
+	const char *at = data;
+
+	if (len > BOX_OUTPUT_MAX) {
+		at += len - BOX_OUTPUT_MAX;
+		len = BOX_OUTPUT_MAX;
+	}
+	if (b->output.len + len > 2 * BOX_OUTPUT_MAX)
+		buf_consume(&b->output, b->output.len + len - BOX_OUTPUT_MAX);
+	if (buf_add(&b->output, at, len) < 0)
+		buf_reset(&b->output); /* no memory: the text is lost, the work goes on */
+}
+
+static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_result *res,
+			const struct err *e, void *user)
+{
+	struct box *b = user;
+	struct err failed = ERR_INIT;
+
+	if (!came(b))
+		return;
+	if (e)
+		failed = *e;
+	else if (res->end == ENGINE_END_TIMEOUT)
+		(void)err_set(&failed, ERR_TIMEOUT, 0, "it took too long");
+	else if (res->end == ENGINE_END_OOM)
+		(void)err_set(&failed, ERR_OUT_OF_MEMORY, 0, "it needed more memory than there is");
+	else if (res->end != ENGINE_END_EXITED || res->exit_code != 0)
+		(void)err_set(&failed, ERR_EXECUTION_FAILED, 0, "it ended with status %d",
+			      res->exit_code);
+	end(b, failed.code == ERR_NONE ? NULL : &failed);
+}
+
+static int make_code(struct box *b, json_t *job, const char *script, struct err *e)
+{
+	/* JSON without true, false, null and beyond ASCII is a literal of Python. */
+	_cleanup_free_ char *text = json_dumps(job, JSON_ENSURE_ASCII | JSON_COMPACT);
+	int r = text ? 0 : -ENOMEM;
+
+	json_decref(job);
+	buf_reset(&b->code);
+	r = r < 0 ? r : buf_printf(&b->code, "JOB = %s\n%s", text, script);
+	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "a script for a helper sandbox") : 0;
+}
+
+void box_run(struct box *b, json_t *job, const char *script, uint64_t timeout_ns, box_fn cb,
+	     void *user)
+{
+	struct engine_run *run = NULL;
+
+	begin(b, cb, user);
+	b->failed = ERR_INIT;
+	buf_reset(&b->output);
+	if (make_code(b, job, script, &b->failed) < 0) {
+		refuse(b);
+		return;
+	}
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_PYTHON,
+	    .code = b->code.data,
+	    .code_len = b->code.len,
+	    .stdin_fd = -1,
+	    .timeout_ns = timeout_ns,
+	    .grace_ns = GRACE_NS,
+	    .output_kill = OUTPUT_ALL,
+	    .on_output = on_output,
+	    .on_done = on_run_done,
+	    .user = b,
+	};
+	b->pending++;
+	if (b->engine->ops->run(b->handle, &spec, &run, &b->failed) == 0)
+		return;
+	b->pending--;
+	refuse(b);
+}
+
+const struct buf *box_output(const struct box *b)
+{
+	return &b->output;
+}
+
+/* ---- files ---- */
+
+static void on_result_fd(int fd, const struct err *e, void *user)
+{
+	_cleanup_fd_ int file = fd;
+	struct box *b = user;
+	struct err failed = ERR_INIT;
+	_cleanup_(buf_done) struct buf text = BUF_INIT(b->max);
+
+	if (!came(b))
+		return;
+	if (e) {
+		end(b, e);
+		return;
+	}
+	json_decref(b->result);
+	b->result = fd_read_file(file, &text) < 0
+			? NULL
+			: json_loadb(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, NULL);
+	if (!json_is_object(b->result))
+		(void)err_set(&failed, ERR_EXECUTION_FAILED, 0, "it left no result");
+	end(b, failed.code == ERR_NONE ? NULL : &failed);
+}
+
+void box_read_result(struct box *b, uint64_t max, box_fn cb, void *user)
+{
+	begin(b, cb, user);
+	b->failed = ERR_INIT;
+	b->max = max;
+	b->pending++;
+	if (b->engine->ops->open_file(b->handle, RESULT, on_result_fd, b, &b->failed) == 0)
+		return;
+	b->pending--;
+	refuse(b);
+}
+
+const json_t *box_result(const struct box *b)
+{
+	return b->result;
+}
+
+static void note_copy(struct box *b, int r, const char *sha256, uint64_t bytes)
+{
+	b->copy = NULL;
+	b->file = fd_close(b->file);
+	memcpy(b->sha256, sha256, sizeof(b->sha256));
+	b->bytes = bytes;
+	b->failed = ERR_INIT;
+	if (r == -ENOSPC || r == -EDQUOT)
+		(void)err_set(&b->failed, ERR_NO_SPACE, -r, "%s", b->path);
+	else if (r < 0)
+		(void)err_set(&b->failed, ERR_SYSTEM, -r, "%s", b->path);
+	else if (b->wanted[0] && !streq(b->wanted, sha256))
+		(void)err_set(&b->failed, ERR_SYSTEM, 0, "%s is damaged", b->path);
+}
+
+static bool start_copy(struct box *b, int from, int to, uint64_t max, copy_fn cb)
+{
+	b->copy = copy_start(b->loop, from, to, max, cb, b);
+	if (b->copy)
+		return true;
+	b->file = fd_close(b->file);
+	(void)err_set(&b->failed, ERR_OUT_OF_MEMORY, ENOMEM, "%s", b->path);
+	return false;
+}
+
+static void on_committed(const struct err *e, void *user)
+{
+	struct box *b = user;
+
+	if (came(b))
+		end(b, b->failed.code != ERR_NONE ? &b->failed : e);
+}
+
+static void commit(struct box *b)
+{
+	struct err e = ERR_INIT;
+	bool keep = b->failed.code == ERR_NONE;
+
+	b->pending++;
+	if (b->engine->ops->commit_file(b->handle, b->path, true, keep, on_committed, b, &e) == 0)
+		return;
+	b->pending--;
+	if (keep)
+		b->failed = e;
+	refuse(b);
+}
+
+static void on_put_copied(int r, const char *sha256, uint64_t bytes, void *user)
+{
+	struct box *b = user;
+
+	note_copy(b, r, sha256, bytes);
+	commit(b);
+}
+
+static void on_put_fd(int fd, const struct err *e, void *user)
+{
+	struct box *b = user;
+
+	if (!came(b)) {
+		(void)fd_close(fd);
+		return;
+	}
+	if (e) {
+		end(b, e);
+		return;
+	}
+	b->file = fd;
+	if (!start_copy(b, b->other, fd, UINT64_MAX, on_put_copied))
+		commit(b);
+}
+
+void box_put(struct box *b, const char *path, int fd, const char *sha256, box_fn cb, void *user)
+{
+	begin(b, cb, user);
+	b->failed = ERR_INIT;
+	b->other = fd;
+	(void)snprintf(b->path, sizeof(b->path), "%s", path);
+	(void)snprintf(b->wanted, sizeof(b->wanted), "%s", sha256 ? sha256 : "");
+	b->pending++;
+	if (b->engine->ops->put_file(b->handle, path, true, on_put_fd, b, &b->failed) == 0)
+		return;
+	b->pending--;
+	refuse(b);
+}
+
+static void on_got(int r, const char *sha256, uint64_t bytes, void *user)
+{
+	struct box *b = user;
+
+	note_copy(b, r, sha256, bytes);
+	end(b, b->failed.code != ERR_NONE ? &b->failed : NULL);
+}
+
+static void on_get_fd(int fd, const struct err *e, void *user)
+{
+	struct box *b = user;
+
+	if (!came(b)) {
+		(void)fd_close(fd);
+		return;
+	}
+	if (e) {
+		end(b, e);
+		return;
+	}
+	b->file = fd;
+	if (!start_copy(b, fd, b->other, b->max, on_got))
+		end(b, &b->failed);
+}
+
+void box_get(struct box *b, const char *path, int fd, uint64_t max, box_fn cb, void *user)
+{
+	begin(b, cb, user);
+	b->failed = ERR_INIT;
+	b->other = fd;
+	b->max = max;
+	b->wanted[0] = '\0';
+	(void)snprintf(b->path, sizeof(b->path), "%s", path);
+	b->pending++;
+	if (b->engine->ops->open_file(b->handle, path, on_get_fd, b, &b->failed) == 0)
+		return;
+	b->pending--;
+	refuse(b);
+}
+
+const char *box_sha256(const struct box *b)
+{
+	return b->sha256;
+}
+
+uint64_t box_bytes(const struct box *b)
+{
+	return b->bytes;
+}

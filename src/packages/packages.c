@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The calls, and the queue: one installation at a time in a sandbox, a few at a time in all;
+ * looking waits for nobody. */
+#include "packages/internal.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define ACCURACY_US 10000u
+#define PYPI_HOST   "pypi.org"
+#define PYPI_FILES  "files.pythonhosted.org:443"
+
+/* ---- the service ---- */
+
+static int make_policy(struct packages *p, struct err *e)
+{
+	int r;
+
+	p->policy = egress_policy_new(EGRESS_PACKAGES);
+	if (!p->policy)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the policy of packages");
+	if (p->config.index_is_trusted) {
+		r = egress_policy_trust(p->policy, p->index.host, p->index.port, e);
+	} else {
+		char rule[300];
+		(void)snprintf(rule, sizeof(rule), "%s:%u", p->index.host, p->index.port);
+		r = egress_policy_add(p->policy, rule, e);
+	}
+	if (r == 0 && streq(p->index.host, PYPI_HOST))
+		r = egress_policy_add(p->policy, PYPI_FILES, e);
+	if (r == 0)
+		r = egress_policy_add(p->policy, p->extra_hosts, e);
+	egress_policy_allow_special(p->policy);
+	return r;
+}
+
+static char *copy(const char *text)
+{
+	return strdup(text ? text : "");
+}
+
+int packages_new(const struct packages_config *config, struct packages **ret, struct err *e)
+{
+	struct packages *p = calloc(1, sizeof(*p));
+	int r = 0;
+
+	if (!p) {
+		(void)fd_close(config->ca_fd);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the installation of packages");
+	}
+	p->config = *config;
+	p->index_url = copy(config->index_url);
+	p->cache_dir = copy(config->cache_dir);
+	p->wheel_dir = copy(config->wheel_dir);
+	p->extra_hosts = copy(config->extra_hosts);
+	p->cache = cache_new(config->cache_dir ? config->cache_dir : "", config->cache_bytes);
+	p->plans = plans_new(config->plan_ttl_ns);
+	if (!p->index_url || !p->cache_dir || !p->wheel_dir || !p->extra_hosts || !p->cache ||
+	    !p->plans)
+		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the installation of packages");
+	if (r == 0 && p->wheel_dir[0] == '\0') {
+		r = url_parse(p->index_url, &p->index, e);
+		r = r < 0 ? r : make_policy(p, e);
+	}
+	if (r < 0) {
+		(void)packages_free(p);
+		return r;
+	}
+	*ret = p;
+	return 0;
+}
+
+struct packages *packages_free(struct packages *p)
+{
+	if (!p)
+		return NULL;
+	p->closing = true;
+	while (p->jobs)
+		job_fail(p->jobs, "the server ends", NULL);
+	while (p->records)
+		record_free(p->records);
+	p->plans = plans_free(p->plans);
+	p->cache = cache_free(p->cache);
+	p->policy = egress_policy_unref(p->policy);
+	free(p->index_url);
+	free(p->cache_dir);
+	free(p->wheel_dir);
+	(void)fd_close(p->config.ca_fd);
+	free(p->extra_hosts);
+	free(p);
+	return NULL;
+}
+
+/* ---- jobs ---- */
+
+void job_free(struct job *j)
+{
+	struct packages *p = j->packages;
+	struct job **at = &p->jobs;
+
+	while (*at != j)
+		at = &(*at)->next;
+	*at = j->next;
+	p->n_jobs--;
+	j->helper = box_free(j->helper);
+	j->resolver = box_free(j->resolver);
+	(void)sd_event_source_disable_unref(j->timer);
+	(void)sd_event_source_disable_unref(j->start);
+	plan_done(&j->plan);
+	json_decref(j->have);
+	(void)fd_close(j->giving);
+	sandbox_release(j->sandbox);
+	(void)sandbox_unref(j->sandbox);
+	free(j->spec);
+	free(j->text);
+	free(j);
+}
+
+static bool looks_only(const struct job *j)
+{
+	return j->kind == JOB_LIST || j->kind == JOB_CHECK;
+}
+
+static int on_start(sd_event_source *source UNUSED, void *user)
+{
+	job_start(user);
+	return 0;
+}
+
+/* Callers hear nothing before their call has returned, so a job begins with the next turn. */
+static void begin(struct job *j)
+{
+	j->working = true;
+	if (sd_event_add_defer(j->packages->config.loop, &j->start, on_start, j) < 0)
+		j->working = false; /* the end of another, or its deadline, comes back to it */
+}
+
+/* Starts what may start. */
+void packages_pump(struct packages *p)
+{
+	unsigned workers = 0, lookers = 0;
+
+	if (p->closing)
+		return;
+	for (const struct job *j = p->jobs; j; j = j->next)
+		*(looks_only(j) ? &lookers : &workers) += j->working;
+	for (struct job *j = p->jobs; j; j = j->next) {
+		bool free_place = looks_only(j) ? lookers < LOOKERS_MAX : workers < WORKERS_MAX;
+
+		/* Of one sandbox, in the order of arrival. */
+		for (const struct job *o = p->jobs; o != j && !looks_only(j) && free_place;
+		     o = o->next)
+			free_place = looks_only(o) || o->sandbox != j->sandbox;
+		if (j->working || !free_place)
+			continue;
+		begin(j);
+		*(looks_only(j) ? &lookers : &workers) += j->working;
+	}
+}
+
+static int on_deadline(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
+{
+	struct job *j = user;
+	char text[100];
+
+	(void)snprintf(text, sizeof(text), "it took longer than %ju s",
+		       (uintmax_t)(j->packages->config.timeout_ns / NS_PER_S));
+	job_fail(j, text, NULL);
+	return 0;
+}
+
+static struct job *job_new(struct packages *p, struct sandbox *s, enum job_kind kind,
+			   const char *text, struct err *e)
+{
+	struct job *j = p->n_jobs < JOBS_MAX ? calloc(1, sizeof(*j)) : NULL;
+
+	if (!j) {
+		(void)err_set(e, ERR_QUOTA_EXCEEDED, 0, "too many installations are waiting");
+		return NULL;
+	}
+	j->packages = p;
+	j->kind = kind;
+	j->giving = -1;
+	j->sandbox = sandbox_ref(s);
+	sandbox_hold(s);
+	struct job **at = &p->jobs;
+	while (*at)
+		at = &(*at)->next;
+	*at = j;
+	p->n_jobs++;
+	j->text = strdup(text);
+	j->spec = calloc(1, sizeof(*j->spec));
+	int r = j->text && j->spec ? 0 : -ENOMEM;
+	r = r < 0 ? r
+		  : sd_event_add_time_relative(p->config.loop, &j->timer, CLOCK_MONOTONIC,
+					       p->config.timeout_ns / NS_PER_US, ACCURACY_US,
+					       on_deadline, j);
+	if (r < 0) {
+		job_free(j);
+		(void)err_set(e, ERR_OUT_OF_MEMORY, -r, "an installation");
+		return NULL;
+	}
+	return j;
+}
+
+/* ---- calls ---- */
+
+int packages_install(struct packages *p, struct sandbox *s, const struct packages_request *request,
+		     struct err *e)
+{
+	struct record *record;
+
+	record_sweep(p);
+	record = record_find(p, s, request->spec);
+	if (record && record->job)
+		return record_wait(
+		    record, &(struct packages_request){.cb = request->cb, .user = request->user},
+		    WAIT_AGAIN, e);
+	struct job *j = job_new(p, s, JOB_INSTALL, request->spec, e);
+	if (!j)
+		return -ENOMEM;
+	int r = spec_parse(request->spec, strlen(request->spec), j->spec, e);
+	record = r < 0 ? NULL : record_new(p, s, request->spec);
+	if (r == 0 && !record)
+		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an installation");
+	r = r < 0 ? r : record_wait(record, request, WAIT_INSTALL, e);
+	if (r < 0) {
+		job_free(j);
+		if (record)
+			record_free(record);
+		return r;
+	}
+	j->record = record;
+	record->job = j;
+	packages_pump(p);
+	return 0;
+}
+
+int packages_check(struct packages *p, struct sandbox *s, const struct packages_request *request,
+		   struct err *e)
+{
+	record_sweep(p);
+	struct record *record = record_find(p, s, request->spec);
+	if (record)
+		return record_wait(record, request, WAIT_CHECK, e);
+	struct job *j = job_new(p, s, JOB_CHECK, request->spec, e);
+	if (!j)
+		return -ENOMEM;
+	j->cb = request->cb;
+	j->user = request->user;
+	int r = spec_parse(request->spec, strlen(request->spec), j->spec, e);
+	if (r < 0) {
+		job_free(j);
+		return r;
+	}
+	packages_pump(p);
+	return 0;
+}
+
+int packages_cancel(struct packages *p, struct sandbox *s, const char *spec, struct err *e)
+{
+	struct record *record = record_find(p, s, spec);
+
+	if (!record || !record->job) {
+		(void)err_set(e, ERR_NOT_FOUND, 0, "no installation of '%.200s' is at work", spec);
+		return -ENOENT;
+	}
+	job_fail(record->job, "cancelled", NULL);
+	return 0;
+}
+
+int packages_uninstall(struct packages *p, struct sandbox *s,
+		       const struct packages_request *request, struct err *e)
+{
+	struct job *j = job_new(p, s, JOB_UNINSTALL, request->spec, e);
+
+	if (!j)
+		return -ENOMEM;
+	j->cb = request->cb;
+	j->user = request->user;
+	int r = spec_parse(request->spec, strlen(request->spec), j->spec, e);
+	for (size_t i = 0; r == 0 && i < j->spec->n; i++) {
+		if (j->spec->items[i].bare)
+			continue;
+		(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+			      "'%.200s': packages are removed by their plain names",
+			      j->spec->items[i].text);
+		r = -EINVAL;
+	}
+	if (r < 0) {
+		job_free(j);
+		return r;
+	}
+	packages_pump(p);
+	return 0;
+}
+
+int packages_list(struct packages *p, struct sandbox *s, bool all, packages_list_fn cb, void *user,
+		  struct err *e)
+{
+	struct job *j = job_new(p, s, JOB_LIST, "", e);
+
+	if (!j)
+		return -ENOMEM;
+	j->all = all;
+	j->list_cb = cb;
+	j->user = user;
+	packages_pump(p);
+	return 0;
+}

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks the index, inside a resolver: which wheels are needed, or fetches them.
+
+JOB (a dict, put in front of this text) says what. Nobody's data is here, and with wheels only nobody's
+code runs here but the image's own pip. The answer goes to result.json; what pip writes is for people.
+"""
+import json
+import os
+import re
+import sys
+import tempfile
+
+
+def canonical(name):
+    return re.sub('[-_.]+', '_', name)
+
+
+def pretend_installed(folder):
+    """What the sandbox has already, as pip sees it: names and versions, nothing else."""
+    for name, version in JOB['have']:
+        info = '%s/%s-%s.dist-info' % (folder, canonical(name), version)
+        os.makedirs(info, exist_ok=True)
+        with open(info + '/METADATA', 'w', encoding='utf-8') as f:
+            f.write('Metadata-Version: 2.1\nName: %s\nVersion: %s\n' % (name, version))
+        with open(info + '/INSTALLER', 'w', encoding='utf-8') as f:
+            f.write('caisson\n')
+    sys.path.insert(0, folder)
+
+
+def common():
+    return ['--isolated', '--no-input', '--disable-pip-version-check', '--no-color',
+            '--progress-bar', 'off', '--cache-dir', '/tmp/pip', '--retries', '2', '--timeout', '30',
+            ] + JOB['where'] + (['--only-binary', ':all:'] if not JOB['sources'] else [])
+
+
+def plan():
+    with open('report.json', encoding='utf-8') as f:
+        report = json.load(f)
+    rows = []
+    for item in report['install']:
+        info = item['download_info']
+        archive = info.get('archive_info') or {}
+        sha256 = (archive.get('hashes') or {}).get('sha256', '')
+        rows.append({'name': item['metadata']['name'], 'version': item['metadata']['version'],
+                     'url': info['url'], 'sha256': sha256, 'requested': bool(item.get('requested'))})
+    return rows
+
+
+def resolve(pip):
+    pretend_installed('/tmp/have')
+    status = pip(['install', '--quiet', '--dry-run', '--break-system-packages', '--no-user',
+                  '--report', 'report.json'] + common() + ['--'] + JOB['specs'])
+    return {'plan': plan()} if status == 0 else {'error': 'pip'}
+
+
+def fetch(pip):
+    os.makedirs('wheels', exist_ok=True)
+    status = pip(['wheel' if JOB['sources'] else 'download', '--quiet', '--no-deps',
+                  '--wheel-dir' if JOB['sources'] else '--dest', 'wheels'] + common() + ['--'] +
+                 JOB['specs'])
+    if status != 0:
+        return {'error': 'pip'}
+    return {'wheels': sorted(n for n in os.listdir('wheels') if n.endswith('.whl'))}
+
+
+def main():
+    os.environ['PIP_CONFIG_FILE'] = os.devnull
+    # /tmp is small; the workspace is made for what pip puts down on its way.
+    os.makedirs('tmp', exist_ok=True)
+    os.environ['TMPDIR'] = tempfile.tempdir = os.path.abspath('tmp')
+    from pip._internal.cli.main import main as pip
+    result = {'resolve': resolve, 'fetch': fetch}[JOB['do']](pip)
+    with open('result.json', 'w', encoding='utf-8') as f:
+        json.dump(result, f)
+
+
+main()

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The resolver of one installation: a fresh sandbox without anybody's data asks the index which
+ * wheels are needed and fetches those that the cache has not. */
+#include "packages/internal.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "packages_scripts.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <string.h>
+
+#define MEMORY_MORE (UINT64_C(768) << 20) /* beside the files, which are memory too */
+#define TMP_BYTES   (UINT64_C(64) << 20)
+#define INODES      200000u
+#define NOFILE      1024u
+#define PIDS_MIN    64u
+#define CA_PATH     "ca.pem"
+#define WHEELS_PATH "wheels/"
+#define FOLDER_PATH "index/"
+#define PROXY       "http://127.0.0.1:3128"
+
+static void fail_memory(struct job *j)
+{
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "an installation");
+	job_fail_err(j, &e, NULL);
+}
+
+/* ---- what both scripts are told ---- */
+
+static int add_where(const struct job *j, json_t *where)
+{
+	const struct packages *p = j->packages;
+	char trusted[300];
+	int r = 0;
+
+	if (p->wheel_dir[0])
+		return json_array_append_new(where, json_string("--no-index")) +
+		       json_array_append_new(where, json_string("--find-links")) +
+		       json_array_append_new(where, json_string(FOLDER_PATH));
+	r += json_array_append_new(where, json_string("--index-url"));
+	r += json_array_append_new(where, json_string(p->index_url));
+	r += json_array_append_new(where, json_string("--proxy"));
+	r += json_array_append_new(where, json_string(PROXY));
+	if (p->config.ca_fd >= 0) {
+		r += json_array_append_new(where, json_string("--cert"));
+		r += json_array_append_new(where, json_string(CA_PATH));
+	}
+	if (!p->index.https) {
+		bool v6 = strchr(p->index.host, ':') != NULL;
+		(void)snprintf(trusted, sizeof(trusted), "%s%s%s:%u", v6 ? "[" : "", p->index.host,
+			       v6 ? "]" : "", p->index.port);
+		r += json_array_append_new(where, json_string("--trusted-host"));
+		r += json_array_append_new(where, json_string(trusted));
+	}
+	return r;
+}
+
+/* SPECS is owned. NULL: no memory. */
+static json_t *make_job(const struct job *j, const char *what, json_t *specs)
+{
+	json_t *where = json_array();
+
+	if (!where || add_where(j, where) != 0) {
+		json_decref(where);
+		json_decref(specs);
+		return NULL;
+	}
+	return json_pack("{s:s, s:o, s:o, s:i, s:O}", "do", what, "specs", specs, "where", where,
+			 "sources", (int)j->packages->config.allow_sources, "have", j->have);
+}
+
+/* ---- the end ---- */
+
+/* Every wheel has its descriptor. */
+static void finish(struct job *j)
+{
+	struct packages *p = j->packages;
+
+	j->resolver = box_free(j->resolver);
+	/* What others had a hand in is for this installation alone. */
+	if (!p->config.allow_sources && !p->wheel_dir[0])
+		plans_keep(p->plans, j->key, &j->plan);
+	job_unpack(j);
+}
+
+/* ---- fetching ---- */
+
+static void get_next(struct job *j);
+
+static void on_got(struct box *b, const struct err *e, void *user)
+{
+	struct job *j = user;
+	struct wheel *w = &j->plan.wheels[j->at];
+	struct packages *p = j->packages;
+
+	if (e) {
+		job_fail_err(j, e, NULL);
+		return;
+	}
+	if (w->sha256[0] && !streq(w->sha256, box_sha256(b))) {
+		job_fail(j, "a wheel is not what the index says of it", w->file);
+		return;
+	}
+	(void)snprintf(w->sha256, sizeof(w->sha256), "%s", box_sha256(b));
+	if (!p->config.allow_sources)
+		cache_keep(p->cache, w->fd, w->sha256, box_bytes(b));
+	j->at++;
+	get_next(j);
+}
+
+static void get_next(struct job *j)
+{
+	char path[sizeof(WHEELS_PATH) + 256];
+
+	while (j->at < j->plan.n && j->plan.wheels[j->at].fd >= 0)
+		j->at++;
+	if (j->at == j->plan.n) {
+		finish(j);
+		return;
+	}
+	struct wheel *w = &j->plan.wheels[j->at];
+	w->fd = cache_begin(j->packages->cache);
+	if (w->fd < 0) {
+		fail_memory(j);
+		return;
+	}
+	(void)snprintf(path, sizeof(path), "%s%s", WHEELS_PATH, w->file);
+	box_get(j->resolver, path, w->fd, j->packages->config.max_bytes, on_got, j);
+}
+
+/* With sources the name of a wheel is known when it was built: NAME-VERSION-... */
+static bool find_built(const json_t *files, struct wheel *w)
+{
+	char want[SPEC_NAME_MAX + 1];
+	char have[SPEC_NAME_MAX + 1];
+	size_t i;
+	json_t *file;
+
+	spec_canonical(w->name, want);
+	json_array_foreach(files, i, file)
+	{
+		const char *name = json_string_value(file);
+		size_t len = name ? strcspn(name, "-") : 0;
+		char stem[SPEC_NAME_MAX + 1];
+
+		if (!name || len == 0 || len > SPEC_NAME_MAX || strlen(name) >= sizeof(w->file))
+			continue;
+		memcpy(stem, name, len);
+		stem[len] = '\0';
+		spec_canonical(stem, have);
+		if (streq(want, have) && url_wheel_name(name, w->file)) {
+			w->sha256[0] = '\0'; /* that was its source's */
+			return true;
+		}
+	}
+	return false;
+}
+
+static void on_fetched_result(struct box *b, const struct err *e, void *user)
+{
+	struct job *j = user;
+
+	if (e || result_error(box_result(b))) {
+		job_fail_err(j, e, b);
+		return;
+	}
+	for (size_t i = 0; i < j->plan.n && j->packages->config.allow_sources; i++) {
+		struct wheel *w = &j->plan.wheels[i];
+		if (w->fd < 0 && !find_built(json_object_get(box_result(b), "wheels"), w)) {
+			job_fail(j, "no wheel was built", w->name);
+			return;
+		}
+	}
+	j->at = 0;
+	get_next(j);
+}
+
+static void on_fetched(struct box *b, const struct err *e, void *user)
+{
+	struct job *j = user;
+
+	if (e)
+		job_fail_err(j, e, b);
+	else
+		box_read_result(b, RESULT_MAX, on_fetched_result, j);
+}
+
+static void fetch(struct job *j)
+{
+	json_t *specs = json_array();
+	bool sources = j->packages->config.allow_sources;
+	int r = specs ? 0 : -1;
+
+	for (size_t i = 0; i < j->plan.n && r == 0; i++) {
+		const struct wheel *w = &j->plan.wheels[i];
+		char spec[SPEC_NAME_MAX + PLAN_URL_MAX + 100];
+
+		if (w->fd >= 0)
+			continue;
+		if (sources)
+			(void)snprintf(spec, sizeof(spec), "%s==%s", w->name, w->version);
+		else
+			(void)snprintf(spec, sizeof(spec), "%s @ %s%s%s", w->name, w->url,
+				       w->sha256[0] ? "#sha256=" : "", w->sha256);
+		r = json_array_append_new(specs, json_string(spec));
+	}
+	json_t *job = r == 0 ? make_job(j, "fetch", specs) : NULL;
+	if (!job) {
+		fail_memory(j);
+		return;
+	}
+	job_progress(j, "Downloading", 1, 4);
+	box_run(j->resolver, job, packages_resolve_text, j->packages->config.timeout_ns, on_fetched,
+		j);
+}
+
+/* ---- the plan ---- */
+
+static int open_local(const struct job *j, const struct wheel *w)
+{
+	_cleanup_fd_ int dir = open(j->packages->wheel_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	return dir < 0 ? -1 : openat(dir, w->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+}
+
+static unsigned open_wheels(struct job *j)
+{
+	unsigned missing = 0;
+
+	for (size_t i = 0; i < j->plan.n; i++) {
+		struct wheel *w = &j->plan.wheels[i];
+		bool local = j->packages->wheel_dir[0] && text_starts_with(w->url, "file:");
+
+		w->fd = local ? open_local(j, w) : cache_open(j->packages->cache, w->sha256);
+		missing += w->fd < 0;
+	}
+	return missing;
+}
+
+static void on_plan(struct box *b, const struct err *e, void *user)
+{
+	struct job *j = user;
+
+	if (e || result_error(box_result(b))) {
+		job_fail_err(j, e, b);
+		return;
+	}
+	if (plan_parse(json_object_get(box_result(b), "plan"), j->packages->config.allow_sources,
+		       &j->plan) < 0) {
+		job_fail(j, "the index answers with something that is no list of wheels", NULL);
+		return;
+	}
+	if (open_wheels(j) > 0)
+		fetch(j);
+	else
+		finish(j);
+}
+
+static void on_resolved(struct box *b, const struct err *e, void *user)
+{
+	struct job *j = user;
+
+	if (e)
+		job_fail_err(j, e, b);
+	else
+		box_read_result(b, RESULT_MAX, on_plan, j);
+}
+
+static void ask(struct job *j)
+{
+	json_t *specs = json_array();
+	int r = specs ? 0 : -1;
+
+	for (size_t i = 0; i < j->spec->n && r == 0; i++)
+		r = json_array_append_new(specs, json_string(j->spec->items[i].text));
+	json_t *job = r == 0 ? make_job(j, "resolve", specs) : NULL;
+	if (!job) {
+		fail_memory(j);
+		return;
+	}
+	box_run(j->resolver, job, packages_resolve_text, j->packages->config.timeout_ns,
+		on_resolved, j);
+}
+
+/* ---- what the resolver is given ---- */
+
+/* The next file of the folder of wheels after those that were given (j->at of them), or -1. */
+static int next_local(const struct job *j, char ret_path[ENGINE_PATH_MAX])
+{
+	_cleanup_dir_ DIR *d = opendir(j->packages->wheel_dir);
+	size_t n = 0;
+
+	for (struct dirent *de; d && (de = readdir(d));) {
+		char name[256];
+		if (!url_wheel_name(de->d_name, name) || !streq(name, de->d_name) || n++ < j->at)
+			continue;
+		(void)snprintf(ret_path, ENGINE_PATH_MAX, "%s%s", FOLDER_PATH, name);
+		return openat(dirfd(d), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	}
+	return -1;
+}
+
+static void give_next(struct job *j);
+
+static void on_given(struct box *b UNUSED, const struct err *e, void *user)
+{
+	struct job *j = user;
+
+	if (e) {
+		job_fail_err(j, e, NULL);
+		return;
+	}
+	j->at++;
+	give_next(j);
+}
+
+static void give_next(struct job *j)
+{
+	struct packages *p = j->packages;
+	char path[ENGINE_PATH_MAX] = CA_PATH;
+
+	j->giving = fd_close(j->giving);
+	if (p->wheel_dir[0])
+		j->giving = next_local(j, path);
+	else if (j->at == 0 && p->config.ca_fd >= 0)
+		j->giving = fd_dup(p->config.ca_fd);
+	if (j->giving >= 0)
+		box_put(j->resolver, path, j->giving, NULL, on_given, j);
+	else
+		ask(j);
+}
+
+static void on_ready(struct box *b UNUSED, const struct err *e, void *user)
+{
+	struct job *j = user;
+
+	if (e) {
+		job_fail_err(j, e, NULL);
+		return;
+	}
+	j->at = 0;
+	give_next(j);
+}
+
+void job_resolve(struct job *j)
+{
+	struct packages *p = j->packages;
+	struct engine_create create = {.limits = sandbox_policy(j->sandbox)->limits,
+				       .warm = true,
+				       .egress = p->policy != NULL};
+	struct err e = ERR_INIT;
+	char label[EGRESS_LABEL_MAX];
+
+	create.limits.explicit_mask = 0;
+	create.limits.workspace_bytes = 2 * p->config.max_bytes;
+	create.limits.workspace_inodes = INODES;
+	create.limits.tmp_bytes = TMP_BYTES;
+	create.limits.memory_bytes = 2 * p->config.max_bytes + TMP_BYTES + MEMORY_MORE;
+	create.limits.nofile = NOFILE;
+	create.limits.pids = MAX(create.limits.pids, PIDS_MIN);
+	(void)snprintf(create.image, sizeof(create.image), "%s", sandbox_image(j->sandbox));
+	(void)snprintf(label, sizeof(label), "packages of %s", sandbox_id(j->sandbox));
+	const struct box_config config = {.loop = p->config.loop,
+					  .engine = manager_engine(p->config.manager),
+					  .create = &create,
+					  .egress = p->config.egress,
+					  .policy = p->policy,
+					  .label = label};
+	job_progress(j, "Asking the index", 0, 4);
+	j->resolver = box_new(&config, on_ready, j, &e);
+	if (!j->resolver)
+		job_fail_err(j, &e, NULL);
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "packages/url.h"
+
+#include "base/parse.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define URL_MAX   2000u
+#define WHEEL_MAX 255u
+
+static int bad(const char *text, struct err *e)
+{
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "'%.200s' is not the address of a package index",
+		      text);
+	return -EINVAL;
+}
+
+int url_parse(const char *text, struct url *ret, struct err *e)
+{
+	struct url url = {.https = text_starts_with(text, "https://")};
+	size_t len = strlen(text);
+	char authority[sizeof(url.host) + 8];
+
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= 0x20 || text[i] >= 0x7f || text[i] == '#' || text[i] == '\\')
+			return bad(text, e);
+	if (len > URL_MAX || (!url.https && !text_starts_with(text, "http://")))
+		return bad(text, e);
+	const char *host = text + (url.https ? strlen("https://") : strlen("http://"));
+	size_t n = strcspn(host, "/?");
+	const char *at = memrchr(host, '@', n);
+	if (at) {
+		n -= (size_t)(at + 1 - host);
+		host = at + 1;
+	}
+	if (n == 0 || n >= sizeof(url.host))
+		return bad(text, e);
+	bool has_port = host[n - 1] != ']' && memchr(host, ':', n);
+	(void)snprintf(authority, sizeof(authority), "%.*s%s", (int)n, host,
+		       has_port    ? ""
+		       : url.https ? ":443"
+				   : ":80");
+	if (parse_host_port(authority, url.host, sizeof(url.host), &url.port) < 0 ||
+	    url.host[0] == '\0' || url.port == 0)
+		return bad(text, e);
+	*ret = url;
+	return 0;
+}
+
+bool url_wheel_name(const char *text, char *ret)
+{
+	size_t path = strcspn(text, "?#");
+	const char *slash = memrchr(text, '/', path);
+	const char *name = slash ? slash + 1 : text;
+	size_t len = path - (size_t)(name - text);
+	char decoded[WHEEL_MAX + 1];
+
+	if (len == 0 || len > WHEEL_MAX || text_percent_decode(name, len, decoded, &len) < 0)
+		return false;
+	decoded[len] = '\0';
+	for (size_t i = 0; i < len; i++)
+		if (decoded[i] <= 0x20 || decoded[i] >= 0x7f || decoded[i] == '/' ||
+		    decoded[i] == '\\')
+			return false;
+	if (decoded[0] == '.' || decoded[0] == '-' || !text_ends_with(decoded, ".whl"))
+		return false;
+	memcpy(ret, decoded, len + 1);
+	return true;
+}

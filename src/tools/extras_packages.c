@@ -1,0 +1,346 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Packages of a sandbox: the tools of the profile `full`. Installing tells its progress, can be
+ * cancelled, and goes on as a task where it takes long and the client knows tasks. */
+#include "tools/extras.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define HEARTBEAT_US (3u * 1000000u)
+#define ACCURACY_US  10000u
+#define TASK_POLL_MS 1000
+#define TASK_TTL_MS  3600000
+#define STEPS        4.0 /* of an installation, in its progress */
+#define MORE_MAX     200u
+
+enum package_tool { INSTALL, UNINSTALL, LIST };
+
+struct package_call {
+	struct tools *tools;
+	struct mcp_call *call;
+	enum package_tool tool;
+	struct sandbox *sandbox; /* reference, once there is one */
+	char *spec;              /* owned */
+	bool all;
+	char step[64]; /* what is being done */
+	unsigned done;
+	uint64_t start_ns;
+	sd_event_source *heartbeat;
+};
+
+static void call_free(struct package_call *c)
+{
+	(void)sd_event_source_disable_unref(c->heartbeat);
+	(void)sandbox_unref(c->sandbox);
+	free(c->spec);
+	free(c);
+}
+
+static void fail(struct package_call *c, const struct err *e)
+{
+	mcp_call_on_cancel(c->call, NULL, NULL);
+	extras_fail_err(c->call, e);
+	call_free(c);
+}
+
+/* ---- the answers ---- */
+
+static json_t *names(const struct package_status *status)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; list && i < status->n_installed && i < MORE_MAX; i++)
+		if (json_array_append_new(list, json_string(status->installed[i])) < 0)
+			break;
+	return list;
+}
+
+static void on_status(const struct package_status *status, void *user)
+{
+	struct package_call *c = user;
+	_cleanup_(buf_done) struct buf text = BUF_INIT(c->tools->config.result_chars * 3 + 1024);
+
+	mcp_call_on_cancel(c->call, NULL, NULL);
+	int r = extras_add_cut(&text, status->message, strlen(status->message),
+			       c->tools->config.result_chars, "the rest is the installer's output");
+	if (status->word == PACKAGE_FAILED || status->word == PACKAGE_ERROR)
+		extras_fail(
+		    c->call, "package_failed",
+		    "Check the names and versions; packages without a wheel for this Python "
+		    "cannot be installed here.",
+		    "%s", r < 0 ? "it failed" : buf_str(&text));
+	else
+		tools_finish(
+		    c->call,
+		    json_pack("{s:s, s:s, s:s, s:o, s:f}", "session_id", sandbox_id(c->sandbox),
+			      "status", package_word_name(status->word), "message",
+			      r < 0 ? "" : buf_str(&text), "installed", names(status), "seconds",
+			      (double)((now_ns() - c->start_ns) / NS_PER_MS) / 1000.0));
+	call_free(c);
+}
+
+static void on_list(const struct package_row *rows, size_t n, const struct err *e, void *user)
+{
+	struct package_call *c = user;
+	json_t *here = json_array();
+	json_t *image = json_array();
+
+	if (e) {
+		json_decref(here);
+		json_decref(image);
+		fail(c, e);
+		return;
+	}
+	for (size_t i = 0; i < n; i++)
+		if (json_array_append_new(rows[i].from_image ? image : here,
+					  json_pack("{s:s, s:s}", "name", rows[i].name, "version",
+						    rows[i].version)) < 0)
+			break;
+	json_t *object =
+	    json_pack("{s:s, s:o}", "session_id", sandbox_id(c->sandbox), "installed", here);
+	if (object && c->all)
+		(void)json_object_set(object, "of_image", image);
+	json_decref(image);
+	tools_finish(c->call, object);
+	call_free(c);
+}
+
+/* ---- while it is at work ---- */
+
+static void tell_progress(struct package_call *c)
+{
+	char text[128];
+	unsigned seconds = (unsigned)((now_ns() - c->start_ns) / NS_PER_S);
+
+	(void)snprintf(text, sizeof(text), "%s (%us)", c->step, seconds);
+	/* It grows with time too, and never arrives by that alone. */
+	mcp_call_progress(c->call, (double)c->done + 0.9 * (double)seconds / (double)(seconds + 30),
+			  STEPS, text);
+	if (mcp_call_is_task(c->call))
+		mcp_call_task_status(c->call, text);
+	else if (c->tools->config.task_after_s > 0 && seconds >= c->tools->config.task_after_s &&
+		 mcp_call_can_be_task(c->call))
+		(void)(mcp_call_become_task(c->call, TASK_POLL_MS, TASK_TTL_MS, text) < 0);
+}
+
+static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	tell_progress(user);
+	(void)sd_event_source_set_time_relative(source, HEARTBEAT_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+static void on_progress(const char *text, unsigned done, unsigned total UNUSED, void *user)
+{
+	struct package_call *c = user;
+
+	(void)snprintf(c->step, sizeof(c->step), "%s", text);
+	c->done = done;
+	tell_progress(c);
+}
+
+static void on_cancel(struct mcp_call *call UNUSED, void *user)
+{
+	struct package_call *c = user;
+	struct err e = ERR_INIT;
+
+	/* Its end comes as a status; one that is over already has come. */
+	if (packages_cancel(c->tools->config.packages, c->sandbox, c->spec, &e) < 0)
+		return;
+}
+
+/* ---- the calls ---- */
+
+static int begin_install(struct package_call *c, struct err *e)
+{
+	const struct packages_request request = {.spec = c->spec,
+						 .wait_ns = UINT64_MAX,
+						 .cb = on_status,
+						 .progress = on_progress,
+						 .user = c};
+	int r = packages_install(c->tools->config.packages, c->sandbox, &request, e);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(c->step, sizeof(c->step), "Waiting");
+	mcp_call_on_cancel(c->call, on_cancel, c);
+	/* Without the timer there is no sign of life, and nothing else is lost. */
+	(void)sd_event_add_time_relative(c->tools->config.loop, &c->heartbeat, CLOCK_MONOTONIC,
+					 HEARTBEAT_US, ACCURACY_US, on_heartbeat, c);
+	return 0;
+}
+
+static void begin(struct package_call *c, struct sandbox *s)
+{
+	struct packages *p = c->tools->config.packages;
+	const struct packages_request request = {
+	    .spec = c->spec, .wait_ns = UINT64_MAX, .cb = on_status, .user = c};
+	struct err e = ERR_INIT;
+	int r;
+
+	c->sandbox = sandbox_ref(s);
+	c->start_ns = now_ns();
+	if (mcp_call_is_cancelled(c->call))
+		r = err_set(&e, ERR_CANCELLED, ECANCELED, "cancelled");
+	else if (c->tool == INSTALL)
+		r = begin_install(c, &e);
+	else if (c->tool == UNINSTALL)
+		r = packages_uninstall(p, s, &request, &e);
+	else
+		r = packages_list(p, s, c->all, on_list, c, &e);
+	if (r < 0)
+		fail(c, &e);
+}
+
+static void on_open(struct sandbox *s, const struct err *e, void *user)
+{
+	if (e)
+		fail(user, e);
+	else
+		begin(user, s);
+}
+
+static struct package_call *new_call(struct tools *t, struct mcp_call *call,
+				     const json_t *arguments, enum package_tool tool)
+{
+	struct package_call *c = calloc(1, sizeof(*c));
+	struct mcp_text_ref text = tools_text_arg(call, arguments, "packages");
+
+	if (c)
+		c->spec = tool == LIST ? strdup("") : tools_text_take(&text);
+	if (!c || !c->spec) {
+		free(c);
+		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
+		return NULL;
+	}
+	c->tools = t;
+	c->call = call;
+	c->tool = tool;
+	return c;
+}
+
+static void start(struct tools *t, struct mcp_call *call, const json_t *arguments,
+		  enum package_tool tool)
+{
+	char id[SANDBOX_ID_MAX + 1];
+	struct manager *m = t->config.manager;
+	const char *owner = mcp_call_principal(call);
+
+	if (!extras_session_id(call, arguments, tool == INSTALL, id))
+		return;
+	struct package_call *c = new_call(t, call, arguments, tool);
+	if (!c)
+		return;
+	c->all = args_bool(arguments, "all", false);
+	struct err e = ERR_INIT;
+	if (tool != LIST && packages_check_spec(c->spec, strlen(c->spec), &e) < 0) {
+		fail(c, &e);
+		return;
+	}
+	struct sandbox *s = id[0] ? manager_find(m, owner, id) : NULL;
+	if (s)
+		begin(c, s);
+	else if (tool == INSTALL)
+		manager_open(m, owner, id[0] ? id : NULL, on_open, c);
+	else
+		manager_activate(m, owner, id, on_open, c);
+}
+
+static void install(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"packages", ARG_STRING, true},
+	    {"session_id", ARG_STRING_OR_NULL, false},
+	};
+
+	if (tools_check_args(call, "sandbox_install_packages", specs, ARRAY_SIZE(specs), arguments))
+		start(user, call, arguments, INSTALL);
+}
+
+static void uninstall(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"packages", ARG_STRING, true},
+	    {"session_id", ARG_STRING, true},
+	};
+
+	if (tools_check_args(call, "sandbox_uninstall_packages", specs, ARRAY_SIZE(specs),
+			     arguments))
+		start(user, call, arguments, UNINSTALL);
+}
+
+static void list(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"session_id", ARG_STRING, true},
+	    {"all", ARG_BOOL, false},
+	};
+
+	if (tools_check_args(call, "sandbox_list_packages", specs, ARRAY_SIZE(specs), arguments))
+		start(user, call, arguments, LIST);
+}
+
+/* ---- registration ---- */
+
+#define STR_    "{\"type\":\"string\"}"
+#define STRNULL "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null}"
+#define OBJ(props, required)                                                                       \
+	"{\"type\":\"object\",\"properties\":{" props "},\"required\":[" required                  \
+	"],\"additionalProperties\":false}"
+#define HINTS(title, read_only, destructive, open)                                                 \
+	"{\"title\":\"" title "\",\"readOnlyHint\":" read_only ",\"destructiveHint\":" destructive \
+	",\"idempotentHint\":true,\"openWorldHint\":" open "}"
+
+static const struct tool_row rows[] = {
+    {
+	.name = "sandbox_install_packages",
+	.title = "Install Packages in Sandbox",
+	.description =
+	    "Install Python packages into a sandbox, from the package index of this server. The "
+	    "sandbox itself has no network; pip in a run cannot do it.\n\nArgs:\n"
+	    "packages: names with extras and versions where needed, such as \"requests\" or "
+	    "\"polars>=1.0 rich[jupyter]==13.9.4\", or lines of a requirements file. No options, "
+	    "addresses or paths.\n"
+	    "session_id: an earlier session, or a name for a new one; leave it out for a new "
+	    "one.\n\n"
+	    "Returns session_id, status (success), message and installed (name==version of all "
+	    "that is new). What the image has already is not installed again.",
+	.input_schema = OBJ("\"packages\":" STR_ ",\"session_id\":" STRNULL, "\"packages\""),
+	.annotations = HINTS("Install Packages in Sandbox", "false", "false", "true"),
+	.call = install,
+    },
+    {
+	.name = "sandbox_list_packages",
+	.title = "List Packages in Sandbox",
+	.description =
+	    "List the Python packages that were installed into a sandbox.\n\nArgs:\n"
+	    "session_id: the session to look at.\n"
+	    "all: also list what its image has (default false).\n\n"
+	    "Returns session_id and installed (name and version), with all also of_image.",
+	.input_schema =
+	    OBJ("\"session_id\":" STR_ ",\"all\":{\"type\":\"boolean\",\"default\":false}",
+		"\"session_id\""),
+	.annotations = HINTS("List Packages in Sandbox", "true", "false", "false"),
+	.call = list,
+    },
+    {
+	.name = "sandbox_uninstall_packages",
+	.title = "Uninstall Packages in Sandbox",
+	.description = "Remove Python packages that were installed into a sandbox. What other "
+		       "packages need is not looked at; packages of the image stay.\n\nArgs:\n"
+		       "packages: names, separated by blanks.\n"
+		       "session_id: the session that has them.\n\n"
+		       "Returns session_id, status (success) and message.",
+	.input_schema =
+	    OBJ("\"packages\":" STR_ ",\"session_id\":" STR_, "\"packages\",\"session_id\""),
+	.annotations = HINTS("Uninstall Packages in Sandbox", "false", "true", "false"),
+	.call = uninstall,
+    },
+};
+
+int tools_add_packages(struct tools *t, struct mcp_server *server, struct err *e)
+{
+	return t->config.packages ? tools_add_rows(server, rows, ARRAY_SIZE(rows), t, e) : 0;
+}
