@@ -103,8 +103,14 @@ static bool build(struct world *w)
 	return w->sandbox != NULL;
 }
 
-/* A run and one question of each kind, so that every answer has somebody who waits for it. */
-static void ask(struct world *w)
+static void on_point(const struct engine_point *p UNUSED, const struct err *e UNUSED,
+		     void *user UNUSED)
+{
+}
+
+/* A run (or a point) and one question of each kind, so that every answer has somebody who waits for
+ * it. */
+static void ask(struct world *w, bool point)
 {
 	struct err e = ERR_INIT;
 	struct engine_run *r;
@@ -116,7 +122,10 @@ static void ask(struct world *w)
 				       .on_done = on_run};
 	const struct engine_ops *ops = w->engine->ops;
 
-	(void)!ops->run(w->sandbox, &spec, &r, &e);
+	if (point) /* never beside a run */
+		(void)!ops->save_point(w->sandbox, 0, on_point, NULL, &e);
+	else
+		(void)!ops->run(w->sandbox, &spec, &r, &e);
 	(void)!ops->open_file(w->sandbox, "a", on_fd, NULL, &e);
 	(void)!ops->put_file(w->sandbox, "b", true, on_fd, NULL, &e);
 	(void)!ops->list_files(w->sandbox, "", on_list, NULL, &e);
@@ -138,7 +147,8 @@ static size_t send_one(struct world *w, const uint8_t *data, size_t size)
 		    PROTO_HEAD(INIT_READY, proto_init_ready),
 		    PROTO_HEAD(INIT_FAILED, proto_init_failed),
 		    PROTO_HEAD(INIT_ENDED, proto_init_ended),
-		    PROTO_HEAD(INIT_FILED, proto_init_filed)};
+		    PROTO_HEAD(INIT_FILED, proto_init_filed),
+		    PROTO_HEAD(INIT_POINTED, proto_init_pointed)};
 		f.head = heads[data[0] % ARRAY_SIZE(heads)];
 		send = f.head.size;
 		n = MIN(n, send);
@@ -161,7 +171,7 @@ int fuzz_native_front(const uint8_t *data, size_t size)
 
 	if (!build(&w))
 		abort();
-	ask(&w);
+	ask(&w, size > 0 && (data[size - 1] & 1));
 	while (size > 2 && w.engine) {
 		size_t used = send_one(&w, data, size);
 		turn(&w);

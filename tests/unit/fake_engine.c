@@ -46,6 +46,7 @@ struct fake_job {
 		engine_done_fn done;
 		engine_fd_fn fd;
 		engine_list_fn list;
+		engine_point_fn point;
 	} cb;
 	struct engine_create create;
 	char path[512];
@@ -446,6 +447,69 @@ static int fake_forget(struct engine *g, const char *persist_id UNUSED, engine_d
 	return 0;
 }
 
+/* ---- kept states ---- */
+
+static void do_point(struct fake_job *j)
+{
+	const struct engine_point p = {.state_kept = true, .files = j->engine->state, .bytes = 10};
+
+	j->cb.point(j->err.code == ERR_NONE ? &p : NULL, err_of(j), j->user);
+}
+
+static int schedule_point(struct engine_sandbox *s, engine_point_fn cb, void *user,
+			  enum err_code *fail)
+{
+	struct fake_job *j = job_new(engine_of(s), do_point, user);
+
+	ASSERT(!sandbox_of(s)->run);
+	j->cb.point = cb;
+	if (*fail != ERR_NONE)
+		(void)err_set(&j->err, *fail, 0, "as the test wants it");
+	bool good = *fail == ERR_NONE;
+	*fail = ERR_NONE;
+	job_schedule(j);
+	return good;
+}
+
+static int fake_save_point(struct engine_sandbox *s, uint32_t place, engine_point_fn cb, void *user,
+			   struct err *e UNUSED)
+{
+	struct fake_engine *f = engine_of(s);
+
+	ASSERT(place < ENGINE_POINTS_MAX && !f->point_used[place]);
+	f->n_saves++;
+	if (schedule_point(s, cb, user, &f->fail_save)) {
+		f->point_used[place] = true;
+		f->points[place] = f->state;
+	}
+	return 0;
+}
+
+static int fake_restore_point(struct engine_sandbox *s, uint32_t place, bool files_only UNUSED,
+			      engine_point_fn cb, void *user, struct err *e UNUSED)
+{
+	struct fake_engine *f = engine_of(s);
+
+	ASSERT(place < ENGINE_POINTS_MAX && f->point_used[place]);
+	f->n_restores++;
+	if (schedule_point(s, cb, user, &f->fail_restore))
+		f->state = f->points[place];
+	return 0;
+}
+
+static int fake_drop_point(struct engine_sandbox *s, uint32_t place, engine_point_fn cb, void *user,
+			   struct err *e UNUSED)
+{
+	struct fake_engine *f = engine_of(s);
+	enum err_code none = ERR_NONE;
+
+	ASSERT(place < ENGINE_POINTS_MAX && f->point_used[place]);
+	f->n_drops++;
+	f->point_used[place] = false;
+	(void)schedule_point(s, cb, user, &none);
+	return 0;
+}
+
 static const struct engine_ops fake_ops = {
     .name = "fake",
     .caps = fake_caps,
@@ -461,6 +525,9 @@ static const struct engine_ops fake_ops = {
     .remove_file = fake_remove_file,
     .list_files = fake_list_files,
     .close = fake_close,
+    .save_point = fake_save_point,
+    .restore_point = fake_restore_point,
+    .drop_point = fake_drop_point,
 };
 
 struct fake_engine *fake_engine_new(sd_event *loop)

@@ -28,6 +28,12 @@ struct fake_engine {
 	 * with fake_output(). */
 	void (*script)(struct fake_run *r, const char *workspace, const char *code, size_t len,
 		       struct engine_run_result *res);
+	/* Kept states are numbers: a run's script may change `state`, save and restore copy it. */
+	unsigned state;
+	unsigned points[ENGINE_POINTS_MAX];
+	bool point_used[ENGINE_POINTS_MAX];
+	unsigned n_saves, n_restores, n_drops;
+	enum err_code fail_save, fail_restore; /* the next such call; ERR_NONE = it goes well */
 	struct fake_job *held;
 	struct fake_sandbox *sandboxes;
 };

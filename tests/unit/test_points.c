@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Checkpoints, branches and forks of the manager, on the fake engine: names and their limit, the
+ * order of what is asked, and what remains when a step fails. */
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "fake_engine.h"
+#include "sandbox/internal.h"
+#include "sandbox/points.h"
+
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+/* cmocka wants those before it */
+#include <cmocka.h>
+
+struct world {
+	sd_event *loop;
+	struct fake_engine *fake;
+	struct manager *manager;
+	struct sandbox *sandbox; /* reference */
+};
+
+static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
+{
+	struct world *w = user;
+
+	*ret = &w->fake->engine;
+	return 0;
+}
+
+static void turn(struct world *w)
+{
+	while (sd_event_run(w->loop, 0) > 0)
+		;
+}
+
+static void on_open(struct sandbox *s, const struct err *e, void *user)
+{
+	struct world *w = user;
+
+	assert_null(e);
+	w->sandbox = sandbox_ref(s);
+}
+
+/* A run's code says what it does: "set 5", "crash". */
+static void script(struct fake_run *r, const char *workspace UNUSED, const char *code,
+		   size_t len UNUSED, struct engine_run_result *res)
+{
+	struct fake_engine *f = (struct fake_engine *)fake_run_sandbox(r)->engine;
+
+	if (strncmp(code, "set ", 4) == 0) {
+		f->state = (unsigned)(code[4] - '0');
+		res->state_kept = true;
+	} else if (streq(code, "crash")) {
+		f->state = 99; /* the engine's own matter: it must be gone back from */
+		res->end = ENGINE_END_SIGNALED;
+		res->exit_code = 139;
+	}
+}
+
+static int setup(void **state)
+{
+	struct world *w = calloc(1, sizeof(*w));
+	struct err e = ERR_INIT;
+	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
+
+	log_configure(&log);
+	assert_non_null(w);
+	assert_true(sd_event_new(&w->loop) >= 0);
+	w->fake = fake_engine_new(w->loop);
+	w->fake->script = script;
+	struct manager_config config = {
+	    .loop = w->loop,
+	    .open_engine = open_fake,
+	    .user = w,
+	    .image = "science",
+	    .ttl_ns = 30 * 60 * NS_PER_S,
+	    .sweep_ns = 300 * NS_PER_S,
+	    .output_max = 100,
+	    .max_sandboxes = 3,
+	};
+	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
+	manager_open(w->manager, "", "s", on_open, w);
+	turn(w);
+	assert_non_null(w->sandbox);
+	*state = w;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct world *w = *state;
+
+	turn(w);
+	w->sandbox = sandbox_unref(w->sandbox);
+	w->manager = manager_free(w->manager);
+	(void)sd_event_unref(w->loop);
+	free(w);
+	return 0;
+}
+
+/* ---- checkpoints ---- */
+
+struct told {
+	unsigned n;
+	enum err_code code;
+	uint64_t files;
+};
+
+static void on_point(const struct checkpoint *c, const struct err *e, void *user)
+{
+	struct told *t = user;
+
+	t->n++;
+	t->code = e ? e->code : ERR_NONE;
+	t->files = c ? c->files : 0;
+}
+
+static enum err_code save(struct world *w, const char *name)
+{
+	struct told t = {0};
+	struct err e = ERR_INIT;
+
+	if (sandbox_checkpoint(w->sandbox, name, on_point, &t, &e) < 0)
+		return e.code;
+	assert_int_equal(t.n, 0); /* never before the call has returned */
+	turn(w);
+	assert_int_equal(t.n, 1);
+	assert_false(sandbox_is_busy(w->sandbox));
+	return t.code;
+}
+
+static enum err_code restore(struct world *w, const char *name)
+{
+	struct told t = {0};
+	struct err e = ERR_INIT;
+
+	if (sandbox_restore(w->sandbox, name, false, on_point, &t, &e) < 0)
+		return e.code;
+	turn(w);
+	assert_int_equal(t.n, 1);
+	assert_false(sandbox_is_busy(w->sandbox));
+	return t.code;
+}
+
+static enum err_code drop(struct world *w, const char *name)
+{
+	struct told t = {0};
+	struct err e = ERR_INIT;
+
+	if (sandbox_drop_checkpoint(w->sandbox, name, on_point, &t, &e) < 0)
+		return e.code;
+	turn(w);
+	return t.code;
+}
+
+static void test_names_and_limit(void **state)
+{
+	struct world *w = *state;
+	char name[3] = "a0";
+
+	assert_int_equal(save(w, ""), ERR_INVALID_ARGUMENT);
+	assert_int_equal(save(w, POINTS_BASE), ERR_INVALID_ARGUMENT);
+	assert_int_equal(save(w, "a/b"), ERR_INVALID_ARGUMENT);
+	for (unsigned i = 0; i < CHECKPOINTS_MAX; i++) {
+		name[1] = (char)('0' + i);
+		w->fake->state = i;
+		assert_int_equal(save(w, name), ERR_NONE);
+	}
+	assert_int_equal(save(w, "more"), ERR_TOO_MANY_CHECKPOINTS);
+	w->fake->state = 7;
+	assert_int_equal(save(w, "a3"), ERR_NONE); /* replaced */
+	assert_int_equal(w->fake->n_drops, 1);
+	assert_int_equal(points_count(w->sandbox), CHECKPOINTS_MAX);
+	w->fake->state = 50;
+	assert_int_equal(restore(w, "a3"), ERR_NONE);
+	assert_int_equal(w->fake->state, 7);
+	assert_int_equal(drop(w, "a1"), ERR_NONE);
+	assert_int_equal(restore(w, "a1"), ERR_CHECKPOINT_NOT_FOUND);
+	assert_int_equal(drop(w, "a1"), ERR_CHECKPOINT_NOT_FOUND);
+	assert_int_equal(save(w, "more"), ERR_NONE);
+}
+
+static void test_failed_successor_leaves_the_old(void **state)
+{
+	struct world *w = *state;
+
+	w->fake->state = 1;
+	assert_int_equal(save(w, "a"), ERR_NONE);
+	w->fake->state = 2;
+	w->fake->fail_save = ERR_NO_SPACE;
+	assert_int_equal(save(w, "a"), ERR_NO_SPACE);
+	assert_int_equal(restore(w, "a"), ERR_NONE);
+	assert_int_equal(w->fake->state, 1);
+	w->fake->fail_restore = ERR_CHECKPOINT_LOST;
+	assert_int_equal(restore(w, "a"), ERR_CHECKPOINT_LOST);
+	assert_int_equal(restore(w, "a"), ERR_NONE);
+}
+
+static void test_busy(void **state)
+{
+	struct world *w = *state;
+	struct told t = {0};
+	struct err e = ERR_INIT;
+	struct run *run;
+	struct run_request q = {.kind = ENGINE_RUN_STATEFUL, .code = "set 1", .code_len = 5};
+	struct upload_request u = {.path = "f", .source = {.data = "x", .fd = -1, .len = 1}};
+
+	assert_int_equal(sandbox_checkpoint(w->sandbox, "a", on_point, &t, &e), 0);
+	assert_true(sandbox_is_busy(w->sandbox));
+	assert_true(sandbox_run(w->sandbox, &q, &run, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	assert_true(sandbox_upload(w->sandbox, &u, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	assert_int_equal(restore(w, "a"), ERR_SESSION_BUSY);
+	assert_true(sandbox_close(w->sandbox, false, NULL, NULL, &e) < 0);
+	turn(w);
+	assert_int_equal(t.n, 1);
+	assert_false(sandbox_is_busy(w->sandbox));
+}
+
+/* ---- branches ---- */
+
+struct branches {
+	struct world *w;
+	unsigned n_runs, n_kept, n_unkept, n_failed, n_done;
+	enum err_code code;
+	unsigned seen[BRANCHES_MAX]; /* the state when the run had ended */
+	bool cancel, close;
+	struct branch *branch;
+};
+
+static void on_run(size_t i, const struct run_result *result, const struct err *e, void *user)
+{
+	struct branches *b = user;
+	struct err ignored = ERR_INIT;
+
+	assert_true(result || e);
+	b->seen[i] = b->w->fake->state;
+	b->n_runs++;
+	if (b->cancel)
+		branch_cancel(b->branch);
+	if (b->close)
+		assert_int_equal(sandbox_close(b->w->sandbox, true, NULL, NULL, &ignored), 0);
+}
+
+static void on_kept(size_t i UNUSED, const struct checkpoint *c, const struct err *e, void *user)
+{
+	struct branches *b = user;
+
+	b->n_kept += c ? 1 : 0;
+	b->n_failed += e ? 1 : 0;
+	b->n_unkept += !c && !e ? 1 : 0;
+}
+
+static void on_done(const struct err *e, void *user)
+{
+	struct branches *b = user;
+
+	b->n_done++;
+	b->code = e ? e->code : ERR_NONE;
+}
+
+static void branch(struct branches *b, const struct branch_item *items, size_t n)
+{
+	const struct branch_request q = {.items = items,
+					 .n = n,
+					 .on_run = on_run,
+					 .on_kept = on_kept,
+					 .on_done = on_done,
+					 .user = b};
+	struct err e = ERR_INIT;
+
+	if (sandbox_branch(b->w->sandbox, &q, &b->branch, &e) < 0) {
+		b->code = e.code;
+		return;
+	}
+	turn(b->w);
+	assert_int_equal(b->n_done, 1);
+	assert_false(sandbox_is_busy(b->w->sandbox));
+}
+
+static const struct branch_item items[] = {
+    {"one", "set 1", 5}, {"bad", "crash", 5}, {"two", "set 2", 5}};
+
+static void test_branches(void **state)
+{
+	struct branches b = {.w = *state};
+	struct fake_engine *f = b.w->fake;
+
+	f->state = 5;
+	branch(&b, items, 3);
+	assert_int_equal(b.code, ERR_NONE);
+	assert_int_equal(f->state, 5);
+	assert_int_equal(b.n_runs, 3);
+	assert_int_equal(b.n_kept, 2);
+	assert_int_equal(b.n_unkept, 1);
+	assert_int_equal(f->n_saves, 3);    /* the base and two ends */
+	assert_int_equal(f->n_restores, 3); /* before the second and the third, and at the end */
+	assert_int_equal(f->n_drops, 1);
+	assert_int_equal(points_count(b.w->sandbox), 2);
+	assert_int_equal(restore(b.w, "two"), ERR_NONE);
+	assert_int_equal(f->state, 2);
+	assert_int_equal(restore(b.w, "bad"), ERR_CHECKPOINT_NOT_FOUND);
+}
+
+static void test_branch_refused(void **state)
+{
+	struct branches b = {.w = *state};
+	const struct branch_item same[] = {{"a", "1", 1}, {"a", "2", 1}};
+	const struct branch_item base[] = {{POINTS_BASE, "1", 1}};
+
+	branch(&b, items, 0);
+	assert_int_equal(b.code, ERR_INVALID_ARGUMENT);
+	branch(&b, same, 2);
+	assert_int_equal(b.code, ERR_INVALID_ARGUMENT);
+	branch(&b, base, 1);
+	assert_int_equal(b.code, ERR_INVALID_ARGUMENT);
+	b.w->fake->fail_save = ERR_NO_SPACE;
+	branch(&b, items, 1);
+	assert_int_equal(b.code, ERR_NO_SPACE);
+	assert_int_equal(b.n_runs, 0);
+}
+
+static void test_branch_cannot_return(void **state)
+{
+	struct branches b = {.w = *state};
+
+	b.w->fake->state = 5;
+	b.w->fake->fail_restore = ERR_CHECKPOINT_PARTIAL;
+	branch(&b, items, 1);
+	assert_int_equal(b.code, ERR_CHECKPOINT_PARTIAL);
+	assert_int_equal(restore(b.w, "before-branch"), ERR_NONE);
+	assert_int_equal(b.w->fake->state, 5);
+}
+
+static void test_branch_cancelled(void **state)
+{
+	struct branches b = {.w = *state, .cancel = true};
+
+	b.w->fake->state = 5;
+	branch(&b, items, 3);
+	assert_int_equal(b.code, ERR_CANCELLED);
+	assert_int_equal(b.n_runs, 1);
+	assert_int_equal(b.w->fake->state, 5);
+	assert_int_equal(points_count(b.w->sandbox), 0);
+}
+
+static void test_branch_closed(void **state)
+{
+	struct branches b = {.w = *state, .close = true};
+
+	branch(&b, items, 3);
+	assert_int_equal(b.code, ERR_SANDBOX_LOST);
+	assert_int_equal(b.n_runs, 1);
+	assert_int_equal(manager_count(b.w->manager), 0);
+}
+
+/* ---- forks ---- */
+
+struct forked {
+	unsigned n;
+	enum err_code code;
+	char id[SANDBOX_ID_MAX + 1];
+	uint64_t files, bytes;
+	uint32_t skipped;
+};
+
+static void on_forked(const struct fork_result *r, const struct err *e, void *user)
+{
+	struct forked *f = user;
+
+	f->n++;
+	f->code = e ? e->code : ERR_NONE;
+	if (!r)
+		return;
+	(void)snprintf(f->id, sizeof(f->id), "%s", sandbox_id(r->sandbox));
+	f->files = r->files;
+	f->bytes = r->bytes;
+	f->skipped = r->skipped;
+	assert_string_equal(sandbox_parent(r->sandbox), "s");
+}
+
+static void put(const struct world *w, const char *name, const char *text)
+{
+	char path[128];
+
+	(void)snprintf(path, sizeof(path), "%s/1/%s", w->fake->root, name);
+	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
+	(void)close(fd);
+}
+
+static void test_fork(void **state)
+{
+	struct world *w = *state;
+	struct forked f = {0};
+	struct err e = ERR_INIT;
+	char path[128];
+
+	put(w, "a", "aaa");
+	put(w, "empty", "");
+	(void)snprintf(path, sizeof(path), "%s/1/link", w->fake->root);
+	assert_int_equal(symlink("/etc/passwd", path), 0);
+	assert_int_equal(sandbox_fork(w->sandbox, "copy", on_forked, &f, &e), 0);
+	assert_true(sandbox_is_busy(w->sandbox));
+	turn(w);
+	assert_int_equal(f.n, 1);
+	assert_int_equal(f.code, ERR_NONE);
+	assert_string_equal(f.id, "copy");
+	assert_int_equal(f.files, 2);
+	assert_int_equal(f.bytes, 3);
+	assert_int_equal(f.skipped, 1);
+	assert_false(sandbox_is_busy(w->sandbox));
+	assert_true(sandbox_fork(w->sandbox, "copy", on_forked, &f, &e) < 0);
+	assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
+	assert_true(sandbox_fork(w->sandbox, "../x", on_forked, &f, &e) < 0);
+	assert_int_equal(e.code, ERR_INVALID_SESSION_ID);
+}
+
+static void test_fork_fails_as_a_whole(void **state)
+{
+	struct world *w = *state;
+	struct forked f = {0};
+	struct err e = ERR_INIT;
+
+	w->fake->fail_create = true;
+	assert_int_equal(sandbox_fork(w->sandbox, NULL, on_forked, &f, &e), 0);
+	turn(w);
+	assert_int_equal(f.code, ERR_ENGINE_UNAVAILABLE);
+	assert_false(sandbox_is_busy(w->sandbox));
+	assert_int_equal(manager_count(w->manager), 1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test_setup_teardown(test_names_and_limit, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_failed_successor_leaves_the_old, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_busy, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_branches, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_branch_refused, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_branch_cannot_return, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_branch_cancelled, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_branch_closed, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_fork, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_fork_fails_as_a_whole, setup, teardown),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
