@@ -5,7 +5,7 @@
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { binary, imagesDir } from '../lib/env.ts';
+import { binary, imagesDir, newStateDir } from '../lib/env.ts';
 import { within } from '../lib/wait.ts';
 import { MODERN, serve, type Client, type Era, type Profile, type Target, type Transport } from './client.ts';
 import { bridgeCases, extraCases } from './extras.ts';
@@ -14,7 +14,7 @@ import { inspector, mcpdo } from './inspector.ts';
 import { KEY, keyCases, type Case } from './keys.ts';
 import { python } from './python.ts';
 import { sdk1, sdk2 } from './sdk.ts';
-import { oneRun, workflow } from './workflow.ts';
+import { classicWorkflow, oneRun, workflow } from './workflow.ts';
 
 const CASE_MS = 180_000;
 const IMAGE = 'science'; // pandas and matplotlib
@@ -52,6 +52,9 @@ export const rows: readonly Row[] = [
 	{ name: 'supergateway sse→stdio', open: (to) => toStdio('sse', to), remote: true },
 	{ name: 'supergateway streamableHttp→stdio', open: (to) => toStdio('http', to), remote: true },
 ];
+
+/** What clients of the second family come by: its own transport, and the gateway that its README names. */
+const CLASSIC_ROWS = ['typescript-1 sse legacy', 'python-1 sse legacy', 'supergateway sse→stdio'];
 
 /** One client's way through the workflow; the connection ends in any case. */
 async function cell(r: Row, target: Target): Promise<void> {
@@ -107,6 +110,20 @@ for (const profile of ['code', 'full'] as const satisfies readonly Profile[]) {
 		await run(c);
 	await run({ name: `${profile}: the server lived through it and ends when told`, run: () => server.stop() });
 	await server.program.end();
+}
+
+{
+	const server = await serve('classic', { SANDBOX_STATE_DIR: newStateDir() });
+	const target: Target = { profile: 'classic', base: server.base, headers: {}, sseQuery: '' };
+	for (const r of rows.filter((x) => CLASSIC_ROWS.includes(x.name)))
+		await run({
+			name: `classic: ${r.name}`,
+			run: async () => {
+				const client = await r.open(target);
+				await classicWorkflow(client).finally(() => client.close());
+			},
+		});
+	await server.stop();
 }
 
 for (const c of bridgeCases())

@@ -18,11 +18,11 @@ print(sums.to_string())
 const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 
 const CODE_TOOLS = ['sandbox_upload_file', 'sandbox_run_python', 'sandbox_read_artifact', 'sandbox_list_artifacts', 'sandbox_close_session'];
-const FULL_TOOLS = [...CODE_TOOLS, 'sandbox_run_shell', 'sandbox_read_file', 'sandbox_write_file', 'sandbox_edit_file', 'sandbox_view_image',
-	'sandbox_info', 'sandbox_checkpoint', 'sandbox_restore', 'sandbox_branch', 'sandbox_fork', 'sandbox_delete',
-	'sandbox_install_packages', 'sandbox_list_packages', 'sandbox_uninstall_packages',
-	'create_sandbox', 'list_sandboxes', 'execute_python_code', 'install_package_in_sandbox', 'check_package_installation_status',
-	'execute_terminal_command', 'upload_file_to_sandbox', 'delete_sandbox'];
+const CLASSIC_TOOLS = ['create_sandbox', 'list_sandboxes', 'execute_python_code', 'install_package_in_sandbox', 'check_package_installation_status',
+	'execute_terminal_command', 'upload_file_to_sandbox'];
+const FULL_TOOLS = [...CODE_TOOLS, ...CLASSIC_TOOLS, 'delete_sandbox', 'sandbox_run_shell', 'sandbox_read_file', 'sandbox_write_file', 'sandbox_edit_file',
+	'sandbox_view_image', 'sandbox_info', 'sandbox_checkpoint', 'sandbox_restore', 'sandbox_branch', 'sandbox_fork', 'sandbox_delete',
+	'sandbox_install_packages', 'sandbox_list_packages', 'sandbox_uninstall_packages'];
 
 /** The object of an answer: the first text block; what is structured must say the same. */
 function object(what: string, r: ToolResult): Json {
@@ -43,7 +43,8 @@ async function download(link: string): Promise<Buffer> {
 }
 
 export function checkTools(client: Client, profile: Profile): void {
-	assert.deepEqual([...client.tools].sort(), [...(profile === 'code' ? CODE_TOOLS : FULL_TOOLS)].sort());
+	const tools = { code: CODE_TOOLS, classic: CLASSIC_TOOLS, full: FULL_TOOLS };
+	assert.deepEqual([...client.tools].sort(), [...tools[profile]].sort());
 }
 
 export async function workflow(client: Client, profile: Profile): Promise<void> {
@@ -90,4 +91,24 @@ export async function oneRun(client: Client, profile: Profile): Promise<void> {
 	assert.match(run.stdout, /North\s+11311\.25/);
 	const chart = run.artifacts.find((a: Json) => a.filename === 'chart.png');
 	assert.match(chart.download_url, /^http:\/\/localhost:\d+\/files\/.+\/chart\.png$/);
+}
+
+/** The first day with the second tool family: a sandbox, a table and a chart as files, links that open, a look around. */
+export async function classicWorkflow(client: Client): Promise<void> {
+	checkTools(client, 'classic');
+	const before = await client.call('list_sandboxes', {});
+	const known: Json[] = before.content.length === 0 ? [] : JSON.parse(before.content[0]!.text);
+	const made = object('create', await client.call('create_sandbox', { name: 'first day' }));
+	assert.equal(made.status, 'active');
+	const { sandbox_id } = made;
+	const listed = object('list', await client.call('list_sandboxes', {})) as unknown as Json[];
+	assert.deepEqual(listed.map((s) => s.sandbox_id), [...known.map((s) => s.sandbox_id), sandbox_id]);
+	const code = `open("sales.csv", "w").write(${JSON.stringify(salesCsv)})\n${SCRIPT}sums.to_csv("sums.csv")\n`;
+	const run = object('execute', await client.call('execute_python_code', { sandbox_id, code }));
+	assert.equal(run.exit_code, 0, run.stderr);
+	assert.match(run.stdout, /North\s+11311\.25/);
+	assert.deepEqual(run.files, ['/app/results/chart.png', '/app/results/sales.csv', '/app/results/sums.csv']);
+	assert.ok((await download(run.file_links[0])).subarray(0, PNG.length).equals(PNG), 'a PNG');
+	const look = object('terminal', await client.call('execute_terminal_command', { sandbox_id, command: 'head -1 sums.csv' }));
+	assert.deepEqual(look, { stdout: 'region,revenue\n', stderr: '', exit_code: 0 });
 }
