@@ -25,6 +25,7 @@ struct auth {
 	uint8_t token_key[JWT_KEY_BYTES];
 	uint8_t tries_key[crypto_shorthash_KEYBYTES];
 	struct tries tries[TRIES_SLOTS];
+	bool starved; /* the last caller could not be made for want of memory */
 };
 
 /* ---- identities ---- */
@@ -45,10 +46,11 @@ void caller_unref(void *who)
 		free(w);
 }
 
-static struct caller *caller_new(const struct auth *a, enum caller_how how)
+static struct caller *caller_new(struct auth *a, enum caller_how how)
 {
 	struct caller *w = calloc(1, sizeof(*w));
 
+	a->starved = !w;
 	if (!w)
 		return NULL;
 	w->refs = 1;
@@ -208,8 +210,15 @@ const struct caller *auth_identify(struct auth *a, struct http_request *req)
 
 bool auth_check(struct http_request *req, void *userdata)
 {
-	if (auth_identify(userdata, req))
+	struct auth *a = userdata;
+
+	a->starved = false;
+	if (auth_identify(a, req))
 		return true;
+	if (a->starved) {
+		http_respond_text(req, 503, "text/plain; charset=utf-8", "Out of memory\n");
+		return false;
+	}
 	http_respond_unauthorized(req, http_request_key(req) ? "The API key is not valid"
 							     : "Authentication required");
 	return false;

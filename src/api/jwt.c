@@ -2,6 +2,7 @@
 #include "api/jwt.h"
 
 #include "base/buf.h"
+#include "base/jsonio.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -27,14 +28,14 @@ static void mac_of(const uint8_t *key, const char *text, size_t len, char ret[MA
 int jwt_sign(const uint8_t key[JWT_KEY_BYTES], const json_t *claims, char *ret, size_t size)
 {
 	char encoded[JWT_MAX], mac[MAC_CHARS + 1];
-	_cleanup_free_ char *text = json_dumps(claims, JSON_COMPACT);
+	size_t len;
+	_cleanup_free_ char *text = jsonio_text(claims, JSON_COMPACT, &len);
 
 	if (!text)
 		return -ENOMEM;
-	if (sodium_base64_encoded_len(strlen(text), VARIANT) > sizeof(encoded))
+	if (sodium_base64_encoded_len(len, VARIANT) > sizeof(encoded))
 		return -ENOBUFS;
-	(void)sodium_bin2base64(encoded, sizeof(encoded), (const uint8_t *)text, strlen(text),
-				VARIANT);
+	(void)sodium_bin2base64(encoded, sizeof(encoded), (const uint8_t *)text, len, VARIANT);
 	int n = snprintf(ret, size, "%s.%s", header, encoded);
 	if (n < 0 || (size_t)n + 1 + MAC_CHARS >= size)
 		return -ENOBUFS;
@@ -61,8 +62,8 @@ json_t *jwt_open(const uint8_t key[JWT_KEY_BYTES], const char *token)
 	if (sodium_base642bin((uint8_t *)text, sizeof(text), claims, (size_t)(dot - claims), NULL,
 			      &n, NULL, VARIANT) < 0)
 		return NULL;
-	json_t *root = json_loadb(text, n, PARSE, NULL);
-	if (json_is_object(root))
+	json_t *root;
+	if (jsonio_read(text, n, PARSE, &root, NULL) == 0 && json_is_object(root))
 		return root;
 	json_decref(root);
 	return NULL;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/reply.h"
 
+#include "base/jsonio.h"
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -12,11 +13,12 @@
 
 static void respond(struct http_request *req, int status, const char *type, json_t *body)
 {
-	char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	size_t len;
+	char *text = jsonio_text(body, JSON_COMPACT, &len);
 
 	json_decref(body);
 	if (text)
-		http_respond_take(req, status, type, text, strlen(text));
+		http_respond_take(req, status, type, text, len);
 	else
 		http_respond_text(req, 503, "application/json", "{\"detail\":\"no memory\"}");
 }
@@ -103,11 +105,16 @@ json_t *api_body(struct http_request *req, struct err *e)
 		(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the body must be application/json");
 		return NULL;
 	}
-	json_t *root =
-	    is_shallow(text, len) ? json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL) : NULL;
+	json_t *root = NULL;
+	const int r =
+	    is_shallow(text, len) ? jsonio_read(text, len, JSON_REJECT_DUPLICATES, &root, NULL) : 0;
 	if (json_is_object(root))
 		return root;
 	json_decref(root);
+	if (r == -ENOMEM) {
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the body");
+		return NULL;
+	}
 	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the body must be a JSON object");
 	return NULL;
 }

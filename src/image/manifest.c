@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/fdio.h"
+#include "base/jsonio.h"
 #include "base/parse.h"
 #include "base/text.h"
 #include "image/inventory.h"
@@ -49,8 +50,8 @@ static int load_json(int dir, const char *name, json_t **ret)
 
 	if (r < 0)
 		return r;
-	*ret = json_loadb(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, NULL);
-	return json_is_object(*ret) ? 0 : -EBADMSG;
+	r = jsonio_read(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, ret, NULL);
+	return r < 0 ? r : json_is_object(*ret) ? 0 : -EBADMSG;
 }
 
 int image_manifest_load(const struct image_store *s, const char *name, struct image_manifest *ret,
@@ -171,13 +172,13 @@ static int write_origin(int root, const json_t *manifest)
 	for (size_t i = 0; i < ARRAY_SIZE(origin_keys); i++)
 		(void)json_object_set(origin, origin_keys[i],
 				      json_object_get(manifest, origin_keys[i]));
-	_cleanup_free_ char *text =
-	    origin ? json_dumps(origin, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
+	size_t len;
+	_cleanup_free_ char *text = jsonio_text(origin, JSON_INDENT(1) | JSON_ENSURE_ASCII, &len);
 
 	json_decref(origin);
 	if (!text)
 		return -ENOMEM;
-	return dir < 0 ? dir : write_file(dir, IMAGE_ORIGIN_FILE, text, strlen(text));
+	return dir < 0 ? dir : write_file(dir, IMAGE_ORIGIN_FILE, text, len);
 }
 
 static bool is_digest(const char *s)
@@ -261,10 +262,10 @@ int image_manifest_write(const struct image_draft *d, const struct image_facts *
 				 : "cannot read the new image");
 	}
 	json_t *json = describe(f, &inv, packages);
-	_cleanup_free_ char *text =
-	    json ? json_dumps(json, JSON_INDENT(1) | JSON_ENSURE_ASCII) : NULL;
+	size_t len;
+	_cleanup_free_ char *text = jsonio_text(json, JSON_INDENT(1) | JSON_ENSURE_ASCII, &len);
 
-	r = text ? write_file(d->dir, MANIFEST_FILE, text, strlen(text)) : -ENOMEM;
+	r = text ? write_file(d->dir, MANIFEST_FILE, text, len) : -ENOMEM;
 	if (r >= 0)
 		r = write_preload(d->dir, f);
 	if (r >= 0 && streq(f->source, "build"))

@@ -2,6 +2,8 @@
 /* Headers that mirror the body: their encoding, and the x-mcp-header annotations of tools. */
 #include "mcp/internal.h"
 
+#include "base/jsonio.h"
+
 #include <sodium.h>
 #include <strings.h>
 
@@ -163,10 +165,11 @@ static const json_t *follow(const json_t *at, const char *path)
 /* TEXT has to be a JSON number. */
 static bool number_equals(double want, const char *text)
 {
-	json_auto_t *given = json_loads(text, JSON_DECODE_ANY, NULL);
+	json_auto_t *given = NULL;
+	const int r = jsonio_read(text, strlen(text), JSON_DECODE_ANY, &given, NULL);
 	double d = json_number_value(given);
 
-	return json_is_number(given) && !(d < want) && !(d > want);
+	return r == 0 && json_is_number(given) && !(d < want) && !(d > want);
 }
 
 static bool value_equals(const struct mcp_call *c, const json_t *value, const char *text,

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers the bytes of one message and turns them into a document. */
 #include "mcp/internal.h"
+
+#include "base/jsonio.h"
 #include "mcp/scanner.h"
 
 #define VALUES_MAX 100000U /* values in one message: bounds the memory of the tree */
@@ -86,17 +88,19 @@ static const struct {
     {json_error_duplicate_key, MESSAGE_INVALID, "The message has a duplicate key"},
     {json_error_numeric_overflow, MESSAGE_INVALID, "The message has a number out of range"},
     {json_error_null_byte_in_key, MESSAGE_INVALID, "The message has a NUL in a key"},
-    {json_error_out_of_memory, MESSAGE_NO_MEMORY, NULL},
 };
 
 static enum message_fault parse(const struct buf *rest, json_t **ret_root, const char **ret_why)
 {
 	json_error_t e;
 
-	*ret_root = json_loadb(buf_str(rest), rest->len,
-			       JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &e);
-	if (*ret_root)
+	const int r =
+	    jsonio_read(buf_str(rest), rest->len,
+			JSON_ALLOW_NUL | JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, ret_root, &e);
+	if (r == 0)
 		return MESSAGE_OK;
+	if (r == -ENOMEM)
+		return MESSAGE_NO_MEMORY;
 	for (size_t i = 0; i < ARRAY_SIZE(objections); i++) {
 		if (objections[i].code == json_error_code(&e)) {
 			*ret_why = objections[i].why;
@@ -112,8 +116,10 @@ static json_t *refused_id(const struct scanner *scan)
 {
 	size_t len;
 	const char *text = scanner_id(scan, &len);
-	json_t *id = len > 0 ? json_loadb(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, NULL) : NULL;
+	json_t *id = NULL;
 
+	if (len == 0 || jsonio_read(text, len, JSON_ALLOW_NUL | JSON_DECODE_ANY, &id, NULL) < 0)
+		return NULL;
 	if (json_is_string(id) || json_is_integer(id))
 		return id;
 	json_decref(id);

@@ -2,6 +2,7 @@
 /* The registry: configuration, tools, resources, prompts. */
 #include "mcp/internal.h"
 
+#include "base/jsonio.h"
 #include "base/rand.h"
 
 #include <ctype.h>
@@ -50,8 +51,7 @@ static int set_json(json_t *obj, const char *key, const char *text, json_type ty
 
 	if (!text)
 		return 0;
-	value = json_loads(text, JSON_REJECT_DUPLICATES, &fault);
-	if (!value)
+	if (jsonio_read(text, strlen(text), JSON_REJECT_DUPLICATES, &value, &fault) < 0)
 		return err_set(e, ERR_INTERNAL, EINVAL, "%s is not JSON: %s", key, fault.text);
 	if (json_typeof(value) != type) {
 		json_decref(value);

@@ -10,6 +10,8 @@
  */
 #include "mcp/internal.h"
 
+#include "base/jsonio.h"
+
 #include <sodium.h>
 
 #define STATE_MAX    (48U << 10) /* bytes of a requestState; below what the reader lifts out */
@@ -193,7 +195,9 @@ static json_t *authentic(const struct mcp_server *s, const char *text)
 			      B64) != 0 ||
 	    n_mac != sizeof(mac) || crypto_auth_verify(mac, data, len, s->state_key) != 0)
 		return NULL;
-	return json_loadb((const char *)data, len, JSON_ALLOW_NUL, NULL);
+	json_t *state;
+	return jsonio_read((const char *)data, len, JSON_ALLOW_NUL, &state, NULL) == 0 ? state
+										       : NULL;
 }
 
 static bool same(const json_t *payload_, const char *key, const char *want)

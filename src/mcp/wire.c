@@ -2,16 +2,13 @@
 /* Texts of JSON-RPC messages: one line each, since jansson's compact form holds no newline. */
 #include "mcp/internal.h"
 
-#define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
+#include "base/jsonio.h"
 
-static int dump_into(const char *data, size_t len, void *user)
-{
-	return buf_add(user, data, len);
-}
+#define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
 
 int wire_append(struct buf *b, const json_t *value)
 {
-	return json_dump_callback(value, dump_into, b, DUMP_FLAGS) < 0 ? -ENOMEM : 0;
+	return jsonio_add(b, value, DUMP_FLAGS);
 }
 
 static char *take(struct buf *b, int r, size_t *ret_len)

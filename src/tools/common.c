@@ -2,6 +2,7 @@
 #include "tools/common.h"
 #include "tools/resources.h"
 
+#include "base/jsonio.h"
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -132,8 +133,9 @@ bool tools_activate(struct tools *t, struct mcp_call *call, const char *id, tool
 
 void tools_finish(struct mcp_call *call, json_t *object)
 {
-	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
-	json_t *content = text ? mcp_blocks(1, mcp_text(text, strlen(text))) : NULL;
+	size_t len = 0;
+	_cleanup_free_ char *text = jsonio_text(object, JSON_COMPACT, &len);
+	json_t *content = text ? mcp_blocks(1, mcp_text(text, len)) : NULL;
 
 	json_t *result = mcp_tool_result(content, json_pack("{s:o}", "result", object), false);
 	/* Clients of the first family find it spelled out. */

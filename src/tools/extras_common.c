@@ -2,6 +2,7 @@
 #include "tools/extras.h"
 
 #include "base/base64.h"
+#include "base/jsonio.h"
 #include "base/parse.h"
 #include "base/text.h"
 
@@ -14,12 +15,12 @@ static void fail_text(struct mcp_call *call, const char *code, const char *messa
 {
 	json_t *object = json_pack("{s:s, s:o, s:s}", "error", code, "message",
 				   tools_json_bytes(message, strlen(message)), "hint", hint);
-	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	size_t len = 0;
+	_cleanup_free_ char *text = jsonio_text(object, JSON_COMPACT, &len);
 
 	json_decref(object);
-	mcp_call_finish(
-	    call,
-	    text ? mcp_tool_result(mcp_blocks(1, mcp_text(text, strlen(text))), NULL, true) : NULL);
+	mcp_call_finish(call, text ? mcp_tool_result(mcp_blocks(1, mcp_text(text, len)), NULL, true)
+				   : NULL);
 }
 
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)

@@ -7,6 +7,7 @@
 #include "tools/extras.h"
 #include "tools/picture.h"
 
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -32,9 +33,10 @@ struct pictures {
 
 static void finish_object(struct mcp_call *call, json_t *object, json_t *pictures)
 {
-	_cleanup_free_ char *text = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	size_t len = 0;
+	_cleanup_free_ char *text = jsonio_text(object, JSON_COMPACT, &len);
 	bool pictured = json_array_size(pictures) > 0;
-	json_t *content = text ? mcp_blocks(1, mcp_text(text, strlen(text))) : NULL;
+	json_t *content = text ? mcp_blocks(1, mcp_text(text, len)) : NULL;
 
 	if (content && pictures && json_array_extend(content, pictures) < 0) {
 		json_decref(content);

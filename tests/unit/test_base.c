@@ -4,6 +4,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/fdio.h"
+#include "base/jsonio.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
@@ -300,9 +301,72 @@ static void log_follows_no_link(void **state)
 	assert_int_equal(rmdir(dir), 0);
 }
 
+/* ---- jsonio ---- */
+
+static long json_fail_at;
+
+static void *json_allocate(size_t size)
+{
+	return json_fail_at > 0 && --json_fail_at == 0 ? NULL : malloc(size);
+}
+
+/* Each allocation fails once: the text is read or there is no memory, never anything else. */
+static void test_jsonio_without_memory(void **state UNUSED)
+{
+	static const char text[] =
+	    "{\"a key that is longer than the first buffer\":[1,2.5,true,null,"
+	    "\"a string \\u00e9 that is longer, too, than what there is\",{}],"
+	    "\"b\":-7}";
+	char *clean = NULL;
+	size_t len;
+	long n = 1;
+
+	json_set_alloc_funcs(json_allocate, free);
+	for (bool failed = true; failed; n++) {
+		json_t *root;
+
+		json_fail_at = n;
+		int r = jsonio_read(text, strlen(text), 0, &root, NULL);
+		failed = json_fail_at == 0;
+		json_fail_at = 0;
+		assert_int_equal(r, failed ? -ENOMEM : 0);
+		assert_int_equal(root == NULL, failed);
+		if (!failed)
+			clean = jsonio_text(root, JSON_COMPACT, &len);
+		json_decref(root);
+	}
+	json_set_alloc_funcs(malloc, free);
+	assert_in_range(n, 10, 200);
+	assert_non_null(clean);
+	assert_int_equal(len, strlen(clean));
+	assert_non_null(strstr(clean, "\"b\":-7}"));
+	free(clean);
+}
+
+static void test_jsonio(void **state UNUSED)
+{
+	_cleanup_(buf_done) struct buf small = BUF_INIT(20);
+	json_error_t e;
+	json_t *root;
+
+	assert_int_equal(jsonio_read("{\"a\":", 5, 0, &root, &e), -EBADMSG);
+	assert_null(root);
+	assert_int_equal(jsonio_read("{\"a\":1,\"a\":2}", 13, JSON_REJECT_DUPLICATES, &root, &e),
+			 -EBADMSG);
+	assert_int_equal(json_error_code(&e), json_error_duplicate_key);
+	assert_int_equal(jsonio_read("[\"a key and more\"]", 18, 0, &root, NULL), 0);
+	assert_int_equal(jsonio_add(&small, root, JSON_COMPACT), 0);
+	assert_string_equal(buf_str(&small), "[\"a key and more\"]");
+	assert_int_equal(jsonio_add(&small, root, JSON_COMPACT), -ENOBUFS);
+	json_decref(root);
+	assert_null(jsonio_text(NULL, 0, &(size_t){0}));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_jsonio),
+	    cmocka_unit_test(test_jsonio_without_memory),
 	    cmocka_unit_test(buf_keeps_its_maximum),
 	    cmocka_unit_test(sizes),
 	    cmocka_unit_test(numbers),
