@@ -124,31 +124,44 @@ describe('every allocation fails once', {
 	}
 
 	/** Fails the first allocation of what `request` sends, then the second, and so on until none fails any more. */
-	async function torture(request: () => Promise<Answer | undefined>, check: (r: Answer) => void, clean: () => Promise<unknown> = async () => {}, spare = 40): Promise<string> {
-		const both = async () => (await request(), await clean());
-		await blocksAtRest(both);
-		const descriptors = openDescriptors(program.pid), blocks = await blocksAtRest(both);
+	async function pass(request: () => Promise<Answer | undefined>, clean: () => Promise<unknown>): Promise<number> {
 		await begin();
-		let n = 1;
-		for (; n <= roundsMax; n++) {
+		for (let n = 1; n <= roundsMax; n++) {
 			const fired = control.fired;
 			control.arm(n);
 			const r = await request();
 			control.arm(0);
 			assert.equal(program.child.exitCode ?? program.child.signalCode, null, `allocation ${n}: the server ended: ${program.stderr}`);
 			if (r)
-				check(r);
+				typed(r);
 			await clean();
-			if (control.fired === fired)
+			if (control.fired === fired) {
+				assert.ok(n > 1, 'nothing was allocated');
+				// The server serves as before.
+				await good(call('sandbox_run_python', { session_id: 'torture', code: 'print(6*7)' }));
+				await ask(port, 'DELETE', '/mcp', session);
+				return n - 1;
+			}
+		}
+		throw new Error(`more than ${roundsMax} allocations`);
+	}
+
+	/** What leaks, leaks in each pass; what a cache took, it takes once. */
+	async function torture(request: () => Promise<Answer | undefined>, clean: () => Promise<unknown> = async () => {}, spare = 8): Promise<string> {
+		const both = async () => (await request(), await clean());
+		await blocksAtRest(both);
+		const descriptors = openDescriptors(program.pid);
+		let blocks = await blocksAtRest(both), more = 0, n = 0;
+		for (let passes = 0; passes < 3; passes++) {
+			n = await pass(request, clean);
+			const now = await blocksAtRest(both);
+			more = now - blocks;
+			blocks = now;
+			if (more <= spare)
 				break;
 		}
-		assert.ok(n > 1 && n < roundsMax, `${n} allocations`);
-		// The server serves as before, and has what it had.
-		await good(call('sandbox_run_python', { session_id: 'torture', code: 'print(6*7)' }));
-		await ask(port, 'DELETE', '/mcp', session);
-		const more = await blocksAtRest(both) - blocks;
+		assert.ok(more <= spare, `${more} blocks more after each ${n} failures`);
 		await until('descriptors to go', () => openDescriptors(program.pid) <= descriptors + 8);
-		assert.ok(more <= spare, `${more} blocks more after ${n} failures`);
 		await begin();
 		return `${n} allocations failed, ${more} blocks more afterwards`;
 	}
@@ -178,12 +191,12 @@ describe('every allocation fails once', {
 		['rubbish', () => ask(port, 'POST', '/mcp', json, '{"jsonrpc":')],
 	];
 	for (const [name, request] of table)
-		it(name, async (t) => t.diagnostic(await torture(request, typed)));
+		it(name, async (t) => t.diagnostic(await torture(request)));
 	// A session whose answer got lost stays until it has idled long enough.
-	it('initialize', async (t) => t.diagnostic(await torture(() => ask(port, 'POST', '/mcp', json, initialize()), typed, undefined, 1500)));
+	it('initialize', async (t) => t.diagnostic(await torture(() => ask(port, 'POST', '/mcp', json, initialize()), undefined, 1500)));
 	it('a run', async (t) =>
-		t.diagnostic(await torture(() => post(call('sandbox_run_python', { session_id: 'torture', code: 'print(1)' })), typed)));
+		t.diagnostic(await torture(() => post(call('sandbox_run_python', { session_id: 'torture', code: 'print(1)' })))));
 	it('a new sandbox, and its end', async (t) =>
-		t.diagnostic(await torture(() => post(call('sandbox_write_file', { session_id: 'made', path: 'x', content: 'x' })), typed,
+		t.diagnostic(await torture(() => post(call('sandbox_write_file', { session_id: 'made', path: 'x', content: 'x' })),
 			() => post(call('sandbox_delete', { session_id: 'made' })))));
 });
