@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop hostile load fuzz-smoke install clean help
+.PHONY: build all setup run test demo image bench lint format conformance interop hostile load soak fuzz-smoke install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -52,6 +52,9 @@ hostile: all ## hostile code against every engine
 
 load: all ## good and hostile clients together, for minutes (ARGS: tests/load/run --help)
 	@tests/load/run $(ARGS)
+
+soak: all ## sandboxes come and go 100,000 times; nothing may be left (ARGS: tests/soak/run --help)
+	@tests/soak/run $(ARGS)
 
 fuzz-smoke: ## every fuzz target for half a minute
 	@tools/fuzz-smoke $(ARGS)

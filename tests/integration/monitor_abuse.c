@@ -95,6 +95,20 @@ static size_t usage_beyond(union proto_frame *f, int *ret_fd UNUSED)
 	return sizeof(f->slot);
 }
 
+static size_t warm_beyond(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->slot =
+	    (struct proto_mon_slot){.head = PROTO_HEAD(MON_WARM, proto_mon_slot), .slot = SLOTS};
+	return sizeof(f->slot);
+}
+
+static size_t destroy_flags(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->slot =
+	    (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .flags = 2};
+	return sizeof(f->slot);
+}
+
 static size_t image_path(union proto_frame *f, int *ret_fd UNUSED)
 {
 	f->create = good;
@@ -174,6 +188,8 @@ static const struct {
     {"an answer instead of a request", wrong_direction},
     {"a message for init", for_init},
     {"a slot that does not exist", slot_beyond},
+    {"an interpreter for a slot that does not exist", warm_beyond},
+    {"an unknown flag", destroy_flags},
     {"destroying a slot that does not exist", destroy_beyond},
     {"usage of a slot that does not exist", usage_beyond},
     {"a path as image", image_path},
@@ -250,6 +266,11 @@ static void harmless(void)
 	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_CREATED &&
 		   n == 0 && f.created.step == PROTO_STEP_IMAGE && f.created.errnum == ENOENT,
 	       "an image that is not there is an answer, not an end");
+	f.slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_WARM, proto_mon_slot), .slot = 1};
+	expect(fd_send(fd, &f, sizeof(f.slot), NULL, 0, 0) > 0, "send");
+	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_WARMED &&
+		   n == 0 && f.warmed.slot == 1,
+	       "no interpreter for a sandbox that is gone: an answer, not an end");
 	(void)close(fd);
 	(void)printf("ok %d - harmless requests\n", ++number);
 }

@@ -10,9 +10,9 @@ function isOutside(p: Ident): boolean {
 	return (namespaceOf(p.pid, 'pid') ?? own) === own;
 }
 
-/** The monitor: the child of the front that shares our pid namespace and is caisson itself. */
+/** The monitor. */
 export function monitorOf(front: number): Ident {
-	const found = descendants(front).filter((p) => p.ppid === front && isOutside(p));
+	const found = descendants(front).filter((p) => p.ppid === front && p.name === 'caisson-monitor');
 	assert.equal(found.length, 1, `one monitor below the front: ${found.map((p) => p.name).join(' ')}`);
 	return found[0]!;
 }
