@@ -28,6 +28,7 @@ if (options.help || !(cycles >= 10) || !(connections >= 1)) {
 }
 
 const MIB = 1 << 20;
+const perSession = 250; // cycles of one MCP session
 const warmUpCycles = 100; // lazily made things are made
 /** How much each may have grown (clients open and close connections as they like); the rest must be equal. */
 const slack: Record<string, number> = { 'front descriptors': 2 * connections, 'front MiB': 8, 'monitor MiB': 2, 'zygote MiB': 24 };
@@ -92,21 +93,25 @@ async function main(): Promise<boolean> {
 	const rows: [string, Counts][] = [];
 	let failed = 0;
 	try {
-		const clients = await Promise.all(Array.from({ length: connections }, async (_, i) => {
-			const client = new Client({ name: `soak-${i}`, version: '1.0.0' });
-			await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`)));
-			return client;
-		}));
 		let next = 0;
-		const turn = async (last: number): Promise<void> => {
-			await Promise.all(clients.map(async (client) => {
-				for (let i = next++; i < last; i = next++)
+		const take = (last: number): number | undefined => next < last ? next++ : undefined;
+		// A client's session keeps its last events (8 MiB at most) for resumption: new ones now and then.
+		const worker = async (last: number): Promise<void> => {
+			while (next < last) {
+				const client = new Client({ name: 'soak', version: '1.0.0' });
+				const transport = new StreamableHTTPClientTransport(new URL(`${base}/mcp`));
+				await client.connect(transport);
+				for (let k = 0, i = take(last); i !== undefined; i = ++k < perSession ? take(last) : undefined)
 					await cycle(client, `c${i}`).catch((e: Error) => {
 						if (failed++ < 10)
 							console.error(e.message);
 					});
-			}));
-			next = last;
+				await transport.terminateSession();
+				await client.close();
+			}
+		};
+		const turn = async (last: number): Promise<void> => {
+			await Promise.all(Array.from({ length: connections }, () => worker(last)));
 		};
 		const settled = async (): Promise<Counts> => {
 			await until('the last sandbox to go, the pool to be full and one zygote', () =>
