@@ -387,10 +387,11 @@ void run_reap(struct init *in)
 	if (end_look(in, &end))
 		run_returned(in, end.status, end.cpu_ns, end.max_rss);
 	while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0) {
+		bool point = points_reaped(in, pid, status); /* whatever else it was too */
 		if (in->run.id != 0 && pid == in->run.pid)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) || end_reaped(in, pid) ||
-			 points_reaped(in, pid, status))
+			 point)
 			continue;
 		else if (in->run.killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 			in->run.killed++;
