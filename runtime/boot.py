@@ -22,10 +22,11 @@ watch = finish = None  # display.py, where it is wanted
 
 def load(text):
 	"""Code object of the source bytes TEXT, known to linecache as the interpreter would do it."""
+	raw = text
 	try:
 		text = text.decode()
 	except UnicodeDecodeError:
-		return compile(text, NAME, 'exec', dont_inherit=True)  # the error of a file, or its cookie
+		return compile(raw, NAME, 'exec', dont_inherit=True)  # the error of a file, or its cookie
 	version = sys.version_info[:2]
 	if version >= (3, 14) and text.lstrip('\r\n')[:1] in (' ', '\t'):
 		import textwrap
@@ -33,7 +34,7 @@ def load(text):
 	if version >= (3, 10):
 		sys.orig_argv[1:] = '-c', text
 	# The text comes first: a SyntaxError shows its line from the exception itself.
-	code = compile(text, NAME, 'exec', dont_inherit=True)
+	code = compile(text if version >= (3, 10) else raw, NAME, 'exec', dont_inherit=True)  # 3.9 heeds a cookie
 	if version >= (3, 13):  # as the interpreter does; before, it registers nothing: see show()
 		import linecache
 		if version >= (3, 14):
@@ -72,11 +73,39 @@ class Guard:
 			shown = show(kind, value, tb)
 		except Exception:
 			shown = False
+		if version < (3, 11):  # the interpreter would add the loader's frame again
+			if not shown:
+				call_hook(kind, value, tb)
+			if isinstance(value, KeyboardInterrupt):
+				be_silent()  # and let it end the process, by SIGINT
+				return
+			raise SystemExit(1)
 		if shown:
 			raise SystemExit(1)
-		if version < (3, 11):  # it would add the loader's frame again
-			sys.excepthook(kind, value, tb)
-			raise SystemExit(1)
+
+
+def call_hook(*what):
+	"""sys.excepthook as the interpreter calls it."""
+	try:
+		sys.excepthook(*what)
+	except SystemExit:
+		raise
+	except BaseException as e:
+		e.__context__ = None
+		e.__traceback__ = e.__traceback__.tb_next
+		sys.stderr.write('Error in sys.excepthook:\n')
+		sys.__excepthook__(type(e), e, e.__traceback__)
+		sys.stderr.write('\nOriginal exception was:\n')
+		sys.__excepthook__(*what)
+
+
+def be_silent():
+	"""The next exception that nobody catches has been shown."""
+	hook = sys.excepthook
+
+	def once(*what):
+		sys.excepthook = hook
+	sys.excepthook = once
 
 
 def hint(text, what):
@@ -88,7 +117,7 @@ def hint(text, what):
 	own, sys.stderr = sys.stderr.getvalue(), stderr
 	last = text.rstrip('\n').rsplit('\n', 1)[-1]
 	better = own.rstrip('\n').rsplit('\n', 1)[-1]
-	if better.startswith(last):
+	if better.startswith(last) or better == '__main__.' + last:  # so before 3.10
 		return text.rstrip('\n')[:-len(last)] + better + '\n'
 	return text
 

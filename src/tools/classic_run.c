@@ -167,6 +167,7 @@ void classic_execute(struct mcp_call *call, json_t *arguments, void *user)
 	if (!c)
 		return;
 	c->request.kind = ENGINE_RUN_PYTHON;
+	c->request.display = t->config.save_figures;
 	c->request.code = c->text;
 	c->request.code_len = c->text_len;
 	c->request.artifacts_always = true;

@@ -205,13 +205,8 @@ def without_lines(text):
 	return re.sub(r'((?:  \|)? +File "<string>", line \d+, in .*\n)(?:(?:  \|)? {4,}.*\n)*', r'\1', text)
 
 
-OLD = {'cookie', 'cookie_bad', 'interrupt', 'interrupt_signal'}  # as 3.10 and newer have it
-
-
 def known(mode, name, python):
 	"""What is known to differ and said in docs/runtime-frames.md."""
-	if python < (3, 10) and name in OLD:
-		return True
 	if mode == 'cold':
 		return name in ('no_frames', 'recursion_depth', 'faulthandler')
 	return name == 'recursion_depth' and python < (3, 12) or name == 'exit_huge' and python == (3, 12)
