@@ -9,6 +9,9 @@
 #include <string.h>
 
 #define UUID_LEN 36
+/* One that has just lost its processes may be in use for a moment: its files are being written. */
+#define FORGET_TRIES    50
+#define FORGET_PAUSE_US 100000u
 
 /* One that is going: from the call until files and record are gone its id is nobody's. */
 struct deletion {
@@ -18,6 +21,8 @@ struct deletion {
 	char id[SANDBOX_ID_MAX + 1];
 	sandbox_done_fn cb;
 	void *user;
+	unsigned tries;
+	sd_event_source *pause;
 };
 
 static const struct sandbox_records *records_of(const struct manager *m)
@@ -181,6 +186,8 @@ void manager_create(struct manager *m, const char *owner, const char *name, sand
 
 /* ---- the end of one ---- */
 
+static void on_dropped(const struct err *e, void *user);
+
 static void deletion_end(struct deletion *d, const struct err *e)
 {
 	struct deletion **at = &d->manager->deletions;
@@ -194,9 +201,19 @@ static void deletion_end(struct deletion *d, const struct err *e)
 			  LOG_S("error", e->text));
 	else
 		LOG_INFO("sandbox_deleted", LOG_S("session_id", d->id));
+	d->pause = sd_event_source_disable_unref(d->pause);
 	if (d->cb)
 		d->cb(e, d->user);
 	free(d);
+}
+
+static int on_pause(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)
+{
+	struct deletion *d = user;
+
+	d->pause = sd_event_source_disable_unref(d->pause);
+	on_dropped(NULL, d);
+	return 0;
 }
 
 /* The record goes last: what is still listed can be deleted again. */
@@ -205,6 +222,10 @@ static void on_forgotten(const struct err *e, void *user)
 	struct deletion *d = user;
 	struct err own = ERR_INIT;
 
+	if (e && e->code == ERR_SANDBOX_IN_USE && ++d->tries < FORGET_TRIES &&
+	    sd_event_add_time_relative(d->manager->config.loop, &d->pause, CLOCK_MONOTONIC,
+				       FORGET_PAUSE_US, 1, on_pause, d) >= 0)
+		return;
 	if (!e && records_of(d->manager)->remove(records_of(d->manager)->user, d->id, &own) < 0)
 		e = &own;
 	deletion_end(d, e);

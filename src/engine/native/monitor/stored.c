@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
-#define LOCK_TRIES    100
+#define LOCK_TRIES    200
 #define LOCK_PAUSE_NS (10 * NS_PER_MS)
 #define SWEEP_MAX     100000
 #define DEPTH_MAX     32 /* deeper folders are lifted to the top first */

@@ -58,6 +58,6 @@ void stored_sweep(const struct monitor *m);
 int stored_folder(const char *state_dir) MUST_CHECK;
 /* "PREFIX" and 16 random digits. */
 void stored_aside_name(char ret[STORED_PATH_MAX], const char *prefix);
-/* Opens NAME in DIR and takes its lock; waits up to a second for one that is just ending.
+/* Opens NAME in DIR and takes its lock; waits two seconds for one that is just ending.
  * -ENOENT, -EBUSY. */
 int stored_lock(int dir, const char *name, int flags) MUST_CHECK;
