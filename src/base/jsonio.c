@@ -8,9 +8,9 @@
 
 /* ---- reading ----
  *
- * While a text is read, an allocation that fails takes its block from a reserve, so that jansson never
- * sees a failure; and the text ends at once, so that the reserve is enough: at most one piece of
- * input (1 KiB) is still turned into values, and one string (its scanner's limit) copied. */
+ * While a text is read, an allocation that fails takes its block from a reserve, so that jansson
+ * never sees a failure; and the text ends at once, so that the reserve is enough: at most one piece
+ * of input (1 KiB) is still turned into values, and one string (its scanner's limit) copied. */
 
 static struct {
 	_Alignas(16) char space[RESERVE_BYTES];

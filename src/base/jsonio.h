@@ -15,7 +15,8 @@
  * reason in E (may be NULL). */
 int jsonio_read(const char *text, size_t len, size_t flags, json_t **ret,
 		json_error_t *e) MUST_CHECK;
-/* Appends the text of VALUE (json_dumps()'s FLAGS); -ENOMEM, or -ENOBUFS past the buffer's maximum. */
+/* Appends the text of VALUE (json_dumps()'s FLAGS); -ENOMEM, or -ENOBUFS past the buffer's maximum.
+ */
 int jsonio_add(struct buf *b, const json_t *value, size_t flags) MUST_CHECK;
 /* The text of VALUE, free(3), or NULL: no memory, or VALUE is NULL. */
 char *jsonio_text(const json_t *value, size_t flags, size_t *ret_len);
