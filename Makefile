@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop hostile load soak fuzz-smoke install clean help
+.PHONY: build all setup run test demo image bench lint format conformance interop api hostile load soak fuzz-smoke install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -46,6 +46,9 @@ conformance: all ## the official MCP conformance suite
 
 interop: build ## real clients over every transport
 	@tests/interop/run $(ARGS)
+
+api: build ## the REST description against the server
+	@tests/api/run $(ARGS)
 
 hostile: all ## hostile code against every engine
 	@tests/hostile/run $(ARGS)

@@ -91,8 +91,8 @@ describe('REST', () => {
 		let text = '';
 		let cancelled = false;
 		const decoder = new TextDecoder();
-		for await (const piece of stream.body!) {
-			text += decoder.decode(piece as Uint8Array, { stream: true });
+		for await (const piece of stream.body as unknown as AsyncIterable<Uint8Array>) {
+			text += decoder.decode(piece, { stream: true });
 			if (!cancelled && text.includes('event: stdout') && text.includes('event: stderr')) {
 				cancelled = true;
 				assert.equal((await ask('DELETE', `/runs/${started.body.id}`)).status, 202);
