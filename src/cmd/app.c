@@ -384,7 +384,10 @@ int app_open(struct app *a, struct err *e)
 	r = opener_attach(a->opener, a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the opener's answers");
-	r = manager_new(&config, &a->manager, e);
+	r = app_open_egress(a, e);
+	config.egress = a->egress;
+	config.network = a->network;
+	r = r < 0 ? r : manager_new(&config, &a->manager, e);
 	r = r < 0 ? r : open_ledger(a, e);
 	return r < 0 ? r : app_open_packages(a, e);
 }
@@ -469,6 +472,7 @@ void app_done(struct app *a)
 	a->packages = packages_free(a->packages);
 	a->manager = manager_free(a->manager);
 	a->egress = egress_free(a->egress);
+	a->network = egress_policy_unref(a->network);
 	a->mcp = mcp_server_free(a->mcp);
 	a->tools = tools_free(a->tools);
 	a->links = links_free(a->links);

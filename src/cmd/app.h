@@ -42,6 +42,7 @@ struct app {
 	struct opener *opener;          /* NULL: no file of this machine is read */
 	struct ledger *ledger;
 	struct egress *egress;
+	struct egress_policy *network; /* of sandboxes */
 	struct packages *packages;
 	int ca_fd; /* certificates for the package index, until packages have it; -1 = none */
 	char index_url[2001];
@@ -62,6 +63,7 @@ int app_begin(struct app *a, struct err *e) MUST_CHECK;
 int app_open(struct app *a, struct err *e) MUST_CHECK;
 /* app_packages.c: what needs the rights of whoever starts the server, and what needs the loop. */
 void app_prepare_packages(struct app *a);
+int app_open_egress(struct app *a, struct err *e) MUST_CHECK;
 int app_open_packages(struct app *a, struct err *e) MUST_CHECK;
 /* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;

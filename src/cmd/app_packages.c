@@ -115,15 +115,12 @@ static void on_changed(const struct sandbox *s, const char *name, const char *ve
 			    LOG_S("error", e.text));
 }
 
-int app_open_packages(struct app *a, struct err *e)
+/* Both that need it and what it may be: the policy of packages, and its own settings. */
+static struct packages_config packages_settings(struct app *a)
 {
 	const struct settings *s = &a->settings;
-	const struct egress_config egress = {.loop = a->loop, .audit = on_egress, .user = a};
-	int r = egress_new(&egress, &a->egress, e);
 
-	if (r < 0)
-		return r;
-	const struct packages_config config = {
+	return (struct packages_config){
 	    .loop = a->loop,
 	    .manager = a->manager,
 	    .egress = a->egress,
@@ -134,12 +131,48 @@ int app_open_packages(struct app *a, struct err *e)
 	    .extra_hosts = s->pip_extra_hosts,
 	    .index_is_trusted = a->index_is_trusted,
 	    .wheel_dir = s->pip_wheel_dir,
-	    .ca_fd = TAKE_FD(a->ca_fd),
+	    .ca_fd = -1,
 	    .allow_sources = s->pip_sources,
 	    .timeout_ns = (uint64_t)s->install_timeout_s * NS_PER_S,
 	    .max_bytes = s->install_max_bytes,
 	    .changed = on_changed,
 	    .user = a,
 	};
+}
+
+static int refuse_open(struct err *e)
+{
+	(void)err_set(e, ERR_SETTING_INVALID, 0,
+		      "SANDBOX_NETWORK: 'open' lets sandboxes reach every public host; "
+		      "SANDBOX_NETWORK_OPEN=on permits it");
+	return -EINVAL;
+}
+
+int app_open_egress(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	const struct egress_config egress = {.loop = a->loop, .audit = on_egress, .user = a};
+	const struct packages_config packages = packages_settings(a);
+	enum egress_kind kind = EGRESS_NONE;
+	int r;
+
+	(void)egress_kind_parse(s->network, &kind);
+	if (kind == EGRESS_OPEN && !s->network_open)
+		return refuse_open(e);
+	r = egress_new(&egress, &a->egress, e);
+	if (r < 0)
+		return r;
+	a->network =
+	    kind == EGRESS_PACKAGES ? packages_policy(&packages, e) : egress_policy_new(kind);
+	if (!a->network)
+		return -EINVAL;
+	return kind == EGRESS_ALLOWLIST ? egress_policy_add(a->network, s->network_allow, e) : 0;
+}
+
+int app_open_packages(struct app *a, struct err *e)
+{
+	struct packages_config config = packages_settings(a);
+
+	config.ca_fd = TAKE_FD(a->ca_fd);
 	return packages_new(&config, &a->packages, e);
 }

@@ -15,26 +15,36 @@
 
 /* ---- the service ---- */
 
-static int make_policy(struct packages *p, struct err *e)
+static int fill_policy(const struct packages_config *config, const struct url *index,
+		       struct egress_policy *policy, struct err *e)
 {
+	char rule[300];
 	int r;
 
-	p->policy = egress_policy_new(EGRESS_PACKAGES);
-	if (!p->policy)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the policy of packages");
-	if (p->config.index_is_trusted) {
-		r = egress_policy_trust(p->policy, p->index.host, p->index.port, e);
-	} else {
-		char rule[300];
-		(void)snprintf(rule, sizeof(rule), "%s:%u", p->index.host, p->index.port);
-		r = egress_policy_add(p->policy, rule, e);
-	}
-	if (r == 0 && streq(p->index.host, PYPI_HOST))
-		r = egress_policy_add(p->policy, PYPI_FILES, e);
-	if (r == 0)
-		r = egress_policy_add(p->policy, p->extra_hosts, e);
-	egress_policy_allow_special(p->policy);
+	(void)snprintf(rule, sizeof(rule), "%s:%u", index->host, index->port);
+	r = config->index_is_trusted ? egress_policy_trust(policy, index->host, index->port, e)
+				     : egress_policy_add(policy, rule, e);
+	if (r == 0 && streq(index->host, PYPI_HOST))
+		r = egress_policy_add(policy, PYPI_FILES, e);
+	if (r == 0 && config->extra_hosts)
+		r = egress_policy_add(policy, config->extra_hosts, e);
+	egress_policy_allow_special(policy);
 	return r;
+}
+
+struct egress_policy *packages_policy(const struct packages_config *config, struct err *e)
+{
+	struct egress_policy *policy = egress_policy_new(EGRESS_PACKAGES);
+	struct url index;
+	bool local = config->wheel_dir && *config->wheel_dir;
+
+	if (!policy)
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the policy of packages");
+	/* Without an index there is nothing to reach. */
+	else if (!local && (url_parse(config->index_url, &index, e) < 0 ||
+			    fill_policy(config, &index, policy, e) < 0))
+		policy = egress_policy_unref(policy);
+	return policy;
 }
 
 static char *copy(const char *text)
@@ -63,7 +73,8 @@ int packages_new(const struct packages_config *config, struct packages **ret, st
 		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the installation of packages");
 	if (r == 0 && p->wheel_dir[0] == '\0') {
 		r = url_parse(p->index_url, &p->index, e);
-		r = r < 0 ? r : make_policy(p, e);
+		p->policy = r < 0 ? NULL : packages_policy(config, e);
+		r = p->policy ? 0 : -EINVAL;
 	}
 	if (r < 0) {
 		(void)packages_free(p);

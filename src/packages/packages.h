@@ -89,6 +89,10 @@ struct packages_config {
 	void *user;
 };
 
+/* What resolvers may reach: the index of CONFIG and what goes with it. NULL with E set; the
+ * caller's reference. */
+struct egress_policy *packages_policy(const struct packages_config *config, struct err *e);
+
 int packages_new(const struct packages_config *config, struct packages **ret,
 		 struct err *e) MUST_CHECK;
 /* Before the manager goes. Installations still at work end as cancelled. NULL is fine. */

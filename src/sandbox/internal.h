@@ -37,6 +37,7 @@ struct sandbox {
 	char image[ENGINE_NAME_MAX];
 	struct engine_sandbox *handle; /* while READY or LOST */
 	struct engine_policy policy;
+	struct egress_gate *gate; /* owned; NULL = no way out */
 	struct waiter *waiters;
 	struct run *run;   /* holds the sandbox */
 	struct run *queue; /* wait for it, in order */

@@ -328,6 +328,7 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	    .sandbox = sandbox_ref(s), .start_ns = now_ns(), .cb = cb, .user = user};
 	LOG_INFO("session_destroying", LOG_S("session_id", s->id));
 	struct engine_sandbox *handle = TAKE_PTR(s->handle);
+	s->gate = egress_close_gate(s->gate);
 	s->state = SANDBOX_CLOSED;
 	table_remove(s);
 	handle->engine->ops->destroy(handle, on_destroyed, c);
@@ -412,6 +413,30 @@ static void call_waiters(struct sandbox *s, const struct err *e)
 	}
 }
 
+static bool has_network(const struct manager *m)
+{
+	return m->config.network && egress_policy_kind(m->config.network) != EGRESS_NONE;
+}
+
+/* Without its gate a sandbox has a proxy that nobody answers: no network, and no harm. */
+static void open_gate(struct sandbox *s)
+{
+	const struct manager *m = s->manager;
+	const struct engine_ops *ops = s->handle->engine->ops;
+	struct err e = ERR_INIT;
+	int fd = has_network(m) && ops->take_egress ? ops->take_egress(s->handle) : -1;
+
+	if (fd >= 0 && egress_open_gate(m->config.egress, fd, s->id, m->config.network, NULL,
+					&s->gate, &e) < 0)
+		LOG_ERROR("egress_failed", LOG_S("session_id", s->id), LOG_S("error", e.text));
+}
+
+const char *sandbox_network(const struct sandbox *s)
+{
+	return egress_kind_name(s->gate ? egress_policy_kind(s->manager->config.network)
+					: EGRESS_NONE);
+}
+
 static void on_created(struct engine_sandbox *handle, const struct engine_policy *policy,
 		       const struct err *e, void *user)
 {
@@ -427,6 +452,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		s->handle = handle;
 		s->policy = *policy;
 		s->state = SANDBOX_READY;
+		open_gate(s);
 		s->inventory_known = !s->stored; /* a new workspace is empty */
 		sandbox_touch(s);
 		handle->engine->ops->on_lost(handle, on_lost, s);
@@ -466,7 +492,8 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 /* What every session of this server asks the engine for. */
 static struct engine_create usual_request(const struct manager *m)
 {
-	struct engine_create c = {.limits = m->config.limits, .warm = m->config.warm};
+	struct engine_create c = {
+	    .limits = m->config.limits, .warm = m->config.warm, .egress = has_network(m)};
 
 	memcpy(c.image, m->config.image, sizeof(c.image));
 	return c;
@@ -474,8 +501,10 @@ static struct engine_create usual_request(const struct manager *m)
 
 static struct engine_create stored_request(const struct manager *m, const struct sandbox_record *r)
 {
-	struct engine_create c = {
-	    .limits = m->config.stored.limits, .warm = m->config.warm, .persist_id = r->id};
+	struct engine_create c = {.limits = m->config.stored.limits,
+				  .warm = m->config.warm,
+				  .egress = has_network(m),
+				  .persist_id = r->id};
 
 	memcpy(c.image, r->image[0] ? r->image : m->config.stored.image, sizeof(c.image));
 	return c;
@@ -718,6 +747,7 @@ struct manager *manager_free(struct manager *m)
 			struct sandbox *s = m->buckets[i];
 			s->state = SANDBOX_CLOSED;
 			s->handle = NULL;
+			s->gate = egress_close_gate(s->gate);
 			table_remove(s);
 		}
 	return manager_unref(m);

@@ -14,6 +14,7 @@
  * before it has returned. Texts passed in are borrowed for the duration of the call. */
 #pragma once
 
+#include "egress/egress.h"
 #include "engine/engine.h"
 
 #include <stdbool.h>
@@ -89,6 +90,9 @@ struct manager_config {
 	    output_stop; /* a stream that passes it ends the run (RUN_OUTPUT_LIMIT); 0 = never */
 	unsigned max_sandboxes; /* sessions */
 	struct manager_stored stored;
+	/* What sandboxes may reach; NULL, or a policy of kind none: nothing. Both borrowed. */
+	struct egress *egress;
+	struct egress_policy *network;
 	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
 };
 
@@ -172,6 +176,8 @@ uint64_t sandbox_run_timeout_ns(const struct sandbox *s);
 uint64_t sandbox_age_ns(const struct sandbox *s);
 uint64_t sandbox_idle_ns(const struct sandbox *s);
 const struct engine_policy *sandbox_policy(const struct sandbox *s);
+/* Its way out, as egress_kind_name() says; "none" without one. */
+const char *sandbox_network(const struct sandbox *s);
 /* The image that it was made from. */
 const char *sandbox_image(const struct sandbox *s);
 /* The engine's handle, for helpers of it; NULL with E set when it cannot be used. Counts as use. */

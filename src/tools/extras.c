@@ -149,12 +149,13 @@ static json_t *info_object(const struct about_call *c, const struct engine_usage
 				   (json_int_t)policy->limits.workspace_bytes, "tmp_bytes",
 				   (json_int_t)policy->limits.tmp_bytes, "run_seconds",
 				   (json_int_t)c->tools->config.exec_timeout_s);
-	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:s, s:o, s:o, s:o}", "session_id",
-				   sandbox_id(s), "status", sandbox_is_busy(s) ? "running" : "idle",
-				   "age_s", (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
-				   (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "network", "none",
-				   "limits", limits, "enforced", names_of_caps(policy->enforced),
-				   "best_effort", names_of_caps(policy->best_effort));
+	json_t *object =
+	    json_pack("{s:s, s:s, s:I, s:I, s:s, s:o, s:o, s:o}", "session_id", sandbox_id(s),
+		      "status", sandbox_is_busy(s) ? "running" : "idle", "age_s",
+		      (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
+		      (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "network", sandbox_network(s),
+		      "limits", limits, "enforced", names_of_caps(policy->enforced), "best_effort",
+		      names_of_caps(policy->best_effort));
 
 	if (object && add_kept(object, s) < 0) {
 		json_decref(object);
