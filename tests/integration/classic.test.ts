@@ -10,7 +10,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { newStateDir, scratch } from '../lib/env.ts';
-import type { Program } from '../lib/process.ts';
+import { descendants, type Program } from '../lib/process.ts';
 import { requestTimeoutMs, serve, type Json, type OpenOptions, type ToolResult } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
@@ -224,6 +224,63 @@ describe('what is stored stays', () => {
 		assert.equal(r.stdout, '12');
 		const link = await fetch(`${c.base}/sandbox/file?sandbox_id=${id}&file_path=/app/results/second`);
 		assert.equal(await link.text(), '2');
+		await c.stop();
+	});
+	it('nothing is lost when every process is killed at once, in the middle of a run', async () => {
+		const state = newStateDir();
+		let c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		const id = await c.create();
+		await c.python(id, "open('before', 'w').write('b' * 100_000)");
+		const run = c.python(id, "open('during', 'w').write('d'); open('started', 'w').close()\nwhile True: open('busy', 'a').write('x')").catch(() => undefined);
+		await until('the run', async () => (await fetch(`${c.base}/sandbox/file?sandbox_id=${id}&file_path=/app/results/started`)).ok);
+		for (const p of [...descendants(c.program.pid), { pid: c.program.pid }])
+			try {
+				process.kill(p.pid, 'SIGKILL');
+			} catch {
+				// it went with another one
+			}
+		await c.program.exit;
+		await c.client.close();
+		await run;
+		c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
+		const r = await until('the sandbox of the killed server', async () => {
+			const tried = await c.terminal(id, 'wc -c < before; cat during');
+			return tried.exit_code === 0 && tried;
+		}, 20_000);
+		assert.equal(r.stdout, '100000\nd');
+		assert.equal((await c.python(id, "open('after', 'w').close()")).exit_code, 0);
+		await c.stop();
+	});
+	it('the configuration file of the server that this one replaces loads unchanged', async () => {
+		const file = path.join(scratch('config'), 'config.toml');
+		fs.writeFileSync(file, `[server]
+host = "127.0.0.1"
+port = 8181
+
+[auth]
+require_auth = false
+default_user_id = "somebody"
+user_sandbox_limit = 1
+
+[docker]
+default_image = "python-sandbox:latest"
+dockerfile_path = "sandbox_images/Dockerfile"
+check_dockerfile_changes = true
+build_info_file = ".docker_build_info"
+
+[logging]
+level = "INFO"
+format = "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
+log_file = "mcp_sandbox.log"
+
+[mirror]
+pypi_index_url = ""
+`);
+		fs.chmodSync(file, 0o644);
+		fs.chmodSync(path.dirname(file), 0o755);
+		const c = await openClassic({ env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_USER_SANDBOX_LIMIT: undefined }, args: ['--config', file] });
+		assert.equal((await c.call('create_sandbox')).user_id, 'somebody');
+		assert.match((await c.call('create_sandbox')).message, /maximum limit of 1 sandboxes/);
 		await c.stop();
 	});
 	it('a link starts a sandbox that is not active', async () => {
