@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { matrix, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
 
 matrix('branches', { profile: 'full', env: { SANDBOX_MEMORY_LIMIT: '512m', SANDBOX_WORKSPACE_LIMIT: '48m', SANDBOX_ALLOW_WEAKER: 'memory' } }, (s) => {
 	let serial = 0;
@@ -267,25 +268,21 @@ x = 1`);
 		assert.ok(after.result === '1' || after.state === 'lost' || /NameError/.test(after.stderr), JSON.stringify(after));
 	});
 
-	inside('while it is at work the sandbox is busy, and free afterwards', async (id) => {
+	it('while it is at work the sandbox is busy; deleted in the middle it ends, and the id is free', async () => {
+		const id = `doomed-${process.pid}`;
 		await run(id, 'x = 1');
-		const long = good('sandbox_branch', { session_id: id, branches: [{ code: 'import time; time.sleep(0.5); x' }] });
+		const long = ask('sandbox_branch', { session_id: id, branches: [{ code: 'import time; time.sleep(600)' }, { code: '1' }] });
+		await until('the branch is at work', async () => (await ask('sandbox_info', { session_id: id })).status === 'running', 30_000);
 		await bad('sandbox_checkpoint', { session_id: id, name: 'now' }, 'session_busy');
+		await bad('sandbox_restore', { session_id: id, name: 'now' }, 'session_busy');
+		await bad('sandbox_branch', { session_id: id, branches: [{ code: '1' }] }, 'session_busy');
 		await bad('sandbox_run_python', { session_id: id, code: '1' }, 'session_busy');
 		await bad('sandbox_write_file', { session_id: id, path: 'f', content: 'x' }, 'session_busy');
 		await bad('sandbox_fork', { session_id: id }, 'session_busy');
-		assert.equal((await long).branches[0].result, '1');
-		assert.equal(await value(id, 'x'), '1');
-	});
-
-	it('deleted in the middle of a branch: it ends, and the id is free', async () => {
-		await run('doomed', 'x = 1');
-		const long = ask('sandbox_branch', { session_id: 'doomed', branches: [{ code: 'import time; time.sleep(60)' }, { code: '1' }] });
-		await good('sandbox_info', { session_id: 'doomed' });
-		assert.equal((await good('sandbox_delete', { session_id: 'doomed' })).status, 'deleted');
+		assert.equal((await good('sandbox_delete', { session_id: id })).status, 'deleted');
 		assert.ok(['sandbox_lost', 'cancelled'].includes((await long).error));
-		assert.match((await run('doomed', 'x')).stderr, /NameError/);
-		await ask('sandbox_delete', { session_id: 'doomed' });
+		assert.match((await run(id, 'x')).stderr, /NameError/);
+		await ask('sandbox_delete', { session_id: id });
 	});
 
 	inside('a fork has the files, a fresh session and walls of its own', async (id) => {
