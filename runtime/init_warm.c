@@ -41,7 +41,8 @@ pid_t warm_take_head(int channel, unsigned kind)
 {
 	union {
 		struct cmsghdr align;
-		char bytes[CMSG_SPACE(sizeof(struct ucred)) + CMSG_SPACE(sizeof(int))];
+		/* no room for descriptors: the kernel does not install what does not fit */
+		char bytes[CMSG_SPACE(sizeof(struct ucred))];
 	} control;
 	struct rt_head h;
 	struct iovec iov = {.iov_base = &h, .iov_len = sizeof(h)};
