@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands of the second tool family: how they are split, and which of them need a shell. */
+#include "base/attr.h"
+#include "base/buf.h"
 #include "tools/classic.h"
 
 #include <setjmp.h>
@@ -37,7 +39,7 @@ static void test_split(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_SIZE(splits); i++) {
-		char joined[256] = "";
+		_cleanup_(buf_done) struct buf joined = BUF_INIT(256);
 		char **words = NULL;
 		const char *why = NULL;
 		int r = classic_split(splits[i].command, &words, &why);
@@ -48,10 +50,10 @@ static void test_split(void **state)
 		}
 		assert_int_equal(r, 0);
 		for (size_t n = 0; words[n]; n++) {
-			(void)strcat(joined, n ? "|" : "");
-			(void)strcat(joined, words[n]);
+			assert_int_equal(buf_add_str(&joined, n ? "|" : ""), 0);
+			assert_int_equal(buf_add_str(&joined, words[n]), 0);
 		}
-		assert_string_equal(joined, splits[i].words);
+		assert_string_equal(buf_str(&joined), splits[i].words);
 		free(words);
 	}
 }

@@ -286,7 +286,7 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 
 	if (text_copy(b.root, sizeof(b.root), root) < 0 || pipe2(go, O_CLOEXEC) < 0)
 		return -errno;
-	_cleanup_fd_ int go_read = go[0];
+	_cleanup_fd_ UNUSED int go_read = go[0];
 	_cleanup_fd_ int go_write = go[1];
 	if (pipe2(done, O_CLOEXEC) < 0)
 		return -errno;
