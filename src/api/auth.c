@@ -123,13 +123,13 @@ static void version_of(const struct auth *a, const struct store_user *u, char re
 
 int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err *e)
 {
-	int64_t now = (int64_t)(now_wall_ns() / NS_PER_S);
+	json_int_t now = (json_int_t)(now_wall_ns() / NS_PER_S);
+	json_int_t life = (json_int_t)(a->config.token_ns / NS_PER_S);
 	char version[VERSION_HEX + 1];
 
 	version_of(a, u, version);
 	json_t *claims = json_pack("{s:s, s:s, s:s, s:I, s:I}", "sub", u->name, "uid", u->id, "v",
-				   version, "iat", (json_int_t)now, "exp",
-				   (json_int_t)(now + (int64_t)(a->config.token_ns / NS_PER_S)));
+				   version, "iat", now, "exp", now + life);
 	int r = claims ? jwt_sign(a->token_key, claims, ret, TOKEN_SIZE) : -ENOMEM;
 	json_decref(claims);
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "a token") : 0;

@@ -300,10 +300,10 @@ static int run_command(const char *verb, int argc, char **argv)
 	struct app a;
 	int r = app_settings(&a, verb, APP_RUN, false, &argc, argv, &e);
 
-	for (size_t i = 0; r == 0 && argc > 1 && i < ARRAY_SIZE(commands); i++)
+	for (size_t i = 0; r >= 0 && argc > 1 && i < ARRAY_SIZE(commands); i++)
 		if (streq(commands[i].verb, verb) && streq(commands[i].name, argv[1]))
 			c = &commands[i];
-	if (r == 0 && !c) {
+	if (r >= 0 && !c) {
 		app_done(&a);
 		return print_usage(verb);
 	}

@@ -277,9 +277,9 @@ void copy_text(char *ret, size_t size, const char *from)
 {
 	size_t len = from ? strlen(from) : 0;
 
-	if (len >= size)
+	if (from && len >= size)
 		len = text_utf8_cut(from, len, size - 1);
-	if (len > 0)
+	if (from)
 		memcpy(ret, from, len);
 	ret[len] = '\0';
 }

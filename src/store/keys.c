@@ -114,8 +114,8 @@ int store_key_check(struct store *s, const char *text, struct store_key *ret_key
 		    struct store_user *ret_user, struct err *e)
 {
 	uint8_t hash[STORE_SECRET_BYTES];
-	struct store_key key;
-	struct store_user owner;
+	struct store_key key = {0};
+	struct store_user owner = {0};
 	uint64_t now = store_now_ms();
 
 	if (!text_starts_with(text, KEY_PREFIX) || strlen(text) >= STORE_KEY_SIZE)
