@@ -87,6 +87,15 @@ bool sandbox_is_idle(const struct sandbox *s);
 uint64_t sandbox_output_max(const struct sandbox *s);
 /* In the table, whatever its state, or NULL. */
 struct sandbox *manager_lookup(struct manager *m, const char *owner, const char *id);
+/* REMOVE gives up the table's reference: S may be gone afterwards. */
+void manager_table_add(struct manager *m, struct sandbox *s);
+void manager_table_remove(struct sandbox *s);
+/* For engine_ops.on_lost. */
+void sandbox_on_lost(struct engine_sandbox *handle, const char *why, void *user);
+/* What every session of this server asks the engine for. */
+struct engine_create manager_request(const struct manager *m);
+/* Gives all answers that are due, now. */
+void manager_flush_replies(struct manager *m);
 /* Gives CB its answer in the next turn of the loop. */
 void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
 		   void *user);
