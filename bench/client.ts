@@ -70,7 +70,23 @@ export class StdioClient {
 
   // The tool's answer as an object; throws what the tool called an error.
   async tool(name: string, args: Json): Promise<Json> {
-    const result = await this.request("tools/call", { name, arguments: args });
+    return this.unwrap(name, await this.request("tools/call", { name, arguments: args }));
+  }
+
+  // The same where the argument "@" is written by PIECES, which may be longer than a string can be.
+  async streamedTool(name: string, args: Json, pieces: (write: (text: string) => Promise<void>) => Promise<void>): Promise<Json> {
+    const id = this.nextId++;
+    const answer = new Promise<Json>((ok, fail) => this.waiting.set(id, { ok, fail }));
+    const [head, tail] = JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } }).split('"@"');
+    const write = (text: string) => new Promise<void>((ok, fail) => this.child.stdin!.write(text, (e) => (e ? fail(e) : ok())));
+    answer.catch(() => {}); // it may fail while the pieces are written
+    await write(`${head}"`);
+    await pieces(write);
+    await write(`"${tail}\n`);
+    return this.unwrap(name, await answer);
+  }
+
+  private unwrap(name: string, result: Json): Json {
     const text = result.content?.[0]?.text ?? "{}";
     if (result.isError) throw new Error(`${name}: ${text}`);
     const value = result.structuredContent?.result ?? JSON.parse(text);

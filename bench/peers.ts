@@ -109,7 +109,8 @@ export class Caisson implements Peer {
     await this.client.tool("sandbox_run_python", { code: "print(1)", session_id });
     const id = this.client.upcoming;
     void this.client.tool("sandbox_run_python", { code, session_id }).catch(() => {});
-    const close = () => this.client.tool("sandbox_close_session", { session_id }).catch(() => {});
+    // a client that cannot ask its person is not asked: the run ends with its sandbox
+    const close = () => this.client.tool("sandbox_delete", { session_id }).catch(() => {});
     return { cancel: () => this.client.cancel(id), close: () => void close(), clean: async () => void (await close()) };
   }
 

@@ -25,15 +25,18 @@ export interface LatencyRow {
   workload: Workload;
   samples: number; // per contender; slow contenders get a tenth, at least 5
   pauseMs?: number; // before each sample
-  budgetMs?: number; // what the first contender's median must stay under
+  budgetMs?: number; // what a median must stay under,
+  budgetOf?: string; // this contender's instead of the first one's
 }
 
 export const latencyRows: LatencyRow[] = [
-  { id: "again-print", title: "print(1) in a live sandbox", how: "again", workload: "print", samples: 200 },
+  { id: "again-print", title: "print(1) in a live sandbox", how: "again", workload: "print", samples: 200, pauseMs: 20, budgetMs: 2 },
+  { id: "again-again", title: "print(1) in a live sandbox, back to back", how: "again", workload: "print", samples: 200 },
   { id: "again-groupby", title: "pandas group-by in a live sandbox", how: "again", workload: "groupby", samples: 40 },
-  { id: "stateful", title: "stateful statement in a live session", how: "stateful", workload: "statement", samples: 200, budgetMs: 0.5 },
-  { id: "pool-print", title: "new sandbox from the pool, print(1)", how: "pooled", workload: "print", samples: 40, pauseMs: 150 },
-  { id: "fresh-print", title: "new sandbox, print(1)", how: "fresh", workload: "print", samples: 100 },
+  { id: "stateful", title: "stateful statement in a live session", how: "stateful", workload: "statement", samples: 200, pauseMs: 20, budgetMs: 0.5 },
+  { id: "stateful-again", title: "stateful statements back to back", how: "stateful", workload: "statement", samples: 200 },
+  { id: "pool-print", title: "new sandbox from the pool, print(1)", how: "pooled", workload: "print", samples: 40, pauseMs: 150, budgetMs: 1.5 },
+  { id: "fresh-print", title: "new sandbox, print(1)", how: "fresh", workload: "print", samples: 100, budgetMs: 5, budgetOf: "caisson no pool" },
   { id: "fresh-groupby", title: "new sandbox, pandas group-by", how: "fresh", workload: "groupby", samples: 30 },
   { id: "again-chart", title: "group-by + saved chart in a live sandbox", how: "again", workload: "chart", samples: 20 },
   { id: "fresh-chart", title: "new sandbox, group-by + saved chart", how: "fresh", workload: "chart", samples: 20 },
@@ -42,3 +45,6 @@ export const latencyRows: LatencyRow[] = [
 export const throughputClients = [1, 2, 8, 32];
 export const throughputSeconds = 5;
 export const growthSteps = [1, 100, 500, 1000, 2000]; // live sandboxes while a create and a run are timed
+export const pointSizesMib = [10, 100, 1000]; // what the session of a checkpoint or branch holds
+export const pointSamples = 10;
+export const floorSamples = 200;

@@ -1,22 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs the table of rows over all contenders, interleaved, and writes results/latest.json, results/table.md and results/chart.svg.
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
-import http from "node:http";
 import { cpus, loadavg, release } from "node:os";
 import { barChart } from "./chart.ts";
 import { bubblewrap, Caisson, docker, paths, plainPython, type Peer } from "./peers.ts";
-import { growthSteps, latencyRows, throughputClients, throughputSeconds, workloads } from "./rows.ts";
+import { download, floor, ms, points, quantile, show, upload, type Moved, type Points } from "./parts.ts";
+import { floorSamples, growthSteps, latencyRows, pointSamples, pointSizesMib, throughputClients, throughputSeconds, workloads } from "./rows.ts";
 
 const out = new URL("./results/", import.meta.url).pathname;
 const quick = process.argv.includes("--quick");
-const ms = () => Number(process.hrtime.bigint()) / 1e6;
-
-function quantile(samples: number[], q: number): number {
-  const sorted = [...samples].sort((a, b) => a - b);
-  return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))];
-}
-
-const show = (v: number) => (v < 10 ? v.toFixed(2) : v < 100 ? v.toFixed(1) : v.toFixed(0));
+// --only PART (repeatable) runs some parts, --row ID some rows of the latency table; then results/ stays as it is.
+const wantedParts = process.argv.flatMap((a, i) => (process.argv[i - 1] === "--only" ? [a] : []));
+const wantedRows = process.argv.flatMap((a, i) => (process.argv[i - 1] === "--row" ? [a] : []));
+const whole = wantedParts.length === 0 && wantedRows.length === 0;
 
 interface Cell {
   row: string;
@@ -26,7 +22,7 @@ interface Cell {
 }
 
 async function latency(peers: Peer[], cells: Cell[]): Promise<void> {
-  for (const row of latencyRows) {
+  for (const row of latencyRows.filter((r) => wantedRows.length === 0 || wantedRows.includes(r.id))) {
     const here = peers.filter((p) => p[row.how]).map((peer) => ({ peer, cell: { row: row.id, peer: peer.name, kind: peer.kind, samples: [] as number[] } }));
     const refused = new Set<Peer>(); // contenders that failed in this row
     const wanted = quick ? Math.max(8, row.samples / 5) : row.samples;
@@ -89,34 +85,37 @@ async function burst(peer: Caisson): Promise<number> {
 
 // From the word to end a run until no process of it is left, seen from outside. The run's processes are found by
 // an argument that nobody else has; the interpreter is their parent.
-async function killLatency(peers: Peer[]): Promise<Cell[]> {
-  const cells: Cell[] = [];
+async function killLatency(peers: Peer[], cells: Cell[]): Promise<void> {
   for (const way of ["cancel", "close"] as const) {
     for (const peer of peers.filter((p) => p.endless && (way === "close" || p instanceof Caisson))) {
       const samples: number[] = [];
-      for (let i = 0; i < (quick ? 3 : 10); i++) {
-        const mark = String(90000000 + Math.floor(Math.random() * 9999999));
-        const run = await peer.endless!(`import subprocess\nfor _ in range(3): subprocess.Popen(["sleep", "${mark}"])\nwhile True: pass`);
-        if (!run[way]) {
-          await run.clean();
-          break;
-        }
-        const tree = await treeOf(mark, 3);
-        const from = ms();
-        run[way]!();
-        for (const end = from + 10_000; tree.some(alive); ) {
-          if (ms() > end) throw new Error(`${peer.name}: the run lives 10 s after ${way}`);
-          await new Promise((done) => setImmediate(done));
-        }
-        samples.push(ms() - from);
-        await run.clean();
+      try {
+        for (let i = 0; i < (quick ? 3 : 10); i++) samples.push(await killOnce(peer, way));
+      } catch (e) {
+        problems.push(`${way} of a busy run, ${peer.name}: ${(e as Error).message}`);
+        continue;
       }
-      if (samples.length === 0) continue;
       cells.push({ row: `kill-${way}`, peer: peer.name, kind: peer.kind, samples });
       console.log(`a busy run with three children, ${way.padEnd(6)} to gone ${peer.name.padEnd(16)} p50 ${show(quantile(samples, 0.5))} ms  p99 ${show(quantile(samples, 0.99))} ms`);
     }
   }
-  return cells;
+}
+
+async function killOnce(peer: Peer, way: "cancel" | "close"): Promise<number> {
+  const mark = String(90000000 + Math.floor(Math.random() * 9999999));
+  const run = await peer.endless!(`import subprocess\nfor _ in range(3): subprocess.Popen(["sleep", "${mark}"])\nwhile True: pass`);
+  try {
+    const tree = await treeOf(mark, 3);
+    const from = ms();
+    run[way]!();
+    for (const end = from + 10_000; tree.some(alive); ) {
+      if (ms() > end) throw new Error(`the run lives 10 s after ${way}`);
+      await new Promise((done) => setImmediate(done));
+    }
+    return ms() - from;
+  } finally {
+    await run.clean();
+  }
 }
 
 async function treeOf(mark: string, children: number): Promise<number[]> {
@@ -133,31 +132,6 @@ function alive(pid: number): boolean {
     return process.kill(pid, 0);
   } catch {
     return false;
-  }
-}
-
-// A file of 1 GB that a run made, through the link of the listing.
-async function download(make: () => Caisson): Promise<{ bytes: number; ms: number } | null> {
-  const bytes = quick ? 1e8 : 1e9;
-  const peer = make();
-  await peer.start();
-  try {
-    await peer.client.tool("sandbox_run_python", { session_id: "bench", code: `b = bytes(range(256)) * 39062 + bytes(128)\nwith open("big", "wb") as f:\n  for _ in range(${bytes / 1e7}): f.write(b)` });
-    const list = await peer.client.tool("sandbox_list_artifacts", { session_id: "bench" });
-    const found = (list.artifacts ?? list.files ?? []).find((f: { download_url?: string }) => f.download_url);
-    const from = ms();
-    const got = await new Promise<number>((ok, fail) => {
-      http.get(found.download_url, (answer) => {
-        let n = 0;
-        answer.on("data", (piece: Buffer) => (n += piece.length));
-        answer.on("end", () => ok(n));
-      }).on("error", fail);
-    });
-    const took = ms() - from;
-    console.log(`download of ${(got / 1e6).toFixed(0)} MB through an artifact link     ${show(took)} ms, ${show(got / took / 1e3)} MB/s`);
-    return { bytes: got, ms: took };
-  } finally {
-    await peer.stop();
   }
 }
 
@@ -236,7 +210,7 @@ function read(path: string): string {
 
 function table(cells: Cell[], peers: Peer[]): string {
   const lines = [`| | ${peers.map((p) => `${p.name} (${p.kind})`).join(" | ")} |`, `|---|${peers.map(() => "---:|").join("")}`];
-  for (const row of latencyRows) {
+  for (const row of latencyRows.filter((r) => whole || cells.some((c) => c.row === r.id))) {
     const own = cells.find((c) => c.row === row.id && c.peer === peers[0].name);
     const columns = peers.map((p) => {
       const cell = cells.find((c) => c.row === row.id && c.peer === p.name);
@@ -259,11 +233,11 @@ function table(cells: Cell[], peers: Peer[]): string {
 
 function budgets(cells: Cell[], first: Peer): string[] {
   return latencyRows
-    .filter((r) => r.budgetMs)
+    .filter((r) => r.budgetMs && cells.some((c) => c.row === r.id && c.peer === (r.budgetOf ?? first.name)))
     .map((r) => {
-      const cell = cells.find((c) => c.row === r.id && c.peer === first.name);
+      const cell = cells.find((c) => c.row === r.id && c.peer === (r.budgetOf ?? first.name));
       const p50 = cell ? quantile(cell.samples, 0.5) : NaN;
-      return `* Budget of "${r.title}": ${show(r.budgetMs!)} ms, measured ${show(p50)} ms: ${p50 <= r.budgetMs! ? "kept" : "missed"}.`;
+      return `* Budget of "${r.title}"${r.budgetOf ? ` (${r.budgetOf})` : ""}: ${show(r.budgetMs!)} ms, measured ${show(p50)} ms: ${p50 <= r.budgetMs! ? "kept" : "missed"}.`;
     });
 }
 
@@ -281,12 +255,15 @@ let rates: { peer: string; clients: number; perSecond: number }[] = [];
 let atOnce: number | null = null;
 let grown: { live: number; createMs: number; runMs: number; kibEach: number | null }[] = [];
 let server: { startMs: number[]; rssKiB: Record<string, number> } | null = null;
-let big: { bytes: number; ms: number } | null = null;
+let down: Moved | null = null;
+let up: Moved | null = null;
+let kept: Points[] = [];
+let bare: number[] = [];
 const problems: string[] = [];
 
 function report(): string {
   const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString(), quick, loadBefore, loadAfter: loadavg() };
-  writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: big, problems }));
+  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, floor: bare, problems }));
   const lines = [
     `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median. ${host.cores} cores (${host.cpu}), Linux ${host.kernel}; ` +
       `load average ${loadBefore[0].toFixed(1)} before, ${host.loadAfter[0].toFixed(1)} after, the measurement's own included${quick ? "; few samples (--quick)" : ""}.`,
@@ -303,9 +280,13 @@ function report(): string {
   if (atOnce !== null) lines.push(`* 100 at once: ${show(atOnce)} ms in all.`);
   for (const g of grown) lines.push(`* With ${g.live} live sandboxes: new + print ${show(g.createMs)} ms, again ${show(g.runMs)} ms${g.kibEach === null ? "" : `; ${show(g.kibEach)} KiB of the host's memory each`}.`);
   if (server) lines.push(`* Server start to initialize answered: ${show(quantile(server.startMs, 0.5))} ms; resident KiB ${JSON.stringify(server.rssKiB)}.`);
-  if (big) lines.push(`* Download of ${(big.bytes / 1e6).toFixed(0)} MB through an artifact link: ${show(big.bytes / big.ms / 1e3)} MB/s.`);
+  for (const [what, moved] of [["Download", down], ["Upload", up]] as const)
+    if (moved) lines.push(`* ${what} of ${(moved.bytes / 1e6).toFixed(0)} MB: ${show(moved.bytes / moved.ms / 1e3)} MB/s; the server's memory at most ${show(moved.serverPeakKiB / 1024)} MiB.`);
+  for (const k of kept) lines.push(`* A session of ${k.mib} MiB: checkpoint ${show(quantile(k.checkpointMs, 0.5))} ms, branch with one statement ${show(quantile(k.branchMs, 0.5))} ms, restore ${show(quantile(k.restoreMs, 0.5))} ms.`);
+  if (bare.length > 0) lines.push(`* The floor, bare fork + exec + wait of the same interpreter: ${show(quantile(bare, 0.5))} ms.`);
   lines.push(...budgets(cells, warm), ...problems.map((p) => `* Not measured: ${p}.`));
   const text = lines.join("\n") + "\n";
+  if (!whole) return text;
   writeFileSync(`${out}table.md`, text);
   const shown = latencyRows.filter((r) => cells.some((c) => c.row === r.id));
   writeFileSync(`${out}chart.svg`, barChart(shown, peers.map((p) => p.name), (row, peer) => {
@@ -315,7 +296,8 @@ function report(): string {
   return text;
 }
 
-async function part(what: string, job: () => Promise<void>): Promise<void> {
+async function part(what: string, job: () => Promise<void> | void): Promise<void> {
+  if (!whole && !wantedParts.includes(what) && !(what === "latency" && wantedRows.length > 0)) return;
   try {
     await job();
   } catch (e) {
@@ -326,16 +308,26 @@ async function part(what: string, job: () => Promise<void>): Promise<void> {
 }
 
 mkdirSync(out, { recursive: true });
+const large = { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g", SANDBOX_MAX_UPLOAD_BYTES: "1100000000" };
+const bytes = quick ? 1e8 : 1e9;
+const needed = whole || wantedParts.some((p) => !["floor", "download", "upload", "points", "server cost"].includes(p)) || wantedRows.length > 0;
+const started: Peer[] = [];
 try {
-  for (const peer of peers) await peer.start();
+  for (const peer of needed ? peers : []) {
+    await peer.start();
+    started.push(peer);
+  }
   await part("latency", () => latency(peers, cells));
+  await part("floor", () => void (bare = floor(where.root, quick ? 20 : floorSamples)));
   await part("throughput", async () => void (rates = await throughput(peers)));
   await part("100 at once", async () => void (atOnce = await burst(warm)));
+  await part("kill latency", () => killLatency(peers, cells));
   await part("growth", async () => void (grown = await growth(warm)));
   await part("server cost", async () => void (server = await serverCost(() => new Caisson("start", "", where, {}))));
-  await part("download", async () => void (big = await download(() => new Caisson("download", "", where, { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g" }))));
-  await part("kill latency", async () => void cells.push(...(await killLatency(peers))));
-  console.log(`\n${report()}\nwritten: ${out}latest.json, table.md, chart.svg`);
+  await part("download", async () => void (down = await download(() => new Caisson("download", "", where, large), bytes)));
+  await part("upload", async () => void (up = await upload(() => new Caisson("upload", "", where, large), bytes)));
+  await part("points", async () => void (kept = await points(() => new Caisson("points", "", where, { SANDBOX_MEMORY_LIMIT: "12g" }), quick ? pointSizesMib.slice(0, 2) : pointSizesMib, quick ? 3 : pointSamples)));
+  console.log(`\n${report()}${whole ? `\nwritten: ${out}latest.json, table.md, chart.svg` : ""}`);
 } finally {
-  for (const peer of peers) await peer.stop().catch(() => {});
+  for (const peer of started) await peer.stop().catch(() => {});
 }
