@@ -104,6 +104,7 @@ def freeze(c):
 	import gc
 	gc.collect()
 	c.immortal(gc.get_objects(), type(freeze.__code__))
+	c.fill()
 	gc.freeze()
 	gc.enable()
 

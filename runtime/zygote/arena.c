@@ -11,10 +11,19 @@
 #include "zygote.h"
 
 #include <dlfcn.h>
+#include <malloc.h>
+#include <stdlib.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define RANGE_BYTES ((size_t)256 << 20)
 #define HUGE_BYTES  ((size_t)2 << 20)
+#define CLASS_BYTES ((size_t)16)  /* between the size classes of small objects */
+#define SMALL_MAX   ((size_t)512) /* the largest of them */
+#define BLOCK_MAX   ((size_t)64 << 10)
+#define BLOCK_FINE  ((size_t)4096) /* up to here every size of the C library's, then in steps */
+#define BLOCK_STEP  ((size_t)1024)
+#define FILL_MAX    ((size_t)48 << 20) /* bytes in all; far above what is ever free */
 
 struct arena_allocator { /* PyObjectArenaAllocator of cpython/pymem.h */
 	void *ctx;
@@ -79,4 +88,45 @@ void arena_gather(void)
 	range.end = range.next + RANGE_BYTES;
 	get(&range.before);
 	set(&own);
+}
+
+/* Takes blocks of SIZE, *LEFT bytes at most, until one comes from where nothing has been. */
+static void fill_class(size_t size, void *(*get)(size_t size), const char *from, const char *to,
+		       size_t *left)
+{
+	while (*left >= size) {
+		const char *p = get(size);
+		if (!p || (p >= from && p < to))
+			break;
+		*left -= size;
+	}
+}
+
+static void fill_heap(size_t *left)
+{
+	union {
+		void *object;
+		struct mallinfo2 (*function)(void); /* glibc 2.33 */
+	} u = {.object = dlsym(RTLD_DEFAULT, "mallinfo2")};
+
+	if (!u.object)
+		return;
+	const char *end = sbrk(0);
+	const char *top = end - u.function().keepcost;
+	for (size_t size = BLOCK_MAX; size > SMALL_MAX;
+	     size -= size > BLOCK_FINE ? BLOCK_STEP : CLASS_BYTES)
+		fill_class(size, malloc, top, end + FILL_MAX, left);
+}
+
+size_t arena_fill(void)
+{
+	size_t left = FILL_MAX;
+
+	if (!range.next || range.next == range.end - RANGE_BYTES)
+		return 0; /* this interpreter has no arenas, or none here */
+	const char *fresh = range.next;
+	for (size_t size = CLASS_BYTES; size <= SMALL_MAX; size += CLASS_BYTES)
+		fill_class(size, PyObject_Malloc, fresh, range.end, &left);
+	fill_heap(&left);
+	return FILL_MAX - left;
 }

@@ -60,6 +60,15 @@ static PyObject *gather(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
+PyDoc_STRVAR(fill_doc, "fill() -> bytes - new objects go where nothing has been yet");
+
+static PyObject *fill(PyObject *self, PyObject *args)
+{
+	(void)self;
+	(void)args;
+	return PyLong_FromSize_t(arena_fill());
+}
+
 PyDoc_STRVAR(immortal_doc, "immortal(objects, code_type) -> number - none of these, nor what they "
 			   "refer to, is ever freed");
 
@@ -129,6 +138,7 @@ static PyObject *hold(PyObject *self, PyObject *args)
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, setup_doc},
     {"gather", gather, METH_NOARGS, gather_doc},
+    {"fill", fill, METH_NOARGS, fill_doc},
     {"immortal", immortal, METH_VARARGS, immortal_doc},
     {"collapse", collapse, METH_VARARGS, collapse_doc},
     {"serve", serve, METH_VARARGS, serve_doc},

@@ -66,6 +66,9 @@ void frame_close_fds(struct frame *f);
 /* arena.c. From now on Python's small objects are made in one range of addresses, where that can be
  * had. */
 void arena_gather(void);
+/* Takes what is free between objects, for good, so that a fork makes its own in fresh pages of its
+ * own instead of copying pages that it shares. Returns how many bytes. */
+size_t arena_fill(void);
 
 /* immortal.c. Learns how this interpreter marks what is never freed; before the first import. */
 void immortal_learn(void);
