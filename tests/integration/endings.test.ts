@@ -162,7 +162,7 @@ describe('endings', () => {
 		assert.ok(r.exit_code !== 0 || r.error);
 		assert.equal((await within('the next run', s.run('print(1)', 'killer'), 20_000)).stdout, '1\n');
 	}));
-	it('a hundred runs leave no descriptor and no growth behind', () => using('stdio', { env: deadline }, async (s) => {
+	it('a hundred runs leave no descriptor and no growth behind', () => using('stdio', { env: { ...deadline, SANDBOX_POOL: '0', SANDBOX_POOL_MAX: '0' } }, async (s) => {
 		for (let i = 0; i < 5; i++)
 			await s.ok(`open("f${i}", "w").close()`, 'leak');
 		const fds = openDescriptors(s.pid), rss = residentBytes(s.pid);
