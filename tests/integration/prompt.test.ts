@@ -82,7 +82,7 @@ describe('caisson run -i, at a terminal', () => {
 		const words = 'exec ' + asProductUser([binary, 'run', '-i']).map((w) => `'${w}'`).join(' ');
 		const p = new Program(spawn('script', ['-qefc', words, '/dev/null'], { env: productEnv(env), stdio: ['pipe', 'pipe', 'pipe'] }));
 		let seen = 0;
-		const expect = (what: string): Promise<void> => until(what, () => {
+		const expect = (what: string): Promise<true> => until(what, () => {
 			const at = p.stdout.indexOf(what, seen);
 			seen = at < 0 ? seen : at + what.length;
 			return at >= 0;
