@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a caller comes by a sandbox: one that is there, a stored one that becomes active, a new one. */
+/* How a caller comes by a sandbox: one that is there, a stored one made active, or a new one. */
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
