@@ -132,7 +132,12 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 {
 	const char *path;
 
-	*a = (struct app){.verb = verb, .mode = mode, .monitor_fd = -1, .ca_fd = -1};
+	*a = (struct app){.verb = verb,
+			  .mode = mode,
+			  .monitor_fd = -1,
+			  .ca_fd = -1,
+			  .cache_fd = -1,
+			  .wheel_fd = -1};
 	if (settings_init(&a->settings) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the settings");
 	int r = take_config_flag(argc, argv, &path, e);
@@ -302,7 +307,9 @@ int app_begin(struct app *a, struct err *e)
 	if (r < 0)
 		return r;
 	prepare_log(a);
-	app_prepare_packages(a);
+	r = app_prepare_packages(a, e);
+	if (r < 0)
+		return r;
 	r = begin_opener(a, e); /* a fork: before the store has a thread */
 	r = r < 0 ? r : begin_store(a, e);
 	return r < 0 ? r : confine(a, e);
@@ -481,6 +488,8 @@ void app_done(struct app *a)
 	a->store = store_close(a->store);
 	a->monitor_fd = fd_close(a->monitor_fd);
 	a->ca_fd = fd_close(a->ca_fd);
+	a->cache_fd = fd_close(a->cache_fd);
+	a->wheel_fd = fd_close(a->wheel_fd);
 	a->loop = sd_event_unref(a->loop);
 	settings_done(&a->settings);
 	log_close();

@@ -46,8 +46,8 @@ struct app {
 	struct packages *packages;
 	int ca_fd; /* certificates for the package index, until packages have it; -1 = none */
 	char index_url[2001];
-	bool index_is_trusted;         /* the operator named it */
-	char cache_dir[PATH_MAX + 32]; /* of wheels; "" = none */
+	bool index_is_trusted;  /* the operator named it */
+	int cache_fd, wheel_fd; /* folders of wheels, until packages have them; -1 = none */
 	struct links *links;
 	struct tools *tools;
 	struct mcp_server *mcp;
@@ -62,7 +62,7 @@ int app_begin(struct app *a, struct err *e) MUST_CHECK;
 /* Loop and manager. The engine itself opens at its first need or with manager_start(). */
 int app_open(struct app *a, struct err *e) MUST_CHECK;
 /* app_packages.c: what needs the rights of whoever starts the server, and what needs the loop. */
-void app_prepare_packages(struct app *a);
+int app_prepare_packages(struct app *a, struct err *e) MUST_CHECK;
 int app_open_egress(struct app *a, struct err *e) MUST_CHECK;
 int app_open_packages(struct app *a, struct err *e) MUST_CHECK;
 /* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */

@@ -21,7 +21,7 @@
  * its rights. The link of an old server's uid to it ends here. */
 static void prepare_cache(struct app *a)
 {
-	char path[sizeof(a->cache_dir)];
+	char path[PATH_MAX + 32];
 	struct err e = ERR_INIT;
 	uid_t uid;
 	gid_t gid;
@@ -36,7 +36,7 @@ static void prepare_cache(struct app *a)
 	if (geteuid() == 0 &&
 	    (native_front_uid(a->monitor_fd, &uid, &gid, &e) < 0 || fchown(fd, uid, gid) < 0))
 		return;
-	memcpy(a->cache_dir, path, sizeof(path));
+	a->cache_fd = TAKE_FD(fd);
 }
 
 /* The first of those that somebody named, else the machine's own. */
@@ -57,7 +57,7 @@ static int open_ca(const struct app *a, const struct pip_config *pip)
 	return -1;
 }
 
-void app_prepare_packages(struct app *a)
+int app_prepare_packages(struct app *a, struct err *e)
 {
 	struct pip_config pip;
 	const char *setting = a->settings.pip_index_url;
@@ -70,6 +70,13 @@ void app_prepare_packages(struct app *a)
 		       : pip.index_url[0] ? pip.index_url
 					  : DEFAULT_INDEX);
 	prepare_cache(a);
+	const char *wheels = a->settings.pip_wheel_dir;
+	if (*wheels == '\0')
+		return 0;
+	a->wheel_fd = open(wheels, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (a->wheel_fd >= 0)
+		return 0;
+	return err_set(e, ERR_SETTING_INVALID, errno, "SANDBOX_PIP_WHEEL_DIR: '%s'", wheels);
 }
 
 /* ---- what is told of the way out ---- */
@@ -124,13 +131,13 @@ static struct packages_config packages_settings(struct app *a)
 	    .loop = a->loop,
 	    .manager = a->manager,
 	    .egress = a->egress,
-	    .cache_dir = a->cache_dir,
+	    .cache_fd = -1,
 	    .cache_bytes = s->wheel_cache_bytes,
 	    .plan_ttl_ns = (uint64_t)s->index_ttl_m * 60 * NS_PER_S,
 	    .index_url = a->index_url,
 	    .extra_hosts = s->pip_extra_hosts,
 	    .index_is_trusted = a->index_is_trusted,
-	    .wheel_dir = s->pip_wheel_dir,
+	    .wheel_fd = a->wheel_fd,
 	    .ca_fd = -1,
 	    .allow_sources = s->pip_sources,
 	    .timeout_ns = (uint64_t)s->install_timeout_s * NS_PER_S,
@@ -174,5 +181,7 @@ int app_open_packages(struct app *a, struct err *e)
 	struct packages_config config = packages_settings(a);
 
 	config.ca_fd = TAKE_FD(a->ca_fd);
+	config.cache_fd = TAKE_FD(a->cache_fd);
+	config.wheel_fd = TAKE_FD(a->wheel_fd);
 	return packages_new(&config, &a->packages, e);
 }

@@ -229,8 +229,8 @@ S(STR, pip_extra_hosts, "packages.extra_hosts", "SANDBOX_PIP_EXTRA_HOSTS", "", 0
   "Further public hosts that the pages of the index may lead to.")
 S(PATH, pip_wheel_dir, "packages.wheel_dir", "SANDBOX_PIP_WHEEL_DIR", "", 0, 4000,
   "an absolute path, or nothing",
-  "Folder of wheels used instead of an index: installations then need no network at all. The server's "
-  "user must be able to read it.")
+  "Folder of wheels used instead of an index: installations then need no network at all. Its files must "
+  "be readable for everybody.")
 S(PATH, pip_ca_file, "packages.ca_file", "SANDBOX_PIP_CA_FILE", "", 0, 4000, "an absolute path, or nothing",
   "Certificates (PEM) that the index's is checked against. Empty: pip's own setting, else this machine's.")
 S(BOOL, pip_sources, "packages.source_builds", "SANDBOX_PIP_SOURCE_BUILDS", "off", 0, 1, "on or off",

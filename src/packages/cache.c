@@ -28,14 +28,16 @@ static bool is_hex(const char *s)
 	return strlen(s) == SHA256_HEX - 1 && strspn(s, "0123456789abcdef") == SHA256_HEX - 1;
 }
 
-struct cache *cache_new(const char *dir, uint64_t max_bytes)
+struct cache *cache_new(int dir, uint64_t max_bytes)
 {
 	struct cache *c = calloc(1, sizeof(*c));
 
-	if (!c)
+	if (!c) {
+		(void)fd_close(dir);
 		return NULL;
+	}
 	c->max_bytes = max_bytes;
-	c->dir = *dir ? open(dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
+	c->dir = dir;
 	return c;
 }
 

@@ -9,8 +9,8 @@
 
 struct cache;
 
-/* DIR "" or unusable: an empty cache that keeps nothing. NULL: no memory. */
-struct cache *cache_new(const char *dir, uint64_t max_bytes);
+/* DIR is taken; -1: an empty cache that keeps nothing. NULL: no memory. */
+struct cache *cache_new(int dir, uint64_t max_bytes);
 struct cache *cache_free(struct cache *c);
 /* A descriptor for reading, or -1. What was read must be hashed again: disks lie. */
 int cache_open(struct cache *c, const char *sha256);

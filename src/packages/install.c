@@ -146,10 +146,9 @@ static void unpack(struct job *j)
 							    "name", w->name, "version", w->version,
 							    "requested", (int)w->requested));
 	}
-	json_t *job = r == 0
-			  ? json_pack("{s:s, s:O, s:I}", "do", "install", "wheels", wheels,
-				      "max_bytes", (json_int_t)(8 * j->packages->config.max_bytes))
-			  : NULL;
+	json_t *job = r == 0 ? json_pack("{s:s, s:O, s:I}", "do", "install", "wheels", wheels,
+					 "max_bytes", 8 * (json_int_t)j->packages->config.max_bytes)
+			     : NULL;
 	json_decref(wheels);
 	if (!job) {
 		job_fail(j, "no memory", NULL);

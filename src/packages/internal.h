@@ -86,9 +86,9 @@ struct job {
 
 struct packages {
 	struct packages_config config;
-	char *index_url, *cache_dir, *wheel_dir, *extra_hosts; /* config's texts, owned */
+	char *index_url, *extra_hosts; /* config's texts, owned */
 	struct url index;
-	struct egress_policy *policy; /* of resolvers; NULL with wheel_dir */
+	struct egress_policy *policy; /* of resolvers; of nothing with a folder of wheels */
 	struct cache *cache;
 	struct plans *plans;
 	struct record *records;

@@ -36,13 +36,12 @@ struct egress_policy *packages_policy(const struct packages_config *config, stru
 {
 	struct egress_policy *policy = egress_policy_new(EGRESS_PACKAGES);
 	struct url index;
-	bool local = config->wheel_dir && *config->wheel_dir;
 
 	if (!policy)
 		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the policy of packages");
 	/* Without an index there is nothing to reach. */
-	else if (!local && (url_parse(config->index_url, &index, e) < 0 ||
-			    fill_policy(config, &index, policy, e) < 0))
+	else if (config->wheel_fd < 0 && (url_parse(config->index_url, &index, e) < 0 ||
+					  fill_policy(config, &index, policy, e) < 0))
 		policy = egress_policy_unref(policy);
 	return policy;
 }
@@ -59,19 +58,18 @@ int packages_new(const struct packages_config *config, struct packages **ret, st
 
 	if (!p) {
 		(void)fd_close(config->ca_fd);
+		(void)fd_close(config->cache_fd);
+		(void)fd_close(config->wheel_fd);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the installation of packages");
 	}
 	p->config = *config;
 	p->index_url = copy(config->index_url);
-	p->cache_dir = copy(config->cache_dir);
-	p->wheel_dir = copy(config->wheel_dir);
 	p->extra_hosts = copy(config->extra_hosts);
-	p->cache = cache_new(config->cache_dir ? config->cache_dir : "", config->cache_bytes);
+	p->cache = cache_new(config->cache_fd, config->cache_bytes);
 	p->plans = plans_new(config->plan_ttl_ns);
-	if (!p->index_url || !p->cache_dir || !p->wheel_dir || !p->extra_hosts || !p->cache ||
-	    !p->plans)
+	if (!p->index_url || !p->extra_hosts || !p->cache || !p->plans)
 		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the installation of packages");
-	if (r == 0 && p->wheel_dir[0] == '\0') {
+	if (r == 0 && p->config.wheel_fd < 0) {
 		r = url_parse(p->index_url, &p->index, e);
 		p->policy = r < 0 ? NULL : packages_policy(config, e);
 		r = p->policy ? 0 : -EINVAL;
@@ -97,8 +95,7 @@ struct packages *packages_free(struct packages *p)
 	p->cache = cache_free(p->cache);
 	p->policy = egress_policy_unref(p->policy);
 	free(p->index_url);
-	free(p->cache_dir);
-	free(p->wheel_dir);
+	(void)fd_close(p->config.wheel_fd);
 	(void)fd_close(p->config.ca_fd);
 	free(p->extra_hosts);
 	free(p);

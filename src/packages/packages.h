@@ -72,14 +72,14 @@ struct packages_config {
 	sd_event *loop;          /* borrowed */
 	struct manager *manager; /* borrowed */
 	struct egress *egress;   /* borrowed; the policy `packages` of the resolver */
-	const char *cache_dir;   /* folder that the front can write, or "" = no cache */
+	int cache_fd;            /* folder of the cache, for writing; taken; -1 = no cache */
 	uint64_t cache_bytes;    /* the least recently used wheels go when it is full */
 	uint64_t plan_ttl_ns;    /* how long the answer of an index is remembered; 0 = not at all */
-	const char *index_url;   /* http(s) address of a simple index; "" with wheel_dir */
+	const char *index_url;   /* http(s) address of a simple index; "" with wheel_fd */
 	const char
 	    *extra_hosts;      /* further HOST[:PORT] that its pages may lead to, blank separated */
 	bool index_is_trusted; /* the operator named it: its host may be a private address */
-	const char *wheel_dir; /* a folder of wheels used instead of an index, or "" */
+	int wheel_fd;          /* folder of wheels used instead of an index; taken; -1 = none */
 	int ca_fd;             /* certificates for the index, PEM; taken; -1 = the image's own */
 	bool allow_sources;    /* build what has no wheel */
 	uint64_t timeout_ns;   /* of one installation, waiting for others included */

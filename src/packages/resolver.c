@@ -38,7 +38,7 @@ static int add_where(const struct job *j, json_t *where)
 	char trusted[300];
 	int r = 0;
 
-	if (p->wheel_dir[0])
+	if (p->config.wheel_fd >= 0)
 		return json_array_append_new(where, json_string("--no-index")) +
 		       json_array_append_new(where, json_string("--find-links")) +
 		       json_array_append_new(where, json_string(FOLDER_PATH));
@@ -83,7 +83,7 @@ static void finish(struct job *j)
 
 	j->resolver = box_free(j->resolver);
 	/* What others had a hand in is for this installation alone. */
-	if (!p->config.allow_sources && !p->wheel_dir[0])
+	if (!p->config.allow_sources && p->config.wheel_fd < 0)
 		plans_keep(p->plans, j->key, &j->plan);
 	job_unpack(j);
 }
@@ -223,9 +223,8 @@ static void fetch(struct job *j)
 
 static int open_local(const struct job *j, const struct wheel *w)
 {
-	_cleanup_fd_ int dir = open(j->packages->wheel_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-
-	return dir < 0 ? -1 : openat(dir, w->file, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+	return openat(j->packages->config.wheel_fd, w->file,
+		      O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
 }
 
 static unsigned open_wheels(struct job *j)
@@ -234,7 +233,7 @@ static unsigned open_wheels(struct job *j)
 
 	for (size_t i = 0; i < j->plan.n; i++) {
 		struct wheel *w = &j->plan.wheels[i];
-		bool local = j->packages->wheel_dir[0] && text_starts_with(w->url, "file:");
+		bool local = j->packages->config.wheel_fd >= 0 && text_starts_with(w->url, "file:");
 
 		w->fd = local ? open_local(j, w) : cache_open(j->packages->cache, w->sha256);
 		missing += w->fd < 0;
@@ -292,7 +291,8 @@ static void ask(struct job *j)
 /* The next file of the folder of wheels after those that were given (j->at of them), or -1. */
 static int next_local(const struct job *j, char ret_path[ENGINE_PATH_MAX])
 {
-	_cleanup_dir_ DIR *d = opendir(j->packages->wheel_dir);
+	int dir = openat(j->packages->config.wheel_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_dir_ DIR *d = dir < 0 ? NULL : fdopendir(dir);
 	size_t n = 0;
 
 	for (struct dirent *de; d && (de = readdir(d));) {
@@ -325,7 +325,7 @@ static void give_next(struct job *j)
 	char path[ENGINE_PATH_MAX] = CA_PATH;
 
 	j->giving = fd_close(j->giving);
-	if (p->wheel_dir[0])
+	if (p->config.wheel_fd >= 0)
 		j->giving = next_local(j, path);
 	else if (j->at == 0 && p->config.ca_fd >= 0)
 		j->giving = fd_dup(p->config.ca_fd);
@@ -352,7 +352,7 @@ void job_resolve(struct job *j)
 	struct packages *p = j->packages;
 	struct engine_create create = {.limits = sandbox_policy(j->sandbox)->limits,
 				       .warm = true,
-				       .egress = p->policy != NULL};
+				       .egress = p->config.wheel_fd < 0};
 	struct err e = ERR_INIT;
 	char label[EGRESS_LABEL_MAX];
 
@@ -369,7 +369,7 @@ void job_resolve(struct job *j)
 					  .engine = manager_engine(p->config.manager),
 					  .create = &create,
 					  .egress = p->config.egress,
-					  .policy = p->policy,
+					  .policy = create.egress ? p->policy : NULL,
 					  .label = label};
 	job_progress(j, "Asking the index", 0, 4);
 	j->resolver = box_new(&config, on_ready, j, &e);

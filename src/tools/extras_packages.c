@@ -74,10 +74,10 @@ static void on_status(const struct package_status *status, void *user)
 	else
 		tools_finish(
 		    c->call,
-		    json_pack("{s:s, s:s, s:s, s:o, s:f}", "session_id", sandbox_id(c->sandbox),
+		    json_pack("{s:s, s:s, s:s, s:o, s:I}", "session_id", sandbox_id(c->sandbox),
 			      "status", package_word_name(status->word), "message",
-			      r < 0 ? "" : buf_str(&text), "installed", names(status), "seconds",
-			      (double)((now_ns() - c->start_ns) / NS_PER_MS) / 1000.0));
+			      r < 0 ? "" : buf_str(&text), "installed", names(status),
+			      "duration_ms", (json_int_t)((now_ns() - c->start_ns) / NS_PER_MS)));
 	call_free(c);
 }
 

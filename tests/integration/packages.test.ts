@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// Packages: from an index on loopback that is good and one that is not, from a folder of wheels, and, where one can be
+// reached, from the index that this machine's pip is configured for.
+
+import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { after, before, describe, it } from 'node:test';
+import { execFileSync } from 'node:child_process';
+import { scratch } from '../lib/env.ts';
+import { open, using, type Json, type Session } from '../lib/session.ts';
+import { Canary, Index, wheel, wheelName, zip } from '../lib/wheel.ts';
+
+const install = async (s: Session, packages: string, session_id: string): Promise<Json> =>
+	JSON.parse((await s.raw('sandbox_install_packages', { packages, session_id })).content[0]!.text) as Json;
+
+const stdout = async (s: Session, code: string, session_id: string): Promise<string> => {
+	const r = JSON.parse((await s.raw('sandbox_run_python', { code, session_id })).content[0]!.text) as Json;
+	return `${r.stdout}${r.stderr}`;
+};
+
+const names = async (s: Session, session_id: string): Promise<string[]> =>
+	(await s.call('sandbox_list_packages', { session_id })).installed.map((p: Json) => `${p.name}==${p.version}`);
+
+describe('packages from an index', () => {
+	const index = new Index();
+	const canary = new Canary();
+	let s: Session;
+
+	before(async () => {
+		await index.open();
+		await canary.open();
+		const evil = 'import urllib.request\nurllib.request.urlopen("http://127.0.0.1:' + canary.port + '/")\n';
+		index.add('alpha', { file: wheelName('alpha', '1.0'), body: wheel('alpha', '1.0', 'who = "alpha 1"') },
+			{ file: wheelName('alpha', '2.0'), body: wheel('alpha', '2.0', 'import beta\nwho = "alpha 2"\ndef main():\n    print("alpha runs")', { requires: ['beta>=1'], scripts: 'alpha-run = alpha:main' }) });
+		index.add('beta', { file: wheelName('beta', '1.5'), body: wheel('beta', '1.5', 'who = "beta"') });
+		index.add('sourceonly', { file: 'sourceonly-1.0.tar.gz', body: zip([{ name: 'setup.py', text: evil }]) });
+		index.add('climber', { file: wheelName('climber', '1.0'), body: wheel('climber', '1.0', '', { more: [{ name: '../../../../../../mnt/data/evil.py', text: 'x' }] }) });
+		index.add('linker', { file: wheelName('linker', '1.0'), body: wheel('linker', '1.0', '', { more: [{ name: 'link', text: '/etc/passwd', mode: 0o120777 }] }) });
+		index.add('impostor', { file: wheelName('impostor', '1.0'), body: wheel('alpha', '9.0', 'who = "impostor"') });
+		index.add('liar', { file: wheelName('liar', '1.0'), body: wheel('liar', '1.0', ''), sha256: '0'.repeat(64) });
+		index.add('bomb', { file: wheelName('bomb', '1.0'), body: wheel('bomb', '1.0', '', { more: [{ name: 'zeros', text: Buffer.alloc(40 << 20) }] }) });
+		index.add('elsewhere', { file: wheelName('elsewhere', '1.0'), body: wheel('elsewhere', '1.0', ''), url: `http://127.0.0.1:${canary.port}/elsewhere-1.0-py3-none-any.whl` });
+		index.add('redirected', { file: wheelName('redirected', '1.0'), body: `http://127.0.0.1:${canary.port}/x.whl` });
+		index.add('metadata', { file: wheelName('metadata', '1.0'), body: 'http://169.254.169.254/latest/meta-data/' });
+		s = await open('stdio', { profile: 'full', env: { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_INSTALL_MAX_BYTES: '4m' } });
+	});
+	after(async () => {
+		await s.end();
+		index.close();
+		canary.close();
+	});
+
+	it('a package with what it needs: imports, scripts, versions, listing, removing', async () => {
+		const r = await install(s, 'alpha', 'good');
+		assert.equal(r.status, 'success', JSON.stringify(r));
+		assert.deepEqual(r.installed.sort(), ['alpha==2.0', 'beta==1.5']);
+		assert.equal(await stdout(s, 'import alpha, beta; print(alpha.who, beta.who)', 'good'), 'alpha 2 beta\n');
+		const shell = await s.call('sandbox_run_shell', { command: 'alpha-run; pip install beta; echo $?', session_id: 'good' });
+		assert.equal(shell.stdout, 'alpha runs\n1\n');
+		assert.match(shell.stderr, /sandbox_install_packages/);
+		assert.deepEqual(await names(s, 'good'), ['alpha==2.0', 'beta==1.5']);
+		assert.equal((await install(s, 'alpha==1.0', 'good')).status, 'success');
+		assert.equal(await stdout(s, 'import alpha; print(alpha.who)', 'good'), 'alpha 1\n');
+		assert.equal((await install(s, 'alpha', 'good')).message, 'Package alpha is already installed');
+		assert.equal((await s.call('sandbox_uninstall_packages', { packages: 'alpha', session_id: 'good' })).status, 'success');
+		assert.deepEqual(await names(s, 'good'), ['beta==1.5']);
+		assert.match(await stdout(s, 'import alpha', 'good'), /ModuleNotFoundError/);
+	});
+	it('the second sandbox gets it from the cache and asks nobody', async () => {
+		const before = index.asked.length;
+		assert.deepEqual((await install(s, 'alpha', 'second')).installed.sort(), ['alpha==2.0', 'beta==1.5']);
+		assert.equal(index.asked.length, before);
+		assert.equal(await stdout(s, 'import alpha; print(alpha.who)', 'second'), 'alpha 2\n');
+	});
+	it('what one sandbox does to its packages no other one sees', async () => {
+		await stdout(s, 'open("/app/.venv/lib/python3.%d/site-packages/beta.py" % __import__("sys").version_info[1], "w").write("who = 1")', 'second');
+		assert.equal((await install(s, 'beta', 'third')).status, 'success');
+		assert.equal(await stdout(s, 'import beta; print(beta.who)', 'third'), 'beta\n');
+	});
+	for (const [name, why] of [
+		['sourceonly', /No matching distribution/], ['climber', /holds the path/], ['linker', /holds a link/], ['impostor', /./], ['liar', /./],
+		['bomb', /unpacks to more/], ['elsewhere', /./], ['redirected', /./], ['metadata', /./], ['nosuchpackage', /No matching distribution/],
+	] as const)
+		it(`hostile: ${name}`, async () => {
+			const r = await install(s, name, 'hostile');
+			assert.equal(r.error, 'package_failed', JSON.stringify(r));
+			assert.match(r.message, why);
+			assert.deepEqual(await names(s, 'hostile'), []);
+			assert.equal(canary.visits, 0);
+		});
+	it('nothing but names is taken', async () => {
+		for (const packages of ['--index-url http://127.0.0.1:1 alpha', '-r /etc/passwd', './alpha', 'alpha @ http://127.0.0.1:1/a.whl', `http://127.0.0.1:${canary.port}/a.whl`, 'alpha --pre', ''])
+			assert.equal((await install(s, packages, 'hostile')).error, 'invalid_argument', packages);
+		assert.equal(canary.visits, 0);
+	});
+	it('several at once, in several sandboxes', async () => {
+		const all = await Promise.all(['p', 'q', 'r'].map((id) => install(s, 'beta alpha==1.0', id)));
+		assert.deepEqual(all.map((r) => r.status), ['success', 'success', 'success']);
+	});
+});
+
+describe('packages from a folder of wheels', () => {
+	it('no index is asked', async () => {
+		const folder = scratch('wheels');
+		fs.mkdirSync(folder, { recursive: true });
+		fs.writeFileSync(path.join(folder, wheelName('gamma', '1.0')), wheel('gamma', '1.0', 'who = "gamma"', { requires: ['delta'] }));
+		fs.writeFileSync(path.join(folder, wheelName('delta', '1.0')), wheel('delta', '1.0', 'who = "delta"'));
+		fs.chmodSync(folder, 0o755);
+		await using('stdio', { profile: 'full', env: { SANDBOX_PIP_WHEEL_DIR: folder } }, async (s) => {
+			const r = await install(s, 'gamma', 'a');
+			assert.equal(r.status, 'success', JSON.stringify(r));
+			assert.equal(await stdout(s, 'import gamma, delta; print(gamma.who, delta.who)', 'a'), 'gamma delta\n');
+		});
+	});
+});
+
+/** Whether pip, as it is configured here, gets a small package. */
+function reachable(): boolean {
+	try {
+		execFileSync('python3', ['-m', 'pip', 'download', '-q', '--no-deps', '--retries', '0', '--timeout', '10', '-d', scratch('probe'), 'six'], { stdio: 'ignore', timeout: 30_000 });
+		return true;
+	} catch {
+		return false;
+	}
+}
+
+describe('packages from the configured index', () => {
+	it('one in Python, one with native code', { skip: reachable() ? false : 'pip reaches no package index here' }, () =>
+		using('stdio', { profile: 'full' }, async (s) => {
+			const r = await install(s, 'six markupsafe', 'real');
+			assert.equal(r.status, 'success', JSON.stringify(r));
+			assert.equal(await stdout(s, 'import six, markupsafe._speedups; print("there")', 'real'), 'there\n');
+		}));
+});
