@@ -2,6 +2,7 @@
 /* The OpenAPI 3.1 document, made from the table of routes. */
 #include "api/rest.h"
 
+#include "base/jsonio.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -185,7 +186,8 @@ char *openapi_make(const char *version)
 	    "Sandboxes for code that a model wrote. Errors are problem details (RFC 9457).",
 	    "servers", "url", "/", "security", "bearer", "key", "paths", paths(), "components",
 	    components());
-	char *text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+	size_t len;
+	char *text = jsonio_text(doc, JSON_COMPACT, &len);
 
 	json_decref(doc);
 	return text;

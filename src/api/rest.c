@@ -2,6 +2,7 @@
 /* From a request to a handler of REST, and back: rights, bodies, idempotency, the audit log. */
 #include "api/rest.h"
 
+#include "base/jsonio.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -61,9 +62,11 @@ static void audit(struct rest_call *c, const char *result)
 
 static void keep_answer(struct rest_call *c, int status, bool problem, const json_t *body)
 {
+	size_t len;
+
 	if (!c->idem)
 		return;
-	c->idem->answer = body ? json_dumps(body, JSON_COMPACT) : NULL;
+	c->idem->answer = jsonio_text(body, JSON_COMPACT, &len);
 	c->idem->status = status;
 	c->idem->problem = problem;
 	/* A server that had no room may have it next time. */

@@ -3,6 +3,7 @@
  * followed and ended by its id while it goes on and for some minutes afterwards. */
 #include "api/rest.h"
 
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -174,7 +175,8 @@ static void send_all(struct api_run *r, const char *text, size_t len)
 
 static void send_event(struct api_run *r, const char *name, json_t *data)
 {
-	_cleanup_free_ char *text = data ? json_dumps(data, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+	size_t len;
+	_cleanup_free_ char *text = jsonio_text(data, JSON_COMPACT | JSON_ENCODE_ANY, &len);
 	_cleanup_(buf_done) struct buf event = BUF_INIT(16u << 20);
 
 	json_decref(data);

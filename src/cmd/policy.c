@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/policy.h"
 
+#include "base/jsonio.h"
+
 json_t *policy_words(uint32_t caps)
 {
 	static const struct {
@@ -53,7 +55,8 @@ char *policy_make(void *user)
 		       s->stored_exec_timeout_s, s->stored_output_bytes),
 	    "sessions", "max", (json_int_t)s->max_sessions, "idle_m", (json_int_t)s->session_ttl_m,
 	    "upload_bytes", (json_int_t)s->max_upload_bytes);
-	char *text = doc ? json_dumps(doc, JSON_COMPACT) : NULL;
+	size_t len;
+	char *text = jsonio_text(doc, JSON_COMPACT, &len);
 
 	json_decref(doc);
 	return text;
