@@ -320,6 +320,8 @@ void rest_new_key(struct rest_call *c)
 	(void)snprintf(k.profile, sizeof(k.profile), "%s",
 		       c->who->profile[0] ? c->who->profile : rest_text(c, "profile", ""));
 	k.expires_ms = life > 0 ? store_now_ms() + (uint64_t)life * 1000 : 0;
+	if (c->who->expires_ms && (!k.expires_ms || k.expires_ms > c->who->expires_ms))
+		k.expires_ms = c->who->expires_ms;
 	if (store_key_add(c->api->config.store, &k, text, &e) < 0) {
 		rest_fail(c, &e);
 		return;

@@ -72,6 +72,7 @@ static void take_key(struct caller *w, const struct store_key *k)
 	w->admin = w->admin && k->scope == STORE_SCOPE_ADMIN;
 	w->read_only = k->scope == STORE_SCOPE_READ;
 	memcpy(w->profile, k->profile, sizeof(w->profile));
+	w->expires_ms = k->expires_ms;
 	memcpy(w->key_id, k->id, sizeof(w->key_id));
 }
 

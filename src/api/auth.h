@@ -27,6 +27,7 @@ struct caller {
 	bool admin;                        /* may see and change everybody's */
 	bool read_only;                    /* may change and run nothing */
 	char profile[CALLER_PROFILE_SIZE]; /* "" = the server's */
+	uint64_t expires_ms;               /* of its key; 0 = never */
 	char key_id[STORE_ID_SIZE];        /* of CALLER_KEY */
 };
 

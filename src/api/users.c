@@ -242,8 +242,9 @@ static void post_regenerate(struct http_request *req, void *user)
 
 	if (!who)
 		return;
-	if (who->read_only) {
-		api_detail(req, 403, "This key may only read");
+	/* The new key may everything, for ever: so must the one that asks for it. */
+	if (who->read_only || who->profile[0] || who->expires_ms) {
+		api_detail(req, 403, "This key may not make another one");
 		return;
 	}
 	int r = fresh_key(a, u.id, key, &e);

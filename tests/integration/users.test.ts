@@ -303,6 +303,10 @@ describe('a server that asks who it is', () => {
 		const made = await ask('POST', `${base}/api/v1/keys`, { ...alice, json: { name: 'temp', expires_in_s: 3600 } });
 		assert.equal(made.status, 201);
 		assert.equal((await ask('GET', `${base}/api/v1/me`, { key: made.body.key })).status, 200);
+		// It makes none that lives longer than itself.
+		const child = await ask('POST', `${base}/api/v1/keys`, { key: made.body.key, json: {} });
+		assert.equal(child.body.expires_at, made.body.expires_at);
+		assert.equal((await ask('POST', `${base}/api/users/me/api-key/regenerate`, { key: made.body.key })).status, 403);
 		const list = (await ask('GET', `${base}/api/v1/keys`, alice)).body.keys;
 		assert.ok(list.every((k: Json) => !('key' in k)), 'shown once');
 		assert.equal((await ask('DELETE', `${base}/api/v1/keys/${made.body.id}`, { key: keys.bob! })).status, 404);
