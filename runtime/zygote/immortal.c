@@ -71,8 +71,8 @@ static int grow(struct walk *w)
 	struct walk bigger = *w;
 
 	bigger.size = w->size ? w->size * 2 : TABLE_START;
-	bigger.table = calloc(bigger.size, sizeof(*bigger.table));
-	bigger.list = realloc(w->list, bigger.size / 2 * sizeof(*bigger.list));
+	bigger.table = calloc(bigger.size, sizeof(void *));
+	bigger.list = realloc(w->list, bigger.size / 2 * sizeof(void *));
 	if (bigger.list)
 		w->list = bigger.list;
 	if (!bigger.table || !bigger.list) {
