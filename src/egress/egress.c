@@ -97,6 +97,7 @@ static int on_accept(sd_event_source *source UNUSED, int fd, uint32_t events UNU
 	for (unsigned i = 0; i < ACCEPT_AT_ONE; i++) {
 		if (g->usage.connections >= g->limits.connections || credit_wait_us(g) > 0)
 			break;
+		/* cppcheck-suppress nullPointer ; accept(2) takes none for who cares not */
 		int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (client < 0)
 			break;

@@ -231,14 +231,19 @@ int packages_install(struct packages *p, struct sandbox *s, const struct package
 	if (!j)
 		return -ENOMEM;
 	int r = spec_parse(request->spec, strlen(request->spec), j->spec, e);
-	record = r < 0 ? NULL : record_new(p, s, request->spec);
-	if (r == 0 && !record)
-		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an installation");
-	r = r < 0 ? r : record_wait(record, request, WAIT_INSTALL, e);
 	if (r < 0) {
 		job_free(j);
-		if (record)
-			record_free(record);
+		return r;
+	}
+	record = record_new(p, s, request->spec);
+	if (!record) {
+		job_free(j);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an installation");
+	}
+	r = record_wait(record, request, WAIT_INSTALL, e);
+	if (r < 0) {
+		job_free(j);
+		record_free(record);
 		return r;
 	}
 	j->record = record;
