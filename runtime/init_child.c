@@ -4,7 +4,6 @@
 #include "init.h"
 
 #include "base/walls.h"
-
 #include "engine/native/landlock.h"
 #include "frames.h"
 #include "texts.h"

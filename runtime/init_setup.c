@@ -144,12 +144,17 @@ static int mount_store(struct init *in)
 	return 0;
 }
 
-/* Those of the sandbox that this one helps, or its own. */
+/* Those of the sandbox that this one helps, to write; or its own, to read: what is installed there
+ * is the installer's affair, and no run can put anything in the way of the next one. */
 static int mount_packages(struct init *in, const struct mount_row *m, const char *target)
 {
 	if (in->packages >= 0)
 		return attach(&in->packages, target);
-	return mount(m->source, target, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
+	if (mount(m->source, target, NULL, MS_BIND, NULL) < 0 ||
+	    mount(NULL, target, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV,
+		  NULL) < 0)
+		return -errno;
+	return 0;
 }
 
 /* Two mounts of one proc: a read-only one for the sandbox, and a writable one that stays reachable

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fdio.h"
+
 #include "base/walls.h"
 
 #include <fcntl.h>

@@ -209,11 +209,11 @@ describe('what is stored stays', () => {
 		const state = newStateDir();
 		let c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
 		const id = await c.create('kept');
-		await c.python(id, "open('first', 'w').write('1')\nopen('/app/.venv/marker', 'w').write('m')");
+		await c.python(id, "open('first', 'w').write('1')\nopen('sub', 'w').write('m')");
 		await c.stop();
 		c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
 		assert.deepEqual((await c.call('list_sandboxes')).map((s: Json) => [s.sandbox_id, s.name]), [[id, 'kept']]);
-		assert.equal((await c.python(id, "print(open('first').read(), open('/app/.venv/marker').read())\nopen('second', 'w').write('2')")).stdout, '1 m\n');
+		assert.equal((await c.python(id, "print(open('first').read(), open('sub').read())\nopen('second', 'w').write('2')")).stdout, '1 m\n');
 		await c.stop('SIGKILL');
 		c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
 		// the processes of the killed server are just ending

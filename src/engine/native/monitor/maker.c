@@ -16,9 +16,9 @@
  * execve(2) (a uid that is not 0 keeps only ambient ones, capabilities(7)), execute init from its
  * sealed memfd Steps 2-5 run with memory of the monitor, but hold nothing secret: no key, no code,
  * no output. */
+#include "base/walls.h"
 #include "engine/native/monitor/devices.h"
 
-#include "base/walls.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/monitor/stored.h"
 #include "engine/native/sys.h"
@@ -72,7 +72,9 @@ static int take_packages(const struct maker *k)
 		give_up(k, PROTO_STEP_HELPER, errno);
 	int tree = (int)syscall(SYS_open_tree, AT_FDCWD, "/app/.venv",
 				OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_SYMLINK_NOFOLLOW);
-	if (tree < 0)
+	struct mount_attr attr = {.attr_clr = MOUNT_ATTR_RDONLY};
+	if (tree < 0 ||
+	    syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
 		give_up(k, PROTO_STEP_PACKAGES, errno);
 	return tree;
 }
