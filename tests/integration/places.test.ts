@@ -2,8 +2,12 @@
 // Files in the workspace that shadow what an interpreter has imported ahead: a run behaves like a plain interpreter, forked or not.
 
 import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
 import { describe, it } from 'node:test';
+import { scratch } from '../lib/env.ts';
 import { using, type Json, type Session } from '../lib/session.ts';
+import { wheel, wheelName } from '../lib/wheel.ts';
 
 const cases: [name: string, file: string, text: string, code: string, said: string][] = [
 	['a module of the standard library', 'random.py', 'who = "mine"', 'import random; print(random.who, random.__file__)', 'mine /mnt/data/random.py\n'],
@@ -32,25 +36,34 @@ for (const warm of ['on', 'off'])
 			}));
 	});
 
-const makeVenv = 'import subprocess, sys, os\nsubprocess.run(["/usr/bin/python3", "-m", "venv", "--system-site-packages", "--without-pip", "/app/.venv"], check=True)\n'
-	+ 'at = "/app/.venv/lib/python%d.%d/site-packages/" % sys.version_info[:2]\nopen(at + "added.py", "w").write("who = 1")\n'
-	+ 'open("/app/.venv/bin/tool", "w").write("#!/bin/sh\\necho tool")\nos.chmod("/app/.venv/bin/tool", 0o755)';
+/** A folder of wheels that stands for an index. */
+function wheelFolder(): string {
+	const dir = scratch('wheels');
+	fs.writeFileSync(path.join(dir, wheelName('added', '1.0')), wheel('added', '1.0', 'who = 1\ndef main():\n    print("tool")', { scripts: 'tool = added:main' }));
+	fs.writeFileSync(path.join(dir, wheelName('numpy', '99.0')), wheel('numpy', '99.0', 'who = 2'));
+	return dir;
+}
+
+async function install(s: Session, packages: string): Promise<void> {
+	const r = await s.raw('sandbox_install_packages', { packages, session_id: 'venv' });
+	assert.equal((JSON.parse(r.content[0]!.text) as Json).status, 'success', r.content[0]!.text);
+}
+
 const places = 'import sys, os, shutil, numpy, added; print(sys.prefix, sys.executable, os.environ["VIRTUAL_ENV"], shutil.which("tool"), added.who, numpy.__file__.startswith("/usr"))';
 
 describe('a virtual environment in /app/.venv', () => {
 	for (const warm of ['on', 'off'])
-		it(`is active in every run and command, warm ${warm}`, () => using('stdio', { profile: 'full', env: { SANDBOX_WARM: warm } }, async (s) => {
+		it(`is active in every run and command, warm ${warm}`, () => using('stdio', { profile: 'full', env: { SANDBOX_WARM: warm, SANDBOX_PIP_WHEEL_DIR: wheelFolder() } }, async (s) => {
 			if (warm === 'on') // a session that began before
 				await said(s, 'venv', 'early = 1', { stateful: true });
-			const made = await said(s, 'venv', makeVenv);
-			assert.deepEqual([made.exit_code, made.stderr], [0, '']);
+			await install(s, 'added');
 			const out = '/app/.venv /app/.venv/bin/python3 /app/.venv /app/.venv/bin/tool 1 True\n';
 			assert.deepEqual([(await said(s, 'venv', places)).stdout], [out]);
 			const shell = await s.raw('sandbox_run_shell', { session_id: 'venv', command: 'tool; python3 -c "import sys, added; print(sys.prefix)"; echo $VIRTUAL_ENV' });
 			assert.equal((JSON.parse(shell.content[0]!.text) as Json).stdout, 'tool\n/app/.venv\n/app/.venv\n');
 			if (warm === 'on')
 				assert.deepEqual([(await said(s, 'venv', `${places}; early`, { stateful: true })).stdout], [out]);
-			await said(s, 'venv', 'import added; open(added.__file__.replace("added", "numpy"), "w").write("who = 2")');
+			await install(s, 'numpy==99.0');
 			assert.equal((await said(s, 'venv', 'import numpy; print(numpy.who)')).stdout, '2\n');
 		}));
 });
