@@ -198,5 +198,8 @@ A(capget, "reading what it may")
 
 S(clone, "the leak check")
 S(ptrace, "the leak check")
+#ifdef __NR_getdents
+S(getdents, "the leak check")
+#endif
 S(sched_setaffinity, "the leak check")
 S(personality, "the sanitizers' runtime")

@@ -25,7 +25,9 @@ D(iopl, "ports")
 D(ioperm, "ports")
 D(modify_ldt, "segments")
 #endif
+#if !HAS_ASAN /* the leak check */
 D(ptrace, "other processes")
+#endif
 D(process_vm_readv, "other processes")
 D(process_vm_writev, "other processes")
 D(process_madvise, "other processes")
