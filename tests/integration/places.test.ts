@@ -41,6 +41,7 @@ function wheelFolder(): string {
 	const dir = scratch('wheels');
 	fs.writeFileSync(path.join(dir, wheelName('added', '1.0')), wheel('added', '1.0', 'who = 1\ndef main():\n    print("tool")', { scripts: 'tool = added:main' }));
 	fs.writeFileSync(path.join(dir, wheelName('numpy', '99.0')), wheel('numpy', '99.0', 'who = 2'));
+	fs.chmodSync(dir, 0o755);
 	return dir;
 }
 
