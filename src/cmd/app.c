@@ -394,6 +394,7 @@ int app_open(struct app *a, struct err *e)
 	r = app_open_egress(a, e);
 	config.egress = a->egress;
 	config.network = a->network;
+	config.network_ask = a->settings.network_ask;
 	r = r < 0 ? r : manager_new(&config, &a->manager, e);
 	r = r < 0 ? r : open_ledger(a, e);
 	return r < 0 ? r : app_open_packages(a, e);
@@ -428,6 +429,8 @@ static int open_registry(struct app *a, struct err *e)
 		return r;
 	r = tools_add_extras(a->tools, a->mcp, e);
 	r = r < 0 ? r : tools_add_packages(a->tools, a->mcp, e);
+	if (r >= 0 && a->settings.network_ask)
+		r = tools_add_network(a->tools, a->mcp, e);
 	r = r < 0 ? r : tools_add_resources(a->tools, a->mcp, e);
 	return r < 0 ? r : tools_add_prompts(a->tools, a->mcp, e);
 }
@@ -452,6 +455,8 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .loop = a->loop,
 	    .manager = a->manager,
 	    .packages = a->packages,
+	    .domain_answered = app_domain_answered,
+	    .domain_user = a,
 	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
 	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
 	    .answers_fit = streq(s->profile, "full"),

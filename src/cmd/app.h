@@ -64,6 +64,8 @@ int app_open(struct app *a, struct err *e) MUST_CHECK;
 /* app_packages.c: what needs the rights of whoever starts the server, and what needs the loop. */
 int app_prepare_packages(struct app *a, struct err *e) MUST_CHECK;
 int app_open_egress(struct app *a, struct err *e) MUST_CHECK;
+/* Of the tools: what a person answered goes to the log and the audit log. */
+void app_domain_answered(const struct sandbox *s, const char *domain, bool allowed, void *user);
 int app_open_packages(struct app *a, struct err *e) MUST_CHECK;
 /* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;

@@ -104,6 +104,20 @@ static void on_egress(const struct egress_event *event, void *user)
 	}
 }
 
+void app_domain_answered(const struct sandbox *s, const char *domain, bool allowed, void *user)
+{
+	const struct app *a = user;
+	const char *result = allowed ? "ok" : "declined";
+	char object[SANDBOX_ID_MAX + EGRESS_ENTRY_SIZE + 1];
+
+	LOG_INFO("network_asked", LOG_S("sandbox", sandbox_id(s)), LOG_S("host", domain),
+		 LOG_S("result", result));
+	if (!a->store)
+		return;
+	(void)snprintf(object, sizeof(object), "%s %s", sandbox_id(s), domain);
+	store_audit(a->store, sandbox_owner(s), "network.allow", object, result, NULL, NULL);
+}
+
 static void on_changed(const struct sandbox *s, const char *name, const char *version, void *user)
 {
 	struct app *a = user;

@@ -256,6 +256,9 @@ S(STR, network_allow, "sandbox.network_allow", "SANDBOX_NETWORK_ALLOW", "", 0, 1
   "below host. Empty means nothing.")
 S(BOOL, network_open, "sandbox.network_open", "SANDBOX_NETWORK_OPEN", "off", 0, 1, "on or off",
   "Permit `sandbox.network = open`.")
+S(BOOL, network_ask, "sandbox.network_ask", "SANDBOX_NETWORK_ASK", "off", 0, 1, "on or off",
+  "Let the person at the client allow a sandbox further hosts, one by one, when a model asks for them "
+  "(`sandbox_allow_domain`, profile full). Every sandbox then has the proxy, and none is taken from the pool.")
 
 #undef MIB
 #undef TIB

@@ -174,6 +174,13 @@ struct egress_gate *egress_close_gate(struct egress_gate *g)
 	return NULL;
 }
 
+void egress_gate_set_policy(struct egress_gate *g, struct egress_policy *policy)
+{
+	(void)egress_policy_ref(policy);
+	(void)egress_policy_unref(g->policy);
+	g->policy = policy;
+}
+
 void egress_gate_usage(const struct egress_gate *g, struct egress_usage *ret)
 {
 	*ret = g->usage;

@@ -32,9 +32,10 @@ struct egress_gate;     /* the way out of one sandbox */
 struct egress_policy;   /* what is allowed; immutable once made, reference counted */
 struct egress_resolver; /* resolve.h */
 
-#define EGRESS_HOST_MAX  253 /* bytes of a name, without a NUL */
-#define EGRESS_RULES_MAX 1000u
-#define EGRESS_LABEL_MAX 127
+#define EGRESS_HOST_MAX   253 /* bytes of a name, without a NUL */
+#define EGRESS_RULES_MAX  1000u
+#define EGRESS_ENTRY_SIZE (EGRESS_HOST_MAX + 7) /* host:65535 and a NUL */
+#define EGRESS_LABEL_MAX  127
 
 /* ---- policies -------------------------------------------------------------------------------- */
 
@@ -58,6 +59,13 @@ size_t egress_policy_count(const struct egress_policy *p);
  * addresses, wildcards elsewhere and public suffixes of one label are refused. INVALID_ARGUMENT
  * names the entry, and nothing was added. */
 int egress_policy_add(struct egress_policy *p, const char *list, struct err *e) MUST_CHECK;
+/* ENTRY as the one `host` or `host:port` that it must be, in the form in which hosts are compared,
+ * to RET (EGRESS_ENTRY_SIZE bytes). No wildcard, no address. INVALID_ARGUMENT. */
+int egress_entry_parse(const char *entry, char *ret, struct err *e) MUST_CHECK;
+/* A new policy that allows what P does and ENTRY as well, of P's kind; one that allowed nothing
+ * becomes an allowlist. INVALID_ARGUMENT, or no memory. */
+int egress_policy_extend(const struct egress_policy *p, const char *entry,
+			 struct egress_policy **ret, struct err *e) MUST_CHECK;
 /* Allows exactly HOST (a name, or an address in its plain form) and PORT, wherever it leads:
  * private addresses too. Only for what the operator wrote into a setting. */
 int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port,
@@ -115,6 +123,9 @@ int egress_open_gate(struct egress *x, int fd, const char *label, struct egress_
 		     struct err *e) MUST_CHECK;
 /* Ends its connections and the socket. NULL is fine; returns NULL. */
 struct egress_gate *egress_close_gate(struct egress_gate *g);
+
+/* From now on new requests are held against POLICY, which gets a reference. */
+void egress_gate_set_policy(struct egress_gate *g, struct egress_policy *policy);
 
 struct egress_usage {
 	unsigned connections; /* now */

@@ -152,6 +152,40 @@ int egress_policy_add(struct egress_policy *p, const char *list, struct err *e)
 	return 0;
 }
 
+int egress_entry_parse(const char *entry, char *ret, struct err *e)
+{
+	struct rule rule;
+	size_t len = strlen(entry);
+
+	if (parse_rule(entry, len, &rule) < 0 || rule.below)
+		return bad_entry(e, -EINVAL, entry, len);
+	(void)snprintf(ret, EGRESS_ENTRY_SIZE, rule.port ? "%s:%u" : "%s", rule.host, rule.port);
+	return 0;
+}
+
+int egress_policy_extend(const struct egress_policy *p, const char *entry,
+			 struct egress_policy **ret, struct err *e)
+{
+	enum egress_kind kind = egress_policy_kind(p);
+	struct egress_policy *more =
+	    egress_policy_new(kind == EGRESS_NONE ? EGRESS_ALLOWLIST : kind);
+	int r = more ? 0 : -ENOMEM;
+
+	for (size_t i = 0; r == 0 && i < p->n; i++)
+		r = add_rule(more, &p->rules[i]);
+	if (r < 0) {
+		(void)egress_policy_unref(more);
+		return bad_entry(e, r, entry, strlen(entry));
+	}
+	more->special = p->special;
+	r = egress_policy_add(more, entry, e);
+	if (r < 0)
+		(void)egress_policy_unref(more);
+	else
+		*ret = more;
+	return r;
+}
+
 int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port, struct err *e)
 {
 	struct rule rule = {.trusted = true, .port = port};

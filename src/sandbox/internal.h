@@ -37,7 +37,10 @@ struct sandbox {
 	char image[ENGINE_NAME_MAX];
 	struct engine_sandbox *handle; /* while READY or LOST */
 	struct engine_policy policy;
-	struct egress_gate *gate; /* owned; NULL = no way out */
+	struct egress_gate *gate;      /* owned; NULL = no way out */
+	struct egress_policy *network; /* reference: with what was allowed since; NULL: none was */
+	char (*domains)[EGRESS_ENTRY_SIZE]; /* owned; what that was */
+	size_t n_domains;
 	struct waiter *waiters;
 	struct run *run;   /* holds the sandbox */
 	struct run *queue; /* wait for it, in order */
@@ -74,6 +77,11 @@ struct manager {
 	sandbox_watch_fn watcher;
 	void *watcher_user;
 };
+
+/* network.c: do new sandboxes get a way out; opens that of S, once it is ready; closes it. */
+bool manager_has_network(const struct manager *m);
+void sandbox_open_gate(struct sandbox *s);
+void sandbox_close_gate(struct sandbox *s);
 
 /* The engine handle of a sandbox that can be used now, or NULL with E set. Counts as use. */
 struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e);

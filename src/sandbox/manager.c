@@ -109,6 +109,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 		return NULL;
 	inventory_done(&s->inventory);
 	points_free(s->points);
+	sandbox_close_gate(s);
 	s->manager = manager_unref(s->manager);
 	free(s);
 	return NULL;
@@ -317,7 +318,7 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	    .sandbox = sandbox_ref(s), .start_ns = now_ns(), .cb = cb, .user = user};
 	LOG_INFO("session_destroying", LOG_S("session_id", s->id));
 	struct engine_sandbox *handle = TAKE_PTR(s->handle);
-	s->gate = egress_close_gate(s->gate);
+	sandbox_close_gate(s);
 	s->state = SANDBOX_CLOSED;
 	manager_table_remove(s);
 	handle->engine->ops->destroy(handle, on_destroyed, c);
@@ -467,7 +468,7 @@ struct manager *manager_free(struct manager *m)
 			struct sandbox *s = m->buckets[i];
 			s->state = SANDBOX_CLOSED;
 			s->handle = NULL;
-			s->gate = egress_close_gate(s->gate);
+			sandbox_close_gate(s);
 			manager_table_remove(s);
 		}
 	return manager_unref(m);

@@ -95,30 +95,6 @@ static void call_waiters(struct sandbox *s, const struct err *e)
 	}
 }
 
-static bool has_network(const struct manager *m)
-{
-	return m->config.network && egress_policy_kind(m->config.network) != EGRESS_NONE;
-}
-
-/* Without its gate a sandbox has a proxy that nobody answers: no network, and no harm. */
-static void open_gate(struct sandbox *s)
-{
-	const struct manager *m = s->manager;
-	const struct engine_ops *ops = s->handle->engine->ops;
-	struct err e = ERR_INIT;
-	int fd = has_network(m) && ops->take_egress ? ops->take_egress(s->handle) : -1;
-
-	if (fd >= 0 && egress_open_gate(m->config.egress, fd, s->id, m->config.network, NULL,
-					&s->gate, &e) < 0)
-		LOG_ERROR("egress_failed", LOG_S("session_id", s->id), LOG_S("error", e.text));
-}
-
-const char *sandbox_network(const struct sandbox *s)
-{
-	return egress_kind_name(s->gate ? egress_policy_kind(s->manager->config.network)
-					: EGRESS_NONE);
-}
-
 static void on_created(struct engine_sandbox *handle, const struct engine_policy *policy,
 		       const struct err *e, void *user)
 {
@@ -134,7 +110,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		s->handle = handle;
 		s->policy = *policy;
 		s->state = SANDBOX_READY;
-		open_gate(s);
+		sandbox_open_gate(s);
 		s->inventory_known = !s->stored; /* a new workspace is empty */
 		sandbox_touch(s);
 		handle->engine->ops->on_lost(handle, sandbox_on_lost, s);
@@ -174,7 +150,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 struct engine_create manager_request(const struct manager *m)
 {
 	struct engine_create c = {
-	    .limits = m->config.limits, .warm = m->config.warm, .egress = has_network(m)};
+	    .limits = m->config.limits, .warm = m->config.warm, .egress = manager_has_network(m)};
 
 	memcpy(c.image, m->config.image, sizeof(c.image));
 	return c;
@@ -184,7 +160,7 @@ static struct engine_create stored_request(const struct manager *m, const struct
 {
 	struct engine_create c = {.limits = m->config.stored.limits,
 				  .warm = m->config.warm,
-				  .egress = has_network(m),
+				  .egress = manager_has_network(m),
 				  .persist_id = r->id};
 
 	memcpy(c.image, r->image[0] ? r->image : m->config.stored.image, sizeof(c.image));

@@ -93,6 +93,7 @@ struct manager_config {
 	/* What sandboxes may reach; NULL, or a policy of kind none: nothing. Both borrowed. */
 	struct egress *egress;
 	struct egress_policy *network;
+	bool network_ask;      /* every sandbox gets a way out, so that more can be allowed */
 	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
 };
 
@@ -178,6 +179,16 @@ uint64_t sandbox_idle_ns(const struct sandbox *s);
 const struct engine_policy *sandbox_policy(const struct sandbox *s);
 /* Its way out, as egress_kind_name() says; "none" without one. */
 const char *sandbox_network(const struct sandbox *s);
+/* Further hosts that it may reach, until it ends or, being a stored one, goes to sleep. The
+ * operator's policy stays as it is. DOMAIN is what egress_entry_parse() made. FORBIDDEN: it was
+ * made without a way out, config.network_ask being off or its engine having none; ALREADY_EXISTS:
+ * -EEXIST when it is allowed already, -ENOTSUP when everything public is; QUOTA_EXCEEDED. The first
+ * only looks whether it can. */
+int sandbox_check_domain(const struct sandbox *s, const char *domain, struct err *e) MUST_CHECK;
+int sandbox_allow_domain(struct sandbox *s, const char *domain, struct err *e) MUST_CHECK;
+#define SANDBOX_DOMAINS_MAX 16u
+size_t sandbox_n_domains(const struct sandbox *s);
+const char *sandbox_domain(const struct sandbox *s, size_t i); /* i < sandbox_n_domains() */
 /* The image that it was made from. */
 const char *sandbox_image(const struct sandbox *s);
 /* The engine's handle, for helpers of it; NULL with E set when it cannot be used. Counts as use. */

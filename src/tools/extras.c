@@ -52,30 +52,21 @@ static void on_deleted(const struct err *e, void *user)
  * the call is finished, or the question is on its way and this tool is entered again. */
 static bool may_delete(struct mcp_call *call, struct sandbox *s)
 {
-	const json_t *answer = mcp_call_input(call, "end_run");
+	static const char key[] = "end_run";
+	char message[SANDBOX_ID_MAX + 128];
 
-	if (!answer && sandbox_is_busy(s) && mcp_call_client_has(call, "elicitation")) {
-		struct mcp_input question = {
-		    "end_run", "elicitation/create",
-		    json_pack("{s:s, s:s+, s:{s:s, s:{s:{s:s, s:s}}, s:[s]}}", "mode", "form",
-			      "message",
-			      "A run is going on in this sandbox. End it and delete all "
-			      "files of sandbox ",
-			      sandbox_id(s), "requestedSchema", "type", "object", "properties",
-			      "end_run", "type", "boolean", "title", "End the run and delete",
-			      "required", "end_run")};
-		mcp_call_need_input(call, &question, 1, NULL);
-		return false;
-	}
-	if (!answer)
+	if (!mcp_call_input(call, key) && (!sandbox_is_busy(s) || !extras_can_ask(call)))
 		return true;
-	const char *action = json_string_value(json_object_get(answer, "action"));
-	if (action && strcmp(action, "accept") == 0 &&
-	    json_is_true(json_object_get(json_object_get(answer, "content"), "end_run")))
-		return true;
-	extras_fail(call, "declined", "Wait for the run to end, or ask the person again.",
-		    "The person did not agree to end the run in sandbox %s.", sandbox_id(s));
-	return false;
+	(void)snprintf(message, sizeof(message),
+		       "A run is going on in this sandbox. End it and delete all files of sandbox "
+		       "%s",
+		       sandbox_id(s));
+	enum extras_word word = extras_ask(call, key, message, "End the run and delete");
+	if (word == EXTRAS_DECLINED)
+		extras_fail(call, "declined", "Wait for the run to end, or ask the person again.",
+			    "The person did not agree to end the run in sandbox %s.",
+			    sandbox_id(s));
+	return word == EXTRAS_AGREED;
 }
 
 static void delete_sandbox(struct mcp_call *call, json_t *arguments, void *user)
@@ -133,6 +124,8 @@ static int add_kept(json_t *object, const struct sandbox *s)
 	if (json_array_size(list) > 0)
 		r = json_object_set(object, "checkpoints", list);
 	json_decref(list);
+	if (r == 0 && sandbox_n_domains(s) > 0)
+		r = json_object_set_new(object, "network_allowed", extras_domains(s));
 	if (r == 0 && sandbox_parent(s)[0])
 		r = json_object_set_new(object, "forked_from", json_string(sandbox_parent(s)));
 	return r;

@@ -35,6 +35,17 @@ const char *extras_image_type(const uint8_t *data, size_t len);
 /* Reads SIZE bytes of FD and makes an image block, or NULL. */
 json_t *extras_image_block(int fd, uint64_t size);
 
+enum extras_word {
+	EXTRAS_ASKED,    /* the question is on its way; this tool is entered again */
+	EXTRAS_AGREED,   /* the person said yes */
+	EXTRAS_DECLINED, /* no, or closed the question */
+};
+bool extras_can_ask(const struct mcp_call *call);
+/* Asks the client's person MESSAGE, to be answered by ticking TITLE. KEY names the question in this
+ * call. Only where extras_can_ask(). */
+enum extras_word extras_ask(struct mcp_call *call, const char *key, const char *message,
+			    const char *title);
+
 void extras_run_python(struct mcp_call *call, json_t *arguments, void *user);
 void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user);
 void extras_read_file(struct mcp_call *call, json_t *arguments, void *user);
@@ -48,5 +59,7 @@ json_t *extras_output(const struct run_output *output, size_t max, const char *n
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
 json_t *extras_checkpoint(const struct checkpoint *c);
+/* extras_network.c: the hosts that S was allowed. */
+json_t *extras_domains(const struct sandbox *s);
 /* extras_points.c: sandbox_checkpoint, _restore, _branch, _fork. */
 int extras_add_points(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;

@@ -58,6 +58,32 @@ void extras_fail_err(struct mcp_call *call, const struct err *e)
 	fail_text(call, err_code_name(e->code), e->text, hint);
 }
 
+bool extras_can_ask(const struct mcp_call *call)
+{
+	return mcp_call_client_has(call, "elicitation");
+}
+
+enum extras_word extras_ask(struct mcp_call *call, const char *key, const char *message,
+			    const char *title)
+{
+	const json_t *answer = mcp_call_input(call, key);
+
+	if (answer) {
+		const char *action = json_string_value(json_object_get(answer, "action"));
+		const json_t *content = json_object_get(answer, "content");
+		bool yes = action && streq(action, "accept") &&
+			   json_is_true(json_object_get(content, key));
+		return yes ? EXTRAS_AGREED : EXTRAS_DECLINED;
+	}
+	struct mcp_input question = {
+	    key, "elicitation/create",
+	    json_pack("{s:s, s:s, s:{s:s, s:{s:{s:s, s:s}}, s:[s]}}", "mode", "form", "message",
+		      message, "requestedSchema", "type", "object", "properties", key, "type",
+		      "boolean", "title", title, "required", key)};
+	mcp_call_need_input(call, &question, 1, NULL);
+	return EXTRAS_ASKED;
+}
+
 bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id)
 {
 	struct mcp_text_ref id = tools_text_arg(call, arguments, "session_id");

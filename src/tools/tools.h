@@ -54,6 +54,10 @@ struct tools_config {
 	int (*open_local)(void *user, const char *path, tools_local_fn cb, void *cb_user,
 			  struct err *e);
 	void *local_user_data;
+	/* Told what a person answered when S wanted to reach DOMAIN; may be NULL. */
+	void (*domain_answered)(const struct sandbox *s, const char *domain, bool allowed,
+				void *user);
+	void *domain_user;
 };
 
 struct tools *tools_new(const struct tools_config *config, struct err *e);
@@ -69,6 +73,9 @@ int tools_add_classic(struct tools *t, struct mcp_server *server, bool more,
 int tools_add_extras(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* Packages of a sandbox, in the profile `full`; nothing where config.packages is NULL. */
 int tools_add_packages(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
+/* Hosts that a person allows a sandbox, in the profile `full`; where the manager's
+ * config.network_ask is set. */
+int tools_add_network(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* Artifacts as resources, told of when they change. Once per manager. */
 int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* What the profile `classic` says to a model at the start: the order in which its tools are used.

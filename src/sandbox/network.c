@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox's way out: its gate, the operator's policy, and what a person has allowed it since. */
+#include "base/log.h"
+#include "base/text.h"
+#include "sandbox/internal.h"
+
+#include <string.h>
+
+bool manager_has_network(const struct manager *m)
+{
+	return m->config.network && (m->config.network_ask ||
+				     egress_policy_kind(m->config.network) != EGRESS_NONE);
+}
+
+/* Without its gate a sandbox has a proxy that nobody answers: no network, and no harm. */
+void sandbox_open_gate(struct sandbox *s)
+{
+	const struct manager *m = s->manager;
+	const struct engine_ops *ops = s->handle->engine->ops;
+	struct err e = ERR_INIT;
+	int fd = manager_has_network(m) && ops->take_egress ? ops->take_egress(s->handle) : -1;
+
+	if (fd >= 0 && egress_open_gate(m->config.egress, fd, s->id, m->config.network, NULL,
+					&s->gate, &e) < 0)
+		LOG_ERROR("egress_failed", LOG_S("session_id", s->id), LOG_S("error", e.text));
+}
+
+void sandbox_close_gate(struct sandbox *s)
+{
+	s->gate = egress_close_gate(s->gate);
+	s->network = egress_policy_unref(s->network);
+	free(s->domains);
+	s->domains = NULL;
+	s->n_domains = 0;
+}
+
+/* What it is held against now. */
+static const struct egress_policy *policy_of(const struct sandbox *s)
+{
+	return s->network ? s->network : s->manager->config.network;
+}
+
+const char *sandbox_network(const struct sandbox *s)
+{
+	return egress_kind_name(s->gate ? egress_policy_kind(policy_of(s)) : EGRESS_NONE);
+}
+
+size_t sandbox_n_domains(const struct sandbox *s)
+{
+	return s->n_domains;
+}
+
+const char *sandbox_domain(const struct sandbox *s, size_t i)
+{
+	return s->domains[i];
+}
+
+int sandbox_check_domain(const struct sandbox *s, const char *domain, struct err *e)
+{
+	if (!s->manager->config.network_ask || !s->gate) {
+		(void)err_set(e, ERR_FORBIDDEN, 0, "Sandbox %s has no way out", s->id);
+		return -EPERM;
+	}
+	if (egress_policy_kind(s->manager->config.network) == EGRESS_OPEN) {
+		(void)err_set(e, ERR_ALREADY_EXISTS, 0,
+			      "Every public host can be reached already, at ports 80 and 443");
+		return -ENOTSUP;
+	}
+	for (size_t i = 0; i < s->n_domains; i++)
+		if (streq(s->domains[i], domain)) {
+			(void)err_set(e, ERR_ALREADY_EXISTS, 0, "%s is allowed already", domain);
+			return -EEXIST;
+		}
+	if (s->n_domains < SANDBOX_DOMAINS_MAX)
+		return 0;
+	(void)err_set(e, ERR_QUOTA_EXCEEDED, 0, "Sandbox %s has been allowed %u hosts, the most there may be", s->id,
+		      SANDBOX_DOMAINS_MAX);
+	return -EDQUOT;
+}
+
+int sandbox_allow_domain(struct sandbox *s, const char *domain, struct err *e)
+{
+	struct egress_policy *more = NULL;
+	int r = sandbox_check_domain(s, domain, e);
+
+	if (r < 0)
+		return r;
+	char(*domains)[EGRESS_ENTRY_SIZE] =
+	    reallocarray(s->domains, s->n_domains + 1, sizeof(*domains));
+	if (!domains)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "allowing a host");
+	s->domains = domains;
+	r = egress_policy_extend(policy_of(s), domain, &more, e);
+	if (r < 0)
+		return r;
+	(void)snprintf(domains[s->n_domains++], EGRESS_ENTRY_SIZE, "%s", domain);
+	egress_gate_set_policy(s->gate, more);
+	(void)egress_policy_unref(s->network);
+	s->network = more;
+	return 0;
+}

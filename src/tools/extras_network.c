@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A host more that a sandbox may reach, by the word of the person at the client: the model asks,
+ * the person is told exactly which host and which sandbox, and nothing else in the answer counts.
+ * The model gives no reasons to show: it would write what makes people say yes. */
+#include "tools/extras.h"
+#include "tools/rows.h"
+
+#include <string.h>
+
+#define ANSWER "allow_domain"
+
+json_t *extras_domains(const struct sandbox *s)
+{
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < sandbox_n_domains(s); i++)
+		if (json_array_append_new(list, json_string(sandbox_domain(s, i))) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}
+
+static void finish_allowed(struct mcp_call *call, const struct sandbox *s, const char *domain)
+{
+	tools_finish(call, json_pack("{s:s, s:s, s:s, s:o}", "session_id", sandbox_id(s), "status",
+				     "allowed", "domain", domain, "network_allowed",
+				     extras_domains(s)));
+}
+
+static enum extras_word ask_person(struct mcp_call *call, const struct sandbox *s,
+				   const char *domain)
+{
+	char message[EGRESS_ENTRY_SIZE + SANDBOX_ID_MAX + 200];
+
+	(void)snprintf(
+	    message, sizeof(message),
+	    "May code in sandbox %s reach the host %s%s? Until the sandbox ends it could load "
+	    "anything from there and send anything that it has there.",
+	    sandbox_id(s), domain, strchr(domain, ':') ? "" : " (ports 80 and 443)");
+	return extras_ask(call, ANSWER, message, "Allow this host");
+}
+
+/* The domain in ARGUMENTS as hosts are compared. */
+static bool get_domain(struct mcp_call *call, const json_t *arguments, char *ret)
+{
+	struct mcp_text_ref text = tools_text_arg(call, arguments, "domain");
+	struct err e = ERR_INIT;
+
+	if (text.text && text.len == strlen(text.text) &&
+	    egress_entry_parse(text.text, ret, &e) == 0)
+		return true;
+	extras_fail(call, "invalid_domain",
+		    "Give one name without a scheme, a path or a wildcard: example.org, or "
+		    "example.org:8443.",
+		    "The domain is not host or host:port with a name of at least two parts.");
+	return false;
+}
+
+/* May the person be asked? False: the call is finished. */
+static bool may_ask(struct mcp_call *call, const struct sandbox *s, const char *domain)
+{
+	struct err e = ERR_INIT;
+	int r = sandbox_check_domain(s, domain, &e);
+
+	if (r == -EEXIST)
+		finish_allowed(call, s, domain);
+	else if (r < 0)
+		extras_fail(call, err_code_name(e.code), "Go on with what it may reach already, or "
+							 "in a new session.", "%s", e.text);
+	else if (!extras_can_ask(call))
+		extras_fail(call, "cannot_ask",
+			    "Ask the person to have the host added to sandbox.network_allow.",
+			    "The client cannot ask its person, so %s cannot be allowed.", domain);
+	else
+		return true;
+	return false;
+}
+
+static void allow_domain(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const struct arg_spec specs[] = {
+	    {"session_id", ARG_STRING, true},
+	    {"domain", ARG_STRING, true},
+	};
+	struct tools *t = user;
+	char domain[EGRESS_ENTRY_SIZE];
+	struct err e = ERR_INIT;
+
+	if (!tools_check_args(call, "sandbox_allow_domain", specs, ARRAY_SIZE(specs), arguments) ||
+	    !get_domain(call, arguments, domain))
+		return;
+	struct sandbox *s = extras_session(t, call, arguments);
+	if (!s || !may_ask(call, s, domain))
+		return;
+	enum extras_word word = ask_person(call, s, domain);
+	if (word == EXTRAS_ASKED)
+		return;
+	int r = word == EXTRAS_AGREED ? sandbox_allow_domain(s, domain, &e) : 0;
+	if (t->config.domain_answered && r == 0)
+		t->config.domain_answered(s, domain, word == EXTRAS_AGREED, t->config.domain_user);
+	if (r < 0)
+		extras_fail_err(call, &e);
+	else if (word == EXTRAS_AGREED)
+		finish_allowed(call, s, domain);
+	else
+		extras_fail(call, "declined", "Go on without it; do not ask again unprompted.",
+			    "The person did not allow %s.", domain);
+}
+
+static const struct tool_row rows[] = {
+    {
+	.name = "sandbox_allow_domain",
+	.title = "Allow Sandbox a Domain",
+	.description =
+	    "Ask the person for leave that a sandbox reaches one more host. It then is reached by "
+	    "HTTP and HTTPS through the proxy that HTTP_PROXY and HTTPS_PROXY name in the sandbox "
+	    "(requests, urllib and curl use it by themselves), until the session ends.\n\nArgs:\n"
+	    "session_id: the session that needs it.\n"
+	    "domain: one name, such as api.example.org (ports 80 and 443), or name:port.\n\n"
+	    "Returns session_id, status (allowed), domain and network_allowed (all that were "
+	    "allowed). Fails with declined when the person says no, and with cannot_ask where the "
+	    "client cannot ask.",
+	.input_schema =
+	    OBJ("\"session_id\":" STR_ ",\"domain\":" STR_, "\"session_id\",\"domain\""),
+	.annotations = "{\"title\":\"Allow Sandbox a Domain\",\"readOnlyHint\":false,"
+		       "\"destructiveHint\":false,\"idempotentHint\":true,\"openWorldHint\":true}",
+	.call = allow_domain,
+    },
+};
+
+int tools_add_network(struct tools *t, struct mcp_server *server, struct err *e)
+{
+	return tools_add_rows(server, rows, ARRAY_SIZE(rows), t, e);
+}
