@@ -170,9 +170,12 @@ static json_t *components(void)
 {
 	json_t *all = json_object();
 
-	for (size_t i = 0; i < ARRAY_SIZE(schemas); i++)
-		(void)json_object_set_new(all, schemas[i].name,
-					  json_loads(schemas[i].json, 0, NULL));
+	for (size_t i = 0; i < ARRAY_SIZE(schemas); i++) {
+		json_t *schema = NULL;
+
+		if (jsonio_read(schemas[i].json, strlen(schemas[i].json), 0, &schema, NULL) == 0)
+			(void)json_object_set_new(all, schemas[i].name, schema);
+	}
 	return json_pack("{s:o, s:{s:{s:s, s:s}, s:{s:s, s:s, s:s}}}", "schemas", all,
 			 "securitySchemes", "bearer", "type", "http", "scheme", "bearer", "key",
 			 "type", "apiKey", "in", "header", "name", "X-API-Key");

@@ -3,6 +3,7 @@
  * failures are {"detail": TEXT}. A sandbox that is not active becomes so. */
 #include "api/links.h"
 
+#include "base/jsonio.h"
 #include "base/text.h"
 
 #include <jansson.h>
@@ -17,11 +18,12 @@ struct fetch {
 static void refuse(struct http_request *req, int status, const char *text)
 {
 	json_t *object = json_pack("{s:s}", "detail", text);
-	char *body = object ? json_dumps(object, JSON_COMPACT) : NULL;
+	size_t len = 0;
+	char *body = jsonio_text(object, JSON_COMPACT, &len);
 
 	json_decref(object);
 	if (body)
-		http_respond(req, status, "application/json", body, strlen(body));
+		http_respond(req, status, "application/json", body, len);
 	else
 		http_respond_text(req, status, "application/json", "{\"detail\":\"\"}");
 	free(body);

@@ -3,6 +3,7 @@
  * description. */
 #include "api/rest.h"
 
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -179,10 +180,11 @@ void rest_stats(struct rest_call *c)
 void rest_policy(struct rest_call *c)
 {
 	char *text = c->api->config.policy ? c->api->config.policy(c->api->config.user) : NULL;
-	json_t *policy = text ? json_loads(text, 0, NULL) : NULL;
+	json_t *policy = NULL;
+	int r = text ? jsonio_read(text, strlen(text), 0, &policy, NULL) : -ENOMEM;
 
 	free(text);
-	if (policy)
+	if (r == 0)
 		rest_reply(c, 200, policy);
 	else
 		rest_refuse(c, ERR_ENGINE_UNAVAILABLE, "the policy is not known");

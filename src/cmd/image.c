@@ -4,6 +4,7 @@
 #include "cmd/progress_line.h"
 
 #include "base/fdio.h"
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "config/paths.h"
@@ -232,7 +233,8 @@ static int add_json(void *user, const struct image_manifest *m)
 
 static int print_json(const json_t *json, struct err *e)
 {
-	_cleanup_free_ char *text = json_dumps(json, JSON_INDENT(2));
+	size_t len;
+	_cleanup_free_ char *text = jsonio_text(json, JSON_INDENT(2), &len);
 
 	if (!text)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "listing images");

@@ -2,6 +2,7 @@
 #include "packages/box.h"
 
 #include "base/fdio.h"
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -220,7 +221,8 @@ static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_res
 static int make_code(struct box *b, json_t *job, const char *script, struct err *e)
 {
 	/* JSON without true, false, null and beyond ASCII is a literal of Python. */
-	_cleanup_free_ char *text = json_dumps(job, JSON_ENSURE_ASCII | JSON_COMPACT);
+	size_t len;
+	_cleanup_free_ char *text = jsonio_text(job, JSON_ENSURE_ASCII | JSON_COMPACT, &len);
 	int r = text ? 0 : -ENOMEM;
 
 	json_decref(job);
@@ -281,10 +283,13 @@ static void on_result_fd(int fd, const struct err *e, void *user)
 		return;
 	}
 	json_decref(b->result);
-	b->result = fd_read_file(file, &text) < 0
-			? NULL
-			: json_loadb(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, NULL);
-	if (!json_is_object(b->result))
+	b->result = NULL;
+	int r = fd_read_file(file, &text);
+	r = r < 0 ? r
+		  : jsonio_read(buf_str(&text), text.len, JSON_REJECT_DUPLICATES, &b->result, NULL);
+	if (r == -ENOMEM)
+		(void)err_set(&failed, ERR_OUT_OF_MEMORY, ENOMEM, "its result");
+	else if (r < 0 || !json_is_object(b->result))
 		(void)err_set(&failed, ERR_EXECUTION_FAILED, 0, "it left no result");
 	end(b, failed.code == ERR_NONE ? NULL : &failed);
 }

@@ -4,6 +4,7 @@
 #include "packages/internal.h"
 
 #include "base/fdio.h"
+#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "packages_scripts.h"
@@ -212,7 +213,8 @@ static void add_to_hash(crypto_hash_sha256_state *sha, const char *text)
 /* Everything that the answer of an index depends on, but the index itself. */
 static int make_key(struct job *j)
 {
-	_cleanup_free_ char *have = json_dumps(j->have, JSON_COMPACT);
+	size_t len;
+	_cleanup_free_ char *have = jsonio_text(j->have, JSON_COMPACT, &len);
 	uint8_t digest[crypto_hash_sha256_BYTES];
 	crypto_hash_sha256_state sha;
 

@@ -8,8 +8,8 @@
 
 bool manager_has_network(const struct manager *m)
 {
-	return m->config.network && (m->config.network_ask ||
-				     egress_policy_kind(m->config.network) != EGRESS_NONE);
+	return m->config.network &&
+	       (m->config.network_ask || egress_policy_kind(m->config.network) != EGRESS_NONE);
 }
 
 /* Without its gate a sandbox has a proxy that nobody answers: no network, and no harm. */
@@ -73,7 +73,8 @@ int sandbox_check_domain(const struct sandbox *s, const char *domain, struct err
 		}
 	if (s->n_domains < SANDBOX_DOMAINS_MAX)
 		return 0;
-	(void)err_set(e, ERR_QUOTA_EXCEEDED, 0, "Sandbox %s has been allowed %u hosts, the most there may be", s->id,
+	(void)err_set(e, ERR_QUOTA_EXCEEDED, 0,
+		      "Sandbox %s has been allowed %u hosts, the most there may be", s->id,
 		      SANDBOX_DOMAINS_MAX);
 	return -EDQUOT;
 }

@@ -3,6 +3,7 @@
  * on. Here: what its files share, and the making, listing and deleting of sandboxes. */
 #include "tools/classic.h"
 
+#include "base/jsonio.h"
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -73,11 +74,10 @@ void classic_open(struct classic_call *c, const char *id)
 
 void classic_finish(struct mcp_call *call, json_t *object)
 {
-	_cleanup_free_ char *text = object ? json_dumps(object, JSON_INDENT(2)) : NULL;
+	size_t len = 0;
+	_cleanup_free_ char *text = jsonio_text(object, JSON_INDENT(2), &len);
 	bool nothing = json_is_array(object) && json_array_size(object) == 0;
-	json_t *content = nothing ? json_array()
-			  : text  ? mcp_blocks(1, mcp_text(text, strlen(text)))
-				  : NULL;
+	json_t *content = nothing ? json_array() : text ? mcp_blocks(1, mcp_text(text, len)) : NULL;
 
 	json_decref(object);
 	json_t *result = mcp_tool_result(content, NULL, false);

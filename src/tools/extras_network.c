@@ -23,9 +23,9 @@ json_t *extras_domains(const struct sandbox *s)
 
 static void finish_allowed(struct mcp_call *call, const struct sandbox *s, const char *domain)
 {
-	tools_finish(call, json_pack("{s:s, s:s, s:s, s:o}", "session_id", sandbox_id(s), "status",
-				     "allowed", "domain", domain, "network_allowed",
-				     extras_domains(s)));
+	tools_finish(call,
+		     json_pack("{s:s, s:s, s:s, s:o}", "session_id", sandbox_id(s), "status",
+			       "allowed", "domain", domain, "network_allowed", extras_domains(s)));
 }
 
 static enum extras_word ask_person(struct mcp_call *call, const struct sandbox *s,
@@ -66,8 +66,10 @@ static bool may_ask(struct mcp_call *call, const struct sandbox *s, const char *
 	if (r == -EEXIST)
 		finish_allowed(call, s, domain);
 	else if (r < 0)
-		extras_fail(call, err_code_name(e.code), "Go on with what it may reach already, or "
-							 "in a new session.", "%s", e.text);
+		extras_fail(call, err_code_name(e.code),
+			    "Go on with what it may reach already, or "
+			    "in a new session.",
+			    "%s", e.text);
 	else if (!extras_can_ask(call))
 		extras_fail(call, "cannot_ask",
 			    "Ask the person to have the host added to sandbox.network_allow.",

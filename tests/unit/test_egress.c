@@ -401,6 +401,36 @@ static void test_lists(void **state)
 	}
 }
 
+static void test_extension(void **state)
+{
+	static const char *const bad[] = {"",           "localhost",   "*.good.org",  "1.2.3.4",
+					  "good.org:0", "a.org b.org", "a.org,b.org", "good.org "};
+	struct egress_policy *none = egress_policy_new(EGRESS_NONE);
+	struct egress_policy *more = NULL;
+	struct egress_policy *most = NULL;
+	struct err e = ERR_INIT;
+	char entry[EGRESS_ENTRY_SIZE];
+	(void)state;
+
+	assert_int_equal(egress_entry_parse("GOOD.org", entry, &e), 0);
+	assert_string_equal(entry, "good.org");
+	assert_int_equal(egress_entry_parse("good.org:65535", entry, &e), 0);
+	assert_string_equal(entry, "good.org:65535");
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++)
+		if (egress_entry_parse(bad[i], entry, &e) == 0)
+			fail_msg("'%s' was taken", bad[i]);
+	/* What was there stays as it was. */
+	assert_int_equal(egress_policy_extend(none, "good.org", &more, &e), 0);
+	assert_int_equal(egress_policy_extend(more, "better.org:8443", &most, &e), 0);
+	assert_int_equal(egress_policy_kind(none), EGRESS_NONE);
+	assert_int_equal(egress_policy_kind(more), EGRESS_ALLOWLIST);
+	assert_int_equal(egress_policy_count(more), 1);
+	assert_int_equal(egress_policy_count(most), 2);
+	(void)egress_policy_unref(none);
+	(void)egress_policy_unref(more);
+	(void)egress_policy_unref(most);
+}
+
 static void test_addresses(void **state)
 {
 	static const struct {
@@ -500,6 +530,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_connections_are_counted, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_closing_a_gate_ends_all, setup, teardown),
 	    cmocka_unit_test(test_lists),
+	    cmocka_unit_test(test_extension),
 	    cmocka_unit_test(test_addresses),
 	    cmocka_unit_test_setup_teardown(test_workers, setup, teardown),
 	};
