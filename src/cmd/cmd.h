@@ -11,6 +11,7 @@
 int cmd_stdio(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
 int cmd_run(int argc, char **argv);
+int cmd_ps(int argc, char **argv);
 int cmd_image(int argc, char **argv);
 int cmd_key(int argc, char **argv);
 int cmd_user(int argc, char **argv);

@@ -20,6 +20,7 @@ static const struct verb verbs[] = {
     {"stdio", cmd_stdio, "serve one MCP client on standard input and output"},
     {"serve", cmd_serve, "serve MCP, links and the page over HTTP"},
     {"run", cmd_run, "run a Python file in a fresh sandbox; -i: a prompt"},
+    {"ps", cmd_ps, "list the sandboxes of a running server"},
     {"image", cmd_image, "build, list, import, export and remove images"},
     {"user", cmd_user, "add, list and remove users, set passwords and roles"},
     {"key", cmd_key, "make, list and revoke API keys of users"},

@@ -3,8 +3,8 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { newStateDir } from '../lib/env.ts';
-import { type Program } from '../lib/process.ts';
+import { freePort, newStateDir } from '../lib/env.ts';
+import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
@@ -191,6 +191,17 @@ describe('REST', () => {
 			assert.equal((await fetch(base + path)).status, 200, path);
 	});
 
+	it('caisson ps lists them, whatever their names are', async () => {
+		const id = (await ask('POST', '/sandboxes', { kind: 'stored', name: 'mine \u001b[31m\u009b' })).body.id as string;
+		const r = await caisson(['ps', '--listen', base.slice('http://'.length)]);
+		assert.equal(r.code, 0, r.stderr.toString());
+		const row = r.stdout.toString().split('\n').find((l) => l.startsWith(id));
+		assert.match(row ?? '', /^\S+ +stored +active +\d+s +\d+s +mine \?\[31m\?$/);
+		await ask('DELETE', `/sandboxes/${id}`);
+		const none = await caisson(['ps', '--listen', `127.0.0.1:${await freePort()}`]);
+		assert.match(none.stderr.toString(), /no server at/);
+		assert.notEqual(none.code, 0);
+	});
 	it('the policy says what holds', async () => {
 		const r = await ask('GET', '/policy');
 		assert.equal(r.status, 200, JSON.stringify(r.body));
