@@ -64,11 +64,11 @@ static int ask(int fd, const struct settings *s, struct buf *answer, struct err 
 	char piece[65536];
 	ssize_t n;
 
-	int r = buf_printf(&question,
-			   "GET /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n"
-			   "Accept: application/json\r\nConnection: close\r\n%s%s%s\r\n",
-			   s->api_key[0] ? "X-API-Key: " : "", s->api_key,
-			   s->api_key[0] ? "\r\n" : "");
+	int r =
+	    buf_printf(&question,
+		       "GET /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n"
+		       "Accept: application/json\r\nConnection: close\r\n%s%s%s\r\n",
+		       s->api_key[0] ? "X-API-Key: " : "", s->api_key, s->api_key[0] ? "\r\n" : "");
 	r = r < 0 ? r : fd_write_all(fd, question.data, question.len);
 	while (r == 0 && (n = read(fd, piece, sizeof(piece))) != 0)
 		r = n < 0 ? -errno : buf_add(answer, piece, (size_t)n);
@@ -86,8 +86,9 @@ static int read_answer(const struct buf *answer, json_t **ret, struct err *e)
 	    parse_u64_n(text + strlen("HTTP/1.1 "), 3, 100, 599, &status) < 0)
 		return err_set(e, ERR_SYSTEM, 0, "what listens there is no Caisson");
 	if (status == 401)
-		return err_set(e, ERR_UNAUTHORIZED, 0,
-			       "the server wants a key: set SANDBOX_API_KEY to its key or a user's");
+		return err_set(
+		    e, ERR_UNAUTHORIZED, 0,
+		    "the server wants a key: set SANDBOX_API_KEY to its key or a user's");
 	if (status != 200 || jsonio_read(body + 4, strlen(body + 4), 0, ret, NULL) < 0)
 		return err_set(e, ERR_SYSTEM, 0, "the server answered with status %u",
 			       (unsigned)status);
@@ -132,8 +133,7 @@ static void print_row(const json_t *b)
 	char age[24];
 	char rest[24];
 
-	(void)printf("%-36s  %-7s  %-7s  %5s  %5s  ",
-		     json_string_value(json_object_get(b, "id")),
+	(void)printf("%-36s  %-7s  %-7s  %5s  %5s  ", json_string_value(json_object_get(b, "id")),
 		     json_string_value(json_object_get(b, "kind")),
 		     busy ? "running" : json_string_value(json_object_get(b, "state")),
 		     span(json_integer_value(json_object_get(b, "age_s")), age),
@@ -162,8 +162,7 @@ static int list(const struct settings *s, struct err *e)
 	const json_t *rows = json_object_get(doc, "sandboxes");
 	(void)printf("%-36s  %-7s  %-7s  %5s  %5s  %s\n", "ID", "KIND", "STATE", "AGE", "IDLE",
 		     "NAME");
-	json_array_foreach(rows, i, row)
-		print_row(row);
+	json_array_foreach(rows, i, row) print_row(row);
 	json_decref(doc);
 	return 0;
 }
@@ -174,8 +173,8 @@ int cmd_ps(int argc, char **argv)
 	struct err e = ERR_INIT;
 
 	if (settings_init(&settings) < 0)
-		return cmd_fail(VERB, &(struct err){.code = ERR_OUT_OF_MEMORY,
-						    .text = "out of memory"});
+		return cmd_fail(VERB,
+				&(struct err){.code = ERR_OUT_OF_MEMORY, .text = "out of memory"});
 	if (settings_read_env(&settings, environ, &e) < 0 ||
 	    settings_read_flags(&settings, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);

@@ -68,7 +68,7 @@ static json_t *status_object(const struct package_status *s)
 		set_time(o, "end_time", s->end_wall_ns);
 	if (installing && s->from_check)
 		r |= json_object_set_new(o, "elapsed_seconds",
-					 json_real((double)(s->elapsed_ns / NS_PER_MS) / 1000.0));
+					 json_real((double)s->elapsed_ns / (double)NS_PER_S));
 	if (r < 0) {
 		json_decref(o);
 		return NULL;
