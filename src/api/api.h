@@ -7,6 +7,7 @@
 #include "api/auth.h"
 #include "api/ledger.h"
 #include "base/buf.h"
+#include "packages/packages.h"
 #include "sandbox/sandbox.h"
 
 struct api;
@@ -17,7 +18,9 @@ struct api_config {
 	struct store *store; /* may be NULL: there are no users, keys and history */
 	struct auth *auth;
 	struct ledger *ledger;
+	struct packages *packages; /* may be NULL: nothing can be installed */
 	bool open_registration;
+	bool save_figures; /* figures that code shows are kept as files (run_request.display) */
 	uint64_t max_upload_bytes;
 	uint64_t max_code_bytes;
 	const char *version; /* of the program */

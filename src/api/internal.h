@@ -18,6 +18,7 @@ struct api {
 	struct api_stats stats;
 	struct rest *rest;
 	struct api_run *runs; /* owned */
+	unsigned archives;    /* that are being sent */
 	char *openapi;        /* owned, made at its first need */
 };
 

@@ -71,6 +71,10 @@ static void add_answer(json_t *answers, const char *status, const char *what, js
 
 static json_t *success_content(const struct rest_route *r)
 {
+	if (r->answer && (r->flags & REST_ARCHIVE))
+		return json_pack("{s:{s:o}, s:{s:o}, s:{s:o}}", "application/json", "schema",
+				 ref(r->answer), "application/x-tar", "schema", bytes_schema(),
+				 "application/zip", "schema", bytes_schema());
 	if (r->answer)
 		return content("application/json", ref(r->answer));
 	if (r->flags & REST_EVENTS)

@@ -51,6 +51,7 @@ static void call_free(struct rest_call *c)
 	(void)sandbox_unref(c->sandbox);
 	caller_unref(c->who);
 	json_decref(c->body);
+	free(c->text);
 	free(c);
 }
 

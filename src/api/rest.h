@@ -21,6 +21,7 @@ enum rest_flag {
 	REST_IDEMPOTENT = 1 << 5, /* takes an Idempotency-Key */
 	REST_EVENTS = 1 << 6,     /* answers with an event stream */
 	REST_STORE = 1 << 7,      /* needs the store */
+	REST_ARCHIVE = 1 << 8,    /* answers with an archive where the query says so */
 };
 
 enum rest_type {
@@ -75,7 +76,7 @@ struct rest_call {
 	struct sandbox *sandbox;      /* reference, once rest_sandbox() has found it */
 	rest_fn next;
 	struct idem *idem;
-	void *data;                     /* the handler's */
+	char *text;                     /* the handler's, freed with the call */
 	char object[STORE_OBJECT_SIZE]; /* for the audit log */
 	const char *action;             /* NULL: not a thing for the audit log */
 };
@@ -124,7 +125,11 @@ void rest_list_sandboxes(struct rest_call *c);
 void rest_create_sandbox(struct rest_call *c);
 void rest_get_sandbox(struct rest_call *c);
 void rest_delete_sandbox(struct rest_call *c);
+/* packages.c */
 void rest_list_packages(struct rest_call *c);
+void rest_install_packages(struct rest_call *c);
+void rest_check_packages(struct rest_call *c);
+void rest_uninstall_packages(struct rest_call *c);
 /* runs.c */
 void rest_start_run(struct rest_call *c);
 void rest_list_runs(struct rest_call *c);
@@ -137,6 +142,8 @@ void rest_list_files(struct rest_call *c);
 void rest_get_file(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_delete_file(struct rest_call *c);
+/* folder.c: folder PATH of c->sandbox as an archive, "tar" or "zip" */
+void rest_send_folder(struct rest_call *c, const char *path, const char *form);
 /* accounts.c */
 void rest_me(struct rest_call *c);
 void rest_list_users(struct rest_call *c);

@@ -16,6 +16,11 @@
 	{                                                                                          \
 		"limit", REST_INT, false, 1, REST_LIMIT_MAX, NULL, "rows of one answer"            \
 	}
+#define ARCHIVE                                                                                    \
+	{                                                                                          \
+		"archive", REST_WORD, false, 0, 0, "tar|zip",                                      \
+		    "the folder with all that is in it, as one archive"                            \
+	}
 #define END                                                                                        \
 	{                                                                                          \
 		.name = NULL                                                                       \
@@ -38,6 +43,15 @@ static const struct rest_field run_body[] = {
     {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; the server's limit when missing"},
     {"wait", REST_BOOL, false, 0, 0, NULL, "answer at the end of the run"},
     END};
+static const struct rest_field packages_query[] = {
+    OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "also what its image has"}, END};
+static const struct rest_field install_body[] = {
+    {"packages", REST_TEXT, true, 1, PACKAGES_SPEC_MAX, NULL,
+     "names with extras and versions, or lines of a requirements file"},
+    {"wait", REST_BOOL, false, 0, 0, NULL, "answer at the end of the installation"},
+    END};
+static const struct rest_field wait_query[] = {
+    OWNER, {"wait", REST_BOOL, false, 0, 0, NULL, "answer at its end"}, END};
 static const struct rest_field runs_query[] = {
     OWNER,
     LIMIT,
@@ -47,7 +61,11 @@ static const struct rest_field runs_query[] = {
      "only runs that began before, ms since 1970"},
     END};
 static const struct rest_field files_query[] = {
-    OWNER, {"path", REST_TEXT, false, 0, PATH_BYTES, NULL, "a folder of the workspace"}, END};
+    OWNER,
+    {"path", REST_TEXT, false, 0, PATH_BYTES, NULL, "a folder of the workspace"},
+    ARCHIVE,
+    END};
+static const struct rest_field get_query[] = {OWNER, ARCHIVE, END};
 static const struct rest_field put_query[] = {
     OWNER, {"overwrite", REST_BOOL, false, 0, 0, NULL, "replace a file that is there"}, END};
 static const struct rest_field rm_query[] = {
@@ -120,7 +138,16 @@ const struct rest_route rest_routes[] = {
     {HTTP_DELETE, P("/sandboxes/{id}"), "deleteSandbox", "Ends it, with its files",
      rest_delete_sandbox, REST_CHANGES, NULL, delete_query, 204, NULL, "404 409", 0},
     {HTTP_GET, P("/sandboxes/{id}/packages"), "listPackages", "What was installed into it",
-     rest_list_packages, REST_STORE, NULL, owner_query, 200, "Packages", "404", 0},
+     rest_list_packages, 0, NULL, packages_query, 200, "Packages", "404 409 410", 0},
+    {HTTP_POST, P("/sandboxes/{id}/packages"), "installPackages",
+     "Installs packages; goes on without the request", rest_install_packages, REST_CHANGES,
+     install_body, owner_query, 200, "PackageStatus", "404 409 410 429", 0},
+    {HTTP_GET, P("/sandboxes/{id}/packages/{packages}"), "checkPackages",
+     "How far the installation of that text is, or whether the package is there",
+     rest_check_packages, 0, NULL, wait_query, 200, "PackageStatus", "404 409 410 429", 0},
+    {HTTP_DELETE, P("/sandboxes/{id}/packages/{packages}"), "uninstallPackages",
+     "Ends the installation of that text, or removes the packages", rest_uninstall_packages,
+     REST_CHANGES, NULL, owner_query, 200, "PackageStatus", "404 409 410 429", 0},
 
     {HTTP_POST, P("/sandboxes/{id}/runs"), "startRun", "Runs code or a command", rest_start_run,
      REST_CHANGES | REST_IDEMPOTENT, run_body, owner_query, 201, "Run", "404 409 410 413 429", 0},
@@ -135,9 +162,10 @@ const struct rest_route rest_routes[] = {
      owner_query, 200, NULL, "404", 0},
 
     {HTTP_GET, P("/sandboxes/{id}/files"), "listFiles", "A folder of the workspace",
-     rest_list_files, 0, NULL, files_query, 200, "Files", "404 409 410", 0},
-    {HTTP_GET, P("/sandboxes/{id}/files/{path...}"), "getFile", "A file; knows Range",
-     rest_get_file, REST_BYTES_OUT, NULL, owner_query, 200, NULL, "206 304 404 409 410 416", 0},
+     rest_list_files, REST_ARCHIVE, NULL, files_query, 200, "Files", "404 409 410 429", 0},
+    {HTTP_GET, P("/sandboxes/{id}/files/{path...}"), "getFile",
+     "A file; knows Range. Or a folder as an archive", rest_get_file, REST_BYTES_OUT, NULL,
+     get_query, 200, NULL, "206 304 404 409 410 416 429", 0},
     {HTTP_PUT, P("/sandboxes/{id}/files/{path...}"), "putFile", "Writes a file", rest_put_file,
      REST_CHANGES | REST_BYTES_IN, NULL, put_query, 201, "File", "404 409 410 413 507", 0},
     {HTTP_DELETE, P("/sandboxes/{id}/files/{path...}"), "deleteFile", "Removes a file or folder",

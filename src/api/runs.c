@@ -304,6 +304,7 @@ static void start(struct rest_call *c)
 	    .argv = command ? argv : NULL,
 	    .timeout_ns = (uint64_t)rest_int(c, "timeout_s", 0) * NS_PER_S,
 	    .queued = sandbox_is_stored(c->sandbox),
+	    .display = c->api->config.save_figures,
 	    .on_output = on_output,
 	    .on_done = on_done,
 	    .user = r,

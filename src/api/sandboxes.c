@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: sandboxes and what was installed into them. */
+/* REST: sandboxes. */
 #include "api/rest.h"
 
 #include "base/rand.h"
@@ -132,35 +132,4 @@ void rest_delete_sandbox(struct rest_call *c)
 	(void)snprintf(c->object, sizeof(c->object), "%s", id);
 	if (manager_delete(m, c->owner, id, rest_query_bool(c, "force"), on_deleted, c, &e) < 0)
 		rest_fail(c, &e);
-}
-
-/* ---- packages ---- */
-
-static void add_package(const char *sandbox UNUSED, const struct store_package *p, void *user)
-{
-	(void)json_array_append_new(user,
-				    json_pack("{s:s, s:s, s:s, s:s}", "name", p->name, "version",
-					      p->version, "status", p->status, "message", p->text));
-}
-
-void rest_list_packages(struct rest_call *c)
-{
-	const char *id = http_request_param(c->req, "id");
-	struct err e = ERR_INIT;
-	int r = manager_get_stored(c->api->config.manager, c->owner, id, NULL, &e);
-
-	/* A session has none of its own. */
-	if (r == 0 && !manager_find(c->api->config.manager, c->owner, id)) {
-		rest_refuse(c, ERR_SESSION_NOT_FOUND, "There is no such sandbox");
-		return;
-	}
-	json_t *list = json_array();
-	if (r > 0)
-		r = store_package_each(c->api->config.store, id, NULL, add_package, list, &e);
-	if (r < 0) {
-		json_decref(list);
-		rest_fail(c, &e);
-		return;
-	}
-	rest_reply(c, 200, json_pack("{s:o}", "packages", list));
 }

@@ -19,9 +19,15 @@ S(Sandbox, "{\"type\":\"object\",\"required\":[\"id\",\"owner\",\"kind\",\"name\
 	   ",\"idle_s\":" INTEGER "}}")
 S(Sandboxes, LIST("sandboxes", "Sandbox"))
 S(Package,
-  "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"status\"],\"properties\":{"
-  "\"name\":" STRING ",\"version\":" STRING ",\"status\":" STRING ",\"message\":" STRING "}}")
+  "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"from_image\"],\"properties\":{"
+  "\"name\":" STRING ",\"version\":" STRING ",\"from_image\":" BOOLEAN "}}")
 S(Packages, LIST("packages", "Package"))
+S(PackageStatus,
+  "{\"type\":\"object\",\"required\":[\"packages\",\"status\",\"message\",\"complete\"],"
+  "\"properties\":{\"packages\":" STRING ",\"status\":{\"enum\":[\"installing\",\"success\","
+  "\"failed\",\"not_found\",\"error\"]},\"message\":" STRING ",\"stderr\":" STRING
+  ",\"complete\":" BOOLEAN ",\"installed\":{\"type\":\"array\",\"items\":" STRING
+  "},\"started_at\":" TIME ",\"ended_at\":" TIME ",\"elapsed_ms\":" INTEGER "}}")
 S(Run, "{\"type\":\"object\",\"required\":[\"id\",\"sandbox\",\"status\"],\"properties\":{"
        "\"id\":" STRING ",\"sandbox\":" STRING
        ",\"status\":{\"enum\":[\"running\",\"done\",\"failed\"]},\"reason\":" STRING

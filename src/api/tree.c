@@ -73,6 +73,8 @@ static void list_files(struct rest_call *c)
 
 	if (given && *given && workspace_path(given, strlen(given), true, path, &e) < 0)
 		rest_fail(c, &e);
+	else if (http_request_query(c->req, "archive"))
+		rest_send_folder(c, path, http_request_query(c->req, "archive"));
 	else if (sandbox_list(c->sandbox, path, on_list, c, &e) < 0)
 		rest_fail(c, &e);
 }
@@ -104,7 +106,11 @@ static void get_file(struct rest_call *c)
 	char path[ENGINE_PATH_MAX];
 	struct err e = ERR_INIT;
 
-	if (need_path(c, path) && sandbox_open_file(c->sandbox, path, on_open, c, &e) < 0)
+	if (!need_path(c, path))
+		return;
+	if (http_request_query(c->req, "archive"))
+		rest_send_folder(c, path, http_request_query(c->req, "archive"));
+	else if (sandbox_open_file(c->sandbox, path, on_open, c, &e) < 0)
 		rest_fail(c, &e);
 }
 

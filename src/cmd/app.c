@@ -485,6 +485,7 @@ void app_done(struct app *a)
 	a->manager = manager_free(a->manager);
 	a->egress = egress_free(a->egress);
 	a->network = egress_policy_unref(a->network);
+	a->egress_audit = egress_audit_free(a->egress_audit);
 	a->mcp = mcp_server_free(a->mcp);
 	a->tools = tools_free(a->tools);
 	a->links = links_free(a->links);

@@ -8,6 +8,7 @@
 
 #include "api/files.h"
 #include "api/ledger.h"
+#include "cmd/egress_audit.h"
 #include "config/settings.h"
 #include "egress/egress.h"
 #include "http/http.h"
@@ -42,7 +43,8 @@ struct app {
 	struct opener *opener;          /* NULL: no file of this machine is read */
 	struct ledger *ledger;
 	struct egress *egress;
-	struct egress_policy *network; /* of sandboxes */
+	struct egress_audit *egress_audit; /* NULL without a store */
+	struct egress_policy *network;     /* of sandboxes */
 	struct packages *packages;
 	int ca_fd; /* certificates for the package index, until packages have it; -1 = none */
 	char index_url[2001];

@@ -93,15 +93,8 @@ static void on_egress(const struct egress_event *event, void *user)
 		 LOG_S("host", event->host), LOG_U("port", event->port),
 		 LOG_S("address", event->address), LOG_U("sent", event->sent),
 		 LOG_U("received", event->received));
-	if (a->store && event->verdict != EGRESS_ENDED) {
-		struct store_audit row = {0};
-		(void)snprintf(row.action, sizeof(row.action), "%s",
-			       event->verdict == EGRESS_ALLOWED ? "egress.allow" : "egress.refuse");
-		(void)snprintf(row.object, sizeof(row.object), "%s %s:%u", event->label,
-			       event->host, event->port);
-		(void)snprintf(row.result, sizeof(row.result), "%s", event->reason);
-		store_note_audit(a->store, &row);
-	}
+	if (a->egress_audit)
+		egress_audit_note(a->egress_audit, event);
 }
 
 void app_domain_answered(const struct sandbox *s, const char *domain, bool allowed, void *user)
@@ -180,6 +173,12 @@ int app_open_egress(struct app *a, struct err *e)
 	(void)egress_kind_parse(s->network, &kind);
 	if (kind == EGRESS_OPEN && !s->network_open)
 		return refuse_open(e);
+	if (a->store) {
+		const struct egress_audit_config audit = {.loop = a->loop, .store = a->store};
+		a->egress_audit = egress_audit_new(&audit);
+		if (!a->egress_audit)
+			return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the audit log");
+	}
 	r = egress_new(&egress, &a->egress, e);
 	if (r < 0)
 		return r;

@@ -246,6 +246,8 @@ static int open_api(struct serve *s, struct err *e)
 	    .store = s->app.store,
 	    .auth = s->auth,
 	    .ledger = s->app.ledger,
+	    .packages = s->app.packages,
+	    .save_figures = !streq(set->save_figures, "off"),
 	    .open_registration = streq(set->open_registration, "auto")
 				     ? app_is_loopback(s->host)
 				     : streq(set->open_registration, "on"),

@@ -35,7 +35,7 @@ struct egress_resolver; /* resolve.h */
 #define EGRESS_HOST_MAX   253 /* bytes of a name, without a NUL */
 #define EGRESS_RULES_MAX  1000u
 #define EGRESS_ENTRY_SIZE (EGRESS_HOST_MAX + 7) /* host:65535 and a NUL */
-#define EGRESS_LABEL_MAX  127
+#define EGRESS_LABEL_MAX  160
 
 /* ---- policies -------------------------------------------------------------------------------- */
 

@@ -354,7 +354,7 @@ void job_resolve(struct job *j)
 				       .warm = true,
 				       .egress = p->config.wheel_fd < 0};
 	struct err e = ERR_INIT;
-	char label[EGRESS_LABEL_MAX];
+	char label[EGRESS_LABEL_MAX + 1];
 
 	create.limits.explicit_mask = 0;
 	create.limits.workspace_bytes = 2 * p->config.max_bytes;
@@ -364,7 +364,8 @@ void job_resolve(struct job *j)
 	create.limits.nofile = NOFILE;
 	create.limits.pids = MAX(create.limits.pids, PIDS_MIN);
 	(void)snprintf(create.image, sizeof(create.image), "%s", sandbox_image(j->sandbox));
-	(void)snprintf(label, sizeof(label), "packages of %s", sandbox_id(j->sandbox));
+	(void)snprintf(label, sizeof(label), "%s%spackages of %s", sandbox_owner(j->sandbox),
+		       sandbox_owner(j->sandbox)[0] ? "/" : "", sandbox_id(j->sandbox));
 	const struct box_config config = {.loop = p->config.loop,
 					  .engine = manager_engine(p->config.manager),
 					  .create = &create,

@@ -17,10 +17,13 @@ void sandbox_open_gate(struct sandbox *s)
 {
 	const struct manager *m = s->manager;
 	const struct engine_ops *ops = s->handle->engine->ops;
+	char label[EGRESS_LABEL_MAX + 1];
 	struct err e = ERR_INIT;
+
+	(void)snprintf(label, sizeof(label), "%s%s%s", s->owner, s->owner[0] ? "/" : "", s->id);
 	int fd = manager_has_network(m) && ops->take_egress ? ops->take_egress(s->handle) : -1;
 
-	if (fd >= 0 && egress_open_gate(m->config.egress, fd, s->id, m->config.network, NULL,
+	if (fd >= 0 && egress_open_gate(m->config.egress, fd, label, m->config.network, NULL,
 					&s->gate, &e) < 0)
 		LOG_ERROR("egress_failed", LOG_S("session_id", s->id), LOG_S("error", e.text));
 }

@@ -2,19 +2,49 @@
 // REST as an HTTP client sees it: sandboxes, runs with their events, files, idempotency, problems, history, metrics.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
-import { freePort, newStateDir } from '../lib/env.ts';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { freePort, newStateDir, scratch } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
+import { wheel, wheelName } from '../lib/wheel.ts';
+
+/** Names of an archive with what they are, modes and digests of files; it unpacks it with what Python has. */
+const READ_ARCHIVE = `
+import sys, json, tarfile, zipfile, hashlib
+seen, name = {}, sys.argv[1]
+def put(path, mode, data):
+    assert path not in seen, path
+    seen[path.rstrip("/")] = "folder" if data is None else f"file {mode & 0o7777:o} {hashlib.sha256(data).hexdigest()}"
+if name.endswith(".tar"):
+    with tarfile.open(name) as a:
+        for m in a:
+            assert m.isdir() or m.isreg(), m.name
+            put(m.name, m.mode, None if m.isdir() else a.extractfile(m).read())
+else:
+    with zipfile.ZipFile(name) as a:
+        assert a.testzip() is None
+        for m in a.infolist():
+            put(m.filename, m.external_attr >> 16, None if m.is_dir() else a.read(m))
+print(json.dumps(seen))
+`;
 
 describe('REST', () => {
 	let program: Program;
 	let base: string;
 	const state = newStateDir();
-	const env = { SANDBOX_STATE_DIR: state, SANDBOX_MAX_SESSIONS: '40', SANDBOX_MAX_UPLOAD_BYTES: '3000000', SANDBOX_MAX_CODE_BYTES: '5000' };
+	const wheels = scratch('rest-wheels');
+	const env = { SANDBOX_PIP_WHEEL_DIR: wheels, SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'example.org', SANDBOX_STATE_DIR: state, SANDBOX_MAX_SESSIONS: '40', SANDBOX_MAX_UPLOAD_BYTES: '3000000', SANDBOX_MAX_CODE_BYTES: '5000' };
 
 	before(async () => {
+		fs.mkdirSync(wheels, { recursive: true });
+		fs.chmodSync(wheels, 0o755);
+		fs.writeFileSync(path.join(wheels, wheelName('gamma', '1.0')), wheel('gamma', '1.0', 'who = "gamma"', { requires: ['delta'] }));
+		fs.writeFileSync(path.join(wheels, wheelName('delta', '1.0')), wheel('delta', '1.0', 'who = "delta"'));
 		({ program, base } = await serve({ profile: 'full', env }));
 	});
 	after(async () => {
@@ -134,6 +164,107 @@ describe('REST', () => {
 		assert.deepEqual((await ask('GET', `/sandboxes/${id}/files`)).body.files.map((f: Json) => f.name), ['sub']);
 	});
 
+	it('a folder as one archive: what is in it, and nothing else', async () => {
+		const id = await box();
+		const code = `
+import os, hashlib
+os.makedirs("d/e/empty"); os.makedirs("d/" + "long" * 40 + "/" + "name" * 40)
+open("d/e/f é", "w").write("text"); open("d/big", "wb").write(bytes(range(256)) * 12000); open("d/none", "w")
+open("d/" + "long" * 40 + "/" + "name" * 40 + "/x", "w").write("deep")
+open("d/run.sh", "w").write("#!/bin/sh"); os.chmod("d/run.sh", 0o4777)
+open(b"d/bad\\xff\\\\:name", "w").write("bytes")
+os.symlink("/etc/passwd", "d/link"); os.symlink("/", "d/e/up"); os.mkfifo("d/fifo")
+import socket; socket.socket(socket.AF_UNIX).bind("d/socket")
+for i in range(300): open(f"d/e/{i}", "w").write(str(i))
+`;
+		const made = await ran(id, { code });
+		assert.equal(made.exit_code, 0, made.stderr);
+		for (const [form, url] of [['tar', 'files/d?archive=tar'], ['zip', 'files?path=d&archive=zip']] as const) {
+			const r = await fetch(`${base}/api/v1/sandboxes/${id}/${url}`);
+			assert.deepEqual([r.status, r.headers.get('content-type'), r.headers.get('content-disposition')],
+				[200, form === 'tar' ? 'application/x-tar' : 'application/zip', `attachment; filename="d.${form}"`]);
+			const file = path.join(scratch('rest-archive'), `d.${form}`);
+			fs.mkdirSync(path.dirname(file), { recursive: true });
+			fs.writeFileSync(file, Buffer.from(await r.arrayBuffer()));
+			const seen = JSON.parse(execFileSync('python3', ['-c', READ_ARCHIVE, file], { encoding: 'utf8' })) as Record<string, string>;
+			const bad = form === 'tar' ? 'bad\udcff\\:name' : 'bad\ufffd__name';
+			assert.deepEqual(Object.keys(seen).filter((name) => name.includes('bad')), [bad]);
+			assert.equal(seen['big'], `file 644 ${createHash('sha256').update(Buffer.concat(Array<Buffer>(12000).fill(Buffer.from(Array.from({ length: 256 }, (_, i) => i))))).digest('hex')}`);
+			assert.equal(seen['e/f é'], `file 644 ${createHash('sha256').update('text').digest('hex')}`);
+			assert.match(seen['run.sh']!, /^file 755 /);
+			assert.match(seen[`${'long'.repeat(40)}/${'name'.repeat(40)}/x`]!, /^file 644 /);
+			assert.equal(seen['e/empty'], 'folder');
+			assert.match(seen['e/299']!, /^file/);
+			for (const name of ['link', 'e/up', 'fifo', 'socket'])
+				assert.ok(!(name in seen), name);
+			assert.equal(Object.keys(seen).length, 300 + 10, Object.keys(seen).slice(0, 20).join());
+		}
+		problem(await ask('GET', `/sandboxes/${id}/files/nothing?archive=tar`), 404, 'not_found');
+		problem(await ask('GET', `/sandboxes/${id}/files/d/link?archive=tar`), 404, 'not_found');
+		problem(await ask('GET', `/sandboxes/${id}/files?archive=rar`), 400, 'invalid_argument');
+		assert.equal((await fetch(`${base}/api/v1/sandboxes/${id}/files?archive=zip`, { method: 'HEAD' })).status, 200);
+	});
+
+	it('a client that leaves ends its archive; a sandbox that goes cuts it off', async () => {
+		const id = await box();
+		await ran(id, { code: 'for i in range(4):\n\twith open(f"sparse{i}", "wb") as f: f.truncate(1 << 30)' });
+		const url = `${base}/api/v1/sandboxes/${id}/files?archive=tar`;
+		for (let i = 0; i < 20; i++) { // more than may be made at the same time
+			const stop = new AbortController();
+			const r = await fetch(url, { signal: stop.signal });
+			if (r.status === 429) {
+				await r.text();
+				i--;
+				continue;
+			}
+			assert.equal(r.status, 200);
+			await r.body!.getReader().read();
+			stop.abort();
+		}
+		await until('all of them have ended', async () => {
+			const stop = new AbortController();
+			const all = await Promise.all(Array.from({ length: 16 }, () => fetch(url, { signal: stop.signal })));
+			stop.abort();
+			return all.every((r) => r.status === 200);
+		}, 20_000);
+		const reader = (await fetch(url)).body!.getReader();
+		await reader.read();
+		assert.equal((await ask('DELETE', `/sandboxes/${id}?force=true`)).status, 204);
+		await assert.rejects(async () => {
+			while (!(await reader.read()).done);
+		});
+	});
+
+	it('packages: install, status, list, uninstall', async () => {
+		const id = await box();
+		const listed = async (): Promise<string[]> => (await ask('GET', `/sandboxes/${id}/packages`)).body.packages.map((p: Json) => `${p.name}==${p.version}`);
+		const begun = await ask('POST', `/sandboxes/${id}/packages`, { packages: 'gamma' });
+		assert.deepEqual([begun.status, begun.body.status, begun.body.complete], [200, 'installing', false], JSON.stringify(begun.body));
+		const done = await ask('GET', `/sandboxes/${id}/packages/gamma?wait=true`);
+		assert.deepEqual([done.status, done.body.status, done.body.complete], [200, 'success', true], JSON.stringify(done.body));
+		assert.deepEqual(done.body.installed.toSorted(), ['delta==1.0', 'gamma==1.0']);
+		assert.deepEqual(await listed(), ['delta==1.0', 'gamma==1.0']);
+		assert.equal((await ran(id, { code: 'import gamma, delta; print(gamma.who, delta.who)' })).stdout, 'gamma delta\n');
+		assert.ok((await ask('GET', `/sandboxes/${id}/packages?all=true`)).body.packages.some((p: Json) => p.from_image));
+		assert.equal((await ask('GET', `/sandboxes/${id}/packages/nothing-of-that-name`)).body.status, 'not_found');
+		const failed = await ask('POST', `/sandboxes/${id}/packages`, { packages: 'nothing-of-that-name', wait: true });
+		assert.deepEqual([failed.status, failed.body.status], [200, 'failed'], JSON.stringify(failed.body));
+		assert.equal((await ask('DELETE', `/sandboxes/${id}/packages/gamma`)).body.status, 'success');
+		assert.deepEqual(await listed(), ['delta==1.0']);
+		for (const packages of ['--index-url http://127.0.0.1:1 gamma', '../gamma', ''])
+			problem(await ask('POST', `/sandboxes/${id}/packages`, { packages }), 400, 'invalid_argument');
+		problem(await ask('POST', '/sandboxes/nothing/packages', { packages: 'gamma' }), 404, 'session_not_found');
+	});
+
+	it('what leaves a sandbox, or may not, is in the audit log', async () => {
+		const id = await box();
+		const code = 'import urllib.request\nfor i in range(100):\n\ttry: urllib.request.urlopen("http://evil.example/")\n\texcept Exception: pass';
+		assert.equal((await ran(id, { code })).exit_code, 0);
+		const rows = (await ask('GET', '/audit?limit=1000')).body.rows.filter((r: Json) => r.action === 'egress.refuse' && r.object.startsWith(id));
+		assert.equal(rows.length, 60, 'a flood is counted, not written');
+		assert.deepEqual([rows[0].object, rows[0].result], [`${id} evil.example:80`, 'host_not_allowed']);
+	});
+
 	it('an Idempotency-Key makes one sandbox', async () => {
 		const key = { 'idempotency-key': 'once' };
 		const before = (await ask('GET', '/sandboxes')).body.sandboxes.length;
@@ -205,7 +336,7 @@ describe('REST', () => {
 	it('the policy says what holds', async () => {
 		const r = await ask('GET', '/policy');
 		assert.equal(r.status, 200, JSON.stringify(r.body));
-		assert.ok(Object.keys(r.body).length > 0);
+		assert.deepEqual([r.body.network, r.body.engine, r.body.profile], ['allowlist', 'native', 'full']);
 	});
 
 	it('the description names every route, and each of its references is there', async () => {

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* REST: a folder of a workspace as one archive, made while it is sent. Only regular files and
+ * folders are in it; each is listed and opened by the engine beneath the workspace at the moment
+ * when it is its turn, whatever it was before. A piece each turn of the loop, and nothing while the
+ * client has not taken the last one. What is not whole is cut off without a proper end. */
+#include "api/archiver.h"
+#include "api/rest.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define ARCHIVES_MAX  16u                  /* of a server at the same time */
+#define PIECE_BYTES   (64u << 10)          /* of a file, each turn */
+#define OUT_MAX       (1u << 20)           /* what a turn may make */
+#define NAMES_MAX     (4u << 20)           /* bytes of the names of one folder's files */
+#define FOLDERS_BYTES (4u << 20)           /* names of folders that wait for their turn */
+#define TOTAL_MAX     (UINT64_C(64) << 30) /* bytes of all files: sparse ones cost nothing there */
+
+struct folder { /* one that waits */
+	struct folder *next;
+	int64_t mtime_ns;
+	char path[]; /* below the one that was asked for; "" = that one */
+};
+
+struct sending {
+	struct api *api;
+	struct sandbox *sandbox;    /* reference */
+	struct rest_call *call;     /* until the answer begins */
+	struct http_stream *stream; /* then; NULL: the client has left */
+	enum archive_form form;
+	struct archiver *archiver;
+	struct buf out;
+	char base[ENGINE_PATH_MAX];
+	struct folder *folders; /* owned; the last one found comes first */
+	size_t folders_bytes;
+	struct folder *at; /* the one that is at work */
+	struct buf names;  /* its files, each with its NUL */
+	size_t name;       /* the next one */
+	int fd;            /* the file at work */
+	uint64_t left;     /* bytes of it */
+	uint64_t offset;
+	uint64_t total;
+	bool asked; /* an answer of the engine is due */
+	sd_event_source *turn;
+};
+
+static void sending_free(struct sending *s)
+{
+	(void)sd_event_source_disable_unref(s->turn);
+	(void)archiver_free(s->archiver);
+	while (s->folders) {
+		struct folder *next = s->folders->next;
+		free(s->folders);
+		s->folders = next;
+	}
+	free(s->at);
+	buf_done(&s->out);
+	buf_done(&s->names);
+	(void)fd_close(s->fd);
+	(void)sandbox_unref(s->sandbox);
+	s->api->archives--;
+	free(s);
+}
+
+/* The client sees that it is not whole. */
+static void cut_off(struct sending *s)
+{
+	if (s->stream)
+		http_stream_abort(s->stream);
+	sending_free(s);
+}
+
+static void on_close(void *user)
+{
+	struct sending *s = user;
+
+	s->stream = NULL;
+	if (!s->asked)
+		sending_free(s);
+}
+
+static void set_turning(struct sending *s, bool on)
+{
+	(void)sd_event_source_set_enabled(s->turn, on ? SD_EVENT_ON : SD_EVENT_OFF);
+}
+
+static void on_drain(void *user)
+{
+	struct sending *s = user;
+
+	if (!s->asked)
+		set_turning(s, true);
+}
+
+/* ---- paths ---- */
+
+/* Parts that are empty are left out. False: too long for the engine. */
+static bool join(const char *a, const char *b, char ret[ENGINE_PATH_MAX])
+{
+	int n = snprintf(ret, ENGINE_PATH_MAX, "%s%s%s", a, *a && *b ? "/" : "", b);
+
+	return n >= 0 && n < ENGINE_PATH_MAX;
+}
+
+static int push_folder(struct sending *s, const char *path, int64_t mtime_ns)
+{
+	size_t len = strlen(path) + 1;
+	struct folder *f;
+
+	if (s->folders_bytes + len > FOLDERS_BYTES)
+		return -E2BIG;
+	f = malloc(sizeof(*f) + len);
+	if (!f)
+		return -ENOMEM;
+	memcpy(f->path, path, len);
+	f->mtime_ns = mtime_ns;
+	f->next = s->folders;
+	s->folders = f;
+	s->folders_bytes += len;
+	return 0;
+}
+
+/* What went, or became something else, since it was listed is left out; everything else means that
+ * the archive cannot become whole. */
+static bool is_gone(const struct err *e)
+{
+	return e->code == ERR_NOT_FOUND || e->code == ERR_INVALID_PATH;
+}
+
+/* ---- folders ---- */
+
+static int take_listing(struct sending *s, const struct engine_file *files, size_t n)
+{
+	char path[ENGINE_PATH_MAX];
+	int r = 0;
+
+	buf_reset(&s->names);
+	s->name = 0;
+	for (size_t i = 0; i < n && r == 0; i++) {
+		if (!join(s->at->path, files[i].name, path))
+			continue;
+		if (S_ISDIR(files[i].mode))
+			r = push_folder(s, path, files[i].mtime_ns);
+		else if (S_ISREG(files[i].mode))
+			r = buf_add(&s->names, files[i].name, strlen(files[i].name) + 1);
+	}
+	if (r == 0 && s->at->path[0])
+		r = archiver_add_folder(s->archiver, s->at->path, s->at->mtime_ns);
+	return r;
+}
+
+static void on_list(const struct engine_file *files, size_t n, bool more, const struct err *e,
+		    void *user)
+{
+	struct sending *s = user;
+
+	s->asked = false;
+	if (!s->stream)
+		sending_free(s);
+	else if ((e && !is_gone(e)) || more || (!e && take_listing(s, files, n) < 0))
+		cut_off(s);
+	else
+		set_turning(s, true);
+}
+
+static int next_folder(struct sending *s)
+{
+	char path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	free(s->at);
+	s->at = s->folders;
+	s->folders = s->at->next;
+	s->folders_bytes -= strlen(s->at->path) + 1;
+	buf_reset(&s->names);
+	s->name = 0;
+	if (!join(s->base, s->at->path, path))
+		return 0;
+	if (sandbox_list(s->sandbox, path, on_list, s, &e) < 0)
+		return -EIO;
+	s->asked = true;
+	return 0;
+}
+
+/* ---- files ---- */
+
+static int begin_file(struct sending *s, const struct engine_file *info)
+{
+	char path[ENGINE_PATH_MAX];
+
+	s->left = info->size;
+	s->offset = 0;
+	s->total += info->size;
+	if (s->total > TOTAL_MAX || !join(s->at->path, info->name, path))
+		return -EFBIG;
+	return archiver_add_file(s->archiver, path, info->size, info->mode, info->mtime_ns);
+}
+
+static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	struct sending *s = user;
+
+	s->asked = false;
+	if (!e)
+		s->fd = fd;
+	if (!s->stream)
+		sending_free(s);
+	else if (e ? !is_gone(e) : begin_file(s, info) < 0)
+		cut_off(s);
+	else
+		set_turning(s, true);
+}
+
+static int next_file(struct sending *s)
+{
+	const char *name = buf_str(&s->names) + s->name;
+	char below[ENGINE_PATH_MAX], path[ENGINE_PATH_MAX];
+	struct err e = ERR_INIT;
+
+	s->name += strlen(name) + 1;
+	if (!join(s->at->path, name, below) || !join(s->base, below, path))
+		return 0;
+	if (sandbox_open_file(s->sandbox, path, on_open, s, &e) < 0)
+		return -EIO;
+	s->asked = true;
+	return 0;
+}
+
+/* A piece of the file; a file that has become shorter ends with zeros, of a longer one the rest is
+ * left out. */
+static int add_piece(struct sending *s)
+{
+	char space[PIECE_BYTES];
+	size_t want = (size_t)MIN(s->left, (uint64_t)sizeof(space));
+	ssize_t n = want > 0 ? pread(s->fd, space, want, (off_t)s->offset) : 0;
+
+	if (n < 0)
+		return errno == EINTR ? 0 : -errno;
+	if (n == 0) {
+		memset(space, 0, want);
+		n = (ssize_t)want;
+	}
+	int r = want > 0 ? archiver_add_data(s->archiver, space, (size_t)n) : 0;
+	s->offset += (uint64_t)n;
+	s->left -= (uint64_t)n;
+	if (s->left == 0)
+		s->fd = fd_close(s->fd);
+	return r;
+}
+
+/* ---- the turns ---- */
+
+static int flush(struct sending *s)
+{
+	int r = s->out.len > 0 ? http_stream_write(s->stream, buf_str(&s->out), s->out.len) : 0;
+
+	buf_reset(&s->out);
+	return r;
+}
+
+static void finish(struct sending *s)
+{
+	if (archiver_end(s->archiver) < 0 || flush(s) < 0) {
+		cut_off(s);
+		return;
+	}
+	http_stream_end(TAKE_PTR(s->stream));
+	sending_free(s);
+}
+
+static int on_turn(sd_event_source *source UNUSED, void *user)
+{
+	struct sending *s = user;
+	int r;
+
+	sandbox_touch(s->sandbox);
+	if (s->fd >= 0) {
+		r = add_piece(s);
+	} else if (s->name < s->names.len) {
+		r = next_file(s);
+	} else if (s->folders) {
+		r = next_folder(s);
+	} else {
+		finish(s);
+		return 0;
+	}
+	r = r < 0 ? r : flush(s);
+	if (r < 0) {
+		set_turning(s, false);
+		cut_off(s);
+	} else if (s->asked || http_stream_queued(s->stream) > 0) {
+		set_turning(s, false);
+	}
+	return 0;
+}
+
+/* ---- the beginning ---- */
+
+/* The name of the folder, with nothing in it that a header or a file system could misread. */
+static void make_disposition(const struct sending *s, char *ret, size_t size)
+{
+	const char *slash = strrchr(s->base, '/'), *name = slash ? slash + 1 : s->base;
+	char plain[65];
+	size_t n = 0;
+
+	for (const char *p = *name ? name : "files"; *p && n < sizeof(plain) - 1; p++, n++) {
+		bool fine = isalnum((unsigned char)*p) || (*p == '.' && n > 0) || *p == '-';
+		plain[n] = fine ? *p : '_';
+	}
+	plain[n] = '\0';
+	(void)snprintf(ret, size, "attachment; filename=\"%s.%s\"", plain,
+		       archive_form_suffix(s->form));
+}
+
+static const struct http_stream_ops ops = {.on_close = on_close, .on_drain = on_drain};
+
+/* The folder is there: the answer begins. */
+static int begin_stream(struct sending *s)
+{
+	char disposition[128];
+	struct http_request *req = rest_give(TAKE_PTR(s->call));
+	int r;
+
+	if (!req)
+		return -ECONNRESET;
+	make_disposition(s, disposition, sizeof(disposition));
+	/* A header that does not fit is only missing. */
+	(void)(http_add_header(req, "Content-Disposition", disposition) < 0);
+	s->stream = http_stream_begin(req, 200, archive_form_type(s->form), &ops, s);
+	if (!s->stream)
+		return -ECONNRESET; /* or HEAD */
+	s->archiver = archiver_new(s->form, &s->out);
+	if (!s->archiver)
+		return -ENOMEM;
+	r = sd_event_add_defer(s->api->config.loop, &s->turn, on_turn, s);
+	/* A defer source keeps its first place in the queue: others of its priority would starve.
+	 */
+	r = r < 0 ? r : sd_event_source_set_priority(s->turn, SD_EVENT_PRIORITY_NORMAL + 1);
+	return r < 0 ? r : sd_event_source_set_enabled(s->turn, SD_EVENT_ON);
+}
+
+static void on_first_list(const struct engine_file *files, size_t n, bool more, const struct err *e,
+			  void *user)
+{
+	struct sending *s = user;
+
+	s->asked = false;
+	if (e || more) {
+		if (e)
+			rest_fail(s->call, e);
+		else
+			rest_refuse(s->call, ERR_INVALID_ARGUMENT,
+				    "a folder has more than %d entries", ENGINE_FILES_MAX);
+		sending_free(s);
+		return;
+	}
+	if (begin_stream(s) < 0 || take_listing(s, files, n) < 0)
+		cut_off(s);
+}
+
+void rest_send_folder(struct rest_call *c, const char *path, const char *form)
+{
+	struct err e = ERR_INIT;
+	struct sending *s;
+
+	if (c->api->archives >= ARCHIVES_MAX) {
+		rest_refuse(c, ERR_RATE_LIMITED, "too many archives are being made");
+		return;
+	}
+	s = calloc(1, sizeof(*s));
+	if (s)
+		s->at = calloc(1, sizeof(*s->at) + 1);
+	if (!s || !s->at) {
+		free(s);
+		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	s->api = c->api;
+	s->api->archives++;
+	s->call = c;
+	s->sandbox = sandbox_ref(c->sandbox);
+	s->form = streq(form, archive_form_suffix(ARCHIVE_FORM_ZIP)) ? ARCHIVE_FORM_ZIP
+								     : ARCHIVE_FORM_TAR;
+	s->fd = -1;
+	s->out = BUF_INIT(OUT_MAX);
+	s->names = BUF_INIT(NAMES_MAX);
+	(void)snprintf(s->base, sizeof(s->base), "%s", path);
+	if (sandbox_list(s->sandbox, path, on_first_list, s, &e) < 0) {
+		sending_free(s);
+		rest_fail(c, &e);
+		return;
+	}
+	s->asked = true;
+}

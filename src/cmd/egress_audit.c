@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cmd/egress_audit.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define SLOTS_MAX   256u /* labels that are counted at the same time */
+#define ACCURACY_US 1000000u
+
+struct slot {
+	char label[EGRESS_LABEL_MAX + 1];
+	uint64_t since_ns; /* of its window; 0 = free */
+	unsigned rows;
+	uint64_t left_out;
+};
+
+struct egress_audit {
+	struct egress_audit_config config;
+	sd_event_source *timer; /* armed while something was left out */
+	bool armed;
+	struct slot all;
+	struct slot slots[SLOTS_MAX];
+};
+
+/* ---- rows ---- */
+
+static void write_row(struct egress_audit *a, const char *label, struct store_audit *row)
+{
+	const char *slash = strrchr(label, '/');
+
+	if (slash)
+		(void)snprintf(row->actor, sizeof(row->actor), "%.*s", (int)(slash - label), label);
+	store_note_audit(a->config.store, row);
+}
+
+static const char *id_of(const char *label)
+{
+	const char *slash = strrchr(label, '/');
+
+	return slash ? slash + 1 : label;
+}
+
+/* The number of what was left out, and a new window. */
+static void turn_window(struct egress_audit *a, struct slot *s, uint64_t now)
+{
+	struct store_audit row = {.action = "egress.more", .result = "left_out"};
+
+	if (s->left_out > 0) {
+		(void)snprintf(row.object, sizeof(row.object), "%.*s", STORE_OBJECT_SIZE - 1,
+			       id_of(s->label));
+		(void)snprintf(row.detail, sizeof(row.detail), "%ju more decisions",
+			       (uintmax_t)s->left_out);
+		write_row(a, s->label, &row);
+	}
+	s->since_ns = now;
+	s->rows = 0;
+	s->left_out = 0;
+}
+
+/* ---- windows ---- */
+
+static bool is_over(const struct slot *s, uint64_t now)
+{
+	return now - s->since_ns >= EGRESS_AUDIT_WINDOW_NS;
+}
+
+/* The slot of LABEL, or the one whose window is the oldest. */
+static struct slot *slot_of(struct egress_audit *a, const char *label, uint64_t now)
+{
+	struct slot *oldest = &a->slots[0];
+
+	for (struct slot *s = a->slots; s < a->slots + SLOTS_MAX; s++) {
+		if (s->since_ns > 0 && streq(s->label, label)) {
+			if (is_over(s, now))
+				turn_window(a, s, now);
+			return s;
+		}
+		if (s->since_ns < oldest->since_ns)
+			oldest = s;
+	}
+	turn_window(a, oldest, now);
+	(void)snprintf(oldest->label, sizeof(oldest->label), "%s", label);
+	return oldest;
+}
+
+static int on_window(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct egress_audit *a = user;
+	uint64_t now = a->config.now();
+
+	a->armed = false;
+	for (struct slot *s = a->slots; s < a->slots + SLOTS_MAX; s++) {
+		if (s->left_out > 0 && is_over(s, now))
+			turn_window(a, s, now);
+		a->armed = a->armed || s->left_out > 0;
+	}
+	if (!a->armed)
+		return 0;
+	(void)sd_event_source_set_time_relative(source, EGRESS_AUDIT_WINDOW_NS / NS_PER_US);
+	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* Somebody who stops after a flood is told of, too. Without memory for the timer: at the end. */
+static void arm(struct egress_audit *a)
+{
+	const uint64_t window_us = EGRESS_AUDIT_WINDOW_NS / NS_PER_US;
+
+	if (a->armed || !a->config.loop)
+		return;
+	if (!a->timer)
+		a->armed = sd_event_add_time_relative(a->config.loop, &a->timer, CLOCK_MONOTONIC,
+						      window_us, ACCURACY_US, on_window, a) >= 0;
+	else
+		a->armed = sd_event_source_set_time_relative(a->timer, window_us) >= 0 &&
+			   sd_event_source_set_enabled(a->timer, SD_EVENT_ONESHOT) >= 0;
+}
+
+void egress_audit_note(struct egress_audit *a, const struct egress_event *event)
+{
+	struct store_audit row = {0};
+	uint64_t now = a->config.now();
+
+	if (event->verdict == EGRESS_ENDED)
+		return;
+	struct slot *s = slot_of(a, event->label, now);
+	if (is_over(&a->all, now))
+		turn_window(a, &a->all, now);
+	if (s->rows >= EGRESS_AUDIT_ROWS || a->all.rows >= EGRESS_AUDIT_ROWS_ALL) {
+		s->left_out++;
+		arm(a);
+		return;
+	}
+	s->rows++;
+	a->all.rows++;
+	(void)snprintf(row.action, sizeof(row.action), "%s",
+		       event->verdict == EGRESS_ALLOWED ? "egress.allow" : "egress.refuse");
+	(void)snprintf(row.object, sizeof(row.object), "%s %s:%u", id_of(event->label), event->host,
+		       event->port);
+	(void)snprintf(row.result, sizeof(row.result), "%s", event->reason);
+	(void)snprintf(row.detail, sizeof(row.detail), "%s %s", event->method, event->address);
+	write_row(a, event->label, &row);
+}
+
+struct egress_audit *egress_audit_new(const struct egress_audit_config *config)
+{
+	struct egress_audit *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return NULL;
+	a->config = *config;
+	if (!a->config.now)
+		a->config.now = now_ns;
+	a->all.since_ns = a->config.now();
+	return a;
+}
+
+struct egress_audit *egress_audit_free(struct egress_audit *a)
+{
+	if (!a)
+		return NULL;
+	for (struct slot *s = a->slots; s < a->slots + SLOTS_MAX; s++)
+		turn_window(a, s, 0);
+	(void)sd_event_source_disable_unref(a->timer);
+	free(a);
+	return NULL;
+}
