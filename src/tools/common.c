@@ -25,8 +25,10 @@ struct tools *tools_new(const struct tools_config *config, struct err *e)
 
 struct tools *tools_free(struct tools *t)
 {
-	if (t)
-		t->resources = resources_free(t->resources);
+	if (!t)
+		return NULL;
+	t->resources = resources_free(t->resources);
+	tools_free_names(t);
 	free(t);
 	return NULL;
 }

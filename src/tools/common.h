@@ -7,14 +7,20 @@
 #include "tools/args.h"
 #include "tools/tools.h"
 
+struct package_names;
 struct resources;
 
 struct tools {
 	struct tools_config config;
 	struct resources *resources; /* owned, or NULL */
+	struct package_names *names; /* completion.c's; owned, or NULL */
 };
 
 #define TOOLS_WORKSPACE "/mnt/data/"
+
+/* completion.c */
+void tools_complete(struct mcp_call *call, const struct mcp_completion *what, void *user);
+void tools_free_names(struct tools *t);
 
 /* Adds a row's tool to the registry. */
 struct tool_row {

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prompts that a person picks, and completion of their arguments and of resource URIs. */
+/* Prompts that a person picks. */
 #include "tools/common.h"
 
 #include "base/text.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 #define TEXT_MAX_BYTES 16384
 #define ARG_MAX_BYTES  4000
-#define VALUES_MAX     100 /* the protocol's limit of one answer */
 
 const char tools_classic_instructions[] =
     "Python sandboxes that keep their files between calls. Work in this order:\n"
@@ -41,6 +39,7 @@ struct prompt_row {
 static const struct mcp_prompt_arg analyse_args[] = {
     {"file", "File", "Name of the data file in /mnt/data, or what the data is", true},
     {"question", "Question", "What should be found out", false},
+    {"packages", "Packages", "Packages that should be used", false},
     {"session_id", "Session", "The session that has the file", false},
 };
 
@@ -53,6 +52,7 @@ static const struct mcp_prompt_arg debug_args[] = {
 static const struct mcp_prompt_arg report_args[] = {
     {"topic", "Topic", "What the report is about", true},
     {"format", "Format", "pdf, xlsx or md", false},
+    {"packages", "Packages", "Packages that should be used", false},
     {"session_id", "Session", "The session that has the data", false},
 };
 
@@ -65,7 +65,7 @@ static const struct prompt_row rows[] = {
 	.n_args = ARRAY_SIZE(analyse_args),
 	.text =
 	    "Analyse the data file {file} in the sandbox (session_id: {session_id}). The question: "
-	    "{question}.\n\n"
+	    "{question}. Packages to use: {packages}.\n\n"
 	    "1. Look before you compute: its size, columns, types, missing values, the first "
 	    "rows.\n"
 	    "2. Say what is odd about the data and how you deal with it.\n"
@@ -94,7 +94,7 @@ static const struct prompt_row rows[] = {
 	.text =
 	    "Make a report about {topic} from the files of the sandbox (session_id: {session_id}), "
 	    "as "
-	    "{format}.\n\n"
+	    "{format}. Packages to use: {packages}.\n\n"
 	    "1. List the files and decide which of them matter.\n"
 	    "2. Compute the figures; check each total a second way.\n"
 	    "3. Make the charts, then the report with a summary first, figures and charts after it "
@@ -112,6 +112,7 @@ static const struct {
     {"question", "what is worth knowing in it"},
     {"code", "not given"},
     {"format", "pdf"},
+    {"packages", "what the sandbox has"},
 };
 
 static const char *value_of(const json_t *arguments, const char *name, size_t len)
@@ -163,99 +164,6 @@ static void get_prompt(struct mcp_call *call, json_t *arguments, void *user)
 		      json_pack("[o]", mcp_prompt_message("user", mcp_text(buf_str(&b), b.len)))));
 }
 
-/* ---- completion ---- */
-
-struct completion {
-	struct mcp_call *call;
-	struct sandbox *sandbox; /* reference, while its files are listed */
-	char prefix[256];
-	json_t *values;
-	long long total;
-};
-
-static void offer(struct completion *c, const char *value)
-{
-	if (!text_starts_with(value, c->prefix) || !text_is_utf8(value, strlen(value)))
-		return;
-	c->total++;
-	if (json_array_size(c->values) < VALUES_MAX)
-		(void)json_array_append_new(c->values, json_string(value));
-}
-
-static void offer_sandbox(struct sandbox *s, void *user)
-{
-	offer(user, sandbox_id(s));
-}
-
-static void completion_end(struct completion *c)
-{
-	mcp_call_finish(c->call, mcp_completion_result(c->values, c->total, c->total > VALUES_MAX));
-	(void)sandbox_unref(c->sandbox);
-	free(c);
-}
-
-static void on_files(const struct engine_file *files, size_t n, bool more UNUSED,
-		     const struct err *e, void *user)
-{
-	struct completion *c = user;
-
-	for (size_t i = 0; !e && i < n; i++)
-		if (S_ISREG(files[i].mode))
-			offer(c, files[i].name);
-	completion_end(c);
-}
-
-static void any_sandbox(struct sandbox *s, void *user)
-{
-	struct sandbox **found = user;
-
-	if (!*found || sandbox_idle_ns(s) < sandbox_idle_ns(*found))
-		*found = s;
-}
-
-/* The session that was named already, else the one that was used last. */
-static struct sandbox *session_of(struct tools *t, struct mcp_call *call, const json_t *context)
-{
-	const char *owner = mcp_call_principal(call);
-	const char *id = json_string_value(json_object_get(context, "session_id"));
-	struct sandbox *found = NULL;
-
-	if (!id)
-		id = json_string_value(json_object_get(context, "id"));
-	if (id)
-		return manager_find(t->config.manager, owner, id);
-	manager_each(t->config.manager, owner, any_sandbox, &found);
-	return found;
-}
-
-static void complete(struct mcp_call *call, const struct mcp_completion *what, void *user)
-{
-	static const char *const formats[] = {"md", "pdf", "xlsx"};
-	struct tools *t = user;
-	struct err e = ERR_INIT;
-	struct completion *c = calloc(1, sizeof(*c));
-
-	if (!c || text_copy(c->prefix, sizeof(c->prefix), what->value) < 0) {
-		free(c);
-		mcp_call_finish(call, mcp_completion_result(json_array(), 0, false));
-		return;
-	}
-	c->call = call;
-	c->values = json_array();
-	if (streq(what->argument, "session_id") || streq(what->argument, "id")) {
-		manager_each(t->config.manager, mcp_call_principal(call), offer_sandbox, c);
-	} else if (streq(what->argument, "format")) {
-		for (size_t i = 0; i < ARRAY_SIZE(formats); i++)
-			offer(c, formats[i]);
-	} else if (streq(what->argument, "file") || streq(what->argument, "path")) {
-		struct sandbox *s = session_of(t, call, what->context);
-		c->sandbox = s ? sandbox_ref(s) : NULL;
-		if (s && sandbox_peek(s, "", on_files, c, &e) == 0)
-			return;
-	}
-	completion_end(c);
-}
-
 int tools_add_prompts(struct tools *t, struct mcp_server *server, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -272,6 +180,6 @@ int tools_add_prompts(struct tools *t, struct mcp_server *server, struct err *e)
 		if (r < 0)
 			return r;
 	}
-	mcp_server_set_completer(server, complete, t);
+	mcp_server_set_completer(server, tools_complete, t);
 	return 0;
 }

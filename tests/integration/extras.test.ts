@@ -130,6 +130,12 @@ matrix('extras', { profile: 'full' }, (s) => {
 		await s().call('sandbox_write_file', { path: 'complete-me.csv', content: '', session_id: 'comp' });
 		const c = await s().client.complete({ ref: { type: 'ref/resource', uri: 'sandbox://{id}/{+path}' }, argument: { name: 'path', value: 'comp' }, context: { arguments: { id: 'comp' } } });
 		assert.deepEqual(c.completion.values, ['complete-me.csv']);
+		// Packages complete the last word; a second question is answered from what the first has learnt.
+		const packages = async (value: string): Promise<string[]> =>
+			(await s().client.complete({ ref: { type: 'ref/prompt', name: 'make_report' }, argument: { name: 'packages', value }, context: { arguments: { session_id: 'comp' } } })).completion.values;
+		assert.ok((await packages('seaborn nump')).includes('seaborn numpy'));
+		assert.ok((await packages('pand')).includes('pandas'));
+		assert.deepEqual(await packages('no-such-package'), []);
 	});
 	it('info tells the limits, delete ends a session while it runs', async () => {
 		await s().ok('print(1)', 'gone');
