@@ -8,6 +8,7 @@
 struct api_stats {
 	uint64_t answers[5]; /* 1xx … 5xx */
 	uint64_t sent_bytes;
+	uint64_t answer_ns; /* from heads of requests to ends of answers */
 };
 
 struct rest;

@@ -12,13 +12,14 @@
 #define METRICS_MAX (256u << 10)
 
 void api_note_request(struct api *a, struct http_request *req UNUSED, int status, uint64_t bytes,
-		      uint64_t ns UNUSED)
+		      uint64_t ns)
 {
 	if (!a)
 		return;
 	if (status >= 100 && status < 600)
 		a->stats.answers[status / 100 - 1]++;
 	a->stats.sent_bytes += bytes;
+	a->stats.answer_ns += ns;
 }
 
 /* ---- Prometheus ---- */
@@ -65,6 +66,9 @@ static int add_http(struct buf *b, const struct api_stats *s)
 	for (unsigned i = 0; i < ARRAY_SIZE(s->answers) && r == 0; i++)
 		r = buf_printf(b, "caisson_http_answers_total{class=\"%uxx\"} %ju\n", i + 1,
 			       (uintmax_t)s->answers[i]);
+	r = r < 0 ? r
+		  : add_one(b, "caisson_http_answer_seconds_total", "counter",
+			    "Time that answers took, streams included.", s->answer_ns / NS_PER_S);
 	return r < 0 ? r
 		     : add_one(b, "caisson_http_sent_bytes_total", "counter",
 			       "Bytes of answers' bodies.", s->sent_bytes);
@@ -110,6 +114,9 @@ static int add_all(struct api *a, struct buf *b)
 	r = r < 0 ? r
 		  : add_one(b, "caisson_sandboxes", "gauge", "Sandboxes that are active.",
 			    manager_count(a->config.manager));
+	r = r < 0 ? r
+		  : add_one(b, "caisson_archives", "gauge", "Folders that are being sent.",
+			    a->archives);
 	r = r < 0 ? r : add_http(b, &a->stats);
 	r = r < 0 ? r : add_store(b, a->config.store);
 	return r < 0 || !a->config.metrics ? r : a->config.metrics(b, a->config.user);

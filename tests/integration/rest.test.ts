@@ -315,6 +315,7 @@ for i in range(300): open(f"d/e/{i}", "w").write(str(i))
 			assert.match(line, /^(# (HELP|TYPE) caisson_\w+ .+|caisson_\w+(\{\w+="[^"\\\n]*"(,\w+="[^"\\\n]*")*\})? -?[0-9.]+)$/, line);
 			names.add(line.split(/[ {]/)[0]!);
 		}
+		assert.match(text, /^caisson_http_answer_seconds_total \d+$/m);
 		assert.match(text, /^caisson_runs_total\{reason="exited"\} [1-9]/m);
 		const count = Number(/^caisson_run_seconds_count (\d+)$/m.exec(text)![1]);
 		assert.equal(Number(/^caisson_run_seconds_bucket\{le="\+Inf"\} (\d+)$/m.exec(text)![1]), count);
