@@ -10,7 +10,8 @@ import { once } from 'node:events';
 import { spawn, type ChildProcess } from 'node:child_process';
 import { after, before, describe, it } from 'node:test';
 import { asProductUser, binary, freePort, newStateDir, productEnv, productUid, scratch } from '../lib/env.ts';
-import { caisson, descendants, namespaceOf, type Program } from '../lib/process.ts';
+import { monitorOf } from '../lib/family.ts';
+import { caisson, descendants, type Program } from '../lib/process.ts';
 import { RawClient } from '../lib/raw.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
@@ -66,12 +67,6 @@ async function bridged<T>(env: Env, args: string[], body: (c: RawClient) => Prom
 	}
 }
 
-/** Children in our pid namespace, but for the one that removes the socket of root's server. */
-function monitorsOf(pid: number): number[] {
-	const own = namespaceOf(process.pid, 'pid');
-	return descendants(pid).filter((p) => p.ppid === pid && p.name !== 'caisson-socket' && (namespaceOf(p.pid, 'pid') ?? own) === own).map((p) => p.pid);
-}
-
 async function inputEnds(c: RawClient): Promise<void> {
 	c.program.child.stdin!.end();
 	const r = await within('the end of the client', c.program.exit, 8000);
@@ -94,15 +89,14 @@ describe('a shared server', () => {
 		assert.equal(st.uid, productUid);
 	});
 	it('two clients at once use its monitor and see the same sandboxes', async () => {
-		const before = monitorsOf(program.pid);
-		assert.equal(before.length, 1);
+		const before = monitorOf(program.pid).pid;
 		await bridged(env, [], (one) => bridged(env, [], async (two) => {
 			const run = (c: RawClient, code: string): Promise<Json> => c.tool('sandbox_run_python', { code, session_id: 'both' });
 			assert.equal((await run(one, 'open("f", "w").write("hello")')).exit_code, 0);
 			assert.equal((await run(two, 'print(open("f").read())')).stdout, 'hello\n');
 			assert.equal(descendants(one.pid).length + descendants(two.pid).length, 0);
 		}));
-		assert.deepEqual(monitorsOf(program.pid), before);
+		assert.equal(monitorOf(program.pid).pid, before);
 	});
 	it('sandboxes outlive the client that made them', async () => {
 		await bridged(env, [], async (c) => {
@@ -184,7 +178,7 @@ describe('a shared server', () => {
 			const given = args.map((a) => (a === 'OTHER' ? newStateDir() : a));
 			await withClient(env, given, async (c) => {
 				await c.initialize();
-				assert.equal(monitorsOf(c.pid).length, 1);
+				monitorOf(c.pid);
 				const r = await c.tool('sandbox_list_artifacts', { session_id: 'kept' });
 				assert.equal(r.error, 'session_not_found', 'not the server\'s sandboxes');
 			});
