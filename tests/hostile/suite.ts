@@ -148,6 +148,7 @@ async function main(): Promise<void> {
 	const env = {
 		SANDBOX_EXEC_TIMEOUT_S: String(TIMEOUT_S), SANDBOX_KILL_GRACE_MS: '300', SANDBOX_MEMORY_LIMIT: given('memory', '256m'), SANDBOX_PIDS_LIMIT: given('pids', '64'),
 		SANDBOX_OUTPUT_STOP_BYTES: '100000000', SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
+		SANDBOX_POOL: '1', SANDBOX_POOL_MAX: '1', // sandboxes made ahead hold descriptors, and the count of these is judged
 		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary',
 	};
 	if (process.env.HOSTILE_WITHOUT)
