@@ -22,10 +22,10 @@ if os.fork() == 0:
         try:
             os.fork()
         except OSError:
-            pass
+            time.sleep(0.01)
 most = 0
-for i in range(20):
-    time.sleep(0.05)
+for i in range(5):
+    time.sleep(0.1)
     most = max(most, sum(p.isdigit() for p in os.listdir("/proc")))
 say(10 < most < 100, "processes", most)
 time.sleep(1000)`,
@@ -340,10 +340,10 @@ say(time.time() - t < 2, "sync", round(time.time() - t, 3))`,
 		id: '1d', without: { walls: ['pids', 'memory'] }, attack: "a shell's fork bomb, each part in a session of its own", must: 'stopped by the process limit, all dead at the deadline', needs: ['pids'], ends: 'timeout', during: neighbourStaysQuick,
 		code: `
 import subprocess
-subprocess.Popen(["sh", "-c", "b() { setsid sh -c 'while :; do :; done' & b | b & }; b"], stderr=subprocess.DEVNULL)
+subprocess.Popen(["sh", "-c", "b() { setsid sleep 300 & b | b & }; b"], stderr=subprocess.DEVNULL)
 most = 0
-for i in range(20):
-    time.sleep(0.05)
+for i in range(5):
+    time.sleep(0.1)
     most = max(most, sum(p.isdigit() for p in os.listdir("/proc")))
 say(10 < most < 100, "processes", most)
 time.sleep(1000)`,
