@@ -462,6 +462,10 @@ holds("cgroup names no host path", all("caisson" not in l and "docker" not in l 
 	},
 	{
 		id: '15c', attack: 'read the memory and files of processes that are not the own', must: 'closed, whatever waits in the sandbox', held: 1, ends: 'any',
+		before: async (o) => { // the interpreters that wait are there
+			for (let i = 0; i < 3; i++)
+				await o.session.ok('pass', o.id);
+		},
 		code: `
 mine = {os.getpid(), os.getppid() if os.getppid() > 1 else 0}
 others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in mine]
