@@ -157,8 +157,11 @@ static int mount_packages(struct init *in, const struct mount_row *m, const char
 	return 0;
 }
 
-/* Two mounts of one proc: a read-only one for the sandbox, and a writable one that stays reachable
- * only through our descriptor, for the oom scores of runs. */
+/* Two of them: a writable one that shows every process and stays reachable only through our
+ * descriptor, for counting and for the oom scores of runs; and a read-only one for the sandbox that
+ * shows a process only what it may trace, proc(5): its own, not init and not the interpreters that
+ * wait. Where a plain user has one id alone, those belong to the same id as the run, and the
+ * permissions of their files would not keep it from listing their descriptors. */
 static int mount_proc(struct init *in, const struct mount_row *m, const char *target)
 {
 	if (mount("proc", "/proc", "proc", m->flags, "subset=pid") < 0)
@@ -166,10 +169,9 @@ static int mount_proc(struct init *in, const struct mount_row *m, const char *ta
 	in->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (in->proc < 0)
 		return -errno;
-	if (mount("/proc", target, NULL, MS_BIND, NULL) < 0 ||
-	    mount(NULL, target, NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | m->flags, NULL) < 0)
-		return -errno;
-	return 0;
+	return mount("proc", target, "proc", m->flags | MS_RDONLY, "subset=pid,hidepid=2") < 0
+		   ? -errno
+		   : 0;
 }
 
 /* The one that the maker has made for this sandbox, or that of the template. */

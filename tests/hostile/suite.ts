@@ -78,6 +78,16 @@ function checkAttempts(r: Json, want: number): void {
 	assert.ok(held.length >= want, `${held.length} attempts were made, at least ${want} expected: ${r.stdout}${r.stderr}`);
 }
 
+/** The open descriptors of a process by what they are, for a failure to say. */
+function kindsOf(pid: number): string {
+	const kinds = new Map<string, number>();
+	for (const fd of fs.readdirSync(`/proc/${pid}/fd`)) {
+		const kind = fs.readlinkSync(`/proc/${pid}/fd/${fd}`).replace(/\d+/g, '');
+		kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
+	}
+	return [...kinds].map(([k, n]) => `${n} ${k}`).join(', ');
+}
+
 /** What must be true after every case, whatever it was. */
 async function checkAlways(o: Outside, calm: { mounts: string; descriptors: number }): Promise<void> {
 	await o.session.client.ping();
@@ -88,7 +98,8 @@ async function checkAlways(o: Outside, calm: { mounts: string; descriptors: numb
 	assert.equal(fs.readFileSync(o.canary, 'utf8'), 'canary\n');
 	await o.session.close(o.id);
 	// A sandbox of the pool that is being made has some for a moment.
-	await until(`the server's descriptors to be ${calm.descriptors} again`, () => openDescriptors(o.session.pid) <= calm.descriptors + 4, 5000);
+	await until(`the server's descriptors to be ${calm.descriptors} again`, () => openDescriptors(o.session.pid) <= calm.descriptors + 4, 5000)
+		.catch((e: Error) => assert.fail(`${e.message}; they are ${kindsOf(o.session.pid)}`));
 }
 
 async function runCase(c: Case, s: Session, canary: string): Promise<void> {

@@ -41,7 +41,7 @@ sys.stderr.write(text)`,
 		held: 5,
 		code: `
 pids = [int(p) for p in os.listdir("/proc") if p.isdigit()]
-holds("few processes", len(pids) <= 6, len(pids))
+holds("the own process alone", pids == [os.getpid()], pids)
 for f in ("environ", "mem", "maps", "cwd", "root", "fd"):
     refused("/proc/1/" + f, lambda: os.listdir("/proc/1/fd") if f == "fd" else os.readlink("/proc/1/" + f) if f in ("cwd", "root") else open("/proc/1/" + f, "rb").read(10))`,
 	},
@@ -461,16 +461,14 @@ holds("no table of the system", not os.path.exists("/proc/sys") and not os.path.
 holds("cgroup names no host path", all("caisson" not in l and "docker" not in l for l in open("/proc/self/cgroup")) if os.path.exists("/proc/self/cgroup") else True)`,
 	},
 	{
-		id: '15c', attack: 'read the memory and files of processes that are not the own', must: 'closed, whatever waits in the sandbox', held: 1, ends: 'any',
-		before: async (o) => { // the interpreters that wait are there
-			for (let i = 0; i < 3; i++)
-				await o.session.ok('pass', o.id);
-		},
+		id: '15c', attack: 'read the memory and files of processes that are not the own', must: 'there is none to be seen, whatever waits in the sandbox', held: 1,
 		code: `
 mine = {os.getpid(), os.getppid() if os.getppid() > 1 else 0}
 others = [p for p in os.listdir("/proc") if p.isdigit() and int(p) not in mine]
-holds("pid 1 at least", "1" in others)
-for p in others:
+holds("nobody else is there", not others, others)
+for p in [*others, "1", *map(str, range(2, 40))]:
+    if int(p) in mine:
+        continue
     for f in ("mem", "environ", "maps", "auxv"):
         refused(f"{p}/{f}", lambda: open(f"/proc/{p}/{f}", "rb").read(1))
     refused(f"{p}/fd", lambda: os.listdir(f"/proc/{p}/fd"))
