@@ -262,14 +262,26 @@ static int confine(const struct app *a, struct err *e)
 	return r < 0 ? r : native_confine_front(files, e);
 }
 
-/* Files of this machine go only to those who are on it. Behind a proxy nobody knows who that is, so
- * there the setting must have been made. */
+static bool starts_in_root(void)
+{
+	char cwd[PATH_MAX];
+
+	return getcwd(cwd, sizeof(cwd)) && streq(cwd, "/");
+}
+
+/* Files of this machine go only to those who are on it. The folder in which somebody starts the
+ * program is offered without being asked for, but never all files of the machine (a service starts
+ * in /), nor behind a proxy, where nobody knows who is on it: there the setting must be made. */
 static int begin_opener(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
-	bool local = a->mode == APP_STDIO ||
-		     (a->mode == APP_SERVE && app_is_loopback(a->listen_host) &&
-		      (!s->public_url[0] || settings_is_explicit(s, SETTING_ID_local_roots)));
+	bool chosen = settings_is_explicit(s, SETTING_ID_local_roots);
+	bool local =
+	    a->mode == APP_STDIO || (a->mode == APP_SERVE && app_is_loopback(a->listen_host) &&
+				     (chosen || !s->public_url[0]));
+
+	if (!chosen && starts_in_root())
+		return 0;
 
 	if (!local || !profiles[profile_index(s)].classic)
 		return 0;

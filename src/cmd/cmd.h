@@ -3,10 +3,13 @@
  *
  * A verb gets its own name as argv[0] and returns the exit status of the process (sysexits.h, or
  * the status of the script for `run`). It writes failures as one line on stderr with cmd_fail().
- * Verbs that read settings use app_options (app.h); the others parse their few flags themselves. */
+ * Verbs that read settings use app_settings (app.h); the others parse their few flags themselves.
+ * `--help` anywhere before "--" is answered by main.c: no verb sees it. */
 #pragma once
 
 #include "base/err.h"
+
+#include <stdio.h>
 
 int cmd_stdio(int argc, char **argv);
 int cmd_serve(int argc, char **argv);
@@ -19,6 +22,13 @@ int cmd_doctor(int argc, char **argv);
 int cmd_config(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
+
+/* Verbs with verbs of their own write one line each. */
+void cmd_image_usage(FILE *f);
+void cmd_user_usage(FILE *f);
+void cmd_key_usage(FILE *f);
+/* "usage: caisson VERB REST"; lines after the FIRST have blanks in the place of "usage:". */
+void cmd_usage_line(FILE *f, bool first, const char *verb, const char *rest);
 
 /* The privileged process of the native engine; started by native_monitor_start() alone and not
  * shown in the help. */

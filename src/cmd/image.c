@@ -283,11 +283,15 @@ static int do_list(struct image_args *a, struct err *e)
 	return r;
 }
 
-static int usage(void)
+void cmd_image_usage(FILE *f)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(subverbs); i++)
-		(void)fprintf(stderr, "%s caisson image %s\n",
-			      i ? "      " : "usage:", subverbs[i].usage);
+		cmd_usage_line(f, i == 0, VERB, subverbs[i].usage);
+}
+
+static int refuse(void)
+{
+	cmd_image_usage(stderr);
 	return err_code_exit(ERR_USAGE);
 }
 
@@ -305,12 +309,13 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 		else if (streq(argv[i], "--mirror") && i + 1 < argc)
 			a->mirror = argv[++i];
 		else if (argv[i][0] == '-' && argv[i][1])
-			return err_set(e, ERR_USAGE, 0, "unknown option %s (see 'caisson image')",
-				       argv[i]);
+			return err_set(e, ERR_USAGE, 0,
+				       "unknown option %s (see 'caisson image --help')", argv[i]);
 		else if (a->n_operands < OPERANDS_MAX)
 			a->operands[a->n_operands++] = argv[i];
 		else
-			return err_set(e, ERR_USAGE, 0, "too many arguments (see 'caisson image')");
+			return err_set(e, ERR_USAGE, 0,
+				       "too many arguments (see 'caisson image --help')");
 	}
 	return 0;
 }
@@ -345,9 +350,9 @@ int cmd_image(int argc, char **argv)
 	struct err e = ERR_INIT;
 
 	if (argc < 2)
-		return usage();
+		return refuse();
 	for (size_t i = 0; i < ARRAY_SIZE(subverbs); i++)
 		if (streq(subverbs[i].name, argv[1]))
 			return run(&subverbs[i], argc, argv, &e) < 0 ? cmd_fail(VERB, &e) : 0;
-	return usage();
+	return refuse();
 }

@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,23 +14,32 @@
 struct verb {
 	const char *name;
 	int (*fn)(int argc, char **argv);
-	const char *help; /* NULL: not shown */
+	const char *help;      /* NULL: not shown */
+	const char *arguments; /* but settings; what --help prints, unless there is */
+	void (*usage)(FILE *f);
 };
 
 static const struct verb verbs[] = {
-    {"stdio", cmd_stdio, "serve one MCP client on standard input and output"},
-    {"serve", cmd_serve, "serve MCP, links and the page over HTTP"},
-    {"run", cmd_run, "run a Python file in a fresh sandbox; -i: a prompt"},
-    {"ps", cmd_ps, "list the sandboxes of a running server"},
-    {"image", cmd_image, "build, list, import, export and remove images"},
-    {"user", cmd_user, "add, list and remove users, set passwords and roles"},
-    {"key", cmd_key, "make, list and revoke API keys of users"},
-    {"doctor", cmd_doctor, "say what this machine can enforce, and what is missing"},
-    {"config", cmd_config, "print the settings in force and where each came from"},
+    {"stdio", cmd_stdio, "serve one MCP client on standard input and output", "[--no-bridge]"},
+    {"serve", cmd_serve, "serve MCP, links and the page over HTTP", "[--listen HOST:PORT]"},
+    {"run", cmd_run, "run a Python file in a fresh sandbox; -i: a prompt",
+     "[-i] [FILE] [--out DIR]"},
+    {"ps", cmd_ps, "list the sandboxes of a running server", ""},
+    {"image", cmd_image, "build, list, import, export and remove images", NULL, cmd_image_usage},
+    {"user", cmd_user, "add, list and remove users, set passwords and roles", NULL, cmd_user_usage},
+    {"key", cmd_key, "make, list and revoke API keys of users", NULL, cmd_key_usage},
+    {"doctor", cmd_doctor, "say what this machine can enforce, and what is missing", "[--json]"},
+    {"config", cmd_config, "print the settings in force and where each came from", "[--markdown]"},
     {"version", cmd_version, "print the version"},
     {"help", cmd_help, "print this help"},
     {"monitor", cmd_monitor, NULL},
 };
+
+static const char settings_note[] =
+    "\nEvery setting is an option too (--memory-limit 1g, --profile code); "
+    "'caisson config' lists them.\n"
+    "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys "
+    "of --config FILE.";
 
 static const struct {
 	const char *program;
@@ -66,7 +76,7 @@ int cmd_usage(const char *verb, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	(void)fprintf(stderr, "caisson %s: %s (see 'caisson help')\n", verb, text);
+	(void)fprintf(stderr, "caisson %s: %s (see 'caisson %s --help')\n", verb, text, verb);
 	return err_code_exit(ERR_USAGE);
 }
 
@@ -76,11 +86,34 @@ int cmd_help(int argc UNUSED, char **argv UNUSED)
 	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
 		if (verbs[i].help)
 			(void)printf("  %-8s  %s\n", verbs[i].name, verbs[i].help);
-	(void)puts("\nEvery setting is an option too (--memory-limit 1g, --profile code); "
-		   "'caisson config' lists them.\n"
-		   "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys "
-		   "of --config FILE.");
+	(void)puts("\n'caisson VERB --help' has the options of a verb.");
+	(void)puts(settings_note);
 	return 0;
+}
+
+void cmd_usage_line(FILE *f, bool first, const char *verb, const char *rest)
+{
+	(void)fprintf(f, "%s caisson %s%s%s\n", first ? "usage:" : "      ", verb,
+		      rest[0] ? " " : "", rest);
+}
+
+static bool wants_help(const struct verb *verb, int argc, char **argv)
+{
+	for (int i = 1; (verb->arguments || verb->usage) && i < argc && !streq(argv[i], "--"); i++)
+		if (streq(argv[i], "--help") || streq(argv[i], "-h"))
+			return true;
+	return false;
+}
+
+static int help_verb(const struct verb *verb)
+{
+	if (verb->usage)
+		verb->usage(stdout);
+	else
+		cmd_usage_line(stdout, true, verb->name, verb->arguments);
+	(void)printf("\n%c%s.\n", toupper((unsigned char)verb->help[0]), verb->help + 1);
+	(void)puts(settings_note);
+	return fflush(stdout) == 0 ? 0 : EXIT_FAILURE;
 }
 
 static const struct verb *find_verb(const char *name)
@@ -100,7 +133,7 @@ static int run_verb(const char *name, int argc, char **argv)
 			      name);
 		return err_code_exit(ERR_USAGE);
 	}
-	return verb->fn(argc, argv);
+	return wants_help(verb, argc, argv) ? help_verb(verb) : verb->fn(argc, argv);
 }
 
 /* The arguments after the name follow the profile, so that a `--profile` among them wins. */

@@ -69,7 +69,7 @@ static int add_blocks(struct buf *b, const char *base, bool needs_key)
 		       "      \"url\": \"%s/mcp\"%s\n    }\n  }\n}",
 		       base, json_key);
 	r = r < 0 ? r : add_block(b, "VS Code (.vscode/mcp.json)", text);
-	(void)snprintf(text, sizeof(text), "npx -y supergateway --sse %s/sse%s", base,
+	(void)snprintf(text, sizeof(text), "npx -y supergateway@4.0.0 --sse %s/sse%s", base,
 		       needs_key ? "?api_key=KEY" : "");
 	return r < 0 ? r : add_block(b, "Clients that speak stdio alone", text);
 }

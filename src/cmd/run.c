@@ -222,17 +222,17 @@ static int parse_args(struct run_verb *v, int argc, char **argv, struct err *e)
 		else if (streq(argv[i], "-i"))
 			v->interactive = true;
 		else if (argv[i][0] == '-' && argv[i][1] != '\0')
-			return err_set(e, ERR_USAGE, 0, "run: unknown option '%s'", argv[i]);
+			return err_set(e, ERR_USAGE, 0, "unknown option '%s'", argv[i]);
 		else if (v->file)
-			return err_set(e, ERR_USAGE, 0, "run: more than one file");
+			return err_set(e, ERR_USAGE, 0, "more than one file");
 		else
 			v->file = argv[i];
 	}
 	if (v->interactive && v->file && streq(v->file, "-"))
-		return err_set(e, ERR_USAGE, 0, "run: with -i, standard input is the prompt's");
+		return err_set(e, ERR_USAGE, 0, "with -i, standard input is the prompt's");
 	return v->file || v->interactive
 		   ? 0
-		   : err_set(e, ERR_USAGE, 0, "usage: caisson run [-i] FILE [--out DIR]");
+		   : err_set(e, ERR_USAGE, 0, "no file (see 'caisson run --help')");
 }
 
 /* While we still are the user. */

@@ -243,28 +243,41 @@ static const struct command commands[] = {
      1,
      user_add,
      {"role", "email", "password"},
-     "NAME [--role user|admin] [--email E] [--password generate|none]"},
-    {"user", "list", 0, user_list, {NULL}, ""},
-    {"user", "rm", 1, user_rm, {NULL}, "NAME"},
-    {"user", "passwd", 1, user_passwd, {"password"}, "NAME [--password generate]"},
-    {"user", "role", 2, user_role, {NULL}, "NAME user|admin"},
+     "add NAME [--role user|admin] [--email E] [--password generate|none]"},
+    {"user", "list", 0, user_list, {NULL}, "list"},
+    {"user", "rm", 1, user_rm, {NULL}, "rm NAME"},
+    {"user", "passwd", 1, user_passwd, {"password"}, "passwd NAME [--password generate]"},
+    {"user", "role", 2, user_role, {NULL}, "role NAME user|admin"},
     {"key",
      "new",
      1,
      key_new,
      {"scope", "days", "name", "for-profile"},
-     "USER [--scope full|read|admin] [--days N] [--name TEXT] [--for-profile PROFILE]"},
-    {"key", "list", 1, key_list, {NULL}, "USER"},
-    {"key", "revoke", 1, key_revoke, {NULL}, "ID"},
+     "new USER [--scope full|read|admin] [--days N] [--name TEXT] [--for-profile PROFILE]"},
+    {"key", "list", 1, key_list, {NULL}, "list USER"},
+    {"key", "revoke", 1, key_revoke, {NULL}, "revoke ID"},
 };
 
-static int print_usage(const char *verb)
+static void print_usage(FILE *f, const char *verb)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++)
-		if (streq(commands[i].verb, verb))
-			(void)fprintf(stderr, "caisson %s %s %s\n", verb, commands[i].name,
-				      commands[i].usage);
-	return err_code_exit(ERR_USAGE);
+	bool first = true;
+
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (!streq(commands[i].verb, verb))
+			continue;
+		cmd_usage_line(f, first, verb, commands[i].usage);
+		first = false;
+	}
+}
+
+void cmd_user_usage(FILE *f)
+{
+	print_usage(f, "user");
+}
+
+void cmd_key_usage(FILE *f)
+{
+	print_usage(f, "key");
 }
 
 /* Sorts ARGV (from 2 on) into words and the values of C's options. */
@@ -288,7 +301,8 @@ static int sort_args(const struct command *c, int argc, char **argv, char **word
 			return err_set(e, ERR_USAGE, 0, "'%s' is not understood", argv[i]);
 		options[o] = argv[++i];
 	}
-	return n == c->n_args ? 0 : err_set(e, ERR_USAGE, 0, "usage: %s", c->usage);
+	return n == c->n_args ? 0
+			      : err_set(e, ERR_USAGE, 0, "usage: caisson %s %s", c->verb, c->usage);
 }
 
 static int run_command(const char *verb, int argc, char **argv)
@@ -305,7 +319,8 @@ static int run_command(const char *verb, int argc, char **argv)
 			c = &commands[i];
 	if (r >= 0 && !c) {
 		app_done(&a);
-		return print_usage(verb);
+		print_usage(stderr, verb);
+		return err_code_exit(ERR_USAGE);
 	}
 	r = r < 0 ? r : sort_args(c, argc, argv, words, options, &e);
 	r = r < 0 ? r : app_open_store(&a, &e);

@@ -176,8 +176,9 @@ void classic_upload(struct mcp_call *call, json_t *arguments, void *user)
 		    !c->local || !c->dest ? "no memory"
 		    : !t->config.open_local
 			? "This server reads no files of its own machine: other machines can reach "
-			  "it, or upload.local_roots (SANDBOX_UPLOAD_LOCAL_ROOTS) is empty. Write "
-			  "the file with execute_python_code, or upload it over HTTP."
+			  "it, or upload.local_roots (SANDBOX_UPLOAD_LOCAL_ROOTS) is empty, or not "
+			  "set where the server was started in /. Write the file with "
+			  "execute_python_code, or upload it over HTTP."
 			: "Local file not found: ");
 		local_end(c);
 		return;

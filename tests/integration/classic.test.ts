@@ -204,6 +204,37 @@ describe('classic', () => {
 	});
 });
 
+describe('files of the machine, where no folders were named', () => {
+	const folder = scratch('started-in');
+	fs.writeFileSync(path.join(folder, 'local.csv'), 'a,b\n');
+	const readable = { sandbox_id: NOBODYS, local_file_path: path.join(folder, 'local.csv') };
+
+	it('come from the folder that the server was started in', async () => {
+		const c = await openClassic({ cwd: folder, env: { SANDBOX_STATE_DIR: newStateDir() } });
+		try {
+			const sandbox_id = await c.create();
+			const r = await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'local.csv' });
+			assert.equal(r.success, true, r.message);
+			const outside = await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: '/etc/passwd' });
+			assert.match(outside.message, /upload\.local_roots/);
+		} finally {
+			await c.stop();
+		}
+	});
+	for (const [what, options] of [['a server that was started in /', { cwd: '/' }],
+		['a server behind a proxy', { cwd: folder, env: { SANDBOX_PUBLIC_URL: 'http://box.example.org' } }]] as const)
+		it(`are not read by ${what}`, async () => {
+			const c = await openClassic({ ...options, env: { SANDBOX_STATE_DIR: newStateDir(), ...('env' in options ? options.env : {}) } });
+			try {
+				const r = await c.call('upload_file_to_sandbox', readable);
+				assert.equal(r.error, true);
+				assert.match(r.message, /reads no files of its own machine.*SANDBOX_UPLOAD_LOCAL_ROOTS/);
+			} finally {
+				await c.stop();
+			}
+		});
+});
+
 describe('what is stored stays', () => {
 	it('B16 files are there after a restart and after SIGKILL, and the sandbox is usable at once', async () => {
 		const state = newStateDir();

@@ -95,12 +95,29 @@ describe('the command line', () => {
 		assert.match(version.stdout.toString(), /^caisson \d+\.\d+/);
 		assert.match((await caisson(['--help'])).stdout.toString(), /stdio[^]*serve[^]*run[^]*image[^]*doctor/);
 	});
+	for (const [verb, says] of [['stdio', /\[--no-bridge\]/], ['serve', /--listen/], ['run', /\[--out DIR\]/], ['ps', /caisson ps\n/], ['image', /caisson image rm NAME\n/],
+		['user', /caisson user role NAME user\|admin\n/], ['key', /caisson key revoke ID\n/], ['doctor', /\[--json\]/], ['config', /\[--markdown\]/]] as const) {
+		it(`caisson ${verb} --help says what it takes, whatever else is wrong`, async () => {
+			for (const args of [[verb, '--help'], [verb, 'anything', '-h']]) {
+				const r = await caisson(args, { input: '', env: { SANDBOX_PROFILE: 'none such' } });
+				assert.equal(r.code, 0);
+				assert.ok(r.stdout.toString().startsWith(`usage: caisson ${verb}`));
+				assert.match(r.stdout.toString(), says);
+				assert.equal(r.stderr.toString(), '');
+			}
+		});
+	}
+	it('what follows -- is no option', async () => {
+		const r = await caisson(['ps', '--', '--help'], { input: '' });
+		assert.equal(r.code, 64);
+		assert.equal(r.stdout.toString(), '');
+	});
 	for (const args of [['fly'], ['stdio', '--no-such-flag'], ['run'], ['serve', '--listen'], ['stdio', '--profile', 'all']]) {
 		it(`caisson ${args.join(' ')} is refused in one line`, async () => {
 			const r = await caisson(args, { input: '' });
 			assert.notEqual(r.code, 0);
 			assert.equal(r.stdout.toString(), '');
-			assert.ok(r.stderr.toString().trim().split('\n').length <= 2, r.stderr.toString());
+			assert.equal(r.stderr.toString().trim().split('\n').length, 1, r.stderr.toString());
 		});
 	}
 	it('called as mcp-code-sandbox it is the first family over stdio, without any argument', async () => {

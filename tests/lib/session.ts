@@ -21,6 +21,8 @@ export interface OpenOptions {
 	profile?: string;
 	env?: Record<string, string | undefined>;
 	args?: string[];
+	/** The folder that a server is started in. */
+	cwd?: string;
 	/** The command that starts it (stdio). */
 	under?: string[];
 	/** The client can ask its person, who answers so. */
@@ -43,6 +45,7 @@ export async function serve(o: OpenOptions = {}): Promise<{ program: Program; po
 	const port = await freePort();
 	const program = start(['serve', '--listen', `127.0.0.1:${port}`, '--profile', o.profile ?? 'code', ...(o.args ?? [])], {
 		env: { SANDBOX_HTTP_PORT: String(await freePort()), ...o.env },
+		cwd: o.cwd,
 	});
 	const base = `http://127.0.0.1:${port}`;
 	await until(`the server on port ${port}`, async () => {
