@@ -177,6 +177,7 @@ _Noreturn static void loop(struct init *in)
 			if (!take_message(in))
 				break;
 		run_waiting(in);
+		calm_work(in);
 		session_prepare(
 		    in); /* before warm_prepare(): only one of the two forks at a time */
 		warm_prepare(in);

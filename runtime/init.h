@@ -48,6 +48,11 @@ struct init_run {
 	uint64_t cpu_ns, max_rss;
 };
 
+struct init_leaving { /* a stopped process that is no part of anything any more */
+	pid_t pid;    /* 0 = free */
+	bool killed;  /* it has been sent SIGKILL */
+};
+
 enum warm_state { WARM_NONE, WARM_COMING, WARM_CLEAN };
 enum spare_state { SPARE_NONE, SPARE_FORKING, SPARE_READY };
 struct init_warm {
@@ -57,11 +62,9 @@ struct init_warm {
 	pid_t clean; /* 0 until its hello */
 	int spare_channel;
 	enum spare_state spare_state;
-	pid_t spare;          /* 0 until it is ready */
-	bool told_cold;       /* the front knows that there is none */
-	bool rest;            /* it asked for that: done between runs */
-	bool used;            /* a run has been here */
-	uint64_t pause_until; /* the next spare is not made before, but for a run that waits */
+	pid_t spare;    /* 0 until it is ready */
+	bool told_cold; /* the front knows that there is none */
+	bool rest;      /* it asked for that: done between runs */
 };
 
 struct init_session {
@@ -147,7 +150,8 @@ struct init {
 	struct sock_filter filter[NATIVE_FILTER_MAX];
 	uint16_t n_filter;
 	struct init_run run;
-	pid_t leaving[INIT_LEAVING_MAX]; /* 0 = free */
+	struct init_leaving leaving[INIT_LEAVING_MAX];
+	uint64_t calm_until; /* nothing costly before, 0 = no calm: init_end.c */
 	struct init_warm warm;
 	struct init_session session;
 	struct init_points points;
@@ -171,10 +175,17 @@ struct end {
 	int status; /* 0 to 255 */
 	uint64_t cpu_ns, max_rss;
 };
-/* Whether the run has said that it is over; it is killed then. */
+/* Whether the run has said that it is over; it leaves then. */
 bool end_look(struct init *in, struct end *ret);
+/* PID, which is stopped, is killed after the calm. False = there is no room on the list. */
+bool end_leave(struct init *in, pid_t pid);
 bool end_is_leaving(const struct init *in, pid_t pid);
+bool end_any_stopped(const struct init *in); /* somebody leaves who has not been killed yet */
 bool end_reaped(struct init *in, pid_t pid); /* whether PID was one of those that leave */
+/* A run is over, and the front is about to answer: see init_end.c. */
+void calm_begin(struct init *in);
+void calm_end(struct init *in);  /* before anything of a tenant executes */
+void calm_work(struct init *in); /* ends it when it is time */
 
 /* init_run.c */
 void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n);
@@ -208,11 +219,7 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
 
 /* init_warm.c */
 void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold runs only */
-/* A run is over. After the first one the next spare waits a moment: many sandboxes are made for one
- * run, and the end of the sandbox is on its way already. */
-void warm_run_over(struct init *in);
-uint64_t warm_next(const struct init *in); /* when it wants to be called again, 0 = never */
-void warm_prepare(struct init *in);        /* between runs: have a spare made, or let go */
+void warm_prepare(struct init *in); /* between runs: have a spare made, or let go */
 /* INIT_WARM: takes CHANNEL (-1 = there will be none) in place of one that is gone. */
 void warm_arrived(struct init *in, int channel, bool soon);
 void warm_rest(struct init *in); /* INIT_REST */

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stateless warm runs that say themselves that they are over (frames.h, RT_NAMED_END), so that the
  * front hears of it before the kernel has freed their memory. Such a run has stopped with its end
- * as its name; it is killed at once and reaped whenever it is gone. Until then it is on the short
- * list of those who leave: it executes nothing any more and is no part of anything.
+ * as its name, and is on the short list of those who leave: it executes nothing any more and is no
+ * part of anything.
+ *
+ * The calm. Freeing a science interpreter and forking the next one take the kernel 2 ms each and
+ * are not interrupted there. On a small machine they would stand in the way of the front, which has
+ * been told of the end and lists files, and of the client that waits. So both wait CALM_NS, or
+ * until a run comes. Who leaves is killed then, before anything of a tenant executes again.
  *
  * Submitted code can do the same itself. It gets what os._exit() would have given it: the end of
  * its run with a status of its choice, and the kill of everything that it left. */
@@ -19,10 +24,20 @@
 #include <time.h>
 #include <unistd.h>
 
+#define CALM_NS UINT64_C(3000000)
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
 bool end_is_leaving(const struct init *in, pid_t pid)
 {
 	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
-		if (in->leaving[i] == pid && pid > 0)
+		if (in->leaving[i].pid == pid && pid > 0)
 			return true;
 	return false;
 }
@@ -30,22 +45,51 @@ bool end_is_leaving(const struct init *in, pid_t pid)
 bool end_reaped(struct init *in, pid_t pid)
 {
 	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
-		if (in->leaving[i] == pid) {
-			in->leaving[i] = 0;
+		if (in->leaving[i].pid == pid && pid > 0) {
+			in->leaving[i].pid = 0;
 			return true;
 		}
 	return false;
 }
 
-static bool let_go(struct init *in, pid_t pid)
+bool end_any_stopped(const struct init *in)
 {
 	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
-		if (in->leaving[i] == 0) {
-			in->leaving[i] = pid;
-			(void)kill(pid, SIGKILL);
+		if (in->leaving[i].pid > 0 && !in->leaving[i].killed)
+			return true;
+	return false;
+}
+
+bool end_leave(struct init *in, pid_t pid)
+{
+	for (size_t i = 0; i < INIT_LEAVING_MAX && pid > 0; i++)
+		if (in->leaving[i].pid == 0) {
+			in->leaving[i] = (struct init_leaving){.pid = pid};
 			return true;
 		}
 	return false;
+}
+
+void calm_begin(struct init *in)
+{
+	in->calm_until = now() + CALM_NS;
+}
+
+void calm_end(struct init *in)
+{
+	in->calm_until = 0;
+	for (size_t i = 0; i < INIT_LEAVING_MAX; i++) {
+		struct init_leaving *l = &in->leaving[i];
+		if (l->pid > 0 && !l->killed)
+			(void)kill(l->pid, SIGKILL);
+		l->killed = true;
+	}
+}
+
+void calm_work(struct init *in)
+{
+	if (in->calm_until != 0 && (in->waiting.used || points_busy(in) || now() >= in->calm_until))
+		calm_end(in);
 }
 
 static bool read_end(const struct init *in, pid_t pid, struct end *ret)
@@ -89,7 +133,7 @@ bool end_look(struct init *in, struct end *ret)
 	    !read_end(in, pid, ret))
 		return false;
 	ret->cpu_ns = cpu_of(pid);
-	if (let_go(in, pid))
+	if (end_leave(in, pid))
 		return true;
 	(void)kill(pid, SIGCONT); /* too many leave at once: it exits, and is waited for */
 	return false;

@@ -153,6 +153,7 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 
 static void start_now(struct init *in, struct run_child *c)
 {
+	calm_end(in);
 	if (c->f->kind == PROTO_RUN_STATEFUL) {
 		if (!session_can(in) || !start_warm(in, c))
 			report_failure(in, c->f->run, ENOTSUP);
@@ -282,12 +283,12 @@ static void kill_everything(struct init *in)
 	in->run.killing = true;
 	warm_events(in, POLLIN, 0); /* a hello that has just come */
 	/* they are in the leaf of runs, where they came from */
-	bool session = in->session.holder > 0 || points_any(in);
-	if (in->kill >= 0 && !session)
+	bool spared = in->session.holder > 0 || points_any(in) || end_any_stopped(in);
+	if (in->kill >= 0 && !spared)
 		(void)!write(in->kill, "1", 1);
 	if (!keeps_any(in)) {
 		(void)kill(-1, SIGKILL);
-	} else if (in->kill < 0 || session) {
+	} else if (in->kill < 0 || spared) {
 		/* stopping all of them at once keeps anyone from forking meanwhile */
 		(void)kill(-1, SIGSTOP);
 		/* children of a process that stays (a stateful run) are not ours to reap and count
@@ -335,7 +336,7 @@ static void finish(struct init *in)
 	(void)fd_close(r->error);
 	*r = (struct init_run){0};
 	in->watch_at = 0;
-	warm_run_over(in);
+	calm_begin(in);
 	init_send(in, &e.head, NULL, 0);
 }
 
@@ -484,7 +485,7 @@ uint64_t run_next(const struct init *in)
 	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
 	if (in->run.id == 0)
-		return sooner(sooner(session_next(in), points_next(in)), warm_next(in));
+		return sooner(sooner(session_next(in), points_next(in)), in->calm_until);
 	if (in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)

@@ -88,7 +88,7 @@ void session_prepare(struct init *in)
 	if (in->waiting.used && in->waiting.f.kind == PROTO_RUN_STATEFUL)
 		s->resting = false;
 	if (s->resting || s->holder == 0 || s->next_state != SPARE_NONE || in->run.id != 0 ||
-	    in->warm.spare_state == SPARE_FORKING || warm_pair(pair) < 0)
+	    in->warm.spare_state == SPARE_FORKING || in->calm_until != 0 || warm_pair(pair) < 0)
 		return;
 	(void)kill(s->holder, SIGCONT);
 	ssize_t sent = fd_send(s->holder_channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
@@ -172,6 +172,8 @@ static void done_event(struct init *in)
 		return;
 	}
 	drop_next(s);
+	if (end_leave(in, s->holder)) /* it is stopped, and may be freed later */
+		s->holder = 0;
 	drop_holder(s);
 	s->holder = r->pid;
 	s->holder_channel = s->run_channel;

@@ -17,10 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
-
-#define FIRST_PAUSE_NS UINT64_C(3000000)
 
 struct rt_run_frame {
 	struct rt_run run;
@@ -163,40 +160,6 @@ void warm_give_up(struct init *in)
 	drop_clean(&in->warm);
 }
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
-void warm_run_over(struct init *in)
-{
-	struct init_warm *w = &in->warm;
-
-	if (!w->used)
-		w->pause_until = now() + FIRST_PAUSE_NS;
-	w->used = true;
-}
-
-uint64_t warm_next(const struct init *in)
-{
-	const struct init_warm *w = &in->warm;
-
-	return w->state == WARM_CLEAN && w->spare_state == SPARE_NONE ? w->pause_until : 0;
-}
-
-/* Whether the pause after the first run is on; nobody who waits for a spare waits for that. */
-static bool pauses(struct init *in)
-{
-	struct init_warm *w = &in->warm;
-
-	if (w->pause_until != 0 && (in->waiting.used || now() >= w->pause_until))
-		w->pause_until = 0;
-	return w->pause_until != 0;
-}
-
 void warm_prepare(struct init *in)
 {
 	struct init_warm *w = &in->warm;
@@ -204,7 +167,7 @@ void warm_prepare(struct init *in)
 
 	let_go(in);
 	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || in->run.id != 0 ||
-	    in->session.next_state == SPARE_FORKING || pauses(in))
+	    in->session.next_state == SPARE_FORKING || in->calm_until != 0)
 		return;
 	if (warm_pair(pair) < 0)
 		return;

@@ -26,7 +26,7 @@ static struct init in;
 static int theirs[4]; /* the interpreters' ends: clean, spare, next, run */
 static unsigned returned;
 
-/* ---- what stands around the two files ---- */
+/* ---- what stands around the files ---- */
 
 int fuzz_kill(pid_t pid, int signo UNUSED)
 {
@@ -155,6 +155,7 @@ static void start_run(void)
 {
 	if (in.run.id != 0)
 		return;
+	calm_end(&in);
 	in.run = (struct init_run){.id = 1, .pid = OWN_PID, .stateful = true};
 	(void)fd_close(in.session.run_channel);
 	in.session.run_channel = channel_for(3);
@@ -162,13 +163,17 @@ static void start_run(void)
 
 static void happen(unsigned what)
 {
-	if (what == 1)
+	if (what == 0)
+		calm_end(&in);
+	else if (what == 1)
 		start_run();
 	else if (what == 2 && in.run.id != 0) {
 		in.run = (struct init_run){0};
 		session_run_ended(&in);
+		calm_begin(&in);
 	} else if (what == 3)
-		(void)(warm_reaped(&in, OWN_PID) || session_reaped(&in, OWN_PID));
+		(void)(warm_reaped(&in, OWN_PID) || session_reaped(&in, OWN_PID) ||
+		       end_reaped(&in, OWN_PID));
 }
 
 static void turn(void)
