@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names, schemas and descriptions of the second tool family. */
 #include "tools/classic.h"
+#include "tools/rows.h"
 
 #define SANDBOX_ID "\"sandbox_id\":{\"type\":\"string\",\"title\":\"Sandbox Id\"}"
 #define PACKAGE                                                                                    \
@@ -117,8 +118,7 @@ static const struct tool_row more_rows[] = {
 		       "Returns {success: true, message}. A failure is {error: true, message}.",
 	.input_schema =
 	    "{\"type\":\"object\",\"properties\":{" SANDBOX_ID "},\"required\":[\"sandbox_id\"]}",
-	.annotations = "{\"title\":\"Delete Sandbox\",\"readOnlyHint\":false,"
-		       "\"destructiveHint\":true,\"idempotentHint\":true,\"openWorldHint\":false}",
+	.annotations = HINTS("Delete Sandbox", "false", "true", "true"),
 	.call = classic_delete,
     },
 };

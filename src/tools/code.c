@@ -2,6 +2,7 @@
 /* The first tool family: names, schemas, texts and the order of checks are a published contract
  * that clients rely on; what is said here word for word stays so. */
 #include "tools/code.h"
+#include "tools/rows.h"
 
 #include "base/parse.h"
 #include "base/text.h"
@@ -180,11 +181,6 @@ static void close_session(struct mcp_call *call, json_t *arguments, void *user)
 #define SESSION_REQUIRED                                                                           \
 	"{\"type\":\"object\",\"properties\":{\"session_id\":{\"type\":\"string\"}},"              \
 	"\"required\":[\"session_id\"]}"
-#define STR_    "{\"type\":\"string\"}"
-#define INT_    "{\"type\":\"integer\"}"
-#define STRNULL "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null}"
-#define INTNULL "{\"anyOf\":[{\"type\":\"integer\"},{\"type\":\"null\"}],\"default\":null}"
-
 #define DEF_ERROR                                                                                  \
 	"\"ErrorResponse\":{\"type\":\"object\",\"properties\":{\"error\":" STR_                   \
 	",\"message\":" STR_ ",\"size_bytes\":" INTNULL ",\"download_url\":" STRNULL               \
@@ -201,10 +197,6 @@ static void close_session(struct mcp_call *call, json_t *arguments, void *user)
 	"{\"type\":\"object\",\"properties\":{\"result\":{\"anyOf\":[{\"$ref\":\"#/$defs/" name    \
 	"\"},{\"$ref\":\"#/$defs/ErrorResponse\"}]}},\"required\":[\"result\"],\"$defs\":{\"" name \
 	"\":{\"type\":\"object\"," def "}," DEF_ERROR more "},\"x-fastmcp-wrap-result\":true}"
-
-#define HINTS(title, read_only, destructive, idempotent)                                           \
-	"{\"title\":\"" title "\",\"readOnlyHint\":" read_only ",\"destructiveHint\":" destructive \
-	",\"idempotentHint\":" idempotent ",\"openWorldHint\":false}"
 
 #define UPLOAD_TITLE "Upload File to Sandbox"
 #define RUN_TITLE    "Run Python in Sandbox"

@@ -8,44 +8,18 @@
 
 #include <string.h>
 
-struct about_call {
-	struct tools *tools;
-	struct mcp_call *call;
-	struct sandbox *sandbox; /* reference */
-};
-
-static struct about_call *about_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s)
-{
-	struct about_call *c = calloc(1, sizeof(*c));
-
-	if (!c) {
-		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
-		return NULL;
-	}
-	c->tools = t;
-	c->call = call;
-	c->sandbox = sandbox_ref(s);
-	return c;
-}
-
-static void about_call_free(struct about_call *c)
-{
-	(void)sandbox_unref(c->sandbox);
-	free(c);
-}
-
 /* ---- sandbox_delete ---- */
 
 static void on_deleted(const struct err *e, void *user)
 {
-	struct about_call *c = user;
+	struct extras_call *c = user;
 
 	if (e)
 		extras_fail_err(c->call, e);
 	else
 		tools_finish(c->call, json_pack("{s:s, s:s}", "session_id", sandbox_id(c->sandbox),
 						"status", "deleted"));
-	about_call_free(c);
+	extras_call_free(c);
 }
 
 /* Ending somebody's run is a person's decision where the client can ask one. True: go on; false:
@@ -79,11 +53,11 @@ static void delete_sandbox(struct mcp_call *call, json_t *arguments, void *user)
 	struct sandbox *s = extras_session(user, call, arguments);
 	if (!s || !may_delete(call, s))
 		return;
-	struct about_call *c = about_call_new(user, call, s);
+	struct extras_call *c = extras_call_new(user, call, s, sizeof(*c));
 	if (!c || sandbox_close(s, true, on_deleted, c, &e) == 0)
 		return;
 	extras_fail_err(call, &e);
-	about_call_free(c);
+	extras_call_free(c);
 }
 
 /* ---- sandbox_info ---- */
@@ -131,7 +105,7 @@ static int add_kept(json_t *object, const struct sandbox *s)
 	return r;
 }
 
-static json_t *info_object(const struct about_call *c, const struct engine_usage *usage)
+static json_t *info_object(const struct extras_call *c, const struct engine_usage *usage)
 {
 	struct sandbox *s = c->sandbox;
 	const struct engine_policy *policy = sandbox_policy(s);
@@ -169,11 +143,11 @@ static json_t *info_object(const struct about_call *c, const struct engine_usage
 
 static void on_usage(const struct engine_usage *usage, const struct err *e, void *user)
 {
-	struct about_call *c = user;
+	struct extras_call *c = user;
 
 	/* What is not known is left out. */
 	tools_finish(c->call, info_object(c, e ? NULL : usage));
-	about_call_free(c);
+	extras_call_free(c);
 }
 
 static void get_info(struct mcp_call *call, json_t *arguments, void *user)
@@ -184,14 +158,14 @@ static void get_info(struct mcp_call *call, json_t *arguments, void *user)
 	if (!tools_check_args(call, "sandbox_info", specs, ARRAY_SIZE(specs), arguments))
 		return;
 	struct sandbox *s = extras_session(user, call, arguments);
-	struct about_call *c = s ? about_call_new(user, call, s) : NULL;
+	struct extras_call *c = s ? extras_call_new(user, call, s, sizeof(*c)) : NULL;
 	if (!c || sandbox_get_usage(s, on_usage, c, &e) == 0)
 		return;
 	if (e.code == ERR_ENGINE_NOT_BUILT_IN)
 		tools_finish(call, info_object(c, NULL));
 	else
 		extras_fail_err(call, &e);
-	about_call_free(c);
+	extras_call_free(c);
 }
 
 /* ---- registration ---- */

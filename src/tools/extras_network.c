@@ -125,8 +125,7 @@ static const struct tool_row rows[] = {
 	    "client cannot ask.",
 	.input_schema =
 	    OBJ("\"session_id\":" STR_ ",\"domain\":" STR_, "\"session_id\",\"domain\""),
-	.annotations = "{\"title\":\"Allow Sandbox a Domain\",\"readOnlyHint\":false,"
-		       "\"destructiveHint\":false,\"idempotentHint\":true,\"openWorldHint\":true}",
+	.annotations = HINTS_OPEN("Allow Sandbox a Domain", "false", "false", "true", "true"),
 	.call = allow_domain,
     },
 };

@@ -2,6 +2,7 @@
 /* Packages of a sandbox: the tools of the profile `full`. Installing tells its progress, can be
  * cancelled, and goes on as a task where it takes long and the client knows tasks. */
 #include "tools/extras.h"
+#include "tools/rows.h"
 
 #include "base/rand.h"
 #include "base/text.h"
@@ -284,15 +285,6 @@ static void list(struct mcp_call *call, json_t *arguments, void *user)
 
 /* ---- registration ---- */
 
-#define STR_    "{\"type\":\"string\"}"
-#define STRNULL "{\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null}"
-#define OBJ(props, required)                                                                       \
-	"{\"type\":\"object\",\"properties\":{" props "},\"required\":[" required                  \
-	"],\"additionalProperties\":false}"
-#define HINTS(title, read_only, destructive, open)                                                 \
-	"{\"title\":\"" title "\",\"readOnlyHint\":" read_only ",\"destructiveHint\":" destructive \
-	",\"idempotentHint\":true,\"openWorldHint\":" open "}"
-
 static const struct tool_row rows[] = {
     {
 	.name = "sandbox_install_packages",
@@ -308,7 +300,7 @@ static const struct tool_row rows[] = {
 	    "Returns session_id, status (success), message and installed (name==version of all "
 	    "that is new). What the image has already is not installed again.",
 	.input_schema = OBJ("\"packages\":" STR_ ",\"session_id\":" STRNULL, "\"packages\""),
-	.annotations = HINTS("Install Packages in Sandbox", "false", "false", "true"),
+	.annotations = HINTS_OPEN("Install Packages in Sandbox", "false", "false", "true", "true"),
 	.call = install,
     },
     {
@@ -319,10 +311,8 @@ static const struct tool_row rows[] = {
 	    "session_id: the session to look at.\n"
 	    "all: also list what its image has (default false).\n\n"
 	    "Returns session_id and installed (name and version), with all also of_image.",
-	.input_schema =
-	    OBJ("\"session_id\":" STR_ ",\"all\":{\"type\":\"boolean\",\"default\":false}",
-		"\"session_id\""),
-	.annotations = HINTS("List Packages in Sandbox", "true", "false", "false"),
+	.input_schema = OBJ("\"session_id\":" STR_ ",\"all\":" FALSE_, "\"session_id\""),
+	.annotations = HINTS("List Packages in Sandbox", "true", "false", "true"),
 	.call = list,
     },
     {
@@ -335,7 +325,7 @@ static const struct tool_row rows[] = {
 		       "Returns session_id, status (success) and message.",
 	.input_schema =
 	    OBJ("\"packages\":" STR_ ",\"session_id\":" STR_, "\"packages\",\"session_id\""),
-	.annotations = HINTS("Uninstall Packages in Sandbox", "false", "true", "false"),
+	.annotations = HINTS("Uninstall Packages in Sandbox", "false", "true", "true"),
 	.call = uninstall,
     },
 };

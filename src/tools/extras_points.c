@@ -10,10 +10,8 @@
 #include <string.h>
 
 struct point_call {
-	struct mcp_call *call;
-	struct sandbox *sandbox; /* reference */
+	struct extras_call base;
 	bool restore;
-	bool files_only;
 };
 
 static const char *state_of(const struct checkpoint *c)
@@ -38,25 +36,6 @@ json_t *extras_checkpoint(const struct checkpoint *c)
 	return object;
 }
 
-static struct point_call *point_call_new(struct mcp_call *call, struct sandbox *s)
-{
-	struct point_call *c = calloc(1, sizeof(*c));
-
-	if (!c) {
-		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
-		return NULL;
-	}
-	c->call = call;
-	c->sandbox = sandbox_ref(s);
-	return c;
-}
-
-static void point_call_free(struct point_call *c)
-{
-	(void)sandbox_unref(c->sandbox);
-	free(c);
-}
-
 static const char *hint_of(const struct point_call *c, const struct checkpoint *k)
 {
 	if (k->state_lost)
@@ -66,25 +45,30 @@ static const char *hint_of(const struct point_call *c, const struct checkpoint *
 	return NULL;
 }
 
+static void point_fail(struct point_call *c, const struct err *e)
+{
+	extras_fail_err(c->base.call, e);
+	extras_call_free(&c->base);
+}
+
 static void on_point(const struct checkpoint *k, const struct err *e, void *user)
 {
 	struct point_call *c = user;
 
 	if (e) {
-		extras_fail_err(c->call, e);
-		point_call_free(c);
+		point_fail(c, e);
 		return;
 	}
 	json_t *object = extras_checkpoint(k);
 	const char *hint = hint_of(c, k);
-	if (object &&
-	    (json_object_set_new(object, "session_id", json_string(sandbox_id(c->sandbox))) < 0 ||
-	     (hint && json_object_set_new(object, "hint", json_string(hint)) < 0))) {
+	if (object && (json_object_set_new(object, "session_id",
+					   json_string(sandbox_id(c->base.sandbox))) < 0 ||
+		       (hint && json_object_set_new(object, "hint", json_string(hint)) < 0))) {
 		json_decref(object);
 		object = NULL;
 	}
-	tools_finish(c->call, object);
-	point_call_free(c);
+	tools_finish(c->base.call, object);
+	extras_call_free(&c->base);
 }
 
 bool extras_point_name(struct mcp_call *call, const char *text, char *ret)
@@ -106,72 +90,70 @@ static void on_deleted(const struct checkpoint *k, const struct err *e, void *us
 	struct point_call *c = user;
 
 	if (e)
-		extras_fail_err(c->call, e);
+		extras_fail_err(c->base.call, e);
 	else
-		tools_finish(c->call,
-			     json_pack("{s:s, s:s, s:s}", "session_id", sandbox_id(c->sandbox),
+		tools_finish(c->base.call,
+			     json_pack("{s:s, s:s, s:s}", "session_id", sandbox_id(c->base.sandbox),
 				       "name", k->name, "status", "deleted"));
-	point_call_free(c);
+	extras_call_free(&c->base);
+}
+
+/* What both tools begin with: a session, a name and one FLAG. NULL: the call is finished, or comes
+ * again. */
+static struct point_call *point_begin(struct mcp_call *call, struct tools *t,
+				      const json_t *arguments, const char *tool, const char *flag,
+				      char *ret_name)
+{
+	const struct arg_spec specs[] = {
+	    {"session_id", ARG_STRING, true},
+	    {"name", ARG_STRING, true},
+	    {flag, ARG_BOOL, false},
+	};
+
+	if (!tools_check_args(call, tool, specs, ARRAY_SIZE(specs), arguments))
+		return NULL;
+	struct sandbox *s = extras_session(t, call, arguments);
+	if (!s || !extras_point_name(call, mcp_text_arg(call, arguments, "name"), ret_name))
+		return NULL;
+	return extras_call_new(t, call, s, sizeof(struct point_call));
 }
 
 static void checkpoint(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true},
-	    {"name", ARG_STRING, true},
-	    {"delete", ARG_BOOL, false},
-	};
 	char name[CHECKPOINT_NAME_MAX + 1];
 	struct err e = ERR_INIT;
+	struct point_call *c =
+	    point_begin(call, user, arguments, "sandbox_checkpoint", "delete", name);
 
-	if (!tools_check_args(call, "sandbox_checkpoint", specs, ARRAY_SIZE(specs), arguments))
-		return;
-	struct sandbox *s = extras_session(user, call, arguments);
-	if (!s || !extras_point_name(call, mcp_text_arg(call, arguments, "name"), name))
-		return;
-	struct point_call *c = point_call_new(call, s);
 	if (!c)
 		return;
 	int r = args_bool(arguments, "delete", false)
-		    ? sandbox_drop_checkpoint(s, name, on_deleted, c, &e)
-		    : sandbox_checkpoint(s, name, on_point, c, &e);
-	if (r == 0)
-		return;
-	extras_fail_err(call, &e);
-	point_call_free(c);
+		    ? sandbox_drop_checkpoint(c->base.sandbox, name, on_deleted, c, &e)
+		    : sandbox_checkpoint(c->base.sandbox, name, on_point, c, &e);
+	if (r < 0)
+		point_fail(c, &e);
 }
 
 static void restore(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true},
-	    {"name", ARG_STRING, true},
-	    {"files_only", ARG_BOOL, false},
-	};
 	char name[CHECKPOINT_NAME_MAX + 1];
 	struct err e = ERR_INIT;
+	struct point_call *c =
+	    point_begin(call, user, arguments, "sandbox_restore", "files_only", name);
 
-	if (!tools_check_args(call, "sandbox_restore", specs, ARRAY_SIZE(specs), arguments))
-		return;
-	struct sandbox *s = extras_session(user, call, arguments);
-	if (!s || !extras_point_name(call, mcp_text_arg(call, arguments, "name"), name))
-		return;
-	struct point_call *c = point_call_new(call, s);
 	if (!c)
 		return;
 	c->restore = true;
-	if (sandbox_restore(s, name, args_bool(arguments, "files_only", false), on_point, c, &e) ==
-	    0)
-		return;
-	extras_fail_err(call, &e);
-	point_call_free(c);
+	if (sandbox_restore(c->base.sandbox, name, args_bool(arguments, "files_only", false),
+			    on_point, c, &e) < 0)
+		point_fail(c, &e);
 }
 
 /* ---- sandbox_fork ---- */
 
 static void on_forked(const struct fork_result *f, const struct err *e, void *user)
 {
-	struct point_call *c = user;
+	struct extras_call *c = user;
 
 	if (e)
 		extras_fail_err(c->call, e);
@@ -181,7 +163,7 @@ static void on_forked(const struct fork_result *f, const struct err *e, void *us
 						sandbox_id(c->sandbox), "state", "fresh", "files",
 						(json_int_t)f->files, "bytes", (json_int_t)f->bytes,
 						"skipped", (json_int_t)f->skipped));
-	point_call_free(c);
+	extras_call_free(c);
 }
 
 static void fork_sandbox(struct mcp_call *call, json_t *arguments, void *user)
@@ -203,11 +185,11 @@ static void fork_sandbox(struct mcp_call *call, json_t *arguments, void *user)
 		extras_fail(call, "invalid_session_id", "", "not a session id");
 		return;
 	}
-	struct point_call *c = point_call_new(call, s);
+	struct extras_call *c = extras_call_new(user, call, s, sizeof(*c));
 	if (!c || sandbox_fork(s, id, on_forked, c, &e) == 0)
 		return;
 	extras_fail_err(call, &e);
-	point_call_free(c);
+	extras_call_free(c);
 }
 
 /* ---- registration ---- */

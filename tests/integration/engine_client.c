@@ -5,7 +5,10 @@
 #include "base/rand.h"
 #include "base/text.h"
 
+#include <grp.h>
+#include <signal.h>
 #include <string.h>
+#include <unistd.h>
 
 #define BUDGET_MS 60000
 
@@ -31,6 +34,22 @@ void expect_at(bool ok, const char *what, const char *file, int line, const stru
 			     o->result.exit_code, o->result.signal, o->out, o->err);
 	(void)fflush(stdout);
 	_exit(1);
+}
+
+bool begin_tests(const char *state_dir, const char *image, uint64_t as)
+{
+	char root[4096];
+
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)snprintf(root, sizeof(root), "%s/images/%s/root", state_dir, image);
+	if (access(root, F_OK) < 0) {
+		(void)printf("1..0 # SKIP the image '%s' is not built\n", image);
+		return false;
+	}
+	if (as != 0 && geteuid() == 0)
+		EXPECT(setgroups(0, NULL) == 0 && setresgid((gid_t)as, (gid_t)as, (gid_t)as) == 0 &&
+		       setresuid((uid_t)as, (uid_t)as, (uid_t)as) == 0);
+	return true;
 }
 
 void turn_until(struct client *c, const bool *done, uint64_t budget_ms)

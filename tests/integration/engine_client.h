@@ -33,6 +33,10 @@ struct outcome { /* of one call */
 extern const struct engine_limits default_limits;
 extern bool want_warm; /* of the sandboxes that are made; false at first */
 
+/* What a program of tests begins with: goes on as user AS (0: as whoever started it). False: the
+ * image is not there and the output says so. */
+bool begin_tests(const char *state_dir, const char *image, uint64_t as);
+
 /* Fails the case when BUDGET_MS pass. */
 void turn_until(struct client *c, const bool *done, uint64_t budget_ms);
 

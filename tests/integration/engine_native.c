@@ -18,7 +18,6 @@
 #include "engine/native/native.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -1004,15 +1003,6 @@ static void parse_options(int argc, char **argv)
 	}
 }
 
-static void become_plain(void)
-{
-	if (options.as == 0 || geteuid() != 0)
-		return;
-	EXPECT(setgroups(0, NULL) == 0 &&
-	       setresgid((gid_t)options.as, (gid_t)options.as, (gid_t)options.as) == 0 &&
-	       setresuid((uid_t)options.as, (uid_t)options.as, (uid_t)options.as) == 0);
-}
-
 /* Until the image's zygote answers: a new sandbox's first run is then a warm one. */
 static void warm_up(struct client *c)
 {
@@ -1054,20 +1044,13 @@ static void open_client(struct client *c)
 int main(int argc, char **argv)
 {
 	struct client c = {0};
-	char root[4096];
-	struct stat st;
 	int number = 0;
 
 	if (argc > 1 && streq(argv[1], "monitor"))
 		return cmd_monitor(argc - 1, argv + 1);
 	parse_options(argc, argv);
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)snprintf(root, sizeof(root), "%s/images/%s/root", options.state_dir, options.image);
-	if (stat(root, &st) < 0) {
-		(void)printf("1..0 # SKIP the image '%s' is not built\n", options.image);
+	if (!begin_tests(options.state_dir, options.image, options.as))
 		return 0;
-	}
-	become_plain();
 	outside_groups_before();
 	open_client(&c);
 	outside_groups_after(own_groups);

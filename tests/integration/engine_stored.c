@@ -15,12 +15,9 @@
 
 #include <arpa/inet.h>
 #include <fcntl.h>
-#include <grp.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -305,15 +302,6 @@ static void parse_options(int argc, char **argv)
 	}
 }
 
-static void become_plain(void)
-{
-	if (options.as == 0 || geteuid() != 0)
-		return;
-	EXPECT(setgroups(0, NULL) == 0 &&
-	       setresgid((gid_t)options.as, (gid_t)options.as, (gid_t)options.as) == 0 &&
-	       setresuid((uid_t)options.as, (uid_t)options.as, (uid_t)options.as) == 0);
-}
-
 /* A state folder of our own, whose images are those of the given one. */
 static void make_state(char path[4096])
 {
@@ -371,21 +359,14 @@ static void open_clients(struct client *first, const char *state)
 int main(int argc, char **argv)
 {
 	struct client c = {0};
-	char root[4096];
 	char state[4096];
-	struct stat st;
 	int number = 0;
 
 	if (argc > 1 && streq(argv[1], "monitor"))
 		return cmd_monitor(argc - 1, argv + 1);
 	parse_options(argc, argv);
-	(void)signal(SIGPIPE, SIG_IGN);
-	(void)snprintf(root, sizeof(root), "%s/images/%s/root", options.state_dir, options.image);
-	if (stat(root, &st) < 0) {
-		(void)printf("1..0 # SKIP the image '%s' is not built\n", options.image);
+	if (!begin_tests(options.state_dir, options.image, options.as))
 		return 0;
-	}
-	become_plain();
 	make_state(state);
 	remove_afterwards(state);
 	open_clients(&c, state);

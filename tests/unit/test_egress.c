@@ -196,20 +196,29 @@ static void test_plain_request(void **state)
 	assert_int_equal(w->canary_connections, 1);
 }
 
-/* On a connection kept open, what follows the request is not even looked at. */
-static void test_second_request_goes_nowhere(void **state)
+/* Asks for /first of the canary, which does not answer; the client whose request was let through.
+ */
+static int ask_unanswered(struct egress_world *w, struct buf *request)
 {
-	struct egress_world *w = *state;
-	_cleanup_(buf_done) struct buf request = BUF_INIT(4096);
 	static const char plain[] =
 	    "GET http://good.example.org:{P}/first HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n";
 
 	w->canary_answers = false;
 	egress_world_gate(w, make_policy(w, TRUST), NULL);
-	egress_world_fill(w, plain, sizeof(plain) - 1, &request);
-	_cleanup_fd_ int client = egress_world_client(w);
-	egress_world_send(client, request.data, request.len);
+	egress_world_fill(w, plain, sizeof(plain) - 1, request);
+	int client = egress_world_client(w);
+	egress_world_send(client, request->data, request->len);
 	egress_world_until(w, &w->events.allowed, 1);
+	return client;
+}
+
+/* On a connection kept open, what follows the request is not even looked at. */
+static void test_second_request_goes_nowhere(void **state)
+{
+	struct egress_world *w = *state;
+	_cleanup_(buf_done) struct buf request = BUF_INIT(4096);
+	_cleanup_fd_ int client = ask_unanswered(w, &request);
+
 	while (w->canary_got.len == 0)
 		assert_true(sd_event_run(w->loop, 10000) >= 0);
 	size_t first = w->canary_got.len;
@@ -334,15 +343,8 @@ static void test_closing_a_gate_ends_all(void **state)
 {
 	struct egress_world *w = *state;
 	_cleanup_(buf_done) struct buf request = BUF_INIT(4096);
-	static const char plain[] =
-	    "GET http://good.example.org:{P}/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n";
+	_cleanup_fd_ int client = ask_unanswered(w, &request);
 
-	w->canary_answers = false;
-	egress_world_gate(w, make_policy(w, TRUST), NULL);
-	egress_world_fill(w, plain, sizeof(plain) - 1, &request);
-	_cleanup_fd_ int client = egress_world_client(w);
-	egress_world_send(client, request.data, request.len);
-	egress_world_until(w, &w->events.allowed, 1);
 	w->gate = egress_close_gate(w->gate);
 	assert_int_equal(w->events.ended, 1);
 	assert_string_equal(w->events.reason, "gate_closed");

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The extras of the profile `full` on the fake engine: text files, pictures, budgets, errors. */
 #include "base/base64.h"
-#include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "fake_engine.h"
+#include "manager_world.h"
 #include "mcp_talk.h"
 #include "tools/tools.h"
 
@@ -20,21 +19,11 @@
 static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n', 1, 2};
 
 struct world {
-	sd_event *loop;
-	struct fake_engine *fake;
-	struct manager *manager;
+	struct manager_world m;
 	struct tools *tools;
 	struct talk talk;
 	unsigned id;
 };
-
-static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
-{
-	struct world *w = user;
-
-	*ret = &w->fake->engine;
-	return 0;
-}
 
 static void put(const char *workspace, const char *name, const void *data, size_t len)
 {
@@ -122,23 +111,13 @@ static int setup(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	struct err e = ERR_INIT;
-	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
 
-	log_configure(&log);
 	assert_non_null(w);
-	assert_true(sd_event_new(&w->loop) >= 0);
-	w->fake = fake_engine_new(w->loop);
-	w->fake->script = script;
-	struct manager_config config = {.loop = w->loop,
-					.open_engine = open_fake,
-					.user = w,
-					.ttl_ns = NS_PER_S * 1000,
-					.sweep_ns = NS_PER_S * 1000,
-					.output_max = 100000,
-					.max_sandboxes = 2};
-	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
-	struct tools_config tools = {.loop = w->loop,
-				     .manager = w->manager,
+	manager_world_open(&w->m,
+			   (struct manager_config){.output_max = 100000, .max_sandboxes = 2});
+	w->m.fake->script = script;
+	struct tools_config tools = {.loop = w->m.loop,
+				     .manager = w->m.manager,
 				     .max_upload_bytes = 100000,
 				     .max_read_bytes = 10u << 20,
 				     .answers_fit = true,
@@ -159,23 +138,13 @@ static int setup(void **state)
 	return 0;
 }
 
-static void turn(struct world *w)
-{
-	while (sd_event_run(w->loop, 0) > 0)
-		;
-}
-
 static int teardown(void **state)
 {
 	struct world *w = *state;
 
-	turn(w);
-	if (!manager_engine(w->manager)) /* nothing has opened it */
-		w->fake->engine.ops->close(&w->fake->engine);
-	w->manager = manager_free(w->manager);
+	manager_world_close(&w->m);
 	talk_close(&w->talk);
 	w->tools = tools_free(w->tools);
-	sd_event_unref(w->loop);
 	free(w);
 	return 0;
 }
@@ -190,7 +159,7 @@ static json_t *call(struct world *w, const char *tool, const char *arguments)
 		       "\"name\":\"%s\",\"arguments\":%s}}",
 		       ++w->id, tool, arguments);
 	talk_say(&w->talk, message);
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(w->talk.n_finished, 1);
 	json_t *result = json_object_get(w->talk.answer, "result");
 	assert_non_null(result);
@@ -323,7 +292,7 @@ static void test_failures_have_hints(void **state)
 	char arguments[300];
 	(void)snprintf(arguments, sizeof(arguments), "{\"code\":\"%0101d\"}", 0);
 	fails(w, "sandbox_run_python", arguments, "code_too_large");
-	assert_int_equal(w->fake->n_created, 1);
+	assert_int_equal(w->m.fake->n_created, 1);
 }
 
 static void test_binary_is_not_text(void **state)
@@ -332,7 +301,7 @@ static void test_binary_is_not_text(void **state)
 	char path[200];
 
 	(void)object(w, "sandbox_run_python", "{\"code\":\"\",\"session_id\":\"s\"}");
-	(void)snprintf(path, sizeof(path), "%s/1", w->fake->root);
+	(void)snprintf(path, sizeof(path), "%s/1", w->m.fake->root);
 	put(path, "x.bin", "a\0b", 3);
 	put(path, "latin", "caf\xE9\n", 5);
 	fails(w, "sandbox_read_file", "{\"session_id\":\"s\",\"path\":\"x.bin\"}", "not_text");
@@ -439,7 +408,7 @@ static void test_delete(void **state)
 		   "{\"session_id\":\"s\",\"status\":\"idle\",\"network\":\"none\"}");
 	assert_has(object(w, "sandbox_delete", "{\"session_id\":\"s\"}"),
 		   "{\"status\":\"deleted\"}");
-	assert_int_equal(w->fake->n_alive, 0);
+	assert_int_equal(w->m.fake->n_alive, 0);
 }
 
 /* ---- resources, prompts, completion ---- */
@@ -453,7 +422,7 @@ static json_t *ask(struct world *w, const char *method, const char *params)
 		       "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"%s\",\"params\":%s}", ++w->id,
 		       method, params);
 	talk_say(&w->talk, message);
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(w->talk.n_finished, 1);
 	json_t *result = json_object_get(w->talk.answer, "result");
 	return result ? result : json_object_get(w->talk.answer, "error");

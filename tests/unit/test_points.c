@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints, branches and forks of the manager, on the fake engine: names and their limit, the
  * order of what is asked, and what remains when a step fails. */
-#include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "fake_engine.h"
+#include "manager_world.h"
 #include "sandbox/internal.h"
 #include "sandbox/points.h"
 
@@ -18,25 +17,9 @@
 #include <cmocka.h>
 
 struct world {
-	sd_event *loop;
-	struct fake_engine *fake;
-	struct manager *manager;
+	struct manager_world m;
 	struct sandbox *sandbox; /* reference */
 };
-
-static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
-{
-	struct world *w = user;
-
-	*ret = &w->fake->engine;
-	return 0;
-}
-
-static void turn(struct world *w)
-{
-	while (sd_event_run(w->loop, 0) > 0)
-		;
-}
 
 static void on_open(struct sandbox *s, const struct err *e, void *user)
 {
@@ -65,27 +48,12 @@ static void script(struct fake_run *r, const char *workspace UNUSED, const char 
 static int setup(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
-	struct err e = ERR_INIT;
-	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
 
-	log_configure(&log);
 	assert_non_null(w);
-	assert_true(sd_event_new(&w->loop) >= 0);
-	w->fake = fake_engine_new(w->loop);
-	w->fake->script = script;
-	struct manager_config config = {
-	    .loop = w->loop,
-	    .open_engine = open_fake,
-	    .user = w,
-	    .image = "science",
-	    .ttl_ns = 30 * 60 * NS_PER_S,
-	    .sweep_ns = 300 * NS_PER_S,
-	    .output_max = 100,
-	    .max_sandboxes = 3,
-	};
-	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
-	manager_open(w->manager, "", "s", on_open, w);
-	turn(w);
+	manager_world_open(&w->m, (struct manager_config){.output_max = 100, .max_sandboxes = 3});
+	w->m.fake->script = script;
+	manager_open(w->m.manager, "", "s", on_open, w);
+	manager_world_turn(&w->m);
 	assert_non_null(w->sandbox);
 	*state = w;
 	return 0;
@@ -95,10 +63,9 @@ static int teardown(void **state)
 {
 	struct world *w = *state;
 
-	turn(w);
+	manager_world_turn(&w->m);
 	w->sandbox = sandbox_unref(w->sandbox);
-	w->manager = manager_free(w->manager);
-	(void)sd_event_unref(w->loop);
+	manager_world_close(&w->m);
 	free(w);
 	return 0;
 }
@@ -128,7 +95,7 @@ static enum err_code save(struct world *w, const char *name)
 	if (sandbox_checkpoint(w->sandbox, name, on_point, &t, &e) < 0)
 		return e.code;
 	assert_int_equal(t.n, 0); /* never before the call has returned */
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(t.n, 1);
 	assert_false(sandbox_is_busy(w->sandbox));
 	return t.code;
@@ -141,7 +108,7 @@ static enum err_code restore(struct world *w, const char *name)
 
 	if (sandbox_restore(w->sandbox, name, false, on_point, &t, &e) < 0)
 		return e.code;
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(t.n, 1);
 	assert_false(sandbox_is_busy(w->sandbox));
 	return t.code;
@@ -154,7 +121,7 @@ static enum err_code drop(struct world *w, const char *name)
 
 	if (sandbox_drop_checkpoint(w->sandbox, name, on_point, &t, &e) < 0)
 		return e.code;
-	turn(w);
+	manager_world_turn(&w->m);
 	return t.code;
 }
 
@@ -168,17 +135,17 @@ static void test_names_and_limit(void **state)
 	assert_int_equal(save(w, "a/b"), ERR_INVALID_ARGUMENT);
 	for (unsigned i = 0; i < CHECKPOINTS_MAX; i++) {
 		name[1] = (char)('0' + i);
-		w->fake->state = i;
+		w->m.fake->state = i;
 		assert_int_equal(save(w, name), ERR_NONE);
 	}
 	assert_int_equal(save(w, "more"), ERR_TOO_MANY_CHECKPOINTS);
-	w->fake->state = 7;
+	w->m.fake->state = 7;
 	assert_int_equal(save(w, "a3"), ERR_NONE); /* replaced */
-	assert_int_equal(w->fake->n_drops, 1);
+	assert_int_equal(w->m.fake->n_drops, 1);
 	assert_int_equal(points_count(w->sandbox), CHECKPOINTS_MAX);
-	w->fake->state = 50;
+	w->m.fake->state = 50;
 	assert_int_equal(restore(w, "a3"), ERR_NONE);
-	assert_int_equal(w->fake->state, 7);
+	assert_int_equal(w->m.fake->state, 7);
 	assert_int_equal(drop(w, "a1"), ERR_NONE);
 	assert_int_equal(restore(w, "a1"), ERR_CHECKPOINT_NOT_FOUND);
 	assert_int_equal(drop(w, "a1"), ERR_CHECKPOINT_NOT_FOUND);
@@ -189,14 +156,14 @@ static void test_failed_successor_leaves_the_old(void **state)
 {
 	struct world *w = *state;
 
-	w->fake->state = 1;
+	w->m.fake->state = 1;
 	assert_int_equal(save(w, "a"), ERR_NONE);
-	w->fake->state = 2;
-	w->fake->fail_save = ERR_NO_SPACE;
+	w->m.fake->state = 2;
+	w->m.fake->fail_save = ERR_NO_SPACE;
 	assert_int_equal(save(w, "a"), ERR_NO_SPACE);
 	assert_int_equal(restore(w, "a"), ERR_NONE);
-	assert_int_equal(w->fake->state, 1);
-	w->fake->fail_restore = ERR_CHECKPOINT_LOST;
+	assert_int_equal(w->m.fake->state, 1);
+	w->m.fake->fail_restore = ERR_CHECKPOINT_LOST;
 	assert_int_equal(restore(w, "a"), ERR_CHECKPOINT_LOST);
 	assert_int_equal(restore(w, "a"), ERR_NONE);
 }
@@ -218,7 +185,7 @@ static void test_busy(void **state)
 	assert_int_equal(e.code, ERR_SESSION_BUSY);
 	assert_int_equal(restore(w, "a"), ERR_SESSION_BUSY);
 	assert_true(sandbox_close(w->sandbox, false, NULL, NULL, &e) < 0);
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(t.n, 1);
 	assert_false(sandbox_is_busy(w->sandbox));
 }
@@ -240,7 +207,7 @@ static void on_run(size_t i, const struct run_result *result, const struct err *
 	struct err ignored = ERR_INIT;
 
 	assert_true(result || e);
-	b->seen[i] = b->w->fake->state;
+	b->seen[i] = b->w->m.fake->state;
 	b->n_runs++;
 	if (b->cancel)
 		branch_cancel(b->branch);
@@ -279,7 +246,7 @@ static void branch(struct branches *b, const struct branch_item *items, size_t n
 		b->code = e.code;
 		return;
 	}
-	turn(b->w);
+	manager_world_turn(&b->w->m);
 	assert_int_equal(b->n_done, 1);
 	assert_false(sandbox_is_busy(b->w->sandbox));
 }
@@ -290,7 +257,7 @@ static const struct branch_item items[] = {
 static void test_branches(void **state)
 {
 	struct branches b = {.w = *state};
-	struct fake_engine *f = b.w->fake;
+	struct fake_engine *f = b.w->m.fake;
 
 	f->state = 5;
 	branch(&b, items, 3);
@@ -320,7 +287,7 @@ static void test_branch_refused(void **state)
 	assert_int_equal(b.code, ERR_INVALID_ARGUMENT);
 	branch(&b, base, 1);
 	assert_int_equal(b.code, ERR_INVALID_ARGUMENT);
-	b.w->fake->fail_save = ERR_NO_SPACE;
+	b.w->m.fake->fail_save = ERR_NO_SPACE;
 	branch(&b, items, 1);
 	assert_int_equal(b.code, ERR_NO_SPACE);
 	assert_int_equal(b.n_runs, 0);
@@ -330,23 +297,23 @@ static void test_branch_cannot_return(void **state)
 {
 	struct branches b = {.w = *state};
 
-	b.w->fake->state = 5;
-	b.w->fake->fail_restore = ERR_CHECKPOINT_PARTIAL;
+	b.w->m.fake->state = 5;
+	b.w->m.fake->fail_restore = ERR_CHECKPOINT_PARTIAL;
 	branch(&b, items, 1);
 	assert_int_equal(b.code, ERR_CHECKPOINT_PARTIAL);
 	assert_int_equal(restore(b.w, "before-branch"), ERR_NONE);
-	assert_int_equal(b.w->fake->state, 5);
+	assert_int_equal(b.w->m.fake->state, 5);
 }
 
 static void test_branch_cancelled(void **state)
 {
 	struct branches b = {.w = *state, .cancel = true};
 
-	b.w->fake->state = 5;
+	b.w->m.fake->state = 5;
 	branch(&b, items, 3);
 	assert_int_equal(b.code, ERR_CANCELLED);
 	assert_int_equal(b.n_runs, 1);
-	assert_int_equal(b.w->fake->state, 5);
+	assert_int_equal(b.w->m.fake->state, 5);
 	assert_int_equal(points_count(b.w->sandbox), 0);
 }
 
@@ -357,7 +324,7 @@ static void test_branch_closed(void **state)
 	branch(&b, items, 3);
 	assert_int_equal(b.code, ERR_SANDBOX_LOST);
 	assert_int_equal(b.n_runs, 1);
-	assert_int_equal(manager_count(b.w->manager), 0);
+	assert_int_equal(manager_count(b.w->m.manager), 0);
 }
 
 /* ---- forks ---- */
@@ -389,7 +356,7 @@ static void put(const struct world *w, const char *name, const char *text)
 {
 	char path[128];
 
-	(void)snprintf(path, sizeof(path), "%s/1/%s", w->fake->root, name);
+	(void)snprintf(path, sizeof(path), "%s/1/%s", w->m.fake->root, name);
 	int fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(write(fd, text, strlen(text)), strlen(text));
 	(void)close(fd);
@@ -404,11 +371,11 @@ static void test_fork(void **state)
 
 	put(w, "a", "aaa");
 	put(w, "empty", "");
-	(void)snprintf(path, sizeof(path), "%s/1/link", w->fake->root);
+	(void)snprintf(path, sizeof(path), "%s/1/link", w->m.fake->root);
 	assert_int_equal(symlink("/etc/passwd", path), 0);
 	assert_int_equal(sandbox_fork(w->sandbox, "copy", on_forked, &f, &e), 0);
 	assert_true(sandbox_is_busy(w->sandbox));
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(f.n, 1);
 	assert_int_equal(f.code, ERR_NONE);
 	assert_string_equal(f.id, "copy");
@@ -428,12 +395,12 @@ static void test_fork_fails_as_a_whole(void **state)
 	struct forked f = {0};
 	struct err e = ERR_INIT;
 
-	w->fake->fail_create = true;
+	w->m.fake->fail_create = true;
 	assert_int_equal(sandbox_fork(w->sandbox, NULL, on_forked, &f, &e), 0);
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(f.code, ERR_ENGINE_UNAVAILABLE);
 	assert_false(sandbox_is_busy(w->sandbox));
-	assert_int_equal(manager_count(w->manager), 1);
+	assert_int_equal(manager_count(w->m.manager), 1);
 }
 
 int main(void)

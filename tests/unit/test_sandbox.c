@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manager on the fake engine: creation, cap, expiry, runs, artifacts, uploads, paths, types. */
 #include "base/base64.h"
-#include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "fake_engine.h"
+#include "manager_world.h"
 #include "sandbox/internal.h"
 #include "sandbox/inventory.h"
 
@@ -16,69 +15,21 @@
 /* cmocka wants those before it */
 #include <cmocka.h>
 
-static uint64_t clock_ns;
-
-static uint64_t test_now(void)
-{
-	return clock_ns;
-}
-
-struct world {
-	sd_event *loop;
-	struct fake_engine *fake;
-	struct manager *manager;
-};
-
-static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
-{
-	struct world *w = user;
-
-	*ret = &w->fake->engine;
-	return 0;
-}
-
 static int setup(void **state)
 {
-	struct world *w = calloc(1, sizeof(*w));
-	struct err e = ERR_INIT;
-	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
+	struct manager_world *w = calloc(1, sizeof(*w));
 
-	log_configure(&log);
-	clock_ns = NS_PER_S;
-	assert_true(sd_event_new(&w->loop) >= 0);
-	w->fake = fake_engine_new(w->loop);
-	struct manager_config config = {
-	    .loop = w->loop,
-	    .open_engine = open_fake,
-	    .user = w,
-	    .image = "science",
-	    .ttl_ns = 30 * 60 * NS_PER_S,
-	    .sweep_ns = 300 * NS_PER_S,
-	    .output_max = 10,
-	    .max_sandboxes = 3,
-	    .now = test_now,
-	};
-	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
+	assert_non_null(w);
+	manager_world_open(w, (struct manager_config){
+				  .output_max = 10, .max_sandboxes = 3, .now = manager_world_now});
 	*state = w;
 	return 0;
 }
 
-static void turn(struct world *w)
-{
-	while (sd_event_run(w->loop, 0) > 0)
-		;
-}
-
 static int teardown(void **state)
 {
-	struct world *w = *state;
-
-	turn(w);
-	if (!manager_engine(w->manager)) /* nothing has opened it */
-		w->fake->engine.ops->close(&w->fake->engine);
-	w->manager = manager_free(w->manager);
-	sd_event_unref(w->loop);
-	free(w);
+	manager_world_close(*state);
+	free(*state);
 	return 0;
 }
 
@@ -99,30 +50,30 @@ static void on_open(struct sandbox *s, const struct err *e, void *user)
 	o->err = e ? *e : ERR_INIT;
 }
 
-static struct sandbox *open_sandbox(struct world *w, const char *id)
+static struct sandbox *open_sandbox(struct manager_world *w, const char *id)
 {
 	struct opened o = {0};
 
 	manager_open(w->manager, "", id, on_open, &o);
 	assert_int_equal(o.n, 0); /* never before the call has returned */
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(o.n, 1);
 	return o.sandbox;
 }
 
 static void test_first_calls_share_a_creation(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct opened a = {0}, b = {0};
 
 	w->fake->hold_create = true;
 	manager_open(w->manager, "", "one", on_open, &a);
 	manager_open(w->manager, "", "one", on_open, &b);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(a.n + b.n, 0);
 	assert_null(manager_find(w->manager, "", "one"));
 	fake_engine_release(w->fake);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(a.n, 1);
 	assert_int_equal(b.n, 1);
 	assert_non_null(a.sandbox);
@@ -133,20 +84,20 @@ static void test_first_calls_share_a_creation(void **state)
 
 static void test_owners_do_not_see_each_other(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct opened o = {0};
 
 	assert_non_null(open_sandbox(w, "one"));
 	assert_null(manager_find(w->manager, "ann", "one"));
 	manager_open(w->manager, "ann", "one", on_open, &o);
-	turn(w);
+	manager_world_turn(w);
 	assert_ptr_not_equal(o.sandbox, manager_find(w->manager, "", "one"));
 	assert_int_equal(w->fake->n_created, 2);
 }
 
 static void test_new_ids(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *a = open_sandbox(w, NULL), *b = open_sandbox(w, NULL);
 
 	assert_int_equal(strlen(sandbox_id(a)), 17);
@@ -156,13 +107,13 @@ static void test_new_ids(void **state)
 
 static void test_cap(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct opened o = {0};
 
 	for (unsigned i = 0; i < 3; i++)
 		assert_non_null(open_sandbox(w, NULL));
 	manager_open(w->manager, "", NULL, on_open, &o);
-	turn(w);
+	manager_world_turn(w);
 	assert_null(o.sandbox);
 	assert_int_equal(o.err.code, ERR_MAX_SESSIONS);
 	assert_string_equal(o.err.text, "Maximum 3 concurrent sessions reached. Close an existing "
@@ -172,7 +123,7 @@ static void test_cap(void **state)
 
 static void test_cap_lets_known_ids_pass(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "mine");
 
 	assert_non_null(open_sandbox(w, NULL));
@@ -182,12 +133,12 @@ static void test_cap_lets_known_ids_pass(void **state)
 
 static void test_failed_creation_frees_the_id(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct opened o = {0};
 
 	w->fake->fail_create = true;
 	manager_open(w->manager, "", "one", on_open, &o);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(o.err.code, ERR_ENGINE_UNAVAILABLE);
 	assert_int_equal(manager_count(w->manager), 0);
 	assert_non_null(open_sandbox(w, "one"));
@@ -195,24 +146,20 @@ static void test_failed_creation_frees_the_id(void **state)
 
 static void test_limits_that_cannot_hold_are_refused(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct err e = ERR_INIT;
-	struct world other = {.loop = w->loop, .fake = fake_engine_new(w->loop)};
-	struct manager_config config = {
-	    .loop = w->loop,
-	    .open_engine = open_fake,
-	    .user = &other,
-	    .limits = {.explicit_mask = ENGINE_CAP_MEMORY | ENGINE_CAP_DISK},
-	    .sweep_ns = NS_PER_S,
-	    .max_sandboxes = 1,
-	};
+	struct manager_world other;
 
+	manager_world_open_beside(
+	    &other, w->loop,
+	    (struct manager_config){
+		.limits = {.explicit_mask = ENGINE_CAP_MEMORY | ENGINE_CAP_DISK},
+		.max_sandboxes = 1});
 	other.fake->caps = ENGINE_CAP_MEMORY;
-	assert_int_equal(manager_new(&config, &other.manager, &e), 0);
 	assert_true(manager_start(other.manager, &e) < 0);
 	assert_int_equal(e.code, ERR_LIMIT_NOT_ENFORCEABLE);
 	assert_non_null(strstr(e.text, "SANDBOX_WORKSPACE_LIMIT"));
-	other.manager = manager_free(other.manager);
+	manager_world_close(&other);
 }
 
 /* ---- runs ---- */
@@ -286,7 +233,7 @@ static void script(struct fake_run *r, const char *workspace, const char *code, 
 	}
 }
 
-static struct ran run_code(struct world *w, struct sandbox *s, const char *code)
+static struct ran run_code(struct manager_world *w, struct sandbox *s, const char *code)
 {
 	struct ran x = {0};
 	struct run *r;
@@ -299,14 +246,14 @@ static struct ran run_code(struct world *w, struct sandbox *s, const char *code)
 	w->fake->script = script;
 	assert_int_equal(sandbox_run(s, &q, &r, &x.err), 0);
 	assert_int_equal(x.n, 0);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(x.n, 1);
 	return x;
 }
 
 static void test_output_is_bounded(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	static const struct {
 		const char *code;
@@ -329,7 +276,7 @@ static void test_output_is_bounded(void **state)
 
 static void test_ends(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	static const struct {
 		const char *code;
@@ -354,7 +301,7 @@ static void test_ends(void **state)
 
 static void test_artifacts(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 
 	assert_string_equal(run_code(w, s, "wb.txt;wa.txt;").artifacts, "a.txt b.txt ");
@@ -367,7 +314,7 @@ static void test_artifacts(void **state)
 
 static void test_known_inventory_saves_a_scan(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 
 	(void)run_code(w, s, "wa;");
@@ -382,7 +329,7 @@ static void test_known_inventory_saves_a_scan(void **state)
 
 static void test_busy(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	struct ran x = {0};
 	struct err e = ERR_INIT;
@@ -399,7 +346,7 @@ static void test_busy(void **state)
 	assert_true(sandbox_close(s, false, NULL, NULL, &e) < 0);
 	assert_int_equal(e.code, ERR_SESSION_BUSY);
 	fake_engine_release(w->fake);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(x.n, 1);
 	assert_int_equal(x.result.exit_code, 0);
 	assert_int_equal(sandbox_close(s, false, NULL, NULL, &e), 0);
@@ -408,7 +355,7 @@ static void test_busy(void **state)
 
 static void test_cancel(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	struct ran x = {0};
 	struct err e = ERR_INIT;
@@ -418,7 +365,7 @@ static void test_cancel(void **state)
 	w->fake->hold = true;
 	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
 	run_cancel(r);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(x.n, 1);
 	assert_int_equal(x.result.reason, RUN_CANCELLED);
 	assert_false(sandbox_is_busy(s));
@@ -426,7 +373,7 @@ static void test_cancel(void **state)
 
 static void test_cancel_before_it_began(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	struct ran x = {0};
 	struct err e = ERR_INIT;
@@ -436,7 +383,7 @@ static void test_cancel_before_it_began(void **state)
 	(void)run_code(w, s, "x"); /* the inventory is not known: a scan comes first */
 	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
 	run_cancel(r);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(x.result.reason, RUN_CANCELLED);
 	assert_string_equal(run_code(w, s, "").artifacts, "");
 }
@@ -445,7 +392,7 @@ static void test_cancel_before_it_began(void **state)
 
 static void test_expiry(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct ran x = {0};
 	struct err e = ERR_INIT;
 	struct run *r;
@@ -460,13 +407,13 @@ static void test_expiry(void **state)
 	sandbox_touch(manager_find(w->manager, "", "used"));
 	clock_ns += 2 * 60 * NS_PER_S;
 	manager_sweep(w->manager);
-	turn(w);
+	manager_world_turn(w);
 	assert_null(manager_find(w->manager, "", "idle"));
 	assert_non_null(manager_find(w->manager, "", "used"));
 	assert_non_null(manager_find(w->manager, "", "busy"));
 	assert_int_equal(w->fake->n_destroyed, 1);
 	fake_engine_release(w->fake);
-	turn(w);
+	manager_world_turn(w);
 	/* The end of the run is use, too. */
 	manager_sweep(w->manager);
 	assert_non_null(manager_find(w->manager, "", "busy"));
@@ -485,7 +432,7 @@ static void note_handle(struct fake_run *r, const char *workspace UNUSED, const 
 
 static void test_lost(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	struct ran x = {0};
 	struct err e = ERR_INIT;
@@ -494,11 +441,11 @@ static void test_lost(void **state)
 
 	w->fake->script = note_handle;
 	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
-	turn(w);
+	manager_world_turn(w);
 	fake_engine_lose(last_handle);
 	assert_true(sandbox_run(s, &q, &r, &e) < 0);
 	assert_int_equal(e.code, ERR_SANDBOX_LOST);
-	turn(w);
+	manager_world_turn(w);
 	/* Said once; the id is free again. */
 	assert_null(manager_find(w->manager, "", "one"));
 	assert_non_null(open_sandbox(w, "one"));
@@ -522,7 +469,7 @@ static void on_uploaded(uint64_t written, const struct err *e, void *user)
 	u->err = e ? *e : ERR_INIT;
 }
 
-static struct uploaded upload(struct world *w, struct sandbox *s, const char *name,
+static struct uploaded upload(struct manager_world *w, struct sandbox *s, const char *name,
 			      const char *base64, bool overwrite)
 {
 	struct uploaded u = {0};
@@ -535,14 +482,14 @@ static struct uploaded upload(struct world *w, struct sandbox *s, const char *na
 	};
 
 	assert_int_equal(sandbox_upload(s, &q, &u.err), 0);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(u.n, 1);
 	return u;
 }
 
 static void test_upload(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	struct uploaded u = upload(w, s, "a.txt", "aGVsbG8=", false);
 
@@ -557,7 +504,7 @@ static void test_upload(void **state)
 
 static void test_uploads_queue(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	struct uploaded u[3] = {{0}};
 	struct upload_request q = {
@@ -567,7 +514,7 @@ static void test_uploads_queue(void **state)
 		q.user = &u[i];
 		assert_int_equal(sandbox_upload(s, &q, &u[i].err), 0);
 	}
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(u[0].err.code, ERR_NONE);
 	assert_int_equal(u[1].err.code, ERR_FILE_EXISTS);
 	assert_int_equal(u[2].err.code, ERR_FILE_EXISTS);
@@ -588,7 +535,7 @@ static void test_check_base64(void **state)
 		int r;
 	} cases[] = {
 	    {"", 0}, {"eA==", 0}, {"eA=", -EINVAL}, {"eA==eA==", -EINVAL}, {"e?==", -EINVAL}};
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct upload_source source = {.fd = -1, .len = 12000000};
 	int checked = -EINPROGRESS, waiting = -EINPROGRESS;
 	char *text = malloc(source.len);
@@ -603,7 +550,7 @@ static void test_check_base64(void **state)
 	text[source.len - 2] = '!';
 	source.data = text;
 	assert_int_equal(upload_check_base64(w->manager, &source, on_checked, &checked), 1);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(checked, -EINVAL);
 	/* Who still waits is told at the end of the manager. */
 	assert_int_equal(upload_check_base64(w->manager, &source, on_checked, &waiting), 1);
@@ -614,7 +561,7 @@ static void test_check_base64(void **state)
 
 static void test_upload_from_a_file(void **state)
 {
-	struct world *w = *state;
+	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	struct uploaded u = {0};
 	size_t size = 5000001;
@@ -639,10 +586,10 @@ static void test_upload_from_a_file(void **state)
 	};
 	assert_int_equal(upload_check_base64(w->manager, &q.source, on_checked, &checked), 1);
 	assert_int_equal(checked, -EINPROGRESS);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(checked, 0);
 	assert_int_equal(sandbox_upload(s, &q, &u.err), 0);
-	turn(w);
+	manager_world_turn(w);
 	assert_int_equal(u.written, size);
 	char path[200];
 	(void)snprintf(path, sizeof(path), "%s/1/big", w->fake->root);

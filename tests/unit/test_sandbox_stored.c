@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stored sandboxes and the queue of runs: the manager on the fake engine, with records in memory.
  */
-#include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "fake_engine.h"
+#include "manager_world.h"
 #include "sandbox/internal.h"
 
 #include <setjmp.h>
@@ -15,17 +14,8 @@
 
 #define RECORDS_MAX 8
 
-static uint64_t clock_ns;
-
-static uint64_t test_now(void)
-{
-	return clock_ns;
-}
-
 struct world {
-	sd_event *loop;
-	struct fake_engine *fake;
-	struct manager *manager;
+	struct manager_world m;
 	struct sandbox_record rows[RECORDS_MAX];
 	unsigned n;
 	unsigned serial;
@@ -86,64 +76,33 @@ static int each(void *user, const char *owner, sandbox_record_fn fn, void *arg,
 
 /* ---- world ---- */
 
-static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
-{
-	struct world *w = user;
-
-	*ret = &w->fake->engine;
-	return 0;
-}
-
 static int setup(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
-	struct err e = ERR_INIT;
-	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
 
-	log_configure(&log);
-	clock_ns = NS_PER_S;
-	assert_true(sd_event_new(&w->loop) >= 0);
-	w->fake = fake_engine_new(w->loop);
+	assert_non_null(w);
 	w->records = (struct sandbox_records){
 	    .add = add, .get = get, .remove = remove_row, .each = each, .user = w};
-	struct manager_config config = {
-	    .loop = w->loop,
-	    .open_engine = open_fake,
-	    .user = w,
-	    .image = "science",
-	    .ttl_ns = 30 * 60 * NS_PER_S,
-	    .sweep_ns = 300 * NS_PER_S,
-	    .output_max = 10,
-	    .max_sandboxes = 2,
-	    .now = test_now,
-	    .stored = {.records = &w->records,
-		       .image = "science",
-		       .run_timeout_ns = 300 * NS_PER_S,
-		       .output_max = 20,
-		       .idle_ns = 60 * NS_PER_S,
-		       .max_active = 2,
-		       .owner_max = 3},
-	};
-	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
+	manager_world_open(&w->m,
+			   (struct manager_config){.output_max = 10,
+						   .max_sandboxes = 2,
+						   .now = manager_world_now,
+						   .stored = {.records = &w->records,
+							      .image = "science",
+							      .run_timeout_ns = 300 * NS_PER_S,
+							      .output_max = 20,
+							      .idle_ns = 60 * NS_PER_S,
+							      .max_active = 2,
+							      .owner_max = 3}});
 	*state = w;
 	return 0;
-}
-
-static void turn(struct world *w)
-{
-	while (sd_event_run(w->loop, 0) > 0)
-		;
 }
 
 static int teardown(void **state)
 {
 	struct world *w = *state;
 
-	turn(w);
-	if (!manager_engine(w->manager)) /* nothing has opened it */
-		w->fake->engine.ops->close(&w->fake->engine);
-	w->manager = manager_free(w->manager);
-	sd_event_unref(w->loop);
+	manager_world_close(&w->m);
 	free(w);
 	return 0;
 }
@@ -170,9 +129,9 @@ static struct opened create(struct world *w, const char *name)
 {
 	struct opened o = {0};
 
-	manager_create(w->manager, "", name, on_open, &o);
+	manager_create(w->m.manager, "", name, on_open, &o);
 	assert_int_equal(o.n, 0); /* never before the call has returned */
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(o.n, 1);
 	return o;
 }
@@ -181,8 +140,8 @@ static struct opened activate(struct world *w, const char *owner, const char *id
 {
 	struct opened o = {0};
 
-	manager_activate(w->manager, owner, id, on_open, &o);
-	turn(w);
+	manager_activate(w->m.manager, owner, id, on_open, &o);
+	manager_world_turn(&w->m);
 	assert_int_equal(o.n, 1);
 	return o;
 }
@@ -199,12 +158,12 @@ static void test_made_and_found(void **state)
 	assert_non_null(a.sandbox);
 	assert_true(sandbox_is_stored(a.sandbox));
 	assert_string_equal(sandbox_name(a.sandbox), "Sandbox 1");
-	assert_string_equal(w->fake->last_persist, a.id);
+	assert_string_equal(w->m.fake->last_persist, a.id);
 	assert_int_equal(sandbox_run_timeout_ns(a.sandbox), 300 * NS_PER_S);
 	assert_int_equal(sandbox_output_max(a.sandbox), 20);
 	assert_ptr_equal(activate(w, "", a.id).sandbox, a.sandbox);
-	assert_int_equal(manager_get_stored(w->manager, "", a.id, &r, &e), 1);
-	assert_int_equal(manager_get_stored(w->manager, "ann", a.id, &r, &e), 0);
+	assert_int_equal(manager_get_stored(w->m.manager, "", a.id, &r, &e), 1);
+	assert_int_equal(manager_get_stored(w->m.manager, "ann", a.id, &r, &e), 0);
 	assert_int_equal(activate(w, "ann", a.id).err.code, ERR_SESSION_NOT_FOUND);
 	assert_int_equal(activate(w, "", "nobodys").err.code, ERR_SESSION_NOT_FOUND);
 	assert_string_equal(sandbox_name(create(w, "mine").sandbox), "mine");
@@ -214,7 +173,7 @@ static void test_quota_and_failed_creation(void **state)
 {
 	struct world *w = *state;
 
-	w->fake->fail_create = true;
+	w->m.fake->fail_create = true;
 	assert_int_equal(create(w, NULL).err.code, ERR_ENGINE_UNAVAILABLE);
 	assert_int_equal(w->n, 0); /* a record alone is of no use */
 	for (int i = 0; i < 3; i++)
@@ -232,8 +191,8 @@ static void test_places(void **state)
 	struct opened b = create(w, NULL);
 
 	for (int i = 0; i < 3; i++) {
-		manager_open(w->manager, "", NULL, on_open, &s[i]);
-		turn(w);
+		manager_open(w->m.manager, "", NULL, on_open, &s[i]);
+		manager_world_turn(&w->m);
 	}
 	assert_non_null(s[0].sandbox);
 	assert_non_null(s[1].sandbox);
@@ -243,15 +202,15 @@ static void test_places(void **state)
 	sandbox_touch(activate(w, "", a.id).sandbox);
 	struct opened c = create(w, NULL);
 	assert_non_null(c.sandbox);
-	assert_null(manager_find(w->manager, "", b.id));
-	assert_non_null(manager_find(w->manager, "", a.id));
+	assert_null(manager_find(w->m.manager, "", b.id));
+	assert_non_null(manager_find(w->m.manager, "", a.id));
 	assert_non_null(activate(w, "", b.id).sandbox);
-	assert_string_equal(w->fake->last_persist, b.id);
-	assert_int_equal(w->fake->n_forgotten, 0);
+	assert_string_equal(w->m.fake->last_persist, b.id);
+	assert_int_equal(w->m.fake->n_forgotten, 0);
 	/* all at work: nobody makes room */
-	sandbox_hold(manager_find(w->manager, "", b.id));
-	struct sandbox *other = manager_find(w->manager, "", a.id);
-	sandbox_hold(other ? other : manager_find(w->manager, "", c.id));
+	sandbox_hold(manager_find(w->m.manager, "", b.id));
+	struct sandbox *other = manager_find(w->m.manager, "", a.id);
+	sandbox_hold(other ? other : manager_find(w->m.manager, "", c.id));
 	assert_int_equal(activate(w, "", other ? c.id : a.id).err.code, ERR_MAX_SESSIONS);
 }
 
@@ -262,19 +221,19 @@ static void test_idle(void **state)
 
 	clock_ns += 61 * NS_PER_S;
 	sandbox_hold(a.sandbox);
-	manager_sweep(w->manager);
-	turn(w);
-	assert_non_null(manager_find(w->manager, "", a.id));
+	manager_sweep(w->m.manager);
+	manager_world_turn(&w->m);
+	assert_non_null(manager_find(w->m.manager, "", a.id));
 	sandbox_release(a.sandbox);
-	manager_sweep(w->manager); /* the release was a use */
-	assert_non_null(manager_find(w->manager, "", a.id));
+	manager_sweep(w->m.manager); /* the release was a use */
+	assert_non_null(manager_find(w->m.manager, "", a.id));
 	clock_ns += 61 * NS_PER_S;
-	manager_sweep(w->manager);
-	turn(w);
-	assert_null(manager_find(w->manager, "", a.id));
-	assert_int_equal(w->fake->n_alive, 0);
+	manager_sweep(w->m.manager);
+	manager_world_turn(&w->m);
+	assert_null(manager_find(w->m.manager, "", a.id));
+	assert_int_equal(w->m.fake->n_alive, 0);
 	assert_int_equal(w->n, 1);
-	assert_int_equal(w->fake->n_forgotten, 0);
+	assert_int_equal(w->m.fake->n_forgotten, 0);
 	assert_non_null(activate(w, "", a.id).sandbox);
 }
 
@@ -284,9 +243,9 @@ static void test_lost_comes_back(void **state)
 	struct opened a = create(w, NULL);
 
 	fake_engine_lose(a.sandbox->handle);
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_non_null(activate(w, "", a.id).sandbox);
-	assert_int_equal(w->fake->n_created, 2);
+	assert_int_equal(w->m.fake->n_created, 2);
 	assert_int_equal(w->n, 1);
 }
 
@@ -308,32 +267,32 @@ static void test_delete(void **state)
 	struct opened d = {0};
 	struct err e = ERR_INIT;
 
-	assert_true(manager_delete(w->manager, "ann", a.id, false, on_deleted, &d, &e) < 0);
+	assert_true(manager_delete(w->m.manager, "ann", a.id, false, on_deleted, &d, &e) < 0);
 	assert_int_equal(e.code, ERR_SESSION_NOT_FOUND);
-	assert_int_equal(manager_delete(w->manager, "", a.id, false, on_deleted, &d, &e), 0);
+	assert_int_equal(manager_delete(w->m.manager, "", a.id, false, on_deleted, &d, &e), 0);
 	/* from the call on it is nobody's, also while it is going */
-	assert_int_equal(manager_get_stored(w->manager, "", a.id, NULL, &e), 0);
+	assert_int_equal(manager_get_stored(w->m.manager, "", a.id, NULL, &e), 0);
 	assert_int_equal(activate(w, "", a.id).err.code, ERR_SESSION_NOT_FOUND);
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(d.n, 1);
 	assert_int_equal(d.err.code, ERR_NONE);
 	assert_int_equal(w->n, 1);
-	assert_int_equal(w->fake->n_forgotten, 1);
+	assert_int_equal(w->m.fake->n_forgotten, 1);
 	/* closing is deleting; one that is not active goes, too */
 	assert_int_equal(
-	    sandbox_close(manager_find(w->manager, "", b.id), false, on_deleted, &d, &e), 0);
-	turn(w);
+	    sandbox_close(manager_find(w->m.manager, "", b.id), false, on_deleted, &d, &e), 0);
+	manager_world_turn(&w->m);
 	assert_int_equal(d.n, 2);
 	assert_int_equal(w->n, 0);
 	struct opened c = create(w, NULL);
 	clock_ns += 61 * NS_PER_S;
-	manager_sweep(w->manager);
-	turn(w);
-	assert_int_equal(manager_delete(w->manager, "", c.id, false, on_deleted, &d, &e), 0);
-	turn(w);
+	manager_sweep(w->m.manager);
+	manager_world_turn(&w->m);
+	assert_int_equal(manager_delete(w->m.manager, "", c.id, false, on_deleted, &d, &e), 0);
+	manager_world_turn(&w->m);
 	assert_int_equal(d.n, 3);
 	assert_int_equal(w->n, 0);
-	assert_int_equal(w->fake->n_forgotten, 3);
+	assert_int_equal(w->m.fake->n_forgotten, 3);
 }
 
 /* ---- queue ---- */
@@ -375,7 +334,7 @@ static int start(struct world *w, struct sandbox *s, bool queued, struct run **r
 				.on_done = on_ran,
 				.user = x};
 
-	w->fake->script = script;
+	w->m.fake->script = script;
 	x->err = ERR_INIT;
 	return sandbox_run(s, &q, r, &x->err);
 }
@@ -388,18 +347,18 @@ static void test_queue(void **state)
 	struct run *r[6];
 
 	order = 0;
-	w->fake->hold = true;
+	w->m.fake->hold = true;
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(start(w, a.sandbox, true, &r[i], &x[i]), 0);
 	assert_true(start(w, a.sandbox, false, &r[5], &x[5]) < 0);
 	assert_int_equal(x[5].err.code, ERR_SESSION_BUSY);
-	turn(w);
+	manager_world_turn(&w->m);
 	run_cancel(r[2]); /* never had its turn */
 	assert_int_equal(x[2].n, 1);
 	assert_int_equal(x[2].reason, RUN_CANCELLED);
 	assert_int_equal(x[0].n + x[1].n + x[3].n + x[4].n, 0);
-	fake_engine_release(w->fake);
-	turn(w);
+	fake_engine_release(w->m.fake);
+	manager_world_turn(&w->m);
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(x[i].n, 1);
 	assert_true(x[0].order < x[1].order && x[1].order < x[3].order && x[3].order < x[4].order);
@@ -415,7 +374,7 @@ static void test_queue_is_bounded(void **state)
 	struct run *r;
 
 	memset(x, 0, sizeof(x));
-	w->fake->hold = true;
+	w->m.fake->hold = true;
 	for (int i = 0; i <= SANDBOX_QUEUE_MAX; i++)
 		assert_int_equal(start(w, a.sandbox, true, &r, &x[i]), 0);
 	assert_true(start(w, a.sandbox, true, &r, &x[SANDBOX_QUEUE_MAX + 1]) < 0);
@@ -423,11 +382,11 @@ static void test_queue_is_bounded(void **state)
 	/* who waits for one that is deleted is told so */
 	struct opened d = {0};
 	struct err e = ERR_INIT;
-	assert_true(manager_delete(w->manager, "", a.id, false, on_deleted, &d, &e) < 0);
+	assert_true(manager_delete(w->m.manager, "", a.id, false, on_deleted, &d, &e) < 0);
 	assert_int_equal(e.code, ERR_SESSION_BUSY);
-	assert_int_equal(manager_delete(w->manager, "", a.id, true, on_deleted, &d, &e), 0);
-	fake_engine_release(w->fake);
-	turn(w);
+	assert_int_equal(manager_delete(w->m.manager, "", a.id, true, on_deleted, &d, &e), 0);
+	fake_engine_release(w->m.fake);
+	manager_world_turn(&w->m);
 	for (int i = 0; i <= SANDBOX_QUEUE_MAX; i++)
 		assert_int_equal(x[i].n, 1);
 	assert_int_equal(x[1].err.code, ERR_SANDBOX_LOST);

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first tool family over the MCP library and the manager, on the fake engine: argument checks,
  * order of checks, message texts, result shapes. */
-#include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "fake_engine.h"
+#include "manager_world.h"
 #include "mcp_talk.h"
 #include "tools/tools.h"
 
@@ -17,22 +16,12 @@
 #define MESSAGE_MAX 65536
 
 struct world {
-	sd_event *loop;
-	struct fake_engine *fake;
-	struct manager *manager;
+	struct manager_world m;
 	struct tools *tools;
 	struct talk talk;
 	unsigned id;
 	const char *link_base;
 };
-
-static int open_fake(void *user, struct engine **ret, struct err *e UNUSED)
-{
-	struct world *w = user;
-
-	*ret = &w->fake->engine;
-	return 0;
-}
 
 static const char *link_base(void *user)
 {
@@ -65,24 +54,13 @@ static int setup(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
 	struct err e = ERR_INIT;
-	struct log_config log = {.level = LOG_LEVEL_CRITICAL};
 
-	log_configure(&log);
 	assert_non_null(w);
-	assert_true(sd_event_new(&w->loop) >= 0);
-	w->fake = fake_engine_new(w->loop);
-	w->fake->script = script;
+	manager_world_open(&w->m, (struct manager_config){.output_max = 26, .max_sandboxes = 2});
+	w->m.fake->script = script;
 	w->link_base = "http://localhost:8080";
-	struct manager_config config = {.loop = w->loop,
-					.open_engine = open_fake,
-					.user = w,
-					.ttl_ns = NS_PER_S * 1000,
-					.sweep_ns = NS_PER_S * 1000,
-					.output_max = 26,
-					.max_sandboxes = 2};
-	assert_int_equal(manager_new(&config, &w->manager, &e), 0);
-	struct tools_config tools = {.loop = w->loop,
-				     .manager = w->manager,
+	struct tools_config tools = {.loop = w->m.loop,
+				     .manager = w->m.manager,
 				     .max_upload_bytes = 10,
 				     .max_read_bytes = 20,
 				     .max_code_bytes = 10,
@@ -98,23 +76,13 @@ static int setup(void **state)
 	return 0;
 }
 
-static void turn(struct world *w)
-{
-	while (sd_event_run(w->loop, 0) > 0)
-		;
-}
-
 static int teardown(void **state)
 {
 	struct world *w = *state;
 
-	turn(w);
-	if (!manager_engine(w->manager)) /* nothing has opened it */
-		w->fake->engine.ops->close(&w->fake->engine);
-	w->manager = manager_free(w->manager);
+	manager_world_close(&w->m);
 	talk_close(&w->talk);
 	w->tools = tools_free(w->tools);
-	sd_event_unref(w->loop);
 	free(w);
 	return 0;
 }
@@ -130,7 +98,7 @@ static json_t *call(struct world *w, const char *tool, const char *arguments)
 	    "\"%s\",\"arguments\":%s,\"_meta\":{\"progressToken\":7}}}",
 	    ++w->id, tool, arguments);
 	talk_say(&w->talk, message);
-	turn(w);
+	manager_world_turn(&w->m);
 	assert_int_equal(w->talk.n_finished, 1);
 	json_t *result = json_object_get(w->talk.answer, "result");
 	assert_non_null(result);
@@ -214,7 +182,7 @@ static void test_argument_shape(void **state)
 			json_array_get(json_object_get(result, "content"), 0), "text")),
 		    rows[i].text);
 	}
-	assert_int_equal(w->fake->n_created, 0);
+	assert_int_equal(w->m.fake->n_created, 0);
 }
 
 static void test_long_values_are_shortened(void **state)
@@ -263,7 +231,7 @@ static void test_session_ids(void **state)
 	    message_of(object(w, "sandbox_close_session", "{\"session_id\":\"bad id\"}")),
 	    "Invalid session_id 'bad id'. Must be 1-64 characters: letters, numbers, hyphens, "
 	    "underscores.");
-	assert_int_equal(w->fake->n_created, 0);
+	assert_int_equal(w->m.fake->n_created, 0);
 }
 
 static void test_filenames(void **state)
@@ -311,7 +279,7 @@ static void test_filenames(void **state)
 	assert_string_equal(message_of(object(w, "sandbox_upload_file",
 					      "{\"filename\":\"a..b\",\"content_base64\":\"\"}")),
 			    "Path traversal not allowed");
-	assert_int_equal(w->fake->n_created, 0);
+	assert_int_equal(w->m.fake->n_created, 0);
 }
 
 static void test_code_size(void **state)
@@ -327,7 +295,7 @@ static void test_code_size(void **state)
 			  "{\"code\":\"\xF0\x9F\x98\x80\xF0\x9F\x98\x80\xF0\x9F\x98\x80\"}"),
 		   "{\"error\":\"code_too_large\",\"message\":\"Code is 12 bytes, exceeds 10 byte "
 		   "limit.\"}");
-	assert_int_equal(w->fake->n_created, 1);
+	assert_int_equal(w->m.fake->n_created, 1);
 }
 
 static void test_upload_size(void **state)
@@ -376,7 +344,7 @@ static void test_order_of_checks(void **state)
 		    "{\"error\":\"invalid_content\",\"message\":\"content_base64 is not valid "
 		    "base64\"}");
 	}
-	assert_int_equal(w->fake->n_created, 0);
+	assert_int_equal(w->m.fake->n_created, 0);
 	/* An unknown session beats a bad path. */
 	assert_has(
 	    object(w, "sandbox_read_artifact", "{\"session_id\":\"x\",\"path\":\"nowhere\"}"),
@@ -439,7 +407,7 @@ static void test_too_large_to_read(void **state)
 			  "{\"session_id\":\"s\",\"path\":\"/mnt/data/\xC3\xBC a.txt\"}"),
 		   "{\"size_bytes\":16,\"content_base64\":\"VG90YWwgc2FsZXM6IDYwMA==\"}");
 	char path[200];
-	(void)snprintf(path, sizeof(path), "%s/1/big", w->fake->root);
+	(void)snprintf(path, sizeof(path), "%s/1/big", w->m.fake->root);
 	FILE *f = fopen(path, "w");
 	assert_non_null(f);
 	assert_int_equal(fprintf(f, "%021d", 0), 21);
@@ -533,7 +501,7 @@ static void test_engine_failure(void **state)
 {
 	struct world *w = *state;
 
-	w->fake->fail_create = true;
+	w->m.fake->fail_create = true;
 	assert_has(
 	    object(w, "sandbox_run_python", "{\"code\":\"\"}"),
 	    "{\"error\":\"execution_failed\",\"message\":\"no engine today. Run 'caisson doctor' "
@@ -545,18 +513,18 @@ static void test_cancelled_call_kills_its_run(void **state)
 	struct world *w = *state;
 
 	(void)object(w, "sandbox_run_python", "{\"code\":\"\",\"session_id\":\"s\"}");
-	w->fake->hold = true;
+	w->m.fake->hold = true;
 	talk_say(&w->talk,
 		 "{\"jsonrpc\":\"2.0\",\"id\":\"r\",\"method\":\"tools/call\",\"params\":{"
 		 "\"name\":\"sandbox_run_python\",\"arguments\":{\"code\":\"\","
 		 "\"session_id\":\"s\"}}}");
-	turn(w);
-	assert_true(sandbox_is_busy(manager_find(w->manager, "", "s")));
+	manager_world_turn(&w->m);
+	assert_true(sandbox_is_busy(manager_find(w->m.manager, "", "s")));
 	talk_say(&w->talk,
 		 "{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\"params\":{"
 		 "\"requestId\":\"r\"}}");
-	turn(w);
-	assert_false(sandbox_is_busy(manager_find(w->manager, "", "s")));
+	manager_world_turn(&w->m);
+	assert_false(sandbox_is_busy(manager_find(w->m.manager, "", "s")));
 }
 
 static void test_descriptions_are_short(void **state)
