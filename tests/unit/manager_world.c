@@ -65,7 +65,7 @@ void manager_world_turn(struct manager_world *w)
 void manager_world_close(struct manager_world *w)
 {
 	manager_world_turn(w);
-	if (!manager_engine(w->manager)) /* nothing has opened it */
+	if (w->fake && !manager_engine(w->manager)) /* nothing has opened it */
 		w->fake->engine.ops->close(&w->fake->engine);
 	w->manager = manager_free(w->manager);
 	w->loop = sd_event_unref(w->loop);

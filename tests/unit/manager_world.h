@@ -23,4 +23,5 @@ void manager_world_open_beside(struct manager_world *w, sd_event *loop,
 			       struct manager_config config);
 /* Until nothing is due. */
 void manager_world_turn(struct manager_world *w);
+/* FAKE is NULL when the manager has closed it already. */
 void manager_world_close(struct manager_world *w);

@@ -159,6 +159,7 @@ static void test_limits_that_cannot_hold_are_refused(void **state)
 	assert_true(manager_start(other.manager, &e) < 0);
 	assert_int_equal(e.code, ERR_LIMIT_NOT_ENFORCEABLE);
 	assert_non_null(strstr(e.text, "SANDBOX_WORKSPACE_LIMIT"));
+	other.fake = NULL; /* closed when it was refused */
 	manager_world_close(&other);
 }
 
