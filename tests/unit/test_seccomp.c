@@ -264,6 +264,8 @@ static void test_expectations(void **state)
 	    {__NR_setsockopt, {3, 263 /* SOL_PACKET */, 5}, EPERM},
 	    {__NR_setsockopt, {3, 270 /* SOL_NETLINK */, 1}, EPERM},
 	    {__NR_ioctl, {0, TCGETS}, 0},
+	    {__NR_ioctl, {0, 0x40049409 /* FICLONE */}, 0},
+	    {__NR_ioctl, {0, 0x4020940d /* FICLONERANGE */}, EPERM},
 	    {__NR_ioctl, {0, TIOCSTI}, EPERM},
 	    {__NR_ioctl, {0, 1ULL << 32 | TIOCSTI}, EPERM},
 	    {__NR_ioctl, {0, TIOCLINUX}, EPERM},
