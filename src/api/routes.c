@@ -35,6 +35,11 @@ static const struct rest_field create_body[] = {
     {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "of a stored sandbox; empty: 'Sandbox N'"},
     {"kind", REST_WORD, false, 0, 0, "session|stored",
      "session (the default) lives in memory and ends when it is not used, stored stays"},
+    {"network", REST_WORD, false, 0, 0, "none|packages|allowlist|open",
+     "what it may reach, not wider than the server permits; missing: what the server says for all"},
+    {"domains", REST_TEXTS, false, 0, SANDBOX_HOSTS_MAX, NULL,
+     "the hosts of the network 'allowlist': host, host:port or *.host; at most 32, none means "
+     "nothing"},
     END};
 static const struct rest_field run_body[] = {
     {"code", REST_TEXT, false, 0, 1 << 26, NULL, "Python source"},

@@ -42,6 +42,7 @@ E(SOURCE_UNREACHABLE, "source_unreachable", 503, 69, "Check the network and the 
 E(IMAGE_BUILD_FAILED, "image_build_failed", 500, 70, "")
 E(UNAUTHORIZED, "unauthorized", 401, 77, "")
 E(FORBIDDEN, "forbidden", 403, 77, "")
+E(NETWORK_NOT_PERMITTED, "network_not_permitted", 403, 77, "Choose a narrower network, or have the operator permit it in the setting named.")
 E(ALREADY_EXISTS, "already_exists", 409, 73, "")
 E(RATE_LIMITED, "rate_limited", 429, 75, "Wait a moment and try again.")
 E(STORE_FULL, "store_full", 507, 73, "Free space on the disk of the state folder.")

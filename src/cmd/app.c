@@ -406,6 +406,7 @@ int app_open(struct app *a, struct err *e)
 	r = app_open_egress(a, e);
 	config.egress = a->egress;
 	config.network = a->network;
+	memcpy(config.network_may, a->network_may, sizeof(config.network_may));
 	config.network_ask = a->settings.network_ask;
 	r = r < 0 ? r : manager_new(&config, &a->manager, e);
 	r = r < 0 ? r : open_ledger(a, e);
@@ -497,6 +498,8 @@ void app_done(struct app *a)
 	a->manager = manager_free(a->manager);
 	a->egress = egress_free(a->egress);
 	a->network = egress_policy_unref(a->network);
+	for (size_t i = 0; i < ARRAY_SIZE(a->network_may); i++)
+		a->network_may[i] = egress_policy_unref(a->network_may[i]);
 	a->egress_audit = egress_audit_free(a->egress_audit);
 	a->mcp = mcp_server_free(a->mcp);
 	a->tools = tools_free(a->tools);

@@ -43,8 +43,9 @@ struct app {
 	struct opener *opener;          /* NULL: no file of this machine is read */
 	struct ledger *ledger;
 	struct egress *egress;
-	struct egress_audit *egress_audit; /* NULL without a store */
-	struct egress_policy *network;     /* of sandboxes */
+	struct egress_audit *egress_audit;               /* NULL without a store */
+	struct egress_policy *network;                   /* of sandboxes */
+	struct egress_policy *network_may[EGRESS_KINDS]; /* what they may be made with instead */
 	struct packages *packages;
 	int ca_fd; /* certificates for the package index, until packages have it; -1 = none */
 	char index_url[2001];

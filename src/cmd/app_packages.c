@@ -154,25 +154,78 @@ static struct packages_config packages_settings(struct app *a)
 	};
 }
 
-static int refuse_open(struct err *e)
+static int check_open(const struct settings *s, struct err *e)
 {
+	if (s->network_open || (!streq(s->network, "open") && !streq(s->network_max, "open")))
+		return 0;
 	(void)err_set(e, ERR_SETTING_INVALID, 0,
-		      "SANDBOX_NETWORK: 'open' lets sandboxes reach every public host; "
-		      "SANDBOX_NETWORK_OPEN=on permits it");
+		      "%s: 'open' lets sandboxes reach every public host; "
+		      "SANDBOX_NETWORK_OPEN=on permits it",
+		      streq(s->network, "open") ? "SANDBOX_NETWORK" : "SANDBOX_NETWORK_MAX");
 	return -EINVAL;
+}
+
+static struct egress_policy *make_policy(struct app *a, enum egress_kind kind, struct err *e)
+{
+	const struct packages_config packages = packages_settings(a);
+
+	if (kind == EGRESS_PACKAGES)
+		return packages_policy(&packages, e);
+	struct egress_policy *p = egress_policy_new(kind);
+	if (!p)
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the network's policy");
+	else if (kind == EGRESS_ALLOWLIST && egress_policy_add(p, a->settings.network_allow, e) < 0)
+		p = egress_policy_unref(p);
+	return p;
+}
+
+/* What lists that are chosen must be within. */
+static struct egress_policy *make_widest(struct app *a, bool open, bool listed, struct err *e)
+{
+	struct egress_policy *p = make_policy(a, open ? EGRESS_OPEN : EGRESS_ALLOWLIST, e);
+
+	/* Of `open` the list is of use for its other ports. */
+	if (p && open && listed && egress_policy_add(p, a->settings.network_allow, e) < 0)
+		p = egress_policy_unref(p);
+	return p;
+}
+
+/* What all get, and what may be chosen instead: that, and what the setting permits. */
+static int open_choices(struct app *a, struct err *e)
+{
+	enum egress_kind kind = EGRESS_NONE, max = EGRESS_NONE;
+
+	(void)egress_kind_parse(a->settings.network, &kind);
+	(void)egress_kind_parse(a->settings.network_max, &max);
+	bool open = kind == EGRESS_OPEN || max == EGRESS_OPEN;
+	bool listed = kind == EGRESS_ALLOWLIST || max >= EGRESS_ALLOWLIST;
+	const bool may[EGRESS_KINDS] = {
+	    [EGRESS_PACKAGES] = kind == EGRESS_PACKAGES || max >= EGRESS_PACKAGES,
+	    [EGRESS_ALLOWLIST] = open || listed,
+	    [EGRESS_OPEN] = open,
+	};
+
+	a->network = make_policy(a, kind, e);
+	if (!a->network)
+		return -EINVAL;
+	for (enum egress_kind k = EGRESS_PACKAGES; k < EGRESS_KINDS; k++) {
+		if (!may[k])
+			continue;
+		a->network_may[k] =
+		    k == EGRESS_ALLOWLIST ? make_widest(a, open, listed, e) : make_policy(a, k, e);
+		if (!a->network_may[k])
+			return -EINVAL;
+	}
+	return 0;
 }
 
 int app_open_egress(struct app *a, struct err *e)
 {
-	const struct settings *s = &a->settings;
 	const struct egress_config egress = {.loop = a->loop, .audit = on_egress, .user = a};
-	const struct packages_config packages = packages_settings(a);
-	enum egress_kind kind = EGRESS_NONE;
-	int r;
+	int r = check_open(&a->settings, e);
 
-	(void)egress_kind_parse(s->network, &kind);
-	if (kind == EGRESS_OPEN && !s->network_open)
-		return refuse_open(e);
+	if (r < 0)
+		return r;
 	if (a->store) {
 		const struct egress_audit_config audit = {.loop = a->loop, .store = a->store};
 		a->egress_audit = egress_audit_new(&audit);
@@ -180,13 +233,7 @@ int app_open_egress(struct app *a, struct err *e)
 			return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the audit log");
 	}
 	r = egress_new(&egress, &a->egress, e);
-	if (r < 0)
-		return r;
-	a->network =
-	    kind == EGRESS_PACKAGES ? packages_policy(&packages, e) : egress_policy_new(kind);
-	if (!a->network)
-		return -EINVAL;
-	return kind == EGRESS_ALLOWLIST ? egress_policy_add(a->network, s->network_allow, e) : 0;
+	return r < 0 ? r : open_choices(a, e);
 }
 
 int app_open_packages(struct app *a, struct err *e)

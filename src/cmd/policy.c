@@ -43,10 +43,11 @@ char *policy_make(void *user)
 		return NULL;
 	uint32_t caps = engine->ops->caps(engine);
 	json_t *doc = json_pack(
-	    "{s:s, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:{s:I, s:I, s:I}}", "engine", s->engine,
+	    "{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:{s:I, s:I, s:I}}", "engine", s->engine,
 	    "image", a->image, "profile", s->profile, "enforced", policy_words(caps & asked),
 	    "best_effort", policy_words(asked & ~caps), "network",
-	    egress_kind_name(egress_policy_kind(a->network)), "session",
+	    egress_kind_name(egress_policy_kind(a->network)), "network_max", s->network_max,
+	    "session",
 	    class_json(s->memory_limit, s->cpu_limit, (uint64_t)s->pids_limit, s->workspace_limit,
 		       s->workspace_files, s->exec_timeout_s, s->max_output_bytes),
 	    "stored",

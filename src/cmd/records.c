@@ -13,6 +13,9 @@ static void from_row(struct sandbox_record *ret, const struct store_sandbox *row
 	(void)!text_copy(ret->id, sizeof(ret->id), row->id);
 	(void)!text_copy(ret->owner, sizeof(ret->owner), row->owner);
 	(void)!text_copy(ret->image, sizeof(ret->image), row->image);
+	/* What does not fit is nobody's choice, and no network. */
+	if (text_copy(ret->network.text, sizeof(ret->network.text), row->network) < 0)
+		(void)!text_copy(ret->network.text, sizeof(ret->network.text), "none");
 	/* the store's names may be longer */
 	memcpy(ret->name, row->name,
 	       text_utf8_cut(row->name, strlen(row->name), sizeof(ret->name) - 1));
@@ -51,6 +54,8 @@ static int add(void *user, struct sandbox_record *record, uint64_t owner_max, st
 	(void)!text_copy(row.owner, sizeof(row.owner), record->owner);
 	(void)!text_copy(row.name, sizeof(row.name), record->name);
 	(void)!text_copy(row.image, sizeof(row.image), record->image);
+	_Static_assert(sizeof(row.network) >= sizeof(record->network.text), "room for a choice");
+	(void)!text_copy(row.network, sizeof(row.network), record->network.text);
 	r = store_sandbox_add(a->store, &row, owner_max, bytes, e);
 	if (r < 0 && e->code == ERR_QUOTA_EXCEEDED) {
 		uint64_t n = 0;

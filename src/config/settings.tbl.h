@@ -255,7 +255,11 @@ S(STR, network_allow, "sandbox.network_allow", "SANDBOX_NETWORK_ALLOW", "", 0, 1
   "Hosts of the policy `allowlist`, at ports 80 and 443 where none is written. `*.host` means the names "
   "below host. Empty means nothing.")
 S(BOOL, network_open, "sandbox.network_open", "SANDBOX_NETWORK_OPEN", "off", 0, 1, "on or off",
-  "Permit `sandbox.network = open`.")
+  "Permit `open`, as `sandbox.network` or as `sandbox.network_max`.")
+S(CHOICE, network_max, "sandbox.network_max", "SANDBOX_NETWORK_MAX", "none", 0, 0, "none|packages|allowlist|open",
+  "The widest policy that whoever makes a sandbox may choose for it instead of `sandbox.network`: the package "
+  "index; also lists of hosts within `sandbox.network_allow`; also every public host, and lists of them. "
+  "`none`, and lists within `sandbox.network`, may always be chosen.")
 S(BOOL, network_ask, "sandbox.network_ask", "SANDBOX_NETWORK_ASK", "off", 0, 1, "on or off",
   "Let the person at the client allow a sandbox further hosts, one by one, when a model asks for them "
   "(`sandbox_allow_domain`, profile full). Every sandbox then has the proxy, and none is taken from the pool.")

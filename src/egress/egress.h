@@ -34,7 +34,8 @@ struct egress_resolver; /* resolve.h */
 
 #define EGRESS_HOST_MAX   253 /* bytes of a name, without a NUL */
 #define EGRESS_RULES_MAX  1000u
-#define EGRESS_ENTRY_SIZE (EGRESS_HOST_MAX + 7) /* host:65535 and a NUL */
+#define EGRESS_ENTRY_SIZE (EGRESS_HOST_MAX + 7)   /* host:65535 and a NUL */
+#define EGRESS_RULE_SIZE  (EGRESS_ENTRY_SIZE + 2) /* the same of *.host */
 #define EGRESS_LABEL_MAX  160
 
 /* ---- policies -------------------------------------------------------------------------------- */
@@ -44,6 +45,7 @@ enum egress_kind {
 	EGRESS_PACKAGES,  /* the package index alone, only to read from it */
 	EGRESS_ALLOWLIST, /* the hosts of a list */
 	EGRESS_OPEN,      /* every public host, ports 80 and 443 */
+	EGRESS_KINDS
 };
 const char *egress_kind_name(enum egress_kind kind);
 bool egress_kind_parse(const char *word, enum egress_kind *ret);
@@ -66,6 +68,13 @@ int egress_entry_parse(const char *entry, char *ret, struct err *e) MUST_CHECK;
  * becomes an allowlist. INVALID_ARGUMENT, or no memory. */
 int egress_policy_extend(const struct egress_policy *p, const char *entry,
 			 struct egress_policy **ret, struct err *e) MUST_CHECK;
+/* Adds the entries of LIST that WIDEST, too, allows in full: every name and every port of each, by
+ * name; nothing of it is trusted wherever it leads. FORBIDDEN names the first that it does not, and
+ * nothing was added; LAX leaves such entries out. One that is there already is not added again. */
+int egress_policy_add_within(struct egress_policy *p, const struct egress_policy *widest,
+			     const char *list, bool lax, struct err *e) MUST_CHECK;
+/* Entry I (below the count) as it is compared, to RET (EGRESS_RULE_SIZE bytes). */
+void egress_policy_entry(const struct egress_policy *p, size_t i, char *ret);
 /* Allows exactly HOST (a name, or an address in its plain form) and PORT, wherever it leads:
  * private addresses too. Only for what the operator wrote into a setting. */
 int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port,

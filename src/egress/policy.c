@@ -21,7 +21,7 @@ struct egress_policy {
 	size_t n;
 };
 
-static const char *const kind_names[] = {
+static const char *const kind_names[EGRESS_KINDS] = {
     [EGRESS_NONE] = "none",
     [EGRESS_PACKAGES] = "packages",
     [EGRESS_ALLOWLIST] = "allowlist",
@@ -85,6 +85,23 @@ void egress_policy_allow_special(struct egress_policy *p)
 	p->special = true;
 }
 
+static bool rule_has_host(const struct rule *rule, const struct egress_target *t)
+{
+	size_t host = strlen(t->host);
+	size_t suffix = strlen(rule->host);
+
+	if (!rule->below)
+		return streq(rule->host, t->host);
+	/* The byte before the suffix is the dot: a name below, never one that ends alike. */
+	return t->form == EGRESS_HOST_NAME && host > suffix + 1 &&
+	       t->host[host - suffix - 1] == '.' && streq(t->host + host - suffix, rule->host);
+}
+
+static bool is_usual_port(uint16_t port)
+{
+	return port == HTTP_PORT || port == HTTPS_PORT;
+}
+
 static int add_rule(struct egress_policy *p, const struct rule *rule)
 {
 	if (p->n == EGRESS_RULES_MAX)
@@ -132,9 +149,10 @@ static int bad_entry(struct err *e, int r, const char *s, size_t len)
 	return -EINVAL;
 }
 
+static const char between[] = " \t\r\n,";
+
 int egress_policy_add(struct egress_policy *p, const char *list, struct err *e)
 {
-	static const char between[] = " \t\r\n,";
 	size_t before = p->n;
 
 	for (const char *s = list + strspn(list, between); *s != '\0'; s += strspn(s, between)) {
@@ -186,6 +204,85 @@ int egress_policy_extend(const struct egress_policy *p, const char *entry,
 	return r;
 }
 
+/* ---- lists within others ---- */
+
+static bool names_within(const struct rule *a, const struct rule *wide)
+{
+	struct egress_target t = {.form = EGRESS_HOST_NAME};
+
+	if (!wide->below)
+		return !a->below && streq(a->host, wide->host);
+	memcpy(t.host, a->host, sizeof(t.host));
+	return rule_has_host(wide, &t) || (a->below && streq(a->host, wide->host));
+}
+
+static bool port_within(const struct egress_policy *widest, const struct rule *a, uint16_t port)
+{
+	if (widest->kind == EGRESS_OPEN && is_usual_port(port))
+		return true;
+	for (size_t i = 0; i < widest->n; i++) {
+		const struct rule *wide = &widest->rules[i];
+
+		if ((wide->port == 0 ? is_usual_port(port) : wide->port == port) &&
+		    names_within(a, wide))
+			return true;
+	}
+	return false;
+}
+
+static bool is_within(const struct egress_policy *widest, const struct rule *a)
+{
+	if (a->port != 0)
+		return port_within(widest, a, a->port);
+	return port_within(widest, a, HTTP_PORT) && port_within(widest, a, HTTPS_PORT);
+}
+
+static bool has_rule(const struct egress_policy *p, const struct rule *a)
+{
+	for (size_t i = 0; i < p->n; i++)
+		if (p->rules[i].below == a->below && p->rules[i].port == a->port &&
+		    streq(p->rules[i].host, a->host))
+			return true;
+	return false;
+}
+
+int egress_policy_add_within(struct egress_policy *p, const struct egress_policy *widest,
+			     const char *list, bool lax, struct err *e)
+{
+	size_t before = p->n, len;
+	int r = 0;
+
+	for (const char *s = list + strspn(list, between); r == 0 && *s != '\0';
+	     s += len + strspn(s + len, between)) {
+		struct rule rule;
+
+		len = strcspn(s, between);
+		r = parse_rule(s, len, &rule);
+		if (r == 0 && !is_within(widest, &rule))
+			r = lax ? 1 : -EPERM;
+		if (r == 0 && !has_rule(p, &rule))
+			r = add_rule(p, &rule);
+		if (r == -EPERM)
+			(void)err_set(e, ERR_FORBIDDEN, 0, "'%.*s' is not within what is allowed",
+				      (int)MIN(len, (size_t)EGRESS_HOST_MAX), s);
+		else if (r < 0)
+			r = bad_entry(e, r, s, len);
+		r = MIN(r, 0);
+	}
+	if (r < 0)
+		p->n = before;
+	return r;
+}
+
+void egress_policy_entry(const struct egress_policy *p, size_t i, char *ret)
+{
+	const struct rule *rule = &p->rules[i];
+	int n = snprintf(ret, EGRESS_RULE_SIZE, "%s%s", rule->below ? "*." : "", rule->host);
+
+	if (rule->port != 0 && n > 0 && n < EGRESS_RULE_SIZE)
+		(void)snprintf(ret + n, EGRESS_RULE_SIZE - (size_t)n, ":%u", rule->port);
+}
+
 int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port, struct err *e)
 {
 	struct rule rule = {.trusted = true, .port = port};
@@ -202,23 +299,6 @@ int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port
 }
 
 /* ---- questions ---- */
-
-static bool rule_has_host(const struct rule *rule, const struct egress_target *t)
-{
-	size_t host = strlen(t->host);
-	size_t suffix = strlen(rule->host);
-
-	if (!rule->below)
-		return streq(rule->host, t->host);
-	/* The byte before the suffix is the dot: a name below, never one that ends alike. */
-	return t->form == EGRESS_HOST_NAME && host > suffix + 1 &&
-	       t->host[host - suffix - 1] == '.' && streq(t->host + host - suffix, rule->host);
-}
-
-static bool is_usual_port(uint16_t port)
-{
-	return port == HTTP_PORT || port == HTTPS_PORT;
-}
 
 enum egress_reason egress_policy_target(const struct egress_policy *p,
 					const struct egress_target *target, bool *ret_trusted)

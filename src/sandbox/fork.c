@@ -235,10 +235,13 @@ static int check_id(struct sandbox *s, const char *id, struct err *e)
 		return 0;
 	if (!parse_is_session_id(id, strlen(id)))
 		return err_set(e, ERR_INVALID_SESSION_ID, 0, "not a session id");
-	if (manager_lookup(s->manager, s->owner, id))
+	int r = manager_lookup(s->manager, s->owner, id)
+		    ? 1
+		    : manager_get_stored(s->manager, s->owner, id, NULL, e);
+	if (r > 0)
 		return err_set(e, ERR_INVALID_ARGUMENT, 0,
 			       "Session %s is there already: a fork needs an id of its own", id);
-	return 0;
+	return r;
 }
 
 int sandbox_fork(struct sandbox *s, const char *id, fork_fn cb, void *user, struct err *e)
@@ -261,6 +264,6 @@ int sandbox_fork(struct sandbox *s, const char *id, fork_fn cb, void *user, stru
 		sandbox_yield(s);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a fork");
 	}
-	manager_open(s->manager, s->owner, id, on_target, f);
+	manager_open_new(s->manager, s->owner, id, s->choice, on_target, f);
 	return 0;
 }

@@ -38,6 +38,8 @@ struct sandbox {
 	struct engine_sandbox *handle; /* while READY or LOST */
 	struct engine_policy policy;
 	struct egress_gate *gate;      /* owned; NULL = no way out */
+	struct sandbox_choice *choice; /* owned; NULL = none was made */
+	struct egress_policy *base;    /* reference: what that comes to; NULL = no network */
 	struct egress_policy *network; /* reference: with what was allowed since; NULL: none was */
 	char (*domains)[EGRESS_ENTRY_SIZE]; /* owned; what that was */
 	size_t n_domains;
@@ -78,8 +80,16 @@ struct manager {
 	void *watcher_user;
 };
 
-/* network.c: do new sandboxes get a way out; opens that of S, once it is ready; closes it. */
-bool manager_has_network(const struct manager *m);
+/* choice.c: the policy that a choice comes to now, a reference; NULL in *RET: no network. */
+int manager_network_policy(const struct manager *m, const struct sandbox_choice *network,
+			   struct egress_policy **ret) MUST_CHECK;
+/* Gives a new S its choice (NULL: none was made). ENGINE_NOT_BUILT_IN: the engine has no ways out.
+ */
+int sandbox_set_choice(struct sandbox *s, const struct sandbox_choice *network,
+		       struct err *e) MUST_CHECK;
+/* network.c: does one that is held against POLICY get a way out; opens that of S, once it is ready;
+ * closes it. */
+bool manager_has_network(const struct manager *m, const struct egress_policy *policy);
 void sandbox_open_gate(struct sandbox *s);
 void sandbox_close_gate(struct sandbox *s);
 
@@ -107,10 +117,11 @@ void manager_flush_replies(struct manager *m);
 /* Gives CB its answer in the next turn of the loop. */
 void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
 		   void *user);
-/* Has the engine make a sandbox, stored when R is not NULL; the answer comes later. */
+/* Has the engine make a sandbox, stored when R is not NULL; the answer comes later. NETWORK: of a
+ * session; NULL: none was chosen. */
 int manager_make(struct manager *m, const char *owner, const char *id,
-		 const struct sandbox_record *r, sandbox_fn cb, void *user,
-		 struct err *e) MUST_CHECK;
+		 const struct sandbox_record *r, const struct sandbox_choice *network,
+		 sandbox_fn cb, void *user, struct err *e) MUST_CHECK;
 
 /* stored.c */
 /* Room for one more active one. */

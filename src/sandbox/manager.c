@@ -110,6 +110,8 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	inventory_done(&s->inventory);
 	points_free(s->points);
 	sandbox_close_gate(s);
+	s->base = egress_policy_unref(s->base);
+	free(s->choice);
 	s->manager = manager_unref(s->manager);
 	free(s);
 	return NULL;

@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox's way out: its gate, the operator's policy, and what a person has allowed it since. */
+/* A sandbox's way out: its gate, its policy, and what a person has allowed it since. */
 #include "base/log.h"
 #include "base/text.h"
 #include "sandbox/internal.h"
 
 #include <string.h>
 
-bool manager_has_network(const struct manager *m)
+bool manager_has_network(const struct manager *m, const struct egress_policy *policy)
 {
-	return m->config.network &&
-	       (m->config.network_ask || egress_policy_kind(m->config.network) != EGRESS_NONE);
+	return policy && (m->config.network_ask || egress_policy_kind(policy) != EGRESS_NONE);
 }
 
 /* Without its gate a sandbox has a proxy that nobody answers: no network, and no harm. */
@@ -21,10 +20,11 @@ void sandbox_open_gate(struct sandbox *s)
 	struct err e = ERR_INIT;
 
 	(void)snprintf(label, sizeof(label), "%s%s%s", s->owner, s->owner[0] ? "/" : "", s->id);
-	int fd = manager_has_network(m) && ops->take_egress ? ops->take_egress(s->handle) : -1;
+	int fd =
+	    manager_has_network(m, s->base) && ops->take_egress ? ops->take_egress(s->handle) : -1;
 
-	if (fd >= 0 && egress_open_gate(m->config.egress, fd, label, m->config.network, NULL,
-					&s->gate, &e) < 0)
+	if (fd >= 0 &&
+	    egress_open_gate(m->config.egress, fd, label, s->base, NULL, &s->gate, &e) < 0)
 		LOG_ERROR("egress_failed", LOG_S("session_id", s->id), LOG_S("error", e.text));
 }
 
@@ -40,7 +40,7 @@ void sandbox_close_gate(struct sandbox *s)
 /* What it is held against now. */
 static const struct egress_policy *policy_of(const struct sandbox *s)
 {
-	return s->network ? s->network : s->manager->config.network;
+	return s->network ? s->network : s->base;
 }
 
 const char *sandbox_network(const struct sandbox *s)
@@ -64,7 +64,7 @@ int sandbox_check_domain(const struct sandbox *s, const char *domain, struct err
 		(void)err_set(e, ERR_FORBIDDEN, 0, "Sandbox %s has no way out", s->id);
 		return -EPERM;
 	}
-	if (egress_policy_kind(s->manager->config.network) == EGRESS_OPEN) {
+	if (egress_policy_kind(s->base) == EGRESS_OPEN) {
 		(void)err_set(e, ERR_ALREADY_EXISTS, 0,
 			      "Every public host can be reached already, at ports 80 and 443");
 		return -ENOTSUP;

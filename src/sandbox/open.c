@@ -149,8 +149,9 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 
 struct engine_create manager_request(const struct manager *m)
 {
-	struct engine_create c = {
-	    .limits = m->config.limits, .warm = m->config.warm, .egress = manager_has_network(m)};
+	struct engine_create c = {.limits = m->config.limits,
+				  .warm = m->config.warm,
+				  .egress = manager_has_network(m, m->config.network)};
 
 	memcpy(c.image, m->config.image, sizeof(c.image));
 	return c;
@@ -158,10 +159,8 @@ struct engine_create manager_request(const struct manager *m)
 
 static struct engine_create stored_request(const struct manager *m, const struct sandbox_record *r)
 {
-	struct engine_create c = {.limits = m->config.stored.limits,
-				  .warm = m->config.warm,
-				  .egress = manager_has_network(m),
-				  .persist_id = r->id};
+	struct engine_create c = {
+	    .limits = m->config.stored.limits, .warm = m->config.warm, .persist_id = r->id};
 
 	memcpy(c.image, r->image[0] ? r->image : m->config.stored.image, sizeof(c.image));
 	return c;
@@ -183,7 +182,8 @@ static int check_room(struct manager *m, bool stored, struct err *e)
 
 /* On success the waiter is registered; its answer comes from on_created(). */
 int manager_make(struct manager *m, const char *owner, const char *id,
-		 const struct sandbox_record *record, sandbox_fn cb, void *user, struct err *e)
+		 const struct sandbox_record *record, const struct sandbox_choice *network,
+		 sandbox_fn cb, void *user, struct err *e)
 {
 	int r = manager_start(m, e);
 
@@ -191,11 +191,13 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	if (r < 0)
 		return r;
 	struct sandbox *s = new_sandbox(m, owner, id, record);
-	if (!s || add_waiter(s, cb, user) < 0) {
+	r = s ? sandbox_set_choice(s, record ? &record->network : network, e) : -ENOMEM;
+	if (r < 0 || add_waiter(s, cb, user) < 0) {
 		(void)sandbox_unref(s);
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
+		return r < 0 && s ? r : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
 	}
 	struct engine_create create = record ? stored_request(m, record) : manager_request(m);
+	create.egress = manager_has_network(m, s->base);
 	memcpy(s->image, create.image, sizeof(s->image));
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));
 	manager_table_add(m, s); /* takes the first reference */
@@ -215,7 +217,7 @@ static int open_new(struct manager *m, const char *owner, const char *id, bool m
 {
 	if (!make || (id && m->config.stored.strict_ids && stored_is_uuid(id)))
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
-	return manager_make(m, owner, id, NULL, cb, user, e);
+	return manager_make(m, owner, id, NULL, NULL, cb, user, e);
 }
 
 /* A sandbox in the table: its answer is ready, or comes with that of its creation. */
@@ -231,18 +233,23 @@ static int open_known(struct manager *m, struct sandbox *s, sandbox_fn cb, void 
 	return 0;
 }
 
+static int check_name(const struct manager *m, const char *owner, const char *id, struct err *e)
+{
+	if (m->closing)
+		return err_set(e, ERR_CANCELLED, 0, "the server is shutting down");
+	if ((id && !parse_is_session_id(id, strlen(id))) || strlen(owner) > SANDBOX_OWNER_MAX)
+		return err_set(e, ERR_INVALID_SESSION_ID, 0, "not a session id");
+	return 0;
+}
+
 static void open_any(struct manager *m, const char *owner, const char *id, bool make, sandbox_fn cb,
 		     void *user)
 {
 	struct err e = ERR_INIT;
 	struct err ignored = ERR_INIT;
-	int r = -EINVAL;
+	int r = check_name(m, owner, id, &e);
+	struct sandbox *s = id && r == 0 ? manager_lookup(m, owner, id) : NULL;
 
-	if (m->closing)
-		(void)err_set(&e, ERR_CANCELLED, 0, "the server is shutting down");
-	else if ((id && !parse_is_session_id(id, strlen(id))) || strlen(owner) > SANDBOX_OWNER_MAX)
-		(void)err_set(&e, ERR_INVALID_SESSION_ID, 0, "not a session id");
-	struct sandbox *s = id && e.code == ERR_NONE ? manager_lookup(m, owner, id) : NULL;
 	if (s && s->state == SANDBOX_LOST && s->stored) {
 		/* its files are there: it goes on with new processes */
 		(void)!sandbox_drop(s, NULL, NULL, &ignored);
@@ -250,7 +257,7 @@ static void open_any(struct manager *m, const char *owner, const char *id, bool 
 	}
 	if (s) {
 		r = open_known(m, s, cb, user, &e);
-	} else if (e.code == ERR_NONE) {
+	} else if (r == 0) {
 		r = id ? stored_open(m, owner, id, cb, user, &e) : 0;
 		if (r == 0)
 			r = open_new(m, owner, id, make, cb, user, &e);
@@ -262,6 +269,24 @@ static void open_any(struct manager *m, const char *owner, const char *id, bool 
 void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user)
 {
 	open_any(m, owner, id, true, cb, user);
+}
+
+void manager_open_new(struct manager *m, const char *owner, const char *id,
+		      const struct sandbox_choice *network, sandbox_fn cb, void *user)
+{
+	struct err e = ERR_INIT;
+	int r = check_name(m, owner, id, &e);
+
+	if (r == 0 && id && manager_lookup(m, owner, id))
+		r = 1;
+	r = r == 0 && id ? manager_get_stored(m, owner, id, NULL, &e) : r;
+	if (r > 0)
+		r = err_set(&e, ERR_ALREADY_EXISTS, 0, "Session %s is there already", id);
+	if (r == 0 && id && m->config.stored.strict_ids && stored_is_uuid(id))
+		r = err_set(&e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
+	r = r < 0 ? r : manager_make(m, owner, id, NULL, network, cb, user, &e);
+	if (r < 0)
+		manager_reply(m, NULL, &e, cb, user);
 }
 
 void manager_activate(struct manager *m, const char *owner, const char *id, sandbox_fn cb,

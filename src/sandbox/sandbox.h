@@ -32,6 +32,21 @@ struct run;
 #define SANDBOX_NAME_MAX       200 /* bytes of a stored sandbox's name */
 #define SANDBOX_QUEUE_MAX      32  /* runs that wait for one sandbox */
 
+/* ---- what a sandbox may reach -----------------------------------------------------------------
+ */
+
+#define SANDBOX_HOSTS_MAX   32u /* of the list that one is made with */
+#define SANDBOX_CHOICE_SIZE (16 + SANDBOX_HOSTS_MAX * EGRESS_RULE_SIZE)
+
+/* What whoever makes a sandbox chooses for it: "" (the operator's policy, whatever it is), or the
+ * word of a kind, after "allowlist" its hosts, each after a blank. Made by manager_choose_network()
+ * alone, held against what is permitted again at each activation: what is not any more is left out.
+ */
+struct sandbox_choice {
+	char text[SANDBOX_CHOICE_SIZE];
+};
+typedef void (*sandbox_host_fn)(const char *host, void *user);
+
 /* ---- records of stored sandboxes --------------------------------------------------------------
  */
 
@@ -40,6 +55,7 @@ struct sandbox_record {
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char name[SANDBOX_NAME_MAX + 1];
 	char image[ENGINE_NAME_MAX];
+	struct sandbox_choice network;
 	uint64_t created_ms; /* since 1970 */
 };
 typedef void (*sandbox_record_fn)(const struct sandbox_record *r, void *arg);
@@ -93,6 +109,9 @@ struct manager_config {
 	/* What sandboxes may reach; NULL, or a policy of kind none: nothing. Both borrowed. */
 	struct egress *egress;
 	struct egress_policy *network;
+	/* What may be chosen instead, by kind; of an allowlist the widest. NULL: that may not be.
+	 * Borrowed. None may always be. */
+	struct egress_policy *network_may[EGRESS_KINDS];
 	bool network_ask;      /* every sandbox gets a way out, so that more can be allowed */
 	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
 };
@@ -123,9 +142,22 @@ void manager_open(struct manager *m, const char *owner, const char *id, sandbox_
 /* The same, but makes nothing new: SESSION_NOT_FOUND. */
 void manager_activate(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
 		      void *user);
-/* A new stored sandbox, active; NAME NULL or "" gives it one. QUOTA_EXCEEDED beyond owner_max. */
-void manager_create(struct manager *m, const char *owner, const char *name, sandbox_fn cb,
-		    void *user);
+/* A choice of KIND (a word of egress_kind_name()) and, of an allowlist alone, N hosts (`host`,
+ * `host:port`, `*.host`); none of them means nothing. NETWORK_NOT_PERMITTED: it is wider than the
+ * operator permits; INVALID_ARGUMENT. */
+int manager_choose_network(const struct manager *m, const char *kind, const char *const *hosts,
+			   size_t n, struct sandbox_choice *ret, struct err *e) MUST_CHECK;
+/* A new session with that choice. ID NULL: a new one, else one that OWNER has not: ALREADY_EXISTS.
+ */
+void manager_open_new(struct manager *m, const char *owner, const char *id,
+		      const struct sandbox_choice *network, sandbox_fn cb, void *user);
+/* A new stored sandbox, active; NAME NULL or "" gives it one, NETWORK NULL is no choice.
+ * QUOTA_EXCEEDED beyond owner_max. */
+void manager_create(struct manager *m, const char *owner, const char *name,
+		    const struct sandbox_choice *network, sandbox_fn cb, void *user);
+/* What a choice comes to: the kind's word. FN (may be NULL) is called for each host of its list. */
+const char *manager_network(const struct manager *m, const struct sandbox_choice *network,
+			    sandbox_host_fn fn, void *user);
 /* Ends sandbox ID of OWNER, active or not, with its files and its record. SESSION_BUSY while a run
  * holds it, unless FORCE. CB may be NULL. */
 int manager_delete(struct manager *m, const char *owner, const char *id, bool force,
@@ -179,6 +211,8 @@ uint64_t sandbox_idle_ns(const struct sandbox *s);
 const struct engine_policy *sandbox_policy(const struct sandbox *s);
 /* Its way out, as egress_kind_name() says; "none" without one. */
 const char *sandbox_network(const struct sandbox *s);
+/* What it was made with. */
+const struct sandbox_choice *sandbox_choice(const struct sandbox *s);
 /* Further hosts that it may reach, until it ends or, being a stored one, goes to sleep. The
  * operator's policy stays as it is. DOMAIN is what egress_entry_parse() made. FORBIDDEN: it was
  * made without a way out, config.network_ask being off or its engine having none; ALREADY_EXISTS:

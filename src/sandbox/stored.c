@@ -114,7 +114,7 @@ int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn
 		return r;
 	if (records_of(m)->note_use)
 		records_of(m)->note_use(records_of(m)->user, id);
-	r = manager_make(m, owner, id, &record, cb, user, e);
+	r = manager_make(m, owner, id, &record, NULL, cb, user, e);
 	return r < 0 ? r : 1;
 }
 
@@ -141,7 +141,8 @@ static void on_made(struct sandbox *s, const struct err *e, void *user)
 }
 
 static int add_record(struct manager *m, const char *owner, const char *name,
-		      struct sandbox_record *ret, struct err *e)
+		      const struct sandbox_choice *network, struct sandbox_record *ret,
+		      struct err *e)
 {
 	const struct sandbox_records *records = records_of(m);
 
@@ -157,11 +158,13 @@ static int add_record(struct manager *m, const char *owner, const char *name,
 	if (text_copy(ret->owner, sizeof(ret->owner), owner) < 0)
 		return err_set(e, ERR_INVALID_ARGUMENT, ERANGE, "the owner's name");
 	memcpy(ret->image, m->config.stored.image, sizeof(ret->image));
+	if (network)
+		ret->network = *network;
 	return records->add(records->user, ret, m->config.stored.owner_max, e);
 }
 
-void manager_create(struct manager *m, const char *owner, const char *name, sandbox_fn cb,
-		    void *user)
+void manager_create(struct manager *m, const char *owner, const char *name,
+		    const struct sandbox_choice *network, sandbox_fn cb, void *user)
 {
 	struct sandbox_record record;
 	struct err e = ERR_INIT;
@@ -170,14 +173,14 @@ void manager_create(struct manager *m, const char *owner, const char *name, sand
 
 	if (!c)
 		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a new sandbox");
-	if (!c || add_record(m, owner, name, &record, &e) < 0) {
+	if (!c || add_record(m, owner, name, network, &record, &e) < 0) {
 		free(c);
 		manager_reply(m, NULL, &e, cb, user);
 		return;
 	}
 	*c = (struct creation){.manager = m, .cb = cb, .user = user};
 	memcpy(c->id, record.id, sizeof(c->id));
-	if (manager_make(m, owner, record.id, &record, on_made, c, &e) < 0) {
+	if (manager_make(m, owner, record.id, &record, NULL, on_made, c, &e) < 0) {
 		(void)!records_of(m)->remove(records_of(m)->user, record.id, &ignored);
 		free(c);
 		manager_reply(m, NULL, &e, cb, user);

@@ -85,3 +85,4 @@ M(1, "CREATE TABLE meta("
      " WHEN old.id > (SELECT max(id) FROM audit)"
      "  - coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'audit_keep'), 1000000)"
      " BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;")
+M(2, "ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '';")

@@ -13,6 +13,7 @@ static void read_sandbox(sqlite3_stmt *st, struct store_sandbox *b)
 	b->disk_bytes = column_u64(st, 5);
 	b->created_ms = column_u64(st, 6);
 	b->used_ms = column_u64(st, 7);
+	column_text(st, 8, b->network, sizeof(b->network));
 }
 
 static int check_room(struct store *s, const struct store_sandbox *b, uint64_t owner_max,
@@ -54,9 +55,9 @@ int store_sandbox_add(struct store *s, struct store_sandbox *b, uint64_t owner_m
 	if (r == 0 && !added.name[0])
 		(void)snprintf(added.name, sizeof(added.name), "Sandbox %ju", (uintmax_t)n + 1);
 	if (r == 0)
-		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiii", added.id, added.owner,
+		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiit", added.id, added.owner,
 			   added.name, added.image, added.persist, (int64_t)added.disk_bytes,
-			   (int64_t)added.created_ms, (int64_t)added.used_ms);
+			   (int64_t)added.created_ms, (int64_t)added.used_ms, added.network);
 	r = db_finish(&s->db, true, r, e);
 	if (r == 0)
 		*b = added;

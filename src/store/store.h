@@ -36,18 +36,19 @@
 struct store;
 
 /* Sizes with the NUL. */
-#define STORE_ID_SIZE     37  /* UUID text */
-#define STORE_OWNER_SIZE  64  /* user id, or "" for the local user */
-#define STORE_NAME_SIZE   256 /* of a user, a key, a sandbox, a package */
-#define STORE_EMAIL_SIZE  256
-#define STORE_IMAGE_SIZE  64
-#define STORE_WORD_SIZE   32  /* a status, a reason, an action */
-#define STORE_OBJECT_SIZE 128 /* what an action was done to */
-#define STORE_PEER_SIZE   64
-#define STORE_TEXT_SIZE   2048 /* message of a package's status */
-#define STORE_KEY_SIZE    64   /* a key as its user holds it */
-#define STORE_HINT_SIZE   16   /* its first characters, for lists */
-#define STORE_HASH_SIZE   128  /* an argon2id string */
+#define STORE_ID_SIZE      37  /* UUID text */
+#define STORE_OWNER_SIZE   64  /* user id, or "" for the local user */
+#define STORE_NAME_SIZE    256 /* of a user, a key, a sandbox, a package */
+#define STORE_EMAIL_SIZE   256
+#define STORE_IMAGE_SIZE   64
+#define STORE_WORD_SIZE    32   /* a status, a reason, an action */
+#define STORE_OBJECT_SIZE  128  /* what an action was done to */
+#define STORE_NETWORK_SIZE 8448 /* what a sandbox may reach, as its manager writes it */
+#define STORE_PEER_SIZE    64
+#define STORE_TEXT_SIZE    2048 /* message of a package's status */
+#define STORE_KEY_SIZE     64   /* a key as its user holds it */
+#define STORE_HINT_SIZE    16   /* its first characters, for lists */
+#define STORE_HASH_SIZE    128  /* an argon2id string */
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -211,6 +212,7 @@ struct store_sandbox {
 	uint64_t disk_bytes;                           /* its workspace's limit */
 	uint64_t created_ms;
 	uint64_t used_ms;
+	char network[STORE_NETWORK_SIZE]; /* what was chosen for it; "" = nothing */
 };
 
 typedef void (*store_sandbox_fn)(const struct store_sandbox *b, void *user);

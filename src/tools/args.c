@@ -205,6 +205,10 @@ static int check_value(struct buf *out, const struct arg_spec *spec, const json_
 			   ? 1
 			   : add_error(out, spec->name, "Input should be a valid integer",
 				       "int_type", v);
+	case ARG_LIST_OR_NULL:
+		if (json_is_null(v))
+			return 1;
+		__attribute__((fallthrough));
 	case ARG_LIST:
 		return json_is_array(v) ? 1
 					: add_error(out, spec->name, "Input should be a valid list",

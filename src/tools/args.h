@@ -19,6 +19,7 @@ enum arg_type {
 	ARG_BOOL, /* also the words and numbers that pydantic takes for one: "yes", 0, "off" ... */
 	ARG_INT_OR_NULL,
 	ARG_LIST,
+	ARG_LIST_OR_NULL,
 };
 
 struct arg_spec {

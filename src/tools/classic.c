@@ -142,6 +142,23 @@ static const char *user_of(const struct tools *t, const char *owner)
 
 /* ---- create_sandbox ---- */
 
+json_t *classic_created(const struct tools *t, const struct sandbox *s)
+{
+	return json_pack("{s:s, s:s, s:o, s:s}", "sandbox_id", sandbox_id(s), "user_id",
+			 user_of(t, sandbox_owner(s)), "name",
+			 tools_json_bytes(sandbox_name(s), strlen(sandbox_name(s))), "status",
+			 "active");
+}
+
+bool classic_get_name(struct mcp_call *call, const json_t *arguments, const char **ret)
+{
+	*ret = classic_arg(call, arguments, "name");
+	if (*ret || !json_is_string(json_object_get(arguments, "name")))
+		return true;
+	classic_finish_error(call, "A name may have %d bytes at most", SANDBOX_NAME_MAX);
+	return false;
+}
+
 static void on_created(struct sandbox *s, const struct err *e, void *user)
 {
 	struct classic_call *c = user;
@@ -149,11 +166,7 @@ static void on_created(struct sandbox *s, const struct err *e, void *user)
 	if (e)
 		classic_finish_error(c->call, "%s", e->text);
 	else
-		classic_finish(c->call,
-			       json_pack("{s:s, s:s, s:o, s:s}", "sandbox_id", sandbox_id(s),
-					 "user_id", user_of(c->tools, sandbox_owner(s)), "name",
-					 tools_json_bytes(sandbox_name(s), strlen(sandbox_name(s))),
-					 "status", "active"));
+		classic_finish(c->call, classic_created(c->tools, s));
 	classic_call_free(c);
 }
 
@@ -161,17 +174,15 @@ void classic_create(struct mcp_call *call, json_t *arguments, void *user)
 {
 	static const struct arg_spec specs[] = {{"name", ARG_STRING_OR_NULL, false}};
 	struct tools *t = user;
+	const char *name;
 
-	if (!classic_check_args(call, "create_sandbox", specs, ARRAY_SIZE(specs), arguments))
+	if (!classic_check_args(call, "create_sandbox", specs, ARRAY_SIZE(specs), arguments) ||
+	    !classic_get_name(call, arguments, &name))
 		return;
-	const char *name = classic_arg(call, arguments, "name");
-	if (!name && json_is_string(json_object_get(arguments, "name"))) {
-		classic_finish_error(call, "A name may have %d bytes at most", SANDBOX_NAME_MAX);
-		return;
-	}
 	struct classic_call *c = classic_call_new(call, t, sizeof(*c));
 	if (c)
-		manager_create(t->config.manager, mcp_call_principal(call), name, on_created, c);
+		manager_create(t->config.manager, mcp_call_principal(call), name, NULL, on_created,
+			       c);
 }
 
 /* ---- list_sandboxes ---- */

@@ -50,7 +50,14 @@ void classic_finish_err(struct mcp_call *call, const struct err *e);
 /* Link to NAME, a file directly in the workspace, or JSON null. */
 json_t *classic_link(struct tools *t, const struct sandbox *s, const char *name);
 
+/* What create_sandbox says of a new one. */
+json_t *classic_created(const struct tools *t, const struct sandbox *s);
+/* The argument `name`, NULL where there is none. False: the call is finished. */
+bool classic_get_name(struct mcp_call *call, const json_t *arguments, const char **ret);
+
 void classic_create(struct mcp_call *call, json_t *arguments, void *user);
+/* The same with `network` and `domains`, in the profile `full`. */
+void classic_create_chosen(struct mcp_call *call, json_t *arguments, void *user);
 void classic_list(struct mcp_call *call, json_t *arguments, void *user);
 void classic_delete(struct mcp_call *call, json_t *arguments, void *user);
 void classic_execute(struct mcp_call *call, json_t *arguments, void *user);

@@ -109,7 +109,36 @@ static const struct tool_row rows[] = {
     },
 };
 
+#define TEXT_OR_NULL "\"anyOf\":[{\"type\":\"string\"},{\"type\":\"null\"}],\"default\":null"
+#define NETWORK                                                                                    \
+	"{\"anyOf\":[{\"type\":\"string\",\"enum\":[\"none\",\"packages\",\"allowlist\",\"open\"]" \
+	"},"                                                                                       \
+	"{\"type\":\"null\"}],\"default\":null,\"title\":\"Network\"}"
+#define DOMAINS                                                                                    \
+	"{\"anyOf\":[{\"type\":\"array\",\"items\":{\"type\":\"string\"},\"maxItems\":32},"        \
+	"{\"type\":\"null\"}],\"default\":null,\"title\":\"Domains\"}"
+
 static const struct tool_row more_rows[] = {
+    {
+	.name = "create_sandbox",
+	.description =
+	    "Make a new Python sandbox that stays until it is deleted: its files and installed "
+	    "packages are there again after a restart.\n\nArgs:\n"
+	    "name: a name for people (optional; \"Sandbox N\" otherwise).\n"
+	    "network: what code in it may reach, through the proxy that HTTP_PROXY and HTTPS_PROXY "
+	    "name: none, packages (the package index), allowlist (the domains), open (every public "
+	    "host). Never wider than the operator permits; leave it out to get what all get.\n"
+	    "domains: of the network allowlist, up to 32 of host, host:port or *.host. An empty "
+	    "list means nothing.\n\n"
+	    "Returns {sandbox_id, user_id, name, status}, and network and domains where you chose. "
+	    "Every other tool wants the sandbox_id. "
+	    "The number of sandboxes of one user is limited: look with list_sandboxes first and "
+	    "use one that is there. A failure is {error: true, message}; code "
+	    "network_not_permitted says that the network is wider than permitted.",
+	.input_schema = "{\"type\":\"object\",\"properties\":{\"name\":{" TEXT_OR_NULL
+			",\"title\":\"Name\"},\"network\":" NETWORK ",\"domains\":" DOMAINS "}}",
+	.call = classic_create_chosen,
+    },
     {
 	.name = "delete_sandbox",
 	.title = "Delete Sandbox",

@@ -89,7 +89,7 @@ static void add_checkpoint(const struct checkpoint *c, void *user)
 }
 
 /* Only where there is something to tell. */
-static int add_kept(json_t *object, const struct sandbox *s)
+static int add_kept(json_t *object, struct tools *t, const struct sandbox *s)
 {
 	json_t *list = json_array();
 	int r = 0;
@@ -100,6 +100,8 @@ static int add_kept(json_t *object, const struct sandbox *s)
 	json_decref(list);
 	if (r == 0 && sandbox_n_domains(s) > 0)
 		r = json_object_set_new(object, "network_allowed", extras_domains(s));
+	if (r == 0)
+		r = extras_add_network(object, t, s);
 	if (r == 0 && sandbox_parent(s)[0])
 		r = json_object_set_new(object, "forked_from", json_string(sandbox_parent(s)));
 	return r;
@@ -116,15 +118,14 @@ static json_t *info_object(const struct extras_call *c, const struct engine_usag
 				   (json_int_t)policy->limits.workspace_bytes, "tmp_bytes",
 				   (json_int_t)policy->limits.tmp_bytes, "run_seconds",
 				   (json_int_t)c->tools->config.exec_timeout_s);
-	json_t *object =
-	    json_pack("{s:s, s:s, s:I, s:I, s:s, s:o, s:o, s:o}", "session_id", sandbox_id(s),
-		      "status", sandbox_is_busy(s) ? "running" : "idle", "age_s",
-		      (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
-		      (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "network", sandbox_network(s),
-		      "limits", limits, "enforced", names_of_caps(policy->enforced), "best_effort",
-		      names_of_caps(policy->best_effort));
+	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "session_id",
+				   sandbox_id(s), "status", sandbox_is_busy(s) ? "running" : "idle",
+				   "age_s", (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
+				   (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "limits", limits,
+				   "enforced", names_of_caps(policy->enforced), "best_effort",
+				   names_of_caps(policy->best_effort));
 
-	if (object && add_kept(object, s) < 0) {
+	if (object && add_kept(object, c->tools, s) < 0) {
 		json_decref(object);
 		return NULL;
 	}
@@ -284,7 +285,9 @@ static const struct tool_row rows[] = {
 	.title = "Sandbox Information",
 	.description =
 	    "Tell the state of a sandbox: whether something runs, its age, its limits and which of "
-	    "them hold hard, what it uses now, and its checkpoints.\n\nArgs:\n"
+	    "them hold hard, what it uses now, its checkpoints, and what it may reach (network, "
+	    "and "
+	    "the domains that it was made with).\n\nArgs:\n"
 	    "session_id: the session to look at.",
 	.input_schema = OBJ("\"session_id\":" STR_, "\"session_id\""),
 	.annotations = HINTS("Sandbox Information", "true", "false", "true"),

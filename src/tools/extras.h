@@ -69,7 +69,9 @@ json_t *extras_output(const struct run_output *output, size_t max, const char *n
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
 json_t *extras_checkpoint(const struct checkpoint *c);
-/* extras_network.c: the hosts that S was allowed. */
+/* extras_network.c: adds `network`, and `domains` where it was made with a list of its own. */
+int extras_add_network(json_t *object, const struct tools *t, const struct sandbox *s) MUST_CHECK;
+/* The hosts that S was allowed since. */
 json_t *extras_domains(const struct sandbox *s);
 /* extras_points.c: sandbox_checkpoint, _restore, _branch, _fork. */
 int extras_add_points(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;

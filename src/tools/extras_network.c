@@ -21,6 +21,23 @@ json_t *extras_domains(const struct sandbox *s)
 	return list;
 }
 
+static void add_host(const char *host, void *user)
+{
+	(void)!json_array_append_new(user, json_string(host));
+}
+
+int extras_add_network(json_t *object, const struct tools *t, const struct sandbox *s)
+{
+	json_t *domains = json_array();
+
+	(void)manager_network(t->config.manager, sandbox_choice(s), add_host, domains);
+	int r = json_object_set_new(object, "network", json_string(sandbox_network(s)));
+	if (r == 0 && json_array_size(domains) > 0)
+		r = json_object_set(object, "domains", domains);
+	json_decref(domains);
+	return r;
+}
+
 static void finish_allowed(struct mcp_call *call, const struct sandbox *s, const char *domain)
 {
 	tools_finish(call,

@@ -433,6 +433,70 @@ static void test_extension(void **state)
 	(void)egress_policy_unref(most);
 }
 
+/* A list that is chosen must be within the one that is permitted, name by name, port by port. */
+static void test_lists_within(void **state)
+{
+	static const struct {
+		enum egress_kind kind;
+		const char *widest, *list;
+		int r;
+		const char *entries;
+	} rows[] = {
+	    {EGRESS_ALLOWLIST, "good.org", "good.org", 0, "good.org"},
+	    {EGRESS_ALLOWLIST, "good.org", "GOOD.org:443 good.org:80", 0,
+	     "good.org:443 good.org:80"},
+	    {EGRESS_ALLOWLIST, "good.org", "good.org:8080", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "good.org:443", "good.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "good.org:443 good.org:80", "good.org", 0, "good.org"},
+	    {EGRESS_ALLOWLIST, "good.org:443 good.org:80", "good.org good.org", 0, "good.org"},
+	    {EGRESS_ALLOWLIST, "good.org", "*.good.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "good.org", "a.good.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "*.good.org", "good.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "*.good.org", "a.good.org *.good.org *.b.good.org:80", 0,
+	     "a.good.org *.good.org *.b.good.org:80"},
+	    {EGRESS_ALLOWLIST, "*.good.org", "evilgood.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "*.good.org", "*.evilgood.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "*.a.good.org", "*.good.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "", "good.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "good.org", "", 0, ""},
+	    {EGRESS_ALLOWLIST, "good.org", "good.org other.org", -EPERM, ""},
+	    {EGRESS_ALLOWLIST, "good.org", "good.org.", -EINVAL, ""},
+	    {EGRESS_OPEN, "", "any.org *.any.org:443", 0, "any.org *.any.org:443"},
+	    {EGRESS_OPEN, "", "any.org:8080", -EPERM, ""},
+	    {EGRESS_OPEN, "good.org:8080", "good.org:8080", 0, "good.org:8080"},
+	    {EGRESS_OPEN, "", "127.0.0.1:80", -EINVAL, ""},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(buf_done) struct buf all = BUF_INIT(4096);
+		struct egress_policy *widest = egress_policy_new(rows[i].kind);
+		struct egress_policy *p = egress_policy_new(EGRESS_ALLOWLIST);
+		struct err e = ERR_INIT;
+		char entry[EGRESS_RULE_SIZE];
+
+		assert_int_equal(egress_policy_add(widest, rows[i].widest, &e), 0);
+		int r = egress_policy_add_within(p, widest, rows[i].list, false, &e);
+		for (size_t k = 0; k < egress_policy_count(p); k++) {
+			egress_policy_entry(p, k, entry);
+			assert_int_equal(buf_printf(&all, "%s%s", k > 0 ? " " : "", entry), 0);
+		}
+		if (r != rows[i].r || !streq(buf_str(&all), rows[i].entries))
+			fail_msg("'%s' within '%s': %d, '%s'", rows[i].list, rows[i].widest, r,
+				 buf_str(&all));
+		/* In a lax reading what is beyond is left out, and nothing else is. */
+		if (r == -EPERM)
+			assert_int_equal(
+			    egress_policy_add_within(p, widest, rows[i].list, true, &e), 0);
+		if (streq(rows[i].list, "good.org other.org"))
+			assert_int_equal(egress_policy_count(p), 1);
+		else if (r == -EPERM)
+			assert_int_equal(egress_policy_count(p), 0);
+		(void)egress_policy_unref(p);
+		(void)egress_policy_unref(widest);
+	}
+}
+
 static void test_addresses(void **state)
 {
 	static const struct {
@@ -533,6 +597,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_closing_a_gate_ends_all, setup, teardown),
 	    cmocka_unit_test(test_lists),
 	    cmocka_unit_test(test_extension),
+	    cmocka_unit_test(test_lists_within),
 	    cmocka_unit_test(test_addresses),
 	    cmocka_unit_test_setup_teardown(test_workers, setup, teardown),
 	};

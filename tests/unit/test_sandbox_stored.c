@@ -129,7 +129,7 @@ static struct opened create(struct world *w, const char *name)
 {
 	struct opened o = {0};
 
-	manager_create(w->m.manager, "", name, on_open, &o);
+	manager_create(w->m.manager, "", name, NULL, on_open, &o);
 	assert_int_equal(o.n, 0); /* never before the call has returned */
 	manager_world_turn(&w->m);
 	assert_int_equal(o.n, 1);
