@@ -91,13 +91,16 @@ async function main(): Promise<boolean> {
 	const { program, base } = await serve({ env: { TMPDIR: tmp, SANDBOX_POOL: options.pool, SANDBOX_POOL_MAX: options.pool, SANDBOX_LOG_FILE: '', SANDBOX_MAX_SESSIONS: String(connections + 10) } });
 	const files = [stateDir(), tmp];
 	const rows: [string, Counts][] = [];
-	let failed = 0;
+	let failed = 0, next = 0, asked = false;
+	const finish = (): void => { // the cycles that are at work end, and are judged
+		asked = true;
+	};
+	process.once('SIGINT', finish).once('SIGTERM', finish);
 	try {
-		let next = 0;
-		const take = (last: number): number | undefined => next < last ? next++ : undefined;
+		const take = (last: number): number | undefined => next < last && !asked ? next++ : undefined;
 		// A client's session keeps its last events (8 MiB at most) for resumption: new ones now and then.
 		const worker = async (last: number): Promise<void> => {
-			while (next < last) {
+			while (next < last && !asked) {
 				const client = new Client({ name: 'soak', version: '1.0.0' });
 				const transport = new StreamableHTTPClientTransport(new URL(`${base}/mcp`));
 				await client.connect(transport);
@@ -128,18 +131,20 @@ async function main(): Promise<boolean> {
 		await turn(warmUpCycles);
 		rows.push(['before', await settled()]);
 		const started = performance.now();
-		for (let part = 1; part <= 10; part++) {
+		const passed = (): number => (performance.now() - started) / 1000;
+		for (let part = 1; part <= 10 && !asked; part++) {
 			await turn(warmUpCycles + Math.floor(cycles * part / 10));
 			rows.push([`${part * 10} %`, count(program.pid, files)]);
+			console.error(`${next - warmUpCycles} cycles after ${passed().toFixed(0)} s, ${failed} failed`);
 		}
-		const seconds = (performance.now() - started) / 1000;
+		const seconds = passed(), done = next - warmUpCycles;
 		rows.push(['after', await settled()]);
-		console.log(`${cycles} cycles over ${connections} connections in ${seconds.toFixed(0)} s: ${(cycles / seconds).toFixed(0)} a second, ${failed} failed`);
+		console.log(`${done} cycles over ${connections} connections in ${seconds.toFixed(0)} s: ${(done / seconds).toFixed(0)} a second, ${failed} failed`);
 	} finally {
 		program.kill('SIGTERM');
 		await program.exit;
 	}
-	return report(rows) && failed === 0;
+	return report(rows) && failed === 0 && !asked;
 }
 
 function report(rows: [string, Counts][]): boolean {
