@@ -80,6 +80,16 @@ matrix('stateful', { profile: 'full' }, (s) => {
 		else assert.ok(r.hint);
 	});
 
+	it('a state that does not let itself be forked is lost, and the next run is told', async () => {
+		for (const how of ['time.sleep(1000)', 'os._exit(1)']) {
+			assert.equal((await run('stuck', `import os, time\nx = 1\nos.register_at_fork(before=lambda: ${how})`)).state, 'kept');
+			const r = await run('stuck', '"x" in globals()');
+			assert.deepEqual([r.result, r.state], ['False', 'lost'], how);
+			assert.ok(r.hint, how);
+			assert.equal((await run('stuck', '6 * 7')).result, '42');
+		}
+	});
+
 	it('threads that a run leaves are told once', async () => {
 		const r = await run('threads', 'import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True).start()');
 		assert.match(r.hint, /[Tt]hread/);
