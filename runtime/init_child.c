@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -21,16 +22,28 @@
 #include <unistd.h>
 
 #define PYTHON      "/usr/bin/python3"
-#define HIGH_FD     64 /* above every descriptor that a run gets */
+#define HIGH_FD     64  /* above every descriptor that a run gets */
+#define KEPT_FDS    256 /* of a test build without the wall */
 #define ERROR_FD    (RUN_CODE_FD + 1)
 #define STACK_BYTES (UINT64_C(8) << 20)
 #define DATA_FACTOR 4 /* private memory may be reserved beyond what may be used */
 #define NPROC_SPARE 8 /* init and the interpreters that wait are not counted against the limit */
+#define CORE_BYTES                                                                                 \
+	1 /* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does */
+#define LOCK_BYTES  (UINT64_C(1) << 20) /* pages that cannot be swapped, of all its processes */
+#define SIGNALS_MAX UINT64_C(4096)      /* queued signals and timers, of all its processes */
+#define QUEUE_BYTES UINT64_C(819200)    /* POSIX message queues, of all its processes */
 
 _Noreturn static void give_up(int error, int errnum)
 {
 	(void)!write(error, &errnum, sizeof(errnum));
 	_exit(127);
+}
+
+/* What a process may neither pass nor raise. */
+static struct rt_rlimit same(uint32_t resource, uint64_t value)
+{
+	return (struct rt_rlimit){.resource = resource, .cur = value, .max = value};
 }
 
 uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
@@ -39,22 +52,24 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 	uint64_t data = l->memory_bytes * DATA_FACTOR;
 	uint32_t n = 0;
 
-	/* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does (the kernel's
-	 * guard against recursion, fs/coredump.c); for files 1 is too small. The filter forbids
-	 * changing it. */
-	ret[n++] = (struct rt_rlimit){.resource = RLIMIT_CORE, .cur = 1, .max = 1};
-	ret[n++] =
-	    (struct rt_rlimit){.resource = RLIMIT_NOFILE, .cur = l->nofile, .max = l->nofile};
-	ret[n++] = (struct rt_rlimit){
-	    .resource = RLIMIT_NPROC, .cur = l->pids + NPROC_SPARE, .max = l->pids + NPROC_SPARE};
+	/* For a pipe it is the kernel's guard against recursion (fs/coredump.c), for files 1 is too
+	 * small. The filter forbids changing it. */
+	if (wall_stands(WALL_CORE))
+		ret[n++] = same(RLIMIT_CORE, CORE_BYTES);
+	if (wall_stands(WALL_MEMLOCK))
+		ret[n++] = same(RLIMIT_MEMLOCK, LOCK_BYTES);
+	if (wall_stands(WALL_SIGPENDING))
+		ret[n++] = same(RLIMIT_SIGPENDING, SIGNALS_MAX);
+	ret[n++] = same(RLIMIT_MSGQUEUE, QUEUE_BYTES);
+	ret[n++] = same(RLIMIT_NOFILE, l->nofile);
+	ret[n++] = same(RLIMIT_NPROC, l->pids + NPROC_SPARE);
 	ret[n++] =
 	    (struct rt_rlimit){.resource = RLIMIT_STACK, .cur = STACK_BYTES, .max = RLIM_INFINITY};
 	if (in->config.poll_memory)
-		ret[n++] = (struct rt_rlimit){.resource = RLIMIT_DATA, .cur = data, .max = data};
+		ret[n++] = same(RLIMIT_DATA, data);
 	/* where no file system counts: at least no single file is larger than all may be */
 	if (in->config.fds & PROTO_CONFIG_FOLDER)
-		ret[n++] = (struct rt_rlimit){
-		    .resource = RLIMIT_FSIZE, .cur = l->workspace_bytes, .max = l->workspace_bytes};
+		ret[n++] = same(RLIMIT_FSIZE, l->workspace_bytes);
 	return n;
 }
 
@@ -94,10 +109,18 @@ static int lift(int error, int fd)
 	return high;
 }
 
+/* Without the wall of descriptors: all that init has, a run has too. */
+static void keep_all(void)
+{
+	for (int fd = ERROR_FD + 2; fd < KEPT_FDS; fd++)
+		(void)fcntl(fd, F_SETFD, 0);
+}
+
 static void set_fds(struct run_child *c)
 {
 	c->error = lift(c->error, c->error);
-	int in = lift(c->error, c->stdin_fd);
+	int given = wall_stands(WALL_STDIN) ? c->stdin_fd : inotify_init1(0);
+	int in = lift(c->error, given);
 	int out = lift(c->error, c->out);
 	int err = lift(c->error, c->err);
 	int code = lift(c->error, c->code);
@@ -112,7 +135,9 @@ static void set_fds(struct run_child *c)
 	c->args = ERROR_FD + 1;
 	if (code < 0)
 		(void)close(RUN_CODE_FD);
-	if (syscall(SYS_close_range, ERROR_FD + 2, ~0U, 0) < 0)
+	if (!wall_stands(WALL_DESCRIPTORS))
+		keep_all();
+	else if (syscall(SYS_close_range, ERROR_FD + 2, ~0U, 0) < 0)
 		give_up(c->error, errno);
 }
 
@@ -180,7 +205,7 @@ static void read_args(const struct run_child *c, struct strings *ret)
 
 static void tie(const struct run_child *c)
 {
-	if (c->in->landlock >= 0 && wall_stands("landlock")) {
+	if (c->in->landlock >= 0 && wall_stands(WALL_LANDLOCK)) {
 		int r = native_landlock_apply(c->in->landlock);
 		if (r < 0)
 			give_up(c->error, -r);
@@ -194,7 +219,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 	/* execve(2) wants non-const and does not write */
 	char *text = (char *)(uintptr_t)(c->f->display ? runtime_display_text : runtime_boot_text);
 	char *argv[] = {python, flag, text, NULL};
-	int r = wall_stands("filter") ? native_filter_load(c->in->filter, c->in->n_filter) : 0;
+	int r = wall_stands(WALL_FILTER) ? native_filter_load(c->in->filter, c->in->n_filter) : 0;
 
 	if (r < 0)
 		give_up(c->error, -r);

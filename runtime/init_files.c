@@ -7,6 +7,7 @@
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/walls.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -120,7 +121,10 @@ static int start_put(const struct init *in, const struct proto_init_file *f, str
 		if (S_ISDIR(st.st_mode))
 			return -EISDIR;
 	}
-	_cleanup_fd_ int fd = fd_open_beneath(parent, ".", O_TMPFILE | O_WRONLY, 0);
+	_cleanup_fd_ int fd =
+	    wall_stands(WALL_ASIDE)
+		? fd_open_beneath(parent, ".", O_TMPFILE | O_WRONLY, 0)
+		: fd_open_beneath(parent, name, O_CREAT | O_TRUNC | O_WRONLY, 0644);
 	if (fd < 0)
 		return fd;
 	if (fchmod(fd, 0644) < 0)

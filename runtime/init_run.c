@@ -78,8 +78,9 @@ static void start_clock(struct init *in, const struct proto_init_run *f)
 {
 	struct init_run *r = &in->run;
 
-	r->term_at =
-	    f->timeout_ns > 0 && wall_stands("deadline") ? later(r->started_ns, f->timeout_ns) : 0;
+	r->term_at = f->timeout_ns > 0 && wall_stands(WALL_DEADLINE)
+			 ? later(r->started_ns, f->timeout_ns)
+			 : 0;
 	in->watch_at = in->config.poll_memory ? later(r->started_ns, WATCH_EVERY_NS) : 0;
 }
 
@@ -347,7 +348,7 @@ static uint64_t timeval_ns(struct timeval t)
 
 static void end_all(struct init *in)
 {
-	if (wall_stands("kill"))
+	if (wall_stands(WALL_KILL))
 		kill_everything(in);
 	else
 		finish(in);
@@ -387,7 +388,8 @@ void run_reap(struct init *in)
 
 	if (end_look(in, &end))
 		run_returned(in, end.status, end.cpu_ns, end.max_rss);
-	while ((pid = wait4(-1, &status, WNOHANG, &use)) > 0) {
+	while ((pid = wait4(wall_stands(WALL_REAP) ? -1 : in->run.pid, &status, WNOHANG, &use)) >
+	       0) {
 		bool point = points_reaped(in, pid, status); /* whatever else it was too */
 		if (in->run.id != 0 && pid == in->run.pid)
 			first_ended(in, status, &use);
@@ -457,7 +459,7 @@ void run_tick(struct init *in)
 	t = now();
 	if (r->term_at != 0 && t >= r->term_at && r->pid > 0) {
 		r->term_at = 0;
-		r->kill_at = wall_stands("grace") ? later(t, r->grace_ns) : 0;
+		r->kill_at = wall_stands(WALL_GRACE) ? later(t, r->grace_ns) : 0;
 		r->flags |= PROTO_ENDED_TIMEOUT;
 		(void)kill(-r->pid, SIGTERM);
 	}

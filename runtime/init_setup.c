@@ -4,6 +4,7 @@
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/walls.h"
 #include "engine/native/landlock.h"
 
 #include <dirent.h>
@@ -169,7 +170,9 @@ static int mount_proc(struct init *in, const struct mount_row *m, const char *ta
 	in->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (in->proc < 0)
 		return -errno;
-	return mount("proc", target, "proc", m->flags | MS_RDONLY, "subset=pid,hidepid=2") < 0
+	return mount("proc", target, "proc",
+		     m->flags | (wall_stands(WALL_PROC_READONLY) ? MS_RDONLY : 0),
+		     wall_stands(WALL_HIDEPID) ? "subset=pid,hidepid=2" : "subset=pid") < 0
 		   ? -errno
 		   : 0;
 }
@@ -199,7 +202,8 @@ static int mount_one(struct init *in, const struct mount_row *m)
 		return mount_dev(in, m, target);
 	case MOUNT_DEVPTS:
 		(void)snprintf(options, sizeof(options),
-			       "newinstance,ptmxmode=0666,mode=0620,max=%d", PTYS_MAX);
+			       "newinstance,ptmxmode=0666,mode=0620,max=%d",
+			       wall_stands(WALL_PTYS) ? PTYS_MAX : PTYS_MAX * 1024);
 		return mount("devpts", target, "devpts", m->flags, options) < 0 ? -errno : 0;
 	case MOUNT_PACKAGES:
 		return mount_packages(in, m, target);
@@ -369,7 +373,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 		return r;
 	(void)umask(022);
 	*ret_step = PROTO_STEP_LOOPBACK;
-	if ((r = loopback_up()) < 0)
+	if (wall_stands(WALL_NET) && (r = loopback_up()) < 0)
 		return r;
 	*ret_step = PROTO_STEP_EGRESS;
 	if ((in->config.fds & PROTO_CONFIG_EGRESS) && (r = make_egress(in)) < 0)

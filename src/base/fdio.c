@@ -179,10 +179,12 @@ int fd_open_beneath(int dir, const char *path, int flags, mode_t mode)
 		RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV,
 	};
 
-	if (!wall_stands("beneath")) {
+	if (!wall_stands(WALL_BENEATH)) {
 		how.resolve = 0;
 		how.flags &= ~(uint64_t)O_NOFOLLOW;
 	}
+	if (!wall_stands(WALL_NONBLOCK))
+		how.flags &= ~(uint64_t)O_NONBLOCK;
 
 	/* EAGAIN: a rename raced with the walk (openat2(2)); trying again is the remedy. Bounded,
 	 * because a lease on the file gives the same answer for as long as its owner likes. */

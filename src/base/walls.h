@@ -3,12 +3,18 @@
  * a hostile case is seen to succeed without the wall that it is about. In every other build
  * wall_stands() is true at compile time and nothing of this is in the program: `make lint` looks.
  *
- * The names are those of tests/hostile (a case's `without`). A process is told by its environment,
- * which is otherwise empty in the monitor and in init. */
+ * The table is walls.tbl.h; its names are those of tests/hostile (a case's `without`). A process is
+ * told by its environment, which is otherwise empty in the monitor and in init. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
+
+enum wall {
+#define W(NAME, name, what) WALL_##NAME,
+#include "base/walls.tbl.h"
+#undef W
+};
 
 #ifdef CAISSON_REMOVABLE_WALLS
 #include <stdlib.h>
@@ -26,8 +32,14 @@ static inline char *walls_variable(void)
 	return NULL;
 }
 
-static inline bool wall_stands(const char *name)
+static inline bool wall_stands(enum wall wall)
 {
+	static const char *const names[] = {
+#define W(NAME, name, what) [WALL_##NAME] = name,
+#include "base/walls.tbl.h"
+#undef W
+	};
+	const char *name = names[wall];
 	const char *variable = walls_variable();
 	const char *at = variable ? variable + strlen(WALLS_VARIABLE) : "";
 
@@ -46,9 +58,9 @@ static inline char *walls_variable(void)
 	return NULL;
 }
 
-static inline bool wall_stands(const char *name)
+static inline bool wall_stands(enum wall wall)
 {
-	(void)name;
+	(void)wall;
 	return true;
 }
 #endif

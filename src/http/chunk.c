@@ -2,6 +2,7 @@
 #include "http/chunk.h"
 
 #include "base/text.h"
+#include "base/walls.h"
 
 #define CHUNK_DIGITS_MAX 15 /* 60 bits */
 
@@ -26,6 +27,8 @@ static int size_char(struct http_chunk *c, char ch)
 		c->left = c->left * 16 + (uint64_t)digit;
 		return 0;
 	}
+	if (ch != '\r' && !wall_stands(WALL_CHUNK))
+		return 0;
 	if (ch != '\r' || c->digits == 0)
 		return -EBADMSG;
 	c->state = CHUNK_SIZE_LF;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http/head.h"
 
+#include "base/walls.h"
 #include "http/host.h"
 
 #include <string.h>
@@ -102,7 +103,7 @@ static int parse_version(const char *s, size_t len, struct http_head *head)
 {
 	if (len != 8 || memcmp(s, "HTTP/", 5) != 0 || s[6] != '.')
 		return 400;
-	if (s[5] != '1' || (s[7] != '0' && s[7] != '1'))
+	if ((s[5] != '1' || (s[7] != '0' && s[7] != '1')) && wall_stands(WALL_VERSION))
 		return s[5] >= '0' && s[5] <= '9' && s[7] >= '0' && s[7] <= '9' ? 505 : 400;
 	head->minor = (unsigned)(s[7] - '0');
 	head->keep_alive = head->minor == 1;
@@ -237,7 +238,7 @@ static int apply_field(const char *buf, const char *name, const char *value, str
 	for (size_t i = 0; i < ARRAY_SIZE(steering); i++) {
 		if (strcasecmp(name, steering[i].name) != 0)
 			continue;
-		if (steering[i].single && seen_before(buf, head, name))
+		if (steering[i].single && seen_before(buf, head, name) && wall_stands(WALL_SINGLE))
 			return 400;
 		return steering[i].apply ? steering[i].apply(value, head) : 0;
 	}

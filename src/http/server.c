@@ -3,6 +3,7 @@
 #include "http/internal.h"
 
 #include "base/rand.h"
+#include "base/walls.h"
 #include "http/range.h"
 
 #include <signal.h>
@@ -55,7 +56,7 @@ static bool evict(struct http_server *s)
 	static const enum http_timer order[] = {HTTP_TIMER_IDLE, HTTP_TIMER_LINGER,
 						HTTP_TIMER_HEAD};
 
-	for (size_t i = 0; i < ARRAY_SIZE(order); i++) {
+	for (size_t i = 0; i < ARRAY_SIZE(order) && wall_stands(WALL_EVICT); i++) {
 		struct http_link *list = &s->timers[order[i]];
 
 		if (http_link_alone(list))

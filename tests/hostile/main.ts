@@ -2,14 +2,13 @@
 // Runs the hostile suite in every mode that this host can do and prints the table.
 
 import * as fs from 'node:fs';
-import * as net from 'node:net';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { spawn, spawnSync } from 'node:child_process';
 import * as readline from 'node:readline';
 import { parseArgs } from 'node:util';
 import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
-import { rowOf } from './case.ts';
+import { rowOf, twinOf, wallNames } from './case.ts';
 import { cases } from './cases/all.ts';
 import type { Row } from './suite.ts';
 import { runTwin } from './twins.ts';
@@ -74,8 +73,9 @@ function doctor(mode: Mode): Verdict | undefined {
 
 function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) => void, more: Record<string, string> = {}): Promise<number> {
 	return new Promise((resolve) => {
-		// A mount namespace of its own, so that what others mount meanwhile is not taken for a leak.
-		const argv = [...(isRoot ? ['unshare', '--mount', '--propagation', 'private', '--'] : []), process.execPath, suite];
+		// A mount namespace of its own, so that what others mount meanwhile is not taken for a leak; for twins a network too (fakenet.ts).
+		const spaces = more.HOSTILE_WITHOUT ? ['--mount', '--net'] : ['--mount'];
+		const argv = [...(isRoot ? ['unshare', ...spaces, '--propagation', 'private', '--'] : []), process.execPath, suite];
 		const child = spawn(argv[0]!, argv.slice(1), {
 			stdio: ['ignore', 'pipe', 'inherit'],
 			env: {
@@ -89,37 +89,50 @@ function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) =
 }
 
 const count = { passed: 0, failed: 0, skipped: 0 };
-/** Only failures of twins are counted as such: a program that has none is judged by other means. */
-async function twins(): Promise<void> {
+function tellTwin(id: string, outcome: 'passed' | 'failed' | 'skipped', why: string): void {
+	count[outcome]++;
+	console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'no twin' }[outcome].padEnd(12)}${id.padEnd(5)}${why}`);
+}
+
+async function bareTwins(): Promise<void> {
 	const only = new RegExp(opt.case);
-	const target = net.createServer(); // for 23a: connections succeed as soon as somebody listens
-	await new Promise<void>((resolve) => target.on('error', () => resolve()).listen({ path: '\0caisson-hostile' }, resolve)); // or another run of this suite listens
-	console.log('\nthe same programs without any wall');
-	for (const c of cases.filter((k) => only.test(k.id) && !k.without)) {
-		const r = runTwin(c, opt.image ?? 'science');
-		if (r.outcome !== 'skipped')
-			count[r.outcome]++;
-		console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'no twin' }[r.outcome].padEnd(12)}${c.id.padEnd(5)}${r.why}`);
+	console.log('\nthe other programs without any wall');
+	for (const c of cases.filter((k) => only.test(k.id) && twinOf(k) === 'bare')) {
+		const r = await runTwin(c, opt.image ?? 'science');
+		tellTwin(c.id, r.outcome, r.why);
 	}
-	target.close();
+	for (const c of cases.filter((k) => only.test(k.id) && k.noTwin))
+		tellTwin(c.id, 'skipped', c.noTwin!);
+	const kinds = { without: 0, bare: 0, planted: 0, none: 0 };
+	for (const c of cases)
+		kinds[twinOf(c)]++;
+	console.log(`\n${cases.length} cases: ${kinds.without} have a twin without the walls that they name, ${kinds.bare} one without any wall, ${kinds.planted} one with the damage planted, ${kinds.none} none`);
+}
+
+/** A wall that no case names, a name that is no wall: both are defects of the table. */
+function checkWalls(): void {
+	const used = new Set(cases.flatMap((c) => c.without?.walls ?? []));
+	const known = new Set(wallNames());
+	const odd = [...[...used].filter((w) => !known.has(w)).map((w) => `${w} is not in src/base/walls.tbl.h`), ...[...known].filter((w) => !used.has(w)).map((w) => `no case names the wall ${w}`)];
+	for (const what of odd)
+		console.log(`BROKEN  ${what}`);
+	count.failed += odd.length;
 }
 
 /** The build where walls can be left out, one by one, and the cases that name theirs. */
 async function withoutWalls(): Promise<void> {
 	const only = new RegExp(opt.case);
-	if (!cases.some((c) => c.without && only.test(c.id)))
+	checkWalls();
+	if (!cases.some((c) => ['without', 'planted'].includes(twinOf(c)) && only.test(c.id)))
 		return;
 	const dir = path.join(top, 'build-walls');
-	console.log('\nthe cases without the walls that they name');
+	console.log('\nthe cases without the walls that they name, or with the damage planted');
 	const setUp = fs.existsSync(path.join(dir, 'build.ninja')) ? 0 : spawnSync('meson', ['setup', dir, '-Dremovable_walls=true'], { cwd: top, stdio: ['ignore', 'ignore', 'inherit'] }).status;
 	const built = setUp === 0 ? spawnSync('ninja', ['-C', dir, 'caisson', 'tests/hostile/syscalls-probe'], { stdio: ['ignore', 'ignore', 'inherit'] }).status : setUp;
 	const weak = path.join(scratch, 'caisson-without-walls');
 	if (built === 0)
 		fs.copyFileSync(path.join(dir, 'caisson'), weak);
-	const code = built !== 0 ? built : await runSuite('root', 'off', doctor('root')?.enforced ?? [], (r) => {
-		count[r.outcome]++;
-		console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'skipped' }[r.outcome].padEnd(12)}${r.id.padEnd(5)}${(r.why ?? '').split('\n')[0]!.slice(0, 150)}`);
-	}, { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: dir, CAISSON_TEST_BINARY: weak });
+	const code = built !== 0 ? built : await runSuite('root', 'off', doctor('root')?.enforced ?? [], (r) => tellTwin(r.id, r.outcome, (r.why ?? '').split('\n')[0]!.slice(0, 150)), { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: dir, CAISSON_TEST_BINARY: weak });
 	if (code !== 0) {
 		console.log(`BROKEN  the suite without walls ended with status ${code}`);
 		count.failed++;
@@ -158,6 +171,6 @@ for (const mode of (opt.twins ? [] : opt.mode) as Mode[]) {
 if (isRoot)
 	await withoutWalls();
 if (opt.twins || isRoot)
-	await twins();
+	await bareTwins();
 console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
 process.exit(count.failed > 0 ? 1 : 0);

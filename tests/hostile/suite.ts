@@ -9,8 +9,9 @@ import { enforced, scratch, slowness, stateDir, top } from '../lib/env.ts';
 import { openDescriptors, residentBytes } from '../lib/process.ts';
 import { open, type Json, type Session } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
-import type { Case, Ending, Outside } from './case.ts';
+import { twinOf, type Case, type Ending, type Outside } from './case.ts';
 import { cases } from './cases/all.ts';
+import { openWorld } from './fakenet.ts';
 
 export interface Row {
 	id: string;
@@ -23,6 +24,7 @@ export interface Row {
 /** Such a failure is final; any other (a machine that was too slow for a wait) is tried once more, and the first reason stays in the row. */
 const WORKED = 'attempts that worked';
 const TIMEOUT_S = 4 * slowness;
+const TWIN_MS = 15_000;
 const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
 const build = process.env.HOSTILE_BUILD ?? path.join(top, 'build');
 const only = new RegExp(process.env.HOSTILE_CASE ?? '');
@@ -102,10 +104,10 @@ async function checkAlways(o: Outside, calm: { mounts: string; descriptors: numb
 		.catch((e: Error) => assert.fail(`${e.message}; they are ${kindsOf(o.session.pid)}`));
 }
 
-async function runCase(c: Case, s: Session, canary: string): Promise<void> {
+async function runCase(c: Case, s: Session, canary: string, env: Outside['env'] = {}, planted?: Case['planted']): Promise<void> {
 	const mark = `hostile-${c.id}-${process.pid}`;
 	const o: Outside = {
-		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), build, enforced: enforced ?? [], canary,
+		session: s, id: `h${c.id}`, mark, stateDir: stateDir(), build, enforced: enforced ?? [], canary, env,
 		residentBytes: () => residentBytes(s.pid),
 		survivors: () => survivorsOf(mark),
 		neighbourMs: async () => {
@@ -120,10 +122,12 @@ async function runCase(c: Case, s: Session, canary: string): Promise<void> {
 	await c.before?.(o);
 	if (c.code) {
 		const [r] = await Promise.all([runCode(s, code, o.id), c.during?.(o)]);
+		await planted?.by(r, o);
 		checkEnding(r, c.ends ?? 0);
 		checkAttempts(r, c.held ?? 1);
 		await c.after?.(r, o);
 	} else {
+		await planted?.by({}, o);
 		await c.after?.({}, o);
 	}
 	await checkAlways(o, calm);
@@ -134,23 +138,30 @@ function given(limit: string, value: string): string | undefined {
 	return !enforced || enforced.includes(limit) ? value : undefined;
 }
 
-/** Without the walls that a case names it must fail, by its own judgement; a server of its own each time. */
-async function mainWithout(canary: string, env: Record<string, string | undefined>): Promise<void> {
-	for (const c of cases.filter((k) => k.without && only.test(k.id))) {
-		const row: Row = { id: c.id, attack: c.attack, outcome: 'failed', ms: 0, why: 'it held without them, too' };
-		const t = performance.now();
-		const s = await open('stdio', { env: { ...env, ...c.without!.settings, CAISSON_WITHOUT_WALLS: (c.without!.walls ?? []).join(',') } });
-		try {
-			await within('the case', runCase(c, s, canary), 15_000);
-		} catch (e) {
+async function runTwin(c: Case, canary: string, env: Outside['env']): Promise<Row> {
+	const row: Row = { id: c.id, attack: c.attack, outcome: 'failed', ms: 0, why: 'it held without them, too' };
+	const t = performance.now();
+	const less = { ...c.without?.settings, CAISSON_WITHOUT_WALLS: c.without?.walls?.join(',') };
+	const s = await open('stdio', { env: { ...env, ...less } });
+	try {
+		await within('the case', runCase(c, s, canary, less, c.planted), TWIN_MS);
+	} catch (e) {
+		if (c.without || e instanceof assert.AssertionError) // a planted twin proves the judgement, so it must be the one that speaks
 			row.outcome = 'passed';
-			row.why = (e as Error).message;
-		}
-		for (const pid of survivorsOf(`hostile-${c.id}-`))
-			process.kill(pid, 'SIGKILL');
-		await s.end().catch(() => {});
-		emit({ ...row, ms: Math.round(performance.now() - t) });
+		row.why = (e as Error).message;
 	}
+	for (const pid of survivorsOf(`hostile-${c.id}-`))
+		process.kill(pid, 'SIGKILL');
+	await s.end().catch(() => {});
+	return { ...row, ms: Math.round(performance.now() - t) };
+}
+
+/** Without the walls that a case names, or with the damage planted, it must fail by its own judgement; a server of its own each time. */
+async function mainWithout(canary: string, env: Outside['env']): Promise<void> {
+	const closeWorld = await openWorld();
+	for (const c of cases.filter((k) => ['without', 'planted'].includes(twinOf(k)) && only.test(k.id)))
+		emit(await runTwin(c, canary, env));
+	closeWorld();
 }
 
 async function main(): Promise<void> {
@@ -158,7 +169,7 @@ async function main(): Promise<void> {
 	fs.writeFileSync(canary, 'canary\n');
 	const env = {
 		SANDBOX_EXEC_TIMEOUT_S: String(TIMEOUT_S), SANDBOX_KILL_GRACE_MS: '300', SANDBOX_MEMORY_LIMIT: given('memory', '256m'), SANDBOX_PIDS_LIMIT: given('pids', '64'),
-		SANDBOX_OUTPUT_STOP_BYTES: '100000000', SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
+		SANDBOX_OUTPUT_STOP_BYTES: '100000000', SANDBOX_MAX_ARTIFACT_READ_BYTES: '1048576', SANDBOX_WORKSPACE_LIMIT: '32m', SANDBOX_WORKSPACE_FILES: '2000', SANDBOX_TMP_LIMIT: '16m', SANDBOX_WARM: process.env.HOSTILE_WARM,
 		SANDBOX_POOL: '1', SANDBOX_POOL_MAX: '1', // sandboxes made ahead hold descriptors, and the count of these is judged
 		SANDBOX_API_KEY: undefined, HOSTILE_SECRET: 'hostile-canary',
 	};

@@ -266,7 +266,7 @@ static int on_backstop(sd_event_source *source, uint64_t at, void *user)
 
 static int arm_backstop(struct engine_run *r, uint64_t after_ns)
 {
-	if (!wall_stands("grace"))
+	if (!wall_stands(WALL_GRACE))
 		return 0;
 	uint64_t after_us = after_ns / NS_PER_US;
 

@@ -12,6 +12,8 @@
  * This header is for front, monitor and the static init alike: no code from base, no allocation. */
 #pragma once
 
+#include "base/walls.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -426,7 +428,8 @@ static inline bool proto_path_ok(const char path[PROTO_PATH_MAX], bool empty_ok)
 		}
 		if (part == 0 || part > PROTO_NAME_MAX - 1)
 			return false;
-		if (path[i - 1] == '.' && (part == 1 || (part == 2 && path[i - 2] == '.')))
+		if (path[i - 1] == '.' && (part == 1 || (part == 2 && path[i - 2] == '.')) &&
+		    wall_stands(WALL_PATH))
 			return false;
 		if (path[i] == '\0')
 			return true;

@@ -28,7 +28,7 @@ os.mkdir("sub"); os.symlink("/etc", "sub/etc")`,
 		},
 	},
 	{
-		id: '8b', attack: 'FIFO, socket and folder as artifacts', must: 'never listed, never block', held: 0,
+		id: '8b', without: { walls: ['nonblock'] }, attack: 'FIFO, socket and folder as artifacts', must: 'never listed, never block', held: 0,
 		code: `
 import socket
 os.mkfifo("pipe.csv")
@@ -48,7 +48,7 @@ refused("link", lambda: os.link("/etc/passwd", "p"))
 refused("link", lambda: os.link("/proc/self/status", "q"))`,
 	},
 	{
-		id: '8d', attack: 'files that only the owner may read', must: 'readable as artifacts all the same', held: 0,
+		id: '8d', planted: { what: 'nobody may read it', by: async (_r, o) => void (await o.session.ok('import os; os.chmod("mine.txt", 0)', o.id)) }, attack: 'files that only the owner may read', must: 'readable as artifacts all the same', held: 0,
 		code: `
 open("mine.txt", "w").write("mine")
 os.chmod("mine.txt", 0o400)
@@ -97,7 +97,7 @@ while time.time() < end:
 		},
 	},
 	{
-		id: '10a', attack: 'names with newlines, quotes, markup, dashes, bytes that are no text', must: 'kept, and escaped in links', held: 0,
+		id: '10a', without: { walls: ['escape'] }, attack: 'names with newlines, quotes, markup, dashes, bytes that are no text', must: 'kept, and escaped in links', held: 0,
 		code: `
 for name in (b"a\\nb.txt", b"-rf", b"<script>.txt", b"..hidden", b"caf\\xe9.txt", b"x" * 255, "\\u202etxt.exe".encode(), b"con.txt", b"a%2fb", b"q?x#y"):
     open(name, "wb").write(b"1")`,
@@ -110,7 +110,7 @@ for name in (b"a\\nb.txt", b"-rf", b"<script>.txt", b"..hidden", b"caf\\xe9.txt"
 		},
 	},
 	{
-		id: '10b', attack: 'leave the workspace by the path of a tool', must: 'refused', held: 0,
+		id: '10b', without: { walls: ['path', 'beneath'] }, attack: 'leave the workspace by the path of a tool', must: 'refused', held: 0,
 		code: `open("ok.txt", "w").write("ok")`,
 		after: async (_r, o) => {
 			for (const p of ['/etc/passwd', '/mnt/data/../../etc/passwd', '/mnt/data//..//x', '/mnt/data/./ok.txt/..', '/proc/self/environ', '/mnt/data/\0', '/mnt/database/x']) {
@@ -120,7 +120,7 @@ for name in (b"a\\nb.txt", b"-rf", b"<script>.txt", b"..hidden", b"caf\\xe9.txt"
 		},
 	},
 	{
-		id: '12a', attack: 'use descriptors that were left open', must: 'stdio only',
+		id: '12a', without: { walls: ['descriptors'] }, attack: 'use descriptors that were left open', must: 'stdio only',
 		held: 2,
 		code: `
 import stat
@@ -146,7 +146,7 @@ holds("no secret", "hostile-canary" not in str(os.environ))
 holds("working folder", os.getcwd() in ("/mnt/data", "/app/results"), os.getcwd())`,
 	},
 	{
-		id: '8e', attack: 'a file that turns into a FIFO between look and read', must: 'never blocks the server', held: 0, ends: 'any',
+		id: '8e', without: { walls: ['nonblock'] }, attack: 'a file that turns into a FIFO between look and read', must: 'never blocks the server', held: 0, ends: 'any',
 		code: `
 end = time.time() + 1.5
 while time.time() < end:
@@ -166,7 +166,7 @@ while time.time() < end:
 		},
 	},
 	{
-		id: '9c', attack: 'swap the target of an upload for a link', must: 'the link is replaced or refused, never followed', held: 0, ends: 'any',
+		id: '9c', without: { walls: ['aside', 'beneath'] }, attack: 'swap the target of an upload for a link', must: 'the link is replaced or refused, never followed', held: 0, ends: 'any',
 		code: `
 end = time.time() + 1.5
 while time.time() < end:
@@ -186,7 +186,7 @@ holds("nothing went through", not os.path.exists("/tmp/reached"))`,
 		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
 	},
 	{
-		id: '10c', attack: 'names of every length, of devices, and that look like options', must: 'each can be read back by its path', held: 0,
+		id: '10c', planted: { what: 'one of the names is lost', by: async (_r, o) => void (await o.session.ok('import os; os.unlink("--help")', o.id)) }, attack: 'names of every length, of devices, and that look like options', must: 'each can be read back by its path', held: 0,
 		code: `
 for name in ("-rf", "--help", "con", "aux.txt", "nul", "a" * 255, "\u00e9" * 127, " lead", "trail ", "a;b|c&d", "$(id)", "%00", "tab\tname", "~", "*"):
     open(name, "w").write(name)`,
@@ -198,7 +198,7 @@ for name in ("-rf", "--help", "con", "aux.txt", "nul", "a" * 255, "\u00e9" * 127
 		},
 	},
 	{
-		id: '12c', attack: 'every number that a descriptor can have', must: 'closed, but for stdio', held: 1,
+		id: '12c', without: { walls: ['descriptors'] }, attack: 'every number that a descriptor can have', must: 'closed, but for stdio', held: 1,
 		code: `
 import stat
 own = os.open("/proc/self/fd", os.O_RDONLY | os.O_DIRECTORY)

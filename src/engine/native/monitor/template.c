@@ -226,7 +226,7 @@ NORETURN static void build(const struct builder *b)
 		give_up(b, PROTO_STEP_IMAGE, errno);
 	if ((r = become_root_of_z()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_IDS, -r);
-	if (wall_stands("watchers"))
+	if (wall_stands(WALL_WATCHERS))
 		limit_watchers();
 	(void)umask(0);
 	if ((r = make_base()) < 0)
