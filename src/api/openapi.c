@@ -4,6 +4,7 @@
 
 #include "base/jsonio.h"
 #include "base/text.h"
+#include "http/multipart.h"
 
 #include <string.h>
 
@@ -38,6 +39,15 @@ static json_t *ref(const char *name)
 static json_t *bytes_schema(void)
 {
 	return json_pack("{}");
+}
+
+/* A form of files: any number of parts of any name; `file` is the one that a generator takes. */
+static json_t *form_schema(void)
+{
+	return json_pack("{s:s, s:{s:{s:s, s:{s:s, s:s}, s:i, s:i}}, s:[s]}", "type", "object",
+			 "properties", "file", "type", "array", "items", "type", "string", "format",
+			 "binary", "minItems", 1, "maxItems", MULTIPART_PARTS_MAX, "required",
+			 "file");
 }
 
 /* {name} and {name...} of PATH as parameters; RET_PATH is the path as OpenAPI writes it. */
@@ -142,6 +152,10 @@ static json_t *operation(const struct rest_route *r, json_t *path_params)
 		    op, "requestBody",
 		    json_pack("{s:b, s:o}", "required", true, "content",
 			      content("application/octet-stream", bytes_schema())));
+	if (r->flags & REST_FORM_IN)
+		(void)json_object_set_new(op, "requestBody",
+					  json_pack("{s:b, s:o}", "required", true, "content",
+						    content("multipart/form-data", form_schema())));
 	if (r->flags & REST_PUBLIC)
 		(void)json_object_set_new(op, "security", json_array());
 	return op;

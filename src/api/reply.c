@@ -38,6 +38,11 @@ static json_t *lossy(const char *text)
 
 void api_problem(struct http_request *req, const struct err *e)
 {
+	api_problem_with(req, e, NULL);
+}
+
+void api_problem_with(struct http_request *req, const struct err *e, json_t *more)
+{
 	const char *hint = err_code_hint(e->code);
 	int status = err_code_http(e->code);
 	json_t *body = json_pack("{s:s, s:s, s:i, s:o, s:s}", "type", "about:blank", "title",
@@ -46,6 +51,8 @@ void api_problem(struct http_request *req, const struct err *e)
 
 	if (body && *hint)
 		(void)json_object_set_new(body, "hint", json_string(hint));
+	if (body && more)
+		(void)json_object_update(body, more);
 	if (e->code == ERR_RATE_LIMITED)
 		(void)http_add_header(req, "Retry-After", "10");
 	if (e->code == ERR_UNAUTHORIZED)

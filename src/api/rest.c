@@ -51,6 +51,7 @@ static void call_free(struct rest_call *c)
 	(void)sandbox_unref(c->sandbox);
 	caller_unref(c->who);
 	json_decref(c->body);
+	json_decref(c->done);
 	free(c->text);
 	free(c);
 }
@@ -91,7 +92,7 @@ void rest_fail(struct rest_call *c, const struct err *e)
 {
 	audit(c, err_code_name(e->code));
 	if (c->req)
-		api_problem(c->req, e);
+		api_problem_with(c->req, e, c->done);
 	call_free(c);
 }
 
@@ -216,7 +217,7 @@ static bool idem_begin(struct rest_call *c)
 
 /* ---- dispatch ---- */
 
-static void on_gone(void *user)
+void rest_on_gone(void *user)
 {
 	struct rest_call *c = user;
 
@@ -280,7 +281,7 @@ static void dispatch(struct http_request *req, void *user)
 	c->api = b->api;
 	c->route = b->route;
 	c->req = req;
-	http_request_on_gone(req, on_gone, c);
+	http_request_on_gone(req, rest_on_gone, c);
 	if (!who) {
 		b->route->fn(c);
 		return;
@@ -364,6 +365,17 @@ bool rest_query_bool(const struct rest_call *c, const char *name)
 
 /* ---- routes ---- */
 
+#define STREAMED (unsigned)(REST_BYTES_IN | REST_FORM_IN)
+
+static uint64_t body_max(const struct api *a, const struct rest_route *route)
+{
+	if (route->flags & REST_FORM_IN)
+		return UINT64_MAX; /* it counts by itself, to refuse in the form of REST */
+	if (route->flags & REST_BYTES_IN)
+		return MAX(a->config.max_upload_bytes, (uint64_t)1);
+	return API_BODY_MAX + a->config.max_code_bytes * 6;
+}
+
 int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 {
 	struct rest *rest = calloc(1, sizeof(*rest));
@@ -384,11 +396,9 @@ int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 		    .methods = route->method,
 		    .pattern = route->path,
 		    .handler = dispatch,
-		    .flags = (route->flags & REST_BYTES_IN ? (unsigned)HTTP_ROUTE_STREAM_BODY : 0) |
+		    .flags = (route->flags & STREAMED ? (unsigned)HTTP_ROUTE_STREAM_BODY : 0) |
 			     (route->flags & REST_EVENTS ? (unsigned)HTTP_ROUTE_QUERY_KEY : 0),
-		    .body_max = route->flags & REST_BYTES_IN
-				    ? MAX(a->config.max_upload_bytes, (uint64_t)1)
-				    : API_BODY_MAX + a->config.max_code_bytes * 6,
+		    .body_max = body_max(a, route),
 		};
 		r = http_server_add_routes(http, &rest->rows[i], 1, scopes, &rest->bounds[i]);
 	}

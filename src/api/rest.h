@@ -22,6 +22,7 @@ enum rest_flag {
 	REST_EVENTS = 1 << 6,     /* answers with an event stream */
 	REST_STORE = 1 << 7,      /* needs the store */
 	REST_ARCHIVE = 1 << 8,    /* answers with an archive where the query says so */
+	REST_FORM_IN = 1 << 9,    /* the body is multipart/form-data, read as it comes */
 };
 
 enum rest_type {
@@ -76,6 +77,8 @@ struct rest_call {
 	struct sandbox *sandbox;      /* reference, once rest_sandbox() has found it */
 	rest_fn next;
 	struct idem *idem;
+	json_t *done;                   /* owned, or NULL: what a problem says about the part that
+					 * went well; an object of its further members */
 	char *text;                     /* the handler's, freed with the call */
 	char object[STORE_OBJECT_SIZE]; /* for the audit log */
 	const char *action;             /* NULL: not a thing for the audit log */
@@ -88,6 +91,9 @@ void rest_fail(struct rest_call *c, const struct err *e);
 void rest_refuse(struct rest_call *c, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
 /* The request itself, for those that answer with bytes or a stream; NULL: the client has left. */
 struct http_request *rest_give(struct rest_call *c);
+
+/* For http_request_on_gone(), USER is the call: it goes on without its client. */
+void rest_on_gone(void *user);
 
 /* ---- what handlers ask ---- */
 
@@ -142,6 +148,11 @@ void rest_list_files(struct rest_call *c);
 void rest_get_file(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_delete_file(struct rest_call *c);
+json_t *rest_name(const char *name); /* any bytes as a JSON string */
+/* A nameless file for an upload until all of it is there; owned, or negative with E set. */
+int rest_spool(struct err *e) MUST_CHECK;
+/* form.c */
+void rest_post_files(struct rest_call *c);
 /* folder.c: folder PATH of c->sandbox as an archive, "tar" or "zip" */
 void rest_send_folder(struct rest_call *c, const char *path, const char *form);
 /* accounts.c */

@@ -73,6 +73,11 @@ static const struct rest_field files_query[] = {
 static const struct rest_field get_query[] = {OWNER, ARCHIVE, END};
 static const struct rest_field put_query[] = {
     OWNER, {"overwrite", REST_BOOL, false, 0, 0, NULL, "replace a file that is there"}, END};
+static const struct rest_field post_query[] = {
+    OWNER,
+    {"path", REST_TEXT, false, 0, PATH_BYTES, NULL, "the folder that the files go to"},
+    {"overwrite", REST_BOOL, false, 0, 0, NULL, "replace files that are there"},
+    END};
 static const struct rest_field rm_query[] = {
     OWNER, {"recursive", REST_BOOL, false, 0, 0, NULL, "a folder with all that is in it"}, END};
 #define QUOTAS                                                                                     \
@@ -168,6 +173,9 @@ const struct rest_route rest_routes[] = {
 
     {HTTP_GET, P("/sandboxes/{id}/files"), "listFiles", "A folder of the workspace",
      rest_list_files, REST_ARCHIVE, NULL, files_query, 200, "Files", "404 409 410 429", 0},
+    {HTTP_POST, P("/sandboxes/{id}/files"), "postFiles",
+     "Writes the files of a form, each under its filename", rest_post_files,
+     REST_CHANGES | REST_FORM_IN, NULL, post_query, 201, "Written", "404 409 410 429 507", 0},
     {HTTP_GET, P("/sandboxes/{id}/files/{path...}"), "getFile",
      "A file; knows Range. Or a folder as an archive", rest_get_file, REST_BYTES_OUT, NULL,
      get_query, 200, NULL, "206 304 404 409 410 416 429", 0},

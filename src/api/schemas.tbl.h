@@ -44,6 +44,7 @@ S(RunRow, "{\"type\":\"object\",\"required\":[\"id\",\"owner\",\"sandbox\",\"kin
 S(RunRows, LIST("runs", "RunRow"))
 S(File, "{\"type\":\"object\",\"required\":[\"path\",\"size\"],\"properties\":{\"path\":" STRING
 	",\"size\":" INTEGER "}}")
+S(Written, LIST("files", "File"))
 S(Entry, "{\"type\":\"object\",\"required\":[\"name\",\"type\",\"size\",\"modified_at\"],"
 	 "\"properties\":{\"name\":" STRING ",\"type\":{\"enum\":[\"file\",\"folder\",\"link\","
 	 "\"other\"]},\"size\":" INTEGER ",\"modified_at\":" TIME "}}")

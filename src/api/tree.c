@@ -8,6 +8,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,7 +16,16 @@
 
 #define SPOOL_DIR "/tmp"
 
-static json_t *name_json(const char *name)
+int rest_spool(struct err *e)
+{
+	int fd = open(SPOOL_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		fd = memfd_create("upload", MFD_CLOEXEC);
+	return fd < 0 ? err_set(e, ERR_NO_SPACE, errno, "no place to keep the upload") : fd;
+}
+
+json_t *rest_name(const char *name)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(2048);
 
@@ -58,7 +68,7 @@ static void on_list(const struct engine_file *files, size_t n, bool more, const 
 		uint64_t ms = files[i].mtime_ns > 0 ? (uint64_t)files[i].mtime_ns / NS_PER_MS : 0;
 
 		(void)json_array_append_new(
-		    list, json_pack("{s:o, s:s, s:I, s:s}", "name", name_json(files[i].name),
+		    list, json_pack("{s:o, s:s, s:I, s:s}", "name", rest_name(files[i].name),
 				    "type", type_name(files[i].mode), "size",
 				    (json_int_t)files[i].size, "modified_at", api_time(ms, text)));
 	}
@@ -143,7 +153,7 @@ static void on_written(uint64_t written, const struct err *e, void *user)
 		rest_fail(u->call, e);
 	else
 		rest_reply(u->call, 201,
-			   json_pack("{s:o, s:I}", "path", name_json(u->path), "size",
+			   json_pack("{s:o, s:I}", "path", rest_name(u->path), "size",
 				     (json_int_t)written));
 	upload_free(u);
 }
@@ -155,13 +165,6 @@ static void on_upload_gone(void *user)
 	u->call->req = NULL;
 	rest_refuse(u->call, ERR_CANCELLED, "the client has left");
 	upload_free(u);
-}
-
-static void on_call_gone(void *user)
-{
-	struct rest_call *c = user;
-
-	c->req = NULL;
 }
 
 static int fail_upload(struct upload *u, const struct err *e)
@@ -192,13 +195,14 @@ static int on_bytes(struct http_request *req, const void *data, size_t len, void
 	    .on_done = on_written,
 	    .user = u,
 	};
-	http_request_on_gone(req, on_call_gone, u->call);
+	http_request_on_gone(req, rest_on_gone, u->call);
 	return sandbox_upload(u->call->sandbox, &request, &e) < 0 ? fail_upload(u, &e) : 0;
 }
 
 static void put_file(struct rest_call *c)
 {
 	struct upload *u = calloc(1, sizeof(*u));
+	struct err e = ERR_INIT;
 
 	if (!u) {
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
@@ -206,11 +210,9 @@ static void put_file(struct rest_call *c)
 	}
 	u->call = c;
 	u->overwrite = rest_query_bool(c, "overwrite");
-	u->fd = open(SPOOL_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-	if (u->fd < 0)
-		u->fd = memfd_create("upload", MFD_CLOEXEC);
+	u->fd = rest_spool(&e);
 	if (u->fd < 0) {
-		rest_refuse(c, ERR_NO_SPACE, "no place to keep the upload");
+		rest_fail(c, &e);
 		upload_free(u);
 		return;
 	}

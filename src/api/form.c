@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* REST: several files in one multipart/form-data request. All of the body goes into one nameless
+ * file first, in which each part is a range; only when the form ended well are its files written,
+ * one after the other, each whole or not at all, as by PUT. What is kept meanwhile: the parser and
+ * the names. */
+#include "api/rest.h"
+
+#include "base/fdio.h"
+#include "base/text.h"
+#include "http/multipart.h"
+
+#include <errno.h>
+#include <string.h>
+
+/* What a body may have beside the bytes of its files: heads of parts, boundaries. */
+#define OVERHEAD_MAX ((uint64_t)MULTIPART_PARTS_MAX * (MULTIPART_HEAD_MAX + 256))
+
+struct form_file {
+	char *path; /* owned; in the engine's form */
+	uint64_t off;
+	uint64_t len;
+};
+
+struct form {
+	struct rest_call *call;
+	struct multipart parser;
+	int fd;
+	uint64_t body;  /* bytes that came */
+	uint64_t files; /* bytes of them that are files': the end of what FD has */
+	bool overwrite;
+	char folder[ENGINE_PATH_MAX]; /* "": the workspace */
+	struct form_file file[MULTIPART_PARTS_MAX];
+	unsigned n;
+	unsigned next;   /* to be written */
+	json_t *written; /* owned array */
+};
+
+static void form_free(struct form *f)
+{
+	for (unsigned i = 0; i < f->n; i++)
+		free(f->file[i].path);
+	json_decref(f->written);
+	f->fd = fd_close(f->fd);
+	free(f);
+}
+
+/* Ends all of it. -EIO, so that a reader of the body stops. */
+static int fail(struct form *f, const struct err *e)
+{
+	struct rest_call *c = f->call;
+
+	if (c->req)
+		http_request_on_gone(c->req, rest_on_gone, c);
+	if (f->next > 0)
+		c->done = json_pack("{s:O}", "files", f->written);
+	rest_fail(c, e);
+	form_free(f);
+	return -EIO;
+}
+
+static void on_form_gone(void *user)
+{
+	struct form *f = user;
+
+	f->call->req = NULL;
+	rest_refuse(f->call, ERR_CANCELLED, "the client has left");
+	form_free(f);
+}
+
+/* ---- the body ---- */
+
+/* FOLDER/FILENAME as a path of the workspace (owned); a name that leads out is refused. */
+static int file_path(const struct form *f, const char *filename, char **ret, struct err *e)
+{
+	char name[ENGINE_PATH_MAX], path[2 * ENGINE_PATH_MAX];
+	int r = workspace_path(filename, strlen(filename), true, name, e);
+
+	if (r < 0)
+		return r;
+	(void)snprintf(path, sizeof(path), "%s%s%s", f->folder, *f->folder ? "/" : "", name);
+	r = workspace_path(path, strlen(path), true, name, e);
+	if (r < 0)
+		return r;
+	*ret = strdup(name);
+	return *ret ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a name of the form");
+}
+
+static int on_part(const struct multipart_part *part, void *user, struct err *e)
+{
+	struct form *f = user;
+	char *path = NULL;
+	int r;
+
+	if (!part->filename || !*part->filename)
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "the part '%.100s' has no filename",
+			       part->name);
+	r = file_path(f, part->filename, &path, e);
+	if (r < 0)
+		return r;
+	for (unsigned i = 0; i < f->n; i++) {
+		if (!streq(f->file[i].path, path))
+			continue;
+		r = err_set(e, ERR_INVALID_ARGUMENT, 0, "'%.300s' is there twice", path);
+		free(path);
+		return r;
+	}
+	f->file[f->n++] = (struct form_file){.path = path, .off = f->files};
+	return 0;
+}
+
+static int on_data(const void *data, size_t len, void *user, struct err *e)
+{
+	struct form *f = user;
+	const uint64_t max = f->call->api->config.max_upload_bytes;
+	int r;
+
+	if (len > max - f->files)
+		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0,
+			       "the files have more than %ju bytes together", (uintmax_t)max);
+	r = fd_write_all(f->fd, data, len);
+	if (r < 0)
+		return err_set(e, ERR_NO_SPACE, -r, "keeping the upload");
+	f->files += len;
+	return 0;
+}
+
+static int on_part_end(void *user, struct err *e UNUSED)
+{
+	struct form *f = user;
+	struct form_file *last = &f->file[f->n - 1];
+
+	last->len = f->files - last->off;
+	return 0;
+}
+
+static const struct multipart_ops form_ops = {on_part, on_data, on_part_end};
+
+/* ---- the files ---- */
+
+static void write_next(struct form *f);
+
+static void on_written(uint64_t written, const struct err *e, void *user)
+{
+	struct form *f = user;
+	const char *path = f->file[f->next].path;
+	struct err error = e ? *e : ERR_INIT;
+
+	if (e) {
+		(void)err_wrap(&error, "'%.300s'", path);
+		(void)fail(f, &error);
+		return;
+	}
+	(void)json_array_append_new(f->written, json_pack("{s:o, s:I}", "path", rest_name(path),
+							  "size", (json_int_t)written));
+	f->next++;
+	write_next(f);
+}
+
+static void write_next(struct form *f)
+{
+	struct rest_call *c = f->call;
+	struct err e = ERR_INIT;
+
+	if (f->next == f->n) {
+		rest_reply(c, 201, json_pack("{s:O}", "files", f->written));
+		form_free(f);
+		return;
+	}
+	struct upload_request request = {
+	    .path = f->file[f->next].path,
+	    .overwrite = f->overwrite,
+	    .source = {.fd = f->fd, .off = f->file[f->next].off, .len = f->file[f->next].len},
+	    .on_done = on_written,
+	    .user = f,
+	};
+	if (sandbox_upload(c->sandbox, &request, &e) < 0)
+		(void)fail(f, &e);
+}
+
+static int on_bytes(struct http_request *req, const void *data, size_t len, void *user)
+{
+	struct form *f = user;
+	struct err e = ERR_INIT;
+	int r;
+
+	if (data) {
+		f->body += len;
+		r = multipart_feed(&f->parser, data, len, &e);
+		if (r == 0 && f->body - f->files > OVERHEAD_MAX)
+			r = err_set(&e, ERR_UPLOAD_TOO_LARGE, 0,
+				    "the form has too much that is no file");
+		return r < 0 ? fail(f, &e) : 0;
+	}
+	r = multipart_end(&f->parser, &e);
+	if (r == 0 && f->n == 0)
+		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "there is no file in the form");
+	if (r < 0)
+		return fail(f, &e);
+	http_request_on_gone(req, rest_on_gone, f->call);
+	write_next(f);
+	return 0;
+}
+
+/* ---- the call ---- */
+
+static int form_begin(struct form *f, struct err *e)
+{
+	struct http_request *req = f->call->req;
+	const char *folder = http_request_query(req, "path");
+	const uint64_t len = http_request_body_length(req);
+	int r =
+	    multipart_init(&f->parser, http_request_header(req, "content-type"), &form_ops, f, e);
+
+	if (r == 0 && folder && *folder)
+		r = workspace_path(folder, strlen(folder), true, f->folder, e);
+	if (r < 0)
+		return r;
+	if (len != UINT64_MAX && len > OVERHEAD_MAX &&
+	    len - OVERHEAD_MAX > f->call->api->config.max_upload_bytes)
+		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "the form has too many bytes");
+	f->fd = rest_spool(e);
+	if (f->fd < 0)
+		return f->fd;
+	f->written = json_array();
+	return f->written ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a form");
+}
+
+static void post_files(struct rest_call *c)
+{
+	struct form *f = calloc(1, sizeof(*f));
+	struct err e = ERR_INIT;
+
+	if (!f) {
+		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	f->call = c;
+	f->fd = -1;
+	f->overwrite = rest_query_bool(c, "overwrite");
+	c->action = "file.put";
+	if (form_begin(f, &e) < 0) {
+		(void)fail(f, &e);
+		return;
+	}
+	http_request_on_gone(c->req, on_form_gone, f);
+	http_request_read_body(c->req, on_bytes, f);
+}
+
+void rest_post_files(struct rest_call *c)
+{
+	rest_sandbox(c, post_files);
+}

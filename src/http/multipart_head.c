@@ -1,0 +1,254 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Parameters of Content-Type, and the heads of parts. */
+#include "base/text.h"
+#include "http/multipart.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#define CONTENT_TYPE_MAX 512
+#define TYPE             "multipart/form-data"
+#define TOKEN            "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+/* RFC 2046: the blank may not be the last. */
+#define BOUNDARY_CHARS "'()+_,-./:=? 0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+/* One `; name=value`; slices of the text, which is not terminated until all of it was read. */
+struct param {
+	char *name, *value;
+	size_t name_len, value_len;
+};
+
+static int bad(struct err *e, const char *what)
+{
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the form is broken: %s", what);
+	return -EINVAL;
+}
+
+static char *skip_blanks(char *p)
+{
+	return p + strspn(p, " \t");
+}
+
+/* The text of a quoted string whose opening quote is at *P, without its escapes, in place. */
+static int read_quoted(char **p, struct param *param)
+{
+	char *from = *p + 1, *to = from;
+
+	param->value = to;
+	for (; *from != '"'; from++) {
+		/* Browsers send backslashes as they are: only these two are escapes. */
+		if (*from == '\\' && (from[1] == '"' || from[1] == '\\'))
+			from++;
+		if (*from == '\0')
+			return -EINVAL;
+		*to++ = *from;
+	}
+	param->value_len = (size_t)(to - param->value);
+	*p = from + 1;
+	return 0;
+}
+
+/* 1: *PARAM is the next one; 0: the text ends; -EINVAL. */
+static int next_param(char **at, struct param *param)
+{
+	char *p = skip_blanks(*at);
+
+	if (*p == '\0')
+		return 0;
+	if (*p != ';')
+		return -EINVAL;
+	p = skip_blanks(p + 1);
+	param->name = p;
+	param->name_len = strspn(p, TOKEN);
+	p += param->name_len;
+	if (param->name_len == 0 || *p != '=')
+		return -EINVAL;
+	p++;
+	if (*p == '"') {
+		if (read_quoted(&p, param) < 0)
+			return -EINVAL;
+	} else {
+		param->value = p;
+		param->value_len = strspn(p, TOKEN);
+		p += param->value_len;
+		if (param->value_len == 0)
+			return -EINVAL;
+	}
+	*at = p;
+	return 1;
+}
+
+static bool is_named(const struct param *param, const char *name)
+{
+	return param->name_len == strlen(name) &&
+	       strncasecmp(param->name, name, param->name_len) == 0;
+}
+
+/* Reads all parameters at P and keeps those of NAMES; a second one of the same name, and any of
+ * them in the extended form `name*`, is refused. Values are terminated. */
+static int read_params(char *p, const char *const *names, char **ret, size_t n)
+{
+	size_t lens[4] = {0};
+	struct param param;
+	int r;
+
+	while ((r = next_param(&p, &param)) > 0) {
+		for (size_t i = 0; i < n; i++) {
+			const size_t len = strlen(names[i]);
+
+			if (param.name_len == len + 1 && param.name[len] == '*' &&
+			    strncasecmp(param.name, names[i], len) == 0)
+				return -EINVAL;
+			if (!is_named(&param, names[i]))
+				continue;
+			if (ret[i])
+				return -EINVAL;
+			ret[i] = param.value;
+			lens[i] = param.value_len;
+		}
+	}
+	for (size_t i = 0; i < n; i++)
+		if (ret[i])
+			ret[i][lens[i]] = '\0';
+	return r;
+}
+
+int multipart_boundary(const char *content_type, char *ret, struct err *e)
+{
+	static const char *const names[] = {"boundary"};
+	char copy[CONTENT_TYPE_MAX], *value = NULL;
+	size_t len;
+
+	if (!content_type || strncasecmp(content_type, TYPE, strlen(TYPE)) != 0 ||
+	    !strchr("; \t", content_type[strlen(TYPE)])) {
+		(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the body must be " TYPE);
+		return -EINVAL;
+	}
+	if (text_copy(copy, sizeof(copy), content_type + strlen(TYPE)) < 0 ||
+	    read_params(copy, names, &value, 1) < 0)
+		return bad(e, "its Content-Type cannot be read");
+	len = value ? strlen(value) : 0;
+	if (len == 0 || len > MULTIPART_BOUNDARY_MAX || strspn(value, BOUNDARY_CHARS) != len ||
+	    value[len - 1] == ' ')
+		return bad(e, "its Content-Type names no boundary of 1 to 70 characters");
+	memcpy(ret, value, len + 1);
+	return 0;
+}
+
+/* %22, %0D and %0A, which is what forms escape in names, and nothing else: "100%25" is no escape.
+ */
+static void unescape(char *text)
+{
+	static const struct {
+		const char *code;
+		char c;
+	} escapes[] = {{"%22", '"'}, {"%0d", '\r'}, {"%0a", '\n'}};
+	char *to = text;
+
+	while (*text) {
+		char c = *text;
+		size_t len = 1;
+
+		for (size_t i = 0; c == '%' && i < ARRAY_SIZE(escapes); i++)
+			if (strncasecmp(text, escapes[i].code, 3) == 0) {
+				c = escapes[i].c;
+				len = 3;
+			}
+		*to++ = c;
+		text += len;
+	}
+	*to = '\0';
+}
+
+static int read_disposition(char *value, struct multipart_part *ret, struct err *e)
+{
+	static const char *const names[] = {"name", "filename"};
+	static const char form_data[] = "form-data";
+	char *found[2] = {NULL, NULL};
+	const size_t len = strlen(form_data);
+
+	if (ret->name)
+		return bad(e, "a part has two Content-Dispositions");
+	if (strncasecmp(value, form_data, len) != 0 || !strchr("; \t", value[len]))
+		return bad(e, "a part's Content-Disposition is not form-data");
+	if (read_params(value + len, names, found, ARRAY_SIZE(found)) < 0)
+		return bad(e, "a part's Content-Disposition cannot be read (each parameter once, "
+			      "and no filename*)");
+	if (!found[0])
+		return bad(e, "a part has no name");
+	unescape(found[0]);
+	if (found[1])
+		unescape(found[1]);
+	ret->name = found[0];
+	ret->filename = found[1];
+	return 0;
+}
+
+/* Bytes go to the file as they are; nobody may think that they were decoded. */
+static int read_encoding(char *value, struct multipart_part *ret UNUSED, struct err *e)
+{
+	static const char *const plain[] = {"binary", "8bit", "7bit"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(plain); i++)
+		if (strcasecmp(value, plain[i]) == 0)
+			return 0;
+	return bad(e, "a part has a Content-Transfer-Encoding other than binary");
+}
+
+/* LINE is terminated, without its end. */
+static int read_line(char *line, struct multipart_part *ret, struct err *e)
+{
+	static const struct {
+		const char *name;
+		int (*read)(char *value, struct multipart_part *ret, struct err *e);
+	} headers[] = {
+	    {"content-disposition", read_disposition},
+	    {"content-transfer-encoding", read_encoding},
+	};
+	const size_t len = strspn(line, TOKEN);
+	char *value;
+
+	if (len == 0 || line[len] != ':')
+		return bad(e, "a part has a line that is no header");
+	value = skip_blanks(line + len + 1);
+	for (char *end = value + strlen(value); end > value && (end[-1] == ' ' || end[-1] == '\t');)
+		*--end = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(headers); i++)
+		if (strlen(headers[i].name) == len && strncasecmp(line, headers[i].name, len) == 0)
+			return headers[i].read(value, ret, e);
+	return 0;
+}
+
+static bool is_clean(const char *line, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)line[i] < ' ' && line[i] != '\t')
+			return false;
+	return !memchr(line, 0x7f, len) && text_is_utf8(line, len);
+}
+
+int multipart_head_parse(char *head, size_t len, struct multipart_part *ret, struct err *e)
+{
+	struct multipart_part part = {0};
+	size_t at = 0;
+
+	while (at < len) {
+		char *line = head + at;
+		const char *cr = memchr(line, '\r', len - at);
+		const size_t line_len = cr ? (size_t)(cr - line) : 0;
+
+		if (!cr || at + line_len + 2 > len || cr[1] != '\n' || !is_clean(line, line_len))
+			return bad(e, "the head of a part has a character that it may not have");
+		line[line_len] = '\0';
+		const int r = read_line(line, &part, e);
+		if (r < 0)
+			return r;
+		at += line_len + 2;
+	}
+	if (!part.name)
+		return bad(e, "a part has no Content-Disposition");
+	*ret = part;
+	return 0;
+}
