@@ -94,6 +94,31 @@ describe('packages from an index', () => {
 			assert.equal((await install(s, packages, 'hostile')).error, 'invalid_argument', packages);
 		assert.equal(canary.visits, 0);
 	});
+	/* One line each: the status, and whether the hint was there. */
+	const spellings = ['pip install beta', 'pip3 -q install beta', '/usr/bin/pip install beta', 'python -m pip install beta', 'python3 -m pip --disable-pip-version-check -q install beta', '/usr/bin/python3 -m pip install beta',
+		'python3 -I -m pip download beta', 'uv pip install beta', 'uv -q pip install beta', 'uv add beta', 'cd / && env python3 -m pip wheel beta', 'sh -c "exec python3 -m pip install beta"'];
+	it('every spelling of an installation ends with the hint: in the terminal, a subprocess, with packages and without', async () => {
+		const called = async (name: string, args: Json): Promise<Json> => JSON.parse((await s.raw(name, args)).content[0]!.text) as Json;
+		const stored = (await called('create_sandbox', {})).sandbox_id as string;
+		assert.equal((await install(s, 'beta', 'spelled')).status, 'success');
+		const all = spellings.map((c) => `(${c}) </dev/null 2>&1 | grep -c 'the tool sandbox_install_packages'`).join('; ');
+		const want = '1\n'.repeat(spellings.length);
+		for (const r of [await called('execute_terminal_command', { sandbox_id: stored, command: all }), await called('sandbox_run_shell', { command: all, session_id: 'bare' }), await called('sandbox_run_shell', { command: `test -x /app/.venv/bin/python3 && { ${all}; /app/.venv/bin/python3 -m pip install beta; echo $?; }`, session_id: 'spelled' })]) {
+			assert.equal(r.stdout.slice(0, want.length), want, JSON.stringify(r));
+			assert.match(r.stdout.slice(want.length), /^(1\n)?$/);
+		}
+		const python = `import os, subprocess, sys
+for argv in (['pip', 'install', 'beta'], [sys.executable, '-m', 'pip', 'install', 'beta']):
+    r = subprocess.run(argv, capture_output=True, text=True)
+    print(r.returncode, 'sandbox_install_packages' in r.stderr)
+print(os.system('python3 -m pip install beta 2>/dev/null') >> 8)`;
+		for (const [tool, args] of [['sandbox_run_python', { code: python, session_id: 'bare' }], ['execute_python_code', { code: python, sandbox_id: stored }]] as const)
+			assert.equal((await called(tool, args)).stdout, '1 True\n1 True\n1\n', tool);
+	});
+	it('what needs no network is pip\'s own', async () => {
+		const r = await s.call('sandbox_run_shell', { command: 'python3 -m pip list 2>/dev/null | grep -ci numpy; pip --version | grep -c "^pip [0-9]"; pip install --no-index --find-links . nothing 2>&1 | grep -c sandbox_install', session_id: 'bare' });
+		assert.equal(r.stdout, '1\n1\n0\n');
+	});
 	it('several at once, in several sandboxes', async () => {
 		const all = await Promise.all(['p', 'q', 'r'].map((id) => install(s, 'beta alpha==1.0', id)));
 		assert.deepEqual(all.map((r) => r.status), ['success', 'success', 'success']);

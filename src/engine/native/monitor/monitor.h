@@ -182,6 +182,9 @@ int template_get(struct monitor *m, const char *image, struct template **ret,
 		 struct report *why) MUST_CHECK;
 void template_free(struct monitor *m, struct template *t);
 
+/* skeleton.c: fills the folder SKEL; IMAGE is what it will lie upon. 0 or -errno. */
+int skeleton_make(int skel, int image) MUST_CHECK;
+
 /* zygote_start.c: on success Z, which was NONE, is STARTING as one of T's. 0 or -errno. */
 int zygote_start(struct monitor *m, const struct template *t, struct zygote *z) MUST_CHECK;
 

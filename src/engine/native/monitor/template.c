@@ -43,53 +43,6 @@ int umount2(const char *target, int flags);
 
 static const char *const base_dirs[] = {"image", "skel", "lower", "proc", "dev", "new", "ws"};
 
-static const struct {
-	const char *path;
-	mode_t mode;
-} skeleton_dirs[] = {
-    {"dev", 0755},       {"proc", 0555},     {"sys", 0555},          {"tmp", 0755},
-    {"mnt", 0755},       {"mnt/data", 0755}, {"app", 0755},          {"app/results", 0755},
-    {"app/.venv", 0755}, {"home", 0755},     {"home/sandbox", 0755}, {"etc", 0755},
-    {"run", 0755},       {"usr", 0755},      {"usr/local", 0755},    {"usr/local/bin", 0755},
-};
-
-/* First on PATH: an installation could only wait for a network that is not there, so it is told at
- * once who can do it. Everything else is the program's own; where there is a proxy that is all. */
-static const char installer[] =
-    "#!/bin/sh\n"
-    "me=${0##*/}\n"
-    "case \"$me $1 $2\" in\n"
-    "pip*\\ install\\ * | pip*\\ download\\ * | uv\\ pip\\ install | uv\\ pip\\ sync | uv\\ add\\ "
-    "*)\n"
-    "\tif [ -z \"$HTTPS_PROXY\" ]; then\n"
-    "\t\techo \"$me: this sandbox has no network. Packages are installed by the tool\" \\\n"
-    "\t\t\t\"sandbox_install_packages (or install_package_in_sandbox).\" >&2\n"
-    "\t\texit 1\n"
-    "\tfi\n"
-    "esac\n"
-    "for at in /usr/bin /bin; do\n"
-    "\tif [ -x \"$at/$me\" ]; then exec \"$at/$me\" \"$@\"; fi\n"
-    "done\n"
-    "echo \"$me: not found\" >&2\n"
-    "exit 127\n";
-
-static const struct {
-	const char *path;
-	const char *text;
-	mode_t mode; /* 0 = 0644 */
-} skeleton_files[] = {
-    {"etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\n"
-		   "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
-		   "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
-    {"etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
-    {"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
-    {"etc/hostname", "sandbox\n"},
-    {"etc/resolv.conf", ""},
-    {"usr/local/bin/pip", installer, 0755},
-    {"usr/local/bin/pip3", installer, 0755},
-    {"usr/local/bin/uv", installer, 0755},
-};
-
 /* ---- in the child ---- */
 
 struct builder {
@@ -121,30 +74,11 @@ static int make_base(void)
 	return 0;
 }
 
-static int write_file(int dir, const char *path, const char *text, mode_t mode)
-{
-	_cleanup_fd_ int fd =
-	    openat(dir, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode ? mode : 0644);
-
-	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
-}
-
-static int make_skeleton(void)
+static int make_skeleton(int image)
 {
 	_cleanup_fd_ int skel = open("skel", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (skel < 0)
-		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(skeleton_dirs); i++)
-		if (mkdirat(skel, skeleton_dirs[i].path, skeleton_dirs[i].mode) < 0)
-			return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(skeleton_files); i++) {
-		int r = write_file(skel, skeleton_files[i].path, skeleton_files[i].text,
-				   skeleton_files[i].mode);
-		if (r < 0)
-			return r;
-	}
-	return 0;
+	return skel < 0 ? -errno : skeleton_make(skel, image);
 }
 
 static int bind_image(int image)
@@ -231,7 +165,7 @@ NORETURN static void build(const struct builder *b)
 	(void)umask(0);
 	if ((r = make_base()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_BASE, -r);
-	if ((r = make_skeleton()) < 0)
+	if ((r = make_skeleton(image)) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_SKELETON, -r);
 	if ((r = bind_image(image)) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_OVERLAY, -r);

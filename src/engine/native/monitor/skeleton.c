@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What every sandbox has whatever its image has: mount points, the few files of /etc, and what
+ * answers instead of installers. It is the upper layer of a sandbox's root. */
+#include "base/fdio.h"
+#include "engine/native/monitor/monitor.h"
+
+#include <fcntl.h>
+#include <limits.h>
+#include <string.h>
+#include <sys/stat.h>
+
+static const struct {
+	const char *path;
+	mode_t mode;
+} dirs[] = {
+    {"dev", 0755},       {"proc", 0555},     {"sys", 0555},          {"tmp", 0755},
+    {"mnt", 0755},       {"mnt/data", 0755}, {"app", 0755},          {"app/results", 0755},
+    {"app/.venv", 0755}, {"home", 0755},     {"home/sandbox", 0755}, {"etc", 0755},
+    {"run", 0755},       {"usr", 0755},      {"usr/local", 0755},    {"usr/local/bin", 0755},
+};
+
+/* An installation could only wait for a network that is not there, so it is told at once who can do
+ * it: what goes by the program's name here, what goes by `python -m pip` in the module below.
+ * Everything else is the program's own; where there is a proxy, and without an index, that is all.
+ * The first word that is a command decides; the words before it are options and their values. */
+#define HINT                                                                                       \
+	"this sandbox has no network. Packages are installed by the tool "                         \
+	"sandbox_install_packages (or install_package_in_sandbox)."
+
+static const char installer[] =
+    "#!/bin/sh\n"
+    "me=${0##*/}\n"
+    "for word; do\n"
+    "\tcase $word in\n"
+    "\tinstall | download | wheel | lock | sync | add)\n"
+    "\t\tcase \"$HTTPS_PROXY $* \" in \" \"*\" --no-index \"*) break ;; \" \"*)\n"
+    "\t\t\techo \"$me: " HINT "\" >&2\n"
+    "\t\t\texit 1 ;;\n"
+    "\t\tesac\n"
+    "\t\tbreak ;;\n"
+    "\tuninstall | freeze | inspect | list | show | check | config | search | cache | index | hash "
+    "\\\n"
+    "\t\t| completion | debug | help | run | venv | python | init | export | build | publish \\\n"
+    "\t\t| self | version | tree) break ;;\n"
+    "\tesac\n"
+    "done\n"
+    "case $me in pip*) exec python3 -m pip \"$@\" ;; esac\n"
+    "for at in /usr/bin /bin; do\n"
+    "\tif [ -x \"$at/$me\" ]; then exec \"$at/$me\" \"$@\"; fi\n"
+    "done\n"
+    "echo \"$me: not found\" >&2\n"
+    "exit 127\n";
+
+/* pip/__main__.py, where the image has one; its last lines are those of pip's own. */
+static const char module[] =
+    "import os\n"
+    "import sys\n"
+    "\n"
+    "if sys.path[0] in ('', os.getcwd()):\n"
+    "    sys.path.pop(0)\n"
+    "\n"
+    "COMMANDS = {'install', 'download', 'wheel', 'lock', 'uninstall', 'freeze', 'inspect', "
+    "'list',\n"
+    "            'show', 'check', 'config', 'search', 'cache', 'index', 'hash', 'completion',\n"
+    "            'debug', 'help'}\n"
+    "\n"
+    "\n"
+    "def needs_network(words):\n"
+    "    command = next((word for word in words if word in COMMANDS), None)\n"
+    "    return command in ('install', 'download', 'wheel', 'lock') and '--no-index' not in words\n"
+    "\n"
+    "\n"
+    "if __name__ == '__main__':\n"
+    "    if not os.environ.get('HTTPS_PROXY') and needs_network(sys.argv[1:]):\n"
+    "        sys.exit('pip: " HINT "')\n"
+    "    from pip._internal.cli.main import main\n"
+    "    sys.exit(main())\n";
+
+static const struct {
+	const char *path;
+	const char *text;
+	mode_t mode; /* 0 = 0644 */
+} files[] = {
+    {"etc/passwd", "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+		   "sandbox:x:1000:1000:sandbox:/home/sandbox:/bin/sh\n"
+		   "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"},
+    {"etc/group", "root:x:0:\nsandbox:x:1000:\nnogroup:x:65534:\n"},
+    {"etc/hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n"},
+    {"etc/hostname", "sandbox\n"},
+    {"etc/resolv.conf", ""},
+    {"usr/local/bin/pip", installer, 0755},
+    {"usr/local/bin/pip3", installer, 0755},
+    {"usr/local/bin/uv", installer, 0755},
+};
+
+/* Take the place of what an image has there, where it has it. %u: 3.N of an interpreter. */
+#define MINOR_MIN 8u
+#define MINOR_MAX 30u
+static const struct {
+	const char *path;
+	const char *text;
+	mode_t mode;
+} covers[] = {
+    {"usr/bin/pip", installer, 0755},
+    {"usr/bin/pip3", installer, 0755},
+    {"usr/lib/python3/dist-packages/pip/__main__.py", module, 0644},
+    {"usr/lib/python3.%u/site-packages/pip/__main__.py", module, 0644},
+    {"usr/local/lib/python3.%u/site-packages/pip/__main__.py", module, 0644},
+};
+
+static int write_file(int skel, const char *path, const char *text, mode_t mode)
+{
+	_cleanup_fd_ int fd =
+	    openat(skel, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode ? mode : 0644);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+}
+
+static int make_parents(int skel, const char *path)
+{
+	char part[PATH_MAX];
+
+	for (const char *end = strchr(path, '/'); end; end = strchr(end + 1, '/')) {
+		(void)snprintf(part, sizeof(part), "%.*s", (int)(end - path), path);
+		if (mkdirat(skel, part, 0755) < 0 && errno != EEXIST)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Where one of the parts is a link, a folder of ours in its place would hide all that is there. */
+static int cover(int skel, int image, const char *path, const char *text, mode_t mode)
+{
+	_cleanup_fd_ int there = fd_open_beneath(image, path, O_RDONLY, 0);
+
+	if (there < 0)
+		return 0;
+	int r = make_parents(skel, path);
+	return r < 0 ? r : write_file(skel, path, text, mode);
+}
+
+static int cover_all(int skel, int image)
+{
+	char path[PATH_MAX];
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(covers); i++) {
+		const char *at = strstr(covers[i].path, "%u");
+
+		if (!at)
+			r = cover(skel, image, covers[i].path, covers[i].text, covers[i].mode);
+		for (unsigned minor = MINOR_MIN; r == 0 && at && minor <= MINOR_MAX; minor++) {
+			(void)snprintf(path, sizeof(path), "%.*s%u%s", (int)(at - covers[i].path),
+				       covers[i].path, minor, at + 2);
+			r = cover(skel, image, path, covers[i].text, covers[i].mode);
+		}
+	}
+	return r;
+}
+
+int skeleton_make(int skel, int image)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++)
+		if (mkdirat(skel, dirs[i].path, dirs[i].mode) < 0)
+			return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		int r = write_file(skel, files[i].path, files[i].text, files[i].mode);
+		if (r < 0)
+			return r;
+	}
+	return cover_all(skel, image);
+}
