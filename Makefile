@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop api hostile load soak fuzz-smoke install clean help
+.PHONY: build all setup run test demo image bench lint format conformance interop api hostile inside load soak fuzz-smoke install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -52,6 +52,9 @@ api: build ## the REST description against the server
 
 hostile: all ## hostile code against every engine
 	@tests/hostile/run $(ARGS)
+
+inside: build ## the tests of Python and its packages, in sandboxes (ARGS: --quick, tests/inside/run --help)
+	@tests/inside/run $(ARGS)
 
 load: all ## good and hostile clients together, for minutes (ARGS: tests/load/run --help)
 	@tests/load/run $(ARGS)

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// From what tests said in a sandbox to what a run says: every failure is new or listed, every listed one fails.
+
+import { known, skips, type Where } from './known.ts';
+import type { Module } from './modules.ts';
+
+export interface Line {
+	test: string;
+	end: 'start' | 'pass' | 'fail' | 'skip' | 'end';
+	why: string;
+}
+
+export interface Finding {
+	test: string;
+	why: string;
+}
+
+export interface Row {
+	module: string;
+	passed: number;
+	skipped: number;
+	/** Failed and listed. */
+	forbidden: number;
+	/** Passed alone, after a failure among the others. */
+	again: string[];
+	failed: Finding[];
+	ms: number;
+}
+
+/** The worst that was said of each test, in the order in which they ran. */
+function ends(lines: Line[]): Map<string, Line> {
+	const rank = { start: 0, end: 0, pass: 1, skip: 2, fail: 3 };
+	const all = new Map<string, Line>();
+	for (const l of lines) {
+		const before = all.get(l.test);
+		if (l.end !== 'end' && (!before || rank[l.end] > rank[before.end]))
+			all.set(l.test, l);
+	}
+	return all;
+}
+
+function isListed(test: string, w: Where): boolean {
+	return known.some((k) => (!k.when || k.when(w)) && k.tests.includes(test));
+}
+
+export function judge(m: Module, first: { lines: Line[]; bad?: string }, w: Where, second?: { lines: Line[] }): Row {
+	const row: Row = { module: m.name, passed: 0, skipped: 0, forbidden: 0, again: [], failed: [], ms: 0 };
+	const add = (test: string, why: string): void => void row.failed.push({ test, why });
+	const later = ends(second?.lines ?? []);
+	for (const [test, l] of ends(first.lines)) {
+		const listed = isListed(test, w);
+		const good = l.end === 'pass' || (!listed && l.end !== 'skip' && later.get(test)?.end === 'pass');
+		if (l.end === 'skip') {
+			if (skips.some((s) => s.reasons.some((r) => r.test(l.why))))
+				row.skipped++;
+			else
+				add(test, `skipped for a reason that is not listed: ${l.why}`);
+		} else if (listed === good) {
+			add(test, listed ? 'it passes, but it is listed as one that cannot' : l.end === 'start' ? 'the process ended in it' : l.why);
+		} else if (listed) {
+			row.forbidden++;
+		} else {
+			row.passed++;
+			if (l.end !== 'pass')
+				row.again.push(test);
+		}
+	}
+	if (first.bad && !first.lines.some((l) => l.end === 'end'))
+		add(m.name, first.bad);
+	else if (row.passed + row.skipped + row.forbidden + row.failed.length === 0)
+		add(m.name, 'it has no tests');
+	return row;
+}

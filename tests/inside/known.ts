@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tests that cannot pass in a sandbox, and the reasons for which tests may leave themselves out there. A listed test that passes fails
+// the run, and so does a test that fails or skips itself for a reason that is not here.
+
+import type { Mode } from '../lib/env.ts';
+
+export interface Where {
+	mode: Mode;
+	warm: boolean;
+}
+
+export interface Known {
+	/** Why it cannot pass. */
+	why: string;
+	tests: string[];
+	/** Only there; everywhere when absent. */
+	when?: (w: Where) => boolean;
+}
+
+export const known: Known[] = [
+	{
+		why: 'one uid and one gid are mapped: any other is EINVAL, where the test expects EPERM',
+		tests: [
+			'test.test_os.ChownFileTests.test_chown_without_permission',
+			'test.test_subprocess.POSIXProcessTestCase.test_group',
+			'test.test_subprocess.POSIXProcessTestCase.test_user',
+		],
+	},
+	{
+		why: 'interfaces are listed through a netlink socket, and those are not allowed (the surface of most root bugs of recent years)',
+		tests: [
+			'test.test_socket.GeneralModuleTests.testInterfaceNameIndex',
+			'test.test_socket.GeneralModuleTests.testInvalidInterfaceIndexToName',
+			'test.test_socket.GeneralModuleTests.test_getaddrinfo_ipv6_scopeid_symbolic',
+			'test.test_socket.GeneralModuleTests.test_getnameinfo_ipv6_scopeid_symbolic',
+		],
+	},
+	{
+		why: 'the image has neither a compiler nor a linker, nor headers',
+		tests: [
+			'test.test_ctypes.test_find.FindLibraryLinux.test_find_library_with_gcc',
+			'test.test_ctypes.test_find.FindLibraryLinux.test_find_library_with_ld',
+			'pyarrow.tests.test_misc::test_get_include',
+		],
+	},
+	{
+		why: 'the tests are beside the package, where an isolated interpreter does not find them',
+		tests: ['fork', 'forkserver', 'spawn'].map((m) => `test.test_multiprocessing_${m}.test_misc.TestFlags.test_flags`),
+	},
+	{
+		why: 'the tests are beside the package, and a warm interpreter has it from the image',
+		tests: ['matplotlib.tests.test_cbook::test_warn_external'],
+		when: (w) => w.warm,
+	},
+	{
+		why: '/proc has the processes of the sandbox alone: no /proc/meminfo, which tells about the host',
+		tests: ['numpy.lib.tests.test_format::test_large_archive'],
+	},
+	{
+		why: 'the list of fonts of the image has stand-ins for names that other systems have',
+		tests: ['matplotlib.tests.test_font_manager::test_get_font_names'],
+	},
+];
+
+export const skips: { why: string; reasons: RegExp[] }[] = [
+	{
+		why: 'another system than Linux, another machine than this kind',
+		reasons: [
+			/windows|win32|wine|macos|mac os|osx|darwin|bsd|solaris|android|emscripten|wasi|ios\b|cygwin|aix|hp-?ux|altsep/i,
+			/NT specific|NTFS|msvcrt|_winapi|WINFUNCTYPE|oledll|path separator/,
+			/kqueue|devpoll|lchmod|lchflags|chflags|O_EXLOCK|O_SHLOCK|RWF_SYNC|F_GETPATH|Can't set symlink permissions|os\.spawnv$|headers and trailers|does not use a file descriptor/i,
+			/dir_fd is supported|(os\.\w+\(\) is present|parser is supported|set\w+\(\) available on platform)$|requires unix$|^(arp|lanscan|netstat) is not used|32-bit (builds?|address)|POSIX-flavoured/,
+		],
+	},
+	{
+		why: 'another build of Python',
+		reasons: [
+			/gettotalrefcount|free-?threading|free threading|GIL|debug build|--with-|uuid_generate_time_safe|uuid\._generate_time_safe|MAC address|Py_DEBUG|_testinternalcapi|C implementation/,
+			/text mode not available|_recursion_count|shared library cannot be loaded|warn_default_encoding|no SQLite extension|deserialize|not compiled/i,
+		],
+	},
+	{
+		why: 'programs, locales and modules that the image does not have',
+		reasons: [
+			/Need the (un)?zip command|requires (ifconfig|ip)$|working strace|[Ll]ocale|Turkish|[Cc]ould not import|not installed|Unable to import|No module named|not find|optional dependency|fontconfig|font (to test|may be)/,
+			/compiler|(gcc|cc|csh|gdb|bash|fish|fc-list|lib_\w+)\b.*(missing|required|not available|not found)|requires .*(gcc|cc|bash|gdb|fc-list)/,
+		],
+	},
+	{
+		why: 'resources that a quick run leaves out, and sizes beyond the limits of a sandbox',
+		reasons: [/resource '?\w+'? is not enabled|'\w+' resource not enabled|not enough memory|free disk space|high memory|single_cpu|slow|[Nn]eeds? .*memory/],
+	},
+	{
+		why: 'socket families and protocols of the kernel that sandboxes do not have',
+		reasons: [/((Hyper-V|QIPCRTR|RDS|UDPLITE|VSOCK|Bluetooth) sockets|SocketCan|CAN ISOTP|CAN J1939) required|IPPROTO_SCTP|AF_ALG required|TIPC module|[Nn]umeric scope id/],
+	},
+	{
+		why: 'no terminal, no rights, no network, one group: what a sandbox does not have by design',
+		reasons: [/not enough privileges|CAP_|must be a TTY|not on tty|\/dev\/tty|\broot\b|Cannot block permissions|superuser|privilege|network|at least 2 groups|terminal size|stty invocation/i],
+	},
+	{
+		why: 'the file system of a workspace without root is a tmpfs of a user namespace: no user attributes before Linux 6.6',
+		reasons: [/extended attribute/],
+	},
+	{
+		why: 'the test is meant for another place: another start method, another class, another platform',
+		reasons: [
+			/only run in|specific( test)?[.]?$|redundant|start_method|start method|needs local target|Skip due to platform|Maybe test trigger|[Tt]est disabled for now|already loaded|is tested by/,
+			/only relevant for|not supported|not applicable|does not support|unsupported|requires? .*version|known failure|abstract|see gh-|not available|is not (used|needed|relevant)|trackfd|^$/i,
+		],
+	},
+];

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Runs the test suites of Python and its packages inside sandboxes, in every mode that this host can do, and prints the table.
+
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { spawn, spawnSync } from 'node:child_process';
+import * as readline from 'node:readline';
+import { parseArgs } from 'node:util';
+import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import type { Row } from './judge.ts';
+import { packs } from './modules.ts';
+
+const { values: opt } = parseArgs({
+	options: {
+		quick: { type: 'boolean', default: false },
+		module: { type: 'string', default: '' },
+		mode: { type: 'string', multiple: true, default: ['root', 'user'] },
+		warm: { type: 'string', multiple: true, default: ['off', 'on'] },
+		build: { type: 'string', default: path.join(top, 'build') },
+		image: { type: 'string', default: 'science' },
+		jobs: { type: 'string', default: '2' },
+		report: { type: 'string' },
+		list: { type: 'boolean', default: false },
+		help: { type: 'boolean', short: 'h', default: false },
+	},
+});
+if (opt.help) {
+	console.log(`usage: tests/inside/run [--quick] [--module REGEX] [--mode root|user]… [--warm on|off]… [--jobs 2 modes at a time]
+                        [--build DIR] [--image NAME] [--report FILE] [--list]`);
+	process.exit(0);
+}
+if (opt.list) {
+	for (const m of packs.flatMap((p) => p.modules))
+		console.log(`${m.quick ? 'quick' : '     '} ${m.name}`);
+	process.exit(0);
+}
+
+interface Place {
+	mode: Mode;
+	warm: string;
+	title: string;
+	enforced: string[];
+}
+
+const count = { passed: 0, failed: 0, skipped: 0 };
+const isRoot = process.getuid!() === 0;
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-inside-'));
+fs.chmodSync(scratch, 0o755);
+process.on('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
+const binary = path.join(scratch, 'caisson'); // a path that the plain user can reach
+fs.copyFileSync(path.join(opt.build, 'caisson'), binary);
+fs.chmodSync(binary, 0o755);
+
+function end(): never {
+	console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
+	process.exit(count.failed > 0 ? 1 : 0);
+}
+
+/** The modes that are possible here; what is not says why. */
+function places(): Place[] {
+	const found: Place[] = [];
+	for (const mode of opt.mode as Mode[]) {
+		if (mode === 'root' && !isRoot) {
+			console.log('root: skipped, started without root');
+			count.skipped++;
+			continue;
+		}
+		const id = String(PLAIN_UID);
+		const argv = [...(isRoot && mode === 'user' ? ['setpriv', '--reuid', id, '--regid', id, '--clear-groups', '--'] : []), binary, 'doctor', '--json'];
+		const r = spawnSync(argv[0]!, argv.slice(1), { encoding: 'utf8', env: { PATH: process.env.PATH, SANDBOX_STATE_DIR: path.dirname(imagesDir) } });
+		const said = JSON.parse(r.stdout) as { enforced: string[]; cgroup: string; rows: { state: string; what: string; value: string }[] };
+		const missing = said.rows.filter((row) => row.state === 'missing');
+		if (missing.length > 0) {
+			console.log(`${mode}: skipped, ${missing.map((row) => `${row.what}: ${row.value}`).join('; ')}`);
+			count.skipped++;
+			continue;
+		}
+		for (const warm of opt.warm)
+			found.push({ mode, warm, title: `native, ${mode}, cgroup ${said.cgroup}, ${warm === 'on' ? 'warm' : 'cold'}`, enforced: said.enforced });
+	}
+	return found;
+}
+
+const report: (Row & { place: string })[] = [];
+
+function show(p: Place, r: Row): void {
+	report.push({ ...r, place: p.title });
+	count.passed += r.passed;
+	count.skipped += r.skipped + r.forbidden;
+	count.failed += r.failed.length;
+	const counts = `${String(r.passed).padStart(6)} passed ${String(r.failed.length).padStart(3)} failed ${String(r.skipped).padStart(4)} skipped ${String(r.forbidden).padStart(3)} cannot`;
+	console.log(`${p.mode.padEnd(4)} ${p.warm === 'on' ? 'warm' : 'cold'} ${counts} ${(r.ms / 1000).toFixed(1).padStart(6)} s  ${r.module}`);
+	for (const t of r.again)
+		console.log(`     passed alone: ${t}`);
+	for (const f of r.failed)
+		console.log(`FAILED  ${f.test}\n${f.why.split('\n').slice(-12).map((l) => `           ${l}`).join('\n')}`);
+}
+
+function runPlace(p: Place): Promise<void> {
+	return new Promise((resolve) => {
+		const child = spawn(process.execPath, [path.join(top, 'tests/inside/suite.ts')], {
+			stdio: ['ignore', 'pipe', 'inherit'],
+			env: {
+				...process.env, CAISSON_TEST_MODE: p.mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGES: imagesDir, CAISSON_TEST_IMAGE: opt.image, CAISSON_TEST_ENFORCED: p.enforced.join(','),
+				INSIDE_PACKS: packsDir, INSIDE_MODULE: opt.module, INSIDE_QUICK: opt.quick ? '1' : '', INSIDE_WARM: p.warm,
+			},
+		});
+		let rows = 0;
+		readline.createInterface({ input: child.stdout }).on('line', (l) => {
+			rows++;
+			show(p, JSON.parse(l) as Row);
+		});
+		child.on('close', (code) => {
+			if (code !== 0 || rows === 0) {
+				console.log(`FAILED  ${p.title}: the suite ended with status ${code} after ${rows} modules`);
+				count.failed++;
+			}
+			resolve();
+		});
+	});
+}
+
+const packsDir = path.join(opt.build, 'inside');
+if (spawnSync(path.join(top, 'tests/inside/packs'), [path.join(imagesDir, opt.image), packsDir], { stdio: ['ignore', 'inherit', 'inherit'] }).status !== 0) {
+	console.log('FAILED  the tests could not be fetched');
+	count.failed++;
+	end();
+}
+const waiting = places();
+await Promise.all(Array.from({ length: Number(opt.jobs) }, async () => {
+	for (let p = waiting.shift(); p; p = waiting.shift())
+		await runPlace(p);
+}));
+if (opt.report)
+	fs.writeFileSync(opt.report, JSON.stringify(report));
+const cannot = report.reduce((n, r) => n + r.forbidden, 0);
+console.log(`\n${report.length} runs of modules; ${cannot} tests failed as known.ts says they must (counted as skipped)`);
+end();
