@@ -123,17 +123,18 @@ static void set_fds(struct run_child *c)
 	int in = lift(c->error, given);
 	int out = lift(c->error, c->out);
 	int err = lift(c->error, c->err);
-	int code = lift(c->error, c->code);
+	/* The source, or where a command reports to: never both. */
+	int third = lift(c->error, c->code >= 0 ? c->code : c->result);
 	int args = lift(c->error, c->args);
 
 	if ((in >= 0 && dup2(in, 0) < 0) || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
-	    (code >= 0 && dup2(code, RUN_CODE_FD) < 0))
+	    (third >= 0 && dup2(third, RUN_CODE_FD) < 0))
 		give_up(c->error, errno);
 	if (dup3(c->error, ERROR_FD, O_CLOEXEC) < 0 || dup3(args, ERROR_FD + 1, O_CLOEXEC) < 0)
 		give_up(c->error, errno);
 	c->error = ERROR_FD;
 	c->args = ERROR_FD + 1;
-	if (code < 0)
+	if (third < 0)
 		(void)close(RUN_CODE_FD);
 	if (!wall_stands(WALL_DESCRIPTORS))
 		keep_all();

@@ -62,8 +62,9 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 	c->result = (f->fds & PROTO_RUN_RESULT) && at < n ? fds[at++] : -1;
 	c->stdin_fd = (f->fds & PROTO_RUN_STDIN) && at < n ? fds[at++] : -1;
 	bool wants_code = f->kind != PROTO_RUN_ARGV;
-	bool wants_result = f->kind == PROTO_RUN_STATEFUL;
-	return at == n && (c->code >= 0) == wants_code && (c->result >= 0) == wants_result ? 0 : -1;
+	bool right_result =
+	    f->kind == PROTO_RUN_ARGV || (c->result >= 0) == (f->kind == PROTO_RUN_STATEFUL);
+	return at == n && (c->code >= 0) == wants_code && right_result ? 0 : -1;
 }
 
 static bool is_possible(const struct proto_init_run *f)

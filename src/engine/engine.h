@@ -87,8 +87,8 @@ enum engine_run_kind {
 enum engine_stream {
 	ENGINE_STDOUT = 1,
 	ENGINE_STDERR = 2,
-	ENGINE_RESULT =
-	    3, /* stateful: text of the last expression's value, whole, after the rest */
+	ENGINE_RESULT = 3, /* stateful: text of the last expression's value; `report`: what was
+			    * reported. Whole, after the rest */
 };
 
 enum engine_end {
@@ -124,6 +124,9 @@ struct engine_run_spec {
 	const char *const *argv; /* ARGV: NULL-terminated */
 	const char *const *env;  /* extra NAME=VALUE, NULL-terminated, may be NULL */
 	const char *cwd;         /* inside; NULL = /mnt/data */
+	bool report;             /* ARGV: descriptor 3 of the command is a file of the sandbox's,
+				  * whose bytes (256 KiB at most) come at the end as
+				  * ENGINE_RESULT */
 	bool display;            /* Python: figures that are open and unsaved when the code has
 				  * returned become figure-N.png in the workspace */
 	int stdin_fd;            /* duplicated; -1 = /dev/null */

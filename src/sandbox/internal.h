@@ -54,6 +54,7 @@ struct sandbox {
 	bool seized;            /* a checkpoint, branch or fork is at work */
 	struct points *points;  /* owned; NULL while there is none */
 	char parent[SANDBOX_ID_MAX + 1];
+	char *place;                /* owned, or NULL: sandbox_place() */
 	struct inventory inventory; /* of the workspace after the last change that we know of */
 	bool inventory_known;
 	uint64_t created_ns;

@@ -112,6 +112,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	sandbox_close_gate(s);
 	s->base = egress_policy_unref(s->base);
 	free(s->choice);
+	free(s->place);
 	s->manager = manager_unref(s->manager);
 	free(s);
 	return NULL;
@@ -125,6 +126,22 @@ const char *sandbox_id(const struct sandbox *s)
 const char *sandbox_owner(const struct sandbox *s)
 {
 	return s->owner;
+}
+
+const char *sandbox_place(const struct sandbox *s)
+{
+	return s->place;
+}
+
+int sandbox_set_place(struct sandbox *s, const char *path)
+{
+	char *copy = path ? strdup(path) : NULL;
+
+	if (path && !copy)
+		return -ENOMEM;
+	free(s->place);
+	s->place = copy;
+	return 0;
 }
 
 bool sandbox_is_busy(const struct sandbox *s)

@@ -340,6 +340,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .argv = q->argv,
 	    .cwd = q->cwd,
 	    .display = q->display,
+	    .report = q->report,
 	    .stdin_fd = -1,
 	    .timeout_ns = timeout == SANDBOX_RUN_NO_TIMEOUT ? 0 : timeout,
 	    .grace_ns = config->grace_ns,

@@ -198,6 +198,10 @@ struct sandbox *sandbox_ref(struct sandbox *s);
 struct sandbox *sandbox_unref(struct sandbox *s); /* NULL is fine; returns NULL */
 const char *sandbox_id(const struct sandbox *s);
 const char *sandbox_owner(const struct sandbox *s);
+/* Where its terminal is: a folder as the sandbox names it, or NULL: nowhere but at the start.
+ * Known as long as the sandbox is active, and a word of the sandbox's: for itself alone. */
+const char *sandbox_place(const struct sandbox *s);
+int sandbox_set_place(struct sandbox *s, const char *path) MUST_CHECK; /* copied; NULL: none */
 bool sandbox_is_stored(const struct sandbox *s);
 const char *sandbox_name(const struct sandbox *s); /* of a stored one; else "" */
 bool sandbox_is_busy(const struct sandbox *s);     /* a run, or a call of points.h */
@@ -268,7 +272,8 @@ struct run_result {
 	int signal;
 	struct run_output out;
 	struct run_output err;
-	struct run_output value;          /* stateful: text of the last expression's value */
+	/* stateful: text of the last expression's value; `report`: what was reported */
+	struct run_output value;
 	const struct artifact *artifacts; /* new or changed files, by name */
 	size_t n_artifacts;
 	const struct artifact *folders; /* the same of folders */
@@ -295,6 +300,7 @@ struct run_request {
 	bool queued;           /* waits for its turn where others are SESSION_BUSY */
 	bool artifacts_always; /* also of a run that failed */
 	bool display;          /* engine_run_spec.display */
+	bool report;           /* engine_run_spec.report */
 	/* Output as it comes; may be NULL. */
 	void (*on_output)(struct run *r, enum engine_stream stream, const void *data, size_t len,
 			  void *user);

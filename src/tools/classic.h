@@ -62,6 +62,9 @@ void classic_list(struct mcp_call *call, json_t *arguments, void *user);
 void classic_delete(struct mcp_call *call, json_t *arguments, void *user);
 void classic_execute(struct mcp_call *call, json_t *arguments, void *user);
 void classic_terminal(struct mcp_call *call, json_t *arguments, void *user);
+/* The same of the profile `full`, where a command begins in the folder in which the one before it
+ * ended. */
+void classic_terminal_kept(struct mcp_call *call, json_t *arguments, void *user);
 void classic_install(struct mcp_call *call, json_t *arguments, void *user);
 void classic_check(struct mcp_call *call, json_t *arguments, void *user);
 void classic_upload(struct mcp_call *call, json_t *arguments, void *user);
@@ -70,5 +73,10 @@ void classic_upload(struct mcp_call *call, json_t *arguments, void *user);
  * success *RET is a NULL-terminated array of words, owned (one allocation, free(3)). -EINVAL: a
  * quote or a backslash has no end; *RET_WHY says so. */
 int classic_split(const char *command, char ***ret, const char **ret_why) MUST_CHECK;
+/* The folder that a command reported as its last: DATA is whatever the sandbox wrote. RET has
+ * CLASSIC_PLACE_MAX bytes and is written when the answer is true: an absolute path of UTF-8 without
+ * control characters. It is only ever said, and given back to the sandbox as an argument. */
+#define CLASSIC_PLACE_MAX 4096
+bool classic_read_place(const char *data, size_t len, char *ret) MUST_CHECK;
 /* Whether COMMAND means something only to a shell: pipes, redirections, variables, patterns, cd. */
 bool classic_needs_shell(const char *command);

@@ -9,6 +9,11 @@
 	",\"package_name\":{\"type\":\"string\",\"title\":\"Package Name\"}},"                     \
 	"\"required\":[\"sandbox_id\",\"package_name\"]}"
 
+#define COMMAND                                                                                    \
+	"{\"type\":\"object\",\"properties\":{" SANDBOX_ID                                         \
+	",\"command\":{\"type\":\"string\",\"title\":\"Command\"}},"                               \
+	"\"required\":[\"sandbox_id\",\"command\"]}"
+
 static const struct tool_row rows[] = {
     {
 	.name = "create_sandbox",
@@ -85,9 +90,7 @@ static const struct tool_row rows[] = {
 	    "command: the command line. Pipes, redirections, && and variables work. It starts in "
 	    "/app/results, as an ordinary user without network.\n\n"
 	    "Returns {stdout, stderr, exit_code}.",
-	.input_schema = "{\"type\":\"object\",\"properties\":{" SANDBOX_ID
-			",\"command\":{\"type\":\"string\",\"title\":\"Command\"}},"
-			"\"required\":[\"sandbox_id\",\"command\"]}",
+	.input_schema = COMMAND,
 	.call = classic_terminal,
     },
     {
@@ -138,6 +141,19 @@ static const struct tool_row more_rows[] = {
 	.input_schema = "{\"type\":\"object\",\"properties\":{\"name\":{" TEXT_OR_NULL
 			",\"title\":\"Name\"},\"network\":" NETWORK ",\"domains\":" DOMAINS "}}",
 	.call = classic_create_chosen,
+    },
+    {
+	.name = "execute_terminal_command",
+	.description =
+	    "Run a command in a sandbox, as a terminal would.\n\nArgs:\n"
+	    "sandbox_id: the sandbox.\n"
+	    "command: the command line. Pipes, redirections, && and variables work. It starts in "
+	    "the folder where the command before it ended (/app/results at first), as an ordinary "
+	    "user without network.\n\n"
+	    "Returns {stdout, stderr, exit_code, cwd}; cwd is the folder where the next command "
+	    "starts.",
+	.input_schema = COMMAND,
+	.call = classic_terminal_kept,
     },
     {
 	.name = "delete_sandbox",

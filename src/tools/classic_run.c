@@ -199,6 +199,29 @@ static void terminal_end(struct run_call *c, const struct run_result *result, co
 		classic_finish(c->call, streams(c, result));
 }
 
+/* The same where the folder is kept. A command that reported none, or nonsense, moved nowhere. */
+static void terminal_end_kept(struct run_call *c, const struct run_result *result,
+			      const struct err *e)
+{
+	char place[CLASSIC_PLACE_MAX];
+
+	if (e) {
+		terminal_end(c, result, e);
+		return;
+	}
+	/* Without memory it stays where it was, and says so. */
+	if (classic_read_place(result->value.data, result->value.len, place))
+		(void)!sandbox_set_place(c->sandbox, streq(place, CLASSIC_FOLDER) ? NULL : place);
+	const char *now = sandbox_place(c->sandbox);
+	json_t *object = streams(c, result);
+	if (object &&
+	    json_object_set_new(object, "cwd", json_string(now ? now : CLASSIC_FOLDER)) < 0) {
+		json_decref(object);
+		object = NULL;
+	}
+	classic_finish(c->call, object);
+}
+
 /* What to run for the command in C->text, or the reason why nothing. Models write bash; small
  * images have none. */
 static const char *choose(struct run_call *c)
@@ -223,13 +246,42 @@ static const char *choose(struct run_call *c)
 	return NULL;
 }
 
-void classic_terminal(struct mcp_call *call, json_t *arguments, void *user)
+/* Where C's sandbox is now; NULL: where every one begins. */
+static const char *place_of(const struct run_call *c)
+{
+	struct sandbox *s =
+	    manager_find(c->tools->config.manager, mcp_call_principal(c->call), c->id);
+
+	return s ? sandbox_place(s) : NULL;
+}
+
+/* Goes where the last command ended, and tells over descriptor 3 where this one does. All of it
+ * happens in the sandbox: that a folder is gone is found there, and what is reported moves nobody
+ * but the sandbox itself. A command that needs no shell can move nowhere. */
+static void choose_kept(struct run_call *c, const char *place)
+{
+	static const char shell[] =
+	    "cd -- \"$1\" 2>/dev/null || printf '[%s is gone: this ran in %s]\\n' \"$1\" \"$PWD\" "
+	    ">&2; "
+	    "if command -v bash >/dev/null 2>&1; then set -- bash; else set -- sh; fi; "
+	    "exec \"$1\" -c 'trap \"{ pwd -P >&3; } 2>/dev/null\" EXIT; "
+	    "__command=$1; shift; eval \"$__command\"' \"$1\" \"$0\"";
+
+	if (!place && !classic_needs_shell(c->text))
+		return;
+	const char *const argv[] = {"sh", "-c", shell, c->text, place ? place : CLASSIC_FOLDER,
+				    NULL};
+	memcpy(c->argv, argv, sizeof(argv));
+	c->request.argv = c->argv;
+	c->request.report = true;
+}
+
+static void terminal(struct mcp_call *call, json_t *arguments, struct tools *t, bool keep)
 {
 	static const struct arg_spec specs[] = {
 	    {"sandbox_id", ARG_STRING, true},
 	    {"command", ARG_STRING, true},
 	};
-	struct tools *t = user;
 
 	if (!classic_check_args(call, "execute_terminal_command", specs, ARRAY_SIZE(specs),
 				arguments))
@@ -249,6 +301,18 @@ void classic_terminal(struct mcp_call *call, json_t *arguments, void *user)
 		terminal_failed(call, why, -1);
 		return;
 	}
-	c->finish = terminal_end;
+	if (keep)
+		choose_kept(c, place_of(c));
+	c->finish = keep ? terminal_end_kept : terminal_end;
 	run_call_start(c);
+}
+
+void classic_terminal(struct mcp_call *call, json_t *arguments, void *user)
+{
+	terminal(call, arguments, user, false);
+}
+
+void classic_terminal_kept(struct mcp_call *call, json_t *arguments, void *user)
+{
+	terminal(call, arguments, user, true);
 }

@@ -9,9 +9,9 @@
 #define BLANKS " \t\r\n"
 
 /* What a shell does itself, and no program can do for it. */
-static const char *const builtins[] = {".",      "alias", "cd",    "eval",   "exec",   "export",
-				       "read",   "set",   "shopt", "source", "trap",   "type",
-				       "ulimit", "umask", "unset", "wait",   "command"};
+static const char *const builtins[] = {
+    ".",    "alias", "cd",     "eval",  "exec",  "export", "read",    "set",   "shopt", "source",
+    "trap", "type",  "ulimit", "umask", "unset", "wait",   "command", "pushd", "popd"};
 
 enum place { PLAIN, SINGLE, DOUBLE };
 
@@ -120,4 +120,19 @@ bool classic_needs_shell(const char *command)
 			return true;
 	}
 	return is_builtin(command);
+}
+
+bool classic_read_place(const char *data, size_t len, char *ret)
+{
+	if (len == 0 || data[len - 1] != '\n')
+		return false;
+	len--;
+	if (len == 0 || len >= CLASSIC_PLACE_MAX || data[0] != '/' || !text_is_utf8(data, len))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if ((unsigned char)data[i] < ' ' || data[i] == 0x7f)
+			return false;
+	memcpy(ret, data, len);
+	ret[len] = '\0';
+	return true;
 }

@@ -6,7 +6,7 @@
 
 #include "tools/common.h"
 
-#define RUN_CALL_ARGV_MAX 5   /* NULL included */
+#define RUN_CALL_ARGV_MAX 6   /* NULL included */
 #define RUN_CALL_TAIL     256 /* bytes of output in which the last line is looked for */
 
 struct run_call {

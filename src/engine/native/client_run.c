@@ -28,7 +28,7 @@ struct engine_run {
 	struct native_sandbox *s;
 	uint32_t id;
 	int fd[3];
-	int result; /* stateful: memfd that the run writes its result to, else -1 */
+	int result; /* stateful, report: memfd that the run writes its result to, else -1 */
 	sd_event_source *source[3];
 	uint64_t total[3];
 	uint64_t max[3];
@@ -427,7 +427,7 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_CODE;
 	}
-	if (spec->kind == ENGINE_RUN_STATEFUL) {
+	if (spec->kind == ENGINE_RUN_STATEFUL || (spec->kind == ENGINE_RUN_ARGV && spec->report)) {
 		r->result = (int)syscall(SYS_memfd_create, "result", MFD_CLOEXEC);
 		q = r->result < 0 ? -errno : fd_dup(r->result);
 		if (q < 0)

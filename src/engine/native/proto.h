@@ -223,7 +223,8 @@ enum proto_warm { PROTO_WARM_NO, PROTO_WARM_YES, PROTO_WARM_COMING };
 
 enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
 
-/* Descriptors: stdout, stderr, args, then as `fds` says: code, result, stdin. `args` is a sealed
+/* Descriptors: stdout, stderr, args, then as `fds` says: code, result (STATEFUL; ARGV may have it:
+ * then it is descriptor 3 of the command), stdin. `args` is a sealed
  * memfd of NUL-terminated strings: working folder, argv (ARGV only), environment. */
 enum { PROTO_RUN_CODE = 1, PROTO_RUN_STDIN = 2, PROTO_RUN_RESULT = 4, PROTO_RUN_BASE_FDS = 3 };
 struct proto_init_run {
