@@ -241,7 +241,7 @@ static void folder_of(const char *path, char ret[PATH_MAX])
 }
 
 /* Privileges go, and with them every system call and file that the front does not need. */
-static int confine(const struct app *a, struct err *e)
+static int confine(struct app *a, struct err *e)
 {
 	char log[PATH_MAX], socket[PATH_MAX], store[APP_STORE_PATH_MAX];
 	const struct native_places places = {.state = a->state_dir,
@@ -254,10 +254,12 @@ static int confine(const struct app *a, struct err *e)
 	log_open(); /* its folder is there then */
 	folder_of(log_path(), log);
 	folder_of(a->socket_path, socket);
-	/* While the paths can still be opened. Without Landlock the uid alone bounds the files. */
+	/* While the paths can still be opened. Without Landlock the uid alone bounds the files;
+	 * `doctor` and the policy say so. */
 	_cleanup_fd_ int files = native_confine_files(&places);
+	a->has_landlock = files >= 0;
 	if (files < 0)
-		LOG_DEBUG("no_landlock", LOG_I("errno", -files));
+		LOG_WARNING("no_landlock", LOG_I("errno", -files));
 	const int r = native_drop_front_privileges(a->monitor_fd, e);
 	return r < 0 ? r : native_confine_front(files, e);
 }
@@ -475,6 +477,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .answers_fit = streq(s->profile, "full"),
 	    .max_code_bytes = (uint64_t)s->max_code_bytes,
 	    .exec_timeout_s = (uint64_t)s->exec_timeout_s,
+	    .has_landlock = a->has_landlock,
 	    .result_chars = (size_t)s->result_chars,
 	    .save_figures = streq(s->save_figures, "on"),
 	    .save_figures_extras = !streq(s->save_figures, "off"),

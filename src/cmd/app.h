@@ -36,6 +36,7 @@ struct app {
 	const char *socket_path; /* removed at the end; NULL: none; borrowed */
 	const char *listen_host; /* of `serve`, before app_begin(); borrowed */
 	int monitor_fd;          /* until the engine has it */
+	bool has_landlock;       /* its files are bounded by more than its uid */
 	struct store *store;     /* NULL where it cannot be opened and is not needed */
 	sd_event *loop;
 	struct manager *manager;

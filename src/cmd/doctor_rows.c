@@ -235,6 +235,24 @@ static void row_landlock(const struct doctor_facts *f, struct doctor_row *r)
 	MEND(r, "use Linux 6.12 or newer and have landlock among lsm= of the kernel command line");
 }
 
+static void row_front(const struct doctor_facts *f, struct doctor_row *r)
+{
+	if (!f->probe.front_filter) {
+		r->state = DOCTOR_MISSING;
+		SAY(r, "the server cannot load its own system call filter, and refuses to start");
+		MEND(r, "the kernel needs CONFIG_SECCOMP_FILTER; in a container, a profile that "
+			"allows seccomp(2)");
+	} else if (!f->probe.front_landlock) {
+		r->state = DOCTOR_WEAKER;
+		SAY(r, "system call filter; without Landlock the rights of its uid alone say which "
+		       "files it can open");
+		MEND(r, "use Linux 6.12 or newer and have landlock among lsm= of the kernel "
+			"command line");
+	} else {
+		SAY(r, "system call filter, and Landlock for its files");
+	}
+}
+
 static void row_calls(const struct doctor_facts *f, struct doctor_row *r)
 {
 	const struct native_probe *p = &f->probe;

@@ -118,12 +118,15 @@ static json_t *info_object(const struct extras_call *c, const struct engine_usag
 				   (json_int_t)policy->limits.workspace_bytes, "tmp_bytes",
 				   (json_int_t)policy->limits.tmp_bytes, "run_seconds",
 				   (json_int_t)c->tools->config.exec_timeout_s);
-	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "session_id",
+	json_t *server =
+	    json_pack("{s:b, s:s}", "system_call_filter", 1 /* it would not have started */,
+		      "files", c->tools->config.has_landlock ? "landlock" : "uid");
+	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "session_id",
 				   sandbox_id(s), "status", sandbox_is_busy(s) ? "running" : "idle",
 				   "age_s", (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
 				   (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "limits", limits,
 				   "enforced", names_of_caps(policy->enforced), "best_effort",
-				   names_of_caps(policy->best_effort));
+				   names_of_caps(policy->best_effort), "server", server);
 
 	if (object && add_kept(object, c->tools, s) < 0) {
 		json_decref(object);

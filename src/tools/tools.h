@@ -31,6 +31,7 @@ struct tools_config {
 			   */
 	uint64_t max_code_bytes;
 	uint64_t exec_timeout_s;  /* what the text of a timeout says */
+	bool has_landlock;        /* of the server, for sandbox_info */
 	size_t result_chars;      /* text of one answer of the extras */
 	bool save_figures;        /* of every tool's runs */
 	bool save_figures_extras; /* of the extras' */

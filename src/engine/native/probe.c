@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "engine/engine.h"
+#include "engine/native/confine.h"
 #include "engine/native/landlock.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/seccomp.h"
@@ -173,6 +174,32 @@ static bool can_filter(void)
 	       WEXITSTATUS(status) == 0;
 }
 
+/* What the front does to itself when it starts (confine.h), tried by a child. */
+static void probe_front(struct native_probe *p)
+{
+	enum { FILES = 1, FILTER = 2 };
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		const struct native_places none = {0};
+		struct err e = ERR_INIT;
+		int done = 0;
+		int files = native_confine_files(&none);
+
+		if (files >= 0)
+			done |= FILES;
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+		    native_confine_front(files, &e) == 0)
+			done |= FILTER;
+		_exit(done);
+	}
+	if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
+		return;
+	p->front_landlock = WEXITSTATUS(status) & FILES;
+	p->front_filter = WEXITSTATUS(status) & FILTER;
+}
+
 static void probe_calls(struct native_probe *p)
 {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
@@ -266,6 +293,7 @@ void native_probe(struct native_probe *ret)
 	probe_subuid(p);
 	probe_namespaces(p);
 	probe_calls(p);
+	probe_front(p);
 	probe_cgroup(p);
 	probe_host(p);
 	if (p->uids != PROBE_UIDS_SINGLE)

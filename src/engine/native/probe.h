@@ -52,8 +52,11 @@ struct native_probe {
 	bool cgroup2_delegated; /* plain user: some group of ours may be written */
 
 	/* filters */
-	bool seccomp; /* a filter can be loaded, and can kill the process */
-	int landlock; /* level, 0 = none */
+	bool seccomp;        /* a filter can be loaded, and can kill the process */
+	int landlock;        /* level, 0 = none */
+	bool front_filter;   /* the server can tie itself with its own filter; it refuses to start
+				without */
+	bool front_landlock; /* and with rules for its files */
 	bool openat2;
 	bool pidfd;
 	bool close_range;
