@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop api hostile inside load soak fuzz-smoke install clean help
+.PHONY: build all setup run test demo image bench lint format conformance interop api hostile inside kill-points load soak fuzz-smoke install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -56,6 +56,9 @@ hostile: all ## hostile code against every engine
 inside: build ## the tests of Python and its packages, in sandboxes (ARGS: --quick, tests/inside/run --help)
 	@tests/inside/run $(ARGS)
 
+kill-points: ## SIGKILL at every step of every operation (ARGS: tests/kill/run --help)
+	@tests/kill/run $(ARGS)
+
 load: all ## good and hostile clients together, for minutes (ARGS: tests/load/run --help)
 	@tests/load/run $(ARGS)
 
@@ -69,7 +72,7 @@ install: build ## install under the prefix of the build (DESTDIR is honoured)
 	@meson install -C $(B)
 
 clean: ## remove what was built (images stay)
-	@rm -rf $(B) build-asan build-fuzz
+	@rm -rf $(B) build-asan build-fuzz build-testing
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))

@@ -3,6 +3,7 @@
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -273,6 +274,7 @@ static int start(struct init *in, enum proto_step *step)
 {
 	*step = PROTO_STEP_INIT_CONFIG;
 	int r = take_config(in);
+	KILL_POINT(INIT_CONFIGURED);
 	if (r == 0)
 		r = start_signals(in);
 	return r < 0 ? r : init_setup(in, step);
@@ -296,6 +298,7 @@ int main(void)
 	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready),
 					 .landlock = in->landlock >= 0};
 	init_send(in, &ready.head, &in->egress, in->egress >= 0);
+	KILL_POINT(INIT_READY);
 	in->egress = fd_close(in->egress);
 	loop(in);
 }

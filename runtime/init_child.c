@@ -3,6 +3,7 @@
  * in the interpreter or the command, with descriptors 0-2 (and 3: the source) and nothing else. */
 #include "init.h"
 
+#include "base/kill_points.h"
 #include "base/walls.h"
 #include "engine/native/landlock.h"
 #include "frames.h"
@@ -250,5 +251,6 @@ void run_child(const struct run_child *given)
 	read_args(&c, &s);
 	if (!s.cwd || chdir(s.cwd) < 0)
 		give_up(c.error, errno);
+	KILL_POINT(RUN_TIED);
 	become(&c, &s);
 }

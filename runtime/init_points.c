@@ -16,6 +16,7 @@
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "frames.h"
 
 #include <errno.h>
@@ -125,6 +126,7 @@ static void answer(struct init *in, int errnum, uint32_t flags)
 	    .bytes = p->count.bytes,
 	};
 
+	KILL_POINT(POINT_DONE);
 	drop_fork(p);
 	p->phase = POINTS_IDLE;
 	init_send(in, &a.head, NULL, 0);
@@ -172,6 +174,7 @@ static int save_files(const struct init *in, const char *name, struct report *r)
 	if (to < 0)
 		return to;
 	int error = copy_into(in->workspace, ".", to, &r->count);
+	KILL_POINT(FILES_COPIED);
 	if (error == 0 && renameat(store, NEW_NAME, store, name) < 0)
 		error = -errno;
 	return error;
@@ -189,8 +192,10 @@ static int restore_files(const struct init *in, const char *name, struct report 
 	if (!r->touched)
 		return -errno;
 	int error = p->direct ? tree_clear(ws, NULL) : tree_set_aside(ws, p->aside);
+	KILL_POINT(FILES_ASIDE);
 	if (error == 0)
 		error = copy_into(p->store, name, ws, &r->count);
+	KILL_POINT(FILES_BACK);
 	if (error < 0 || p->direct)
 		return error;
 	tell(out, r); /* from here on it has succeeded, whatever becomes of the rest */
@@ -525,6 +530,7 @@ int points_handle(struct init *in, const struct proto_init_point *f)
 	if (f->op == 0 || f->op >= PROTO_POINT_OP_MAX_ || f->place >= PROTO_POINTS_MAX ||
 	    (f->flags & ~(uint32_t)PROTO_POINT_FILES_ONLY) != 0 || points_busy(in))
 		return -1;
+	KILL_POINT(POINT_TAKEN);
 	p->f = *f;
 	p->count = (struct tree_count){0};
 	if (in->run.id != 0 || in->waiting.used) {

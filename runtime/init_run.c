@@ -6,6 +6,7 @@
 
 #include "base/attr.h"
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/parse.h"
 #include "base/walls.h"
 
@@ -102,6 +103,7 @@ static void start_cold(struct init *in, struct run_child *c)
 		run_child(c);
 	}
 	int errnum = errno;
+	KILL_POINT(RUN_FORKED);
 	(void)close(error[1]);
 	if (in->run.pid < 0) {
 		(void)close(error[0]);
@@ -121,6 +123,7 @@ static bool start_warm(struct init *in, const struct run_child *c)
 
 	if (pid <= 0)
 		return false;
+	KILL_POINT(RUN_GIVEN);
 	in->run = (struct init_run){.id = c->f->run,
 				    .error = -1,
 				    .pid = pid,
@@ -200,6 +203,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		report_failure(in, f->run, EBUSY);
 		return;
 	}
+	KILL_POINT(RUN_TAKEN);
 	in->warm.rest = false;
 	if (f->warm == PROTO_WARM_COMING && f->kind != PROTO_RUN_ARGV && in->warm.channel < 0)
 		in->warm.soon = true;
@@ -340,6 +344,7 @@ static void finish(struct init *in)
 	in->watch_at = 0;
 	calm_begin(in);
 	init_send(in, &e.head, NULL, 0);
+	KILL_POINT(END_SENT);
 }
 
 static uint64_t timeval_ns(struct timeval t)
@@ -349,6 +354,7 @@ static uint64_t timeval_ns(struct timeval t)
 
 static void end_all(struct init *in)
 {
+	KILL_POINT(RUN_OVER);
 	if (wall_stands(WALL_KILL))
 		kill_everything(in);
 	else

@@ -13,6 +13,7 @@
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "frames.h"
 
 #include <signal.h>
@@ -150,6 +151,7 @@ static void next_event(struct init *in)
 		(void)kill(s->holder, SIGSTOP);
 		(void)kill(s->next, SIGSTOP);
 		run_purge(in);
+		KILL_POINT(NEXT_READY);
 	} else if (s->next_state == SPARE_FORKING) {
 		session_lose(in); /* a holder that cannot fork is none */
 	} else {
@@ -179,6 +181,7 @@ static void done_event(struct init *in)
 	s->holder_channel = s->run_channel;
 	s->run_channel = -1;
 	r->flags |= PROTO_ENDED_KEPT;
+	KILL_POINT(STATE_TAKEN);
 	if (done.lost & RT_LOST_THREADS)
 		r->flags |= PROTO_ENDED_THREADS;
 	run_returned(in, done.status & 0xff, done.cpu_ns, done.max_rss);

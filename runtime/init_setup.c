@@ -4,6 +4,7 @@
 #include "init.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/walls.h"
 #include "engine/native/landlock.h"
 
@@ -372,6 +373,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if ((r = enter_root()) < 0)
 		return r;
 	(void)umask(022);
+	KILL_POINT(INIT_MOUNTED);
 	*ret_step = PROTO_STEP_LOOPBACK;
 	if (wall_stands(WALL_NET) && (r = loopback_up()) < 0)
 		return r;
@@ -381,6 +383,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	*ret_step = PROTO_STEP_CAPS;
 	if ((r = init_drop()) < 0)
 		return r;
+	KILL_POINT(INIT_DROPPED);
 	*ret_step = PROTO_STEP_MPL;
 	if ((r = copy_fonts()) < 0)
 		return r;

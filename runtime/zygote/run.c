@@ -5,6 +5,8 @@
  * one. */
 #include "zygote.h"
 
+#include "base/kill_points.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -326,6 +328,7 @@ _Noreturn void run_start(struct frame *f, int channel)
 
 	if (!frame_fits(f) || take_streams(f) < 0)
 		_exit(1);
+	KILL_POINT(RUN_ENTERED);
 	if (stateful) { /* out of the way of programs that count their descriptors */
 		int high = fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD);
 		result = fcntl(f->fds[4], F_DUPFD_CLOEXEC, HIGH_FD);

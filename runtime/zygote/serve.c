@@ -16,6 +16,8 @@
  * so makes no page its own. */
 #include "zygote.h"
 
+#include "base/kill_points.h"
+
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
@@ -41,6 +43,7 @@ static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channe
 	if (enter_sandbox(&own, spaces[0], spaces + 1) < 0 || enter_close_others(channel) < 0)
 		_exit(1);
 	zygote.control = -1;
+	KILL_POINT(CLEAN_ENTERED);
 	if (channel_send(3, &ready, sizeof(ready)) < 0)
 		_exit(1);
 	serve_init(3);
@@ -101,6 +104,7 @@ static int handle_clean(const struct frame *f)
 	if (f->u.h.kind != RT_CLEAN || f->len != sizeof(*c) || c->n_leaves > RT_LEAVES_MAX ||
 	    f->n_fds != 2 + c->n_leaves || c->uid == 0)
 		return -EPROTO;
+	KILL_POINT(CLEAN_TAKEN);
 	zygote.fork_open = 1;
 	PyOS_BeforeFork();
 	int r = fork_clean(c, f->fds[0], f->fds[1], f->fds + 2);
@@ -114,6 +118,7 @@ _Noreturn void serve_monitor(void)
 	struct frame *f = &zygote.frame;
 	struct rt_head done = {.kind = RT_CLEAN_DONE};
 
+	KILL_POINT(ZYGOTE_READY);
 	while (channel_recv(zygote.control, f) == 0) {
 		int r = handle_clean(f);
 		frame_close_fds(f);
@@ -146,6 +151,7 @@ static _Noreturn void spare_main(struct frame *f)
 	if (enter_run(&f->u.fork, f->fds + 1) < 0 || enter_close_others(f->fds[0]) < 0)
 		_exit(1);
 	f->n_fds = 0;
+	KILL_POINT(SPARE_TIED);
 	PyOS_AfterFork_Child();
 	zygote.fork_open = 0;
 	PyObject *r =

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/fdio.h"
 
+#include "base/kill_points.h"
 #include "base/walls.h"
 
 #include <fcntl.h>
@@ -103,6 +104,16 @@ void fd_close_many(int *fds, size_t n)
 {
 	for (size_t i = 0; i < n; i++)
 		fds[i] = fd_close(fds[i]);
+}
+
+int fd_close_from(unsigned first)
+{
+#ifdef CAISSON_KILL_POINTS
+	if (syscall(SYS_close_range, first, KILL_POINTS_FD - 1U, 0) < 0)
+		return -errno;
+	first = KILL_POINTS_FD + 1;
+#endif
+	return syscall(SYS_close_range, first, ~0U, 0) < 0 ? -errno : 0;
 }
 
 union control {

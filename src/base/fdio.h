@@ -34,6 +34,8 @@ ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n
 ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n,
 		int flags) MUST_CHECK;
 void fd_close_many(int *fds, size_t n);
+/* All from FIRST on, between fork and exec. 0 or -errno. Linux >= 5.9. */
+int fd_close_from(unsigned first) MUST_CHECK;
 
 /* openat2(2) with RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV and
  * O_CLOEXEC|O_NOCTTY|O_NONBLOCK|O_NOFOLLOW added to FLAGS: no name can lead out of DIR, block, or

@@ -3,6 +3,7 @@
  * the verb and the profile come from the name, as users of those servers expect. */
 #include "cmd/cmd.h"
 
+#include "base/kill_points.h"
 #include "base/text.h"
 
 #include <ctype.h>
@@ -160,6 +161,7 @@ int main(int argc, char **argv)
 {
 	static char *no_args[] = {NULL};
 
+	kill_points_open();
 	if (argc < 1)
 		return run_verb("help", 0, no_args);
 	const char *slash = strrchr(argv[0], '/');

@@ -2,6 +2,7 @@
 /* One connection: its states and steps. See the theory of operation in internal.h. */
 #include "http/internal.h"
 
+#include "base/kill_points.h"
 #include "base/rand.h"
 
 #include <netinet/in.h>
@@ -276,6 +277,7 @@ static enum step reply_done(struct http_conn *c)
 {
 	const bool unread = c->req && !c->req->body.done;
 
+	KILL_POINT(ANSWER_WRITTEN);
 	request_done(c);
 	if (c->keep_alive && !unread && !c->server->draining) {
 		c->state = HTTP_CONN_HEAD;

@@ -2,6 +2,7 @@
 /* From a checked head to a handler: routing, Host, Origin, the auth hook, limits, dispatch. */
 #include "http/internal.h"
 
+#include "base/kill_points.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
@@ -233,6 +234,7 @@ void request_begin(struct http_conn *c, size_t head_len)
 	c->keep_alive = req->head.keep_alive;
 	c->http10 = req->head.minor == 0;
 	body_begin(req); /* what is unread matters for refusals, too */
+	KILL_POINT(REQUEST_READ);
 	if (!check_names(req))
 		return;
 	if (req->match.row)

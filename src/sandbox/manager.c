@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of sandboxes: idle expiry, ends, the manager itself. */
+#include "base/kill_points.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
@@ -340,6 +341,7 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	sandbox_close_gate(s);
 	s->state = SANDBOX_CLOSED;
 	manager_table_remove(s);
+	KILL_POINT(CLOSE_MARKED);
 	handle->engine->ops->destroy(handle, on_destroyed, c);
 	sandbox_changed(c->sandbox, NULL);
 	return 0;

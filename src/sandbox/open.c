@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a caller comes by a sandbox: one that is there, a stored one made active, or a new one. */
+#include "base/kill_points.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
@@ -201,6 +202,7 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	memcpy(s->image, create.image, sizeof(s->image));
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));
 	manager_table_add(m, s); /* takes the first reference */
+	KILL_POINT(SANDBOX_RESERVED);
 	r = m->engine->ops->create(m->engine, &create, on_created, sandbox_ref(s), e);
 	if (r < 0) {
 		s->state = SANDBOX_CLOSED;

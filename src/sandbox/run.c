@@ -5,6 +5,7 @@
  * a run, so between two runs only our own uploads and removals change files, and those forget it.
  */
 #include "base/buf.h"
+#include "base/kill_points.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "sandbox/internal.h"
@@ -113,6 +114,7 @@ static void run_end(struct run *r, const struct run_result *result, const struct
 	const struct manager_ledger *ledger = &r->sandbox->manager->ledger;
 	if (result && ledger->note)
 		ledger->note(ledger->user, r->sandbox, r->request.kind, result);
+	KILL_POINT(RUN_NOTED);
 	r->request.on_done(r, result, e, r->request.user);
 	/* What a failed run did to the files is not known. */
 	if (!result || !r->sandbox->inventory_known)
@@ -254,6 +256,7 @@ static void on_listed_after(const struct engine_file *files, size_t n, bool more
 {
 	struct run *r = user;
 
+	KILL_POINT(RUN_SCANNED);
 	LOG_DEBUG("artifact_scan", LOG_S("session_id", r->sandbox->id), LOG_U("files", n));
 	/* The run itself went well: a failed scan costs the list of artifacts, not the result. */
 	if (e || take_inventory(r, files, n, more) < 0)

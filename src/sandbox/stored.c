@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stored sandboxes: made, listed, made active, made room for, deleted. Their records are kept by
  * whoever made the manager, their files by the engine. */
+#include "base/kill_points.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -118,6 +119,30 @@ int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn
 	return r < 0 ? r : 1;
 }
 
+/* ---- a new one that could not be made ---- */
+
+static void on_forgotten(const struct err *e, void *user);
+static void deletion_end(struct deletion *d, const struct err *e);
+
+/* Neither its record is of use nor what there may be of its workspace. While the workspace cannot
+ * be removed the record stays: it shows as an empty sandbox, which can be deleted. */
+static void unmake(struct manager *m, const char *id)
+{
+	struct deletion *d = calloc(1, sizeof(*d));
+	struct engine *g = m->engine;
+	struct err e = ERR_INIT;
+
+	if (!d)
+		return;
+	*d = (struct deletion){.manager = m, .next = m->deletions};
+	(void)snprintf(d->id, sizeof(d->id), "%s", id);
+	m->deletions = d;
+	if (!g->ops->forget)
+		on_forgotten(NULL, d);
+	else if (g->ops->forget(g, id, on_forgotten, d, &e) < 0)
+		deletion_end(d, &e);
+}
+
 /* ---- a new one ---- */
 
 struct creation {
@@ -130,12 +155,9 @@ struct creation {
 static void on_made(struct sandbox *s, const struct err *e, void *user)
 {
 	struct creation *c = user;
-	struct err ignored = ERR_INIT;
 
-	/* A record alone is of no use. One that cannot be removed shows as an empty sandbox. */
 	if (e && e->code != ERR_CANCELLED)
-		(void)!records_of(c->manager)
-		    ->remove(records_of(c->manager)->user, c->id, &ignored);
+		unmake(c->manager, c->id);
 	c->cb(s, e, c->user);
 	free(c);
 }
@@ -180,6 +202,7 @@ void manager_create(struct manager *m, const char *owner, const char *name,
 	}
 	*c = (struct creation){.manager = m, .cb = cb, .user = user};
 	memcpy(c->id, record.id, sizeof(c->id));
+	KILL_POINT(RECORD_ADDED);
 	if (manager_make(m, owner, record.id, &record, NULL, on_made, c, &e) < 0) {
 		(void)!records_of(m)->remove(records_of(m)->user, record.id, &ignored);
 		free(c);
@@ -229,8 +252,10 @@ static void on_forgotten(const struct err *e, void *user)
 	    sd_event_add_time_relative(d->manager->config.loop, &d->pause, CLOCK_MONOTONIC,
 				       FORGET_PAUSE_US, 1, on_pause, d) >= 0)
 		return;
+	KILL_POINT(FORGOTTEN_TAKEN);
 	if (!e && records_of(d->manager)->remove(records_of(d->manager)->user, d->id, &own) < 0)
 		e = &own;
+	KILL_POINT(RECORD_REMOVED);
 	deletion_end(d, e);
 }
 

@@ -2,6 +2,7 @@
 /* SQLite as this room uses it: one place for errors, statements and transactions. */
 #include "store/internal.h"
 
+#include "base/kill_points.h"
 #include "base/rand.h"
 
 #include <stdarg.h>
@@ -245,7 +246,9 @@ int db_finish(struct db *db, bool durable, int r, struct err *e)
 	struct err ignored = ERR_INIT;
 
 	if (r >= 0) {
+		KILL_POINT(COMMIT_NEXT);
 		int committed = db_run(db, Q_COMMIT, NULL, e, "");
+		KILL_POINT(COMMIT_DONE);
 		r = committed < 0 ? committed : r;
 	}
 	/* A full disk may have rolled back by itself; asking twice is harmless. */

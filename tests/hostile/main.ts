@@ -8,6 +8,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import * as readline from 'node:readline';
 import { parseArgs } from 'node:util';
 import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import { makeTestingBuild, testingBuild } from '../lib/testing-build.ts';
 import { rowOf, twinOf, wallNames } from './case.ts';
 import { cases } from './cases/all.ts';
 import type { Row } from './suite.ts';
@@ -125,14 +126,13 @@ async function withoutWalls(): Promise<void> {
 	checkWalls();
 	if (!cases.some((c) => ['without', 'planted'].includes(twinOf(c)) && only.test(c.id)))
 		return;
-	const dir = path.join(top, 'build-walls');
+	const dir = testingBuild;
 	console.log('\nthe cases without the walls that they name, or with the damage planted');
-	const setUp = fs.existsSync(path.join(dir, 'build.ninja')) ? 0 : spawnSync('meson', ['setup', dir, '-Dremovable_walls=true'], { cwd: top, stdio: ['ignore', 'ignore', 'inherit'] }).status;
-	const built = setUp === 0 ? spawnSync('ninja', ['-C', dir, 'caisson', 'tests/hostile/syscalls-probe'], { stdio: ['ignore', 'ignore', 'inherit'] }).status : setUp;
+	const built = makeTestingBuild('caisson', 'tests/hostile/syscalls-probe');
 	const weak = path.join(scratch, 'caisson-without-walls');
-	if (built === 0)
+	if (built)
 		fs.copyFileSync(path.join(dir, 'caisson'), weak);
-	const code = built !== 0 ? built : await runSuite('root', 'off', doctor('root')?.enforced ?? [], (r) => tellTwin(r.id, r.outcome, (r.why ?? '').split('\n')[0]!.slice(0, 150)), { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: dir, CAISSON_TEST_BINARY: weak });
+	const code = !built ? 1 : await runSuite('root', 'off', doctor('root')?.enforced ?? [], (r) => tellTwin(r.id, r.outcome, (r.why ?? '').split('\n')[0]!.slice(0, 150)), { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: dir, CAISSON_TEST_BINARY: weak });
 	if (code !== 0) {
 		console.log(`BROKEN  the suite without walls ended with status ${code}`);
 		count.failed++;

@@ -3,6 +3,7 @@
 #include "engine/native/client.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -163,6 +164,7 @@ static void sandbox_gone_message(struct native_sandbox *s)
 {
 	bool unowned = s->state == NATIVE_CREATING || (s->state == NATIVE_LOST && !s->created);
 
+	KILL_POINT(GONE_TAKEN);
 	sandbox_is_gone(s);
 	if (unowned)
 		sandbox_free(s);
@@ -185,6 +187,7 @@ static void native_destroy(struct engine_sandbox *base, engine_done_fn cb, void 
 	native_idle_note(s);
 	if (!s->gone && !s->g->dead) {
 		ask_destroy(s);
+		KILL_POINT(DESTROY_SENT);
 		return;
 	}
 	if (sd_event_add_defer(s->g->loop, &s->later, on_later, s) < 0)
@@ -281,6 +284,7 @@ static int on_ready(struct native_sandbox *s, int *fds, size_t n)
 	if (n > 0)
 		s->egress = TAKE_FD(fds[0]);
 	s->ready = true;
+	KILL_POINT(READY_TAKEN);
 	maybe_created(s);
 	return 0;
 }
@@ -364,6 +368,7 @@ static int on_created(struct native_engine *g, const struct proto_mon_created *m
 	s->created = true;
 	s->image_dev = m->image_dev;
 	s->image_ino = m->image_ino;
+	KILL_POINT(CREATED_TAKEN);
 	int r = chan_new(g->loop, TAKE_FD(fds[0]), PROTO_PARTY_I, on_init_message, on_init_end, s,
 			 &s->init);
 	fd_close_many(fds, n);
@@ -484,6 +489,7 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 		sandbox_free(s);
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "the monitor does not answer");
 	}
+	KILL_POINT(CREATE_SENT);
 	*ret = s;
 	return 0;
 }

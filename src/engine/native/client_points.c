@@ -2,6 +2,8 @@
 /* Kept states of a sandbox, seen from the front: questions to init, and distrust of the answers. */
 #include "engine/native/client.h"
 
+#include "base/kill_points.h"
+
 #define FLAGS_ALL ((uint32_t)(PROTO_POINT_KEPT | PROTO_POINT_LOST | PROTO_POINT_PARTIAL))
 
 static const struct {
@@ -62,6 +64,7 @@ static int ask(struct engine_sandbox *base, enum proto_point_op op, uint32_t pla
 	r = chan_send(s->init, &m.head, NULL, 0);
 	if (r < 0)
 		return err_set(e, ERR_SANDBOX_LOST, -r, "the sandbox does not answer");
+	KILL_POINT(POINT_SENT);
 	s->point = *waits;
 	s->point.seq = m.seq;
 	s->point.op = op;
@@ -110,6 +113,7 @@ int native_pointed(struct native_sandbox *s, const struct proto_init_pointed *m)
 	    .bytes = m->bytes,
 	    .skipped = m->skipped,
 	};
+	KILL_POINT(POINT_ANSWERED);
 	s->point = (struct native_point_op){0};
 	native_wait_for_init(s);
 	native_idle_note(s);

@@ -16,6 +16,7 @@
  * creation is on its way that somebody waits for. */
 #include "engine/native/client.h"
 
+#include "base/kill_points.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -90,6 +91,7 @@ static void on_pooled(struct engine_sandbox *base, const struct engine_policy *p
 		if (s)
 			g->base.ops->destroy(base, NULL, NULL);
 	} else {
+		KILL_POINT(POOL_FILLED);
 		g->pool.failures = 0;
 		s->pooled_ns = now_ns();
 		s->next_pooled = g->pool.first;
@@ -327,6 +329,7 @@ bool native_pool_take(struct native_engine *g, const struct engine_create *c, en
 	s->create_user = user;
 	native_clean_again(s);
 	arm(g);
+	KILL_POINT(POOL_CLAIMED);
 	return true;
 }
 

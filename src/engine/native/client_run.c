@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -128,6 +129,7 @@ static bool read_stream(struct engine_run *r, enum engine_stream s, size_t times
 			close_stream(r, s);
 			return false;
 		}
+		KILL_POINT(OUTPUT_READ);
 		deliver(r, s, piece, (size_t)n);
 	}
 	return true;
@@ -220,6 +222,7 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 		finish(r, NULL, &e);
 		return 0;
 	}
+	KILL_POINT(END_TAKEN);
 	uint64_t peak = read_peak(s->peak);
 	struct engine_run_result res = {
 	    .end = end_of(r, m),
@@ -486,7 +489,9 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 			return q;
 		}
 	}
-	return chan_send(s->init, &m.head, fds, n);
+	q = chan_send(s->init, &m.head, fds, n);
+	KILL_POINT(RUN_SENT);
+	return q;
 }
 
 int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,

@@ -2,6 +2,7 @@
 /* Stored workspaces, seen from the front. */
 #include "engine/native/client.h"
 
+#include "base/kill_points.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -56,6 +57,7 @@ int native_forget(struct engine *base, const char *persist_id, engine_done_fn cb
 	}
 	f->next = g->forgets;
 	g->forgets = f;
+	KILL_POINT(FORGET_SENT);
 	return 0;
 }
 

@@ -10,7 +10,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <linux/close_range.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -58,7 +57,7 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 	if (channel == CHANNEL_FD ? fd_set_cloexec(channel, false) < 0
 				  : dup2(channel, CHANNEL_FD) < 0)
 		_exit(1);
-	if (syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)
+	if (fd_close_from(CHANNEL_FD + 1) < 0)
 		_exit(1);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);

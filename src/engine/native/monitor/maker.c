@@ -16,6 +16,8 @@
  * execve(2) (a uid that is not 0 keeps only ambient ones, capabilities(7)), execute init from its
  * sealed memfd Steps 2-5 run with memory of the monitor, but hold nothing secret: no key, no code,
  * no output. */
+#include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/walls.h"
 #include "engine/native/monitor/devices.h"
 
@@ -26,7 +28,6 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <linux/close_range.h>
 #include <linux/mount.h>
 #include <sched.h>
 #include <string.h>
@@ -178,7 +179,7 @@ static void place(const struct maker *k, const struct mounts *m)
 		if (wanted[i] < 0 ? close(i) < 0 && errno != EBADF
 				  : dup3(wanted[i], i, i == 1 ? O_CLOEXEC : 0) < 0)
 			give_up(k, PROTO_STEP_EXEC, errno);
-	if (syscall(SYS_close_range, (unsigned)PROTO_START_END, ~0U, 0) < 0)
+	if (fd_close_from(PROTO_START_END) < 0)
 		give_up(k, PROTO_STEP_EXEC, errno);
 }
 
@@ -195,6 +196,7 @@ NORETURN static void start_init(const struct maker *k, const struct mounts *m)
 	if (chdir("/") < 0)
 		give_up(k, PROTO_STEP_EXEC, errno);
 	place(k, m);
+	KILL_POINT(INIT_PLACED);
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)syscall(SYS_execveat, 1, "", argv, env, AT_EMPTY_PATH);
@@ -208,12 +210,15 @@ NORETURN void maker_run(const struct maker *k)
 	if (k->persist[0] && k->root)
 		open_disk(k, &m);
 	write_zero(k, k->fds->join, k->fds->n_leave > 0 ? k->fds->n : 0);
+	KILL_POINT(MAKER_JOINED);
 	if (k->own_devices)
 		m.dev = devices_make();
 	if (k->own_devices && m.dev < 0)
 		give_up(k, PROTO_STEP_DEV, -m.dev);
 	enter_z(k, &m);
+	KILL_POINT(MAKER_ENTERED);
 	make_userns(k);
+	KILL_POINT(MAKER_MAPPED);
 	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS |
 				   CLONE_NEWCGROUP | (wall_stands(WALL_NET) ? CLONE_NEWNET : 0) |
 				   (wall_stands(WALL_IPC) ? CLONE_NEWIPC : 0),
@@ -222,6 +227,7 @@ NORETURN void maker_run(const struct maker *k)
 		give_up(k, PROTO_STEP_NAMESPACES, -init);
 	if (init == 0)
 		start_init(k, &m);
+	KILL_POINT(INIT_CLONED);
 	k->report->pid = init;
 	_exit(0);
 }

@@ -3,6 +3,7 @@
  *   FREE -create-> MAKING -maker ended well-> LIVE -destroy-> ENDING -init reaped-> FREE
  * A maker that failed, or an init that ends on its own, leads to FREE from wherever it was. */
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/rand.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/monitor/stored.h"
@@ -174,6 +175,7 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	b->state = BOX_MAKING;
 	m->n_making++;
 	reap_watch(m, slot, false);
+	KILL_POINT(MAKER_FORKED);
 	return 0;
 }
 
@@ -185,6 +187,7 @@ void sandbox_create(struct monitor *m, const struct proto_mon_create *asked)
 	struct report *why = &m->reports[m->config->max_sandboxes];
 	struct template *t;
 
+	KILL_POINT(CREATE_TAKEN);
 	plan_leave_out(&request.limits);
 	if (template_get(m, c->image, &t, why) < 0) {
 		answer(m, c->slot, why->step, why->errnum);
@@ -195,6 +198,7 @@ void sandbox_create(struct monitor *m, const struct proto_mon_create *asked)
 		answer(m, c->slot, PROTO_STEP_CGROUP, -r);
 		return;
 	}
+	KILL_POINT(CGROUP_MADE);
 	r = start_maker(m, c->slot, t, c);
 	if (r < 0) {
 		box_reset(m, c->slot);
@@ -224,6 +228,7 @@ static void announce(struct monitor *m, uint32_t slot)
 		c.fds |= PROTO_CREATED_PEAK;
 	}
 	monitor_send(m, &c.head, fds, n);
+	KILL_POINT(CREATED_SENT);
 	b->channel = fd_close(b->channel);
 	cgroup_fds_close(&b->fds);
 }
@@ -233,6 +238,7 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 	struct box *b = &m->boxes[slot];
 	const struct report *r = &m->reports[slot];
 
+	KILL_POINT(MAKER_ENDED);
 	m->n_making--;
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || r->pid <= 0) {
 		/* An init that exists although its maker died (killed from outside) must not
@@ -243,6 +249,8 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 		int errnum = r->errnum;
 		box_reset(m, slot);
 		answer(m, slot, step, errnum);
+		if (WIFSIGNALED(status)) /* it could not remove what it was making aside */
+			stored_sweep(m);
 		return;
 	}
 	b->init = r->pid;
@@ -274,6 +282,7 @@ void sandbox_destroy(struct monitor *m, uint32_t slot, bool unused)
 {
 	struct box *b = &m->boxes[slot];
 
+	KILL_POINT(DESTROY_TAKEN);
 	if (b->state != BOX_FREE)
 		b->unused = unused;
 	end_helpers(m, slot);
@@ -283,6 +292,7 @@ void sandbox_destroy(struct monitor *m, uint32_t slot, bool unused)
 		break;
 	case BOX_LIVE:
 		(void)kill(b->init, SIGKILL);
+		KILL_POINT(INIT_KILLED);
 		b->state = BOX_ENDING;
 		break;
 	case BOX_FREE: /* it ended on its own while the request was on its way */
@@ -305,8 +315,11 @@ void sandbox_gone(struct monitor *m, uint32_t slot)
 		end_helpers(m, slot);
 		return;
 	}
+	KILL_POINT(INIT_REAPED);
 	box_reset(m, slot);
+	KILL_POINT(CGROUP_REMOVED);
 	monitor_send(m, &g.head, NULL, 0);
+	KILL_POINT(GONE_SENT);
 	if (parent && m->boxes[parent - 1].state == BOX_WAITING)
 		sandbox_gone(m, parent - 1);
 }
@@ -317,10 +330,13 @@ void sandbox_forget(struct monitor *m, const struct proto_mon_forget *f)
 					.seq = f->seq};
 	int r = stored_forget(m->config->state_dir, f->persist);
 
-	if (r == 0)
+	if (r == 0) {
+		KILL_POINT(STORED_DEAD);
 		stored_sweep(m);
+	}
 	a.errnum = -r;
 	monitor_send(m, &a.head, NULL, 0);
+	KILL_POINT(STORED_FORGOTTEN);
 }
 
 void sandbox_warm(struct monitor *m, uint32_t slot)

@@ -3,6 +3,7 @@
 #include "engine/native/monitor/stored.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "engine/native/sys.h"
@@ -235,6 +236,7 @@ NORETURN static void sweep_and_end(const struct monitor *m)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, "caisson-sweep", 0, 0, 0);
 	_cleanup_fd_ int dir = stored_folder(m->config->state_dir);
+	KILL_POINT(SWEEP_BEGUN);
 	/* here, because the monitor must not wait for a disk */
 	if (dir >= 0 && fsync(dir) == 0 && become_root_of_folders(&m->ids) == 0)
 		sweep(dir);

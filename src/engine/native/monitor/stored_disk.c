@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A stored workspace as an ext4 file system in a sparse file. Host root only. */
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/rand.h"
 #include "engine/native/monitor/stored.h"
 #include "engine/native/sys.h"
@@ -137,8 +138,10 @@ static int make_disk(int dir, const char *name, const struct proto_limits *l)
 	if (fd < 0)
 		return -errno;
 	r = fill_disk(fd, l);
+	KILL_POINT(STORED_ASIDE);
 	if (r == 0 && linkat(dir, aside, dir, name, 0) < 0 && errno != EEXIST)
 		r = -errno;
+	KILL_POINT(STORED_NAMED);
 	(void)unlinkat(dir, aside, 0);
 	if (r == 0 && fsync(dir) < 0)
 		r = -errno;
@@ -276,13 +279,16 @@ int stored_open_disk(const char *state_dir, const char *key, const struct proto_
 
 	if (disk < 0)
 		return disk;
+	KILL_POINT(STORED_LOCKED);
 	_cleanup_fd_ int loop = attach_loop(disk, device);
 	if (loop < 0)
 		return loop;
+	KILL_POINT(DISK_ATTACHED);
 	_cleanup_fd_ int tree = mount_disk(device);
 	if (tree < 0)
 		return tree;
 	int r = map_mount(tree, uid);
+	KILL_POINT(STORED_MOUNTED);
 	if (r == 0)
 		*ret_tree = TAKE_FD(tree);
 	return r;

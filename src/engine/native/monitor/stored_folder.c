@@ -2,6 +2,7 @@
 /* A stored workspace as a folder: for a plain user, who may mount no file system from a file. The
  * kernel counts nothing here, so the limits of bytes and inodes are best effort (init watches). */
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/text.h"
 #include "engine/native/monitor/stored.h"
 
@@ -36,8 +37,10 @@ static int make_folder(int dir, const char *key, uint32_t uid)
 	if (mkdirat(dir, aside, 0711) < 0)
 		return -errno;
 	int r = fill_folder(dir, aside, uid);
+	KILL_POINT(STORED_ASIDE);
 	if (r == 0 && renameat(dir, aside, dir, key) < 0)
 		r = -errno;
+	KILL_POINT(STORED_NAMED);
 	if (r == 0 && fsync(dir) < 0)
 		r = -errno;
 	return r;
@@ -82,6 +85,7 @@ int stored_open_folder(const char *state_dir, const char *key, uint32_t *uid, in
 	_cleanup_fd_ int lock = stored_lock(dir, name, O_RDWR | O_CREAT);
 	if (lock < 0)
 		return lock;
+	KILL_POINT(STORED_LOCKED);
 	int r = 0;
 	if (faccessat(dir, key, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		r = errno == ENOENT ? make_folder(dir, key, *uid) : -errno;
@@ -96,6 +100,7 @@ int stored_open_folder(const char *state_dir, const char *key, uint32_t *uid, in
 	int tree = cut_tree(fd);
 	if (tree < 0)
 		return tree;
+	KILL_POINT(STORED_MOUNTED);
 	*ret_tree = tree;
 	*ret_lock = TAKE_FD(lock);
 	return 0;

@@ -16,6 +16,7 @@
  * sandbox names no path of the host. The child opens the image's folder before it changes its uid:
  * as the owner of the state folder it may, as Z's root it may not. */
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
@@ -153,6 +154,7 @@ NORETURN static void build(const struct builder *b)
 			r == -EACCES || r == -ENOENT ? PROTO_STEP_IMAGE : PROTO_STEP_TEMPLATE_FORK,
 			-r);
 	(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
+	KILL_POINT(TEMPLATE_ENTERED);
 	if (write(b->done, "", 1) != 1 || read(b->go, &byte, 1) != 1)
 		give_up(b, PROTO_STEP_TEMPLATE_IDS, EPIPE);
 	int image = (int)syscall(SYS_open_tree, AT_FDCWD, ".", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
@@ -175,6 +177,7 @@ NORETURN static void build(const struct builder *b)
 		give_up(b, PROTO_STEP_TEMPLATE_DEV, -r);
 	if ((r = leave_host()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_PIVOT, -r);
+	KILL_POINT(TEMPLATE_BUILT);
 	if (write(b->done, "", 1) == 1)
 		(void)!read(b->go, &byte, 1); /* until the monitor has opened the namespaces */
 	_exit(0);

@@ -2,6 +2,7 @@
 #include "engine/native/monitor/zygote.h"
 
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "base/rand.h"
 #include "engine/native/monitor/monitor.h"
 #include "frames.h"
@@ -98,6 +99,7 @@ static void ask_next(struct monitor *m, struct nursery *n)
 			continue;
 		z->in_flight++;
 		z->forks++;
+		KILL_POINT(CLEAN_ASKED);
 	}
 }
 

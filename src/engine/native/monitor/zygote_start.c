@@ -4,6 +4,7 @@
  * it. */
 #include "base/buf.h"
 #include "base/fdio.h"
+#include "base/kill_points.h"
 #include "engine/native/blob.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/monitor/zygote.h"
@@ -122,7 +123,7 @@ static int place_fds(const struct start *s)
 	for (size_t i = 0; i < ARRAY_SIZE(from); i++)
 		if (dup2(high[i], FDS_FROM + (int)i) < 0)
 			return -errno;
-	return syscall(SYS_close_range, FDS_FROM + ARRAY_SIZE(from), ~0U, 0) < 0 ? -errno : 0;
+	return fd_close_from(FDS_FROM + ARRAY_SIZE(from));
 }
 
 NORETURN static void become_zygote(struct start *s)
@@ -162,6 +163,7 @@ int zygote_start(struct monitor *m, const struct template *t, struct zygote *z)
 		return pid;
 	if (pid == 0)
 		become_zygote(&s);
+	KILL_POINT(ZYGOTE_FORKED);
 	*z = (struct zygote){.state = ZYGOTE_STARTING, .pid = pid, .channel = TAKE_FD(ours)};
 	return 0;
 }
