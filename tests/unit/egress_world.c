@@ -109,6 +109,7 @@ static int on_canary(sd_event_source *source UNUSED, int fd, uint32_t events UNU
 	assert_true(sd_event_add_io(w->loop, &io, client, EPOLLIN, on_canary_data, w) >= 0);
 	assert_true(sd_event_source_set_io_fd_own(io, true) >= 0);
 	assert_true(sd_event_source_set_floating(io, true) >= 0);
+	sd_event_source_unref(io); /* the loop has it now */
 	return 0;
 }
 
