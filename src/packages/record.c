@@ -19,19 +19,11 @@ const char *package_word_name(enum package_word word)
 	return words[word];
 }
 
-static uint64_t born_ns(const struct sandbox *s)
-{
-	return now_ns() - sandbox_age_ns(s);
-}
-
 /* Of the same sandbox, not of a later one with its id. */
 static bool is_of(const struct record *r, const struct sandbox *s)
 {
-	uint64_t born = born_ns(s);
-	uint64_t apart = born > r->sandbox_ns ? born - r->sandbox_ns : r->sandbox_ns - born;
-
-	return streq(r->id, sandbox_id(s)) && streq(r->owner, sandbox_owner(s)) &&
-	       apart < 10 * NS_PER_MS;
+	return r->sandbox_ns == sandbox_created_ns(s) && streq(r->id, sandbox_id(s)) &&
+	       streq(r->owner, sandbox_owner(s));
 }
 
 struct record *record_find(struct packages *p, const struct sandbox *s, const char *spec)
@@ -128,7 +120,7 @@ struct record *record_new(struct packages *p, const struct sandbox *s, const cha
 		}
 		r->packages = p;
 		r->spec = copy;
-		r->sandbox_ns = born_ns(s);
+		r->sandbox_ns = sandbox_created_ns(s);
 		(void)snprintf(r->owner, sizeof(r->owner), "%s", sandbox_owner(s));
 		(void)snprintf(r->id, sizeof(r->id), "%s", sandbox_id(s));
 		r->next = p->records;

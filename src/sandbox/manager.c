@@ -219,6 +219,11 @@ uint64_t sandbox_age_ns(const struct sandbox *s)
 	return manager_now(s->manager) - s->created_ns;
 }
 
+uint64_t sandbox_created_ns(const struct sandbox *s)
+{
+	return s->created_ns;
+}
+
 uint64_t sandbox_idle_ns(const struct sandbox *s)
 {
 	return manager_now(s->manager) - s->used_ns;

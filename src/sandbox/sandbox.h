@@ -211,6 +211,8 @@ void sandbox_release(struct sandbox *s);
 /* What its class gives each run. */
 uint64_t sandbox_run_timeout_ns(const struct sandbox *s);
 uint64_t sandbox_age_ns(const struct sandbox *s);
+/* Of the manager's clock; no two sandboxes of one id and owner have the same. */
+uint64_t sandbox_created_ns(const struct sandbox *s);
 uint64_t sandbox_idle_ns(const struct sandbox *s);
 const struct engine_policy *sandbox_policy(const struct sandbox *s);
 /* Its way out, as egress_kind_name() says; "none" without one. */
