@@ -163,7 +163,7 @@ describe('classic', () => {
 		assert.equal((await upload('local.csv', '/mnt/data/folder')).success, true);
 		assert.equal((await c.terminal(id, 'cat local.csv folder/local.csv')).stdout, 'a,b\n1,2\na,b\n1,2\n');
 		for (const [local, dest, message] of [['none.csv', undefined, /Local file not found: none\.csv/], ['local.csv', '/app/results/none', /No folder/],
-			['/etc/passwd', undefined, /upload\.local_roots/], ['../../etc/passwd', undefined, /upload\.local_roots/], ['link', undefined, /upload\.local_roots/],
+			['/etc/passwd', undefined, /upload\.local_roots/], ['../../etc/passwd', undefined, /upload\.local_roots/], ['link', undefined, /upload\.local_roots/], [`${roots}2/local.csv`, undefined, /upload\.local_roots/],
 			[roots, undefined, /is a folder/], ['local.csv', '/etc', /not a folder of the sandbox/], ['local.csv', '../..', /not a folder of the sandbox/]] as const) {
 			const r = await upload(local, dest);
 			assert.equal(r.error, true, local);
@@ -207,14 +207,17 @@ describe('classic', () => {
 describe('files of the machine, where no folders were named', () => {
 	const folder = scratch('started-in');
 	fs.writeFileSync(path.join(folder, 'local.csv'), 'a,b\n');
+	fs.writeFileSync(path.join(folder, 'large.csv'), 'a,bc\n');
 	const readable = { sandbox_id: NOBODYS, local_file_path: path.join(folder, 'local.csv') };
 
 	it('come from the folder that the server was started in', async () => {
-		const c = await openClassic({ cwd: folder, env: { SANDBOX_STATE_DIR: newStateDir() } });
+		const c = await openClassic({ cwd: folder, env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_MAX_UPLOAD_BYTES: '4' } });
 		try {
 			const sandbox_id = await c.create();
 			const r = await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'local.csv' });
 			assert.equal(r.success, true, r.message);
+			const large = await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'large.csv' });
+			assert.match(large.message, /large\.csv has 5 bytes, the limit is 4/);
 			const outside = await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: '/etc/passwd' });
 			assert.match(outside.message, /upload\.local_roots/);
 		} finally {

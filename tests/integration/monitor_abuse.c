@@ -151,6 +151,13 @@ static size_t forget_path(union proto_frame *f, int *ret_fd UNUSED)
 	return sizeof(f->forget);
 }
 
+static size_t forget_option(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->forget = (struct proto_mon_forget){.head = PROTO_HEAD(MON_FORGET, proto_mon_forget)};
+	(void)snprintf(f->forget.persist, sizeof(f->forget.persist), "-rf");
+	return sizeof(f->forget);
+}
+
 static size_t forget_nothing(union proto_frame *f, int *ret_fd UNUSED)
 {
 	f->forget = (struct proto_mon_forget){.head = PROTO_HEAD(MON_FORGET, proto_mon_forget)};
@@ -198,6 +205,7 @@ static const struct {
     {"a path as key", key_path},
     {"a key without end", key_endless},
     {"forgetting a path", forget_path},
+    {"forgetting what begins like an option", forget_option},
     {"forgetting nothing", forget_nothing},
     {"a helper of itself", helps_itself},
     {"a helper of a slot that does not exist", helps_nobody},

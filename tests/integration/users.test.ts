@@ -128,6 +128,7 @@ describe('the user routes of the second family', () => {
 			`${head}.${claims}`,
 			`${head}.${claims}.${mac}x`,
 			`${head}.${claims}.${mac.slice(0, -1)}`,
+			...[0, 1, 20, mac.length - 1].map((i) => `${head}.${claims}.${mac.slice(0, i)}${mac[i] === 'A' ? 'B' : 'A'}${mac.slice(i + 1)}`),
 			`.${claims}.${mac}`,
 			'a.b.c',
 			'eyJ',

@@ -103,6 +103,12 @@ static void script(struct fake_run *r, const char *workspace, const char *code, 
 		fake_output(r, ENGINE_STDOUT, big, sizeof(big));
 		fake_output(r, ENGINE_STDOUT, " end", 4);
 	}
+	if (memchr(code, 'u', len)) {
+		for (size_t i = 0; i < sizeof(big); i += 2)
+			memcpy(big + i, "\xC3\xBC", 2);
+		fake_output(r, ENGINE_STDOUT, " ", memchr(code, ' ', len) ? 1 : 0);
+		fake_output(r, ENGINE_STDOUT, big, sizeof(big));
+	}
 	if (memchr(code, 'm', len))
 		res->end = ENGINE_END_OOM;
 }
@@ -391,6 +397,20 @@ static void test_long_output_is_cut_in_the_middle(void **state)
 	assert_true(strlen(out) < BUDGET + 200);
 }
 
+/* Wherever the cut falls, no character is cut in two. */
+static void test_cut_output_has_whole_characters(void **state)
+{
+	static const char *const calls[] = {"{\"code\":\"u\"}", "{\"code\":\"u \"}"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
+		json_t *o = object(*state, "sandbox_run_python", calls[i]);
+		const char *out = json_string_value(json_object_get(o, "stdout"));
+
+		assert_non_null(strstr(out, " bytes left out; "));
+		assert_null(strstr(out, "\xEF\xBF\xBD"));
+	}
+}
+
 static void test_out_of_memory_has_a_hint(void **state)
 {
 	struct world *w = *state;
@@ -546,6 +566,7 @@ int main(void)
 	    T(test_large_pictures),
 	    T(test_answers_fit_into_a_line),
 	    T(test_long_output_is_cut_in_the_middle),
+	    T(test_cut_output_has_whole_characters),
 	    T(test_out_of_memory_has_a_hint),
 	    T(test_delete),
 	    T(test_resources_are_listed_in_pages),

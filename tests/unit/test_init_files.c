@@ -110,6 +110,8 @@ static void test_put(void **state UNUSED)
 
 	put("a/b/f", "one");
 	assert_content("a/b/f", "one");
+	assert_int_equal(fstatat(in.workspace, "a/b/f", &st, AT_SYMLINK_NOFOLLOW), 0);
+	assert_int_equal(st.st_mode, S_IFREG | 0644);
 	put("a/b/f", "two!");
 	assert_content("a/b/f", "two!");
 	assert_int_equal(ask(PROTO_FILE_PUT, "a/b/f", 0), EEXIST);

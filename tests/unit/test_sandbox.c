@@ -93,6 +93,13 @@ static void test_owners_do_not_see_each_other(void **state)
 	manager_world_turn(w);
 	assert_ptr_not_equal(o.sandbox, manager_find(w->manager, "", "one"));
 	assert_int_equal(w->fake->n_created, 2);
+	/* so many that some stand in the same place of the table */
+	for (unsigned i = 0; i < 20 * MANAGER_BUCKETS; i++) {
+		char owner[16];
+
+		(void)snprintf(owner, sizeof(owner), "u%u", i);
+		assert_null(manager_find(w->manager, owner, "one"));
+	}
 }
 
 static void test_new_ids(void **state)
@@ -483,8 +490,11 @@ static struct uploaded upload(struct manager_world *w, struct sandbox *s, const 
 	};
 
 	assert_int_equal(sandbox_upload(s, &q, &u.err), 0);
+	assert_int_equal(u.n, 0);
+	assert_false(sandbox_is_idle(s));
 	manager_world_turn(w);
 	assert_int_equal(u.n, 1);
+	assert_true(sandbox_is_idle(s));
 	return u;
 }
 
@@ -663,6 +673,12 @@ static void test_paths(void **state UNUSED)
 	}
 	char path[ENGINE_PATH_MAX];
 	struct err e = ERR_INIT;
+	char longest[ENGINE_PATH_MAX + 1] = "a/";
+	memset(longest + 2, 'b', ENGINE_PATH_MAX - 2);
+	assert_true(workspace_path(longest, ENGINE_PATH_MAX, true, path, &e) < 0);
+	assert_int_equal(e.code, ERR_NOT_FOUND);
+	assert_int_equal(workspace_path(longest, ENGINE_PATH_MAX - 1, true, path, &e), 0);
+	assert_int_equal(strlen(path), ENGINE_PATH_MAX - 1);
 	assert_true(workspace_path("/mnt/data/a\0b", 13, false, path, &e) < 0);
 	assert_int_equal(e.code, ERR_NOT_FOUND);
 }

@@ -257,6 +257,9 @@ static void test_keys(void **state)
 	assert_true(text_starts_with(key, "csn_"));
 	reopen(w);
 	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 1);
+	assert_int_equal(strlen(got.hint),
+			 10); /* enough to know it again, and nothing to guess from */
+	assert_true(text_starts_with(key, got.hint));
 	assert_string_equal(who.id, u.id);
 	assert_int_equal(got.scope, STORE_SCOPE_READ);
 	/* The text itself is nowhere in the file. */

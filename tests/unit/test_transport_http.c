@@ -171,6 +171,8 @@ static void test_session_life(void **state)
 	       PING(1), "-32001");
 	expect(415, "POST /mcp", "Content-Type: text/plain\r\n", PING(1), "application/json");
 	expect(415, "POST /mcp", "", PING(1), "application/json");
+	expect(415, "POST /mcp", "Content-Type: application/jsonl\r\n", PING(1),
+	       "application/json");
 	expect(405, "GET /mcp", "", "", "Allow: POST");
 	expect(405, "GET /mcp", MODERN("x", ""), "", "Allow: POST");
 	expect(404, "GET /mcp", "Mcp-Session-Id: no\r\n", "", "-32001");
