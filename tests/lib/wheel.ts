@@ -86,14 +86,17 @@ export class Index {
 	server!: http.Server;
 	url = '';
 	asked: string[] = [];
+	/** Answers wait for it. */
+	hold: Promise<void> = Promise.resolve();
 	readonly packages = new Map<string, Listing[]>();
 
 	add(name: string, ...files: Listing[]): void {
 		this.packages.set(name, files);
 	}
 
-	#answer(req: http.IncomingMessage, res: http.ServerResponse): void {
+	async #answer(req: http.IncomingMessage, res: http.ServerResponse): Promise<void> {
 		this.asked.push(req.url!);
+		await this.hold;
 		const page = /^\/simple\/([^/]+)\/$/.exec(req.url!);
 		const list = page && this.packages.get(page[1]!);
 		if (list) {
@@ -115,7 +118,7 @@ export class Index {
 	}
 
 	async open(): Promise<this> {
-		this.server = http.createServer((req, res) => this.#answer(req, res));
+		this.server = http.createServer((req, res) => void this.#answer(req, res));
 		await new Promise<void>((done) => this.server.listen(0, '127.0.0.1', done));
 		this.url = `http://127.0.0.1:${(this.server.address() as net.AddressInfo).port}/simple`;
 		return this;
