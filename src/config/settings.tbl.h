@@ -263,6 +263,10 @@ S(CHOICE, network_max, "sandbox.network_max", "SANDBOX_NETWORK_MAX", "none", 0, 
 S(BOOL, network_ask, "sandbox.network_ask", "SANDBOX_NETWORK_ASK", "off", 0, 1, "on or off",
   "Let the person at the client allow a sandbox further hosts, one by one, when a model asks for them "
   "(`sandbox_allow_domain`, profile full). Every sandbox then has the proxy, and none is taken from the pool.")
+S(INT, network_ask_again, "sandbox.network_ask_again", "SANDBOX_NETWORK_ASK_AGAIN", "1", 0, 100,
+  "whole number from 0 to 100",
+  "How often within an hour a person may be asked again for a host that was not allowed, in whatever sandbox. "
+  "All hosts of a user together: as many questions as for eight.")
 
 #undef MIB
 #undef TIB

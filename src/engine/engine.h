@@ -76,6 +76,8 @@ struct engine_policy { /* what is in force for one sandbox; also shown to client
 	struct engine_limits limits;
 	uint32_t enforced;    /* enum engine_cap bits that hold hard */
 	uint32_t best_effort; /* bits that are only rlimits or polling here */
+	/* Tells its image from every other that has or had the name; 0 = not known. */
+	uint64_t image_id[3];
 };
 
 enum engine_run_kind {

@@ -210,11 +210,13 @@ static void add_to_hash(crypto_hash_sha256_state *sha, const char *text)
 	(void)crypto_hash_sha256_update(sha, (const uint8_t *)text, strlen(text) + 1);
 }
 
-/* Everything that the answer of an index depends on, but the index itself. */
+/* Everything that the answer of an index depends on, but the index itself. An image that was built
+ * anew is another one, whatever its name. */
 static int make_key(struct job *j)
 {
 	size_t len;
 	_cleanup_free_ char *have = jsonio_text(j->have, JSON_COMPACT, &len);
+	const uint64_t *image = sandbox_policy(j->sandbox)->image_id;
 	uint8_t digest[crypto_hash_sha256_BYTES];
 	crypto_hash_sha256_state sha;
 
@@ -222,6 +224,7 @@ static int make_key(struct job *j)
 		return -ENOMEM;
 	(void)crypto_hash_sha256_init(&sha);
 	add_to_hash(&sha, sandbox_image(j->sandbox));
+	(void)crypto_hash_sha256_update(&sha, (const uint8_t *)image, sizeof(*image) * 3);
 	add_to_hash(&sha, have);
 	for (size_t i = 0; i < j->spec->n; i++)
 		add_to_hash(&sha, j->spec->items[i].text);

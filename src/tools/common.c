@@ -29,6 +29,7 @@ struct tools *tools_free(struct tools *t)
 		return NULL;
 	t->resources = resources_free(t->resources);
 	tools_free_names(t);
+	asked_free(t->asked);
 	free(t);
 	return NULL;
 }

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "mcp/content.h"
 #include "tools/args.h"
+#include "tools/asked.h"
 #include "tools/tools.h"
 
 struct package_names;
@@ -14,6 +15,7 @@ struct tools {
 	struct tools_config config;
 	struct resources *resources; /* owned, or NULL */
 	struct package_names *names; /* completion.c's; owned, or NULL */
+	struct asked *asked;         /* asked.h */
 };
 
 #define TOOLS_WORKSPACE "/mnt/data/"

@@ -2,6 +2,7 @@
 /* A host more that a sandbox may reach, by the word of the person at the client: the model asks,
  * the person is told exactly which host and which sandbox, and nothing else in the answer counts.
  * The model gives no reasons to show: it would write what makes people say yes. */
+#include "base/rand.h"
 #include "tools/extras.h"
 #include "tools/rows.h"
 
@@ -74,8 +75,10 @@ static bool get_domain(struct mcp_call *call, const json_t *arguments, char *ret
 	return false;
 }
 
-/* May the person be asked? False: the call is finished. */
-static bool may_ask(struct mcp_call *call, const struct sandbox *s, const char *domain)
+/* May the person be asked? False: the call is finished. Of one that brings the answer the question
+ * was counted when it went out. */
+static bool may_ask(struct tools *t, struct mcp_call *call, const struct sandbox *s,
+		    const char *domain)
 {
 	struct err e = ERR_INIT;
 	int r = sandbox_check_domain(s, domain, &e);
@@ -91,6 +94,14 @@ static bool may_ask(struct mcp_call *call, const struct sandbox *s, const char *
 		extras_fail(call, "cannot_ask",
 			    "Ask the person to have the host added to sandbox.network_allow.",
 			    "The client cannot ask its person, so %s cannot be allowed.", domain);
+	else if (!mcp_call_input(call, ANSWER) &&
+		 !asked_may(&t->asked, sandbox_owner(s), domain, t->config.domain_again, now_ns()))
+		extras_fail(call, "asked_too_often",
+			    "Go on without it. The person can have the host added to "
+			    "sandbox.network_allow.",
+			    "The person was asked for hosts and has not allowed them too often "
+			    "within an hour to be asked for %s.",
+			    domain);
 	else
 		return true;
 	return false;
@@ -110,11 +121,16 @@ static void allow_domain(struct mcp_call *call, json_t *arguments, void *user)
 	    !get_domain(call, arguments, domain))
 		return;
 	struct sandbox *s = extras_session(t, call, arguments);
-	if (!s || !may_ask(call, s, domain))
+	if (!s || !may_ask(t, call, s, domain))
 		return;
+	const char *owner = sandbox_owner(s);
+	if (!mcp_call_input(call, ANSWER))
+		asked_note(&t->asked, owner, domain, now_ns());
 	enum extras_word word = ask_person(call, s, domain);
 	if (word == EXTRAS_ASKED)
 		return;
+	if (word == EXTRAS_AGREED)
+		asked_forget(&t->asked, owner, domain);
 	int r = word == EXTRAS_AGREED ? sandbox_allow_domain(s, domain, &e) : 0;
 	if (t->config.domain_answered && r == 0)
 		t->config.domain_answered(s, domain, word == EXTRAS_AGREED, t->config.domain_user);
@@ -138,8 +154,9 @@ static const struct tool_row rows[] = {
 	    "session_id: the session that needs it.\n"
 	    "domain: one name, such as api.example.org (ports 80 and 443), or name:port.\n\n"
 	    "Returns session_id, status (allowed), domain and network_allowed (all that were "
-	    "allowed). Fails with declined when the person says no, and with cannot_ask where the "
-	    "client cannot ask.",
+	    "allowed). Fails with declined when the person says no, with asked_too_often after "
+	    "that "
+	    "happened repeatedly, and with cannot_ask where the client cannot ask.",
 	.input_schema =
 	    OBJ("\"session_id\":" STR_ ",\"domain\":" STR_, "\"session_id\",\"domain\""),
 	.annotations = HINTS_OPEN("Allow Sandbox a Domain", "false", "false", "true", "true"),

@@ -59,6 +59,7 @@ struct tools_config {
 	void (*domain_answered)(const struct sandbox *s, const char *domain, bool allowed,
 				void *user);
 	void *domain_user;
+	unsigned domain_again; /* for how many times a host may be asked for again within an hour */
 };
 
 struct tools *tools_new(const struct tools_config *config, struct err *e);

@@ -16,12 +16,12 @@ const yes: Answer = { action: 'accept', content: { allow_domain: true } };
 const env = { SANDBOX_NETWORK_ASK: 'on' };
 
 /** Body gets the raw results of tools; the questions come to ASKED, and ANSWERS are given in turn. Without answers the client cannot ask. */
-async function talk(wire: Wire, mode: VersionNegotiationMode, answers: Answer[] | null, asked: string[], body: (call: Call) => Promise<void>): Promise<void> {
+async function talk(wire: Wire, mode: VersionNegotiationMode, answers: Answer[] | null, asked: string[], body: (call: Call) => Promise<void>, more: Record<string, string> = {}): Promise<void> {
 	const client = new Client({ name: 'caisson-tests-v2', version: '1.0.0' }, { versionNegotiation: { mode }, capabilities: answers ? { elicitation: {} } : {} });
 	if (answers) client.setRequestHandler('elicitation/create', async (r) => (asked.push(r.params.message), answers.shift()!));
 	const call: Call = async (name, args) => (await client.callTool({ name, arguments: args })) as Json;
 	if (wire === 'stdio') {
-		const own = productEnv(env);
+		const own = productEnv({ ...env, ...more });
 		const argv = asProductUser([binary, 'stdio', '--profile', 'full']);
 		await client.connect(new StdioClientTransport({ command: argv[0]!, args: argv.slice(1), env: own, cwd: own.HOME, stderr: 'ignore' }));
 		try {
@@ -31,7 +31,7 @@ async function talk(wire: Wire, mode: VersionNegotiationMode, answers: Answer[] 
 		}
 		return;
 	}
-	const { program, base } = await serve({ profile: 'full', env });
+	const { program, base } = await serve({ profile: 'full', env: { ...env, ...more } });
 	try {
 		await client.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`)));
 		await body(call);
@@ -79,13 +79,17 @@ describe('a person allows a sandbox a host', () => {
 				await talk(wire, mode, answers, asked, async (call) => {
 					await call('sandbox_run_shell', { command: 'true', session_id: 'out' });
 					assert.equal(await ask(call, 'out', 'api.caisson.invalid:8443'), 'no_network');
-					for (let i = 0; i < 2; i++) failure(await call('sandbox_allow_domain', { session_id: 'out', domain: 'api.caisson.invalid:8443' }), 'declined');
+					for (let i = 0; i < 2; i++) failure(await call('sandbox_allow_domain', { session_id: 'out', domain: 'no.caisson.invalid:8443' }), 'declined');
+					/* Asked again once is enough, in another sandbox too, and however it is written. */
+					await call('sandbox_run_shell', { command: 'true', session_id: 'other' });
+					for (const session_id of ['out', 'other']) failure(await call('sandbox_allow_domain', { session_id, domain: 'NO.caisson.invalid:8443' }), 'asked_too_often');
+					assert.equal(await ask(call, 'out', 'no.caisson.invalid:8443'), 'no_network');
 					assert.equal(await ask(call, 'out', 'api.caisson.invalid:8443'), 'no_network');
 
 					const r = object(await call('sandbox_allow_domain', { session_id: 'out', domain: 'API.caisson.invalid:8443' }));
 					assert.deepEqual([r.status, r.domain, r.network_allowed], ['allowed', 'api.caisson.invalid:8443', ['api.caisson.invalid:8443']]);
 					assert.equal(asked.length, 3);
-					for (const text of asked) assert.match(text, /sandbox out .*host api\.caisson\.invalid:8443\?/);
+					for (const [i, text] of asked.entries()) assert.match(text, i < 2 ? /sandbox out .*host no\.caisson\.invalid:8443\?/ : /sandbox out .*host api\.caisson\.invalid:8443\?/);
 					assert.equal(await ask(call, 'out', 'api.caisson.invalid:8443'), 'passed');
 					assert.equal(await ask(call, 'out', 'api.caisson.invalid:443'), 'port_not_allowed');
 					assert.equal(await ask(call, 'out', 'caisson.invalid:8443'), 'host_not_allowed');
@@ -122,6 +126,18 @@ describe('a person allows a sandbox a host', () => {
 			failure(await call('sandbox_allow_domain', { session_id: 'many', domain: 'h16.caisson.invalid' }), 'quota_exceeded');
 			assert.equal(asked.length, 16);
 		});
+	});
+	it('whoever says no is not asked for ever more hosts, even by many calls at once; a yes does not count', async () => {
+		const asked: string[] = [];
+		const answers: Answer[] = [yes, ...Array.from({ length: 8 }, (): Answer => ({ action: 'decline' }))];
+		await talk('http', 'legacy', answers, asked, async (call) => {
+			await call('sandbox_run_shell', { command: 'true', session_id: 'nag' });
+			object(await call('sandbox_allow_domain', { session_id: 'nag', domain: 'good.caisson.invalid' }));
+			const results = await Promise.all(Array.from({ length: 12 }, (_, i) => call('sandbox_allow_domain', { session_id: 'nag', domain: `h${i}.caisson.invalid` })));
+			const codes = results.map((r) => (JSON.parse(r.content[0].text) as Json).error as string);
+			assert.deepEqual([codes.filter((c) => c === 'declined').length, codes.filter((c) => c === 'asked_too_often').length, asked.length], [8, 4, 9]);
+			failure(await call('sandbox_allow_domain', { session_id: 'nag', domain: 'h0.caisson.invalid' }), 'asked_too_often');
+		}, { SANDBOX_NETWORK_ASK_AGAIN: '0' });
 	});
 	it('there is no such tool where the operator did not permit it', () => using('stdio', { profile: 'full' }, async (s) => {
 		assert.ok(!(await s.client.listTools()).tools.some((t) => t.name === 'sandbox_allow_domain'));

@@ -7,8 +7,10 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { execFileSync } from 'node:child_process';
-import { scratch } from '../lib/env.ts';
+import { setTimeout as pause } from 'node:timers/promises';
+import { imagesDir, mode, sanitized, scratch } from '../lib/env.ts';
 import { open, using, type Json, type Session } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
 import { Canary, Index, wheel, wheelName, zip } from '../lib/wheel.ts';
 
 const install = async (s: Session, packages: string, session_id: string): Promise<Json> =>
@@ -125,6 +127,37 @@ print(os.system('python3 -m pip install beta 2>/dev/null') >> 8)`;
 	});
 });
 
+describe('packages of an image that is built anew', () => {
+	it('its sandboxes have nothing of what the index said for the old one', { skip: (process.getuid!() !== 0 || mode === 'user') && 'the copy belongs to root' }, async () => {
+		const images = path.join(scratch('state'), 'images');
+		const copy = (name: string): void => {
+			fs.mkdirSync(images, { recursive: true });
+			execFileSync('cp', ['-al', fs.realpathSync(path.join(imagesDir, 'base')), path.join(images, name)]);
+		};
+		const index = await new Index().open();
+		index.add('beta', { file: wheelName('beta', '1.5'), body: wheel('beta', '1.5', 'who = "beta"') });
+		copy('test');
+		try {
+			await using('stdio', { profile: 'full', env: { SANDBOX_STATE_DIR: path.dirname(images), SANDBOX_IMAGE: 'test', SANDBOX_PIP_INDEX_URL: index.url } }, async (s) => {
+				const asks: number[] = [];
+				for (const id of ['one', 'two', 'three', 'four']) {
+					if (id === 'three') {
+						copy('next');
+						fs.renameSync(path.join(images, 'test'), path.join(images, 'gone'));
+						fs.renameSync(path.join(images, 'next'), path.join(images, 'test'));
+					}
+					const before = index.asked.length;
+					assert.equal((await install(s, 'beta', id)).status, 'success');
+					asks.push(index.asked.length - before);
+				}
+				assert.deepEqual(asks.map((n) => n > 0), [true, false, true, false]);
+			});
+		} finally {
+			index.close();
+		}
+	});
+});
+
 describe('packages from a folder of wheels', () => {
 	it('no index is asked', async () => {
 		const folder = scratch('wheels');
@@ -150,11 +183,44 @@ function reachable(): boolean {
 	}
 }
 
-describe('packages from the configured index', () => {
-	it('one in Python, one with native code', { skip: reachable() ? false : 'pip reaches no package index here' }, () =>
-		using('stdio', { profile: 'full' }, async (s) => {
-			const r = await install(s, 'six markupsafe', 'real');
-			assert.equal(r.status, 'success', JSON.stringify(r));
-			assert.equal(await stdout(s, 'import six, markupsafe._speedups; print("there")', 'real'), 'there\n');
-		}));
+/** The newest version of a package that pip finds for the Python of this machine. */
+function newest(name: string): string {
+	const text = execFileSync('python3', ['-m', 'pip', 'index', 'versions', name, '--retries', '0', '--timeout', '10'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'ignore'], timeout: 30_000 });
+	return /\(([^)]+)\)/.exec(text)![1]!;
+}
+
+/** Half a minute of pip at work: once is enough. */
+const unlessReal = mode !== 'root' || sanitized ? 'tried as root, without sanitizers' : reachable() ? false : 'pip reaches no package index here';
+
+describe('packages from the configured index', { skip: unlessReal }, () => {
+	it('ten at once, each into a sandbox of its own: in Python, with native code, with dependencies, a newest pandas', () => {
+		const pandas = `pandas==${newest('pandas')}`;
+		/* What is asked for, and a program that needs it and says `there`. */
+		const wanted: [string, string][] = [
+			['requests', 'import requests, urllib3, idna, certifi; assert "/app/.venv" in requests.__file__'],
+			[pandas, `import pandas; assert pandas.__version__ == ${JSON.stringify(pandas.slice(8))}; pandas.DataFrame({"a": [1, 2]}).sum()`],
+			['markupsafe', 'import markupsafe._speedups'],
+			['pyyaml', 'import yaml; assert yaml.safe_load("a: 1") == {"a": 1}'],
+			['six', 'import six'],
+			['itsdangerous', 'import itsdangerous; itsdangerous.URLSafeSerializer("k").dumps({})'],
+			['click', 'import click'],
+			['jinja2', 'import jinja2; assert jinja2.Template("{{ a }}").render(a=1) == "1"'],
+			['tomli>=2', 'import tomli; assert tomli.loads("a = 1") == {"a": 1}'],
+			['python-dateutil sortedcontainers', 'import dateutil, sortedcontainers; sortedcontainers.SortedList([2, 1])'],
+		];
+		return using('stdio', { profile: 'full', env: { SANDBOX_MAX_SESSIONS: '12' } }, async (s) => {
+			const classic = async (name: string, args: Json): Promise<Json> => JSON.parse((await s.raw(name, args)).content[0]!.text) as Json;
+			for (const i of wanted.keys()) await s.call('sandbox_run_shell', { command: 'true', session_id: `ten-${i}` });
+			const ended = await Promise.all(wanted.map(async ([package_name], i) => {
+				const args = { sandbox_id: `ten-${i}`, package_name };
+				let r = await classic('install_package_in_sandbox', args);
+				await until(package_name, async () => r.status !== 'installing' || (await pause(500), (r = await classic('check_package_installation_status', args)).complete), 240_000);
+				return r;
+			}));
+			for (const [i, [packages, program]] of wanted.entries()) {
+				assert.equal(ended[i]!.status, 'success', `${packages}: ${JSON.stringify(ended[i])}`);
+				assert.equal(await stdout(s, `${program}\nprint("there")`, `ten-${i}`), 'there\n', packages);
+			}
+		});
+	});
 });

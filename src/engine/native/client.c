@@ -368,6 +368,9 @@ static int on_created(struct native_engine *g, const struct proto_mon_created *m
 	s->created = true;
 	s->image_dev = m->image_dev;
 	s->image_ino = m->image_ino;
+	s->policy.image_id[0] = m->image_dev;
+	s->policy.image_id[1] = m->image_ino;
+	s->policy.image_id[2] = m->image_ctime_ns;
 	KILL_POINT(CREATED_TAKEN);
 	int r = chan_new(g->loop, TAKE_FD(fds[0]), PROTO_PARTY_I, on_init_message, on_init_end, s,
 			 &s->init);

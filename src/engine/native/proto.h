@@ -122,6 +122,7 @@ struct proto_mon_created {
 	uint32_t step; /* enum proto_step; NONE = success */
 	int32_t errnum;
 	uint64_t image_dev, image_ino; /* of the image's root folder; 0 = it is gone by now */
+	uint64_t image_ctime_ns;
 };
 
 enum { PROTO_SLOT_UNUSED = 1 }; /* MON_DESTROY: it was made ahead of need, and there was none */

@@ -67,6 +67,7 @@ struct template
 	char image[PROTO_IMAGE_MAX]; /* "" = unused */
 	dev_t dev;                   /* of the root folder it was made from */
 	ino_t ino;
+	uint64_t ctime_ns; /* an inode's number may be used again */
 	int userns, mntns;
 	struct image_lock *lock;
 	struct nursery nursery;

@@ -217,6 +217,7 @@ static void announce(struct monitor *m, uint32_t slot)
 	if (b->image) {
 		c.image_dev = b->image->dev;
 		c.image_ino = b->image->ino;
+		c.image_ctime_ns = b->image->ctime_ns;
 	}
 	fds[n++] = b->channel;
 	if (b->fds.oom >= 0) {

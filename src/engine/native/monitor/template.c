@@ -340,6 +340,7 @@ int template_get(struct monitor *m, const char *image, struct template **ret, st
 		(void)!text_copy(t->image, sizeof(t->image), image);
 		t->dev = st.st_dev;
 		t->ino = st.st_ino;
+		t->ctime_ns = (uint64_t)st.st_ctim.tv_sec * NS_PER_S + (uint64_t)st.st_ctim.tv_nsec;
 	}
 	t->used_at = now_ns();
 	*ret = t;
