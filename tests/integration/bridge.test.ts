@@ -69,7 +69,7 @@ async function bridged<T>(env: Env, args: string[], body: (c: RawClient) => Prom
 
 async function inputEnds(c: RawClient): Promise<void> {
 	c.program.child.stdin!.end();
-	const r = await within('the end of the client', c.program.exit, 8000);
+	const r = await within('the end of the client', c.program.exit, 20_000);
 	assert.deepEqual([r.code, r.signal], [0, null], r.stderr.toString());
 }
 
@@ -156,7 +156,7 @@ describe('a shared server', () => {
 	}
 	it('SIGTERM of a client is the end of its input', () => bridged(env, [], async (c) => {
 		c.program.kill('SIGTERM');
-		const r = await within('the end of the client', c.program.exit, 2000);
+		const r = await within('the end of the client', c.program.exit, 10_000);
 		assert.deepEqual([r.code, r.signal], [0, null]);
 	}));
 	it('a client that vanishes takes its run along, not the server', () => bridged(env, [], (c) => bridged(env, [], async (other) => {
@@ -208,7 +208,7 @@ describe('a shared server', () => {
 			const got: Buffer[] = [];
 			sock.on('data', (b: Buffer) => got.push(b)).on('error', () => undefined);
 			sock.write(bytes);
-			await within('the end of the connection', new Promise((resolve) => sock.once('close', resolve)), 3000);
+			await within('the end of the connection', new Promise((resolve) => sock.once('close', resolve)), 10_000);
 			const answer = Buffer.concat(got);
 			assert.ok(answer.length === 0 || answer.readUInt32LE(12) === 0, 'not accepted');
 		}
@@ -224,7 +224,7 @@ describe('the end of a shared server', () => {
 			await c.sendJson({ jsonrpc: '2.0', id: 'x', method: 'tools/call', params: {
 				name: 'sandbox_run_python', arguments: { code: 'import time; time.sleep(50)', session_id: 'x' } } });
 			program.kill('SIGKILL');
-			const r = await within('the end of the client', c.program.exit, 1000);
+			const r = await within('the end of the client', c.program.exit, 10_000);
 			assert.equal(r.code, 71);
 			assert.match(r.stderr.toString(), /^ERROR: .*server.*ended.*\n$/);
 		}).finally(() => program.end());
@@ -247,7 +247,7 @@ describe('the end of a shared server', () => {
 			assert.equal(descendants(child.pid!).length, 0);
 			const end = once(child, 'close');
 			program.kill('SIGKILL');
-			assert.equal((await within('the end of the client', end, 1000))[0], 71);
+			assert.equal((await within('the end of the client', end, 10_000))[0], 71);
 			assert.match(said, /^ERROR: .*server.*ended.*\n$/);
 		} finally {
 			child.kill('SIGKILL');
@@ -277,8 +277,8 @@ describe('the end of a shared server', () => {
 		const { program } = await serve({ env });
 		await bridged(env, [], async (c) => {
 			program.kill('SIGTERM');
-			assert.equal((await within('the end of the server', program.exit, 8000)).code, 0);
-			assert.equal((await within('the end of the client', c.program.exit, 1000)).code, 71);
+			assert.equal((await within('the end of the server', program.exit, 20_000)).code, 0);
+			assert.equal((await within('the end of the client', c.program.exit, 10_000)).code, 71);
 		}).finally(() => program.end());
 		assert.ok(!fs.existsSync(env.SANDBOX_SOCKET));
 	});

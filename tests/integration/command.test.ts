@@ -50,7 +50,7 @@ describe('caisson run', () => {
 			p.kill(signal);
 			const exit = await p.exit;
 			assert.ok(exit.signal === signal || (exit.code ?? 0) > 128 - 1, `${exit.code} ${exit.signal}`);
-			await census.gone(2000);
+			await census.gone(10_000);
 		});
 	}
 	it('--out saves the artifacts, and only those', async () => {
@@ -91,6 +91,6 @@ describe('caisson run', () => {
 		census.take(p.pid);
 		p.child.stdout!.destroy();
 		await p.exit;
-		await census.gone(2000);
+		await census.gone(10_000);
 	});
 });

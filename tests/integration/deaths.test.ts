@@ -65,7 +65,7 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 					process.kill(pid, 'SIGKILL');
 				try {
 					const frontLives = who === 'the monitor';
-					await census.gone(1000, frontLives ? s.pid : 0);
+					await census.gone(10_000, frontLives ? s.pid : 0);
 					assert.equal(mounts().length, mountsBefore);
 					if (frontLives) { // it must say what happened, not hang
 						const r = await within('an answer without a monitor', s.run('print(1)', 'three').catch((e: Error) => e), 5000);
@@ -94,7 +94,7 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 			census.take(s.pid);
 			for (const pid of [s.pid, monitorOf(s.pid).pid])
 				process.kill(pid, 'SIGKILL');
-			await census.gone(1000);
+			await census.gone(10_000);
 			await s.end().catch(() => undefined);
 			await using('stdio', {}, async (next) => {
 				await next.ok('pass');

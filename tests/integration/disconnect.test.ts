@@ -68,7 +68,7 @@ describe('clients that go away', () => {
 		c.program.child.stdout!.destroy();
 		const exit = await c.program.exit;
 		assert.equal(exit.signal, null);
-		await census.gone(2000);
+		await census.gone(10_000);
 	});
 	it('stdio: end of input in the middle of an upload leaves nothing', async () => {
 		const c = new RawClient();
@@ -79,7 +79,7 @@ describe('clients that go away', () => {
 		c.program.child.stdin!.end();
 		const exit = await c.program.exit;
 		assert.deepEqual([exit.code, exit.signal], [0, null], exit.stderr.toString());
-		await census.gone(2000);
+		await census.gone(10_000);
 	});
 	it('HTTP: a dropped upload creates no session, leaks no descriptor', async () => {
 		const s = await open('http');
@@ -143,7 +143,7 @@ describe('clients that go away', () => {
 			const t0 = performance.now();
 			for (let i = 0; i < 20; i++)
 				assert.equal((await fetch(`${base}/healthz`)).status, 200);
-			assert.ok(performance.now() - t0 < 3000);
+			assert.ok(performance.now() - t0 < 10_000, 'they wait for the others'); // whose heads have 15 s
 			slow.destroy();
 			half.destroy();
 		} finally {
@@ -159,7 +159,7 @@ describe('clients that go away', () => {
 		const census = new Census();
 		census.take(s.pid);
 		process.kill(s.pid, 'SIGTERM');
-		await census.gone(8000);
+		await census.gone(20_000);
 		await s.end().catch(() => undefined);
 	});
 });

@@ -81,7 +81,7 @@ describe('A10 starts and ends', () => {
 			assert.ok(census.size >= 4, 'front, monitor, init and a run at least');
 			await s.end();
 			await running;
-			await census.gone(2000);
+			await census.gone(10_000);
 		});
 	}
 	it('a start does not touch the sessions of a server that lives', () => using('stdio', {}, async (a) => {
