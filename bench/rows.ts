@@ -47,4 +47,5 @@ export const throughputSeconds = 5;
 export const growthSteps = [1, 100, 500, 1000, 2000]; // live sandboxes while a create and a run are timed
 export const pointSizesMib = [10, 100, 1000]; // what the session of a checkpoint or branch holds
 export const pointSamples = 10;
+export const restSamples = 20; // sandboxes that went to rest
 export const floorSamples = 200;

@@ -5,7 +5,7 @@ import { cpus, loadavg, release } from "node:os";
 import { barChart } from "./chart.ts";
 import { bubblewrap, Caisson, docker, paths, plainPython, type Peer } from "./peers.ts";
 import { download, floor, ms, points, quantile, show, upload, type Moved, type Points } from "./parts.ts";
-import { floorSamples, growthSteps, latencyRows, pointSamples, pointSizesMib, throughputClients, throughputSeconds, workloads } from "./rows.ts";
+import { floorSamples, growthSteps, latencyRows, pointSamples, pointSizesMib, restSamples, throughputClients, throughputSeconds, workloads } from "./rows.ts";
 
 const out = new URL("./results/", import.meta.url).pathname;
 const quick = process.argv.includes("--quick");
@@ -173,6 +173,31 @@ async function growth(peer: Caisson): Promise<{ live: number; createMs: number; 
   return rows;
 }
 
+// A run in a sandbox at rest, whose interpreters have ended: it waits for two forks.
+async function waking(peer: Caisson, n: number): Promise<number[]> {
+  await peer.start();
+  await peer.client.tool("sandbox_close_session", { session_id: "bench-state" }); // a state stays, its holder too
+  const run = (session_id: string) => peer.client.tool("sandbox_run_python", { code: workloads.print, session_id });
+  const sessions = Array.from({ length: n }, (_, i) => `rest-${i}`);
+  for (const s of sessions) await run(s);
+  const monitor = childrenOf(peer.client.child.pid!).find((p) => comm(p) === "caisson-monitor")!;
+  const waiting = () => childrenOf(monitor).filter((p) => comm(p) === "caisson-init").flatMap(childrenOf).length;
+  for (const end = ms() + 20_000; waiting() > 0; ) {
+    if (ms() > end) throw new Error("the sandboxes do not go to rest");
+    await new Promise((done) => setTimeout(done, 100));
+  }
+  const samples: number[] = [];
+  for (const s of sessions) {
+    const from = ms();
+    await run(s);
+    samples.push(ms() - from);
+    await peer.client.tool("sandbox_close_session", { session_id: s });
+  }
+  await peer.stop();
+  console.log(`print(1) in a sandbox at rest                ${peer.name.padEnd(16)} p50 ${show(quantile(samples, 0.5))} ms  p99 ${show(quantile(samples, 0.99))} ms  n=${n}`);
+  return samples;
+}
+
 async function serverCost(make: () => Caisson): Promise<{ startMs: number[]; rssKiB: Record<string, number> }> {
   const startMs: number[] = [];
   let rssKiB: Record<string, number> = {};
@@ -259,11 +284,12 @@ let down: Moved | null = null;
 let up: Moved | null = null;
 let kept: Points[] = [];
 let bare: number[] = [];
+let woken: number[] = [];
 const problems: string[] = [];
 
 function report(): string {
   const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString(), quick, loadBefore, loadAfter: loadavg() };
-  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, floor: bare, problems }));
+  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, waking: woken, floor: bare, problems }));
   const lines = [
     `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median. ${host.cores} cores (${host.cpu}), Linux ${host.kernel}; ` +
       `load average ${loadBefore[0].toFixed(1)} before, ${host.loadAfter[0].toFixed(1)} after, the measurement's own included${quick ? "; few samples (--quick)" : ""}.`,
@@ -283,6 +309,7 @@ function report(): string {
   for (const [what, moved] of [["Download", down], ["Upload", up]] as const)
     if (moved) lines.push(`* ${what} of ${(moved.bytes / 1e6).toFixed(0)} MB: ${show(moved.bytes / moved.ms / 1e3)} MB/s; the server's memory at most ${show(moved.serverPeakKiB / 1024)} MiB.`);
   for (const k of kept) lines.push(`* A session of ${k.mib} MiB: checkpoint ${show(quantile(k.checkpointMs, 0.5))} ms, branch with one statement ${show(quantile(k.branchMs, 0.5))} ms, restore ${show(quantile(k.restoreMs, 0.5))} ms.`);
+  if (woken.length > 0) lines.push(`* print(1) in a sandbox at rest, whose interpreters have ended: ${show(quantile(woken, 0.5))} ms.`);
   if (bare.length > 0) lines.push(`* The floor, bare fork + exec + wait of the same interpreter: ${show(quantile(bare, 0.5))} ms.`);
   lines.push(...budgets(cells, warm), ...problems.map((p) => `* Not measured: ${p}.`));
   const text = lines.join("\n") + "\n";
@@ -310,7 +337,7 @@ async function part(what: string, job: () => Promise<void> | void): Promise<void
 mkdirSync(out, { recursive: true });
 const large = { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g", SANDBOX_MAX_UPLOAD_BYTES: "1100000000" };
 const bytes = quick ? 1e8 : 1e9;
-const needed = whole || wantedParts.some((p) => !["floor", "download", "upload", "points", "server cost"].includes(p)) || wantedRows.length > 0;
+const needed = whole || wantedParts.some((p) => !["floor", "waking", "download", "upload", "points", "server cost"].includes(p)) || wantedRows.length > 0;
 const started: Peer[] = [];
 try {
   for (const peer of needed ? peers : []) {
@@ -323,6 +350,7 @@ try {
   await part("100 at once", async () => void (atOnce = await burst(warm)));
   await part("kill latency", () => killLatency(peers, cells));
   await part("growth", async () => void (grown = await growth(warm)));
+  await part("waking", async () => void (woken = await waking(new Caisson("caisson", "", where, { SANDBOX_REST_S: "1", SANDBOX_POOL: "0" }), quick ? 5 : restSamples)));
   await part("server cost", async () => void (server = await serverCost(() => new Caisson("start", "", where, {}))));
   await part("download", async () => void (down = await download(() => new Caisson("download", "", where, large), bytes)));
   await part("upload", async () => void (up = await upload(() => new Caisson("upload", "", where, large), bytes)));

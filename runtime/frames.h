@@ -99,7 +99,7 @@ struct rt_fork {
 	uint32_t has_proc;    /* 0 or 1 */
 	uint32_t oom_score;   /* for oom_score_adj, when has_proc */
 	uint32_t n_rlimits;
-	uint32_t unused;
+	uint32_t awaited; /* 0 or 1: a run waits for it, so nothing is rehearsed */
 	struct rt_rlimit rlimit[RT_RLIMITS_MAX];
 };
 

@@ -393,8 +393,10 @@ void run_reap(struct init *in)
 	int status;
 	pid_t pid;
 
-	if (end_look(in, &end))
+	if (end_look(in, &end)) {
+		in->run.flags |= PROTO_ENDED_NAMED;
 		run_returned(in, end.status, end.cpu_ns, end.max_rss);
+	}
 	while ((pid = wait4(wall_stands(WALL_REAP) ? -1 : in->run.pid, &status, WNOHANG, &use)) >
 	       0) {
 		bool point = points_reaped(in, pid, status); /* whatever else it was too */

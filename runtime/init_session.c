@@ -80,8 +80,8 @@ void session_rest(struct init *in)
 void session_prepare(struct init *in)
 {
 	struct init_session *s = &in->session;
-	struct rt_fork k = {
-	    .h = {.kind = RT_FORK}}; /* leaf, limits, rules and filter are inherited */
+	/* leaf, limits, rules and filter are inherited */
+	struct rt_fork k = {.h = {.kind = RT_FORK}, .awaited = in->waiting.used};
 	int pair[2];
 
 	if (s->next_state == SPARE_FORKING && now() >= s->until)

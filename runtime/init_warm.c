@@ -142,7 +142,8 @@ static int send_fork(struct init *in, int theirs)
 			    .n_leaves = in->n_procs,
 			    .has_ruleset = in->landlock >= 0,
 			    .has_proc = 1,
-			    .oom_score = in->config.oom_score};
+			    .oom_score = in->config.oom_score,
+			    .awaited = in->waiting.used};
 
 	k.n_rlimits = run_limits(in, k.rlimit);
 	fds[n++] = theirs;

@@ -122,6 +122,101 @@ def collapse(c):
 			c.collapse(at, HUGE)
 
 
+def learn(c):
+	"""Dress rehearsals in forks: which pages does a run make its own, and which a session's second? Every spare
+	copies them ahead of need (learned.c). Looked at from here, so that looking is no part of it."""
+	for session in False, True:
+		report, told = os.pipe()
+		wait, go = os.pipe()
+		pid = os.fork()
+		if pid == 0:
+			try:
+				os.close(go)
+				perform(session, told, wait)
+			finally:
+				os._exit(0)
+		os.close(told)
+		performer = os.read(report, 16)  # nothing when it went wrong: then runs have their page faults
+		try:
+			c.learn(session, own(performer.decode()) if performer else b'')
+		except OSError:
+			pass  # the kernel does not tell
+		for fd in report, wait, go:
+			os.close(fd)
+		os.waitpid(pid, 0)
+
+
+def perform(session, told, wait):
+	null = os.open('/dev/null', os.O_RDWR)
+	for fd in 0, 1, 2:
+		os.dup2(null, fd)
+	refresh(False, True)
+	play(session, False, null)
+	if session:
+		pid = os.fork()
+		if pid:
+			os.waitpid(pid, 0)
+			return
+		refresh(True, True)
+		play(True, True, null)
+	os.write(told, b'%d' % os.getpid())
+	os.read(wait, 1)
+
+
+def play(session, again, null):
+	"""A run as run.c conducts it: of a session, AGAIN or its first."""
+	source = os.memfd_create('code')
+	os.write(source, b'n = globals().get("n", 0) + 1\nprint(n)\nn\n')
+	os.lseek(source, 0, os.SEEK_SET)
+	env = b'\0'.join(name + b'=' + value for name, value in os.environb.items())
+	text, space = enter(source, again, env, b'/', -1, -1, True)
+	if session:
+		code, last = cell(text)
+		exec(code, space)
+		result(eval(last, space), null)
+		flush(True)
+		rest(True)
+	else:
+		import atexit
+		exec(load(text), space)
+		finish()
+		sys.modules['threading']._shutdown()
+		atexit._run_exitfuncs()
+		flush(True)
+		leave()
+
+
+def mappings():
+	"""Private ones: first address, end, whether they can be written to."""
+	with open('/proc/self/maps') as f:
+		lines = [line.split() for line in f]
+	return [[int(x, 16) for x in part[0].split('-')] + [part[1][1] == 'w'] for part in lines
+	        if part[1][0] == 'r' and part[1][3] == 'p' and not part[-1].startswith('[v')]
+
+
+def own(pid):
+	"""Of the memory that this process has, too, what the fork PID has written to and where it has looked into files:
+	triples of address, length and which of the two (proc(5), pagemap)."""
+	import struct
+	page = os.sysconf('SC_PAGE_SIZE')
+	present, of_file, alone = 1 << 63, 1 << 61, 1 << 56
+	found = []
+	with open('/proc/%s/pagemap' % pid, 'rb', 0) as f:
+		for low, high, write in mappings():
+			f.seek(low // page * 8)
+			entries = memoryview(f.read((high - low) // page * 8)).cast('Q')
+			mask, wanted = (present | of_file | alone, present | alone) if write else (present | of_file, present | of_file)
+			for i, entry in enumerate(entries):
+				if entry & mask != wanted:
+					continue
+				at = low + i * page
+				if found and found[-1][0] + found[-1][1] == at and found[-1][2] == write:
+					found[-1][1] += page
+				else:
+					found.append([at, page, write])
+	return b''.join(struct.pack('=QQQ', *item) for item in found)
+
+
 def memory():
 	found = {}
 	with open('/proc/self/smaps_rollup') as f:
@@ -166,6 +261,7 @@ def start():
 	rehearse()
 	settle()
 	freeze(c)
+	learn(c)
 	collapse(c)
 	ready(started)
 	sys.excepthook = c.serve
@@ -211,16 +307,17 @@ def ahead(session):
 	forget_lines()
 
 
-def refresh(session):
+def refresh(session, has_time):
 	"""In a spare, ahead of need: nothing random, no identity and no cache is shared with other forks.
 	`random` reseeds itself after a fork; the hash seed and the layout of memory stay. In a SESSION
-	everything is to go on where it was."""
+	everything is to go on where it was. A spare that HAS_TIME rehearses."""
 	if 'threading' in sys.modules:
 		sys.modules['threading'].main_thread()._set_native_id()
 	if session:
 		if random_state is not None:
 			sys.modules['random'].setstate(random_state)
-		ahead(session)
+		if has_time:
+			ahead(session)
 		return
 	sys.excepthook = sys.__excepthook__
 	modules = sys.modules
@@ -248,7 +345,8 @@ def refresh(session):
 	if 'matplotlib' in modules:
 		for name in 'get_configdir', 'get_cachedir':
 			getattr(getattr(modules['matplotlib'], name), 'cache_clear', int)()
-	ahead(session)
+	if has_time:
+		ahead(session)
 
 
 def stream(fd, mode, name, like):

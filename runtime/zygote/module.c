@@ -97,6 +97,22 @@ static PyObject *collapse(PyObject *self, PyObject *args)
 	return PyLong_FromLong(r < 0 ? errno : 0);
 }
 
+PyDoc_STRVAR(learn_doc, "learn(session, ranges) - what a run's spare makes its own ahead of need");
+
+static PyObject *learn(PyObject *self, PyObject *args)
+{
+	const char *ranges;
+	Py_ssize_t len;
+	int session;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "py#", &session, &ranges, &len))
+		return NULL;
+	if (learned_set(session, ranges, (size_t)len) < 0)
+		return PyErr_NoMemory();
+	Py_RETURN_NONE;
+}
+
 PyDoc_STRVAR(serve_doc,
 	     "serve(type, value, traceback) - as sys.excepthook: takes the process over for good");
 
@@ -141,6 +157,7 @@ static PyMethodDef methods[] = {
     {"fill", fill, METH_NOARGS, fill_doc},
     {"immortal", immortal, METH_VARARGS, immortal_doc},
     {"collapse", collapse, METH_VARARGS, collapse_doc},
+    {"learn", learn, METH_VARARGS, learn_doc},
     {"serve", serve, METH_VARARGS, serve_doc},
     {"prepare", prepare, METH_VARARGS, prepare_doc},
     {"hold", hold, METH_VARARGS, hold_doc},

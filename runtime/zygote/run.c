@@ -308,7 +308,7 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 _Noreturn void run_hold(PyObject *text, int channel, int result)
 {
 	zygote.tied = 1; /* before this interpreter was started */
-	PyObject *r = PyObject_CallFunctionObjArgs(zygote.refresh, Py_False, NULL);
+	PyObject *r = PyObject_CallFunctionObjArgs(zygote.refresh, Py_False, Py_False, NULL);
 	PyObject *module = r ? PyImport_AddModule("__main__") : NULL;
 	PyObject *space = module ? PyModule_GetDict(module) : NULL;
 

@@ -21,6 +21,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -147,15 +148,19 @@ static _Noreturn void be_holder(struct frame *f)
 static _Noreturn void spare_main(struct frame *f)
 {
 	struct rt_head ready = {.kind = RT_READY};
+	bool awaited = f->u.fork.awaited;
 
 	if (enter_run(&f->u.fork, f->fds + 1) < 0 || enter_close_others(f->fds[0]) < 0)
 		_exit(1);
 	f->n_fds = 0;
 	KILL_POINT(SPARE_TIED);
+	if (!awaited)
+		learned_copy(zygote.session);
 	PyOS_AfterFork_Child();
 	zygote.fork_open = 0;
 	PyObject *r =
-	    PyObject_CallFunctionObjArgs(zygote.refresh, zygote.session ? Py_True : Py_False, NULL);
+	    PyObject_CallFunctionObjArgs(zygote.refresh, zygote.session ? Py_True : Py_False,
+					 awaited ? Py_False : Py_True, NULL);
 	if (!r) {
 		PyErr_Clear();
 		_exit(1);
@@ -187,7 +192,8 @@ static int handle_fork(struct frame *f)
 	int whole = !zygote.fork_open; /* a holder has finished its own fork and begins another */
 
 	if (f->u.h.kind != RT_FORK || f->len != sizeof(*k) || k->n_leaves > RT_LEAVES_MAX ||
-	    k->has_ruleset > 1 || k->has_proc > 1 || k->n_rlimits > RT_RLIMITS_MAX ||
+	    k->has_ruleset > 1 || k->has_proc > 1 || k->awaited > 1 ||
+	    k->n_rlimits > RT_RLIMITS_MAX ||
 	    f->n_fds != 1 + k->has_ruleset + k->has_proc + k->n_leaves)
 		return -EPROTO;
 	if (whole)

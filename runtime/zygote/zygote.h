@@ -76,6 +76,12 @@ void immortal_learn(void);
  * Returns how many objects; 0 where the interpreter has no such mark. */
 long immortal_make(PyObject *known, PyObject *code);
 
+/* learned.c. What a stateless run, or one of a SESSION, makes its own: LEN bytes of pairs of 64-bit
+ * numbers, address and length. 0, or -1. */
+int learned_set(int session, const void *ranges, size_t len);
+/* In a spare: makes it this process's own now. */
+void learned_copy(int session);
+
 /* enter.c. Enters the sandbox of the init behind PIDFD and drops everything; the process is only
  * good for _exit() when it fails. Returns 0 or -errno. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves);

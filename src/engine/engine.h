@@ -108,6 +108,7 @@ struct engine_run_result {
 	int exit_code;        /* as a shell counts: status, or 128 + signal */
 	int signal;           /* 0 unless signaled */
 	bool warm;            /* the interpreter was forked, not started */
+	bool named_end;       /* its end was told before its memory was freed */
 	bool state_lost;      /* stateful: the session's state is gone (the holder died) */
 	bool state_kept;      /* stateful: its code has returned (also with an exception), so what
 			       * it did is the session's state now */

@@ -169,7 +169,8 @@ static void log_end(const struct run *r, const struct run_result *result)
 		 LOG_I("exit_code", result->exit_code),
 		 LOG_S("reason", run_reason_name(result->reason)),
 		 LOG_U("stdout_bytes", result->out.len), LOG_U("stderr_bytes", result->err.len),
-		 LOG_U("duration_ms", result->duration_ms), LOG_B("warm", result->warm));
+		 LOG_U("duration_ms", result->duration_ms), LOG_B("warm", result->warm),
+		 LOG_B("named_end", r->end.named_end));
 	for (int i = ENGINE_STDOUT; i <= ENGINE_STDERR; i++)
 		if (r->truncated[i])
 			LOG_WARNING(events[i], LOG_S("session_id", r->sandbox->id),

@@ -62,6 +62,21 @@ describe('endings', () => {
 			assert.deepEqual([r.exit_code, r.reason, r.stdout], [7, 'exited', 'before\n']);
 			assert.equal((await s.ok('print(1)', 'said')).stdout, '1\n');
 		}));
+	it('the end of a run of one line is told before its memory is freed', { skip: cold && 'a cold run is over when it exits' },
+		() => using('stdio', { env: { ...deadline, SANDBOX_LOG_FORMAT: 'json' } }, async (s) => {
+			await s.ok('print(1)', 'quick');
+			await until('warm runs', async () => (await s.ok('import sys; print("random" in sys.modules)', 'quick')).stdout === 'True\n', 60_000);
+			const ends = () => s.logLines().map((l) => JSON.parse(l)).filter((l) => l.event === 'container_exec_done');
+			const before = ends().length;
+			for (let i = 0; i < 10; i++)
+				await s.ok(`print(${i})`, 'quick');
+			const rows = await until('ten more ends', () => ends().length >= before + 10 && ends().slice(before));
+			// One may be an ordinary end, when its middle process was slow to go.
+			assert.ok(rows.filter((r) => r.warm && r.named_end).length >= 3, JSON.stringify(rows));
+			await s.run('import os; os._exit(3)', 'quick');
+			const last = await until('one more', () => ends().length >= before + 11 && ends().at(-1));
+			assert.deepEqual([last.exit_code, last.named_end], [3, false]);
+		}));
 	it('out of memory kills the run, not the session', { skip: unlessEnforced('memory') }, () => using('stdio', { env: memory }, async (s) => {
 		const r = await s.run('b = bytearray(400 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1', 'oom');
 		assert.deepEqual([r.exit_code, r.reason], [137, 'oom'], r.stderr);

@@ -229,6 +229,7 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 	    .exit_code = m->end == PROTO_END_SIGNALED ? 128 + m->value : m->value,
 	    .signal = m->end == PROTO_END_SIGNALED ? m->value : 0,
 	    .warm = m->flags & PROTO_ENDED_WARM,
+	    .named_end = m->flags & PROTO_ENDED_NAMED,
 	    .state_lost = m->flags & PROTO_ENDED_LOST,
 	    .state_kept = m->flags & PROTO_ENDED_KEPT,
 	    .threads_lost = m->flags & PROTO_ENDED_THREADS,
