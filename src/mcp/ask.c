@@ -271,7 +271,8 @@ static struct ask *ask_new(struct mcp_call *c, const char *key, const char *meth
 		return NULL;
 	}
 	(void)snprintf(a->id, sizeof(a->id), "ask-%llu", (unsigned long long)++c->peer->n_asked);
-	a->deadline_ms = server_now_ms(c->server) + (int64_t)c->server->config.ask_timeout_s * 1000;
+	a->deadline_ms =
+	    server_tick_ms(c->server) + (int64_t)c->server->config.ask_timeout_s * 1000;
 	list_append(&c->peer->asks, &a->node);
 	c->n_open++;
 	return a;

@@ -94,7 +94,8 @@ struct item *item_find(const struct mcp_server *s, enum item_kind kind, const ch
 bool call_may(const struct mcp_call *c, const struct item *tool);
 /* Does the list of KIND exist at all? */
 bool server_offers(const struct mcp_server *s, enum item_kind kind);
-int64_t server_now_ms(const struct mcp_server *s);
+int64_t server_now_ms(const struct mcp_server *s);  /* for dates */
+int64_t server_tick_ms(const struct mcp_server *s); /* for deadlines */
 /* The capabilities object as an era's clients know it. New reference. */
 json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev);
 

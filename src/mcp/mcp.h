@@ -104,7 +104,10 @@ struct mcp_server_config {
 	/* Key of the MACs on requestState. All instances that serve the same clients need the same
 	 * one. NULL: a random one for the life of this registry. */
 	const uint8_t *state_key; /* 32 bytes */
-	int64_t (*now_ms)(void);  /* wall clock; NULL: CLOCK_REALTIME. Tests bring their own */
+	/* Tests bring their own clocks: of dates (NULL: CLOCK_REALTIME), and of deadlines, which no
+	 * change of the date moves (NULL: CLOCK_MONOTONIC). */
+	int64_t (*now_ms)(void);
+	int64_t (*tick_ms)(void);
 
 	unsigned page_size;     /* items a list page holds; default 100 */
 	unsigned max_calls;     /* calls in flight a peer may have; default 256 */

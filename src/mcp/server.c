@@ -36,6 +36,11 @@ int64_t server_now_ms(const struct mcp_server *s)
 	return s->config.now_ms ? s->config.now_ms() : (int64_t)(now_wall_ns() / NS_PER_MS);
 }
 
+int64_t server_tick_ms(const struct mcp_server *s)
+{
+	return s->config.tick_ms ? s->config.tick_ms() : (int64_t)(now_ns() / NS_PER_MS);
+}
+
 /* ---- configuration ---- */
 
 static unsigned or_default(unsigned value, unsigned def)
@@ -163,7 +168,7 @@ struct mcp_server *mcp_server_free(struct mcp_server *s)
 
 void mcp_server_tick(struct mcp_server *s)
 {
-	int64_t now = server_now_ms(s);
+	int64_t now = server_tick_ms(s);
 
 	task_expire(s, now);
 	/* An expired question ends its call, whose transport may close the peer under it. */

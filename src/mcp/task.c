@@ -33,7 +33,8 @@ struct task {
 	enum task_status status;
 	int64_t created_ms;
 	int64_t updated_ms;
-	int64_t finished_ms;
+	int64_t begun_tick_ms; /* server_tick_ms() */
+	int64_t finished_tick_ms;
 	unsigned ttl_ms;
 	unsigned poll_ms;
 	json_t *message;   /* string or NULL */
@@ -98,7 +99,7 @@ static void changed(struct task *t, enum task_status status)
 	t->status = status;
 	t->updated_ms = server_now_ms(t->server);
 	if (!t->call)
-		t->finished_ms = t->updated_ms;
+		t->finished_tick_ms = server_tick_ms(t->server);
 	listen_task_changed(t->server, t->principal, t->id, t);
 }
 
@@ -173,6 +174,7 @@ static struct task *task_new(struct mcp_call *c, unsigned poll_ms, unsigned ttl_
 	rand_hex(t->id, TASK_ID_BYTES);
 	t->status = TASK_WORKING;
 	t->created_ms = t->updated_ms = server_now_ms(c->server);
+	t->begun_tick_ms = server_tick_ms(c->server);
 	t->poll_ms = poll_ms ? poll_ms : TASK_POLL_MS;
 	t->ttl_ms = ttl_ms;
 	t->message = message ? json_string(message) : NULL;
@@ -268,8 +270,8 @@ void task_expire(struct mcp_server *s, int64_t now)
 	list_for_each(node, &s->tasks)
 	{
 		struct task *t = list_entry(node, struct task, node);
-		int64_t end =
-		    MAX(t->created_ms + (int64_t)t->ttl_ms, t->finished_ms + TASK_KEEP_MIN_MS);
+		int64_t end = MAX(t->begun_tick_ms + (int64_t)t->ttl_ms,
+				  t->finished_tick_ms + TASK_KEEP_MIN_MS);
 
 		if (!t->call && end < now)
 			task_free(t);
@@ -324,7 +326,7 @@ void run_tasks_cancel(struct mcp_call *c)
 	if (work && t->status != TASK_CANCELLED) {
 		/* Known as cancelled before the handler hears of it and may finish. */
 		changed(t, TASK_CANCELLED);
-		t->finished_ms = t->updated_ms;
+		t->finished_tick_ms = server_tick_ms(t->server);
 		call_cancel(work);
 	}
 	mcp_call_finish(c, json_object());

@@ -54,6 +54,7 @@ static struct mcp_server *make_server(void)
 	    .version = "1",
 	    .state_key = key,
 	    .now_ms = frozen_clock,
+	    .tick_ms = frozen_clock,
 	    .offers =
 		MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS | MCP_OFFER_LOGGING | MCP_OFFER_COMPLETIONS,
 	};

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 int64_t talk_now_ms = INT64_C(1700000000000);
+int64_t talk_tick_ms = 1000;
 
 long talk_fail_at = -1;
 static unsigned n_inside; /* messages being handled; the test's own work does not count */
@@ -42,6 +43,11 @@ struct talk_sink {
 static int64_t now_ms(void)
 {
 	return talk_now_ms;
+}
+
+static int64_t tick_ms(void)
+{
+	return talk_tick_ms;
 }
 
 static json_t *parse(const char *json, size_t len)
@@ -267,6 +273,7 @@ void talk_open(struct talk *t, enum mcp_transport transport, unsigned offers)
 	    .instructions = "Be good.",
 	    .offers = offers,
 	    .now_ms = now_ms,
+	    .tick_ms = tick_ms,
 	    .page_size = 4,
 	    .max_calls = 6,
 	    .max_tasks = 3,

@@ -26,7 +26,8 @@ struct talk {
 };
 
 /* Milliseconds on the library's clock. */
-extern int64_t talk_now_ms;
+extern int64_t talk_now_ms;  /* of dates */
+extern int64_t talk_tick_ms; /* of deadlines */
 
 /* While a message is handled, the Nth allocation of a JSON value from now on fails (0: the next
  * one); negative: none. Counts down, so that it tells afterwards whether it came to pass. */

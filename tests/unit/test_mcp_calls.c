@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#define YEAR_MS    (INT64_C(365) * 86400000)
 #define EVERYTHING 0x1ff /* all of enum mcp_offer */
 #define V          "\"io.modelcontextprotocol/protocolVersion\":\"2026-07-28\""
 #define CAPS       "\"io.modelcontextprotocol/clientCapabilities\":{}"
@@ -198,7 +199,12 @@ static void test_legacy_refusals(void **state)
 	talk_say(&t, REQ("tools/call", "\"name\":\"ask\""));
 	mcp_server_tick(t.server);
 	assert_int_equal(t.n_finished, 0);
-	talk_now_ms += 61000;
+	/* Whatever becomes of the date. */
+	talk_now_ms += YEAR_MS;
+	mcp_server_tick(t.server);
+	assert_int_equal(t.n_finished, 0);
+	talk_now_ms -= 2 * YEAR_MS;
+	talk_tick_ms += 61000;
 	mcp_server_tick(t.server);
 	assert_has(t.answer, "{\"id\":1,\"result\":{\"isError\":true}}");
 	/* A cancel while the client is asked. */
@@ -376,8 +382,13 @@ static void test_tasks(void **state)
 	assert_has(t.answer, "{\"result\":{\"resultType\":\"complete\"}}");
 	task_method(&t, "tasks/get", id, "");
 	assert_has(t.answer, "{\"result\":{\"status\":\"completed\"}}");
-	/* The result goes after a while. */
-	talk_now_ms += 61000;
+	/* The result goes after a while, whatever becomes of the date. */
+	talk_now_ms += YEAR_MS;
+	mcp_server_tick(t.server);
+	task_method(&t, "tasks/get", id, "");
+	assert_has(t.answer, "{\"result\":{\"status\":\"completed\"}}");
+	talk_now_ms -= 2 * YEAR_MS;
+	talk_tick_ms += 61000;
 	mcp_server_tick(t.server);
 	task_method(&t, "tasks/get", id, "");
 	assert_has(t.answer, "{\"error\":{\"code\":-32602}}");
