@@ -10,6 +10,7 @@ import importlib
 import io
 import json
 import os
+import shutil
 import socket
 import sys
 import tarfile
@@ -181,7 +182,7 @@ def run_pytest(module, only, lines):
     said = io.StringIO()
     with contextlib.redirect_stderr(said):
         code = pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", SITE, "-c", "/dev/null", "-W", "ignore",
-                            *OPTIONS.get(module.partition(".")[0], ()), *chosen], plugins=[Plugin(module, lines)])
+                            "--basetemp", os.path.abspath("tmp"), *OPTIONS.get(module.partition(".")[0], ()), *chosen], plugins=[Plugin(module, lines)])
     if code not in (0, 1):
         lines.add(module, "fail", f"pytest ended with {code}: {said.getvalue()}")
 
@@ -204,10 +205,14 @@ def run(module, how, only=()):
     """Runs MODULE (of these tests ONLY, or all); the status is 0 whenever it came to its end."""
     find_site()
     lines = Lines(module)
-    with tempfile.TemporaryDirectory(dir="/mnt/data", ignore_cleanup_errors=True) as folder:
-        os.chdir(folder)
+    folder = tempfile.mkdtemp(dir="/mnt/data")
+    os.chdir(folder)
+    try:
         {"unittest": run_unittest, "pytest": run_pytest}[how](module, list(only), lines)
-        os.chdir("/")
+    finally:
+        if os.getpid() == lines.pid:
+            os.chdir("/")
+            shutil.rmtree(folder, ignore_errors=True)
     lines.add(module, "end")
 
 
