@@ -3,6 +3,7 @@
 // two servers on one state folder. Cases of users and REST are in files of their own.
 
 import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
@@ -86,6 +87,7 @@ describe('classic', () => {
 	before(async () => {
 		fs.writeFileSync(path.join(roots, 'local.csv'), 'a,b\n1,2\n');
 		fs.symlinkSync('/etc/passwd', path.join(roots, 'link'));
+		execFileSync('mkfifo', [path.join(roots, 'pipe')]);
 		c = await openClassic({ env: { SANDBOX_UPLOAD_LOCAL_ROOTS: roots, SANDBOX_STATE_DIR: newStateDir(), SANDBOX_USER_SANDBOX_LIMIT: '3' } });
 	});
 	after(() => c?.stop());
@@ -164,7 +166,7 @@ describe('classic', () => {
 		assert.equal((await c.terminal(id, 'cat local.csv folder/local.csv')).stdout, 'a,b\n1,2\na,b\n1,2\n');
 		for (const [local, dest, message] of [['none.csv', undefined, /Local file not found: none\.csv/], ['local.csv', '/app/results/none', /No folder/],
 			['/etc/passwd', undefined, /upload\.local_roots/], ['../../etc/passwd', undefined, /upload\.local_roots/], ['link', undefined, /upload\.local_roots/], [`${roots}2/local.csv`, undefined, /upload\.local_roots/],
-			[roots, undefined, /is a folder/], ['local.csv', '/etc', /not a folder of the sandbox/], ['local.csv', '../..', /not a folder of the sandbox/]] as const) {
+			[roots, undefined, /is a folder/], ['pipe', undefined, /cannot be read/], ['local.csv', '/etc', /not a folder of the sandbox/], ['local.csv', '../..', /not a folder of the sandbox/]] as const) {
 			const r = await upload(local, dest);
 			assert.equal(r.error, true, local);
 			assert.match(r.message, message);
