@@ -74,6 +74,37 @@ static int add_http(struct buf *b, const struct api_stats *s)
 			       "Bytes of answers' bodies.", s->sent_bytes);
 }
 
+struct row {
+	const char *name, *type, *help;
+	uint64_t n;
+};
+
+static int add_rows(struct buf *b, const struct row *rows, size_t n)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++)
+		r = add_one(b, rows[i].name, rows[i].type, rows[i].help, rows[i].n);
+	return r;
+}
+
+static int add_pool(struct buf *b, const struct manager *m)
+{
+	struct engine_pool p;
+
+	manager_pool(m, &p);
+	const struct row rows[] = {
+	    {"caisson_pool_ready", "gauge", "Sandboxes made ahead of need that wait.", p.ready},
+	    {"caisson_pool_claimed_total", "counter", "Creations that took one of them.",
+	     p.claimed},
+	    {"caisson_pool_cold_total", "counter", "Creations for which none was there.", p.cold},
+	    {"caisson_pool_fill_failures_total", "counter",
+	     "Of the pool's own: could not be made, or ended soon.", p.fill_failed},
+	};
+
+	return add_rows(b, rows, ARRAY_SIZE(rows));
+}
+
 static int add_store(struct buf *b, struct store *store)
 {
 	struct store_counts n;
@@ -81,10 +112,7 @@ static int add_store(struct buf *b, struct store *store)
 	if (!store)
 		return 0;
 	store_count(store, &n);
-	const struct {
-		const char *name, *type, *help;
-		uint64_t n;
-	} rows[] = {
+	const struct row rows[] = {
 	    {"caisson_store_rows_queued", "gauge", "Rows that wait to be written.", n.queued},
 	    {"caisson_store_rows_written_total", "counter", "Rows of history and audit.",
 	     n.written},
@@ -93,11 +121,7 @@ static int add_store(struct buf *b, struct store *store)
 	     n.failed},
 	    {"caisson_passwords_hashed_total", "counter", "Logins and new passwords.", n.hashes},
 	};
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(rows) && r == 0; i++)
-		r = add_one(b, rows[i].name, rows[i].type, rows[i].help, rows[i].n);
-	return r;
+	return add_rows(b, rows, ARRAY_SIZE(rows));
 }
 
 static int add_all(struct api *a, struct buf *b)
@@ -117,6 +141,7 @@ static int add_all(struct api *a, struct buf *b)
 	r = r < 0 ? r
 		  : add_one(b, "caisson_archives", "gauge", "Folders that are being sent.",
 			    a->archives);
+	r = r < 0 ? r : add_pool(b, a->config.manager);
 	r = r < 0 ? r : add_http(b, &a->stats);
 	r = r < 0 ? r : add_store(b, a->config.store);
 	return r < 0 || !a->config.metrics ? r : a->config.metrics(b, a->config.user);

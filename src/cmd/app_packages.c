@@ -88,13 +88,13 @@ static void on_egress(const struct egress_event *event, void *user)
 					     [EGRESS_ENDED] = "egress_ended"};
 	struct app *a = user;
 
+	if (!egress_audit_note(a->egress_audit, event))
+		return;
 	LOG_INFO(events[event->verdict], LOG_S("sandbox", event->label),
 		 LOG_S("reason", event->reason), LOG_S("method", event->method),
 		 LOG_S("host", event->host), LOG_U("port", event->port),
 		 LOG_S("address", event->address), LOG_U("sent", event->sent),
 		 LOG_U("received", event->received));
-	if (a->egress_audit)
-		egress_audit_note(a->egress_audit, event);
 }
 
 void app_domain_answered(const struct sandbox *s, const char *domain, bool allowed, void *user)
@@ -226,12 +226,10 @@ int app_open_egress(struct app *a, struct err *e)
 
 	if (r < 0)
 		return r;
-	if (a->store) {
-		const struct egress_audit_config audit = {.loop = a->loop, .store = a->store};
-		a->egress_audit = egress_audit_new(&audit);
-		if (!a->egress_audit)
-			return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the audit log");
-	}
+	const struct egress_audit_config audit = {.loop = a->loop, .store = a->store};
+	a->egress_audit = egress_audit_new(&audit);
+	if (!a->egress_audit)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the audit log");
 	r = egress_new(&egress, &a->egress, e);
 	return r < 0 ? r : open_choices(a, e);
 }

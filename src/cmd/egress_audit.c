@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/egress_audit.h"
 
+#include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -15,6 +16,8 @@ struct slot {
 	uint64_t since_ns; /* of its window; 0 = free */
 	unsigned rows;
 	uint64_t left_out;
+	unsigned ends; /* of connections: lines of the log, no rows */
+	uint64_t ends_left_out;
 };
 
 struct egress_audit {
@@ -31,6 +34,8 @@ static void write_row(struct egress_audit *a, const char *label, struct store_au
 {
 	const char *slash = strrchr(label, '/');
 
+	if (!a->config.store)
+		return;
 	if (slash)
 		(void)snprintf(row->actor, sizeof(row->actor), "%.*s", (int)(slash - label), label);
 	store_note_audit(a->config.store, row);
@@ -48,6 +53,9 @@ static void turn_window(struct egress_audit *a, struct slot *s, uint64_t now)
 {
 	struct store_audit row = {.action = "egress.more", .result = "left_out"};
 
+	if (s->left_out > 0 || s->ends_left_out > 0)
+		LOG_INFO("egress_more", LOG_S("sandbox", s->label), LOG_U("decisions", s->left_out),
+			 LOG_U("ends", s->ends_left_out));
 	if (s->left_out > 0) {
 		(void)snprintf(row.object, sizeof(row.object), "%.*s", STORE_OBJECT_SIZE - 1,
 			       id_of(s->label));
@@ -56,11 +64,16 @@ static void turn_window(struct egress_audit *a, struct slot *s, uint64_t now)
 		write_row(a, s->label, &row);
 	}
 	s->since_ns = now;
-	s->rows = 0;
-	s->left_out = 0;
+	s->rows = s->ends = 0;
+	s->left_out = s->ends_left_out = 0;
 }
 
 /* ---- windows ---- */
+
+static bool is_due(const struct slot *s)
+{
+	return s->left_out > 0 || s->ends_left_out > 0;
+}
 
 static bool is_over(const struct slot *s, uint64_t now)
 {
@@ -93,9 +106,9 @@ static int on_window(sd_event_source *source, uint64_t usec UNUSED, void *user)
 
 	a->armed = false;
 	for (struct slot *s = a->slots; s < a->slots + SLOTS_MAX; s++) {
-		if (s->left_out > 0 && is_over(s, now))
+		if (is_due(s) && is_over(s, now))
 			turn_window(a, s, now);
-		a->armed = a->armed || s->left_out > 0;
+		a->armed = a->armed || is_due(s);
 	}
 	if (!a->armed)
 		return 0;
@@ -118,23 +131,31 @@ static void arm(struct egress_audit *a)
 			   sd_event_source_set_enabled(a->timer, SD_EVENT_ONESHOT) >= 0;
 }
 
-void egress_audit_note(struct egress_audit *a, const struct egress_event *event)
+/* One more of what has a bound for its label and one for all? False: it was counted. */
+static bool take(struct egress_audit *a, unsigned *own, unsigned *all, uint64_t *left_out)
+{
+	if (*own >= EGRESS_AUDIT_ROWS || *all >= EGRESS_AUDIT_ROWS_ALL) {
+		++*left_out;
+		arm(a);
+		return false;
+	}
+	++*own;
+	++*all;
+	return true;
+}
+
+bool egress_audit_note(struct egress_audit *a, const struct egress_event *event)
 {
 	struct store_audit row = {0};
 	uint64_t now = a->config.now();
 
-	if (event->verdict == EGRESS_ENDED)
-		return;
 	struct slot *s = slot_of(a, event->label, now);
 	if (is_over(&a->all, now))
 		turn_window(a, &a->all, now);
-	if (s->rows >= EGRESS_AUDIT_ROWS || a->all.rows >= EGRESS_AUDIT_ROWS_ALL) {
-		s->left_out++;
-		arm(a);
-		return;
-	}
-	s->rows++;
-	a->all.rows++;
+	if (event->verdict == EGRESS_ENDED)
+		return take(a, &s->ends, &a->all.ends, &s->ends_left_out);
+	if (!take(a, &s->rows, &a->all.rows, &s->left_out))
+		return false;
 	(void)snprintf(row.action, sizeof(row.action), "%s",
 		       event->verdict == EGRESS_ALLOWED ? "egress.allow" : "egress.refuse");
 	(void)snprintf(row.object, sizeof(row.object), "%s %s:%u", id_of(event->label), event->host,
@@ -142,6 +163,7 @@ void egress_audit_note(struct egress_audit *a, const struct egress_event *event)
 	(void)snprintf(row.result, sizeof(row.result), "%s", event->reason);
 	(void)snprintf(row.detail, sizeof(row.detail), "%s %s", event->method, event->address);
 	write_row(a, event->label, &row);
+	return true;
 }
 
 struct egress_audit *egress_audit_new(const struct egress_audit_config *config)

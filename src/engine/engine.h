@@ -183,6 +183,14 @@ typedef void (*engine_point_fn)(const struct engine_point *p, const struct err *
 typedef void (*engine_lost_fn)(struct engine_sandbox *s, const char *why, void *user);
 
 /* Every engine fills this table; NULL entries answer ERR_ENGINE_NOT_BUILT_IN. */
+/* Sandboxes made ahead of need. */
+struct engine_pool {
+	uint32_t ready;       /* wait now */
+	uint64_t claimed;     /* creations that took one */
+	uint64_t cold;        /* creations that could have, and found none */
+	uint64_t fill_failed; /* that could not be made, or ended soon after */
+};
+
 struct engine_ops {
 	const char *name;
 	/* What this host allows; cheap, no side effects. `caps` = enum engine_cap bits. */
@@ -225,6 +233,8 @@ struct engine_ops {
 	/* Entries of folder PATH ("" = the workspace), all types; at most ENGINE_FILES_MAX. */
 	int (*list_files)(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
 			  struct err *e);
+	/* Figures of the pool since the start; NULL = there is none. */
+	void (*pool)(const struct engine *g, struct engine_pool *ret);
 	int (*usage)(struct engine_sandbox *s, engine_usage_fn cb, void *user, struct err *e);
 	/* FROZEN: gives back what an idle sandbox can make again (interpreters that wait), never
 	 * state; SESSION_BUSY during a run. Not FROZEN: makes it again in the background. A run

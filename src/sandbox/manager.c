@@ -96,6 +96,13 @@ unsigned manager_count(const struct manager *m)
 	return m->n;
 }
 
+void manager_pool(const struct manager *m, struct engine_pool *ret)
+{
+	*ret = (struct engine_pool){0};
+	if (m->engine && m->engine->ops->pool)
+		m->engine->ops->pool(m->engine, ret);
+}
+
 /* ---- one sandbox ---- */
 
 struct sandbox *sandbox_ref(struct sandbox *s)

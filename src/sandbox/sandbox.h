@@ -130,6 +130,8 @@ struct engine *manager_engine(struct manager *m);
  * by the manager's own timer. */
 void manager_sweep(struct manager *m);
 unsigned manager_count(const struct manager *m);
+/* All 0 before the engine is open, and where it has no pool. */
+void manager_pool(const struct manager *m, struct engine_pool *ret);
 
 typedef void (*sandbox_fn)(struct sandbox *s, const struct err *e, void *user);
 typedef void (*sandbox_done_fn)(const struct err *e, void *user);

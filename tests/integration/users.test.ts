@@ -76,6 +76,14 @@ describe('the user routes of the second family', () => {
 		await program.end();
 	});
 
+	it('figures of the pool: a sandbox came from it, or found none', async () => {
+		assert.equal((await ask('POST', `${base}/api/v1/sandboxes`, { json: {} })).status, 201);
+		const text = await (await fetch(`${base}/metrics`)).text();
+		const figure = (name: string): number => Number(new RegExp(`^caisson_pool_${name} (\\d+)$`, 'm').exec(text)![1]);
+		assert.ok(figure('ready') >= 0 && figure('fill_failures_total') >= 0);
+		assert.ok(figure('claimed_total') + figure('cold_total') >= 1, text);
+	});
+
 	it('register, login, me, key, regenerate (B13)', async () => {
 		const user = await register(base, 'ada');
 		assert.deepEqual(Object.keys(user).sort(), ['api_key', 'created_at', 'email', 'id', 'is_active', 'username']);

@@ -63,7 +63,8 @@ static int tear_down(void **state)
 	return 0;
 }
 
-static void note(struct world *w, const char *label, enum egress_verdict verdict, unsigned n)
+/* How many of them may be lines of the log. */
+static unsigned note(struct world *w, const char *label, enum egress_verdict verdict, unsigned n)
 {
 	const struct egress_event event = {.label = label,
 					   .verdict = verdict,
@@ -73,8 +74,11 @@ static void note(struct world *w, const char *label, enum egress_verdict verdict
 					   .port = 443,
 					   .address = ""};
 
+	unsigned shown = 0;
+
 	for (unsigned i = 0; i < n; i++)
-		egress_audit_note(w->audit, &event);
+		shown += egress_audit_note(w->audit, &event);
+	return shown;
 }
 
 static void count_row(const struct store_audit *a, void *user)
@@ -132,8 +136,10 @@ static void test_flood(void **state)
 {
 	struct world *w = *state;
 
-	note(w, "ada/box", EGRESS_REFUSED, 5000);
-	note(w, "bob/box", EGRESS_ALLOWED, 3);
+	assert_int_equal(note(w, "ada/box", EGRESS_REFUSED, 5000), EGRESS_AUDIT_ROWS);
+	assert_int_equal(note(w, "ada/box", EGRESS_ENDED, 5000), EGRESS_AUDIT_ROWS);
+	assert_int_equal(note(w, "bob/box", EGRESS_ALLOWED, 3), 3);
+	assert_int_equal(note(w, "bob/box", EGRESS_ENDED, 3), 3);
 	count(w, NULL);
 	assert_int_equal(w->refused, EGRESS_AUDIT_ROWS);
 	assert_int_equal(w->allowed, 3);

@@ -659,6 +659,7 @@ static const struct engine_ops native_ops = {
     .list_files = native_list_files,
     .usage = native_usage,
     .freeze = native_freeze,
+    .pool = native_pool_figures,
     .save_point = native_save_point,
     .restore_point = native_restore_point,
     .drop_point = native_drop_point,

@@ -27,9 +27,10 @@ struct native_pool {
 	char root[ENGINE_NAME_MAX + 8]; /* the image's root folder, below `images` */
 	struct engine_create key;       /* the request that they answer */
 	bool has_key;
-	struct native_sandbox *making; /* one is on its way */
-	bool stale;                    /* and is of an older key */
-	uint32_t failures;             /* in a row */
+	struct native_sandbox *making;       /* one is on its way */
+	bool stale;                          /* and is of an older key */
+	uint32_t failures;                   /* in a row */
+	uint64_t claimed, cold, fill_failed; /* engine_pool */
 	struct native_sandbox *first;
 	sd_event_source *timer; /* fills */
 	sd_event_source *look;  /* shrinks */
@@ -206,6 +207,7 @@ int native_forgotten(struct native_engine *g, const struct proto_mon_forgotten *
 void native_forget_abort(struct native_engine *g, const struct err *e);
 
 /* client_pool.c */
+void native_pool_figures(const struct engine *base, struct engine_pool *ret);
 void native_pool_note(struct native_engine *g,
 		      const struct engine_create *c); /* it was asked for */
 /* Whether sandboxes like this one may be made ahead. */

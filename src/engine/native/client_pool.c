@@ -63,6 +63,7 @@ static void unlink_pooled(struct native_engine *g, const struct native_sandbox *
 static void failed(struct native_pool *p)
 {
 	p->failures += p->failures < FILL_SHIFT_MAX;
+	p->fill_failed++;
 }
 
 static void on_pooled_lost(struct engine_sandbox *base, const char *why UNUSED, void *user)
@@ -299,6 +300,7 @@ static void missed(struct native_engine *g)
 {
 	struct native_pool *p = &g->pool;
 
+	p->cold++;
 	p->low = 0;
 	p->want = MIN(p->max, MAX(p->want * 2, 1));
 	p->look = sd_event_source_disable_unref(p->look); /* it may be set to the idle time */
@@ -310,8 +312,10 @@ bool native_pool_take(struct native_engine *g, const struct engine_create *c, en
 {
 	struct native_pool *p = &g->pool;
 
-	if (!is_key(g, c))
+	if (!is_key(g, c)) {
+		p->cold += p->max > 0;
 		return false;
+	}
 	p->asked_ns = now_ns();
 	if (p->first && !is_current(g, p->first))
 		empty(g);
@@ -328,9 +332,18 @@ bool native_pool_take(struct native_engine *g, const struct engine_create *c, en
 	s->create_cb = cb;
 	s->create_user = user;
 	native_clean_again(s);
+	p->claimed++;
 	arm(g);
 	KILL_POINT(POOL_CLAIMED);
 	return true;
+}
+
+void native_pool_figures(const struct engine *base, struct engine_pool *ret)
+{
+	const struct native_pool *p = &((const struct native_engine *)base)->pool;
+
+	*ret = (struct engine_pool){
+	    .ready = p->n, .claimed = p->claimed, .cold = p->cold, .fill_failed = p->fill_failed};
 }
 
 void native_pool_close(struct native_engine *g)
