@@ -108,11 +108,15 @@ static int add_pool(struct buf *b, const struct manager *m)
 static int add_store(struct buf *b, struct store *store)
 {
 	struct store_counts n;
+	struct err e = ERR_INIT;
+	uint64_t bytes = 0;
 
 	if (!store)
 		return 0;
 	store_count(store, &n);
+	(void)!store_sandbox_bytes(store, &bytes, &e); /* 0 when it cannot be read */
 	const struct row rows[] = {
+	    {"caisson_stored_bytes", "gauge", "Bytes that the stored sandboxes may hold.", bytes},
 	    {"caisson_store_rows_queued", "gauge", "Rows that wait to be written.", n.queued},
 	    {"caisson_store_rows_written_total", "counter", "Rows of history and audit.",
 	     n.written},

@@ -193,6 +193,15 @@ static void row_persistent(const struct doctor_facts *f, struct doctor_row *r)
 {
 	if (is_root(f) && f->probe.loop) {
 		SAY(r, "disk images over loop devices");
+		if (f->settings->total_disk > 0)
+			SAY(r, "disk images over loop devices, of %" PRIu64 " MiB in all",
+			    f->settings->total_disk >> 20);
+		return;
+	}
+	if (f->settings->total_disk > 0) {
+		r->state = DOCTOR_WEAKER;
+		SAY(r, "none is made: SANDBOX_TOTAL_DISK cannot be enforced here");
+		MEND(r, "run `caisson serve` as root, or do without the setting");
 		return;
 	}
 	r->state = DOCTOR_NOTE;

@@ -44,7 +44,7 @@ char *policy_make(void *user)
 	uint32_t caps = engine->ops->caps(engine);
 	json_t *doc = json_pack(
 	    "{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:{s:I, s:I, s:I}, "
-	    "s:{s:b, s:s}}",
+	    "s:{s:I, s:I}, s:{s:b, s:s}}",
 	    "engine", s->engine, "image", a->image, "profile", s->profile, "enforced",
 	    policy_words(caps & asked), "best_effort", policy_words(asked & ~caps), "network",
 	    egress_kind_name(egress_policy_kind(a->network)), "network_max", s->network_max,
@@ -56,8 +56,10 @@ char *policy_make(void *user)
 		       s->stored_workspace_limit, s->stored_workspace_files,
 		       s->stored_exec_timeout_s, s->stored_output_bytes),
 	    "sessions", "max", (json_int_t)s->max_sessions, "idle_m", (json_int_t)s->session_ttl_m,
-	    "upload_bytes", (json_int_t)s->max_upload_bytes, "server", "system_call_filter",
-	    1 /* or it had not started */, "files", a->has_landlock ? "landlock" : "uid");
+	    "upload_bytes", (json_int_t)s->max_upload_bytes, "total", "memory_bytes",
+	    (json_int_t)s->total_memory, "disk_bytes", (json_int_t)s->total_disk, "server",
+	    "system_call_filter", 1 /* or it had not started */, "files",
+	    a->has_landlock ? "landlock" : "uid");
 	size_t len;
 	char *text = jsonio_text(doc, JSON_COMPACT, &len);
 

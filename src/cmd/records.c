@@ -44,8 +44,10 @@ static int add(void *user, struct sandbox_record *record, uint64_t owner_max, st
 {
 	struct app *a = user;
 	struct store_sandbox row = {.disk_bytes = a->settings.stored_workspace_limit};
-	uint64_t bytes = (uint64_t)a->settings.user_disk_bytes;
-	int r = quota_of(a, record->owner, &owner_max, &bytes, e);
+	struct store_room room = {.owner_count = owner_max,
+				  .owner_bytes = (uint64_t)a->settings.user_disk_bytes,
+				  .all_bytes = a->settings.total_disk};
+	int r = quota_of(a, record->owner, &room.owner_count, &room.owner_bytes, e);
 
 	if (r < 0)
 		return r;
@@ -56,17 +58,17 @@ static int add(void *user, struct sandbox_record *record, uint64_t owner_max, st
 	(void)!text_copy(row.image, sizeof(row.image), record->image);
 	_Static_assert(sizeof(row.network) >= sizeof(record->network.text), "room for a choice");
 	(void)!text_copy(row.network, sizeof(row.network), record->network.text);
-	r = store_sandbox_add(a->store, &row, owner_max, bytes, e);
+	r = store_sandbox_add(a->store, &row, &room, e);
 	if (r < 0 && e->code == ERR_QUOTA_EXCEEDED) {
 		uint64_t n = 0;
 		struct err ignored = ERR_INIT;
 		if (store_sandbox_count(a->store, record->owner, &n, &ignored) == 0 &&
-		    owner_max > 0 && n >= owner_max)
+		    room.owner_count > 0 && n >= room.owner_count)
 			return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 				       "You have reached the maximum limit of %ju sandboxes. "
 				       "Please delete an existing sandbox before creating a new "
 				       "one.",
-				       (uintmax_t)owner_max);
+				       (uintmax_t)room.owner_count);
 	}
 	if (r == 0)
 		from_row(record, &row);
@@ -158,7 +160,7 @@ struct manager_stored app_stored(struct app *a, uint32_t insisted)
 	};
 
 	if (settings_is_explicit(s, SETTING_ID_stored_workspace_limit) ||
-	    settings_is_explicit(s, SETTING_ID_stored_workspace_files))
+	    settings_is_explicit(s, SETTING_ID_stored_workspace_files) || s->total_disk > 0)
 		c.limits.explicit_mask |= ENGINE_CAP_DISK;
 	if (settings_is_explicit(s, SETTING_ID_stored_memory_limit))
 		c.limits.explicit_mask |= ENGINE_CAP_MEMORY;

@@ -16,8 +16,34 @@ static void read_sandbox(sqlite3_stmt *st, struct store_sandbox *b)
 	column_text(st, 8, b->network, sizeof(b->network));
 }
 
-static int check_room(struct store *s, const struct store_sandbox *b, uint64_t owner_max,
-		      uint64_t disk_max, uint64_t *ret_n, struct err *e)
+static bool is_over(uint64_t there, uint64_t more, uint64_t max)
+{
+	return max > 0 && (more > max || there > max - more);
+}
+
+int store_sandbox_bytes(struct store *s, uint64_t *ret, struct err *e)
+{
+	return db_number(&s->db, ret, db_begin(&s->db, Q_SANDBOX_BYTES, e, ""), e);
+}
+
+static int check_all(struct store *s, const struct store_sandbox *b, const struct store_room *room,
+		     struct err *e)
+{
+	uint64_t there = 0;
+	int r = room->all_bytes > 0 ? store_sandbox_bytes(s, &there, e) : 0;
+
+	if (r < 0 || !is_over(there, b->disk_bytes, room->all_bytes))
+		return r;
+	return err_set(
+	    e, ERR_QUOTA_EXCEEDED, 0,
+	    "The stored sandboxes of this server may hold %ju bytes of files in all "
+	    "(SANDBOX_TOTAL_DISK), and those that are there may hold %ju. Delete one that is "
+	    "not needed.",
+	    (uintmax_t)room->all_bytes, (uintmax_t)there);
+}
+
+static int check_room(struct store *s, const struct store_sandbox *b, const struct store_room *room,
+		      uint64_t *ret_n, struct err *e)
 {
 	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_SANDBOX_SUMS, e, "t", b->owner);
 
@@ -27,20 +53,20 @@ static int check_room(struct store *s, const struct store_sandbox *b, uint64_t o
 	if (r < 0)
 		return r;
 	uint64_t n = column_u64(st, 0), disk = column_u64(st, 1);
-	if (owner_max > 0 && n >= owner_max)
+	if (room->owner_count > 0 && n >= room->owner_count)
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "You have reached the maximum limit of %ju sandboxes",
-			       (uintmax_t)owner_max);
-	if (disk_max > 0 && (b->disk_bytes > disk_max || disk > disk_max - b->disk_bytes))
+			       (uintmax_t)room->owner_count);
+	if (is_over(disk, b->disk_bytes, room->owner_bytes))
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "Your sandboxes may hold %ju bytes of files in all",
-			       (uintmax_t)disk_max);
+			       (uintmax_t)room->owner_bytes);
 	*ret_n = n;
-	return 0;
+	return check_all(s, b, room, e);
 }
 
-int store_sandbox_add(struct store *s, struct store_sandbox *b, uint64_t owner_max,
-		      uint64_t disk_max, struct err *e)
+int store_sandbox_add(struct store *s, struct store_sandbox *b, const struct store_room *room,
+		      struct err *e)
 {
 	struct store_sandbox added = *b;
 	uint64_t n = 0;
@@ -51,7 +77,7 @@ int store_sandbox_add(struct store *s, struct store_sandbox *b, uint64_t owner_m
 	added.created_ms = added.created_ms ? added.created_ms : store_now_ms();
 	added.used_ms = added.used_ms ? added.used_ms : added.created_ms;
 	if (r == 0)
-		r = check_room(s, &added, owner_max, disk_max, &n, e);
+		r = check_room(s, &added, room, &n, e);
 	if (r == 0 && !added.name[0])
 		(void)snprintf(added.name, sizeof(added.name), "Sandbox %ju", (uintmax_t)n + 1);
 	if (r == 0)

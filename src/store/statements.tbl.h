@@ -53,6 +53,7 @@ Q(SANDBOX_LIST, "SELECT " SANDBOX_COLUMNS " FROM sandboxes ORDER BY created_ms, 
 Q(SANDBOX_LIST_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE owner = ?1"
 		    " ORDER BY created_ms, rowid")
 Q(SANDBOX_SUMS, "SELECT count(*), coalesce(sum(disk_bytes), 0) FROM sandboxes WHERE owner = ?1")
+Q(SANDBOX_BYTES, "SELECT coalesce(sum(disk_bytes), 0) FROM sandboxes")
 Q(SANDBOX_COUNT, "SELECT count(*) FROM sandboxes")
 Q(SANDBOX_USED, "UPDATE sandboxes SET used_ms = max(used_ms, ?2) WHERE id = ?1")
 

@@ -217,11 +217,21 @@ struct store_sandbox {
 
 typedef void (*store_sandbox_fn)(const struct store_sandbox *b, void *user);
 
-/* Adds B unless OWNER_MAX (0 = no limit) rows of its owner, or DISK_MAX bytes (0 = no limit) of
- * them, are there: QUOTA_EXCEEDED, decided in one transaction. An empty name becomes "Sandbox N".
- * id, created_ms and used_ms are filled in where 0. Durable. */
-int store_sandbox_add(struct store *s, struct store_sandbox *b, uint64_t owner_max,
-		      uint64_t disk_max, struct err *e) MUST_CHECK;
+/* What may be there, the new one included; 0 = no limit. Bytes are those of the workspaces' limits.
+ */
+struct store_room {
+	uint64_t owner_count;
+	uint64_t owner_bytes;
+	uint64_t all_bytes;
+};
+
+/* Adds B, or QUOTA_EXCEEDED when ROOM has none for it: decided in one transaction, also among
+ * several servers. An empty name becomes "Sandbox N". id, created_ms and used_ms are filled in
+ * where 0. Durable. */
+int store_sandbox_add(struct store *s, struct store_sandbox *b, const struct store_room *room,
+		      struct err *e) MUST_CHECK;
+/* Bytes of all workspaces, by their limits. */
+int store_sandbox_bytes(struct store *s, uint64_t *ret, struct err *e) MUST_CHECK;
 /* OWNER NULL: whoever's. A foreign one is as one that does not exist. */
 int store_sandbox_get(struct store *s, const char *owner, const char *id, struct store_sandbox *ret,
 		      struct err *e) MUST_CHECK;

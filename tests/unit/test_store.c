@@ -95,7 +95,7 @@ static struct store_sandbox add_sandbox(struct world *w, const char *owner)
 	struct err e = ERR_INIT;
 
 	(void)snprintf(b.owner, sizeof(b.owner), "%s", owner);
-	assert_int_equal(store_sandbox_add(w->s, &b, 0, 0, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &b, &(struct store_room){0}, &e), 0);
 	return b;
 }
 
@@ -455,20 +455,44 @@ static void test_sandbox_quota(void **state)
 {
 	struct world *w = *state;
 	struct store_sandbox b = {.owner = "ada", .disk_bytes = 100};
+	const struct store_room room = {.owner_count = 2, .owner_bytes = 250};
 	struct err e = ERR_INIT;
 
-	assert_int_equal(store_sandbox_add(w->s, &b, 2, 250, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &b, &room, &e), 0);
 	struct store_sandbox c = {.owner = "ada", .disk_bytes = 151}, d = c;
-	assert_true(store_sandbox_add(w->s, &c, 2, 250, &e) < 0);
+	assert_true(store_sandbox_add(w->s, &c, &room, &e) < 0);
 	assert_int_equal(e.code, ERR_QUOTA_EXCEEDED);
 	c.disk_bytes = 150;
-	assert_int_equal(store_sandbox_add(w->s, &c, 2, 250, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &c, &room, &e), 0);
 	d.disk_bytes = 0;
-	assert_true(store_sandbox_add(w->s, &d, 2, 250, &e) < 0);
+	assert_true(store_sandbox_add(w->s, &d, &room, &e) < 0);
 	assert_non_null(strstr(e.text, "limit of 2 sandboxes"));
 	/* Another's do not count. */
 	(void)snprintf(d.owner, sizeof(d.owner), "bob");
-	assert_int_equal(store_sandbox_add(w->s, &d, 2, 250, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &d, &room, &e), 0);
+}
+
+static void test_sandbox_room_of_all(void **state)
+{
+	struct world *w = *state;
+	const struct store_room room = {.all_bytes = 250};
+	struct store_sandbox a = {.owner = "ada", .disk_bytes = 100};
+	struct store_sandbox b = {.owner = "bob", .disk_bytes = 150};
+	struct store_sandbox c = {.owner = "", .disk_bytes = 1};
+	struct store_sandbox large = {.owner = "", .disk_bytes = UINT64_MAX / 4};
+	struct err e = ERR_INIT;
+	uint64_t bytes;
+
+	assert_true(store_sandbox_add(w->s, &large, &room, &e) < 0);
+	assert_int_equal(store_sandbox_add(w->s, &a, &room, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &b, &room, &e), 0);
+	assert_true(store_sandbox_add(w->s, &c, &room, &e) < 0);
+	assert_int_equal(e.code, ERR_QUOTA_EXCEEDED);
+	assert_non_null(strstr(e.text, "SANDBOX_TOTAL_DISK"));
+	assert_int_equal(store_sandbox_bytes(w->s, &bytes, &e), 0);
+	assert_int_equal(bytes, 250);
+	assert_int_equal(store_sandbox_remove(w->s, a.id, &e), 1);
+	assert_int_equal(store_sandbox_add(w->s, &c, &room, &e), 0);
 }
 
 static void note_package(const char *sandbox UNUSED, const struct store_package *p, void *user)
@@ -735,12 +759,25 @@ static void test_two_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    T(test_file),        T(test_file_refused), T(test_newer_version),
-	    T(test_strict),      T(test_users),        T(test_keys),
-	    T(test_key_expiry),  T(test_passwords),    T(test_login_flood),
-	    T(test_secrets),     T(test_sandboxes),    T(test_sandbox_quota),
-	    T(test_packages),    T(test_runs),         T(test_audit),
-	    T(test_full_disk),   T(test_foreign_lock), T(test_killed_writer),
+	    T(test_file),
+	    T(test_file_refused),
+	    T(test_newer_version),
+	    T(test_strict),
+	    T(test_users),
+	    T(test_keys),
+	    T(test_key_expiry),
+	    T(test_passwords),
+	    T(test_login_flood),
+	    T(test_secrets),
+	    T(test_sandboxes),
+	    T(test_sandbox_quota),
+	    T(test_sandbox_room_of_all),
+	    T(test_packages),
+	    T(test_runs),
+	    T(test_audit),
+	    T(test_full_disk),
+	    T(test_foreign_lock),
+	    T(test_killed_writer),
 	    T(test_two_at_once),
 	};
 
