@@ -407,7 +407,7 @@ static int check_descriptors(const struct native_engine *g, struct err *e)
 	return fd == want ? 0 : err_set(e, ERR_TOO_MANY_FILES, EMFILE, "a sandbox cannot be made");
 }
 
-static int check_create(const struct native_engine *g, const struct engine_create *c,
+static int check_create(struct native_engine *g, const struct engine_create *c,
 			struct proto_limits *l, struct err *e)
 {
 	const struct engine_limits *in = &c->limits;

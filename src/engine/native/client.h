@@ -194,7 +194,7 @@ void native_idle_evict(struct native_engine *g, uint32_t n);
 void native_press_note(struct native_engine *g);
 void native_press_used(struct native_engine *g, uint64_t bytes);
 /* Refuses a creation that there is no memory for. */
-int native_press_check(const struct native_engine *g, struct err *e) MUST_CHECK;
+int native_press_check(struct native_engine *g, struct err *e) MUST_CHECK;
 void native_press_close(struct native_engine *g);
 
 /* client_stored.c */

@@ -93,10 +93,12 @@ void native_press_used(struct native_engine *g, uint64_t bytes)
 	g->press.used_bytes = bytes;
 }
 
-int native_press_check(const struct native_engine *g, struct err *e)
+int native_press_check(struct native_engine *g, struct err *e)
 {
 	const struct native_press *p = &g->press;
 
+	if (p->total_bytes > 0) /* also where no sandbox has an interpreter to give back */
+		native_press_note(g);
 	if (!total_is_near(p, FULL_PART))
 		return 0;
 	return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "all sandboxes together use %llu of %llu MiB",
