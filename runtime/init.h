@@ -67,6 +67,9 @@ struct init_warm {
 	bool rest;      /* it asked for that: done between runs */
 };
 
+/* For an answer of the holder, which runs meanwhile. Beyond it the state counts as lost, so it is
+ * long: a fork takes milliseconds, a machine that stands still takes seconds. */
+#define SESSION_FORK_WAIT_NS UINT64_C(10000000000)
 struct init_session {
 	int holder_channel, next_channel;
 	int run_channel; /* of the stateful run that is on */

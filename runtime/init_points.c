@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FORK_WAIT_NS UINT64_C(3500000000)  /* a little longer than the session's own patience */
+#define FORK_WAIT_NS (SESSION_FORK_WAIT_NS + 500000000u)
 #define COPY_WAIT_NS UINT64_C(50000000000) /* twice that is less than the front's patience */
 #define NEW_NAME     "new"                 /* in the store: a copy that is not complete */
 #define FIRST_TO_DIE "1000"                /* oom_score_adj of the copier */

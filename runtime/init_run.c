@@ -142,9 +142,10 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 {
 	struct init_waiting *w = &in->waiting;
 
-	bool first = f->kind == PROTO_RUN_STATEFUL && in->session.holder == 0;
-	*w = (struct init_waiting){.f = *f,
-				   .until = later(now(), first ? STATE_WAIT_NS : SPARE_WAIT_NS)};
+	uint64_t wait = f->kind != PROTO_RUN_STATEFUL ? SPARE_WAIT_NS
+			: in->session.holder == 0     ? STATE_WAIT_NS
+						      : SESSION_FORK_WAIT_NS;
+	*w = (struct init_waiting){.f = *f, .until = later(now(), wait)};
 	for (w->n = 0; w->n < n; w->n++) {
 		w->fds[w->n] = fcntl(fds[w->n], F_DUPFD_CLOEXEC, 3);
 		if (w->fds[w->n] < 0) {

@@ -22,8 +22,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define FORK_WAIT_NS UINT64_C(3000000000) /* for an answer of the holder, which runs meanwhile */
-
 static uint64_t now(void)
 {
 	struct timespec t;
@@ -96,7 +94,7 @@ void session_prepare(struct init *in)
 	(void)close(pair[1]);
 	s->next_channel = pair[0];
 	s->next_state = SPARE_FORKING;
-	s->until = now() + FORK_WAIT_NS;
+	s->until = now() + SESSION_FORK_WAIT_NS;
 	if (sent < 0)
 		session_lose(in);
 }
