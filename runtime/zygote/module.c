@@ -110,7 +110,8 @@ static PyObject *learn(PyObject *self, PyObject *args)
 		return NULL;
 	if (learned_set(session, ranges, (size_t)len) < 0)
 		return PyErr_NoMemory();
-	Py_RETURN_NONE;
+	Py_INCREF(Py_None);
+	return Py_None;
 }
 
 PyDoc_STRVAR(serve_doc,
