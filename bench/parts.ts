@@ -2,8 +2,10 @@
 // Rows that only this project has, or that need more than one call a sample: what a branch, a large file and the bare interpreter cost.
 import { execFileSync } from "node:child_process";
 import http from "node:http";
-import { readFileSync } from "node:fs";
-import type { Caisson } from "./peers.ts";
+import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { Caisson, Paths } from "./peers.ts";
 
 export const ms = () => Number(process.hrtime.bigint()) / 1e6;
 
@@ -97,6 +99,39 @@ export async function upload(make: () => Caisson, bytes: number): Promise<Moved>
   } finally {
     await peer.stop();
   }
+}
+
+export interface Installs { coldMs: number[]; cachedMs: number[] }
+
+// A small package into a new sandbox, from the index that pip is configured for: with an empty state folder, then with its wheel in the cache.
+export async function installs(make: (where: Paths) => Caisson, where: Paths, cold: number, cached: number): Promise<Installs> {
+  const row: Installs = { coldMs: [], cachedMs: [] };
+  for (let i = 0; i < cold; i++) {
+    const state = mkdtempSync(join(tmpdir(), "caisson-bench-"));
+    symlinkSync(join(where.state, "images"), join(state, "images"));
+    const peer = make({ ...where, state });
+    try {
+      await peer.start();
+      const install = async (session_id: string): Promise<number> => {
+        await peer.client.tool("sandbox_run_python", { session_id, code: "print(1)" });
+        const from = ms();
+        const r = await peer.client.tool("sandbox_install_packages", { session_id, packages: "tabulate" });
+        const took = ms() - from;
+        if (r.status !== "success") throw new Error(JSON.stringify(r));
+        const used = await peer.client.tool("sandbox_run_python", { session_id, code: "import tabulate; print(tabulate.__file__)" });
+        if (!used.stdout.startsWith("/app/.venv/")) throw new Error(JSON.stringify(used));
+        await peer.client.tool("sandbox_close_session", { session_id });
+        return took;
+      };
+      row.coldMs.push(await install("first"));
+      for (let k = 0; k < cached; k++) row.cachedMs.push(await install(`cached-${k}`));
+    } finally {
+      await peer.stop();
+      rmSync(state, { recursive: true, force: true });
+    }
+  }
+  console.log(`installation of a small package               cold p50 ${show(quantile(row.coldMs, 0.5))} ms n=${cold}, cached p50 ${show(quantile(row.cachedMs, 0.5))} ms p99 ${show(quantile(row.cachedMs, 0.99))} ms n=${row.cachedMs.length}`);
+  return row;
 }
 
 // fork + chroot + exec + wait of the image's interpreter, timed from a C program's point of view: no pipes, no event loop, no isolation.

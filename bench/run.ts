@@ -4,7 +4,7 @@ import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release } from "node:os";
 import { barChart } from "./chart.ts";
 import { bubblewrap, Caisson, docker, paths, plainPython, type Peer } from "./peers.ts";
-import { download, floor, ms, points, quantile, show, upload, type Moved, type Points } from "./parts.ts";
+import { download, floor, installs, ms, points, quantile, show, upload, type Installs, type Moved, type Points } from "./parts.ts";
 import { floorSamples, growthSteps, latencyRows, pointSamples, pointSizesMib, restSamples, throughputClients, throughputSeconds, workloads } from "./rows.ts";
 
 const out = new URL("./results/", import.meta.url).pathname;
@@ -285,11 +285,12 @@ let up: Moved | null = null;
 let kept: Points[] = [];
 let bare: number[] = [];
 let woken: number[] = [];
+let installed: Installs | null = null;
 const problems: string[] = [];
 
 function report(): string {
   const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString(), quick, loadBefore, loadAfter: loadavg() };
-  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, waking: woken, floor: bare, problems }));
+  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, waking: woken, installs: installed, floor: bare, problems }));
   const lines = [
     `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median. ${host.cores} cores (${host.cpu}), Linux ${host.kernel}; ` +
       `load average ${loadBefore[0].toFixed(1)} before, ${host.loadAfter[0].toFixed(1)} after, the measurement's own included${quick ? "; few samples (--quick)" : ""}.`,
@@ -310,6 +311,7 @@ function report(): string {
     if (moved) lines.push(`* ${what} of ${(moved.bytes / 1e6).toFixed(0)} MB: ${show(moved.bytes / moved.ms / 1e3)} MB/s; the server's memory at most ${show(moved.serverPeakKiB / 1024)} MiB.`);
   for (const k of kept) lines.push(`* A session of ${k.mib} MiB: checkpoint ${show(quantile(k.checkpointMs, 0.5))} ms, branch with one statement ${show(quantile(k.branchMs, 0.5))} ms, restore ${show(quantile(k.restoreMs, 0.5))} ms.`);
   if (woken.length > 0) lines.push(`* print(1) in a sandbox at rest, whose interpreters have ended: ${show(quantile(woken, 0.5))} ms.`);
+  if (installed) lines.push(`* Installation of a small package: ${show(quantile(installed.coldMs, 0.5))} ms from the index, ${show(quantile(installed.cachedMs, 0.5))} ms (p99 ${show(quantile(installed.cachedMs, 0.99))}) from the cache; budget 300 ms.`);
   if (bare.length > 0) lines.push(`* The floor, bare fork + exec + wait of the same interpreter: ${show(quantile(bare, 0.5))} ms.`);
   lines.push(...budgets(cells, warm), ...problems.map((p) => `* Not measured: ${p}.`));
   const text = lines.join("\n") + "\n";
@@ -337,7 +339,7 @@ async function part(what: string, job: () => Promise<void> | void): Promise<void
 mkdirSync(out, { recursive: true });
 const large = { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g", SANDBOX_MAX_UPLOAD_BYTES: "1100000000" };
 const bytes = quick ? 1e8 : 1e9;
-const needed = whole || wantedParts.some((p) => !["floor", "waking", "download", "upload", "points", "server cost"].includes(p)) || wantedRows.length > 0;
+const needed = whole || wantedParts.some((p) => !["floor", "waking", "installs", "download", "upload", "points", "server cost"].includes(p)) || wantedRows.length > 0;
 const started: Peer[] = [];
 try {
   for (const peer of needed ? peers : []) {
@@ -351,6 +353,7 @@ try {
   await part("kill latency", () => killLatency(peers, cells));
   await part("growth", async () => void (grown = await growth(warm)));
   await part("waking", async () => void (woken = await waking(new Caisson("caisson", "", where, { SANDBOX_REST_S: "1", SANDBOX_POOL: "0" }), quick ? 5 : restSamples)));
+  await part("installs", async () => void (installed = await installs((at) => new Caisson("installs", "", at, {}), where, quick ? 2 : 5, 8)));
   await part("server cost", async () => void (server = await serverCost(() => new Caisson("start", "", where, {}))));
   await part("download", async () => void (down = await download(() => new Caisson("download", "", where, large), bytes)));
   await part("upload", async () => void (up = await upload(() => new Caisson("upload", "", where, large), bytes)));
