@@ -7,6 +7,9 @@ import { top } from '../lib/env.ts';
 import type { RawClient } from '../lib/raw.ts';
 import type { Json, Session } from '../lib/session.ts';
 
+/** A failure that begins so is final; any other (a machine that was too slow for a wait) is tried once more, and the first reason stays in the row. */
+export const WORKED = 'attempts that worked';
+
 export interface Outside {
 	session: Session; // the server under attack
 	id: string; // of the sandbox

@@ -22,12 +22,18 @@ const { values: opt } = parseArgs({
 		build: { type: 'string', default: path.join(top, 'build') },
 		image: { type: 'string' },
 		list: { type: 'boolean', default: false },
+		export: { type: 'string' },
 		twins: { type: 'boolean', default: false },
+		times: { type: 'string', default: '1' },
+		vm: { type: 'boolean', default: false },
 		help: { type: 'boolean', short: 'h', default: false },
 	},
 });
 if (opt.help) {
-	console.log(`usage: tests/hostile/run [--case REGEX] [--mode root|user]… [--warm on|off]… [--build DIR] [--image NAME] [--list | --twins]`);
+	console.log(`usage: tests/hostile/run [--case REGEX] [--mode root|user]… [--warm on|off]… [--build DIR] [--image NAME] [--times N] [--list | --twins | --vm | --export DIR]
+  --times N     each case N times, without twins: --case '^9[ab]$' --times 30 is a minute each of swapping what is read
+  --vm          what control groups hold, in a virtual machine with cgroup v2
+  --export DIR  write the programs of the cases, and a table of what they must do, for a machine without Node`);
 	process.exit(0);
 }
 
@@ -40,6 +46,25 @@ if (opt.list) {
 	}
 	console.log(`\n${cases.length} cases; mechanisms by row: ${[...rows].sort((a, b) => a[0] - b[0]).map(([r, n]) => `${r}:${n}`).join(' ')}`);
 	process.exit(0);
+}
+
+if (opt.export) {
+	const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
+	const chosen = cases.filter((c) => c.code && !c.before && new RegExp(opt.case).test(c.id));
+	for (const c of chosen)
+		fs.writeFileSync(path.join(opt.export, `${c.id}.py`), `${prelude}${c.code}\n`);
+	fs.writeFileSync(path.join(opt.export, 'table'), chosen.map((c) => `${[c.id, c.held ?? 1, c.ends ?? 0, c.attack].join('\t')}\n`).join(''));
+	process.exit(0);
+}
+
+if (opt.vm) {
+	const r = spawnSync(path.join(top, 'tests/vm/run'), [opt.build, path.dirname(imagesDir), 'hostile'], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] });
+	process.stdout.write(r.stdout);
+	const lines = (start: string): number => r.stdout.split('\n').filter((l) => l.startsWith(start)).length;
+	const passed = lines('ok '), failed = lines('not ok '), skipped = r.status === 77 ? 1 : 0;
+	const bad = r.status === 0 || skipped ? failed : Math.max(failed, 1);
+	console.log(`\n${passed} passed, ${bad} failed, ${skipped} skipped`);
+	process.exit(bad > 0 ? 1 : 0);
 }
 
 const isRoot = process.getuid!() === 0;
@@ -81,7 +106,7 @@ function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) =
 			stdio: ['ignore', 'pipe', 'inherit'],
 			env: {
 				...process.env, CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGES: imagesDir, CAISSON_TEST_IMAGE: opt.image,
-				CAISSON_TEST_ENFORCED: enforced.join(','), HOSTILE_BUILD: opt.build, HOSTILE_CASE: opt.case, HOSTILE_WARM: warm, ...more,
+				CAISSON_TEST_ENFORCED: enforced.join(','), HOSTILE_BUILD: opt.build, HOSTILE_CASE: opt.case, HOSTILE_TIMES: opt.times, HOSTILE_WARM: warm, ...more,
 			},
 		});
 		readline.createInterface({ input: child.stdout }).on('line', (l) => show(JSON.parse(l) as Row));
@@ -168,9 +193,9 @@ for (const mode of (opt.twins ? [] : opt.mode) as Mode[]) {
 		}
 	}
 }
-if (isRoot)
+if (isRoot && opt.times === '1')
 	await withoutWalls();
-if (opt.twins || isRoot)
+if ((opt.twins || isRoot) && opt.times === '1')
 	await bareTwins();
 console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
 process.exit(count.failed > 0 ? 1 : 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // All cases in one mode against one server. Prints one JSON line per case (see main.ts). Settings come from the
-// environment: those of lib/env.ts, HOSTILE_BUILD (a folder), HOSTILE_CASE (a pattern), HOSTILE_WARM (on or off).
+// environment: those of lib/env.ts, HOSTILE_BUILD (a folder), HOSTILE_CASE (a pattern), HOSTILE_TIMES (how often each), HOSTILE_WARM (on or off).
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
@@ -9,7 +9,7 @@ import { enforced, scratch, slowness, stateDir, top } from '../lib/env.ts';
 import { openDescriptors, residentBytes } from '../lib/process.ts';
 import { open, type Json, type Session } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
-import { twinOf, type Case, type Ending, type Outside } from './case.ts';
+import { twinOf, WORKED, type Case, type Ending, type Outside } from './case.ts';
 import { cases } from './cases/all.ts';
 import { openWorld } from './fakenet.ts';
 
@@ -21,8 +21,6 @@ export interface Row {
 	why?: string;
 }
 
-/** Such a failure is final; any other (a machine that was too slow for a wait) is tried once more, and the first reason stays in the row. */
-const WORKED = 'attempts that worked';
 const TIMEOUT_S = 4 * slowness;
 const TWIN_MS = 15_000;
 const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
@@ -176,7 +174,8 @@ async function main(): Promise<void> {
 	if (process.env.HOSTILE_WITHOUT)
 		return mainWithout(canary, env);
 	let s = await open('stdio', { env });
-	for (const c of cases.filter((k) => only.test(k.id))) {
+	const chosen = cases.filter((k) => only.test(k.id)).flatMap((c) => Array<Case>(Number(process.env.HOSTILE_TIMES ?? 1)).fill(c));
+	for (const c of chosen) {
 		const lacking = (c.needs ?? []).filter((n) => enforced && !enforced.includes(n));
 		const row: Row = { id: c.id, attack: c.attack, outcome: 'passed', ms: 0 };
 		if (lacking.length > 0) {

@@ -2,12 +2,12 @@
 // Rows 8-10, 12: artifacts that are traps, and what was left open.
 
 import assert from 'node:assert/strict';
-import type { Case, Outside } from '../case.ts';
+import { WORKED, type Case, type Outside } from '../case.ts';
 
 async function unreadable(o: Outside, name: string): Promise<void> {
 	const started = performance.now();
 	const r = await o.session.call('sandbox_read_artifact', { session_id: o.id, path: `/mnt/data/${name}` });
-	assert.ok(typeof r.error === 'string', `${name} was read: ${JSON.stringify(r).slice(0, 200)}`);
+	assert.ok(typeof r.error === 'string', `${WORKED}: ${name} was read: ${JSON.stringify(r).slice(0, 200)}`);
 	assert.ok(performance.now() - started < 3000, `${name} blocked the server`);
 }
 
@@ -73,7 +73,7 @@ while time.time() < end:
 			while (performance.now() < end) {
 				const r = await o.session.call('sandbox_read_artifact', { session_id: o.id, path: '/mnt/data/swap.txt' });
 				if (r.content_base64 !== undefined)
-					assert.ok(['good', ''].includes(Buffer.from(r.content_base64, 'base64').toString()));
+					assert.ok(['good', ''].includes(Buffer.from(r.content_base64, 'base64').toString()), `${WORKED}: the target was read`);
 			}
 		},
 	},
@@ -92,7 +92,7 @@ while time.time() < end:
 			while (performance.now() < end) {
 				const r = await o.session.call('sandbox_read_artifact', { session_id: o.id, path: '/mnt/data/a/passwd' });
 				if (r.content_base64 !== undefined)
-					assert.ok(['good', ''].includes(Buffer.from(r.content_base64, 'base64').toString()));
+					assert.ok(['good', ''].includes(Buffer.from(r.content_base64, 'base64').toString()), `${WORKED}: the target was read`);
 			}
 		},
 	},
