@@ -90,7 +90,7 @@ def total(s):
     while not refused and time.monotonic() < end:
         n += 1
         r = s.run("print(1)", f"next-{n}")
-        refused = "out_of_memory" in json.dumps(r)
+        refused = "all sandboxes together" in json.dumps(r)
         s.tool("sandbox_close_session", session_id=f"next-{n}")
         time.sleep(0.5)  # the server looks every two seconds
     tell("near the limit of all no new sandbox", refused, r)
