@@ -11,7 +11,7 @@
 #include "base/text.h"
 #include "cmd/limits.h"
 #include "cmd/opener.h"
-#include "config/file.h"
+#include "cmd/settings.h"
 #include "config/paths.h"
 #include "engine/native/confine.h"
 #include "engine/native/native.h"
@@ -63,43 +63,6 @@ static const struct {
 
 /* ---- settings ---- */
 
-/* Takes `--config FILE` out of ARGV. */
-static int take_config_flag(int *argc, char **argv, const char **ret, struct err *e)
-{
-	int kept = 1;
-
-	*ret = NULL;
-	for (int i = 1; i < *argc; i++) {
-		if (text_starts_with(argv[i], "--config="))
-			*ret = argv[i] + strlen("--config=");
-		else if (streq(argv[i], "--config") && i + 1 < *argc)
-			*ret = argv[++i];
-		else if (streq(argv[i], "--config"))
-			return err_set(e, ERR_USAGE, 0, "--config: a file is missing");
-		else
-			argv[kept++] = argv[i];
-	}
-	*argc = kept;
-	argv[kept] = NULL;
-	return 0;
-}
-
-static int read_file_setting(struct app *a, const char *path, bool file_in_cwd, struct err *e)
-{
-	bool refused = false;
-
-	if (path)
-		return config_file_read(&a->settings, path, e);
-	if (!file_in_cwd)
-		return 0;
-	int r = config_file_read_if_safe(&a->settings, "config.toml", &refused, e);
-	if (refused)
-		(void)fprintf(stderr,
-			      "caisson: ./config.toml is not read: it must be a file of the "
-			      "caller that nobody else can write\n");
-	return r < 0 ? r : 0;
-}
-
 static size_t profile_index(const struct settings *s)
 {
 	size_t i = 0;
@@ -130,20 +93,13 @@ static void configure_log(struct app *a)
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e)
 {
-	const char *path;
-
 	*a = (struct app){.verb = verb,
 			  .mode = mode,
 			  .monitor_fd = -1,
 			  .ca_fd = -1,
 			  .cache_fd = -1,
 			  .wheel_fd = -1};
-	if (settings_init(&a->settings) < 0)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the settings");
-	int r = take_config_flag(argc, argv, &path, e);
-	r = r < 0 ? r : read_file_setting(a, path, file_in_cwd, e);
-	r = r < 0 ? r : settings_read_env(&a->settings, environ, e);
-	r = r < 0 ? r : settings_read_flags(&a->settings, argc, argv, e);
+	int r = cmd_settings(&a->settings, file_in_cwd, argc, argv, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
 	if (r < 0)

@@ -57,8 +57,7 @@ struct app {
 	struct mcp_server *mcp;
 };
 
-/* Reads settings: config file (--config FILE; without it ./config.toml where FILE_IN_CWD),
- * environment, flags. What is left in ARGV is the verb's. Configures the log. */
+/* Reads settings (settings.h: cmd_settings()) and configures the log. */
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e) MUST_CHECK;
 /* Checks that the image is there, starts the monitor, gives up privileges. */

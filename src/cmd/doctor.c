@@ -6,6 +6,7 @@
 #include "cmd/doctor.h"
 #include "cmd/cmd.h"
 #include "cmd/policy.h"
+#include "cmd/settings.h"
 
 #include "base/attr.h"
 #include "base/text.h"
@@ -96,11 +97,7 @@ int cmd_doctor(int argc, char **argv)
 	int status = 0;
 
 	ASSERT(doctor_n_checks <= ROWS_MAX);
-	if (settings_init(&settings) < 0)
-		return cmd_fail(VERB,
-				&(struct err){.code = ERR_OUT_OF_MEMORY, .text = "out of memory"});
-	if (settings_read_env(&settings, environ, &e) < 0 ||
-	    settings_read_flags(&settings, &argc, argv, &e) < 0)
+	if (cmd_settings(&settings, true, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
 	for (int i = 1; i < argc; i++) {
 		if (!streq(argv[i], "--json"))

@@ -2,13 +2,13 @@
 /* caisson image build|list|import|export|rm */
 #include "cmd/cmd.h"
 #include "cmd/progress_line.h"
+#include "cmd/settings.h"
 
 #include "base/fdio.h"
 #include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "config/paths.h"
-#include "config/settings.h"
 #include "image/image.h"
 
 #include <inttypes.h>
@@ -320,23 +320,16 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 	return 0;
 }
 
-static int run(const struct subverb *v, int argc, char **argv, struct err *e)
+static int run(const struct subverb *v, const struct settings *settings, int argc, char **argv,
+	       struct err *e)
 {
-	_cleanup_(settings_done) struct settings settings;
 	struct image_args a = {.store = {.dir = -1}, .defs = find_defs()};
+	int r = parse_args(&a, argc, argv, e);
 
-	if (settings_init(&settings) < 0)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading settings");
-	int r = settings_read_env(&settings, environ, e);
-
-	if (r >= 0)
-		r = settings_read_flags(&settings, &argc, argv, e);
-	if (r >= 0)
-		r = parse_args(&a, argc, argv, e);
 	if (r >= 0 && (a.n_operands < v->min_operands || a.n_operands > v->max_operands))
 		r = err_set(e, ERR_USAGE, 0, "usage: caisson image %s", v->usage);
 	if (r >= 0)
-		r = find_state_dir(&settings, a.state_dir, e);
+		r = find_state_dir(settings, a.state_dir, e);
 	if (r >= 0)
 		r = image_store_open(&a.store, a.state_dir, true, e);
 	if (r >= 0)
@@ -347,12 +340,14 @@ static int run(const struct subverb *v, int argc, char **argv, struct err *e)
 
 int cmd_image(int argc, char **argv)
 {
+	_cleanup_(settings_done) struct settings settings = {0};
 	struct err e = ERR_INIT;
 
-	if (argc < 2)
-		return refuse();
-	for (size_t i = 0; i < ARRAY_SIZE(subverbs); i++)
+	if (cmd_settings(&settings, true, &argc, argv, &e) < 0)
+		return cmd_fail(VERB, &e);
+	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(subverbs); i++)
 		if (streq(subverbs[i].name, argv[1]))
-			return run(&subverbs[i], argc, argv, &e) < 0 ? cmd_fail(VERB, &e) : 0;
+			return run(&subverbs[i], &settings, argc, argv, &e) < 0 ? cmd_fail(VERB, &e)
+										: 0;
 	return refuse();
 }

@@ -39,8 +39,8 @@ static const struct verb verbs[] = {
 static const char settings_note[] =
     "\nEvery setting is an option too (--memory-limit 1g, --profile code); "
     "'caisson config' lists them.\n"
-    "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys "
-    "of --config FILE.";
+    "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys of a file:\n"
+    "--config FILE, else ./config.toml (which stdio and run leave alone).";
 
 static const struct {
 	const char *program;

@@ -2,13 +2,13 @@
 /* caisson ps: the sandboxes of the server that these settings name (`server.listen`,
  * `auth.api_key`), asked by its REST. */
 #include "cmd/cmd.h"
+#include "cmd/settings.h"
 
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/jsonio.h"
 #include "base/parse.h"
 #include "base/text.h"
-#include "config/settings.h"
 
 #include <netdb.h>
 #include <stdio.h>
@@ -20,7 +20,6 @@
 #define VERB       "ps"
 #define ANSWER_MAX ((size_t)16 << 20)
 #define PATIENCE_S 10
-#define HOST_SIZE  256
 
 /* A wildcard is an address to listen on, none to call. */
 static const char *address_to_call(const char *host)
@@ -144,18 +143,19 @@ static void print_row(const json_t *b)
 static int list(const struct settings *s, struct err *e)
 {
 	_cleanup_(buf_done) struct buf answer = BUF_INIT(ANSWER_MAX);
-	char host[HOST_SIZE];
+	char host[CMD_HOST_SIZE];
 	json_t *doc = NULL;
 	json_t *row;
 	uint16_t port;
 	size_t i;
 
-	if (parse_host_port(s->listen, host, sizeof(host), &port) < 0)
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "SANDBOX_LISTEN: '%s'", s->listen);
+	int r = cmd_server_address(s, host, &port, e);
+	if (r < 0)
+		return r;
 	_cleanup_fd_ int fd = dial(host, port, e);
 	if (fd < 0)
 		return fd;
-	int r = ask(fd, s, &answer, e);
+	r = ask(fd, s, &answer, e);
 	r = r < 0 ? r : read_answer(&answer, &doc, e);
 	if (r < 0)
 		return r;
@@ -172,11 +172,7 @@ int cmd_ps(int argc, char **argv)
 	_cleanup_(settings_done) struct settings settings = {0};
 	struct err e = ERR_INIT;
 
-	if (settings_init(&settings) < 0)
-		return cmd_fail(VERB,
-				&(struct err){.code = ERR_OUT_OF_MEMORY, .text = "out of memory"});
-	if (settings_read_env(&settings, environ, &e) < 0 ||
-	    settings_read_flags(&settings, &argc, argv, &e) < 0)
+	if (cmd_settings(&settings, true, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
 	if (argc > 1)
 		return cmd_usage(VERB, "unknown argument '%s'", argv[1]);

@@ -6,10 +6,10 @@
 #include "cmd/cmd.h"
 #include "cmd/page.h"
 #include "cmd/policy.h"
+#include "cmd/settings.h"
 
 #include "api/api.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "http/auth.h"
@@ -21,8 +21,7 @@
 #define HOSTS_MAX     32
 #define DRAIN_NS      (5 * NS_PER_S)
 #define DRAIN_LOOK_NS (50 * NS_PER_MS)
-#define HOST_SIZE     256
-#define BASE_SIZE     (HOST_SIZE + 32)
+#define BASE_SIZE     (CMD_HOST_SIZE + 32)
 
 struct serve {
 	struct app app;
@@ -39,29 +38,20 @@ struct serve {
 	char *page;
 	char *host_names; /* what hosts[] points into */
 	const char *hosts[HOSTS_MAX + 1];
-	char host[HOST_SIZE];
+	char host[CMD_HOST_SIZE];
 	uint16_t port;
 	char base[BASE_SIZE];
 };
 
 /* ---- where to listen ---- */
 
-/* `server.listen`, or the second family's two settings when only they were given. */
 static int find_address(struct serve *s, struct err *e)
 {
 	const struct settings *set = &s->app.settings;
-	int r = parse_host_port(set->listen, s->host, sizeof(s->host), &s->port);
+	int r = cmd_server_address(set, s->host, &s->port, e);
 
 	if (r < 0)
-		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_LISTEN: '%s'", set->listen);
-	if (!settings_is_explicit(set, SETTING_ID_listen)) {
-		if (set->app_host[0])
-			(void)snprintf(s->host, sizeof(s->host), "%s", set->app_host);
-		if (settings_is_explicit(set, SETTING_ID_app_port))
-			s->port = (uint16_t)set->app_port;
-	}
-	if (s->host[0] == '\0')
-		(void)snprintf(s->host, sizeof(s->host), "0.0.0.0");
+		return r;
 	if (!app_is_loopback(s->host) && !set->api_key[0] && !set->require_auth) {
 		(void)err_set(e, ERR_SETTING_INVALID, 0,
 			      "SANDBOX_LISTEN: '%s' can be reached from other machines; set "

@@ -312,7 +312,7 @@ static int run_command(const char *verb, int argc, char **argv)
 	char *words[2] = {NULL};
 	struct err e = ERR_INIT;
 	struct app a;
-	int r = app_settings(&a, verb, APP_RUN, false, &argc, argv, &e);
+	int r = app_settings(&a, verb, APP_RUN, true, &argc, argv, &e);
 
 	for (size_t i = 0; r >= 0 && argc > 1 && i < ARRAY_SIZE(commands); i++)
 		if (streq(commands[i].verb, verb) && streq(commands[i].name, argv[1]))

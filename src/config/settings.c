@@ -373,6 +373,11 @@ int settings_write_markdown(FILE *out)
 	    "one wins. Every\nsetting is a flag too: `SANDBOX_MEMORY_LIMIT=1g` is `--memory-limit "
 	    "1g`. A value that is not allowed stops the\nstart with one line. `caisson config` "
 	    "prints the values in force and where each came from.\n\n"
+	    "The file is TOML (tables, strings, numbers, true and false): `session.memory_limit` "
+	    "is `memory_limit` below\n`[session]`. Every verb reads the one that `--config FILE` "
+	    "names, and without it `config.toml` in the working\nfolder, if it is the caller's and "
+	    "nobody else can write it. `stdio` and `run` read no file that was not named:\nthey "
+	    "are started in folders whose `config.toml` belongs to something else.\n\n"
 	    "| variable | key in the file | default | allowed | meaning |\n|---|---|---|---|---|\n";
 
 	(void)fputs(head, out);

@@ -5,10 +5,10 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
-import { binary, productEnv, scratch } from '../lib/env.ts';
+import { binary, newStateDir, productEnv, productUid, scratch } from '../lib/env.ts';
 import { caisson } from '../lib/process.ts';
 import { RawClient } from '../lib/raw.ts';
-import { using } from '../lib/session.ts';
+import { serve, using } from '../lib/session.ts';
 
 /** The first family's variables, their defaults, and values that must be refused. */
 const table: [name: string, fallback: string, bad: string[]][] = [
@@ -81,6 +81,51 @@ describe('settings', () => {
 		assert.notEqual(r.code, 0);
 		assert.match(r.stderr.toString(), /bad\.toml:3|line 3/);
 	});
+	for (const args of [['serve'], ['run', '/dev/null'], ['ps'], ['image', 'list'], ['user', 'list'], ['key', 'list', 'ada'], ['doctor'], ['config']]) {
+		it(`caisson ${args.join(' ')} reads --config FILE, too`, async () => {
+			const file = path.join(scratch('config'), 'bad.toml');
+			fs.writeFileSync(file, '[session]\nmax = 3\nthis is no TOML\n');
+			for (const flag of [['--config', file], [`--config=${file}`]]) {
+				const r = await caisson([...args, ...flag], { input: '' });
+				assert.equal(r.code, 78, r.stderr.toString());
+				assert.match(r.stderr.toString(), /bad\.toml:3/);
+			}
+		});
+	}
+	it('the file says which state folder has the images, before and after the word', async () => {
+		const dir = scratch('config'), file = path.join(dir, 'c.toml');
+		fs.writeFileSync(file, `[server]\nstate_dir = "${newStateDir()}"\n`);
+		const env = { SANDBOX_STATE_DIR: undefined, XDG_DATA_HOME: dir };
+		for (const args of [['image', 'list', '--config', file], ['image', '--config', file, 'list']])
+			assert.match((await caisson(args, { env })).stdout.toString(), /^science /m);
+	});
+	it('./config.toml is read by all but stdio and run, and by nobody when others can write it', async () => {
+		const cwd = scratch('config'), file = path.join(cwd, 'config.toml');
+		fs.writeFileSync(file, 'this is no TOML\n', { mode: 0o600 });
+		fs.chownSync(file, productUid, productUid);
+		for (const args of [['ps'], ['image', 'list'], ['user', 'list'], ['doctor'], ['config']])
+			assert.match((await caisson(args, { cwd })).stderr.toString(), /config\.toml:1/, args.join(' '));
+		for (const args of [['stdio', '--engine', 'docker'], ['run', '/dev/null', '--engine', 'docker']])
+			assert.equal((await caisson(args, { cwd, input: '' })).code, 69, args.join(' '));
+		fs.chmodSync(file, 0o666);
+		const r = await caisson(['config'], { cwd });
+		assert.equal(r.code, 0);
+		assert.match(r.stderr.toString(), /config\.toml is not read/);
+	});
+	it('ps finds the server by the file, also by the second family\'s keys', async () => {
+		const { program, port } = await serve();
+		try {
+			for (const text of [`listen = "127.0.0.1:${port}"`, `host = "127.0.0.1"\nport = ${port}`]) {
+				const file = path.join(scratch('config'), 'c.toml');
+				fs.writeFileSync(file, `[server]\n${text}\n`);
+				const r = await caisson(['ps', '--config', file]);
+				assert.deepEqual([r.code, r.stderr.toString()], [0, ''], text);
+				assert.match(r.stdout.toString(), /^ID /);
+			}
+		} finally {
+			await program.end();
+		}
+	});
 	it('a listener beyond loopback without a key is refused', async () => {
 		const r = await caisson(['serve', '--listen', '0.0.0.0:0']);
 		assert.notEqual(r.code, 0);
@@ -108,9 +153,11 @@ describe('the command line', () => {
 		});
 	}
 	it('what follows -- is no option', async () => {
-		const r = await caisson(['ps', '--', '--help'], { input: '' });
-		assert.equal(r.code, 64);
-		assert.equal(r.stdout.toString(), '');
+		for (const args of [['--help'], ['--config', '/nowhere'], ['--config=/nowhere'], ['--profile', 'none such']]) {
+			const r = await caisson(['ps', '--', ...args], { input: '' });
+			assert.equal(r.code, 64);
+			assert.equal(r.stdout.toString(), '');
+		}
 	});
 	for (const args of [['fly'], ['stdio', '--no-such-flag'], ['run'], ['serve', '--listen'], ['stdio', '--profile', 'all']]) {
 		it(`caisson ${args.join(' ')} is refused in one line`, async () => {

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one way in which every verb reads its settings. */
+#include "cmd/settings.h"
+
+#include "base/parse.h"
+#include "base/text.h"
+#include "config/file.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* Takes `--config FILE` out of ARGV (up to `--`). */
+static int take_config_flag(int *argc, char **argv, const char **ret, struct err *e)
+{
+	bool only_words = false;
+	int kept = 1;
+
+	*ret = NULL;
+	for (int i = 1; i < *argc; i++) {
+		only_words = only_words || streq(argv[i], "--");
+		if (!only_words && text_starts_with(argv[i], "--config="))
+			*ret = argv[i] + strlen("--config=");
+		else if (!only_words && streq(argv[i], "--config") && i + 1 < *argc)
+			*ret = argv[++i];
+		else if (!only_words && streq(argv[i], "--config"))
+			return err_set(e, ERR_USAGE, 0, "--config: a file is missing");
+		else
+			argv[kept++] = argv[i];
+	}
+	*argc = kept;
+	argv[kept] = NULL;
+	return 0;
+}
+
+static int read_file(struct settings *s, const char *path, bool file_in_cwd, struct err *e)
+{
+	bool refused = false;
+
+	if (path)
+		return config_file_read(s, path, e);
+	if (!file_in_cwd)
+		return 0;
+	int r = config_file_read_if_safe(s, "config.toml", &refused, e);
+	if (refused)
+		(void)fprintf(stderr, "caisson: ./config.toml is not read: it must be a file of "
+				      "the caller that nobody else can write\n");
+	return r < 0 ? r : 0;
+}
+
+int cmd_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv, struct err *e)
+{
+	const char *path;
+
+	if (settings_init(s) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the settings");
+	int r = take_config_flag(argc, argv, &path, e);
+	r = r < 0 ? r : read_file(s, path, file_in_cwd, e);
+	r = r < 0 ? r : settings_read_env(s, environ, e);
+	return r < 0 ? r : settings_read_flags(s, argc, argv, e);
+}
+
+int cmd_server_address(const struct settings *s, char ret_host[CMD_HOST_SIZE], uint16_t *ret_port,
+		       struct err *e)
+{
+	int r = parse_host_port(s->listen, ret_host, CMD_HOST_SIZE, ret_port);
+
+	if (r < 0)
+		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_LISTEN: '%s'", s->listen);
+	if (!settings_is_explicit(s, SETTING_ID_listen)) {
+		if (s->app_host[0])
+			(void)snprintf(ret_host, CMD_HOST_SIZE, "%s", s->app_host);
+		if (settings_is_explicit(s, SETTING_ID_app_port))
+			*ret_port = (uint16_t)s->app_port;
+	}
+	if (ret_host[0] == '\0')
+		(void)snprintf(ret_host, CMD_HOST_SIZE, "0.0.0.0");
+	return 0;
+}
