@@ -45,7 +45,7 @@ struct api_wait *api_wait_new(struct api *a, struct http_request *req, const str
 	struct api_wait *w = calloc(1, sizeof(*w));
 
 	if (!w) {
-		api_fail(req, ERR_OUT_OF_MEMORY, "no memory");
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return NULL;
 	}
 	w->api = a;

@@ -209,6 +209,13 @@ const struct caller *auth_identify(struct auth *a, struct http_request *req)
 	return w;
 }
 
+void auth_refuse(struct http_request *req)
+{
+	http_respond_problem(
+	    req, ERR_UNAUTHORIZED,
+	    http_request_key(req) ? "The API key is not valid" : "Authentication required", NULL);
+}
+
 bool auth_check(struct http_request *req, void *userdata)
 {
 	struct auth *a = userdata;
@@ -217,11 +224,10 @@ bool auth_check(struct http_request *req, void *userdata)
 	if (auth_identify(a, req))
 		return true;
 	if (a->starved) {
-		http_respond_text(req, 503, "text/plain; charset=utf-8", "Out of memory\n");
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return false;
 	}
-	http_respond_unauthorized(req, http_request_key(req) ? "The API key is not valid"
-							     : "Authentication required");
+	auth_refuse(req);
 	return false;
 }
 

@@ -4,7 +4,6 @@
 #include "base/jsonio.h"
 #include "base/text.h"
 
-#include <stdarg.h>
 #include <string.h>
 #include <time.h>
 
@@ -36,41 +35,15 @@ static json_t *lossy(const char *text)
 							       : json_string(buf_str(&b));
 }
 
-void api_problem(struct http_request *req, const struct err *e)
+void api_problem(struct http_request *req, const struct err *e, const json_t *more)
 {
-	api_problem_with(req, e, NULL);
-}
+	size_t len = 0;
+	char *text = more ? jsonio_text(more, JSON_COMPACT, &len) : NULL;
 
-void api_problem_with(struct http_request *req, const struct err *e, json_t *more)
-{
-	const char *hint = err_code_hint(e->code);
-	int status = err_code_http(e->code);
-	json_t *body = json_pack("{s:s, s:s, s:i, s:o, s:s}", "type", "about:blank", "title",
-				 err_code_name(e->code), "status", status, "detail", lossy(e->text),
-				 "code", err_code_name(e->code));
-
-	if (body && *hint)
-		(void)json_object_set_new(body, "hint", json_string(hint));
-	if (body && more)
-		(void)json_object_update(body, more);
-	if (e->code == ERR_RATE_LIMITED)
-		(void)http_add_header(req, "Retry-After", "10");
-	if (e->code == ERR_UNAUTHORIZED)
-		(void)http_add_header(req, "WWW-Authenticate", "Bearer realm=\"caisson\"");
-	respond(req, status, "application/problem+json", body);
-}
-
-void api_fail(struct http_request *req, enum err_code code, const char *fmt, ...)
-{
-	struct err e = ERR_INIT;
-	char text[ERR_TEXT_MAX];
-	va_list ap;
-
-	va_start(ap, fmt);
-	(void)vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	(void)err_set(&e, code, 0, "%s", text);
-	api_problem(req, &e);
+	if (text)
+		text[len - 1] = '\0'; /* "{" MEMBERS "}" */
+	http_respond_problem(req, e->code, e->text, text ? text + 1 : NULL);
+	free(text);
 }
 
 void api_detail(struct http_request *req, int status, const char *text)

@@ -11,11 +11,8 @@
 
 /* Answers with BODY, which is taken; NULL (no memory) is 503. */
 void api_json(struct http_request *req, int status, json_t *body);
-/* RFC 9457: {"type","title","status","detail","code","hint"} as application/problem+json. */
-void api_problem(struct http_request *req, const struct err *e);
-/* The same with the members of MORE (an object, borrowed; may be NULL). */
-void api_problem_with(struct http_request *req, const struct err *e, json_t *more);
-void api_fail(struct http_request *req, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
+/* A problem (http.h) with the members of MORE (an object, borrowed; may be NULL). */
+void api_problem(struct http_request *req, const struct err *e, const json_t *more);
 /* The second family's form: {"detail": TEXT}. */
 void api_detail(struct http_request *req, int status, const char *text);
 

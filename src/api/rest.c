@@ -92,7 +92,7 @@ void rest_fail(struct rest_call *c, const struct err *e)
 {
 	audit(c, err_code_name(e->code));
 	if (c->req)
-		api_problem_with(c->req, e, c->done);
+		api_problem(c->req, e, c->done);
 	call_free(c);
 }
 
@@ -163,8 +163,7 @@ static void idem_sweep(struct rest *r)
 static void replay(struct rest_call *c, const struct idem *i)
 {
 	(void)http_add_header(c->req, "Idempotent-Replayed", "true");
-	http_respond_text(c->req, i->status,
-			  i->problem ? "application/problem+json" : "application/json",
+	http_respond_text(c->req, i->status, i->problem ? HTTP_PROBLEM_TYPE : "application/json",
 			  i->answer ? i->answer : "");
 	call_free(c);
 }
@@ -268,14 +267,12 @@ static void dispatch(struct http_request *req, void *user)
 	struct rest_call *c;
 
 	if (!who && !(b->route->flags & REST_PUBLIC)) {
-		api_fail(req, ERR_UNAUTHORIZED,
-			 http_request_key(req) ? "The API key is not valid"
-					       : "Authentication required");
+		auth_refuse(req);
 		return;
 	}
 	c = calloc(1, sizeof(*c));
 	if (!c) {
-		api_fail(req, ERR_OUT_OF_MEMORY, "no memory");
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return;
 	}
 	c->api = b->api;
@@ -369,10 +366,8 @@ bool rest_query_bool(const struct rest_call *c, const char *name)
 
 static uint64_t body_max(const struct api *a, const struct rest_route *route)
 {
-	if (route->flags & REST_FORM_IN)
-		return UINT64_MAX; /* it counts by itself, to refuse in the form of REST */
-	if (route->flags & REST_BYTES_IN)
-		return MAX(a->config.max_upload_bytes, (uint64_t)1);
+	if (route->flags & STREAMED)
+		return UINT64_MAX; /* they count by themselves, to name the limit of uploads */
 	return API_BODY_MAX + a->config.max_code_bytes * 6;
 }
 

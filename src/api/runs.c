@@ -255,7 +255,7 @@ void rest_run_events(struct rest_call *c)
 	if (!f || !req) {
 		free(f);
 		if (req)
-			api_fail(req, ERR_OUT_OF_MEMORY, "no memory");
+			http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return;
 	}
 	f->run = r;

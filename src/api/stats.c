@@ -158,12 +158,12 @@ static void get_metrics(struct http_request *req, void *user)
 	const struct caller *who = auth_caller(req);
 
 	if (who && !who->admin) {
-		http_respond_text(req, 403, "text/plain", "only administrators may see this\n");
+		http_respond_problem(req, ERR_FORBIDDEN, "only administrators may see this", NULL);
 		return;
 	}
 	if (add_all(a, &b) < 0) {
 		buf_done(&b);
-		http_respond_text(req, 503, "text/plain", "no memory\n");
+		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return;
 	}
 	size_t len = b.len;

@@ -175,11 +175,25 @@ static int fail_upload(struct upload *u, const struct err *e)
 	return -EIO;
 }
 
+static uint64_t upload_max(const struct rest_call *c)
+{
+	return c->api->config.max_upload_bytes;
+}
+
+static const struct err *too_large(const struct rest_call *c, struct err *e)
+{
+	(void)err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "the file has more than %ju bytes",
+		      (uintmax_t)upload_max(c));
+	return e;
+}
+
 static int on_bytes(struct http_request *req, const void *data, size_t len, void *user)
 {
 	struct upload *u = user;
 	struct err e = ERR_INIT;
 
+	if (len > upload_max(u->call) - u->len)
+		return fail_upload(u, too_large(u->call, &e));
 	if (data) {
 		int r = fd_write_all(u->fd, data, len);
 		u->len += len;
@@ -201,9 +215,15 @@ static int on_bytes(struct http_request *req, const void *data, size_t len, void
 
 static void put_file(struct rest_call *c)
 {
-	struct upload *u = calloc(1, sizeof(*u));
+	const uint64_t declared = http_request_body_length(c->req);
 	struct err e = ERR_INIT;
 
+	c->action = "file.put";
+	if (declared != UINT64_MAX && declared > upload_max(c)) {
+		rest_fail(c, too_large(c, &e));
+		return;
+	}
+	struct upload *u = calloc(1, sizeof(*u));
 	if (!u) {
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
 		return;
@@ -220,7 +240,6 @@ static void put_file(struct rest_call *c)
 		upload_free(u);
 		return;
 	}
-	c->action = "file.put";
 	http_request_on_gone(c->req, on_upload_gone, u);
 	http_request_read_body(c->req, on_bytes, u);
 }

@@ -95,8 +95,9 @@ bool http_keys_check(struct http_request *req, void *userdata)
 	const char *principal = key ? http_keys_find(userdata, key) : NULL;
 
 	if (!principal) {
-		http_respond_unauthorized(req, key ? "The API key is not valid"
-						   : "Authentication required");
+		http_respond_problem(req, ERR_UNAUTHORIZED,
+				     key ? "The API key is not valid" : "Authentication required",
+				     NULL);
 		return false;
 	}
 	http_request_set_principal(req, principal);

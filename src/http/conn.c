@@ -174,19 +174,22 @@ void conn_update(struct http_conn *c)
 
 void conn_refuse(struct http_conn *c, int status)
 {
-	const char *text = http_status_text(status);
-	char msg[512];
-	int n;
+	_cleanup_(buf_done) struct buf body = BUF_INIT(1024), head = BUF_INIT(1024);
+	int r = problem_add(&body, status);
 
 	if (c->state == HTTP_CONN_REQUEST)
 		request_gone(c);
 	c->keep_alive = false;
 	c->state = HTTP_CONN_REPLY;
-	n = snprintf(msg, sizeof(msg),
-		     "HTTP/1.1 %d %s\r\n%sContent-Type: text/plain; charset=utf-8\r\n"
-		     "Content-Length: %zu\r\nConnection: close\r\n\r\n%s\n",
-		     status, text, server_date_line(c->server), strlen(text) + 1, text);
-	if (n < 0 || (size_t)n >= sizeof(msg) || out_add(&c->out, msg, (size_t)n) < 0)
+	if (r == 0)
+		r = buf_printf(&head,
+			       "HTTP/1.1 %d %s\r\n%sContent-Type: " HTTP_PROBLEM_TYPE "\r\n"
+			       "Content-Length: %zu\r\nConnection: close\r\n\r\n",
+			       status, http_status_text(status), server_date_line(c->server),
+			       body.len);
+	r = r < 0 ? r : out_add(&c->out, buf_str(&head), head.len);
+	r = r < 0 ? r : out_add(&c->out, buf_str(&body), body.len);
+	if (r < 0)
 		c->broken = true;
 }
 

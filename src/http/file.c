@@ -103,21 +103,25 @@ void http_respond_file(struct http_request *req, int fd, const struct http_file 
 	enum http_range kind = HTTP_RANGE_WHOLE;
 	uint64_t first = 0, last = file->size - 1; /* of an empty file: not used */
 	uint64_t length;
-	int r = add_file_headers(req, file);
+	int r = 0;
 
-	if (r == 0 && is_unmodified(req, file)) {
-		http_respond(req, 304, NULL, NULL, 0);
+	if (is_unmodified(req, file)) {
+		if (add_file_headers(req, file) < 0)
+			reply_failed(req);
+		else
+			http_respond(req, 304, NULL, NULL, 0);
 		return;
 	}
 	if (req->head.method == HTTP_GET && range_applies(req, file))
 		kind =
 		    http_range_parse(http_request_header(req, "range"), file->size, &first, &last);
-	if (r == 0 && kind != HTTP_RANGE_WHOLE)
+	if (kind != HTTP_RANGE_WHOLE)
 		r = add_content_range(req, kind, first, last, file->size);
 	if (r == 0 && kind == HTTP_RANGE_UNSATISFIABLE) {
-		http_respond(req, 416, NULL, NULL, 0);
+		request_refuse(req, 416); /* it is no part of the file: none of its headers */
 		return;
 	}
+	r = r < 0 ? r : add_file_headers(req, file);
 	length = file->size > 0 ? last - first + 1 : 0;
 	if (r == 0)
 		r = reply_head(req, kind == HTTP_RANGE_PART ? 206 : 200, file->type, true, length);

@@ -231,10 +231,14 @@ void http_respond_take(struct http_request *req, int status, const char *type, c
 		       size_t len);
 /* Body is a C string. */
 void http_respond_text(struct http_request *req, int status, const char *type, const char *text);
-/* {"error":code,"message":text,"hint":…} with the status of the error's row. */
-void http_respond_err(struct http_request *req, const struct err *e);
-/* 401 with WWW-Authenticate: Bearer realm="caisson" and {"detail":…}; no OAuth metadata. */
-void http_respond_unauthorized(struct http_request *req, const char *detail);
+/* A problem of RFC 9457 with the status of CODE: {"type","title","status","detail","code","hint"}
+ * ("hint" where the code has one) and the members of MORE: JSON text such as `"files":[]`, or NULL.
+ * DETAIL is any text, what is not UTF-8 in it is replaced. 401 has WWW-Authenticate, 429 of
+ * rate_limited Retry-After. All that the server refuses by itself (400, 404, 405, 408, 413, 416,
+ * 417, 431, 501, 503, 505) has this form, whatever the path. */
+void http_respond_problem(struct http_request *req, enum err_code code, const char *detail,
+			  const char *more);
+#define HTTP_PROBLEM_TYPE "application/problem+json"
 
 /* Static page: DATA lives as long as the server; ETAG quoted ("\"abc\"") or NULL. */
 struct http_static {

@@ -277,6 +277,11 @@ void body_begin(struct http_request *req);
 int body_feed(struct http_conn *c);
 size_t body_recv_size(const struct http_body *body); /* 0: nothing more will come */
 
+/* problem.c */
+/* STATUS is one of those that this room refuses by itself. */
+int problem_add(struct buf *out, int status);
+void request_refuse(struct http_request *req, int status);
+
 /* reply.c */
 const char *http_status_text(int status);
 int reply_head(struct http_request *req, int status, const char *type, bool has_length,

@@ -77,7 +77,6 @@ static bool check_names(struct http_request *req)
 {
 	const unsigned flags = req->match.row ? req->match.row->flags : 0;
 	const char *origin = http_request_header(req, "origin");
-	struct err e = ERR_INIT;
 	char local[HTTP_ADDRESS_TEXT] = "";
 	union http_address address;
 
@@ -86,9 +85,9 @@ static bool check_names(struct http_request *req)
 	if (!wall_stands(WALL_ORIGIN))
 		return true;
 	if (!(flags & HTTP_ROUTE_ANY_HOST) && !host_is_ours(req, local)) {
-		(void)err_set(&e, ERR_FORBIDDEN, 0,
-			      "this server does not answer to the Host of the request");
-		http_respond_err(req, &e);
+		http_respond_problem(req, ERR_FORBIDDEN,
+				     "this server does not answer to the Host of the request",
+				     NULL);
 		return false;
 	}
 	if (!origin || req->conn->is_unix)
@@ -99,8 +98,7 @@ static bool check_names(struct http_request *req)
 	}
 	if (flags & HTTP_ROUTE_ANY_ORIGIN)
 		return true;
-	(void)err_set(&e, ERR_FORBIDDEN, 0, "requests from this Origin are not allowed");
-	http_respond_err(req, &e);
+	http_respond_problem(req, ERR_FORBIDDEN, "requests from this Origin are not allowed", NULL);
 	return false;
 }
 
@@ -138,9 +136,9 @@ static void respond_unrouted(struct http_request *req)
 		http_respond(req, 204, NULL, NULL, 0);
 	} else if (allow) {
 		add_allow(req, allow);
-		http_respond_text(req, 405, "text/plain; charset=utf-8", "Method Not Allowed\n");
+		request_refuse(req, 405);
 	} else {
-		http_respond_text(req, 404, "text/plain; charset=utf-8", "Not Found\n");
+		request_refuse(req, 404);
 	}
 }
 
@@ -183,7 +181,7 @@ static int on_whole_body(struct http_request *req, const void *data, size_t len,
 		return 0;
 	}
 	if (buf_add(&req->body.whole, data, len) < 0) {
-		http_respond_text(req, 503, "text/plain; charset=utf-8", "Out of memory\n");
+		request_refuse(req, 503);
 		return -ENOMEM;
 	}
 	return 0;
@@ -200,7 +198,7 @@ static void dispatch(struct http_request *req)
 	}
 	body_begin(req);
 	if (req->body.framing == HTTP_BODY_LENGTH && req->body.left > req->body.max) {
-		http_respond_text(req, 413, "text/plain; charset=utf-8", "Content Too Large\n");
+		request_refuse(req, 413);
 		return;
 	}
 	if ((row->flags & HTTP_ROUTE_STREAM_BODY) || req->body.done) {

@@ -6,11 +6,12 @@ import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { after, before, describe, it } from 'node:test';
 import * as fs from 'node:fs';
+import * as net from 'node:net';
 import * as path from 'node:path';
 import { freePort, newStateDir, scratch } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
-import { until } from '../lib/wait.ts';
+import { until, within } from '../lib/wait.ts';
 import { wheel, wheelName } from '../lib/wheel.ts';
 
 /** Names of an archive with what they are, modes and digests of files; it unpacks it with what Python has. */
@@ -32,6 +33,29 @@ else:
             put(m.filename, m.external_attr >> 16, None if m.is_dir() else a.read(m))
 print(json.dumps(seen))
 `;
+
+/** The bytes of one request, and what came back until the server closed or all of the body was there. */
+async function answer(base: string, request: string): Promise<{ head: string; body: string }> {
+	const sock = net.connect(Number(new URL(base).port), '127.0.0.1');
+	let text = '';
+	sock.on('error', () => undefined);
+	try {
+		await within('an answer', new Promise<void>((resolve) => {
+			sock.on('close', () => resolve()).on('data', (b: Buffer) => {
+				text += b.toString('latin1');
+				const end = text.indexOf('\r\n\r\n');
+				const length = /^Content-Length: (\d+)/m.exec(text);
+				if (end >= 0 && length && text.length >= end + 4 + Number(length[1]))
+					resolve();
+			});
+			sock.write(request);
+		}), 20_000);
+	} finally {
+		sock.destroy();
+	}
+	const end = text.indexOf('\r\n\r\n');
+	return { head: text.slice(0, end + 2), body: text.slice(end + 4) };
+}
 
 describe('REST', () => {
 	let program: Program;
@@ -297,6 +321,47 @@ for i in range(300): open(f"d/e/{i}", "w").write(str(i))
 		const cross = await fetch(`${base}/api/v1/sandboxes`, { method: 'POST', headers: { origin: 'https://evil.example', 'content-type': 'application/json' }, body: '{}' });
 		assert.equal(cross.status, 403);
 		assert.equal((await fetch(`${base}/api/v1/sandboxes`, { method: 'PATCH' })).status, 405);
+	});
+	it('every refusal is a problem, also of what no handler sees', async () => {
+		const id = await box();
+		const url = `/api/v1/sandboxes/${id}/files/large`;
+		await ask('POST', `/sandboxes/${id}/runs`, { code: 'open("f", "w").write("x" * 10)', wait: true });
+		const over = 'x'.repeat(3_000_001);
+		const large = `Content-Length: ${over.length}\r\n\r\n${over}`, chunks = `Transfer-Encoding: chunked\r\n\r\n${over.length.toString(16)}\r\n${over}\r\n0\r\n\r\n`;
+		const json = 'Content-Type: application/json\r\n';
+		const cases: [what: string, request: string, status: number, code: string, header?: RegExp][] = [
+			['a file over the limit', `PUT ${url} HTTP/1.1\r\nHost: localhost\r\n${large}`, 413, 'upload_too_large'],
+			['the same in chunks', `PUT ${url} HTTP/1.1\r\nHost: localhost\r\n${chunks}`, 413, 'upload_too_large'],
+			['a body over the limit', `POST /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n${json}${large}`, 413, 'body_too_large'],
+			['the same in chunks', `POST /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n${json}${chunks}`, 413, 'body_too_large'],
+			['an unknown path', 'GET /api/v1/nothing HTTP/1.1\r\nHost: localhost\r\n\r\n', 404, 'not_found'],
+			['a method that the path has not', 'PATCH /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n\r\n', 405, 'method_not_allowed', /^Allow: GET, HEAD, POST, OPTIONS\r$/m],
+			['a range behind the end', `GET /api/v1/sandboxes/${id}/files/f HTTP/1.1\r\nHost: localhost\r\nRange: bytes=10-\r\n\r\n`, 416, 'range_not_satisfiable', /^Content-Range: bytes \*\/10\r$/m],
+			['long headers', `GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\nX-A: ${'a'.repeat(40_000)}\r\n\r\n`, 431, 'head_too_large'],
+			['many headers', `GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\n${'X-A: a\r\n'.repeat(100)}\r\n`, 431, 'head_too_large'],
+			['no head', 'GET /api/v1/me\r\n\r\n', 400, 'bad_request'],
+			['a broken query', 'GET /api/v1/me?%zz HTTP/1.1\r\nHost: localhost\r\n\r\n', 400, 'bad_request'],
+			['a broken body', `POST /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n${json}Transfer-Encoding: chunked\r\n\r\nzz\r\n`, 400, 'bad_request'],
+			['an expectation', 'GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\nExpect: wonders\r\n\r\n', 417, 'expectation_failed'],
+			['an unknown method', 'BREW /api/v1/me HTTP/1.1\r\nHost: localhost\r\n\r\n', 501, 'not_implemented'],
+			['HTTP/2.0', 'GET /api/v1/me HTTP/2.0\r\nHost: localhost\r\n\r\n', 505, 'http_version'],
+			['another Host', 'GET /api/v1/me HTTP/1.1\r\nHost: evil.example\r\n\r\n', 403, 'forbidden'],
+			['another Origin', 'GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\r\n', 403, 'forbidden'],
+			['a key that is none', `GET /api/v1/me HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer csn_${'x'.repeat(40)}\r\n\r\n`, 401, 'unauthorized', /^WWW-Authenticate: Bearer realm="caisson"\r$/m],
+			['the same at the counters', `GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer csn_${'x'.repeat(40)}\r\n\r\n`, 401, 'unauthorized', /^WWW-Authenticate: Bearer realm="caisson"\r$/m],
+			['a body that is no JSON', `POST /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n${json}Content-Length: 1\r\n\r\n{`, 400, 'invalid_argument'],
+		];
+		for (const [what, request, status, code, header] of cases) {
+			const { head, body } = await answer(base, request);
+			assert.equal(head.split('\r\n')[0]!.split(' ')[1], String(status), `${what}: ${head}`);
+			assert.match(head, /^Content-Type: application\/problem\+json\r$/m, what);
+			const { type, title, detail, ...rest } = JSON.parse(body);
+			assert.deepEqual([type, title, typeof detail], ['about:blank', head.split('\r\n')[0]!.split(' ').slice(2).join(' '), 'string'], what);
+			assert.deepEqual([rest.status, rest.code], [status, code], what);
+			if (header)
+				assert.match(head, header, what);
+		}
+		assert.deepEqual((await ask('GET', `/sandboxes/${id}/files?path=`)).body.files.map((f: Json) => f.name ?? f.path), ['f']);
 	});
 
 	it('history and counters see every run, by whatever way it came', async () => {
