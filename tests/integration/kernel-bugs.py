@@ -17,11 +17,13 @@ libc = ctypes.CDLL(None, use_errno=True)
 NUMBERS = {
     "mount": (165, 40), "umount2": (166, 39), "ptrace": (101, 117), "bpf": (321, 280), "perf_event_open": (298, 241),
     "userfaultfd": (323, 282), "vmsplice": (278, 75), "unshare": (272, 97), "clone": (56, 220), "futex": (202, 98),
-    "timer_create": (222, 107), "timer_delete": (226, 111), "clone3": (435, 435), "io_uring_setup": (425, 425),
+    "timer_create": (222, 107), "timer_delete": (226, 111), "clock_nanosleep": (230, 115), "clone3": (435, 435), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "open_tree": (428, 428), "move_mount": (429, 429),
     "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
 }
 CLONE_NEWUSER, SIGCHLD = 0x10000000, 17
+#: CPU time of the process and of the thread, the same two by their own numbers, and that of process 1.
+CPU_CLOCKS = (2, 3, -6, -2, ~1 << 3 | 2)
 
 
 def call(name, *args):
@@ -127,10 +129,32 @@ def epoll_in_epoll():
         return [answer(a.register, b.fileno(), select.EPOLLIN)]
 
 
-def cpu_timer():
-    timer = ctypes.c_int()
-    answers = [call("timer_create", 2, 0, ctypes.addressof(timer))]
-    return answers + [call("timer_delete", timer.value)]
+def cpu_timers():
+    timer, nothing = ctypes.c_int(), (ctypes.c_long * 2)()
+    return [call("timer_create", clock, 0, ctypes.addressof(timer)) for clock in CPU_CLOCKS] + \
+        [call("clock_nanosleep", clock, 0, ctypes.addressof(nothing), 0) for clock in CPU_CLOCKS]
+
+
+def sending_files_by_udp():
+    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as a, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as b, \
+            tempfile.TemporaryFile() as f:
+        b.bind(("::1", 0))
+        a.connect(b.getsockname())
+        f.write(b"x")
+        f.flush()
+        return [answer(os.sendfile, a.fileno(), f.fileno(), 0, 1)]
+
+
+def connecting():
+    with socket.create_server(("127.0.0.1", 0)) as s, socket.socket() as c:
+        return [answer(c.connect, s.getsockname()), answer(c.send, b"x")]
+
+
+def devices():
+    """Sound, Android's binder, graphics, virtual machines, USB, input."""
+    return [answer(os.open, f"/dev/{n}", os.O_RDWR) for n in (
+        "snd/controlC0", "snd/timer", "snd/seq", "binder", "binderfs/binder", "dri/card0", "dri/renderD128", "kvm", "vhost-net",
+        "bus/usb/001/001", "hidraw0", "input/event0", "uinput", "video0", "loop-control", "mem")]
 
 
 def memory():
@@ -167,7 +191,10 @@ CLASSES = {
     "unix-splice": sending_files,
     "epoll": epoll_in_epoll,
     "pipe": splicing,
-    "cpu-timers": cpu_timer,
+    "cpu-timers": cpu_timers,
+    "device": devices,
+    "udp-splice": sending_files_by_udp,
+    "tcp": connecting,
     "mm": memory,
 }
 

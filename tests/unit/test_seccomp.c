@@ -21,6 +21,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <termios.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -257,10 +258,18 @@ static void test_expectations(void **state)
 	    {__NR_socketpair, {AF_TIPC, SOCK_STREAM, 0}, EPERM},
 	    {__NR_sendto, {3, 0, 1, MSG_OOB}, EPERM},
 	    {__NR_sendto, {3, 0, 1, MSG_NOSIGNAL}, 0},
+	    {__NR_sendmsg, {3, 0, MSG_OOB}, EPERM},
+	    {__NR_sendmmsg, {3, 0, 1, MSG_OOB}, EPERM},
+	    {__NR_recvfrom, {3, 0, 1, MSG_OOB}, EPERM},
+	    {__NR_recvmsg, {3, 0, MSG_OOB | MSG_DONTWAIT}, EPERM},
+	    {__NR_recvmmsg, {3, 0, 1, MSG_OOB}, EPERM},
 	    {__NR_setsockopt, {3, SOL_SOCKET, SO_REUSEADDR}, 0},
 	    {__NR_setsockopt, {3, SOL_SOCKET, SO_ATTACH_FILTER}, EPERM},
 	    {__NR_setsockopt, {3, 0, 64 /* IPT_SO_SET_REPLACE */}, EPERM},
 	    {__NR_setsockopt, {3, 6, 31 /* TCP_ULP */}, EPERM},
+	    {__NR_setsockopt, {3, 282 /* SOL_TLS */, 1 /* TLS_TX */}, EPERM},
+	    {__NR_setsockopt, {3, 17 /* SOL_UDP */, 100 /* UDP_ENCAP */}, EPERM},
+	    {__NR_setsockopt, {3, SOL_SOCKET, 51 /* SO_ATTACH_REUSEPORT_CBPF */}, EPERM},
 	    {__NR_setsockopt, {3, 263 /* SOL_PACKET */, 5}, EPERM},
 	    {__NR_setsockopt, {3, 270 /* SOL_NETLINK */, 1}, EPERM},
 	    {__NR_ioctl, {0, TCGETS}, 0},
@@ -270,6 +279,9 @@ static void test_expectations(void **state)
 	    {__NR_ioctl, {0, 1ULL << 32 | TIOCSTI}, EPERM},
 	    {__NR_ioctl, {0, TIOCLINUX}, EPERM},
 	    {__NR_ioctl, {0, TIOCSETD}, EPERM},
+	    {__NR_ioctl, {0, 0x5760 /* IOC_WATCH_QUEUE_SET_SIZE */}, EPERM},
+	    {__NR_ioctl, {0, 0x5761 /* IOC_WATCH_QUEUE_SET_FILTER */}, EPERM},
+	    {__NR_vmsplice, {1}, EPERM},
 	    {__NR_prctl, {PR_SET_NAME}, 0},
 	    {__NR_prctl, {PR_SET_MM}, EPERM},
 	    {__NR_prctl, {PR_SET_SECCOMP, 2}, EPERM},
@@ -288,7 +300,21 @@ static void test_expectations(void **state)
 	    {__NR_mknodat, {0, 0, S_IFCHR | 0600}, EPERM},
 	    {__NR_mknodat, {0, 0, S_IFBLK | 0600}, EPERM},
 	    {__NR_futex, {0, 128 | 1}, 0},
+	    {__NR_futex, {0, 6 /* FUTEX_LOCK_PI */}, ENOSYS},
+	    {__NR_futex, {0, 128 | 7 /* FUTEX_UNLOCK_PI */}, ENOSYS},
+	    {__NR_futex, {0, 11 /* FUTEX_WAIT_REQUEUE_PI */}, ENOSYS},
 	    {__NR_futex, {0, 12 /* FUTEX_CMP_REQUEUE_PI */}, ENOSYS},
+	    {__NR_futex, {0, 13 /* FUTEX_LOCK_PI2 */}, ENOSYS},
+	    {__NR_timer_create, {CLOCK_MONOTONIC}, 0},
+	    {__NR_timer_create, {CLOCK_REALTIME}, 0},
+	    {__NR_timer_create, {CLOCK_PROCESS_CPUTIME_ID}, EPERM},
+	    {__NR_timer_create, {CLOCK_THREAD_CPUTIME_ID}, EPERM},
+	    {__NR_timer_create, {(uint32_t)-6 /* the process's own, by its number */}, EPERM},
+	    {__NR_timer_create, {1ULL << 32 | CLOCK_PROCESS_CPUTIME_ID}, EPERM},
+	    {__NR_clock_nanosleep, {CLOCK_MONOTONIC, TIMER_ABSTIME}, 0},
+	    {__NR_clock_nanosleep, {CLOCK_PROCESS_CPUTIME_ID}, EPERM},
+	    {__NR_clock_nanosleep, {(uint64_t)-6}, EPERM},
+	    {__NR_clock_gettime, {CLOCK_PROCESS_CPUTIME_ID}, 0},
 	    {__NR_io_uring_setup, {0}, EPERM},
 	    {__NR_bpf, {0}, EPERM},
 	    {__NR_keyctl, {0}, EPERM},
