@@ -5,6 +5,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "base/walls.h"
 #include "egress/hello.h"
 
 #include <sys/socket.h>
@@ -319,7 +320,8 @@ void egress_conn_connected(struct egress_conn *c)
 		return;
 	}
 	/* TLS names no server that has no name; only a trusted one can be an address. */
-	if (c->target.form == EGRESS_HOST_V4 || c->target.form == EGRESS_HOST_V6) {
+	if (c->target.form == EGRESS_HOST_V4 || c->target.form == EGRESS_HOST_V6 ||
+	    !wall_stands(WALL_GREETING)) {
 		egress_relay_begin(c);
 		return;
 	}

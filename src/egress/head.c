@@ -3,6 +3,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
+#include "base/walls.h"
 
 #include <strings.h>
 
@@ -209,7 +210,7 @@ static int check_fields(struct egress_head *h, bool one_one, enum egress_reason 
 			return refuse(ret_why, why);
 		if (name_is(f, "host")) {
 			hosts++;
-			if (!same_target(f, h))
+			if (wall_stands(WALL_AUTHORITY) && !same_target(f, h))
 				return refuse(ret_why, EGRESS_REASON_HOST_MISMATCH);
 		}
 		if (name_is(f, "connection") && !is_connection_option(f))

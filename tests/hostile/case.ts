@@ -4,7 +4,6 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { top } from '../lib/env.ts';
-import type { RawClient } from '../lib/raw.ts';
 import type { Json, Session } from '../lib/session.ts';
 
 /** A failure that begins so is final; any other (a machine that was too slow for a wait) is tried once more, and the first reason stays in the row. */
@@ -18,7 +17,7 @@ export interface Outside {
 	build: string; // folder of the build, with the probes
 	enforced: string[]; // limits that hold here, in doctor's words
 	env: Record<string, string | undefined>; // for further servers that a case starts
-	spoil?: (c: RawClient) => void; // set by a planted twin: changes what a client without manners is told
+	spoil?: (it: any) => unknown; // set by a planted twin: called with a client or a session of the case, whose answers or files it changes
 	canary: string; // a file of the host's that nobody may touch
 	residentBytes: () => number; // of the server
 	/** Processes of the host whose command line holds the mark. */

@@ -11,6 +11,8 @@ import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
 import { makeTestingBuild, testingBuild } from '../lib/testing-build.ts';
 import { rowOf, twinOf, wallNames } from './case.ts';
 import { cases } from './cases/all.ts';
+import { programOf } from './judge.ts';
+import { Summary } from './summary.ts';
 import type { Row } from './suite.ts';
 import { runTwin } from './twins.ts';
 
@@ -49,10 +51,9 @@ if (opt.list) {
 }
 
 if (opt.export) {
-	const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
 	const chosen = cases.filter((c) => c.code && !c.before && new RegExp(opt.case).test(c.id));
 	for (const c of chosen)
-		fs.writeFileSync(path.join(opt.export, `${c.id}.py`), `${prelude}${c.code}\n`);
+		fs.writeFileSync(path.join(opt.export, `${c.id}.py`), programOf(c.code));
 	fs.writeFileSync(path.join(opt.export, 'table'), chosen.map((c) => `${[c.id, c.held ?? 1, c.ends ?? 0, c.attack].join('\t')}\n`).join(''));
 	process.exit(0);
 }
@@ -115,8 +116,10 @@ function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) =
 }
 
 const count = { passed: 0, failed: 0, skipped: 0 };
+const summary = new Summary();
 function tellTwin(id: string, outcome: 'passed' | 'failed' | 'skipped', why: string): void {
 	count[outcome]++;
+	summary.add('twins that failed', id, outcome);
 	console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'no twin' }[outcome].padEnd(12)}${id.padEnd(5)}${why}`);
 }
 
@@ -183,6 +186,7 @@ for (const mode of (opt.twins ? [] : opt.mode) as Mode[]) {
 		const code = await runSuite(mode, warm, said?.enforced ?? [], (r) => {
 			n++;
 			count[r.outcome]++;
+			summary.add(`${mode}, ${warm === 'on' ? 'warm' : 'cold'}`, r.id, r.outcome);
 			console.log(`${{ passed: 'held', failed: 'BROKEN', skipped: 'skipped' }[r.outcome].padEnd(8)}${r.id.padEnd(5)}${String(r.ms).padStart(6)} ms  ${r.attack}`);
 			if (r.why)
 				console.log(r.why.split('\n').slice(0, 12).map((l) => `           ${l}`).join('\n'));
@@ -197,5 +201,6 @@ if (isRoot && opt.times === '1')
 	await withoutWalls();
 if ((opt.twins || isRoot) && opt.times === '1')
 	await bareTwins();
+console.log(`\n${summary.lines().join('\n')}`);
 console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
 process.exit(count.failed > 0 ? 1 : 0);

@@ -7,11 +7,12 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { enforced, scratch, slowness, stateDir, top } from '../lib/env.ts';
 import { openDescriptors, residentBytes } from '../lib/process.ts';
-import { open, type Json, type Session } from '../lib/session.ts';
+import { open, type Session } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
-import { twinOf, WORKED, type Case, type Ending, type Outside } from './case.ts';
+import { twinOf, WORKED, type Case, type Outside } from './case.ts';
 import { cases } from './cases/all.ts';
 import { openWorld } from './fakenet.ts';
+import { checkAttempts, checkEnding, programOf, runCode } from './judge.ts';
 
 export interface Row {
 	id: string;
@@ -22,8 +23,7 @@ export interface Row {
 }
 
 const TIMEOUT_S = 4 * slowness;
-const TWIN_MS = 15_000;
-const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
+const TWIN_MS = 15_000; // one without walls may hang, one with damage must come to its judgement
 const build = process.env.HOSTILE_BUILD ?? path.join(top, 'build');
 const only = new RegExp(process.env.HOSTILE_CASE ?? '');
 
@@ -43,39 +43,6 @@ function survivorsOf(mark: string): number[] {
 
 function mounts(): string {
 	return fs.readFileSync('/proc/self/mountinfo', 'utf8');
-}
-
-/** Both forms of the answer say the same. Not Session.run(): its check of the exact bytes is for tame output. */
-async function runCode(s: Session, code: string, session_id: string): Promise<Json> {
-	const r = await s.raw('sandbox_run_python', { code, session_id });
-	assert.equal(r.isError ?? false, false, JSON.stringify(r.content));
-	assert.deepEqual(JSON.parse(r.content[0]!.text), r.structuredContent!.result);
-	return r.structuredContent!.result;
-}
-
-function checkEnding(r: Json, want: Ending): void {
-	assert.equal(r.error, undefined, JSON.stringify(r));
-	const text = `exit status ${r.exit_code}; ${String(r.stderr).slice(-600)}`;
-	switch (want) {
-	case 'any':
-		return;
-	case 'timeout':
-		return assert.equal(r.exit_code, -1, text);
-	case 'killed':
-		return assert.ok(r.exit_code === 137 || /MemoryError/.test(r.stderr), text);
-	case 'failed':
-		return assert.notEqual(r.exit_code, 0, text);
-	default:
-		assert.equal(r.exit_code, want, text);
-	}
-}
-
-function checkAttempts(r: Json, want: number): void {
-	const lines = String(r.stdout).split('\n');
-	const broken = lines.filter((l) => l.startsWith('BROKEN'));
-	const held = lines.filter((l) => l.startsWith('HELD'));
-	assert.equal(broken.length, 0, `${WORKED}: ${broken.join('\n')}`);
-	assert.ok(held.length >= want, `${held.length} attempts were made, at least ${want} expected: ${r.stdout}${r.stderr}`);
 }
 
 /** The open descriptors of a process by what they are, for a failure to say. */
@@ -116,7 +83,7 @@ async function runCase(c: Case, s: Session, canary: string, env: Outside['env'] 
 	};
 	await o.neighbourMs();
 	const calm = { mounts: mounts(), descriptors: openDescriptors(s.pid) };
-	const code = (prelude + c.code + '\n').replaceAll('@MARK@', mark).replaceAll('@STATE@', stateDir()).replaceAll('@CANARY@', canary);
+	const code = programOf(c.code).replaceAll('@MARK@', mark).replaceAll('@STATE@', stateDir()).replaceAll('@CANARY@', canary);
 	await c.before?.(o);
 	if (c.code) {
 		const [r] = await Promise.all([runCode(s, code, o.id), c.during?.(o)]);
@@ -142,7 +109,7 @@ async function runTwin(c: Case, canary: string, env: Outside['env']): Promise<Ro
 	const less = { ...c.without?.settings, CAISSON_WITHOUT_WALLS: c.without?.walls?.join(',') };
 	const s = await open('stdio', { env: { ...env, ...less } });
 	try {
-		await within('the case', runCase(c, s, canary, less, c.planted), TWIN_MS);
+		await within('the case', runCase(c, s, canary, less, c.planted), c.without ? TWIN_MS : 4 * TWIN_MS);
 	} catch (e) {
 		if (c.without || e instanceof assert.AssertionError) // a planted twin proves the judgement, so it must be the one that speaks
 			row.outcome = 'passed';

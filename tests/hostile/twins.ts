@@ -7,8 +7,9 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { spawnSync } from 'node:child_process';
-import { imagesDir, top } from '../lib/env.ts';
+import { imagesDir } from '../lib/env.ts';
 import type { Case, Outside } from './case.ts';
+import { programOf } from './judge.ts';
 
 /** What a host has and the image has not, where the root file system of a sandbox is the wall. */
 const hostHas: Record<string, string> = {
@@ -47,8 +48,7 @@ async function prepare(c: Case, folder: string): Promise<void> {
 }
 
 export async function runTwin(c: Case, image: string): Promise<TwinRow> {
-	const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
-	const code = (prelude + c.code + '\n').replaceAll('@MARK@', 'twin').replaceAll('@STATE@', path.dirname(imagesDir));
+	const code = programOf(c.code).replaceAll('@MARK@', 'twin').replaceAll('@STATE@', path.dirname(imagesDir));
 	const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-twin-'));
 	const uploads = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-twin-'));
 	try {

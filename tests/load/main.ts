@@ -12,6 +12,7 @@ import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 import { cases } from '../hostile/cases/all.ts';
 import { rowOf } from '../hostile/case.ts';
+import { programOf } from '../hostile/judge.ts';
 
 const { values: opt } = parseArgs({
 	options: {
@@ -41,9 +42,8 @@ const rows = new Set([1, 2, 3, 4, 5, 6, 7, 12, 13, 15, 16, 17, 18, 19, 20, 21, 2
 const slow = new Set(['20f', '32e']);
 
 const mark = `load-${process.pid}`;
-const prelude = fs.readFileSync(path.join(top, 'tests/hostile/prelude.py'), 'utf8');
 const programs = cases.filter((c) => c.code && !c.before && !c.during && !c.needs?.length && rows.has(rowOf(c)) && !slow.has(c.id))
-	.map((c) => ({ id: c.id, code: (prelude + c.code + '\n').replaceAll('@MARK@', mark).replaceAll('@STATE@', stateDir()).replaceAll('@CANARY@', '/nonexistent') }));
+	.map((c) => ({ id: c.id, code: programOf(c.code).replaceAll('@MARK@', mark).replaceAll('@STATE@', stateDir()).replaceAll('@CANARY@', '/nonexistent') }));
 
 interface Answer {
 	status: number;
