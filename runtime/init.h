@@ -155,6 +155,8 @@ struct init {
 	struct init_run run;
 	struct init_leaving leaving[INIT_LEAVING_MAX];
 	uint64_t calm_until; /* nothing costly before, 0 = no calm: init_end.c */
+	uint64_t told_at;    /* when the front heard of the last end, 0 = never */
+	bool hasty;          /* the session's client does not pause: its next fork does not wait */
 	struct init_warm warm;
 	struct init_session session;
 	struct init_points points;
@@ -183,12 +185,14 @@ bool end_look(struct init *in, struct end *ret);
 /* PID, which is stopped, is killed after the calm. False = there is no room on the list. */
 bool end_leave(struct init *in, pid_t pid);
 bool end_is_leaving(const struct init *in, pid_t pid);
+void end_stop(const struct init *in);        /* who leaves, whoever may have woken it */
 bool end_any_stopped(const struct init *in); /* somebody leaves who has not been killed yet */
 bool end_reaped(struct init *in, pid_t pid); /* whether PID was one of those that leave */
 /* A run is over, and the front is about to answer: see init_end.c. */
 void calm_begin(struct init *in);
-void calm_end(struct init *in);  /* before anything of a tenant executes */
-void calm_work(struct init *in); /* ends it when it is time */
+void calm_look(struct init *in, bool stateful); /* a run has come: does its client pause? */
+void calm_end(struct init *in);                 /* before anything of a tenant executes */
+void calm_work(struct init *in);                /* ends it when it is time */
 
 /* init_run.c */
 void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n);

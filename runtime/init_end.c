@@ -7,7 +7,9 @@
  * The calm. Freeing a science interpreter and forking the next one take the kernel 2 ms each and
  * are not interrupted there. On a small machine they would stand in the way of the front, which has
  * been told of the end and lists files, and of the client that waits. So both wait CALM_NS, or
- * until a run comes. Who leaves is killed then, before anything of a tenant executes again.
+ * until a run comes. Who leaves is killed then, before anything of a tenant executes again. A
+ * session whose client does not pause would wait for the fork each time: its next fork is made at
+ * once, and only the freeing waits.
  *
  * Submitted code can do the same itself. It gets what os._exit() would have given it: the end of
  * its run with a status of its choice, and the kill of everything that it left. */
@@ -25,6 +27,8 @@
 #include <unistd.h>
 
 #define CALM_NS UINT64_C(3000000)
+#define HASTY_NS                                                                                   \
+	(2 * CALM_NS) /* from an end to the next run: a fork after the calm would be late */
 
 static uint64_t now(void)
 {
@@ -72,7 +76,20 @@ bool end_leave(struct init *in, pid_t pid)
 
 void calm_begin(struct init *in)
 {
-	in->calm_until = now() + CALM_NS;
+	in->told_at = now();
+	in->calm_until = in->told_at + CALM_NS;
+}
+
+void calm_look(struct init *in, bool stateful)
+{
+	in->hasty = stateful && in->told_at != 0 && now() - in->told_at < HASTY_NS;
+}
+
+void end_stop(const struct init *in)
+{
+	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
+		if (in->leaving[i].pid > 0 && !in->leaving[i].killed)
+			(void)kill(in->leaving[i].pid, SIGSTOP);
 }
 
 void calm_end(struct init *in)

@@ -206,6 +206,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 	}
 	KILL_POINT(RUN_TAKEN);
 	in->warm.rest = false;
+	calm_look(in, f->kind == PROTO_RUN_STATEFUL);
 	if (f->warm == PROTO_WARM_COMING && f->kind != PROTO_RUN_ARGV && in->warm.channel < 0)
 		in->warm.soon = true;
 	if (!warm_must_wait(in, f))

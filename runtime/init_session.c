@@ -79,7 +79,7 @@ void session_prepare(struct init *in)
 {
 	struct init_session *s = &in->session;
 	/* leaf, limits, rules and filter are inherited */
-	struct rt_fork k = {.h = {.kind = RT_FORK}, .awaited = in->waiting.used};
+	struct rt_fork k = {.h = {.kind = RT_FORK}, .awaited = in->waiting.used || in->hasty};
 	int pair[2];
 
 	if (s->next_state == SPARE_FORKING && now() >= s->until)
@@ -87,7 +87,8 @@ void session_prepare(struct init *in)
 	if (in->waiting.used && in->waiting.f.kind == PROTO_RUN_STATEFUL)
 		s->resting = false;
 	if (s->resting || s->holder == 0 || s->next_state != SPARE_NONE || in->run.id != 0 ||
-	    in->warm.spare_state == SPARE_FORKING || in->calm_until != 0 || warm_pair(pair) < 0)
+	    in->warm.spare_state == SPARE_FORKING || (in->calm_until != 0 && !in->hasty) ||
+	    warm_pair(pair) < 0)
 		return;
 	(void)kill(s->holder, SIGCONT);
 	ssize_t sent = fd_send(s->holder_channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
@@ -148,6 +149,7 @@ static void next_event(struct init *in)
 		s->next_state = SPARE_READY;
 		(void)kill(s->holder, SIGSTOP);
 		(void)kill(s->next, SIGSTOP);
+		end_stop(in);
 		run_purge(in);
 		KILL_POINT(NEXT_READY);
 	} else if (s->next_state == SPARE_FORKING) {
