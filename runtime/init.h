@@ -36,6 +36,7 @@ struct init_run {
 	pid_t pid;   /* its first process, also its group and session; 0 = it has ended */
 	bool stateful;
 	bool named;     /* it may say its end itself */
+	bool forked;    /* from the clean interpreter: it may go on in a bare one (places.py) */
 	uint32_t flags; /* PROTO_ENDED_* */
 	bool killing;   /* everything of it has been sent SIGKILL */
 	int status;     /* of the first process, wait(2) */
@@ -188,6 +189,9 @@ bool end_is_leaving(const struct init *in, pid_t pid);
 void end_stop(const struct init *in);        /* who leaves, whoever may have woken it */
 bool end_any_stopped(const struct init *in); /* somebody leaves who has not been killed yet */
 bool end_reaped(struct init *in, pid_t pid); /* whether PID was one of those that leave */
+/* Whether PID, alive or not yet reaped, has executed a program since it was forked. */
+bool end_has_executed(const struct init *in, pid_t pid);
+bool end_is_zombie(const struct init *in, pid_t pid);
 /* A run is over, and the front is about to answer: see init_end.c. */
 void calm_begin(struct init *in);
 void calm_look(struct init *in, bool stateful); /* a run has come: does its client pause? */

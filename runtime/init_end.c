@@ -22,6 +22,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -29,6 +30,10 @@
 #define CALM_NS UINT64_C(3000000)
 #define HASTY_NS                                                                                   \
 	(2 * CALM_NS) /* from an end to the next run: a fork after the calm would be late */
+
+#define STAT_MAX    256  /* bytes; what is asked for stands in front */
+#define STAT_FLAGS  6    /* fields between the state and the kernel's flags of a process */
+#define FLAG_FORKED 0x40 /* PF_FORKNOEXEC of linux/sched.h: no execve(2) since */
 
 static uint64_t now(void)
 {
@@ -107,6 +112,44 @@ void calm_work(struct init *in)
 {
 	if (in->calm_until != 0 && (in->waiting.used || points_busy(in) || now() >= in->calm_until))
 		calm_end(in);
+}
+
+/* What /proc says behind the name, which may hold anything; proc(5), stat: "S ppid pgrp ...". */
+static const char *stat_of(const struct init *in, pid_t pid, char text[STAT_MAX])
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "%d/stat", pid);
+	int fd = openat(in->proc, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, text, STAT_MAX - 1) : -1;
+	(void)fd_close(fd);
+	text[n > 0 ? n : 0] = '\0';
+	const char *end = strrchr(text, ')');
+	return end && end[1] == ' ' ? end + 2 : NULL;
+}
+
+/* Dead already, and only its parent has not looked: a middle process of a holder that was stopped.
+ */
+bool end_is_zombie(const struct init *in, pid_t pid)
+{
+	char text[STAT_MAX];
+	const char *at = stat_of(in, pid, text);
+
+	return at ? *at == 'Z' : text[0] == '\0';
+}
+
+bool end_has_executed(const struct init *in, pid_t pid)
+{
+	char text[STAT_MAX];
+	const char *at = stat_of(in, pid, text);
+	uint64_t flags;
+
+	for (int i = 0; at && i < STAT_FLAGS; i++) {
+		at = strchr(at, ' ');
+		at += at ? 1 : 0;
+	}
+	return at && parse_u64_n(at, strcspn(at, " "), 0, UINT32_MAX, &flags) == 0 &&
+	       !(flags & FLAG_FORKED);
 }
 
 static bool read_end(const struct init *in, pid_t pid, struct end *ret)

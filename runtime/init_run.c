@@ -119,6 +119,7 @@ static bool start_warm(struct init *in, const struct run_child *c)
 {
 	uint64_t started = now();
 	bool stateful = c->f->kind == PROTO_RUN_STATEFUL;
+	bool forked = !stateful || in->session.holder == 0;
 	pid_t pid = stateful ? session_take(in, c) : warm_take(in, c, NULL);
 
 	if (pid <= 0)
@@ -129,6 +130,7 @@ static bool start_warm(struct init *in, const struct run_child *c)
 				    .pid = pid,
 				    .stateful = stateful,
 				    .named = !stateful,
+				    .forked = forked,
 				    .flags = PROTO_ENDED_WARM,
 				    .grace_ns = c->f->grace_ns,
 				    .started_ns = started};
@@ -228,24 +230,6 @@ static bool keeps_any(const struct init *in)
 	       points_any(in);
 }
 
-/* Dead already, and only its parent has not looked: a middle process of a holder that was stopped.
- */
-static bool is_zombie(const struct init *in, const char *pid)
-{
-	char path[32];
-	char text[256];
-
-	(void)snprintf(path, sizeof(path), "%.12s/stat", pid);
-	int fd = openat(in->proc, path, O_RDONLY | O_CLOEXEC);
-	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
-	(void)fd_close(fd);
-	if (n <= 0)
-		return true;
-	text[n] = '\0';
-	const char *end = strrchr(text, ')'); /* of the name, which may hold anything; proc(5) */
-	return end && end[1] == ' ' && end[2] == 'Z';
-}
-
 /* Walks the processes of the namespace other than init and those that are kept, sends each SIGNO
  * (0 = nothing) and returns how many there were. */
 static uint32_t signal_others(const struct init *in, int signo)
@@ -262,7 +246,7 @@ static uint32_t signal_others(const struct init *in, int signo)
 		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 ||
 		    is_kept(in, (pid_t)pid))
 			continue;
-		if (is_zombie(in, de->d_name))
+		if (end_is_zombie(in, (pid_t)pid))
 			continue;
 		found++;
 		if (signo)
@@ -376,16 +360,47 @@ static void first_ended(struct init *in, int status, const struct rusage *use)
 	end_all(in);
 }
 
+/* A spare that went on in a bare interpreter was no faster than one that starts. So is counted,
+ * too, what executes another program itself. */
+static void look_bare(struct init *in)
+{
+	if (end_has_executed(in, in->run.pid))
+		in->run.flags &= ~(uint32_t)PROTO_ENDED_WARM;
+	in->run.forked = false;
+}
+
 void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss)
 {
 	struct init_run *r = &in->run;
 
+	if (r->forked && !(r->flags & PROTO_ENDED_NAMED))
+		look_bare(in);
 	r->pid = 0;
 	r->status = W_EXITCODE(status, 0);
 	r->ended_ns = now();
 	r->cpu_ns = cpu_ns;
 	r->max_rss = max_rss;
 	end_all(in);
+}
+
+/* As wait4(2): the next child that is dead. The first process of a run is looked at before it goes.
+ */
+static pid_t reap_next(struct init *in, int *status, struct rusage *use)
+{
+	pid_t whom = wall_stands(WALL_REAP) ? -1 : in->run.pid;
+	siginfo_t what = {0};
+
+	if (in->run.forked && in->run.pid > 0) {
+		if (waitid(whom < 0 ? P_ALL : P_PID, (id_t)whom, &what,
+			   WEXITED | WNOHANG | WNOWAIT) < 0)
+			return -1;
+		if (what.si_pid == 0)
+			return 0;
+		whom = what.si_pid;
+		if (whom == in->run.pid)
+			look_bare(in);
+	}
+	return wait4(whom, status, WNOHANG, use);
 }
 
 void run_reap(struct init *in)
@@ -399,8 +414,7 @@ void run_reap(struct init *in)
 		in->run.flags |= PROTO_ENDED_NAMED;
 		run_returned(in, end.status, end.cpu_ns, end.max_rss);
 	}
-	while ((pid = wait4(wall_stands(WALL_REAP) ? -1 : in->run.pid, &status, WNOHANG, &use)) >
-	       0) {
+	while ((pid = reap_next(in, &status, &use)) > 0) {
 		bool point = points_reaped(in, pid, status); /* whatever else it was too */
 		if (in->run.id != 0 && pid == in->run.pid)
 			first_ended(in, status, &use);

@@ -7,6 +7,7 @@ import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { scratch } from '../lib/env.ts';
 import { using, type Json, type Session } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
 import { wheel, wheelName } from '../lib/wheel.ts';
 
 const cases: [name: string, file: string, text: string, code: string, said: string][] = [
@@ -51,6 +52,30 @@ async function install(s: Session, packages: string): Promise<void> {
 }
 
 const places = 'import sys, os, shutil, numpy, added; print(sys.prefix, sys.executable, os.environ["VIRTUAL_ENV"], shutil.which("tool"), added.who, numpy.__file__.startswith("/usr"))';
+
+/** Runs as the log tells them, oldest first. */
+const ends = (s: Session): Json[] => s.logLines().map((l) => JSON.parse(l) as Json).filter((l) => l.event === 'container_exec_done');
+
+describe('a bare interpreter', { skip: process.env.CAISSON_TEST_COLD === '1' && 'every run is one' }, () => {
+	it('counts as a cold start, in a session too; what a fork runs counts as a warm one', () => using('stdio', { profile: 'full', env: { SANDBOX_LOG_FORMAT: 'json' } }, async (s) => {
+		// A stateful run waits for its fork: those after it have theirs.
+		const first = async (session_id: string) => void await said(s, session_id, 'kept = 1', { stateful: true });
+		const told = async (session_id: string, code: string, more: Json = {}) => {
+			const before = ends(s).length;
+			await said(s, session_id, code, more);
+			return (await until('the end in the log', () => ends(s)[before])).warm;
+		};
+		await first('plain');
+		assert.equal(await told('plain', 'kept', { stateful: true }), true);
+		// One that waits long for its fork starts cold.
+		for (const code of ['print(1)', 'import os; os._exit(3)'])
+			await until(`a fork for ${code}`, () => told('plain', code), 60_000);
+		await s.upload('random.py', 'who = "mine"', 'plain');
+		assert.deepEqual([await told('plain', 'import random; print(random.who)'), await told('plain', 'import os; os._exit(3)')], [false, false]);
+		await s.upload('random.py', 'who = "mine"', 'held');
+		assert.deepEqual([await told('held', 'import random; random.who', { stateful: true }), await told('held', 'random.who', { stateful: true })], [false, true]);
+	}));
+});
 
 describe('a virtual environment in /app/.venv', () => {
 	for (const warm of ['on', 'off'])
