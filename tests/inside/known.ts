@@ -90,7 +90,7 @@ export const skips: { why: string; reasons: RegExp[] }[] = [
 		why: 'another build of Python',
 		reasons: [
 			/gettotalrefcount|free-?threading|free threading|GIL|debug build|--with-|uuid_generate_time_safe|uuid\._generate_time_safe|MAC address|Py_DEBUG|_testinternalcapi|C implementation/,
-			/text mode not available|_recursion_count|shared library cannot be loaded|warn_default_encoding|no SQLite extension|deserialize|not compiled/i,
+			/text mode not available|a bug in glibc|_recursion_count|shared library cannot be loaded|warn_default_encoding|no SQLite extension|deserialize|not compiled/i,
 		],
 	},
 	{
@@ -111,7 +111,7 @@ export const skips: { why: string; reasons: RegExp[] }[] = [
 	},
 	{
 		why: 'no terminal, no rights, no network, one group: what a sandbox does not have by design',
-		reasons: [/not enough privileges|CAP_|must be a TTY|not on tty|\/dev\/tty|\broot\b|Cannot block permissions|superuser|privilege|network|at least 2 groups|terminal size|stty invocation/i],
+		reasons: [/not enough privileges|CAP_|must be a TTY|not on tty|\/dev\/tty|\broot\b|Cannot block permissions|superuser|privilege|network|at least 2 groups|terminal size|stty invocation/i, /^\[Errno 1\] Operation not permitted$/],
 	},
 	{
 		why: 'the file system of a workspace without root is a tmpfs of a user namespace: no user attributes before Linux 6.6',
