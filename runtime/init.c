@@ -120,7 +120,7 @@ static int timeout_of(const struct init *in, struct timespec *ret)
 	struct timespec now;
 	uint64_t at = run_next(in);
 
-	if (files_pending(in)) {
+	if (files_pending(in) || disk_pending(in)) {
 		*ret = (struct timespec){0};
 		return 1;
 	}
@@ -185,6 +185,7 @@ _Noreturn static void loop(struct init *in)
 		warm_tell(in);
 		points_work(in);
 		files_work(in);
+		run_watch_disk(in);
 	}
 }
 

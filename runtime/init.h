@@ -21,6 +21,7 @@
 #include "engine/native/proto.h"
 #include "tree.h"
 
+#include <dirent.h>
 #include <poll.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -113,6 +114,26 @@ struct init_points {
 	struct tree_count count;
 };
 
+/* What a folder of the host's holds, where no file system counts it: init_disk.c. */
+#define DISK_DEPTH_MAX 256 /* folders in folders; deeper ones cannot be counted */
+struct disk_use {
+	uint64_t bytes;  /* that are allocated, by whatever name */
+	uint64_t inodes; /* names */
+};
+struct init_disk {
+	bool counts;             /* false = a file system holds the limits */
+	bool due;                /* something has changed since the last look */
+	bool walking;            /* a look is at work */
+	int packages;            /* O_PATH of the folder of packages, -1 = none */
+	struct disk_use known;   /* by the last look */
+	struct disk_use found;   /* so far, by the one at work */
+	struct disk_use before;  /* when the run began */
+	uint64_t began, next_at; /* of the look at work; when the next one is due in a run */
+	uint32_t folder;         /* which of the two it has begun */
+	uint32_t depth;
+	DIR *open[DISK_DEPTH_MAX];
+};
+
 /* A warm run that waits for its spare. */
 struct init_waiting {
 	bool used;
@@ -163,6 +184,7 @@ struct init {
 	struct init_points points;
 	struct init_waiting waiting;
 	uint64_t watch_at; /* next look at memory, 0 = never */
+	struct init_disk disk;
 	struct init_put puts[PROTO_PUTS_MAX];
 	struct init_remove remove;
 };
@@ -205,9 +227,10 @@ void run_reap(struct init *in);           /* children have ended */
 void run_tick(struct init *in);           /* a deadline may have come */
 uint64_t run_next(const struct init *in); /* the next deadline, 0 = none */
 void run_returned(struct init *in, int status, uint64_t cpu_ns,
-		  uint64_t max_rss); /* its first process is no part of it any more */
-void run_waiting(struct init *in);   /* what the waiting run waits for may be there */
-void run_purge(struct init *in);     /* between runs: whoever is no interpreter that waits ends */
+		  uint64_t max_rss);  /* its first process is no part of it any more */
+void run_waiting(struct init *in);    /* what the waiting run waits for may be there */
+void run_watch_disk(struct init *in); /* a look at a workspace that nothing limits */
+void run_purge(struct init *in);      /* between runs: whoever is no interpreter that waits ends */
 
 /* init_venv.c: ENV is LEN bytes of NAME=VALUE\0 and ROOM more, of which VENV_ROOM are enough. When
  * the sandbox has an environment of its own in /app/.venv: its bin comes first on PATH and
@@ -284,6 +307,24 @@ bool points_reaped(struct init *in, pid_t pid, int status);
 
 /* init_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);
+
+/* init_open.c: of the files on device DEV that processes other than init have open, those that have
+ * no name. */
+struct disk_use open_nameless(const struct init *in, dev_t dev);
+
+/* init_disk.c: all of it does nothing where the file system of the workspace has limits. */
+void disk_start(struct init *in, int packages); /* after the mounts; PACKAGES is taken */
+bool disk_pending(const struct init *in);       /* a slice of a look is due */
+uint64_t disk_next(const struct init *in);      /* the next look in a run, 0 = none */
+/* A slice. True = the run that is on has passed the limit of bytes or of files. */
+bool disk_work(struct init *in);
+/* A run is about to start. -EDQUOT = there is so much more than the limit that none may: files must
+ * be removed first. */
+int disk_run_begins(struct init *in);
+/* Whether one more file, FD (-1: an empty one), has room: 0, -EDQUOT. */
+int disk_admit(struct init *in, int fd);
+void disk_changed(struct init *in); /* what is known is out of date */
+struct disk_use disk_known(struct init *in);
 
 /* init_files.c */
 int files_handle(struct init *in,

@@ -139,8 +139,9 @@ static int start_put(const struct init *in, const struct proto_init_file *f, str
 static void do_put(struct init *in, const struct proto_init_file *f)
 {
 	struct init_put *p = free_put(in);
-	int r = find_put(in, f->path) ? -EBUSY : (p ? start_put(in, f, p) : -EMFILE);
+	int r = find_put(in, f->path) ? -EBUSY : (p ? disk_admit(in, -1) : -EMFILE);
 
+	r = r < 0 ? r : start_put(in, f, p);
 	if (r < 0)
 		answer(in, f->seq, r);
 	else
@@ -185,7 +186,8 @@ static void do_commit(struct init *in, const struct proto_init_file *f)
 		answer(in, f->seq, -ENOENT);
 		return;
 	}
-	int r = commit(in, p, f->flags & PROTO_FILE_OVERWRITE);
+	int r = disk_admit(in, p->fd);
+	r = r < 0 ? r : commit(in, p, f->flags & PROTO_FILE_OVERWRITE);
 	drop_put(p);
 	answer(in, f->seq, r);
 }
@@ -258,6 +260,7 @@ void files_work(struct init *in)
 	if ((r == -EAGAIN || r == -ENOTEMPTY) && ++w->slices < SLICES_MAX)
 		return;
 	w->active = false;
+	disk_changed(in);
 	answer(in, w->seq, r);
 }
 
@@ -266,6 +269,8 @@ static void do_remove(struct init *in, const struct proto_init_file *f)
 	const char *name;
 	_cleanup_fd_ int parent = open_parent(in, f->path, false, &name);
 	int r = parent < 0 ? parent : (unlinkat(parent, name, 0) < 0 ? -errno : 0);
+
+	disk_changed(in);
 
 	if (r != -EISDIR) {
 		answer(in, f->seq, r);
@@ -382,12 +387,17 @@ static void do_measure(struct init *in, const struct proto_init_file *f)
 				     .seq = f->seq};
 	struct statvfs v;
 
-	if (statvfs("/mnt/data", &v) < 0) {
+	if (in->disk.counts) {
+		struct disk_use use = disk_known(in);
+		a.bytes = use.bytes;
+		a.inodes = use.inodes;
+	} else if (statvfs("/mnt/data", &v) < 0) {
 		answer(in, f->seq, -errno);
 		return;
+	} else {
+		a.bytes = (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
+		a.inodes = v.f_files - v.f_ffree - (in->stored ? DISK_INODES : STORE_INODES);
 	}
-	a.bytes = (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
-	a.inodes = v.f_files - v.f_ffree - (in->stored ? DISK_INODES : STORE_INODES);
 	init_send(in, &a.head, NULL, 0);
 }
 

@@ -128,6 +128,7 @@ static void answer(struct init *in, int errnum, uint32_t flags)
 
 	KILL_POINT(POINT_DONE);
 	drop_fork(p);
+	disk_changed(in);
 	p->phase = POINTS_IDLE;
 	init_send(in, &a.head, NULL, 0);
 }

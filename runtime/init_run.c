@@ -162,6 +162,10 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 static void start_now(struct init *in, struct run_child *c)
 {
 	calm_end(in);
+	if (disk_run_begins(in) < 0) {
+		report_failure(in, c->f->run, EDQUOT);
+		return;
+	}
 	if (c->f->kind == PROTO_RUN_STATEFUL) {
 		if (!session_can(in) || !start_warm(in, c))
 			report_failure(in, c->f->run, ENOTSUP);
@@ -328,6 +332,7 @@ static void finish(struct init *in)
 	(void)fd_close(r->error);
 	*r = (struct init_run){0};
 	in->watch_at = 0;
+	disk_changed(in);
 	calm_begin(in);
 	init_send(in, &e.head, NULL, 0);
 	KILL_POINT(END_SENT);
@@ -495,6 +500,14 @@ void run_tick(struct init *in)
 	watch(in, t);
 }
 
+void run_watch_disk(struct init *in)
+{
+	if (!disk_work(in) || in->run.killing || in->run.pid <= 0)
+		return;
+	in->run.flags |= PROTO_ENDED_DISK;
+	kill_everything(in);
+}
+
 /* Of two times; 0 = never. */
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
@@ -503,7 +516,7 @@ static uint64_t sooner(uint64_t a, uint64_t b)
 
 uint64_t run_next(const struct init *in)
 {
-	const uint64_t at[] = {in->run.term_at, in->run.kill_at, in->watch_at};
+	const uint64_t at[] = {in->run.term_at, in->run.kill_at, in->watch_at, disk_next(in)};
 	uint64_t next = 0;
 
 	if (in->waiting.used)

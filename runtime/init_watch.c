@@ -2,9 +2,16 @@
 /* What the sandbox's processes and its memory file systems hold together, where no control group
  * counts it. Two looks: a cheap one that counts pages shared after a fork once per process, and
  * only when that is over the limit an exact one (smaps_rollup), so that a pool of forked workers is
- * not killed for memory that exists once. */
+ * not killed for memory that exists once.
+ *
+ * Counted: private pages, page tables, shared pages without a file, files in memory with a name
+ * (their file systems) and without one (memfd_create(2), while a process has them open). What is
+ * mapped of files in memory is in both counts of shared memory, so the larger of the two is taken.
+ * Not counted, and bounded by open files and processes alone: buffers of sockets and pipes. */
 #include "init.h"
 
+#include "base/attr.h"
+#include "base/fdio.h"
 #include "base/parse.h"
 
 #include <dirent.h>
@@ -12,6 +19,8 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -62,29 +71,51 @@ static uint64_t next_number(const char **at)
 	return value;
 }
 
-/* Resident pages without those of files: proc(5), statm. */
-static uint64_t resident(int proc, const char *pid)
-{
-	char text[TEXT_MAX];
-	const char *at = text;
+struct held {            /* bytes */
+	uint64_t own;    /* private pages, swapped ones too, and page tables */
+	uint64_t pages;  /* of these, what processes may share after a fork */
+	uint64_t shared; /* shared pages of no file on a disk */
+};
 
-	if (read_text(proc, pid, "statm", text) <= 0)
+/* "Key:   N kB" of a text of the kernel, in bytes; 0 = not there. */
+static uint64_t value_of(const char *text, const char *key)
+{
+	const char *at = strstr(text, key);
+
+	if (!at)
 		return 0;
-	(void)next_number(&at); /* size */
-	uint64_t all = next_number(&at);
-	uint64_t shared = next_number(&at);
-	return all > shared ? (all - shared) * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+	at += strlen(key);
+	return next_number(&at) * 1024;
 }
 
-static uint64_t proportional(int proc, const char *pid)
+/* proc(5), status: readable also of a process that let nobody look into it. */
+static struct held resident(int proc, const char *pid)
 {
 	char text[TEXT_MAX];
 
+	if (read_text(proc, pid, "status", text) <= 0)
+		return (struct held){0};
+	/* behind the name, which may say anything */
+	const char *at = strstr(text, "\nTgid:");
+	if (!at)
+		return (struct held){0};
+	uint64_t pages = value_of(at, "\nRssAnon:") + value_of(at, "\nVmSwap:");
+	return (struct held){.own = pages + value_of(at, "\nVmPTE:"),
+			     .pages = pages,
+			     .shared = value_of(at, "\nRssShmem:")};
+}
+
+static struct held proportional(int proc, const char *pid)
+{
+	char text[TEXT_MAX];
+	struct held h = resident(proc, pid);
+
 	if (read_text(proc, pid, "smaps_rollup", text) <= 0)
-		return resident(proc,
-				pid); /* a process that made itself unreadable counts in full */
-	const char *at = strstr(text, "Pss_Anon:");
-	return at ? next_number(&at) * 1024 : 0;
+		return h; /* a process that made itself unreadable counts in full */
+	h.own -= MIN(h.own, h.pages);
+	h.own += value_of(text, "\nPss_Anon:") + value_of(text, "\nSwapPss:");
+	h.shared = value_of(text, "\nPss_Shmem:");
+	return h;
 }
 
 /* Interpreters that wait are not readable, and nearly all of their memory is the zygote's: nothing
@@ -96,9 +127,9 @@ static uint64_t of_waiting(const struct init *in)
 	if (in->session.holder <= 0 || in->warm.clean <= 0)
 		return 0;
 	(void)snprintf(pid, sizeof(pid), "%d", in->session.holder);
-	uint64_t holder = resident(in->proc, pid);
+	uint64_t holder = resident(in->proc, pid).own;
 	(void)snprintf(pid, sizeof(pid), "%d", in->warm.clean);
-	uint64_t clean = resident(in->proc, pid);
+	uint64_t clean = resident(in->proc, pid).own;
 	return holder > clean ? holder - clean : 0;
 }
 
@@ -112,18 +143,21 @@ static bool is_waiting(const struct init *in, const char *name)
 	       session_keeps(in, (pid_t)pid) || end_is_leaving(in, (pid_t)pid);
 }
 
-static uint64_t in_processes(const struct init *in, uint64_t (*one)(int, const char *))
+static struct held in_processes(const struct init *in, struct held (*one)(int, const char *))
 {
 	int proc = in->proc;
-	uint64_t sum = 0;
+	struct held sum = {0};
 	int n = 0;
 	int fd = openat(proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
 	const struct dirent *de;
 
 	while (d && n++ < PROCESSES_MAX && (de = readdir(d)))
-		if (de->d_name[0] >= '1' && de->d_name[0] <= '9' && !is_waiting(in, de->d_name))
-			sum += one(proc, de->d_name);
+		if (de->d_name[0] >= '1' && de->d_name[0] <= '9' && !is_waiting(in, de->d_name)) {
+			struct held h = one(proc, de->d_name);
+			sum.own += h.own;
+			sum.shared += h.shared;
+		}
 	if (d)
 		(void)closedir(d);
 	else if (fd >= 0)
@@ -131,12 +165,31 @@ static uint64_t in_processes(const struct init *in, uint64_t (*one)(int, const c
 	return sum;
 }
 
+/* Files in memory that have no name at all are on a device of the kernel's own. */
+static uint64_t in_memfds(const struct init *in)
+{
+	static dev_t dev;
+	struct stat st;
+
+	if (dev == 0) {
+		_cleanup_fd_ int fd = memfd_create("watch", MFD_CLOEXEC);
+		if (fd < 0 || fstat(fd, &st) < 0)
+			return 0;
+		dev = st.st_dev;
+	}
+	return open_nameless(in, dev).bytes;
+}
+
+static bool is_over(const struct init *in, uint64_t files, struct held (*one)(int, const char *))
+{
+	struct held h = in_processes(in, one);
+
+	return h.own + of_waiting(in) + MAX(h.shared, files) > in->config.limits.memory_bytes;
+}
+
 bool watch_memory(const struct init *in)
 {
-	uint64_t limit = in->config.limits.memory_bytes;
-	uint64_t base = in_mounts(in) + of_waiting(in);
+	uint64_t files = in_mounts(in) + in_memfds(in);
 
-	if (base + in_processes(in, resident) <= limit)
-		return false;
-	return base + in_processes(in, proportional) > limit;
+	return is_over(in, files, resident) && is_over(in, files, proportional);
 }

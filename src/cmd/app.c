@@ -347,10 +347,12 @@ int app_open(struct app *a, struct err *e)
 	};
 
 	memcpy(config.image, a->image, sizeof(config.image));
-	int r = limits_insisted(s, &config.limits.explicit_mask, e);
+	struct limits_insisted insisted;
+	int r = limits_insisted(s, &insisted, e);
 	if (r < 0)
 		return r;
-	config.stored = app_stored(a, config.limits.explicit_mask);
+	config.limits.explicit_mask = insisted.session;
+	config.stored = app_stored(a, insisted.stored);
 	r = sd_event_default(&a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the event loop");

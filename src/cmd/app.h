@@ -83,7 +83,7 @@ size_t app_max_message(const struct app *a);
 
 /* Stored sandboxes of this server: limits, and records in the store if there is one (records.c).
  * INSISTED: limits of sessions that somebody has set. */
-struct manager_stored app_stored(struct app *a, uint32_t insisted);
+struct manager_stored app_stored(struct app *a, uint32_t insisted); /* on their limits */
 
 /* Can only this machine reach a listener on HOST? */
 bool app_is_loopback(const char *host);

@@ -3,6 +3,7 @@
  * command that mends it. Facts come from native_probe(); only what is no business of the engine is
  * read here. */
 #include "cmd/doctor.h"
+#include "cmd/limits.h"
 
 #include "base/attr.h"
 #include "base/text.h"
@@ -198,16 +199,23 @@ static void row_persistent(const struct doctor_facts *f, struct doctor_row *r)
 			    f->settings->total_disk >> 20);
 		return;
 	}
-	if (f->settings->total_disk > 0) {
-		r->state = DOCTOR_WEAKER;
-		SAY(r, "none is made: SANDBOX_TOTAL_DISK cannot be enforced here");
-		MEND(r, "run `caisson serve` as root, or do without the setting");
-		return;
+	struct limits_insisted insisted = {0};
+	struct err ignored = ERR_INIT;
+
+	(void)!limits_insisted(f->settings, &insisted, &ignored); /* the start says it */
+	r->state = DOCTOR_WEAKER;
+	if (is_root(f)) {
+		r->state = DOCTOR_NOTE;
+		SAY(r, "only workspaces that live as long as their sandbox");
+		MEND(r, "modprobe loop");
+	} else if (insisted.stored & ENGINE_CAP_DISK) {
+		SAY(r, "none is made: their limits were set, and cannot be enforced here");
+		MEND(r, "run `caisson serve` as root, or set SANDBOX_ALLOW_WEAKER=disk");
+	} else {
+		SAY(r, "best effort: folders, which are counted while runs go on; a run that "
+		       "passes the limit is ended");
+		MEND(r, "run `caisson serve` as root");
 	}
-	r->state = DOCTOR_NOTE;
-	SAY(r, is_root(f) ? "only workspaces that live as long as their sandbox"
-			  : "folders, whose size nothing limits");
-	MEND(r, is_root(f) ? "modprobe loop" : "run `caisson serve` as root");
 }
 
 static void row_seccomp(const struct doctor_facts *f, struct doctor_row *r)

@@ -7,16 +7,23 @@
 #include <errno.h>
 #include <string.h>
 
+enum { SESSION = 1, STORED = 2 };
+
 static const struct {
 	enum setting_id id;
+	unsigned of; /* which sandboxes it limits */
 	uint32_t cap;
 	const char *word; /* as `caisson doctor --json` says it in `enforced` */
 } limits[] = {
-    {SETTING_ID_memory_limit, ENGINE_CAP_MEMORY, "memory"},
-    {SETTING_ID_cpu_limit, ENGINE_CAP_CPU, "cpu"},
-    {SETTING_ID_pids_limit, ENGINE_CAP_PIDS, "pids"},
-    {SETTING_ID_workspace_limit, ENGINE_CAP_DISK, "disk"},
-    {SETTING_ID_workspace_files, ENGINE_CAP_DISK, "disk"},
+    {SETTING_ID_memory_limit, SESSION | STORED, ENGINE_CAP_MEMORY, "memory"},
+    {SETTING_ID_stored_memory_limit, STORED, ENGINE_CAP_MEMORY, "memory"},
+    {SETTING_ID_cpu_limit, SESSION | STORED, ENGINE_CAP_CPU, "cpu"},
+    {SETTING_ID_pids_limit, SESSION | STORED, ENGINE_CAP_PIDS, "pids"},
+    {SETTING_ID_workspace_limit, SESSION, ENGINE_CAP_DISK, "disk"},
+    {SETTING_ID_workspace_files, SESSION, ENGINE_CAP_DISK, "disk"},
+    {SETTING_ID_stored_workspace_limit, STORED, ENGINE_CAP_DISK, "disk"},
+    {SETTING_ID_stored_workspace_files, STORED, ENGINE_CAP_DISK, "disk"},
+    {SETTING_ID_total_disk, STORED, ENGINE_CAP_DISK, "disk"},
 };
 
 static uint32_t cap_of_word(const char *word, size_t len)
@@ -27,14 +34,16 @@ static uint32_t cap_of_word(const char *word, size_t len)
 	return 0;
 }
 
-int limits_insisted(const struct settings *s, uint32_t *ret, struct err *e)
+int limits_insisted(const struct settings *s, struct limits_insisted *ret, struct err *e)
 {
-	uint32_t set = 0;
+	struct limits_insisted set = {0};
 	uint32_t weaker = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		if (settings_is_explicit(s, limits[i].id))
-			set |= limits[i].cap;
+		if (settings_is_explicit(s, limits[i].id)) {
+			set.session |= limits[i].of & SESSION ? limits[i].cap : 0;
+			set.stored |= limits[i].of & STORED ? limits[i].cap : 0;
+		}
 	for (const char *at = s->allow_weaker; *at != '\0';) {
 		size_t len = strcspn(at, ",");
 		uint32_t cap = cap_of_word(at, len);
@@ -44,7 +53,7 @@ int limits_insisted(const struct settings *s, uint32_t *ret, struct err *e)
 				       "SANDBOX_ALLOW_WEAKER: '%.*s' is no limit; allowed are "
 				       "memory, cpu, pids and disk, separated by commas",
 				       (int)MIN(len, (size_t)64), at);
-		if (!(set & cap))
+		if (!((set.session | set.stored) & cap))
 			return err_set(e, ERR_SETTING_INVALID, EINVAL,
 				       "SANDBOX_ALLOW_WEAKER names %.*s, which no setting limits: "
 				       "a default is best effort anyway",
@@ -53,6 +62,7 @@ int limits_insisted(const struct settings *s, uint32_t *ret, struct err *e)
 		at += len;
 		at += *at == ',';
 	}
-	*ret = set & ~weaker;
+	*ret = (struct limits_insisted){.session = set.session & ~weaker,
+					.stored = set.stored & ~weaker};
 	return 0;
 }

@@ -6,7 +6,13 @@
 #include "base/err.h"
 #include "config/settings.h"
 
-/* RET: enum engine_cap bits. ERR_SETTING_INVALID when allow_weaker names something else than a
+struct limits_insisted { /* enum engine_cap bits */
+	uint32_t session;
+	uint32_t stored; /* of stored sandboxes, SANDBOX_TOTAL_DISK with them */
+};
+
+/* ERR_SETTING_INVALID when allow_weaker names something else than a
  * limit, or one that was not set: what is not insisted on is best effort anyway, so the operator
  * believes something that is not so. */
-int limits_insisted(const struct settings *s, uint32_t *ret, struct err *e) MUST_CHECK;
+int limits_insisted(const struct settings *s, struct limits_insisted *ret,
+		    struct err *e) MUST_CHECK;

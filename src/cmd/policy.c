@@ -60,6 +60,10 @@ char *policy_make(void *user)
 	    (json_int_t)s->total_memory, "disk_bytes", (json_int_t)s->total_disk, "server",
 	    "system_call_filter", 1 /* or it had not started */, "files",
 	    a->has_landlock ? "landlock" : "uid");
+	/* Where the kernel holds no limit of a stored workspace, runs that pass it are ended. */
+	(void)json_object_set_new(
+	    json_object_get(doc, "stored"), "disk",
+	    json_string(caps & ENGINE_CAP_PERSISTENT ? "enforced" : "best_effort"));
 	size_t len;
 	char *text = jsonio_text(doc, JSON_COMPACT, &len);
 

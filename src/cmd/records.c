@@ -149,8 +149,7 @@ struct manager_stored app_stored(struct app *a, uint32_t insisted)
 		       .workspace_inodes = (uint32_t)s->stored_workspace_files,
 		       .tmp_bytes = s->tmp_limit,
 		       .nofile = (uint32_t)s->nofile_limit,
-		       /* the workspace has limits of its own */
-		       .explicit_mask = insisted & ~(uint32_t)ENGINE_CAP_DISK},
+		       .explicit_mask = insisted},
 	    .run_timeout_ns = (uint64_t)s->stored_exec_timeout_s * NS_PER_S,
 	    .output_max = (uint64_t)s->stored_output_bytes,
 	    .idle_ns = (uint64_t)s->stored_idle_s * NS_PER_S,
@@ -159,11 +158,6 @@ struct manager_stored app_stored(struct app *a, uint32_t insisted)
 	    .strict_ids = s->strict_ids,
 	};
 
-	if (settings_is_explicit(s, SETTING_ID_stored_workspace_limit) ||
-	    settings_is_explicit(s, SETTING_ID_stored_workspace_files) || s->total_disk > 0)
-		c.limits.explicit_mask |= ENGINE_CAP_DISK;
-	if (settings_is_explicit(s, SETTING_ID_stored_memory_limit))
-		c.limits.explicit_mask |= ENGINE_CAP_MEMORY;
 	memcpy(c.image, a->image, sizeof(c.image));
 	return c;
 }

@@ -152,8 +152,8 @@ S(SIZE, total_memory, "session.total_memory", "SANDBOX_TOTAL_MEMORY", "0", 0, 16
 S(SIZE, total_disk, "sandbox.total_disk", "SANDBOX_TOTAL_DISK", "0", 0, 16 * TIB,
   "a size such as 100g, or 0 for no limit",
   "Disk of all stored sandboxes together, by their limits: one that would not fit is refused. Workspaces "
-  "of sessions are memory (`session.total_memory`). As a plain user nothing counts the bytes of a "
-  "stored sandbox, so there none is made while this is set.")
+  "of sessions are memory (`session.total_memory`). As a plain user the limit of a stored sandbox is best "
+  "effort, so there none is made while this is set, unless `session.allow_weaker` names disk.")
 S(INT, zygote_idle_s, "session.zygote_idle_s", "SANDBOX_ZYGOTE_IDLE_S", "3600", 0, 31536000,
   "whole seconds from 0 (never) to 31536000",
   "Seconds without any sandbox of an image after which its pool and its warm interpreter are dropped; "

@@ -99,6 +99,7 @@ enum engine_end {
 	ENGINE_END_TIMEOUT,
 	ENGINE_END_OOM,
 	ENGINE_END_OUTPUT, /* a stream passed output_kill */
+	ENGINE_END_DISK,   /* the workspace passed its limit, where no file system holds it */
 	ENGINE_END_KILLED, /* by engine_signal(SIGKILL) or because the sandbox was destroyed */
 	ENGINE_END_LOST,   /* the sandbox itself is gone */
 };

@@ -57,6 +57,7 @@ const char *run_reason_name(enum run_reason reason)
 	    [RUN_TIMEOUT] = "timeout",
 	    [RUN_OOM] = "oom",
 	    [RUN_OUTPUT_LIMIT] = "output_limit",
+	    [RUN_DISK_LIMIT] = "disk_limit",
 	    [RUN_CANCELLED] = "cancelled",
 	};
 	return names[reason];
@@ -137,6 +138,8 @@ static enum run_reason reason_of(const struct run *r)
 		return RUN_OOM;
 	case ENGINE_END_OUTPUT:
 		return RUN_OUTPUT_LIMIT;
+	case ENGINE_END_DISK:
+		return RUN_DISK_LIMIT;
 	case ENGINE_END_KILLED:
 	case ENGINE_END_LOST:
 		return RUN_CANCELLED;
@@ -151,6 +154,7 @@ static int exit_code_of(const struct run *r, enum run_reason reason)
 		return EXIT_CODE_TIMEOUT;
 	case RUN_OOM:
 	case RUN_OUTPUT_LIMIT:
+	case RUN_DISK_LIMIT:
 	case RUN_CANCELLED:
 		return EXIT_CODE_KILLED;
 	case RUN_EXITED:

@@ -252,6 +252,7 @@ enum run_reason {
 	RUN_TIMEOUT,
 	RUN_OOM,
 	RUN_OUTPUT_LIMIT, /* wrote more than output_stop */
+	RUN_DISK_LIMIT,   /* its files passed the limit; elsewhere its writes fail at it */
 	RUN_CANCELLED,    /* run_cancel(), or the sandbox was closed by force */
 };
 const char *run_reason_name(enum run_reason reason); /* "exited" */

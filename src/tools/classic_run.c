@@ -24,6 +24,9 @@ static void note_of(const struct run_result *result, uint64_t timeout_ns, char r
 	else if (result->reason == RUN_OUTPUT_LIMIT)
 		(void)snprintf(ret, NOTE_MAX, "\nStopped: it wrote %ju bytes",
 			       (uintmax_t)MAX(result->out.total, result->err.total));
+	else if (result->reason == RUN_DISK_LIMIT)
+		(void)snprintf(ret, NOTE_MAX,
+			       "\nStopped: its files are more than the sandbox may hold");
 	else if (result->reason == RUN_CANCELLED)
 		(void)snprintf(ret, NOTE_MAX, "\nCancelled");
 }

@@ -85,6 +85,7 @@ static const char *hint_of(const struct run_result *result)
 	    [RUN_TIMEOUT] = "Do less in one run, or give a larger timeout_s.",
 	    [RUN_OOM] = "The sandbox ran out of memory: read data in parts, or use smaller types.",
 	    [RUN_OUTPUT_LIMIT] = "Print less, or write to a file.",
+	    [RUN_DISK_LIMIT] = "The files are more than the sandbox may hold: remove some.",
 	    [RUN_CANCELLED] = NULL,
 	};
 	return hints[result->reason];

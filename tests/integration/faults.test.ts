@@ -150,39 +150,40 @@ describe('faults', { concurrency: 2 }, () => {
 		});
 	});
 
-	it('all sandboxes together: idle ones give back memory, new ones are refused, runs end before the rest', { skip: unlessEnforced('memory') }, () =>
-		using('stdio', { env: { ...noPool, SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_MEMORY_LIMIT: '512m' }, profile: 'full' }, async (s) => {
-			const state = async (code: string): Promise<Json> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true })).content[0]!.text!);
-			if (!cold)
-				assert.equal((await state('x = 41')).state, 'kept');
-			await s.ok('open("f", "w").write("kept")', 'idle');
-			const idle = initsOf(s.pid);
-			const hog = s.run([
-				'import os, time',
-				'a = [bytearray(b"x") * (1 << 20) for _ in range(262)]',
-				'open("full", "w").close()',
-				'while not os.path.exists("go"):',
-				'    time.sleep(0.1)',
-				'    if len(a) < 280: a.append(bytearray(b"x") * (1 << 20))',
-			].join('\n'), 'hog');
-			await until('the hog', async () => (await s.call('sandbox_list_artifacts', { session_id: 'hog' })).artifacts?.length > 0, waitMs);
-			if (!cold)
-				await until('the idle ones to give back what they can', () => idle.reduce((n, i) => n + othersOf(i).length, 0) <= 1, waitMs);
-			const refused = await until('a refusal', async () => {
-				const r = await s.raw('sandbox_run_python', { code: 'pass', session_id: 'more' });
-				await s.raw('sandbox_close_session', { session_id: 'more' });
-				return r.isError && JSON.parse(r.content[0]!.text!) as Json;
-			}, waitMs);
-			assert.equal(refused.error, 'out_of_memory');
-			assert.match(refused.message, /all sandboxes together use \d+ of 300 MiB/);
-			await s.upload('go', 'x', 'hog');
-			assert.equal((await hog).exit_code, 0);
-			await s.close('hog');
-			await until('room again', async () => !(await s.raw('sandbox_run_python', { code: 'pass', session_id: 'more' })).isError, waitMs);
-			const big = await s.run('a = bytearray(b"x") * (400 << 20)', 'more');
-			assert.equal(big.reason, 'oom', JSON.stringify(big));
-			assert.equal((await s.ok('print(open("f").read())', 'idle')).stdout, 'kept\n');
-			if (!cold)
-				assert.equal((await state('x + 1')).result, '42');
-		}));
+	for (const start of ['warm', 'cold'] as const)
+		it(`all sandboxes together, ${start}: idle ones give back memory, new ones are refused, runs end before the rest`, { skip: unlessEnforced('memory') || (start === 'warm' && cold) }, () =>
+			using('stdio', { env: { ...noPool, SANDBOX_WARM: start === 'warm' ? 'on' : 'off', SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_MEMORY_LIMIT: '512m' }, profile: 'full' }, async (s) => {
+				const state = async (code: string): Promise<Json> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true })).content[0]!.text!);
+				if (start === 'warm')
+					assert.equal((await state('x = 41')).state, 'kept');
+				await s.ok('open("f", "w").write("kept")', 'idle');
+				const idle = initsOf(s.pid);
+				const hog = s.run([
+					'import os, time',
+					'a = [bytearray(b"x") * (1 << 20) for _ in range(262)]',
+					'open("full", "w").close()',
+					'while not os.path.exists("go"):',
+					'    time.sleep(0.1)',
+					'    if len(a) < 280: a.append(bytearray(b"x") * (1 << 20))',
+				].join('\n'), 'hog');
+				await until('the hog', async () => (await s.call('sandbox_list_artifacts', { session_id: 'hog' })).artifacts?.length > 0, waitMs);
+				if (start === 'warm')
+					await until('the idle ones to give back what they can', () => idle.reduce((n, i) => n + othersOf(i).length, 0) <= 1, waitMs);
+				const refused = await until('a refusal', async () => {
+					const r = await s.raw('sandbox_run_python', { code: 'pass', session_id: 'more' });
+					await s.raw('sandbox_close_session', { session_id: 'more' });
+					return r.isError && JSON.parse(r.content[0]!.text!) as Json;
+				}, waitMs);
+				assert.equal(refused.error, 'out_of_memory');
+				assert.match(refused.message, /all sandboxes together use \d+ of 300 MiB/);
+				await s.upload('go', 'x', 'hog');
+				assert.equal((await hog).exit_code, 0);
+				await s.close('hog');
+				await until('room again', async () => !(await s.raw('sandbox_run_python', { code: 'pass', session_id: 'more' })).isError, waitMs);
+				const big = await s.run('a = bytearray(b"x") * (400 << 20)', 'more');
+				assert.equal(big.reason, 'oom', JSON.stringify(big));
+				assert.equal((await s.ok('print(open("f").read())', 'idle')).stdout, 'kept\n');
+				if (start === 'warm')
+					assert.equal((await state('x + 1')).result, '42');
+			}));
 });

@@ -14,7 +14,7 @@ export function hasKeys(o: Json, keys: string[]): void {
 /** The contract's keys, and `reason`, the one that this project adds: why the run ended. */
 export const runKeys = ['session_id', 'run_id', 'exit_code', 'stdout', 'stderr', 'stdout_truncated', 'stderr_truncated',
 	'artifacts', 'duration_ms', 'reason'];
-export const reasons = ['exited', 'signaled', 'timeout', 'oom', 'output_limit', 'cancelled'];
+export const reasons = ['exited', 'signaled', 'timeout', 'oom', 'output_limit', 'disk_limit', 'cancelled'];
 export const artifactKeys = ['path', 'filename', 'size_bytes', 'mime_type', 'download_url'];
 export const errorKeys = ['error', 'message', 'size_bytes', 'download_url'];
 export const readKeys = ['path', 'filename', 'mime_type', 'size_bytes', 'content_base64'];

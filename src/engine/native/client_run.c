@@ -202,6 +202,8 @@ static enum engine_end end_of(const struct engine_run *r, const struct proto_ini
 		return r->flooded ? ENGINE_END_OUTPUT : ENGINE_END_KILLED;
 	if ((m->flags & PROTO_ENDED_OOM) || oom_killed)
 		return ENGINE_END_OOM;
+	if (m->flags & PROTO_ENDED_DISK)
+		return ENGINE_END_DISK;
 	return m->end == PROTO_END_SIGNALED ? ENGINE_END_SIGNALED : ENGINE_END_EXITED;
 }
 
@@ -217,8 +219,12 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 								     : 4095))
 		return -EPROTO;
 	if (m->end == PROTO_END_FAILED) {
-		(void)err_set(&e, m->value == ENOENT ? ERR_NOT_FOUND : ERR_EXECUTION_FAILED,
-			      m->value, "the program cannot be started");
+		if (m->value == EDQUOT)
+			(void)err_set(&e, ERR_NO_SPACE, 0,
+				      "the workspace holds more than it may; remove files first");
+		else
+			(void)err_set(&e, m->value == ENOENT ? ERR_NOT_FOUND : ERR_EXECUTION_FAILED,
+				      m->value, "the program cannot be started");
 		finish(r, NULL, &e);
 		return 0;
 	}

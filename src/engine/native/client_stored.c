@@ -30,7 +30,8 @@ int native_check_stored(const struct native_engine *g, const struct engine_creat
 			       "stored workspaces need loop devices on this machine");
 	if (!(g->enforced & ENGINE_CAP_PERSISTENT) && (c->limits.explicit_mask & ENGINE_CAP_DISK))
 		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
-			       "without root a stored workspace cannot be limited");
+			       "without root a stored workspace cannot be limited hard "
+			       "(SANDBOX_ALLOW_WEAKER=disk permits less)");
 	return 0;
 }
 

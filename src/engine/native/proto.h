@@ -262,6 +262,7 @@ enum { /* what happened on the way */
        PROTO_ENDED_THREADS = 32, /* stateful: threads that it left will not go on */
        PROTO_ENDED_KEPT = 64,    /* stateful: what it did to the state is the state now */
        PROTO_ENDED_NAMED = 128,  /* it said its end itself, and is freed later */
+       PROTO_ENDED_DISK = 256,   /* the look at a workspace without a file system of its own */
 };
 struct proto_init_ended {
 	struct proto_head head;

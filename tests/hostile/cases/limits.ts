@@ -55,7 +55,7 @@ while True:
         pass`,
 	},
 	{
-		id: '2a', without: { walls: ['memory'] }, attack: 'heap', must: 'killed, and the answer says out of memory', needs: ['memory'], ends: 'killed', held: 0,
+		id: '2a', without: { walls: ['memory'] }, attack: 'heap', must: 'killed, and the answer says out of memory', ends: 'killed', held: 0,
 		code: `
 b = []
 for i in range(128):
@@ -64,7 +64,7 @@ say(False, "heap", "1 GiB")`,
 		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
 	},
 	{
-		id: '2b', without: { walls: ['memory'] }, attack: 'shared memory files', must: 'bounded', needs: ['memory'], ends: 'any', held: 0,
+		id: '2b', without: { walls: ['memory'] }, attack: 'shared memory files', must: 'bounded', ends: 'any', held: 0,
 		code: `
 f = open("/dev/shm/big", "wb")
 try:
@@ -76,7 +76,7 @@ except OSError as e:
 		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
 	},
 	{
-		id: '2c', without: { walls: ['memory'] }, attack: 'memfd', must: 'charged to the sandbox', needs: ['memory'], ends: 'any', held: 0,
+		id: '2c', without: { walls: ['memory'] }, attack: 'memfd', must: 'charged to the sandbox', ends: 'any', held: 0,
 		code: `
 fd = os.memfd_create("x")
 try:
@@ -88,7 +88,7 @@ except OSError as e:
 		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
 	},
 	{
-		id: '2d', without: { walls: ['memory', 'nofile'] }, attack: 'socket buffers', must: 'charged to the sandbox or bounded', needs: ['memory'], ends: 'any', held: 0,
+		id: '2d', without: { walls: ['memory', 'nofile'] }, attack: 'socket buffers', must: 'charged to the sandbox or bounded', ends: 'any', held: 0,
 		code: `
 import socket
 keep, total = [], 0
@@ -106,7 +106,7 @@ except OSError as e:
 		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
 	},
 	{
-		id: '2e', without: { walls: ['memory'] }, attack: 'page tables: touch one page in every 2 MiB', must: 'charged to the sandbox', needs: ['memory'], ends: 'any', held: 0,
+		id: '2e', without: { walls: ['memory'] }, attack: 'page tables: touch one page in every 2 MiB', must: 'charged to the sandbox', ends: 'any', held: 0,
 		code: `
 import mmap
 n = 0
@@ -366,7 +366,7 @@ say(_libc.mlock(ctypes.c_void_p(addr), ctypes.c_size_t(4 << 20)) == -1, "mlock o
 say(_libc.mlockall(3) == -1, "mlockall", ctypes.get_errno())`,
 	},
 	{
-		id: '2g', without: { walls: ['memory', 'nofile'] }, attack: 'buffers of pipes', must: 'charged to the sandbox or bounded', needs: ['memory'], ends: 'any', held: 0,
+		id: '2g', without: { walls: ['memory', 'nofile'] }, attack: 'buffers of pipes', must: 'charged to the sandbox or bounded', ends: 'any', held: 0,
 		code: `
 import fcntl
 keep, total = [], 0
@@ -389,13 +389,72 @@ except OSError as e:
 		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
 	},
 	{
+		id: '2h', without: { walls: ['memory'] }, attack: 'shared memory without a file', must: 'charged to the sandbox', ends: 'any', held: 0,
+		code: `
+import mmap
+m = mmap.mmap(-1, 900 << 20)
+try:
+    for i in range(0, len(m), 4096):
+        m[i] = 1
+    say(False, "shared", len(m))
+except (OSError, MemoryError) as e:
+    say(True, "shared", e)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '2i', without: { walls: ['memory'] }, attack: 'page tables: one page of a file, mapped at 20,000 distant places by two processes', must: 'charged to the sandbox', needs: ['memory'], ends: 'any', held: 0,
+		code: `
+_libc.mmap.restype = ctypes.c_void_p
+_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]
+fd, n = os.open("/etc/passwd", os.O_RDONLY), 0
+done = os.pipe()
+child = os.fork()
+for i in range(20000):
+    if _libc.mmap((16384 + i) << 30, 4096, 1, 0x108001, fd, 0) != 2 ** 64 - 1:  # shared, populated, there or nowhere
+        n += 1
+if child == 0:
+    os.write(done[1], b"x")
+    time.sleep(60)
+os.close(done[1])
+time.sleep(0.2)  # for whoever looks
+if os.read(done[0], 1):
+    say(n < 20000, "page tables", n)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
 		id: '3d', attack: 'leave the group that counts its time', must: 'there is no way to name one', held: 4,
 		code: `
 for p in ("/sys/fs/cgroup/cgroup.procs", "/sys/fs/cgroup/cpu/tasks", "/proc/self/cgroup", "/proc/1/cgroup"):
     refused("write " + p, lambda: os.write(os.open(p, os.O_WRONLY), b"0"))`,
 	},
 	{
-		id: '4e', without: { walls: ['disk', 'memory'] }, attack: 'fill every place that can be written', must: 'each is bounded', needs: ['memory'], ends: 'any', held: 3,
+		id: '3e', planted: { what: 'the answer says more than one processor', by: (r) => void (r.stdout = 'BROKEN used 2.0 processors') }, attack: 'four processes that compute at once', must: 'they share the processor time of the sandbox', needs: ['cpu'],
+		code: `
+began = time.monotonic()
+for i in range(4):
+    if os.fork() == 0:
+        while time.monotonic() < began + 2:
+            pass
+        os._exit(0)
+for i in range(4):
+    os.wait()
+used = sum(os.times()[2:4]) / (time.monotonic() - began)
+say(used < 1.5, "used", f"{used:.2f} processors")`,
+	},
+	{
+		id: '4f', attack: 'more names than there may be, outside of the workspace', must: 'each place is bounded', held: 3,
+		code: `
+try:
+    for i in range(10000):
+        os.symlink("x", f"/home/sandbox/n{i}")
+    say(False, "names at home", i)
+except OSError as e:
+    say(e.errno in (errno.ENOSPC, errno.EDQUOT), "names at home", i)
+for place, most in (("/tmp", 65536), ("/home/sandbox", 4096)):  # as many take seconds to make
+    holds("names in " + place, os.statvfs(place).f_files <= most, os.statvfs(place).f_files)`,
+	},
+	{
+		id: '4e', without: { walls: ['disk', 'memory'] }, attack: 'fill every place that can be written', must: 'each is bounded', ends: 'any', held: 3,
 		code: `
 for place in ("/tmp", "/home/sandbox", "/dev/shm"):
     try:

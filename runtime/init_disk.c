@@ -1,0 +1,275 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a stored workspace holds, where it is a folder of the host's and no file system counts it.
+ *
+ * Its folders are walked, a slice at a time, while a run is on: next when the limit could be
+ * reached at the earliest (FILL_*), and never for more than a fifth of the time. A walk sees what
+ * has a name; files without one are found among the open ones. What it cannot look into counts as
+ * everything. A run that passes the limit is ended; so what is there is at most the limit and what
+ * one walk missed, and SLACK of it is what a next run may begin with, to remove something.
+ *
+ * Best effort: a run that moves its folders about can hide them from the walk until it has ended,
+ * and one that keeps others from looking at its processes can hide files without a name. */
+#include "init.h"
+
+#include "base/attr.h"
+#include "base/fdio.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define SLICE_ENTRIES 512
+#define WALK_MAX      (UINT64_C(1) << 21) /* entries: beyond them a walk is not worth its time */
+#define EVERYTHING    (UINT64_C(1) << 62)
+#define BLOCK_BYTES   512u /* of st_blocks, stat(2) */
+#define LOOK_MIN_NS   UINT64_C(20000000)
+#define LOOK_MAX_NS   UINT64_C(1000000000)
+#define FILL_BYTE_NS  1u                   /* nobody writes more than 1 GB a second, */
+#define FILL_FILE_NS  10000u               /* or makes more than 100,000 files */
+#define REST_FACTOR   4u                   /* of the time that a walk took */
+#define SLACK_PART    4u                   /* of the limit, */
+#define SLACK_BYTES   (UINT64_C(16) << 20) /* but at least so much */
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static struct disk_use limit_of(const struct init *in)
+{
+	return (struct disk_use){.bytes = in->config.limits.workspace_bytes,
+				 .inodes = in->config.limits.workspace_inodes};
+}
+
+static bool exceeds(struct disk_use a, struct disk_use b)
+{
+	return a.bytes > b.bytes || a.inodes > b.inodes;
+}
+
+/* ---- the walk ---- */
+
+/* Its owner may have taken its own right to look into it, and has it lent for a moment. */
+static int open_list(int parent, const char *name)
+{
+	struct stat st;
+	int fd = fd_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+
+	if (fd != -EACCES || fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(parent, name, (st.st_mode & 07777u) | S_IRUSR | S_IXUSR, 0) < 0)
+		return fd;
+	fd = fd_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
+	if (fd >= 0)
+		(void)!fchmod(fd, st.st_mode & 07777u);
+	return fd;
+}
+
+static void enter(struct init_disk *d, int parent, const char *name)
+{
+	int fd = d->depth < DISK_DEPTH_MAX ? open_list(parent, name) : -ELOOP;
+	DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+
+	if (dir) {
+		d->open[d->depth++] = dir;
+		return;
+	}
+	(void)fd_close(fd);
+	if (fd != -ENOENT && fd != -ENOTDIR) /* it is not gone: it cannot be looked into */
+		d->found.bytes = EVERYTHING;
+}
+
+static void add(struct init_disk *d, int dir, const char *name)
+{
+	struct stat st;
+
+	if (strcmp(name, ".") == 0 || strcmp(name, "..") == 0 ||
+	    fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return;
+	uint64_t names = S_ISDIR(st.st_mode) || st.st_nlink == 0 ? 1 : st.st_nlink;
+	d->found.bytes += (uint64_t)st.st_blocks * BLOCK_BYTES / names;
+	d->found.inodes++; /* each name: a link costs as much */
+	if (S_ISDIR(st.st_mode))
+		enter(d, dir, name);
+}
+
+/* ---- a look ---- */
+
+static void begin(struct init *in)
+{
+	struct init_disk *d = &in->disk;
+
+	while (d->depth > 0)
+		(void)closedir(d->open[--d->depth]);
+	d->walking = true;
+	d->due = false;
+	d->folder = 0;
+	d->found = (struct disk_use){0};
+	d->began = now();
+}
+
+static void end(struct init *in)
+{
+	struct init_disk *d = &in->disk;
+	struct disk_use most = limit_of(in);
+	uint64_t t = now();
+
+	while (d->depth > 0)
+		(void)closedir(d->open[--d->depth]);
+	d->walking = false;
+	d->known = d->found;
+	/* the earliest moment at which it could be full, */
+	uint64_t bytes = most.bytes - MIN(most.bytes, d->known.bytes);
+	uint64_t files = most.inodes - MIN(most.inodes, d->known.inodes);
+	uint64_t wait = MIN(bytes * FILL_BYTE_NS, files * FILL_FILE_NS);
+	wait = MAX(MIN(wait, LOOK_MAX_NS), LOOK_MIN_NS);
+	d->next_at = t + MAX(wait, (t - d->began) * REST_FACTOR);
+}
+
+static void add_nameless(struct init *in)
+{
+	struct stat st;
+
+	if (in->run.id == 0 || fstat(in->workspace, &st) < 0)
+		return;
+	struct disk_use more = open_nameless(in, st.st_dev);
+	in->disk.found.bytes += more.bytes;
+	in->disk.found.inodes += more.inodes;
+}
+
+/* True = the walk is over. */
+static bool step(struct init *in)
+{
+	struct init_disk *d = &in->disk;
+	const int roots[] = {in->workspace, d->packages};
+
+	if (d->depth == 0) {
+		if (d->folder == ARRAY_SIZE(roots)) {
+			add_nameless(in);
+			return true;
+		}
+		int root = roots[d->folder++];
+		if (root >= 0)
+			enter(d, root, ".");
+		return false;
+	}
+	DIR *dir = d->open[d->depth - 1];
+	const struct dirent *de = readdir(dir);
+	if (de) {
+		add(d, dirfd(dir), de->d_name);
+	} else {
+		(void)closedir(dir);
+		d->depth--;
+	}
+	if (d->found.inodes > WALK_MAX)
+		d->found.bytes = EVERYTHING;
+	return d->found.bytes >= EVERYTHING;
+}
+
+static void walk(struct init *in, uint64_t entries)
+{
+	if (!in->disk.walking || (in->disk.due && in->run.id == 0))
+		begin(in);
+	for (; entries > 0; entries--)
+		if (step(in)) {
+			end(in);
+			return;
+		}
+}
+
+static void settle(struct init *in)
+{
+	while (in->disk.due || in->disk.walking)
+		walk(in, UINT64_MAX);
+}
+
+/* ---- for the others ---- */
+
+void disk_start(struct init *in, int packages)
+{
+	in->disk = (struct init_disk){.packages = packages};
+	in->disk.counts = in->stored && (in->config.fds & PROTO_CONFIG_FOLDER);
+	in->disk.due = in->disk.counts;
+	if (!in->disk.counts)
+		in->disk.packages = fd_close(in->disk.packages);
+}
+
+bool disk_pending(const struct init *in)
+{
+	return in->disk.walking || (in->disk.due && in->run.id == 0 && in->calm_until == 0);
+}
+
+uint64_t disk_next(const struct init *in)
+{
+	return in->disk.counts && in->run.id != 0 && !in->disk.walking ? in->disk.next_at : 0;
+}
+
+bool disk_work(struct init *in)
+{
+	struct init_disk *d = &in->disk;
+	struct disk_use most = limit_of(in);
+
+	if (!d->counts || (!disk_pending(in) && (disk_next(in) == 0 || now() < d->next_at)))
+		return false;
+	walk(in, SLICE_ENTRIES);
+	/* one that began with too much may go on while it adds nothing */
+	most.bytes = MAX(most.bytes, d->before.bytes);
+	most.inodes = MAX(most.inodes, d->before.inodes);
+	return in->run.id != 0 && exceeds(d->walking ? d->found : d->known, most);
+}
+
+int disk_run_begins(struct init *in)
+{
+	struct init_disk *d = &in->disk;
+	struct disk_use most = limit_of(in);
+
+	if (!d->counts)
+		return 0;
+	settle(in);
+	d->before = d->known;
+	d->next_at = now() + LOOK_MIN_NS;
+	most.bytes += MAX(most.bytes / SLACK_PART, SLACK_BYTES);
+	most.inodes += MAX(most.inodes / SLACK_PART, SLICE_ENTRIES);
+	if (!exceeds(d->known, most))
+		return 0;
+	d->due = true;
+	return -EDQUOT;
+}
+
+int disk_admit(struct init *in, int fd)
+{
+	struct init_disk *d = &in->disk;
+	struct stat st = {0};
+
+	if (!d->counts)
+		return 0;
+	if (fd >= 0 && fstat(fd, &st) < 0)
+		return -errno;
+	if (in->run.id == 0)
+		settle(in);
+	struct disk_use then = {.bytes = d->known.bytes + (uint64_t)st.st_blocks * BLOCK_BYTES,
+				.inodes = d->known.inodes + 1};
+	if (exceeds(then, limit_of(in)))
+		return -EDQUOT;
+	if (fd >= 0)
+		d->known = then; /* until the next look */
+	disk_changed(in);
+	return 0;
+}
+
+void disk_changed(struct init *in)
+{
+	in->disk.due = in->disk.counts;
+}
+
+struct disk_use disk_known(struct init *in)
+{
+	if (in->run.id == 0)
+		settle(in);
+	return in->disk.known;
+}
