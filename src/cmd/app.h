@@ -50,8 +50,10 @@ struct app {
 	struct packages *packages;
 	int ca_fd; /* certificates for the package index, until packages have it; -1 = none */
 	char index_url[2001];
-	bool index_is_trusted;  /* the operator named it */
-	int cache_fd, wheel_fd; /* folders of wheels, until packages have them; -1 = none */
+	bool index_is_trusted;         /* the operator named it */
+	bool index_has_own_ca;         /* ca_fd is not this machine's */
+	struct packages_inside inside; /* the index as sandboxes see it */
+	int cache_fd, wheel_fd;        /* folders of wheels, until packages have them; -1 = none */
 	struct links *links;
 	struct tools *tools;
 	struct mcp_server *mcp;
@@ -70,6 +72,8 @@ int app_open_egress(struct app *a, struct err *e) MUST_CHECK;
 /* Of the tools: what a person answered goes to the log and the audit log. */
 void app_domain_answered(const struct sandbox *s, const char *domain, bool allowed, void *user);
 int app_open_packages(struct app *a, struct err *e) MUST_CHECK;
+/* The index that sandboxes may ask by themselves; its texts are in A. */
+struct sandbox_index app_index(struct app *a);
 /* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);

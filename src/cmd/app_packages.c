@@ -40,7 +40,7 @@ static void prepare_cache(struct app *a)
 }
 
 /* The first of those that somebody named, else the machine's own. */
-static int open_ca(const struct app *a, const struct pip_config *pip)
+static int open_ca(const struct app *a, const struct pip_config *pip, bool *ret_own)
 {
 	const char *named = getenv("SSL_CERT_FILE");
 	const char *const paths[] = {a->settings.pip_ca_file, pip->cert, named ? named : "",
@@ -50,8 +50,10 @@ static int open_ca(const struct app *a, const struct pip_config *pip)
 		struct stat st;
 		int fd = paths[i][0] ? open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
 
-		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+			*ret_own = !streq(paths[i], SYSTEM_CA);
 			return fd;
+		}
 		(void)fd_close(fd);
 	}
 	return -1;
@@ -63,7 +65,7 @@ int app_prepare_packages(struct app *a, struct err *e)
 	const char *setting = a->settings.pip_index_url;
 
 	pip_config_read(&pip);
-	a->ca_fd = open_ca(a, &pip);
+	a->ca_fd = open_ca(a, &pip, &a->index_has_own_ca);
 	a->index_is_trusted = setting[0] != '\0' || pip.index_url[0] != '\0';
 	(void)snprintf(a->index_url, sizeof(a->index_url), "%s",
 		       setting[0]         ? setting
@@ -144,6 +146,7 @@ static struct packages_config packages_settings(struct app *a)
 	    .index_url = a->index_url,
 	    .extra_hosts = s->pip_extra_hosts,
 	    .index_is_trusted = a->index_is_trusted,
+	    .index_has_own_ca = a->index_has_own_ca,
 	    .wheel_fd = a->wheel_fd,
 	    .ca_fd = -1,
 	    .allow_sources = s->pip_sources,
@@ -232,6 +235,15 @@ int app_open_egress(struct app *a, struct err *e)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the audit log");
 	r = egress_new(&egress, &a->egress, e);
 	return r < 0 ? r : open_choices(a, e);
+}
+
+struct sandbox_index app_index(struct app *a)
+{
+	const struct packages_config packages = packages_settings(a);
+
+	packages_inside(&packages, &a->inside);
+	return (struct sandbox_index){
+	    .host = a->inside.host, .port = a->inside.port, .env = a->inside.env};
 }
 
 int app_open_packages(struct app *a, struct err *e)

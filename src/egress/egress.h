@@ -79,6 +79,8 @@ void egress_policy_entry(const struct egress_policy *p, size_t i, char *ret);
  * private addresses too. Only for what the operator wrote into a setting. */
 int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port,
 			struct err *e) MUST_CHECK;
+/* Is a connection to HOST (as it is written in an address) and PORT allowed by its name? */
+bool egress_policy_allows(const struct egress_policy *p, const char *host, uint16_t port);
 /* For an index that nobody named: its names may lead to addresses that are neither public nor
  * anybody's network, 198.18.0.0/15 and the documentation blocks, where some machines keep theirs.
  */

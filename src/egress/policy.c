@@ -284,17 +284,26 @@ void egress_policy_entry(const struct egress_policy *p, size_t i, char *ret)
 		(void)snprintf(ret + n, EGRESS_RULE_SIZE - (size_t)n, ":%u", rule->port);
 }
 
+/* HOST as an address has it: IPv6 in brackets. */
+static int write_host(const char *host, char ret[EGRESS_HOST_MAX + 3])
+{
+	bool v6 = strchr(host, ':') && host[0] != '[';
+
+	if (strlen(host) > EGRESS_HOST_MAX)
+		return -EINVAL;
+	(void)snprintf(ret, EGRESS_HOST_MAX + 3, v6 ? "[%s]" : "%s", host);
+	return 0;
+}
+
 int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port, struct err *e)
 {
 	struct rule rule = {.trusted = true, .port = port};
 	enum egress_host_form form;
-	char bracketed[EGRESS_HOST_MAX + 3];
+	char written[EGRESS_HOST_MAX + 3];
 
-	bool v6 = strchr(host, ':') && host[0] != '[';
-	(void)snprintf(bracketed, sizeof(bracketed), v6 ? "[%s]" : "%s", host);
-	int r = port == 0 || strlen(host) > EGRESS_HOST_MAX
+	int r = port == 0 || write_host(host, written) < 0
 		    ? -EINVAL
-		    : egress_host_parse(bracketed, strlen(bracketed), rule.host, &form);
+		    : egress_host_parse(written, strlen(written), rule.host, &form);
 	r = r < 0 ? r : add_rule(p, &rule);
 	return r < 0 ? bad_entry(e, r, host, strlen(host)) : 0;
 }
@@ -335,6 +344,17 @@ enum egress_reason egress_policy_target(const struct egress_policy *p,
 	if (p->kind != EGRESS_OPEN || target->form != EGRESS_HOST_NAME)
 		return EGRESS_REASON_HOST_NOT_ALLOWED;
 	return is_usual_port(target->port) ? EGRESS_REASON_OK : EGRESS_REASON_PORT_NOT_ALLOWED;
+}
+
+bool egress_policy_allows(const struct egress_policy *p, const char *host, uint16_t port)
+{
+	struct egress_target target = {.port = port};
+	char written[EGRESS_HOST_MAX + 3];
+	bool trusted;
+
+	return write_host(host, written) == 0 &&
+	       egress_host_parse(written, strlen(written), target.host, &target.form) == 0 &&
+	       egress_policy_target(p, &target, &trusted) == EGRESS_REASON_OK;
 }
 
 bool egress_policy_address(const struct egress_policy *p, const struct egress_address *a,

@@ -79,6 +79,7 @@ struct packages_config {
 	const char
 	    *extra_hosts;      /* further HOST[:PORT] that its pages may lead to, blank separated */
 	bool index_is_trusted; /* the operator named it: its host may be a private address */
+	bool index_has_own_ca; /* somebody named the certificates that it is checked against */
 	int wheel_fd;          /* folder of wheels used instead of an index; taken; -1 = none */
 	int ca_fd;             /* certificates for the index, PEM; taken; -1 = the image's own */
 	bool allow_sources;    /* build what has no wheel */
@@ -92,6 +93,21 @@ struct packages_config {
 /* What resolvers may reach: the index of CONFIG and what goes with it. NULL with E set; the
  * caller's reference. */
 struct egress_policy *packages_policy(const struct packages_config *config, struct err *e);
+
+#define PACKAGES_INSIDE_LINES 3
+/* The index of CONFIG as programs in sandboxes may use it by themselves. HOST is "" where they
+ * cannot: there is none (a folder of wheels), its address has credentials in it (a user part, a
+ * query), which no sandbox may see, or it is checked against certificates that images do not have.
+ */
+struct packages_inside {
+	char host[EGRESS_HOST_MAX + 1];
+	uint16_t port;
+	const char
+	    *env[PACKAGES_INSIDE_LINES + 1]; /* NAME=VALUE, into LINES; NULL after the last */
+	char lines[PACKAGES_INSIDE_LINES][2100];
+};
+/* RET must stay where it is. */
+void packages_inside(const struct packages_config *config, struct packages_inside *ret);
 
 int packages_new(const struct packages_config *config, struct packages **ret,
 		 struct err *e) MUST_CHECK;

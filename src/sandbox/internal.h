@@ -91,6 +91,10 @@ int sandbox_set_choice(struct sandbox *s, const struct sandbox_choice *network,
 /* network.c: does one that is held against POLICY get a way out; opens that of S, once it is ready;
  * closes it. */
 bool manager_has_network(const struct manager *m, const struct egress_policy *policy);
+/* What every run of S has in its environment because of its way out, to RET; NULL without one. */
+#define SANDBOX_NETWORK_ENV_MAX 16
+const char *const *sandbox_network_env(const struct sandbox *s,
+				       const char *ret[SANDBOX_NETWORK_ENV_MAX]);
 void sandbox_open_gate(struct sandbox *s);
 void sandbox_close_gate(struct sandbox *s);
 

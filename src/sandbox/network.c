@@ -43,6 +43,51 @@ static const struct egress_policy *policy_of(const struct sandbox *s)
 	return s->network ? s->network : s->base;
 }
 
+/* ---- what programs inside are told ---- */
+
+#define PROXY      "http://127.0.0.1:3128"
+#define NO_PROXY   "localhost,127.0.0.1,::1"
+#define PYPI_HOST  "pypi.org"
+#define HTTPS_PORT 443u
+
+/* Both spellings: programs differ. pip is told of the proxy by name, because an index may be on
+ * this machine's loopback, which is not the sandbox's. The image is read-only, so what pip installs
+ * goes to the home of the sandbox, whose memory holds it: no second copy in a cache. */
+static const char *const with_a_proxy[] = {
+    "HTTP_PROXY=" PROXY,  "HTTPS_PROXY=" PROXY,          "http_proxy=" PROXY,
+    "https_proxy=" PROXY, "NO_PROXY=" NO_PROXY,          "no_proxy=" NO_PROXY,
+    "PIP_PROXY=" PROXY,   "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
+    "PIP_NO_CACHE_DIR=1",
+};
+/* No index that pip could ask: the answer of engine/native/monitor/skeleton.c. */
+static const char *const by_the_tool[] = {"CAISSON_PACKAGES=tool", NULL};
+
+static const char *const *index_env(const struct sandbox *s)
+{
+	static const char *const nothing[] = {NULL};
+	const struct sandbox_index *index = &s->manager->config.index;
+	const struct egress_policy *p = policy_of(s);
+
+	if (index->host && index->host[0] && egress_policy_allows(p, index->host, index->port))
+		return index->env;
+	return egress_policy_allows(p, PYPI_HOST, HTTPS_PORT) ? nothing : by_the_tool;
+}
+
+const char *const *sandbox_network_env(const struct sandbox *s,
+				       const char *ret[SANDBOX_NETWORK_ENV_MAX])
+{
+	size_t n = ARRAY_SIZE(with_a_proxy);
+
+	if (!s->gate)
+		return NULL;
+	memcpy(ret, with_a_proxy, sizeof(with_a_proxy));
+	for (const char *const *more = index_env(s); *more && n < SANDBOX_NETWORK_ENV_MAX - 1;
+	     more++)
+		ret[n++] = *more;
+	ret[n] = NULL;
+	return ret;
+}
+
 const char *sandbox_network(const struct sandbox *s)
 {
 	return egress_kind_name(s->gate ? egress_policy_kind(policy_of(s)) : EGRESS_NONE);

@@ -332,17 +332,10 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	/* One byte more than is kept tells that there was more. */
 	uint64_t kept = q->unbounded ? 0 : sandbox_output_max(s) + 1;
 	uint64_t timeout = q->timeout_ns == 0 ? sandbox_run_timeout_ns(s) : q->timeout_ns;
-	/* Both spellings: programs differ. */
-	static const char *const proxy[] = {"HTTP_PROXY=http://127.0.0.1:3128",
-					    "HTTPS_PROXY=http://127.0.0.1:3128",
-					    "http_proxy=http://127.0.0.1:3128",
-					    "https_proxy=http://127.0.0.1:3128",
-					    "NO_PROXY=localhost,127.0.0.1,::1",
-					    "no_proxy=localhost,127.0.0.1,::1",
-					    NULL};
+	const char *env[SANDBOX_NETWORK_ENV_MAX];
 	struct engine_run_spec spec = {
 	    .kind = q->kind,
-	    .env = s->gate ? proxy : NULL,
+	    .env = sandbox_network_env(s, env),
 	    .code = q->code,
 	    .code_len = q->code_len,
 	    .argv = q->argv,

@@ -89,6 +89,14 @@ struct manager_stored { /* of stored sandboxes; the same of sessions is in manag
 	bool strict_ids;         /* a UUID that nobody has makes no session */
 };
 
+/* The package index that programs in sandboxes may ask by themselves, where their network permits
+ * it. */
+struct sandbox_index {
+	const char *host; /* "" = there is none */
+	uint16_t port;
+	const char *const *env; /* what they must know of it: NAME=VALUE, NULL after the last */
+};
+
 struct manager_config {
 	sd_event *loop; /* borrowed */
 	/* Opens the engine at its first need; called again by the next need when it failed. */
@@ -112,8 +120,9 @@ struct manager_config {
 	/* What may be chosen instead, by kind; of an allowlist the widest. NULL: that may not be.
 	 * Borrowed. None may always be. */
 	struct egress_policy *network_may[EGRESS_KINDS];
-	bool network_ask;      /* every sandbox gets a way out, so that more can be allowed */
-	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
+	struct sandbox_index index; /* texts borrowed */
+	bool network_ask;           /* every sandbox gets a way out, so that more can be allowed */
+	uint64_t (*now)(void);      /* monotonic ns; NULL: now_ns() */
 };
 
 int manager_new(const struct manager_config *config, struct manager **ret,

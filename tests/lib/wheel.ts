@@ -86,6 +86,8 @@ export class Index {
 	server!: http.Server;
 	url = '';
 	asked: string[] = [];
+	/** `user:password` that every request must have. */
+	credentials?: string;
 	/** Answers wait for it. */
 	hold: Promise<void> = Promise.resolve();
 	readonly packages = new Map<string, Listing[]>();
@@ -97,6 +99,10 @@ export class Index {
 	async #answer(req: http.IncomingMessage, res: http.ServerResponse): Promise<void> {
 		this.asked.push(req.url!);
 		await this.hold;
+		if (this.credentials && req.headers.authorization !== `Basic ${Buffer.from(this.credentials).toString('base64')}`) {
+			res.writeHead(401, { 'www-authenticate': 'Basic realm="index"' }).end();
+			return;
+		}
 		const page = /^\/simple\/([^/]+)\/$/.exec(req.url!);
 		const list = page && this.packages.get(page[1]!);
 		if (list) {

@@ -583,6 +583,48 @@ static void test_workers(void **state)
 	r->free(r);
 }
 
+static void test_allows(void **state)
+{
+	static const struct {
+		enum egress_kind kind;
+		const char *list;
+		const char *host;
+		uint16_t port;
+		bool allowed;
+	} rows[] = {
+	    {EGRESS_PACKAGES, "index.example.org:8443", "Index.example.org", 8443, true},
+	    {EGRESS_PACKAGES, "index.example.org:8443", "index.example.org", 443, false},
+	    {EGRESS_ALLOWLIST, "*.example.org", "pypi.example.org", 443, true},
+	    {EGRESS_ALLOWLIST, "*.example.org", "example.org", 443, false},
+	    {EGRESS_ALLOWLIST, "", "pypi.org", 443, false},
+	    {EGRESS_OPEN, "", "pypi.org", 443, true},
+	    {EGRESS_OPEN, "", "pypi.org", 8443, false},
+	    {EGRESS_OPEN, "", "127.0.0.1", 443, false},
+	    {EGRESS_OPEN, "", "::1", 443, false},
+	    {EGRESS_OPEN, "", "no name", 443, false},
+	    {EGRESS_NONE, "", "pypi.org", 443, false},
+	};
+	struct err e = ERR_INIT;
+	(void)state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct egress_policy *p = egress_policy_new(rows[i].kind);
+
+		assert_non_null(p);
+		assert_int_equal(egress_policy_add(p, rows[i].list, &e), 0);
+		assert_int_equal(egress_policy_allows(p, rows[i].host, rows[i].port),
+				 rows[i].allowed);
+		(void)egress_policy_unref(p);
+	}
+	struct egress_policy *trusting = egress_policy_new(EGRESS_PACKAGES);
+	assert_non_null(trusting);
+	assert_int_equal(egress_policy_trust(trusting, "::1", 3141, &e), 0);
+	assert_true(egress_policy_allows(trusting, "::1", 3141));
+	assert_true(egress_policy_allows(trusting, "[0::1]", 3141));
+	assert_false(egress_policy_allows(trusting, "::1", 443));
+	(void)egress_policy_unref(trusting);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -595,6 +637,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_deadlines, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_connections_are_counted, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_closing_a_gate_ends_all, setup, teardown),
+	    cmocka_unit_test(test_allows),
 	    cmocka_unit_test(test_lists),
 	    cmocka_unit_test(test_extension),
 	    cmocka_unit_test(test_lists_within),

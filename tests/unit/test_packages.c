@@ -11,6 +11,7 @@
 #include "base/fdio.h"
 #include "base/text.h"
 #include "packages/cache.h"
+#include "packages/packages.h"
 #include "packages/plan.h"
 #include "packages/spec.h"
 #include "packages/url.h"
@@ -296,12 +297,65 @@ static void test_cache(void **state)
 	(void)cache_free(cache);
 }
 
+/* ---- what sandboxes are told of the index ---- */
+
+static void test_inside(void **state)
+{
+	static const struct {
+		const char *url;
+		bool own_ca;
+		const char *env; /* joined by '|'; NULL: nothing */
+		uint16_t port;
+	} rows[] = {
+	    {"https://pypi.org/simple", false,
+	     "PIP_INDEX_URL=https://pypi.org/simple|UV_DEFAULT_INDEX=https://pypi.org/simple", 443},
+	    {"http://127.0.0.1:3141/a/", false,
+	     "PIP_INDEX_URL=http://127.0.0.1:3141/a/|UV_DEFAULT_INDEX=http://127.0.0.1:3141/a/|"
+	     "PIP_TRUSTED_HOST=127.0.0.1:3141",
+	     3141},
+	    {"http://[::1]/", true,
+	     "PIP_INDEX_URL=http://[::1]/|UV_DEFAULT_INDEX=http://[::1]/|PIP_TRUSTED_HOST=[::1]:80",
+	     80},
+	    {"https://index.example.org/", true, NULL, 0},
+	    {"https://user:secret@index.example.org/", false, NULL, 0},
+	    {"http://token@index.example.org/simple", false, NULL, 0},
+	    {"http://@index.example.org", false, NULL, 0},
+	    {"https://index.example.org/simple?token=secret", false, NULL, 0},
+	    {"https://index.example.org?user=a@b", false, NULL, 0},
+	    {"https://index.example.org/a@b/", false,
+	     "PIP_INDEX_URL=https://index.example.org/a@b/|"
+	     "UV_DEFAULT_INDEX=https://index.example.org/a@b/",
+	     443},
+	    {"", false, NULL, 0},
+	    {"ftp://index.example.org/", false, NULL, 0},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct packages_config config = {
+		    .index_url = rows[i].url, .index_has_own_ca = rows[i].own_ca, .wheel_fd = -1};
+		struct packages_inside inside;
+		_cleanup_(buf_done) struct buf got = BUF_INIT(8192);
+
+		packages_inside(&config, &inside);
+		for (size_t k = 0; inside.env[k]; k++)
+			assert_int_equal(buf_printf(&got, "%s%s", k ? "|" : "", inside.env[k]), 0);
+		assert_string_equal(buf_str(&got), rows[i].env ? rows[i].env : "");
+		assert_int_equal(inside.host[0] != '\0', rows[i].env != NULL);
+		assert_int_equal(inside.port, rows[i].port);
+		config.wheel_fd = 0;
+		packages_inside(&config, &inside);
+		assert_true(!inside.env[0] && inside.host[0] == '\0');
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_good_specs), cmocka_unit_test(test_bad_specs),
 	    cmocka_unit_test(test_canonical),  cmocka_unit_test(test_urls),
 	    cmocka_unit_test(test_plans),      cmocka_unit_test(test_cache),
+	    cmocka_unit_test(test_inside),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -19,13 +19,17 @@ static const struct {
     {"run", 0755},       {"usr", 0755},      {"usr/local", 0755},    {"usr/local/bin", 0755},
 };
 
-/* An installation could only wait for a network that is not there, so it is told at once who can do
- * it: what goes by the program's name here, what goes by `python -m pip` in the module below.
- * Everything else is the program's own; where there is a proxy, and without an index, that is all.
- * The first word that is a command decides; the words before it are options and their values. */
-#define HINT                                                                                       \
-	"this sandbox has no network. Packages are installed by the tool "                         \
-	"sandbox_install_packages (or install_package_in_sandbox)."
+/* An installation could only wait for a network that is not there, or for an index that the network
+ * does not lead to (CAISSON_PACKAGES=tool, from sandbox/network.c), so it is told at once who can
+ * do it: what goes by the program's name here, what goes by `python -m pip` in the module below.
+ * Everything else is the program's own; where it can ask the index, asks none, or is told of
+ * another one, that is all. The first word that is a command decides; the words before it are
+ * options and their values. */
+#define TOOL                                                                                       \
+	"Packages are installed by the tool sandbox_install_packages (or "                         \
+	"install_package_in_sandbox)."
+#define HINT  "this sandbox has no network. " TOOL
+#define THERE "the package index cannot be asked from this sandbox. " TOOL
 
 static const char installer[] =
     "#!/bin/sh\n"
@@ -33,9 +37,11 @@ static const char installer[] =
     "for word; do\n"
     "\tcase $word in\n"
     "\tinstall | download | wheel | lock | sync | add)\n"
-    "\t\tcase \"$HTTPS_PROXY $* \" in \" \"*\" --no-index \"*) break ;; \" \"*)\n"
-    "\t\t\techo \"$me: " HINT "\" >&2\n"
-    "\t\t\texit 1 ;;\n"
+    "\t\tcase \"$HTTPS_PROXY|$CAISSON_PACKAGES|$PIP_INDEX_URL| $* \" in\n"
+    "\t\t*\" --no-index \"*) ;;\n"
+    "\t\t\"|\"*) echo \"$me: " HINT "\" >&2; exit 1 ;;\n"
+    "\t\t*\" -i \"* | *\" --index-url\"*) ;;\n"
+    "\t\t*\"|tool|| \"*) echo \"$me: " THERE "\" >&2; exit 1 ;;\n"
     "\t\tesac\n"
     "\t\tbreak ;;\n"
     "\tuninstall | freeze | inspect | list | show | check | config | search | cache | index | hash "
@@ -65,14 +71,23 @@ static const char module[] =
     "            'debug', 'help'}\n"
     "\n"
     "\n"
-    "def needs_network(words):\n"
+    "def why_not(words):\n"
     "    command = next((word for word in words if word in COMMANDS), None)\n"
-    "    return command in ('install', 'download', 'wheel', 'lock') and '--no-index' not in words\n"
+    "    if command not in ('install', 'download', 'wheel', 'lock') or '--no-index' in words:\n"
+    "        return None\n"
+    "    if not os.environ.get('HTTPS_PROXY'):\n"
+    "        return '" HINT "'\n"
+    "    named = os.environ.get('PIP_INDEX_URL') or any(\n"
+    "        word == '-i' or word.startswith('--index-url') for word in words)\n"
+    "    if os.environ.get('CAISSON_PACKAGES') == 'tool' and not named:\n"
+    "        return '" THERE "'\n"
+    "    return None\n"
     "\n"
     "\n"
     "if __name__ == '__main__':\n"
-    "    if not os.environ.get('HTTPS_PROXY') and needs_network(sys.argv[1:]):\n"
-    "        sys.exit('pip: " HINT "')\n"
+    "    reason = why_not(sys.argv[1:])\n"
+    "    if reason:\n"
+    "        sys.exit('pip: ' + reason)\n"
     "    from pip._internal.cli.main import main\n"
     "    sys.exit(main())\n";
 

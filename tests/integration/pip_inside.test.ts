@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// `pip install` typed in a sandbox: where the network permits the index it is asked, whatever it is; where it does not, or the index
+// needs credentials, which are the server's alone, the tool is named at once.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, it } from 'node:test';
+import { using, type Json, type Session } from '../lib/session.ts';
+import { Index, wheel, wheelName } from '../lib/wheel.ts';
+
+const PASSWORD = 'open-sesame-4711';
+const HINT = /the package index cannot be asked from this sandbox\. Packages are installed by the tool sandbox_install_packages/;
+
+async function shell(s: Session, command: string, session_id = 'one'): Promise<Json> {
+	return s.call('sandbox_run_shell', { command, session_id });
+}
+
+async function python(s: Session, code: string, session_id = 'one'): Promise<string> {
+	const r = JSON.parse((await s.raw('sandbox_run_python', { code, session_id })).content[0]!.text) as Json;
+	return `${r.stdout}${r.stderr}`;
+}
+
+describe('pip in a sandbox', () => {
+	const index = new Index();
+	const env = (more: Record<string, string>): Record<string, string> => ({ SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_MAX_SESSIONS: '10', ...more });
+
+	before(async () => {
+		await index.open();
+		index.add('alpha', { file: wheelName('alpha', '1.0'), body: wheel('alpha', '1.0', 'import beta\nwho = "alpha of the index"\ndef main():\n    print("alpha runs")', { requires: ['beta'], scripts: 'alpha-run = alpha:main' }) });
+		index.add('beta', { file: wheelName('beta', '1.5'), body: wheel('beta', '1.5', 'who = "beta"') });
+		index.add('gamma', { file: wheelName('gamma', '1.0'), body: wheel('gamma', '1.0', 'who = "gamma"') });
+	});
+	after(() => index.close());
+
+	it('asks the configured index where the network permits it, on loopback too', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
+		const r = await shell(s, 'pip install alpha && ~/.local/bin/alpha-run && pip uninstall -q -y alpha && python3 -m pip install -q alpha');
+		assert.equal(r.exit_code, 0, `${r.stdout}${r.stderr}`);
+		assert.match(r.stdout, /Successfully installed alpha-1\.0 beta-1\.5\nalpha runs\n/);
+		assert.equal(await python(s, 'import alpha, beta; print(alpha.who, beta.who)'), 'alpha of the index beta\n');
+		assert.match(await python(s, 'import alpha', 'another'), /ModuleNotFoundError/);
+		const code = 'import subprocess, sys\nsubprocess.run([sys.executable, "-m", "pip", "install", "-q", "beta"], check=True)\nprint(subprocess.run([sys.executable, "-c", "import beta; print(beta.who)"], capture_output=True, text=True).stdout)';
+		assert.equal(await python(s, code, 'another'), 'beta\n\n');
+		assert.equal((await s.call('sandbox_install_packages', { packages: 'alpha', session_id: 'another' })).status, 'success');
+		const both = await shell(s, 'python3 -m pip install -q gamma && python3 -c "import alpha, gamma; print(alpha.who, gamma.who)"', 'another');
+		assert.equal(both.stdout, 'alpha of the index gamma\n', both.stderr);
+	}));
+
+	it('never sees the credentials of an index, and names the tool instead', async () => {
+		index.credentials = `reader:${PASSWORD}`;
+		try {
+			await using('stdio', { profile: 'full', env: env({ SANDBOX_PIP_INDEX_URL: index.url.replace('//', `//reader:${PASSWORD}@`), SANDBOX_NETWORK: 'packages' }) }, async (s) => {
+				const installed = await s.call('sandbox_install_packages', { packages: 'alpha', session_id: 'one' });
+				assert.equal(installed.status, 'success', JSON.stringify(installed));
+				const seen = await shell(s, 'env; cat /proc/*/environ | tr "\\0" "\\n"; pip config list; grep -rs reader: /etc/pip.conf ~ /app /usr/local /tmp');
+				const run = await python(s, 'import os, sys; print(dict(os.environ), sys.argv, open("/proc/self/environ").read())');
+				assert.match(seen.stdout, /HTTPS_PROXY=/);
+				for (const text of [seen.stdout, seen.stderr, run, JSON.stringify(installed)]) {
+					assert.ok(!text.includes(PASSWORD) && !text.includes('reader'), text);
+					assert.doesNotMatch(text, /INDEX_URL=/);
+				}
+				for (const command of ['pip install gamma', 'cd / && python3 -m pip -q download gamma']) {
+					const r = await shell(s, command);
+					assert.deepEqual([r.exit_code, HINT.test(r.stderr)], [1, true], `${command}: ${JSON.stringify(r)}`);
+				}
+				const own = await shell(s, `pip install --no-index gamma; python3 -m pip install --no-input --index-url=${index.url} gamma`);
+				assert.deepEqual([own.exit_code, own.stderr.split('No matching distribution').length, HINT.test(own.stderr)], [1, 3, false], JSON.stringify(own));
+			});
+		} finally {
+			index.credentials = undefined;
+		}
+	});
+
+	it('is told of no index that the network does not permit', async () => {
+		const rows: [Record<string, string>, RegExp][] = [
+			[{ SANDBOX_NETWORK: 'none' }, /^\n$/],
+			[{ SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.invalid.example' }, /^CAISSON_PACKAGES=tool\n.*\nPIP_PROXY=.*\n\n$/s],
+			[{ SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'pypi.org files.pythonhosted.org' }, /^PIP_BREAK.*\nPIP_PROXY=[^\n]*\n\n$/s],
+			[{ SANDBOX_NETWORK: 'open', SANDBOX_NETWORK_OPEN: 'on' }, /^PIP_BREAK.*\nPIP_PROXY=[^\n]*\n\n$/s],
+		];
+		for (const [settings, want] of rows)
+			await using('stdio', { profile: 'full', env: env(settings) }, async (s) => {
+				const r = await shell(s, 'env | grep -E "^(CAISSON|PIP_|UV_)" | sort; echo');
+				assert.match(r.stdout, want, JSON.stringify(settings));
+				assert.doesNotMatch(r.stdout, /INDEX/);
+			});
+	});
+});
