@@ -553,6 +553,7 @@ static int on_monitor_message(const union proto_frame *f, const int *fds, size_t
 			fd_close_many(own, n);
 		return 0;
 	default:
+		fd_close_many(own, n);
 		return -EPROTO;
 	}
 }

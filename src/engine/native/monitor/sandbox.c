@@ -234,6 +234,14 @@ static void announce(struct monitor *m, uint32_t slot)
 	cgroup_fds_close(&b->fds);
 }
 
+/* A helper lives in what its parent has: a parent that has ended is gone when its last helper is.
+ * PARENT: as box.helper_of. */
+static void helper_gone(struct monitor *m, uint32_t parent)
+{
+	if (parent && m->boxes[parent - 1].state == BOX_WAITING)
+		sandbox_gone(m, parent - 1);
+}
+
 void sandbox_made(struct monitor *m, uint32_t slot, int status)
 {
 	struct box *b = &m->boxes[slot];
@@ -247,9 +255,11 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 		if (r->pid > 0 && !reap_is_early(m, r->pid))
 			(void)kill(r->pid, SIGKILL);
 		uint32_t step = r->step;
+		uint32_t parent = b->helper_of;
 		int errnum = r->errnum;
 		box_reset(m, slot);
 		answer(m, slot, step, errnum);
+		helper_gone(m, parent);
 		if (WIFSIGNALED(status)) /* it could not remove what it was making aside */
 			stored_sweep(m);
 		return;
@@ -304,7 +314,6 @@ void sandbox_destroy(struct monitor *m, uint32_t slot, bool unused)
 	}
 }
 
-/* A helper lives in what its parent has: the parent is gone when both are. */
 void sandbox_gone(struct monitor *m, uint32_t slot)
 {
 	struct proto_mon_slot g = {.head = PROTO_HEAD(MON_GONE, proto_mon_slot), .slot = slot};
@@ -321,8 +330,7 @@ void sandbox_gone(struct monitor *m, uint32_t slot)
 	KILL_POINT(CGROUP_REMOVED);
 	monitor_send(m, &g.head, NULL, 0);
 	KILL_POINT(GONE_SENT);
-	if (parent && m->boxes[parent - 1].state == BOX_WAITING)
-		sandbox_gone(m, parent - 1);
+	helper_gone(m, parent);
 }
 
 void sandbox_forget(struct monitor *m, const struct proto_mon_forget *f)
