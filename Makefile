@@ -65,7 +65,7 @@ load: all ## good and hostile clients together, for minutes (ARGS: tests/load/ru
 soak: all ## sandboxes come and go 100,000 times; nothing may be left (ARGS: tests/soak/run --help)
 	@tests/soak/run $(ARGS)
 
-fuzz-smoke: ## every fuzz target for half a minute
+fuzz-smoke: ## every fuzz target for half a minute (ARGS: tools/fuzz-smoke --help)
 	@tools/fuzz-smoke $(ARGS)
 
 install: build ## install under the prefix of the build (DESTDIR is honoured)

@@ -8,11 +8,11 @@
  * must neither crash nor signal anybody but the processes that it knows, nor keep a descriptor that
  * it was sent. */
 #include "base/fdio.h"
+#include "descriptors.h"
 #include "frames.h"
 #include "fuzz.h"
 #include "init.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <string.h>
@@ -72,18 +72,6 @@ void run_returned(struct init *i, int status, uint64_t cpu_ns UNUSED, uint64_t m
 }
 
 /* ---- the world ---- */
-
-static size_t count_descriptors(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	size_t n = 0;
-
-	while (d && readdir(d))
-		n++;
-	if (d)
-		(void)closedir(d);
-	return n;
-}
 
 static int channel_for(int who)
 {
@@ -189,7 +177,7 @@ static void turn(void)
 
 int fuzz_init_frames(const uint8_t *data, size_t size)
 {
-	size_t before = count_descriptors();
+	size_t before = fuzz_count_descriptors();
 	size_t at = 0;
 
 	begin();
@@ -207,6 +195,6 @@ int fuzz_init_frames(const uint8_t *data, size_t size)
 		turn();
 	}
 	end();
-	ASSERT(count_descriptors() == before);
+	ASSERT(fuzz_count_descriptors() == before);
 	return 0;
 }

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A front whose init is hostile: a fake monitor makes one sandbox, and the input is what "init"
- * sends. Each message of the input: one byte of kind (the type of message, or raw), one of
- * descriptors, then bytes. Whatever comes, the front must neither crash nor wait. */
+/* A front whose init is hostile, and whose monitor is broken: a fake monitor makes one sandbox and
+ * owes the answer for a second one, and the input is what "init" and the monitor send. Each message
+ * of the input: one byte of kind (who speaks, and the type of message, or raw), one of descriptors,
+ * then bytes. Whatever comes, the front must neither crash nor wait, nor keep a descriptor. */
 #include "base/fdio.h"
 #include "base/text.h"
+#include "descriptors.h"
 #include "engine/engine.h"
 #include "engine/native/native.h"
 #include "engine/native/proto.h"
@@ -13,6 +15,8 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+
+#define SLOTS 3
 
 struct world {
 	sd_event *loop;
@@ -64,43 +68,59 @@ static void turn(struct world *w)
 		;
 }
 
+static void on_second(struct engine_sandbox *s UNUSED, const struct engine_policy *p UNUSED,
+		      const struct err *e UNUSED, void *user UNUSED)
+{
+}
+
+static const struct engine_create create = {
+    .image = "x",
+    .warm = true,
+    .limits = {.memory_bytes = 1 << 30,
+	       .cpu_milli = 1000,
+	       .pids = 10,
+	       .workspace_bytes = 1 << 20,
+	       .workspace_inodes = 100,
+	       .tmp_bytes = 1 << 20,
+	       .nofile = 64},
+};
+
+/* The first sandbox, in slot 0, is ready. */
+static bool make_sandbox(struct world *w)
+{
+	const struct proto_mon_created created = {.head =
+						      PROTO_HEAD(MON_CREATED, proto_mon_created)};
+	const struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready)};
+	struct err e = ERR_INIT;
+	int chan[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan) < 0)
+		return false;
+	w->init = chan[1];
+	const bool made = w->engine->ops->create(w->engine, &create, on_created, w, &e) == 0 &&
+			  fd_send(w->monitor, &created, sizeof(created), &chan[0], 1, 0) > 0 &&
+			  fd_send(w->init, &ready, sizeof(ready), NULL, 0, 0) > 0;
+	(void)close(chan[0]);
+	turn(w);
+	return made && w->sandbox;
+}
+
 static bool build(struct world *w)
 {
 	int pair[2];
-	int chan[2];
 	struct err e = ERR_INIT;
-	struct engine_create create = {
-	    .image = "x",
-	    .limits = {.memory_bytes = 1 << 30,
-		       .cpu_milli = 1000,
-		       .pids = 10,
-		       .workspace_bytes = 1 << 20,
-		       .workspace_inodes = 100,
-		       .tmp_bytes = 1 << 20,
-		       .nofile = 64},
-	};
-	struct engine_config config = {.state_dir = "/", .max_sandboxes = 1};
-	struct proto_mon_hello hello = {
-	    .head = PROTO_HEAD(MON_HELLO, proto_mon_hello), .version = PROTO_VERSION, .slots = 1};
-	struct proto_mon_created created = {.head = PROTO_HEAD(MON_CREATED, proto_mon_created)};
-	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready)};
+	struct engine_config config = {.state_dir = "/", .max_sandboxes = SLOTS};
+	const struct proto_mon_hello hello = {.head = PROTO_HEAD(MON_HELLO, proto_mon_hello),
+					      .version = PROTO_VERSION,
+					      .slots = SLOTS};
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan) < 0 ||
 	    sd_event_new(&w->loop) < 0)
 		return false;
 	w->monitor = pair[1];
-	w->init = chan[1];
 	config.monitor_fd = pair[0];
-	if (fd_send(w->monitor, &hello, sizeof(hello), NULL, 0, 0) < 0 ||
-	    engine_open("native", w->loop, &config, &w->engine, &e) < 0 ||
-	    w->engine->ops->create(w->engine, &create, on_created, w, &e) < 0 ||
-	    fd_send(w->monitor, &created, sizeof(created), &chan[0], 1, 0) < 0 ||
-	    fd_send(w->init, &ready, sizeof(ready), NULL, 0, 0) < 0)
-		return false;
-	(void)close(chan[0]);
-	turn(w);
-	return w->sandbox != NULL;
+	return fd_send(w->monitor, &hello, sizeof(hello), NULL, 0, 0) > 0 &&
+	       engine_open("native", w->loop, &config, &w->engine, &e) == 0 && make_sandbox(w);
 }
 
 static void on_point(const struct engine_point *p UNUSED, const struct err *e UNUSED,
@@ -131,35 +151,65 @@ static void ask(struct world *w, bool point)
 	(void)!ops->list_files(w->sandbox, "", on_list, NULL, &e);
 	(void)!ops->commit_file(w->sandbox, "b", true, true, on_done, NULL, &e);
 	(void)!ops->usage(w->sandbox, on_usage, NULL, &e);
+	(void)!ops->create(w->engine, &create, on_second, NULL, &e);
+	(void)!ops->forget(w->engine, "key", on_done, NULL, &e);
+}
+
+enum { FROM_MONITOR = 128, RAW = 64 }; /* bits of the kind */
+
+static const struct proto_head *head_of(unsigned kind)
+{
+	static const struct proto_head from_init[] = {PROTO_HEAD(INIT_READY, proto_init_ready),
+						      PROTO_HEAD(INIT_FAILED, proto_init_failed),
+						      PROTO_HEAD(INIT_ENDED, proto_init_ended),
+						      PROTO_HEAD(INIT_FILED, proto_init_filed),
+						      PROTO_HEAD(INIT_POINTED, proto_init_pointed),
+						      PROTO_HEAD(INIT_COLD, proto_init_note)};
+	static const struct proto_head from_monitor[] = {
+	    PROTO_HEAD(MON_CREATED, proto_mon_created),
+	    PROTO_HEAD(MON_GONE, proto_mon_slot),
+	    PROTO_HEAD(MON_USED, proto_mon_used),
+	    PROTO_HEAD(MON_FORGOTTEN, proto_mon_forgotten),
+	    PROTO_HEAD(MON_WARMED, proto_mon_warmed),
+	    PROTO_HEAD(MON_HELLO, proto_mon_hello)};
+
+	return kind & FROM_MONITOR ? &from_monitor[kind % RAW % ARRAY_SIZE(from_monitor)]
+				   : &from_init[kind % RAW % ARRAY_SIZE(from_init)];
+}
+
+/* A descriptor to send along: a file, one that can be read without end, or a channel. */
+static int make_fd(unsigned how)
+{
+	int fd;
+
+	if (how & 32U)
+		return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (how & 64U)
+		return open("/dev/null", O_RDWR | O_CLOEXEC);
+	fd = memfd_create("x", MFD_CLOEXEC);
+	if (fd >= 0 && ftruncate(fd, how * 64) < 0)
+		abort();
+	return fd;
 }
 
 static size_t send_one(struct world *w, const uint8_t *data, size_t size)
 {
 	union proto_frame f = {0};
 	int fds[FDIO_PASS_MAX];
-	size_t n_fds = data[1] % 3;
+	const int to = data[0] & FROM_MONITOR ? w->monitor : w->init;
+	size_t n_fds = data[1] % 4;
 	size_t n = MIN(size - 2, sizeof(f));
 	size_t send = n;
 
 	memcpy(&f, data + 2, n);
-	if (data[0] < 128) { /* a plausible head */
-		static const struct proto_head heads[] = {
-		    PROTO_HEAD(INIT_READY, proto_init_ready),
-		    PROTO_HEAD(INIT_FAILED, proto_init_failed),
-		    PROTO_HEAD(INIT_ENDED, proto_init_ended),
-		    PROTO_HEAD(INIT_FILED, proto_init_filed),
-		    PROTO_HEAD(INIT_POINTED, proto_init_pointed)};
-		f.head = heads[data[0] % ARRAY_SIZE(heads)];
+	if (!(data[0] & RAW)) { /* a plausible head */
+		f.head = *head_of(data[0]);
 		send = f.head.size;
 		n = MIN(n, send);
 	}
-	for (size_t i = 0; i < n_fds; i++) {
-		fds[i] = data[1] & 64 ? open("/dev/null", O_RDWR | O_CLOEXEC)
-				      : memfd_create("x", MFD_CLOEXEC);
-		if (fds[i] >= 0 && !(data[1] & 64) && ftruncate(fds[i], data[1] * 64) < 0)
-			abort();
-	}
-	if (fd_send(w->init, &f, send, fds, n_fds, MSG_DONTWAIT) < 0)
+	for (size_t i = 0; i < n_fds; i++)
+		fds[i] = make_fd(data[1]);
+	if (fd_send(to, &f, send, fds, n_fds, MSG_DONTWAIT) < 0)
 		turn(w);
 	fd_close_many(fds, n_fds);
 	return n + 2;
@@ -168,6 +218,7 @@ static size_t send_one(struct world *w, const uint8_t *data, size_t size)
 int fuzz_native_front(const uint8_t *data, size_t size)
 {
 	struct world w = {.monitor = -1, .init = -1};
+	const size_t before = fuzz_count_descriptors();
 
 	if (!build(&w))
 		abort();
@@ -183,5 +234,6 @@ int fuzz_native_front(const uint8_t *data, size_t size)
 	(void)close(w.init);
 	w.engine->ops->close(w.engine);
 	(void)sd_event_unref(w.loop);
+	ASSERT(fuzz_count_descriptors() == before);
 	return 0;
 }

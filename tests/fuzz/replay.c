@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs a fuzz target without a fuzzer: every file of its corpus as it is, then damaged step by step
  * (cut from both ends, each bit flipped, each byte replaced by a few nasty ones), then a fixed
- * number of seeded random mixes. The same bytes in every run, so a failure can be repeated. */
+ * number of seeded random mixes. Files of its folder `grown` are many: as they are, and some mixes.
+ * The same bytes in every run, so a failure can be repeated. */
 #include "fuzz.h"
 
 #include <dirent.h>
@@ -11,8 +12,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define SMALL_INPUT  512u  /* files up to this size are damaged at every place */
-#define RANDOM_MIXES 2000u /* per file */
+#define SMALL_INPUT  512u /* files up to this size are damaged at every place */
+#define RANDOM_MIXES 500u /* per file */
+#define GROWN_MIXES  20u  /* per file of GROWN */
+#define GROWN        "grown"
 #define MIX_MAX      4096u
 
 static uint64_t n_inputs;
@@ -87,7 +90,7 @@ static void mix(const uint8_t *data, size_t size, uint64_t *seed)
 	run(out, n);
 }
 
-static int replay_file(const char *path)
+static int replay_file(const char *path, bool grown)
 {
 	_cleanup_file_ FILE *f = fopen(path, "re");
 	_cleanup_free_ uint8_t *data = malloc(FUZZ_INPUT_MAX);
@@ -100,37 +103,53 @@ static int replay_file(const char *path)
 	}
 	size = fread(data, 1, FUZZ_INPUT_MAX, f);
 	run(data, size);
-	if (size <= SMALL_INPUT)
+	if (size <= SMALL_INPUT && !grown)
 		damage_everywhere(data, size);
-	for (unsigned i = 0; i < RANDOM_MIXES; i++)
+	for (unsigned i = 0; i < (grown ? GROWN_MIXES : RANDOM_MIXES); i++)
 		mix(data, size, &seed);
 	return 0;
 }
 
+/* How many files; -1 = one cannot be read. */
+static int replay_folder(const char *folder, bool grown)
+{
+	_cleanup_dir_ DIR *dir = opendir(folder);
+	struct dirent *entry;
+	char path[4096];
+	int n_files = 0;
+
+	if (!dir && grown)
+		return 0; /* not every target has one */
+	if (!dir) {
+		perror(folder);
+		return -1;
+	}
+	while ((entry = readdir(dir))) {
+		if (entry->d_name[0] == '.' || strcmp(entry->d_name, GROWN) == 0)
+			continue;
+		(void)snprintf(path, sizeof(path), "%s/%s", folder, entry->d_name);
+		if (replay_file(path, grown) < 0)
+			return -1;
+		n_files++;
+	}
+	return n_files;
+}
+
 int main(int argc, char **argv)
 {
-	unsigned n_files = 0;
+	int n_files = 0;
 
 	for (int i = 1; i < argc; i++) {
-		_cleanup_dir_ DIR *dir = opendir(argv[i]);
-		struct dirent *entry;
-		char path[4096];
+		char grown[4096];
 
-		if (!dir) {
-			perror(argv[i]);
+		(void)snprintf(grown, sizeof(grown), "%s/" GROWN, argv[i]);
+		const int n = replay_folder(argv[i], false), m = replay_folder(grown, true);
+		if (n < 0 || m < 0)
 			return 1;
-		}
-		while ((entry = readdir(dir))) {
-			if (entry->d_name[0] == '.')
-				continue;
-			(void)snprintf(path, sizeof(path), "%s/%s", argv[i], entry->d_name);
-			if (replay_file(path) < 0)
-				return 1;
-			n_files++;
-		}
+		n_files += n + m;
 	}
 	run((const uint8_t *)"", 0);
-	(void)printf("%u files, %" PRIu64 " inputs\n", n_files, n_inputs);
+	(void)printf("%d files, %" PRIu64 " inputs\n", n_files, n_inputs);
 	if (n_files == 0) {
 		(void)fprintf(stderr, "no corpus\n");
 		return 1;

@@ -19,91 +19,12 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 
-#define FRAMES_PER_TURN 64
-#define ZYGOTES_MAX     ((size_t)IMAGES_MAX * 2)
+#define ZYGOTES_MAX ((size_t)IMAGES_MAX * 2)
 
 void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n)
 {
 	if (!m->ending)
 		(void)!fd_send(m->channel, frame, frame->size, fds, n, 0);
-}
-
-/* ---- requests ---- */
-
-static int on_create(struct monitor *m, const union proto_frame *f)
-{
-	int r = plan_check_create(m, &f->create);
-
-	if (r == 0)
-		sandbox_create(m, &f->create);
-	return r;
-}
-
-static int on_destroy(struct monitor *m, const union proto_frame *f)
-{
-	if (f->slot.slot >= m->config->max_sandboxes || f->slot.flags > PROTO_SLOT_UNUSED)
-		return -EINVAL;
-	sandbox_destroy(m, f->slot.slot, f->slot.flags & PROTO_SLOT_UNUSED);
-	return 0;
-}
-
-static int on_warm(struct monitor *m, const union proto_frame *f)
-{
-	if (f->slot.slot >= m->config->max_sandboxes || f->slot.flags != 0)
-		return -EINVAL;
-	sandbox_warm(m, f->slot.slot);
-	return 0;
-}
-
-static int on_usage(struct monitor *m, const union proto_frame *f)
-{
-	if (f->slot.slot >= m->config->max_sandboxes && f->slot.slot != PROTO_SLOT_ALL)
-		return -EINVAL;
-	sandbox_usage(m, f->slot.slot);
-	return 0;
-}
-
-static int on_forget(struct monitor *m, const union proto_frame *f)
-{
-	int r = plan_check_forget(&f->forget);
-
-	if (r == 0)
-		sandbox_forget(m, &f->forget);
-	return r;
-}
-
-static int (*const handlers[PROTO_TYPE_MAX_])(struct monitor *, const union proto_frame *) = {
-    [PROTO_MON_CREATE] = on_create, [PROTO_MON_DESTROY] = on_destroy, [PROTO_MON_USAGE] = on_usage,
-    [PROTO_MON_FORGET] = on_forget, [PROTO_MON_WARM] = on_warm,
-};
-
-/* One message; 0 = there may be more, -EAGAIN = none is there, else the connection has ended. */
-static int take_message(struct monitor *m)
-{
-	union proto_frame f;
-	int fds[FDIO_PASS_MAX];
-	size_t n_fds = 0;
-	ssize_t n = fd_recv(m->channel, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
-
-	if (n < 0)
-		return (int)n;
-	fd_close_many(fds, n_fds);
-	if (n == 0)
-		return -EPIPE;
-	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_M) < 0 ||
-	    !handlers[f.head.type])
-		return -EPROTO;
-	return handlers[f.head.type](m, &f);
-}
-
-static int take_messages(struct monitor *m)
-{
-	for (int i = 0; i < FRAMES_PER_TURN; i++) {
-		int r = take_message(m);
-		if (r < 0)
-			return r == -EAGAIN ? 0 : r;
-	}
-	return 0;
 }
 
 /* Returns false when it was told to end. */
@@ -150,7 +71,7 @@ static void loop(struct monitor *m)
 			return;
 		if (p[0].revents && !take_signals(m))
 			return;
-		if (p[1].revents && take_messages(m) < 0)
+		if (p[1].revents && requests_take(m) < 0)
 			return;
 		for (size_t i = 0; i < ZYGOTES_MAX; i++)
 			if (p[2 + i].revents && zygote_at(m, i)->state != ZYGOTE_NONE &&

@@ -3,7 +3,8 @@
  *
  * Theory of operation. Single-threaded, one ppoll loop (monitor.c) over two descriptors: the
  * channel to the front and a signalfd. Everything it is told is a fixed-size message (proto.h),
- * checked field by field (plan.c); anything else ends the process and with it every sandbox.
+ * checked field by field (requests.c, plan.c); anything else ends the process and with it every
+ * sandbox.
  *
  * It never touches a file of a sandbox, never reads what a sandbox writes, and holds no descriptor
  * per sandbox: an init is its own child, so its pid is its name until it is reaped (reap.c).
@@ -137,6 +138,10 @@ struct monitor {
 
 /* monitor.c. A front that is gone is noticed by the loop; sending does not fail. */
 void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n);
+
+/* requests.c: serves what waits on the channel, some at a time; -errno: it has ended, or something
+ * came that is no request (-EPROTO, -EINVAL), and so must the monitor. */
+int requests_take(struct monitor *m) MUST_CHECK;
 
 /* plan.c: checks a request against everything that is known before anything is done. */
 int plan_check_create(const struct monitor *m, const struct proto_mon_create *c) MUST_CHECK;

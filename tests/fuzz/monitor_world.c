@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "monitor_world.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+#include "descriptors.h"
+#include "engine/native/monitor/stored.h"
+
+#include <signal.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#define PROCESSES_MAX 256 /* of one input; more cannot be made */
+#define PID_FIRST     1000
+#define FORKS_OLD     3 /* a zygote that has forked as often gets a successor */
+#define IDLE_S        60
+#define AGE_S         600
+
+struct process {
+	enum world_kind kind;
+	bool ended; /* waits to be reaped */
+	bool reaped;
+	int status;
+	int channel; /* of a zygote: its own end; else -1 */
+};
+
+static struct process processes[PROCESSES_MAX];
+static size_t n_processes;
+static pid_t ended[PROCESSES_MAX]; /* in the order of their ends */
+static size_t n_ended, n_reaped;
+static unsigned faults;
+static uint64_t clock_ns;
+static struct image_lock locks[WORLD_IMAGES];
+static bool groups[WORLD_SLOTS];
+static bool announced[WORLD_SLOTS]; /* the front knows of it: MON_CREATED, but no MON_GONE yet */
+static ino_t channels[PROCESSES_MAX];
+static size_t n_channels;
+static size_t n_descriptors; /* when it began */
+
+static bool happens(enum world_fault fault)
+{
+	bool yes = faults & fault;
+
+	faults &= ~(unsigned)fault;
+	return yes;
+}
+
+void world_fail_next(unsigned more)
+{
+	faults |= more;
+}
+
+void world_pass(uint64_t ns)
+{
+	clock_ns += ns;
+}
+
+/* ---- processes ---- */
+
+static struct process *process_of(pid_t pid)
+{
+	size_t i = (size_t)(pid - PID_FIRST);
+
+	return pid >= PID_FIRST && i < n_processes ? &processes[i] : NULL;
+}
+
+pid_t world_fork(enum world_kind kind)
+{
+	if (n_processes == PROCESSES_MAX || happens(WORLD_NO_FORK))
+		return -EAGAIN;
+	processes[n_processes] = (struct process){.kind = kind, .channel = -1};
+	return (pid_t)(PID_FIRST + n_processes++);
+}
+
+pid_t world_pick(enum world_kind kind, unsigned which)
+{
+	pid_t found[PROCESSES_MAX];
+	unsigned n = 0;
+
+	for (size_t i = 0; i < n_processes; i++)
+		if (processes[i].kind == kind && !processes[i].ended)
+			found[n++] = (pid_t)(PID_FIRST + i);
+	return n > 0 ? found[which % n] : 0;
+}
+
+void world_exit(pid_t pid, int status)
+{
+	struct process *p = process_of(pid);
+
+	ASSERT(p);
+	if (p->ended)
+		return;
+	p->ended = true;
+	p->status = status;
+	p->channel = fd_close(p->channel);
+	ended[n_ended++] = pid;
+}
+
+int world_channel(pid_t zygote)
+{
+	const struct process *p = process_of(zygote);
+
+	return p ? p->channel : -1;
+}
+
+/* ---- system calls (meson.build renames them) ---- */
+
+int fuzz_kill(pid_t pid, int signo)
+{
+	const struct process *p = process_of(pid);
+
+	ASSERT(p && !p->reaped && signo == SIGKILL);
+	world_exit(pid, SIGKILL);
+	return 0;
+}
+
+pid_t fuzz_waitpid(pid_t pid, int *status, int options)
+{
+	ASSERT(pid == -1 && options == WNOHANG);
+	if (n_reaped == n_ended)
+		return 0;
+	pid = ended[n_reaped++];
+	process_of(pid)->reaped = true;
+	*status = process_of(pid)->status;
+	return pid;
+}
+
+long fuzz_syscall(long number, ...)
+{
+	va_list args;
+
+	va_start(args, number);
+	const pid_t pid = number == SYS_pidfd_open ? va_arg(args, pid_t) : 0;
+	va_end(args);
+	if (number == SYS_clone3) {
+		const pid_t child = world_fork(WORLD_MAKER);
+
+		errno = child < 0 ? -child : 0;
+		return child < 0 ? -1 : child;
+	}
+	ASSERT(number == SYS_pidfd_open);
+	ASSERT(process_of(pid) && !process_of(pid)->reaped);
+	errno = EMFILE;
+	return happens(WORLD_NO_PIDFD) ? -1 : eventfd(0, EFD_CLOEXEC);
+}
+
+uint64_t fuzz_now_ns(void)
+{
+	return clock_ns += NS_PER_US; /* who waits for something to happen does not wait for ever */
+}
+
+/* ---- control groups ---- */
+
+static int group_make(struct cgroup *c UNUSED, uint32_t slot, const struct proto_limits *l,
+		      struct cgroup_fds *fds)
+{
+	ASSERT(slot < WORLD_SLOTS && !groups[slot] && proto_limits_ok(l));
+	if (happens(WORLD_NO_GROUP))
+		return -ENOSPC;
+	groups[slot] = true;
+	*fds = CGROUP_FDS_NONE;
+	fds->join[fds->n++] = eventfd(0, EFD_CLOEXEC);
+	fds->oom = eventfd(0, EFD_CLOEXEC);
+	return 0;
+}
+
+static void group_remove(struct cgroup *c UNUSED, uint32_t slot)
+{
+	ASSERT(slot < WORLD_SLOTS && groups[slot]);
+	groups[slot] = false;
+}
+
+static int group_use(struct cgroup *c UNUSED, uint32_t slot, struct cgroup_use *ret)
+{
+	ASSERT(slot < WORLD_SLOTS && groups[slot]);
+	*ret = (struct cgroup_use){.memory_bytes = 1, .cpu_ns = 1, .pids = 1};
+	return 0;
+}
+
+static uint64_t group_use_all(struct cgroup *c UNUSED)
+{
+	return 1;
+}
+
+static const struct cgroup_ops group_ops = {.name = "fuzz",
+					    .make = group_make,
+					    .remove = group_remove,
+					    .use = group_use,
+					    .use_all = group_use_all};
+
+void cgroup_fds_close(struct cgroup_fds *fds)
+{
+	fd_close_many(fds->join, fds->n);
+	fds->kill = fd_close(fds->kill);
+	fds->oom = fd_close(fds->oom);
+	fds->peak = fd_close(fds->peak);
+	*fds = CGROUP_FDS_NONE;
+}
+
+uint32_t cgroup_open_keep(const struct cgroup *c UNUSED, uint32_t slot, int ret[CGROUP_PROCS_MAX])
+{
+	ASSERT(slot < WORLD_SLOTS && groups[slot]);
+	ret[0] = eventfd(0, EFD_CLOEXEC);
+	return 1;
+}
+
+/* ---- images ---- */
+
+struct image_lock *image_lock_ref(struct image_lock *l)
+{
+	l->users++;
+	return l;
+}
+
+struct image_lock *image_lock_unref(struct image_lock *l)
+{
+	ASSERT(!l || l->users > 0);
+	if (l)
+		l->users--;
+	return NULL;
+}
+
+void template_free(struct monitor *m, struct template *t)
+{
+	if (!t->image[0])
+		return;
+	zygote_stop(m, t);
+	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
+		if (m->boxes[i].image == t)
+			m->boxes[i].image = NULL;
+	t->boxes = 0;
+	t->lock = image_lock_unref(t->lock);
+	t->image[0] = '\0';
+}
+
+int template_get(struct monitor *m, const char *image, struct template **ret, struct report *why)
+{
+	const unsigned at = (unsigned)(image[0] - 'a');
+
+	*why = (struct report){.step = PROTO_STEP_IMAGE, .errnum = ENOENT};
+	if (at >= WORLD_IMAGES || image[1] != '\0' || happens(WORLD_NO_IMAGE))
+		return -ENOENT;
+	struct template *t = &m->templates[at];
+	if (happens(WORLD_NEW_IMAGE))
+		template_free(m, t);
+	if (!t->image[0])
+		t->lock = image_lock_ref(&locks[at]);
+	t->image[0] = image[0];
+	t->used_at = clock_ns;
+	*ret = t;
+	return 0;
+}
+
+int zygote_start(struct monitor *m UNUSED, const struct template *t, struct zygote *z)
+{
+	int pair[2];
+
+	ASSERT(t->image[0] && z->state == ZYGOTE_NONE && z->pid == 0);
+	if (happens(WORLD_NO_ZYGOTE))
+		return -EMFILE;
+	const pid_t pid = world_fork(WORLD_ZYGOTE);
+	if (pid < 0)
+		return pid;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		abort();
+	process_of(pid)->channel = pair[1];
+	*z = (struct zygote){.state = ZYGOTE_STARTING, .pid = pid, .channel = pair[0]};
+	return 0;
+}
+
+/* ---- the rest of the monitor ---- */
+
+uint32_t ids_slot(const struct ids *ids UNUSED, uint32_t slot)
+{
+	return ID_FIRST + slot;
+}
+
+uint32_t ids_stored(const struct ids *ids UNUSED, uint32_t slots, const char *key UNUSED)
+{
+	return ID_FIRST + slots;
+}
+
+int stored_forget(const char *state_dir UNUSED, const char *key)
+{
+	for (const char *c = key; *c; c++)
+		ASSERT((*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') ||
+		       (*c == '-' && c > key));
+	ASSERT(key[0]);
+	return key[0] == 'b' ? -EBUSY : 0;
+}
+
+void stored_sweep(const struct monitor *m UNUSED)
+{
+}
+
+NORETURN void maker_run(const struct maker *k UNUSED)
+{
+	abort(); /* no process is made here */
+}
+
+/* What the front gets of a new sandbox is a channel that nobody has been given before, and nothing
+ * of the monitor's own. */
+static void check_created(const struct monitor *m, const int *fds, size_t n)
+{
+	struct stat st;
+
+	for (size_t i = 0; i < n; i++)
+		ASSERT(fds[i] > 2 && fds[i] != m->channel && fds[i] != m->lifeline_read &&
+		       fds[i] != m->filter && fds[i] != m->init_program);
+	ASSERT(fstat(fds[0], &st) == 0 && S_ISSOCK(st.st_mode));
+	for (size_t i = 0; i < n_channels; i++)
+		ASSERT(channels[i] != st.st_ino);
+	ASSERT(n_channels < PROCESSES_MAX);
+	channels[n_channels++] = st.st_ino;
+}
+
+void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n)
+{
+	union proto_frame f = {0};
+
+	memcpy(&f, frame, frame->size);
+	ASSERT(proto_check(&f, frame->size, n, PROTO_PARTY_M, PROTO_PARTY_F) == 0);
+	switch (f.head.type) {
+	case PROTO_MON_CREATED:
+		ASSERT(f.created.slot < WORLD_SLOTS && !announced[f.created.slot]);
+		ASSERT((f.created.step == PROTO_STEP_NONE) == (n > 0));
+		announced[f.created.slot] = n > 0;
+		if (n > 0)
+			check_created(m, fds, n);
+		break;
+	case PROTO_MON_GONE:
+		ASSERT(f.slot.slot < WORLD_SLOTS && announced[f.slot.slot]);
+		announced[f.slot.slot] = false;
+		break;
+	case PROTO_MON_WARMED:
+		ASSERT(n == 0 || announced[f.warmed.slot]);
+		break;
+	default:
+		break;
+	}
+}
+
+/* ---- begin, check, end ---- */
+
+void world_begin(struct monitor *m, bool root, int *ret_front)
+{
+	static const struct native_monitor_config config = {
+	    .state_dir = "/",
+	    .max_sandboxes = WORLD_SLOTS,
+	    .warm = true,
+	    .zygote = {.idle_s = IDLE_S, .age_s = AGE_S, .forks = FORKS_OLD}};
+	static struct box boxes[WORLD_SLOTS];
+	static struct report reports[WORLD_SLOTS + 1];
+	int pair[2];
+
+	n_descriptors = fuzz_count_descriptors();
+	n_processes = n_ended = n_reaped = n_channels = 0;
+	faults = 0;
+	clock_ns = NS_PER_S;
+	memset(locks, 0, sizeof(locks));
+	memset(groups, 0, sizeof(groups));
+	memset(announced, 0, sizeof(announced));
+	memset(reports, 0, sizeof(reports));
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		abort();
+	*ret_front = pair[1];
+	*m = (struct monitor){.channel = pair[0],
+			      .signals = eventfd(1, EFD_CLOEXEC), /* reap_all() never waits */
+			      .lifeline_read = 0,
+			      .filter = 1,
+			      .init_program = 2,
+			      .root = root,
+			      .cgroup = {.ops = &group_ops},
+			      .config = &config,
+			      .boxes = boxes,
+			      .reports = reports};
+	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
+		boxes[i] = (struct box){.channel = -1, .warm = -1, .fds = CGROUP_FDS_NONE};
+	if (reap_init(m) < 0)
+		abort();
+}
+
+static void check_box(const struct monitor *m, uint32_t slot)
+{
+	const struct box *b = &m->boxes[slot];
+	uint32_t helpers = 0;
+
+	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
+		helpers += m->boxes[i].helper_of == slot + 1;
+	ASSERT(b->helpers == helpers);
+	ASSERT((b->state != BOX_FREE) == groups[slot]);
+	ASSERT((b->maker > 0) == (b->state == BOX_MAKING));
+	ASSERT((b->init > 0) == (b->state == BOX_LIVE || b->state == BOX_ENDING));
+	ASSERT((b->channel >= 0) == (b->state == BOX_MAKING));
+	ASSERT(announced[slot] == (b->state != BOX_FREE && b->state != BOX_MAKING));
+	if (b->state == BOX_FREE)
+		ASSERT(b->warm < 0 && !b->lock && !b->image && !b->waits_for && !b->helper_of);
+}
+
+/* Who waits for a zygote stands in its queue once, and the queue ends where it says. */
+static void check_queue(const struct monitor *m, const struct template *t)
+{
+	const struct nursery *n = &t->nursery;
+	uint32_t waiting = 0, queued = 0, last = 0, boxes = 0;
+
+	for (uint32_t i = 0; i < WORLD_SLOTS; i++) {
+		waiting += m->boxes[i].waits_for == t;
+		boxes += m->boxes[i].image == t;
+	}
+	for (uint32_t at = n->first; at != 0; at = m->boxes[at - 1].warm_next) {
+		ASSERT(m->boxes[at - 1].waits_for == t && m->boxes[at - 1].warm >= 0);
+		ASSERT(++queued <= waiting);
+		last = at;
+	}
+	ASSERT(queued == waiting && (queued == 0 || n->last == last));
+	ASSERT(t->boxes == boxes);
+}
+
+void world_check(const struct monitor *m)
+{
+	uint32_t making = 0;
+
+	for (uint32_t i = 0; i < WORLD_SLOTS; i++) {
+		check_box(m, i);
+		making += m->boxes[i].state == BOX_MAKING;
+	}
+	ASSERT(m->n_making == making);
+	for (size_t i = 0; i < WORLD_IMAGES; i++)
+		check_queue(m, &m->templates[i]);
+}
+
+void world_end(struct monitor *m)
+{
+	reap_all(m);
+	ASSERT(reap_children(m) >= 0);
+	for (size_t i = 0; i < WORLD_IMAGES; i++)
+		template_free(m, &m->templates[i]);
+	world_check(m);
+	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
+		ASSERT(m->boxes[i].state == BOX_FREE);
+	for (size_t i = 0; i < WORLD_IMAGES; i++)
+		ASSERT(locks[i].users == 0);
+	for (size_t i = 0; i < n_processes; i++)
+		ASSERT(processes[i].ended);
+	m->channel = fd_close(m->channel);
+	m->signals = fd_close(m->signals);
+	free(m->pid_table);
+	m->pid_table = NULL;
+	ASSERT(fuzz_count_descriptors() == n_descriptors);
+}
