@@ -4,6 +4,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 
+#include <signal.h>
 #include <sodium.h>
 #include <string.h>
 
@@ -147,12 +148,12 @@ static void count(struct ledger_stats *s, const struct run_result *result)
 	s->run_buckets[i]++;
 }
 
-static void note(void *user, const struct sandbox *s, enum engine_run_kind kind,
-		 const struct run_result *result)
+static void fill_row(struct store_run *row, const struct sandbox *s, enum engine_run_kind kind,
+		     const struct run_result *result)
 {
-	struct ledger *l = user;
 	uint64_t now_ms = store_now_ms();
-	struct store_run row = {
+
+	*row = (struct store_run){
 	    .exit_code = result->exit_code,
 	    .started_ms = now_ms > result->duration_ms ? now_ms - result->duration_ms : 0,
 	    .duration_ms = result->duration_ms,
@@ -160,16 +161,41 @@ static void note(void *user, const struct sandbox *s, enum engine_run_kind kind,
 	    .peak_bytes = result->peak_bytes,
 	    .out_bytes = result->out.total + result->err.total,
 	};
+	(void)snprintf(row->id, sizeof(row->id), "%s", result->id);
+	(void)snprintf(row->owner, sizeof(row->owner), "%s", sandbox_owner(s));
+	(void)snprintf(row->sandbox, sizeof(row->sandbox), "%s", sandbox_id(s));
+	(void)snprintf(row->kind, sizeof(row->kind), "%s",
+		       (unsigned)kind < ARRAY_SIZE(kinds) ? kinds[kind] : "");
+	(void)snprintf(row->reason, sizeof(row->reason), "%s", run_reason_name(result->reason));
+}
 
+/* Its row as it is to be found when this server never sees its end. */
+static uint32_t begin(void *user, const struct sandbox *s, enum engine_run_kind kind,
+		      const char *run)
+{
+	const struct ledger *l = user;
+	const struct run_result unseen = {
+	    .id = run, .reason = RUN_LOST, .exit_code = 128 + SIGKILL};
+	struct store_run row;
+
+	fill_row(&row, s, kind, &unseen);
+	return store_run_begin(l->config.store, &row);
+}
+
+static void note(void *user, const struct sandbox *s, enum engine_run_kind kind, uint32_t ticket,
+		 const struct run_result *result)
+{
+	struct ledger *l = user;
+	struct store_run row;
+
+	if (!result) {
+		store_run_forget(l->config.store, ticket);
+		return;
+	}
+	fill_row(&row, s, kind, result);
 	count(&l->stats, result);
 	account_of(l, sandbox_owner(s))->cpu_us += row.cpu_us;
-	(void)snprintf(row.id, sizeof(row.id), "%s", result->id);
-	(void)snprintf(row.owner, sizeof(row.owner), "%s", sandbox_owner(s));
-	(void)snprintf(row.sandbox, sizeof(row.sandbox), "%s", sandbox_id(s));
-	(void)snprintf(row.kind, sizeof(row.kind), "%s",
-		       (unsigned)kind < ARRAY_SIZE(kinds) ? kinds[kind] : "");
-	(void)snprintf(row.reason, sizeof(row.reason), "%s", run_reason_name(result->reason));
-	store_note_run(l->config.store, &row);
+	store_note_run(l->config.store, &row, ticket);
 }
 
 /* ---- life ---- */
@@ -182,7 +208,7 @@ int ledger_new(const struct ledger_config *config, struct ledger **ret, struct e
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the ledger");
 	l->config = *config;
 	rand_bytes(l->hash_key, sizeof(l->hash_key));
-	struct manager_ledger hooks = {.admit = admit, .note = note, .user = l};
+	struct manager_ledger hooks = {.admit = admit, .begin = begin, .note = note, .user = l};
 	manager_keep_ledger(config->manager, &hooks);
 	*ret = l;
 	return 0;

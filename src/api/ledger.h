@@ -10,7 +10,7 @@
 #include "sandbox/sandbox.h"
 #include "store/store.h"
 
-#define LEDGER_REASONS 6     /* enum run_reason */
+#define LEDGER_REASONS (RUN_LOST + 1)
 #define LEDGER_BUCKETS 11    /* one more counts what is longer than all bounds */
 #define LEDGER_OWNERS  4096u /* remembered at the same time; the oldest of a bucket goes */
 

@@ -4,6 +4,7 @@
 #include "api/rest.h"
 
 #include "base/jsonio.h"
+#include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -123,6 +124,8 @@ static int add_store(struct buf *b, struct store *store)
 	    {"caisson_store_rows_lost_total", "counter", "Rows that found the queue full.", n.lost},
 	    {"caisson_store_failures_total", "counter", "Batches that failed and are tried again.",
 	     n.failed},
+	    {"caisson_log_lines_lost_total", "counter", "Lines that the log file did not take.",
+	     log_lost()},
 	    {"caisson_passwords_hashed_total", "counter", "Logins and new passwords.", n.hashes},
 	};
 	return add_rows(b, rows, ARRAY_SIZE(rows));

@@ -24,6 +24,9 @@ static struct {
 	int fd;     /* -1 until the first line */
 	bool file_broken;
 	uint64_t written; /* bytes in the current file */
+	uint64_t lost;    /* lines that could not be written to it, in all */
+	bool failing;     /* the last one could not */
+	bool torn;        /* a part of it is there */
 } state = {.level = LOG_LEVEL_INFO, .to_stderr = true, .fd = -1};
 
 static const char *const level_names[] = {"debug", "info", "warning", "error", "critical"};
@@ -201,15 +204,44 @@ void log_open(void)
 		(void)open_or_say();
 }
 
+uint64_t log_lost(void)
+{
+	return state.lost;
+}
+
+/* One line, or what a full disk takes of it. */
+static int write_line(const char *line, size_t len)
+{
+	if (state.torn && write(state.fd, "\n", 1) != 1)
+		return -errno;
+	state.torn = false;
+	ssize_t n = write(state.fd, line, len);
+	if (n > 0)
+		state.written += (uint64_t)n;
+	if (n < 0)
+		return -errno;
+	state.torn = (size_t)n < len;
+	return state.torn ? -ENOSPC : 0;
+}
+
+/* A full disk must not stop the server: the line is lost, the next one tries again. Said once each
+ * time that it begins. */
 static void write_file(const char *line, size_t len)
 {
 	if (state.fd >= 0 && state.written + len > LOG_FILE_MAX)
 		rotate();
 	if (state.fd < 0 && !open_or_say())
 		return;
-	/* A full disk must not stop the server: the line is lost, the next one tries again. */
-	if (fd_write_all(state.fd, line, len) == 0)
-		state.written += len;
+	int r = write_line(line, len);
+	if (r < 0) {
+		state.lost++;
+		if (!state.failing)
+			(void)dprintf(STDERR_FILENO,
+				      "caisson: log file '%s' cannot be written (%s); lines are "
+				      "lost until it can\n",
+				      state.path, strerror(-r));
+	}
+	state.failing = r < 0;
 }
 
 void log_emit(enum log_level level, const char *event, const struct log_field *fields, size_t n)

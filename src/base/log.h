@@ -72,6 +72,9 @@ void log_configure(const struct log_config *c);
  */
 void log_open(void);
 void log_close(void);
+/* Lines that the file could not take (a full disk): said once on stderr each time that it begins.
+ */
+uint64_t log_lost(void);
 /* The file that is written, or NULL; borrowed until the next log_configure(). */
 const char *log_path(void);
 bool log_wants(enum log_level level);

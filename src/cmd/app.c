@@ -179,10 +179,13 @@ static int begin_store(struct app *a, struct err *e)
 
 	if (a->mode == APP_RUN)
 		return 0;
-	if (a->mode == APP_SERVE)
-		return app_open_store(a, e);
-	if (app_open_store(a, &why) < 0)
+	int r = app_open_store(a, a->mode == APP_SERVE ? e : &why);
+	if (r < 0 && a->mode == APP_SERVE)
+		return r;
+	if (r < 0)
 		LOG_WARNING("store_unavailable", LOG_S("error", why.text));
+	else if (store_watch_runs(a->store, &why) < 0)
+		LOG_WARNING("runs_not_watched", LOG_S("error", why.text));
 	return 0;
 }
 
@@ -323,6 +326,16 @@ static int open_ledger(struct app *a, struct err *e)
 	return ledger_new(&config, &a->ledger, e);
 }
 
+/* Once for each time that it begins or ends. */
+static void on_store_trouble(const struct err *e, uint64_t queued, void *user UNUSED)
+{
+	if (e)
+		LOG_ERROR("history_not_written", LOG_S("error", e->text),
+			  LOG_S("hint", err_code_hint(e->code)), LOG_U("rows_waiting", queued));
+	else
+		LOG_INFO("history_written_again", LOG_U("rows_waiting", queued));
+}
+
 int app_open(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
@@ -360,6 +373,8 @@ int app_open(struct app *a, struct err *e)
 	r = a->store ? store_attach(a->store, a->loop) : 0;
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the store's answers");
+	if (a->store)
+		store_on_trouble(a->store, on_store_trouble, NULL);
 	r = opener_attach(a->opener, a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the opener's answers");

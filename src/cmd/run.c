@@ -132,6 +132,7 @@ static int status_of(const struct run_verb *v, const struct run_result *result)
 	case RUN_SIGNALED:
 	case RUN_OUTPUT_LIMIT:
 	case RUN_DISK_LIMIT:
+	case RUN_LOST:
 		break;
 	}
 	return result->exit_code;

@@ -311,7 +311,8 @@ const json_t *box_result(const struct box *b)
 	return b->result;
 }
 
-static void note_copy(struct box *b, int r, const char *sha256, uint64_t bytes)
+/* FULL says whose disk it was. */
+static void note_copy(struct box *b, int r, enum err_code full, const char *sha256, uint64_t bytes)
 {
 	b->copy = NULL;
 	b->file = fd_close(b->file);
@@ -319,7 +320,7 @@ static void note_copy(struct box *b, int r, const char *sha256, uint64_t bytes)
 	b->bytes = bytes;
 	b->failed = ERR_INIT;
 	if (r == -ENOSPC || r == -EDQUOT)
-		(void)err_set(&b->failed, ERR_NO_SPACE, -r, "%s", b->path);
+		(void)err_set(&b->failed, full, -r, "%s", b->path);
 	else if (r < 0)
 		(void)err_set(&b->failed, ERR_SYSTEM, -r, "%s", b->path);
 	else if (b->wanted[0] && !streq(b->wanted, sha256))
@@ -362,7 +363,7 @@ static void on_put_copied(int r, const char *sha256, uint64_t bytes, void *user)
 {
 	struct box *b = user;
 
-	note_copy(b, r, sha256, bytes);
+	note_copy(b, r, ERR_NO_SPACE, sha256, bytes);
 	commit(b);
 }
 
@@ -401,7 +402,7 @@ static void on_got(int r, const char *sha256, uint64_t bytes, void *user)
 {
 	struct box *b = user;
 
-	note_copy(b, r, sha256, bytes);
+	note_copy(b, r, ERR_STORE_FULL, sha256, bytes);
 	end(b, b->failed.code != ERR_NONE ? &b->failed : NULL);
 }
 

@@ -95,12 +95,17 @@ void job_fail_err(struct job *j, const struct err *e, const struct box *box)
 		buf_reset(&text);
 	while (text.len > 0 && strchr(" \r\n", text.data[text.len - 1]))
 		text.data[--text.len] = '\0';
-	if (e && e->code == ERR_TIMEOUT)
+	if (e && e->code == ERR_TIMEOUT) {
 		job_fail(j, e->text, NULL);
-	else if (text.len > 0)
+	} else if (e && (e->code == ERR_STORE_FULL || e->code == ERR_NO_SPACE)) {
+		struct err own = *e;
+		(void)err_set(&own, e->code, 0, "%s. %s", e->text, err_code_hint(e->code));
+		job_fail(j, own.text, NULL);
+	} else if (text.len > 0) {
 		job_fail(j, buf_str(&text), buf_str(&text));
-	else
+	} else {
 		job_fail(j, e ? e->text : "it failed", NULL);
+	}
 }
 
 /* ---- unpacking ---- */

@@ -38,6 +38,9 @@ struct run {
 	struct buf output[ENGINE_RESULT + 1]; /* by enum engine_stream */
 	bool truncated[ENGINE_RESULT + 1];
 	bool cancelled;
+	bool began;        /* the engine has it, or had */
+	uint32_t ticket;   /* of the ledger */
+	uint64_t start_ns; /* when it began */
 	struct engine_run_result end;
 	struct artifact *artifacts;
 	size_t n_artifacts;
@@ -59,6 +62,7 @@ const char *run_reason_name(enum run_reason reason)
 	    [RUN_OUTPUT_LIMIT] = "output_limit",
 	    [RUN_DISK_LIMIT] = "disk_limit",
 	    [RUN_CANCELLED] = "cancelled",
+	    [RUN_LOST] = "lost",
 	};
 	return names[reason];
 }
@@ -100,6 +104,25 @@ static void run_free(struct run *r)
 	free(r);
 }
 
+/* Tells the ledger. Whoever began has a row in the books, also when nobody saw the end. */
+static void run_note(struct run *r, const struct run_result *result)
+{
+	const struct manager_ledger *ledger = &r->sandbox->manager->ledger;
+	const struct run_result lost = {
+	    .id = r->id,
+	    .reason = RUN_LOST,
+	    .exit_code = EXIT_CODE_KILLED,
+	    .duration_ms = (now_ns() - r->start_ns) / NS_PER_MS,
+	    .out = {.total = r->output[ENGINE_STDOUT].len},
+	    .err = {.total = r->output[ENGINE_STDERR].len},
+	};
+
+	if (!result && r->began)
+		result = &lost;
+	if (ledger->note && (result || r->ticket))
+		ledger->note(ledger->user, r->sandbox, r->request.kind, r->ticket, result);
+}
+
 /* Frees the sandbox before it tells, so that the callback may start the next run; whoever waits
  * in the queue was there first. */
 static void run_end(struct run *r, const struct run_result *result, const struct err *e)
@@ -112,9 +135,7 @@ static void run_end(struct run *r, const struct run_result *result, const struct
 	if (e)
 		LOG_ERROR("container_exec_failed", LOG_S("session_id", r->sandbox->id),
 			  LOG_S("run_id", r->id), LOG_S("error", e->text));
-	const struct manager_ledger *ledger = &r->sandbox->manager->ledger;
-	if (result && ledger->note)
-		ledger->note(ledger->user, r->sandbox, r->request.kind, result);
+	run_note(r, result);
 	KILL_POINT(RUN_NOTED);
 	r->request.on_done(r, result, e, r->request.user);
 	/* What a failed run did to the files is not known. */
@@ -141,8 +162,9 @@ static enum run_reason reason_of(const struct run *r)
 	case ENGINE_END_DISK:
 		return RUN_DISK_LIMIT;
 	case ENGINE_END_KILLED:
-	case ENGINE_END_LOST:
 		return RUN_CANCELLED;
+	case ENGINE_END_LOST:
+		return RUN_LOST;
 	}
 	return RUN_CANCELLED;
 }
@@ -156,6 +178,7 @@ static int exit_code_of(const struct run *r, enum run_reason reason)
 	case RUN_OUTPUT_LIMIT:
 	case RUN_DISK_LIMIT:
 	case RUN_CANCELLED:
+	case RUN_LOST:
 		return EXIT_CODE_KILLED;
 	case RUN_EXITED:
 	case RUN_SIGNALED:
@@ -305,6 +328,8 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 
 	r->handle = NULL;
 	if (e) {
+		/* Any other says that it could not be started. */
+		r->began = e->code == ERR_SANDBOX_LOST || e->code == ERR_CANCELLED;
 		sandbox_forget_inventory(s);
 		run_end(r, NULL, e);
 		return;
@@ -355,7 +380,13 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	r->phase = RUN_EXECUTING;
 	LOG_INFO("container_exec_start", LOG_S("session_id", s->id), LOG_S("run_id", r->id),
 		 LOG_U("code_bytes", q->code_len));
-	return sandbox_ops(s)->run(s->handle, &spec, &r->handle, e);
+	const struct manager_ledger *ledger = &s->manager->ledger;
+	if (ledger->begin)
+		r->ticket = ledger->begin(ledger->user, s, q->kind, r->id);
+	r->start_ns = now_ns();
+	int x = sandbox_ops(s)->run(s->handle, &spec, &r->handle, e);
+	r->began = x == 0;
+	return x;
 }
 
 /* After the inventory before. */
@@ -542,6 +573,7 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 	if (x < 0) {
 		if (!wait)
 			s->run = NULL;
+		run_note(r, NULL);
 		run_free(r);
 		return x;
 	}

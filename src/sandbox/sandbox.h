@@ -197,8 +197,13 @@ struct run_result;
 struct manager_ledger {
 	/* 0, or a refusal (QUOTA_EXCEEDED …); may be NULL. */
 	int (*admit)(void *user, const struct sandbox *s, struct err *e);
+	/* RUN is about to be executed; may be NULL. What it gives back comes with note(). */
+	uint32_t (*begin)(void *user, const struct sandbox *s, enum engine_run_kind kind,
+			  const char *run);
+	/* Of each that began, and of those that ended before; RESULT is NULL when it was not
+	 * executed after all. May be NULL. */
 	void (*note)(void *user, const struct sandbox *s, enum engine_run_kind kind,
-		     const struct run_result *result); /* may be NULL */
+		     uint32_t ticket, const struct run_result *result);
 	void *user;
 };
 void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger); /* copied */
@@ -263,6 +268,8 @@ enum run_reason {
 	RUN_OUTPUT_LIMIT, /* wrote more than output_stop */
 	RUN_DISK_LIMIT,   /* its files passed the limit; elsewhere its writes fail at it */
 	RUN_CANCELLED,    /* run_cancel(), or the sandbox was closed by force */
+	RUN_LOST,         /* its sandbox, or the server, ended below it: for the books alone, who
+			     waits for it gets SANDBOX_LOST */
 };
 const char *run_reason_name(enum run_reason reason); /* "exited" */
 

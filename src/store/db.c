@@ -24,6 +24,40 @@ static const char *const texts[STATEMENT_MAX_] = {
 #undef Q
 };
 
+enum err_code store_err_of(int errnum)
+{
+	static const struct {
+		int errnum;
+		enum err_code code;
+	} rows[] = {
+	    {ENOSPC, ERR_STORE_FULL},     {EDQUOT, ERR_STORE_FULL},
+	    {EROFS, ERR_STORE_READ_ONLY}, {EACCES, ERR_STORE_READ_ONLY},
+	    {EPERM, ERR_STORE_READ_ONLY},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].errnum == errnum)
+			return rows[i].code;
+	return ERR_STORE_FAILED;
+}
+
+/* Why a file failed, as far as a person can do something about it; else 0. SQLite has it in three
+ * places, none of which it sets each time. */
+static int cause_of(sqlite3 *handle)
+{
+	sqlite3_file *journal = NULL;
+	int causes[] = {sqlite3_system_errno(handle), 0, 0};
+
+	(void)sqlite3_file_control(handle, "main", SQLITE_FCNTL_JOURNAL_POINTER, &journal);
+	if (journal && journal->pMethods)
+		(void)journal->pMethods->xFileControl(journal, SQLITE_FCNTL_LAST_ERRNO, &causes[1]);
+	(void)sqlite3_file_control(handle, "main", SQLITE_FCNTL_LAST_ERRNO, &causes[2]);
+	for (size_t i = 0; i < ARRAY_SIZE(causes); i++)
+		if (store_err_of(causes[i]) != ERR_STORE_FAILED)
+			return causes[i];
+	return 0;
+}
+
 int db_fail(const struct db *db, int rc, const char *what, struct err *e)
 {
 	static const struct {
@@ -36,7 +70,7 @@ int db_fail(const struct db *db, int rc, const char *what, struct err *e)
 	    {SQLITE_LOCKED, ERR_STORE_BUSY, EBUSY},
 	    {SQLITE_NOMEM, ERR_OUT_OF_MEMORY, ENOMEM},
 	    {SQLITE_CONSTRAINT, ERR_ALREADY_EXISTS, EEXIST},
-	    {SQLITE_READONLY, ERR_STORE_FAILED, EROFS},
+	    {SQLITE_READONLY, ERR_STORE_READ_ONLY, EROFS},
 	    {SQLITE_CANTOPEN, ERR_STORE_FAILED, EACCES},
 	    {SQLITE_CORRUPT, ERR_STORE_FAILED, EUCLEAN},
 	    {SQLITE_NOTADB, ERR_STORE_FAILED, EUCLEAN},
@@ -50,10 +84,11 @@ int db_fail(const struct db *db, int rc, const char *what, struct err *e)
 			code = rows[i].code;
 			errnum = rows[i].errnum;
 		}
-	if ((rc & 0xff) == SQLITE_IOERR && db->handle &&
-	    sqlite3_system_errno(db->handle) == ENOSPC) {
-		code = ERR_STORE_FULL;
-		errnum = ENOSPC;
+	bool of_file = (rc & 0xff) == SQLITE_IOERR || (rc & 0xff) == SQLITE_CANTOPEN;
+	int cause = of_file && db->handle ? cause_of(db->handle) : 0;
+	if (cause != 0) {
+		code = store_err_of(cause);
+		errnum = cause;
 	}
 	(void)err_set(e, code, 0, "the database, %s: %s", what, text);
 	e->errnum = errnum;

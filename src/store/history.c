@@ -6,11 +6,16 @@
 
 /* ---- runs ---- */
 
-void store_note_run(struct store *s, const struct store_run *r)
+int run_write(struct db *db, const struct store_run *r, uint64_t day_of_ms, struct err *e)
 {
-	struct note n = {.kind = NOTE_RUN, .at_ms = store_now_ms(), .run = *r};
+	int done =
+	    db_run(db, Q_RUN_ADD, NULL, e, "tttttiiiiii", r->id, r->owner, r->sandbox, r->kind,
+		   r->reason, r->exit_code, (int64_t)r->started_ms, (int64_t)r->duration_ms,
+		   (int64_t)r->cpu_us, (int64_t)r->peak_bytes, (int64_t)r->out_bytes);
 
-	note_push(s, &n);
+	return done < 0 ? done
+			: db_run(db, Q_USAGE_ADD, NULL, e, "tii", r->owner,
+				 (int64_t)(day_of_ms / DAY_MS), (int64_t)r->cpu_us);
 }
 
 static void read_run(sqlite3_stmt *st, struct store_run *r)

@@ -26,6 +26,8 @@ struct db {
 
 /* ---- connections, statements (db.c) ---- */
 
+/* What the errno of a file of the store means to a person. */
+enum err_code store_err_of(int errnum);
 int db_open(struct db *db, const char *path, const struct store_config *config,
 	    struct err *e) MUST_CHECK;
 void db_close(struct db *db);
@@ -67,6 +69,7 @@ enum note_kind {
 struct note {
 	struct note *next;
 	enum note_kind kind;
+	uint32_t ticket; /* of a run */
 	uint64_t at_ms;
 	union {
 		struct store_run run;
@@ -108,18 +111,33 @@ struct helper {
 	struct hash_job *done;
 	unsigned n_jobs;
 	struct store_counts counts;
-	struct db db; /* of the thread alone once it is started */
+	struct err trouble; /* of the last batch; ERR_NONE: it is written */
+	bool told;          /* of trouble */
+	struct db db;       /* of the thread alone once it is started */
 	uint64_t since_prune;
 	int event_fd; /* answers are there */
+};
+
+#define RUNNING_SLOTS 2048u
+
+/* Runs under way (running.c). */
+struct running {
+	int fd; /* -1: they are not noted */
+	unsigned region;
+	uint64_t used[RUNNING_SLOTS / 64]; /* under the helper's lock */
 };
 
 struct store {
 	struct db db;
 	struct helper helper;
+	struct running running;
+	char *path; /* of the database */
 	struct store_config config;
 	uint8_t pepper[STORE_SECRET_BYTES]; /* of keys */
 	bool has_pepper;
 	sd_event_source *answers;
+	store_trouble_fn on_trouble; /* may be NULL */
+	void *trouble_user;
 };
 
 int helper_open(struct store *s, const char *path, struct err *e) MUST_CHECK;
@@ -129,6 +147,11 @@ int helper_start(struct store *s) MUST_CHECK;
 /* The thread's part of passwords: does JOB. */
 void hash_job_run(struct hash_job *job);
 void note_push(struct store *s, const struct note *n);
+/* Adds R to the history, and its CPU time to the usage of the day of DAY_OF_MS. */
+int run_write(struct db *db, const struct store_run *r, uint64_t day_of_ms,
+	      struct err *e) MUST_CHECK;
+/* Under the helper's lock: the row of TICKET is in the history, or will never be. 0 is fine. */
+void running_free(struct store *s, uint32_t ticket);
 /* Tells the askers; on the caller's thread. */
 void hash_answers(struct store *s);
 void hash_cancel(struct store *s);

@@ -38,7 +38,7 @@ static int resolve(const char *path, char ret[PATH_MAX], struct err *e)
 	const char *parent = dirname(folder);
 	int r = fd_make_dirs(parent, DIR_MODE);
 	if (r < 0)
-		return err_set(e, ERR_STORE_FAILED, -r, "%s", parent);
+		return err_set(e, store_err_of(-r), -r, "%s", parent);
 	if (!realpath(parent, real))
 		return err_set(e, ERR_STORE_FAILED, errno, "%s", parent);
 	int n = snprintf(ret, PATH_MAX, "%s/%s", streq(real, "/") ? "" : real, basename(name));
@@ -57,8 +57,7 @@ static int prepare_file(const char *path, struct err *e)
 		return 0;
 	}
 	if (errno != EEXIST)
-		return err_set(e, errno == ENOSPC ? ERR_STORE_FULL : ERR_STORE_FAILED, errno, "%s",
-			       path);
+		return err_set(e, store_err_of(errno), errno, "%s", path);
 	if (lstat(path, &st) < 0)
 		return err_set(e, ERR_STORE_FAILED, errno, "%s", path);
 	if (!S_ISREG(st.st_mode))
@@ -66,6 +65,17 @@ static int prepare_file(const char *path, struct err *e)
 	if ((st.st_mode & 0077) != 0 && chmod(path, FILE_MODE) < 0)
 		return err_set(e, ERR_STORE_FAILED, errno, "%s can be read by others", path);
 	return 0;
+}
+
+/* SQLite does not always know why it cannot make its companions. */
+static void say_read_only(const char *path, struct err *e)
+{
+	char folder[PATH_MAX];
+
+	if (e->code != ERR_STORE_FAILED || text_copy(folder, sizeof(folder), path) < 0 ||
+	    access(dirname(folder), W_OK) == 0)
+		return;
+	e->code = store_err_of(errno);
 }
 
 /* ---- migrations ---- */
@@ -156,12 +166,19 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 	s->config.runs_keep = config->runs_keep ? config->runs_keep : RUNS_KEEP;
 	s->config.audit_keep = config->audit_keep ? config->audit_keep : AUDIT_KEEP;
 	s->helper.event_fd = -1;
+	s->running.fd = -1;
+	s->path = strdup(path);
+	if (!s->path) {
+		(void)store_close(s);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
+	}
 	r = db_open(&s->db, path, &s->config, e);
 	r = r < 0 ? r : migrate(&s->db, s->config.audit_keep, e);
 	r = r < 0 ? r : helper_open(s, path, e);
 	if (r < 0) {
 		(void)store_close(s);
-		return r;
+		say_read_only(path, e);
+		return err_wrap(e, "%s", path);
 	}
 	*ret = s;
 	return 0;
@@ -174,6 +191,8 @@ struct store *store_close(struct store *s)
 	helper_close(s);
 	s->answers = sd_event_source_disable_unref(s->answers);
 	db_close(&s->db);
+	s->running.fd = fd_close(s->running.fd);
+	free(s->path);
 	sodium_memzero(s->pepper, sizeof(s->pepper));
 	free(s);
 	return NULL;

@@ -51,6 +51,7 @@ void note_push(struct store *s, const struct note *n)
 	(void)pthread_mutex_lock(&h->lock);
 	if (!copy || h->notes.n >= NOTES_MAX || helper_start(s) < 0) {
 		h->counts.lost++;
+		running_free(s, n->ticket);
 		free(copy);
 	} else {
 		*copy = *n;
@@ -68,15 +69,7 @@ void note_push(struct store *s, const struct note *n)
 
 static int write_run(struct db *db, const struct note *n, struct err *e)
 {
-	const struct store_run *r = &n->run;
-	int done =
-	    db_run(db, Q_RUN_ADD, NULL, e, "tttttiiiiii", r->id, r->owner, r->sandbox, r->kind,
-		   r->reason, r->exit_code, (int64_t)r->started_ms, (int64_t)r->duration_ms,
-		   (int64_t)r->cpu_us, (int64_t)r->peak_bytes, (int64_t)r->out_bytes);
-
-	return done < 0 ? done
-			: db_run(db, Q_USAGE_ADD, NULL, e, "tii", r->owner,
-				 (int64_t)(n->at_ms / DAY_MS), (int64_t)r->cpu_us);
+	return run_write(db, &n->run, n->at_ms, e);
 }
 
 static int write_audit(struct db *db, const struct note *n, struct err *e)
@@ -115,22 +108,21 @@ static int prune(struct store *s, struct err *e)
 			      (int64_t)(store_now_ms() / DAY_MS) - USAGE_DAYS);
 }
 
-static int write_batch(struct store *s, const struct notes *batch)
+static int write_batch(struct store *s, const struct notes *batch, struct err *e)
 {
 	struct helper *h = &s->helper;
-	struct err e = ERR_INIT;
-	int r = db_transaction(&h->db, false, &e);
+	int r = db_transaction(&h->db, false, e);
 
 	if (r < 0)
 		return r;
 	for (const struct note *n = batch->first; n && r == 0; n = n->next)
-		r = writers[n->kind](&h->db, n, &e);
+		r = writers[n->kind](&h->db, n, e);
 	h->since_prune += batch->n;
 	if (r == 0 && h->since_prune >= PRUNE_EVERY) {
 		h->since_prune = 0;
-		r = prune(s, &e);
+		r = prune(s, e);
 	}
-	r = db_finish(&h->db, false, r, &e);
+	r = db_finish(&h->db, false, r, e);
 	/* Moves what has come into the main file; a no-op while there is little. */
 	if (r == 0)
 		(void)sqlite3_wal_checkpoint_v2(h->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
@@ -156,9 +148,35 @@ static void gather(struct helper *h, uint64_t wait_ns)
 		wait_until(h, until);
 }
 
+/* Under the lock; wakes the loop when it has something to tell. */
+static void note_trouble(struct helper *h, const struct err *e)
+{
+	uint64_t one = 1;
+	bool was = h->trouble.code != ERR_NONE;
+
+	h->trouble = *e;
+	if (was != (e->code != ERR_NONE))
+		(void)!write(h->event_fd, &one, sizeof(one));
+}
+
+static void tell_trouble(struct store *s)
+{
+	struct helper *h = &s->helper;
+
+	(void)pthread_mutex_lock(&h->lock);
+	struct err e = h->trouble;
+	uint64_t queued = h->notes.n + h->kept;
+	bool bad = e.code != ERR_NONE, changed = bad != h->told;
+	h->told = bad;
+	(void)pthread_mutex_unlock(&h->lock);
+	if (changed && s->on_trouble)
+		s->on_trouble(bad ? &e : NULL, queued, s->trouble_user);
+}
+
 static void write_some(struct store *s, struct notes *batch)
 {
 	struct helper *h = &s->helper;
+	struct err e = ERR_INIT;
 
 	if (!batch->first) {
 		*batch = h->notes;
@@ -168,16 +186,19 @@ static void write_some(struct store *s, struct notes *batch)
 	}
 	h->writing = true;
 	(void)pthread_mutex_unlock(&h->lock);
-	int r = write_batch(s, batch);
+	int r = write_batch(s, batch, &e);
 	(void)pthread_mutex_lock(&h->lock);
 	h->writing = false;
 	if (r < 0) {
 		h->counts.failed++;
 	} else {
 		h->counts.written += batch->n;
+		for (const struct note *n = batch->first; n; n = n->next)
+			running_free(s, n->ticket);
 		notes_free(batch);
 	}
 	h->kept = batch->n;
+	note_trouble(h, &e);
 	(void)pthread_cond_broadcast(&h->idle);
 }
 
@@ -285,7 +306,14 @@ static int on_answers(sd_event_source *source UNUSED, int fd, uint32_t events UN
 
 	(void)!read(fd, &n, sizeof(n));
 	hash_answers(user);
+	tell_trouble(user);
 	return 0;
+}
+
+void store_on_trouble(struct store *s, store_trouble_fn fn, void *user)
+{
+	s->on_trouble = fn;
+	s->trouble_user = user;
 }
 
 int store_attach(struct store *s, sd_event *loop)

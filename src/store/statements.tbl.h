@@ -65,6 +65,7 @@ Q(PACKAGE_LIST, "SELECT " PACKAGE_COLUMNS " FROM packages WHERE sandbox = ?1"
 
 Q(RUN_ADD, "INSERT INTO runs(id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms,"
 	   " cpu_us, peak_bytes, out_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")
+Q(RUN_KNOWN, "SELECT count(*) FROM runs WHERE sandbox = ?1 AND id = ?2")
 Q(RUN_PRUNE, "DELETE FROM runs WHERE seq <= (SELECT max(seq) FROM runs) - ?1")
 Q(RUN_LIST, "SELECT " RUN_COLUMNS " FROM runs WHERE started_ms < ?1 ORDER BY seq DESC LIMIT ?2")
 Q(RUN_LIST_OWN, "SELECT " RUN_COLUMNS " FROM runs WHERE owner = ?3 AND started_ms < ?1"

@@ -11,12 +11,12 @@
  * synchronous=NORMAL survives SIGKILL whole). What must also survive the loss of power (users,
  * keys, the rows of sandboxes) waits for the disk; these calls are rare and say "durable". What a
  * run or a request leaves behind (store_note_*) is put into a queue that a helper thread writes in
- * batches: no system call in the hot path. Passwords are hashed by that thread too.
+ * batches: no transaction in the hot path. Passwords are hashed by that thread too.
  *
- * Failure. A full disk, a damaged or vanished file, a lock that stays: STORE_FULL, STORE_BUSY or
- * STORE_FAILED in `e`, never a crash; the store goes on with the next call. Calls that look
- * something up return 1 (found), 0 (there is none, outputs untouched) or a negative errno with `e`
- * set. Others return 0 or a negative errno.
+ * Failure. A full disk, one that became read-only, a damaged or vanished file, a lock that stays:
+ * STORE_FULL, STORE_READ_ONLY, STORE_FAILED or STORE_BUSY in `e`, never a crash; the store goes on
+ * with the next call. Calls that look something up return 1 (found), 0 (there is none, outputs
+ * untouched) or a negative errno with `e` set. Others return 0 or a negative errno.
  *
  * Times are milliseconds since 1970 (UTC). Texts passed in are UTF-8, borrowed for the call; those
  * of rows given to a callback are valid during the callback. Callbacks must not write to the store.
@@ -75,6 +75,12 @@ void store_flush(struct store *s);
  * same for all servers of one state folder. RET has STORE_SECRET_BYTES. Durable. */
 #define STORE_SECRET_BYTES 32
 int store_secret(struct store *s, const char *name, uint8_t *ret, struct err *e) MUST_CHECK;
+
+/* Comes from the loop: once when rows of history and audit cannot be written (E says why; they
+ * wait, and are tried again each second), and once when they can again (E is NULL). QUEUED rows
+ * wait. */
+typedef void (*store_trouble_fn)(const struct err *e, uint64_t queued, void *user);
+void store_on_trouble(struct store *s, store_trouble_fn fn, void *user);
 
 /* For metrics. */
 struct store_counts {
@@ -280,7 +286,7 @@ struct store_run {
 	char owner[STORE_OWNER_SIZE];
 	char sandbox[STORE_OWNER_SIZE + 1];
 	char kind[STORE_WORD_SIZE];   /* "code", "stateful", "command" */
-	char reason[STORE_WORD_SIZE]; /* "exited", "timeout" … */
+	char reason[STORE_WORD_SIZE]; /* "exited", "timeout", "lost" … */
 	int64_t exit_code;
 	uint64_t started_ms;
 	uint64_t duration_ms;
@@ -291,9 +297,20 @@ struct store_run {
 
 typedef void (*store_run_fn)(const struct store_run *r, void *user);
 
-/* Queued; adds the CPU time to the day's usage of its owner too. Neither code nor output is kept.
+/* From now on runs that begin are noted where the end of the whole process leaves them (a file
+ * beside the database, "-runs"), and those that an earlier server left there become history. For
+ * servers, once, before the process gives up its rights. Refused, runs are noted at their end
+ * alone.
  */
-void store_note_run(struct store *s, const struct store_run *r);
+int store_watch_runs(struct store *s, struct err *e) MUST_CHECK;
+/* R begins: it is the row that it will have if this server never notes its end. A number for that,
+ * 0 when there is no place for it. One write into the page cache. */
+uint32_t store_run_begin(struct store *s, const struct store_run *r);
+/* It did not begin after all. 0 is fine. */
+void store_run_forget(struct store *s, uint32_t ticket);
+/* Queued; adds the CPU time to the day's usage of its owner too. Neither code nor output is kept.
+ * TICKET is of store_run_begin(), or 0. */
+void store_note_run(struct store *s, const struct store_run *r, uint32_t ticket);
 /* Newest first, at most LIMIT; OWNER and SANDBOX NULL: all; BEFORE: only those that began earlier
  * (0 = all). */
 int store_run_each(struct store *s, const char *owner, const char *sandbox, uint64_t before_ms,

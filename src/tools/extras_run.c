@@ -87,6 +87,7 @@ static const char *hint_of(const struct run_result *result)
 	    [RUN_OUTPUT_LIMIT] = "Print less, or write to a file.",
 	    [RUN_DISK_LIMIT] = "The files are more than the sandbox may hold: remove some.",
 	    [RUN_CANCELLED] = NULL,
+	    [RUN_LOST] = NULL,
 	};
 	return hints[result->reason];
 }

@@ -2,12 +2,13 @@
 // What fails below the server while it serves: typed errors, no hang, no leak, and work again without a restart.
 
 import assert from 'node:assert/strict';
-import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
+import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { imagesDir, mode, scratch, unlessEnforced } from '../lib/env.ts';
 import { isError } from '../lib/expect.ts';
+import { failing } from '../lib/failing.ts';
 import { initsOf, monitorOf, othersOf } from '../lib/family.ts';
 import { alive } from '../lib/process.ts';
 import { using, type Json, type Session } from '../lib/session.ts';
@@ -17,25 +18,6 @@ const isRoot = process.getuid!() === 0;
 const notRoot = !isRoot && 'only root may interfere with processes of the server';
 const cold = process.env.CAISSON_TEST_COLD === '1' && 'warm starts are off in this mode';
 const waitMs = 30_000;
-
-/** While BODY runs, these system calls of a process fail. */
-async function failing<T>(pid: number, calls: string, error: string, body: () => Promise<T>): Promise<T> {
-	const tracer: ChildProcess = spawn('strace', ['-p', String(pid), '-e', `trace=${calls}`, '-e', `inject=${calls}:error=${error}`], { stdio: ['ignore', 'ignore', 'pipe'] });
-	let said = '';
-	tracer.stderr!.on('data', (b: Buffer) => (said += b.toString()));
-	const ended = new Promise((resolve) => tracer.once('close', resolve));
-	try {
-		await until('the tracer', () => {
-			if (tracer.exitCode !== null)
-				throw new Error(said);
-			return /attached/.test(said);
-		}, waitMs);
-		return await body();
-	} finally {
-		tracer.kill('SIGINT');
-		await ended;
-	}
-}
 
 /** The other limit that so many calls meet. */
 function tooMany(e: Error): Json {

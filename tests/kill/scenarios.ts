@@ -20,6 +20,8 @@ export interface Scenario {
 	points: string[];
 	/** Settings of its server; those with the same ones share it. */
 	env?: Record<string, string>;
+	/** At all its points there is a run in the try's session, which must be in the history whatever happens. */
+	runs?: boolean;
 	/** The first operation of a server: each try has a fresh one. */
 	first?: boolean;
 	before?(t: Try): Promise<unknown>;
@@ -127,7 +129,7 @@ export const scenarios: Scenario[] = [
 		after: grownOnce,
 	},
 	{
-		name: 'a run',
+		name: 'a run', runs: true,
 		points: ['RUN_SENT', 'RUN_TAKEN', 'RUN_GIVEN', 'RUN_ENTERED', 'OUTPUT_READ', 'RUN_OVER', 'END_SENT', 'END_TAKEN', 'RUN_SCANNED', 'RUN_NOTED', 'ANSWER_WRITTEN', 'COMMIT_NEXT', 'COMMIT_DONE'],
 		before: made,
 		act: (t) => python(t, grow),
@@ -135,7 +137,7 @@ export const scenarios: Scenario[] = [
 		after: grownOnce,
 	},
 	{
-		name: 'a cold run',
+		name: 'a cold run', runs: true,
 		points: ['RUN_FORKED', 'RUN_TIED'],
 		before: made,
 		act: (t) => t.server.call('sandbox_run_shell', { session_id: t.id, command: 'echo x >>log; echo out >out.txt; echo a $(grep -c x log)' }),
@@ -143,7 +145,7 @@ export const scenarios: Scenario[] = [
 		after: grownOnce,
 	},
 	{
-		name: 'a run of a session',
+		name: 'a run of a session', runs: true,
 		points: ['STATE_TAKEN', 'NEXT_READY'],
 		before: (t) => t.server.right('sandbox_run_python', { session_id: t.id, code: 'n = 1', stateful: true }),
 		act: (t) => python(t, 'n += 1; n', { stateful: true }),

@@ -6,6 +6,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import { mode } from '../lib/env.ts';
 import { alive } from '../lib/process.ts';
+import type { Json } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 import { points, type Point } from './points.ts';
 import { scenarios, type Scenario, type Try } from './scenarios.ts';
@@ -124,6 +125,7 @@ class Place {
 		const [other, keeper] = this.stored as [string, string];
 		const t: Try = { server: s, id: `try-${++this.serial}`, keeper, other, dies: victim === SELF ? point.who : victim };
 		await sc.before?.(t);
+		const known = new Set(sc.runs ? (await s.history(t.id)).map((r) => r.id as string) : []);
 		s.kept = true;
 		s.control.arm(point, victim === SELF);
 		let settled = false;
@@ -140,11 +142,11 @@ class Place {
 		}
 		const o = await within('an answer', act, SETTLE_MS);
 		row.what = o.kind === 'error' ? `error ${o.code}` : o.kind === 'right' ? 'right' : 'closed';
-		await this.judge(sc, point, victim, o, t);
+		await this.judge(sc, point, victim, o, t, known);
 		return there;
 	}
 
-	private async judge(sc: Scenario, point: Point, victim: string, o: Outcome, t: Try): Promise<void> {
+	private async judge(sc: Scenario, point: Point, victim: string, o: Outcome, t: Try, known: Set<string>): Promise<void> {
 		const s = t.server;
 		if (o.kind === 'right')
 			sc.right(o.value, t);
@@ -159,27 +161,24 @@ class Place {
 		await this.recover(victim === SELF ? point.who : victim);
 		if (!s.runs)
 			await this.calm(true);
+		if (o.kind === 'right' && o.value.run_id)
+			await this.historyOf(o, t, o.value.session_id, (r) => r.id === o.value.run_id);
+		else if (sc.runs && !point.name.startsWith('COMMIT_')) // which may be that of an earlier row
+			await this.historyOf(o, t, t.id, (r) => !known.has(r.id));
 		await sc.after?.(o, t);
-		await this.historyOf(o, t);
 		await s.call('sandbox_close_session', { session_id: t.id });
 		await this.calm(/stored/.test(sc.name));
 	}
 
-	/** A run that was answered is in the history once; any other at most once. */
-	private async historyOf(o: Outcome, t: Try): Promise<void> {
-		const id = o.kind === 'right' ? o.value.run_id : undefined;
-		if (!id)
-			return;
-		let rows = 0;
-		const look = async (): Promise<boolean> => {
-			const all = await t.server.history(o.kind === 'right' ? o.value.session_id : t.id);
-			return (rows = all.filter((r) => r.id === id).length) > 0;
-		};
-		if (t.server.kept)
-			await until('the row of history', look, REACH_MS);
-		else
-			await look();
-		assert.ok(rows <= 1, `${rows} rows of one run`);
+	/** A run that began is in the history once: with the end that was answered, or as lost. */
+	private async historyOf(o: Outcome, t: Try, session: string, mine: (r: Json) => boolean): Promise<void> {
+		let rows: Json[] = [];
+		await until('the row of history', async () => (rows = (await t.server.history(session)).filter(mine)).length > 0, REACH_MS);
+		assert.equal(rows.length, 1, `${rows.length} rows of one run`);
+		if (o.kind === 'right' && o.value.reason)
+			assert.equal(rows[0]!.reason, o.value.reason);
+		if (o.kind === 'error' && o.code === 'sandbox_lost')
+			assert.equal(rows[0]!.reason, 'lost');
 	}
 }
 

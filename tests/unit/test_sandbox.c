@@ -460,6 +460,74 @@ static void test_lost(void **state)
 	assert_int_equal(w->fake->n_destroyed, 1);
 }
 
+/* ---- the books ---- */
+
+struct books {
+	unsigned n_begun;
+	unsigned n_noted;
+	uint32_t ticket; /* of the last that was noted */
+	bool executed;
+	enum run_reason reason;
+};
+
+static uint32_t book_begin(void *user, const struct sandbox *s UNUSED,
+			   enum engine_run_kind kind UNUSED, const char *run)
+{
+	struct books *b = user;
+
+	assert_true(text_starts_with(run, "run_"));
+	return ++b->n_begun;
+}
+
+static void book_note(void *user, const struct sandbox *s UNUSED, enum engine_run_kind kind UNUSED,
+		      uint32_t ticket, const struct run_result *result)
+{
+	struct books *b = user;
+
+	b->n_noted++;
+	b->ticket = ticket;
+	b->executed = result != NULL;
+	b->reason = result ? result->reason : RUN_EXITED;
+}
+
+static void end_lost(struct fake_run *r UNUSED, const char *workspace UNUSED,
+		     const char *code UNUSED, size_t len UNUSED, struct engine_run_result *res)
+{
+	*res = (struct engine_run_result){.end = ENGINE_END_LOST, .exit_code = 137};
+}
+
+/* Each run that began is told of once, also one whose end nobody saw. */
+static void test_books(void **state)
+{
+	struct manager_world *w = *state;
+	struct books b = {0};
+	const struct manager_ledger ledger = {.begin = book_begin, .note = book_note, .user = &b};
+	struct sandbox *s = open_sandbox(w, "one");
+	struct ran x = {0};
+	struct err e = ERR_INIT;
+	struct run *r;
+	struct run_request q = {.code = "", .on_done = on_ran, .user = &x};
+
+	manager_keep_ledger(w->manager, &ledger);
+	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
+	manager_world_turn(w);
+	assert_int_equal(b.n_begun, 1);
+	assert_int_equal(b.n_noted, 1);
+	assert_int_equal(b.ticket, 1);
+	assert_true(b.executed);
+	assert_int_equal(b.reason, RUN_EXITED);
+
+	w->fake->script = end_lost;
+	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
+	manager_world_turn(w);
+	assert_int_equal(x.err.code, ERR_SANDBOX_LOST);
+	assert_int_equal(b.n_noted, 2);
+	assert_int_equal(b.ticket, 2);
+	assert_true(b.executed);
+	assert_int_equal(b.reason, RUN_LOST);
+	assert_string_equal(run_reason_name(b.reason), "lost");
+}
+
 /* ---- uploads ---- */
 
 struct uploaded {
@@ -832,6 +900,7 @@ int main(void)
 	    T(test_cancel_before_it_began),
 	    T(test_expiry),
 	    T(test_lost),
+	    T(test_books),
 	    T(test_upload),
 	    T(test_uploads_queue),
 	    T(test_check_base64),

@@ -53,8 +53,12 @@ static int set_up(void **state)
 
 static int tear_down(void **state)
 {
-	static const char *const files[] = {"state/caisson.db", "state/caisson.db-wal",
-					    "state/caisson.db-shm", "state", ""};
+	static const char *const files[] = {"state/caisson.db",
+					    "state/caisson.db-wal",
+					    "state/caisson.db-shm",
+					    "state/caisson.db-runs",
+					    "state",
+					    ""};
 	struct world *w = *state;
 	char path[128];
 
@@ -555,9 +559,9 @@ static void test_runs(void **state)
 	uint64_t cpu;
 
 	for (int i = 0; i < 300; i++)
-		store_note_run(w->s, &r);
+		store_note_run(w->s, &r, 0);
 	(void)snprintf(r.owner, sizeof(r.owner), "bob");
-	store_note_run(w->s, &r);
+	store_note_run(w->s, &r, 0);
 	store_flush(w->s);
 	assert_int_equal(n_runs(w, NULL, NULL), 301);
 	assert_int_equal(n_runs(w, "ada", NULL), 300);
@@ -568,9 +572,163 @@ static void test_runs(void **state)
 	assert_int_equal(store_usage_today(w->s, "eve", &cpu, &e), 0);
 	assert_int_equal(cpu, 0);
 	/* What is queued is not lost by an orderly end. */
-	store_note_run(w->s, &r);
+	store_note_run(w->s, &r, 0);
 	reopen(w);
 	assert_int_equal(n_runs(w, NULL, NULL), 302);
+}
+
+/* ---- runs whose server ends ---- */
+
+static void name_run(struct store_run *r, const char *id, const char *reason)
+{
+	*r = (struct store_run){.owner = "ada", .sandbox = "s1", .cpu_us = 1000, .started_ms = 1};
+	(void)snprintf(r->id, sizeof(r->id), "%s", id);
+	(void)snprintf(r->reason, sizeof(r->reason), "%s", reason);
+}
+
+/* A server that begins three runs, takes one back, ends one, and is killed. */
+static void die_with_runs(const char *path, bool flush)
+{
+	struct store_run r;
+	struct err e = ERR_INIT;
+	struct store *s = open_at(path, &e);
+
+	if (!s || store_watch_runs(s, &e) < 0)
+		_exit(1);
+	name_run(&r, "one", "lost");
+	uint32_t one = store_run_begin(s, &r);
+	name_run(&r, "two", "lost");
+	uint32_t two = store_run_begin(s, &r);
+	name_run(&r, "three", "lost");
+	uint32_t three = store_run_begin(s, &r);
+	if (!one || !two || !three)
+		_exit(2);
+	store_run_forget(s, three);
+	name_run(&r, "two", "exited");
+	store_note_run(s, &r, two);
+	if (flush)
+		store_flush(s);
+	(void)raise(SIGKILL);
+}
+
+struct reasons {
+	char text[256];
+};
+
+static void note_reason(const struct store_run *r, void *user)
+{
+	struct reasons *all = user;
+	size_t len = strlen(all->text);
+
+	(void)snprintf(all->text + len, sizeof(all->text) - len, "%s %s;", r->id, r->reason);
+}
+
+static void assert_history(struct world *w, const char *expected)
+{
+	struct reasons all = {0};
+	struct err e = ERR_INIT;
+
+	assert_int_equal(store_run_each(w->s, NULL, NULL, 0, 100, note_reason, &all, &e), 0);
+	assert_string_equal(all.text, expected);
+}
+
+static void kill_one_with_runs(const struct world *w, bool flush)
+{
+	int status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		die_with_runs(w->path, flush);
+		_exit(3);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+}
+
+static void test_lost_runs(void **state)
+{
+	struct world *w = *state;
+	struct err e = ERR_INIT;
+	struct store_run r;
+
+	w->s = store_close(w->s);
+	kill_one_with_runs(w, false);
+	/* A server that lives keeps its own to itself. */
+	struct store *other = open_at(w->path, &e);
+	assert_int_equal(store_watch_runs(other, &e), 0);
+	name_run(&r, "alive", "lost");
+	uint32_t ticket = store_run_begin(other, &r);
+	assert_int_not_equal(ticket, 0);
+	reopen(w);
+	assert_history(w, "two exited;one lost;");
+	assert_int_equal(store_watch_runs(w->s, &e), 0);
+	assert_history(w, "two exited;one lost;");
+	name_run(&r, "alive", "exited");
+	store_note_run(other, &r, ticket);
+	assert_null(store_close(other));
+	reopen(w);
+	assert_int_equal(store_watch_runs(w->s, &e), 0);
+	assert_history(w, "alive exited;two exited;one lost;");
+}
+
+static void test_lost_after_the_commit(void **state)
+{
+	struct world *w = *state;
+	struct err e = ERR_INIT;
+
+	w->s = store_close(w->s);
+	kill_one_with_runs(w, true);
+	reopen(w);
+	assert_history(w, "two exited;");
+	assert_int_equal(store_watch_runs(w->s, &e), 0);
+	assert_history(w, "one lost;two exited;");
+}
+
+static void test_runs_beyond_the_slots(void **state)
+{
+	struct world *w = *state;
+	struct err e = ERR_INIT;
+	struct store_run r;
+	uint32_t tickets[3000], n = 0;
+
+	name_run(&r, "many", "exited");
+	assert_int_equal(store_run_begin(w->s, &r), 0); /* nobody watches */
+	assert_int_equal(store_watch_runs(w->s, &e), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(tickets); i++) {
+		tickets[i] = store_run_begin(w->s, &r);
+		n += tickets[i] > 0;
+	}
+	assert_int_equal(n, 2048);
+	for (size_t i = 0; i < ARRAY_SIZE(tickets); i++)
+		store_note_run(w->s, &r, tickets[i]);
+	store_flush(w->s);
+	assert_int_equal(store_run_begin(w->s, &r), 1);
+	store_run_forget(w->s, 1);
+}
+
+/* Whatever is in the file: no rows of it, no harm. */
+static void test_damaged_file_of_runs(void **state)
+{
+	struct world *w = *state;
+	char path[128], rubbish[65536];
+	struct err e = ERR_INIT;
+
+	(void)snprintf(path, sizeof(path), "%s-runs", w->path);
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	rand_bytes(rubbish, sizeof(rubbish));
+	assert_int_equal(write(fd, rubbish, sizeof(rubbish)), sizeof(rubbish));
+	assert_int_equal(store_watch_runs(w->s, &e), 0);
+	assert_history(w, "");
+	/* A head that is right, and slots that are not. */
+	reopen(w);
+	memset(rubbish, 0x41, sizeof(rubbish));
+	assert_int_equal(pwrite(fd, rubbish, sizeof(rubbish), 512), sizeof(rubbish));
+	assert_int_equal(pwrite(fd, "\1\0\0\0", 4, 512), 4); /* in use, texts without an end */
+	assert_int_equal(close(fd), 0);
+	assert_int_equal(store_watch_runs(w->s, &e), 0);
+	assert_int_equal(n_runs(w, NULL, NULL), 1);
 }
 
 static void note_audit(const struct store_audit *a, void *user)
@@ -774,6 +932,10 @@ int main(void)
 	    T(test_sandbox_room_of_all),
 	    T(test_packages),
 	    T(test_runs),
+	    T(test_lost_runs),
+	    T(test_lost_after_the_commit),
+	    T(test_runs_beyond_the_slots),
+	    T(test_damaged_file_of_runs),
 	    T(test_audit),
 	    T(test_full_disk),
 	    T(test_foreign_lock),

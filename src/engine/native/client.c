@@ -229,7 +229,9 @@ static enum err_code step_code(uint32_t step, int errnum)
 		return ERR_TOO_MANY_FILES;
 	case ENOSPC:
 	case EDQUOT:
-		return ERR_NO_SPACE;
+		return ERR_STORE_FULL;
+	case EROFS:
+		return ERR_STORE_READ_ONLY;
 	case EBUSY:
 		return step == PROTO_STEP_STORED ? ERR_SANDBOX_IN_USE : ERR_ENGINE_UNAVAILABLE;
 	case ESRCH:
@@ -251,7 +253,7 @@ static void step_error(struct err *e, uint32_t step, int errnum)
 		(void)err_set(e, code, 0, "the image is not there");
 	else if (code == ERR_SANDBOX_IN_USE)
 		(void)err_set(e, code, 0, "another engine has the sandbox open");
-	else if (code == ERR_NO_SPACE)
+	else if (code == ERR_STORE_FULL)
 		(void)err_set(e, code, errnum, "the disk of this machine is full");
 	else if (step == PROTO_STEP_STORED && errnum == ENOPKG)
 		(void)err_set(e, code, 0, "a stored workspace needs mke2fs (package e2fsprogs)");

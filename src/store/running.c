@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Runs under way, where the end of the whole server leaves them: a file beside the database.
+ *
+ * The file has a region for each server of the state folder, locked by it as long as it lives
+ * (F_OFD_SETLK: the kernel lets go, whatever way it ends). A region has slots; a slot holds the row
+ * that a run will have in the history if nobody completes it, from before it starts until its row
+ * is committed. A slot costs one pwrite(2) into the page cache at each end of the run, and is freed
+ * by the helper: no fsync, and no mapping, which a disk that fails would make a SIGBUS. What is in
+ * the regions that nobody has locked becomes history at the next start of any server. */
+#include "store/internal.h"
+
+#include "base/fdio.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define REGIONS      64u /* servers of one state folder */
+#define SLOT_BYTES   512u
+#define REGION_BYTES ((off_t)SLOT_BYTES * (RUNNING_SLOTS + 1)) /* the first one is the head */
+#define FILE_MODE    0600
+
+/* Never across two pages: a write that SIGKILL meets is there whole, or not at all. */
+struct slot {
+	uint32_t used;
+	uint32_t zero;
+	struct store_run run;
+};
+_Static_assert(sizeof(struct slot) <= SLOT_BYTES, "a row fits");
+
+struct head {
+	char magic[16];
+	uint32_t row_bytes; /* another program version's rows are not understood */
+	uint32_t slots;
+};
+
+static const struct head own_head = {
+    .magic = "caisson-runs-1",
+    .row_bytes = sizeof(struct store_run),
+    .slots = RUNNING_SLOTS,
+};
+
+static off_t slot_at(unsigned region, unsigned i)
+{
+	return (off_t)region * REGION_BYTES + (off_t)SLOT_BYTES * (i + 1);
+}
+
+static int lock_region(int fd, unsigned region, short type)
+{
+	struct flock l = {.l_type = type,
+			  .l_whence = SEEK_SET,
+			  .l_start = (off_t)region * REGION_BYTES,
+			  .l_len = REGION_BYTES};
+
+	return fcntl(fd, F_OFD_SETLK, &l) < 0 ? -errno : 0;
+}
+
+static int write_at(int fd, const void *data, size_t len, off_t at)
+{
+	ssize_t n = pwrite(fd, data, len, at);
+
+	if (n < 0)
+		return -errno;
+	return (size_t)n == len ? 0 : -ENOSPC;
+}
+
+/* ---- what an earlier server left ---- */
+
+/* Texts of a file are not trusted to end. */
+static void end_texts(struct store_run *r)
+{
+	r->id[sizeof(r->id) - 1] = '\0';
+	r->owner[sizeof(r->owner) - 1] = '\0';
+	r->sandbox[sizeof(r->sandbox) - 1] = '\0';
+	r->kind[sizeof(r->kind) - 1] = '\0';
+	r->reason[sizeof(r->reason) - 1] = '\0';
+}
+
+/* It may have been committed by the server that left it. */
+static int add_unless_known(struct db *db, const struct store_run *r, struct err *e)
+{
+	uint64_t known = 0;
+	int x = db_number(db, &known, db_begin(db, Q_RUN_KNOWN, e, "tt", r->sandbox, r->id), e);
+
+	if (x < 0 || known > 0)
+		return x;
+	return run_write(db, r, r->started_ms, e);
+}
+
+static int add_region(struct db *db, int fd, unsigned region, struct err *e)
+{
+	int r = db_transaction(db, false, e);
+
+	for (unsigned i = 0; i < RUNNING_SLOTS && r == 0; i++) {
+		struct slot s;
+
+		if (pread(fd, &s, sizeof(s), slot_at(region, i)) != (ssize_t)sizeof(s))
+			break; /* never filled that far */
+		if (s.used != 1)
+			continue;
+		end_texts(&s.run);
+		r = add_unless_known(db, &s.run, e);
+	}
+	return db_finish(db, false, r, e);
+}
+
+/* Rows of REGION, which is locked, become history; then it is empty, whatever was in it. */
+static int recover(struct db *db, int fd, unsigned region, struct err *e)
+{
+	struct head h = {0};
+	const uint32_t unused = 0;
+	bool ours = pread(fd, &h, sizeof(h), (off_t)region * REGION_BYTES) == (ssize_t)sizeof(h) &&
+		    memcmp(&h, &own_head, sizeof(h)) == 0;
+	int r = ours ? add_region(db, fd, region, e) : 0;
+
+	for (unsigned i = 0; i < RUNNING_SLOTS && r == 0; i++) {
+		uint32_t used = 0;
+
+		if (pread(fd, &used, sizeof(used), slot_at(region, i)) != (ssize_t)sizeof(used))
+			break;
+		if (used && write_at(fd, &unused, sizeof(unused), slot_at(region, i)) < 0)
+			r = err_set(e, ERR_STORE_FAILED, errno, "the file of runs under way");
+	}
+	return r;
+}
+
+/* Takes REGION for this server. Its room is there from now on: a disk that fills up later changes
+ * nothing. */
+static int claim(struct running *w, int fd, unsigned region, struct err *e)
+{
+	int r = -posix_fallocate(fd, (off_t)region * REGION_BYTES, REGION_BYTES);
+
+	r = r < 0 ? r : write_at(fd, &own_head, sizeof(own_head), (off_t)region * REGION_BYTES);
+	if (r < 0)
+		return err_set(e, store_err_of(-r), -r, "the file of runs under way");
+	w->region = region;
+	w->fd = fd;
+	return 0;
+}
+
+static int watch(struct store *s, int fd, struct err *e)
+{
+	struct running *w = &s->running;
+	struct stat st;
+	int r = fstat(fd, &st) < 0 ? -errno : 0;
+
+	for (unsigned i = 0; r == 0 && i < REGIONS; i++) {
+		bool there = (off_t)i * REGION_BYTES < st.st_size;
+
+		if (!there && w->fd >= 0)
+			break;
+		if (lock_region(fd, i, F_WRLCK) < 0)
+			continue; /* a server that lives */
+		r = recover(&s->db, fd, i, e);
+		if (r == 0 && w->fd < 0)
+			r = claim(w, fd, i, e);
+		else
+			(void)lock_region(fd, i, F_UNLCK);
+	}
+	return r;
+}
+
+int store_watch_runs(struct store *s, struct err *e)
+{
+	_cleanup_free_ char *path = NULL;
+
+	if (asprintf(&path, "%s-runs", s->path) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
+	_cleanup_fd_ int fd =
+	    open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY, FILE_MODE);
+	if (fd < 0)
+		return err_set(e, store_err_of(errno), errno, "%s", path);
+	int r = watch(s, fd, e);
+	if (s->running.fd >= 0)
+		(void)TAKE_FD(fd);
+	return r;
+}
+
+/* ---- the slots of this server ---- */
+
+/* Under the helper's lock. RUNNING_SLOTS: all are used. */
+static unsigned take(struct running *w)
+{
+	for (unsigned i = 0; i < ARRAY_SIZE(w->used); i++) {
+		uint64_t unused = ~w->used[i];
+
+		if (unused) {
+			unsigned bit = (unsigned)__builtin_ctzll(unused);
+			w->used[i] |= UINT64_C(1) << bit;
+			return i * 64 + bit;
+		}
+	}
+	return RUNNING_SLOTS;
+}
+
+static int write_slot(const struct running *w, unsigned i, const struct store_run *r)
+{
+	struct slot s = {.used = 1, .run = *r};
+
+	return write_at(w->fd, &s, sizeof(s), slot_at(w->region, i));
+}
+
+void running_free(struct store *s, uint32_t ticket)
+{
+	struct running *w = &s->running;
+	const uint32_t unused = 0;
+
+	if (ticket == 0)
+		return;
+	(void)!write_at(w->fd, &unused, sizeof(unused), slot_at(w->region, ticket - 1));
+	w->used[(ticket - 1) / 64] &= ~(UINT64_C(1) << ((ticket - 1) % 64));
+}
+
+uint32_t store_run_begin(struct store *s, const struct store_run *r)
+{
+	struct helper *h = s ? &s->helper : NULL;
+
+	if (!s || s->running.fd < 0)
+		return 0;
+	(void)pthread_mutex_lock(&h->lock);
+	unsigned i = take(&s->running);
+	(void)pthread_mutex_unlock(&h->lock);
+	if (i == RUNNING_SLOTS)
+		return 0;
+	if (write_slot(&s->running, i, r) == 0)
+		return i + 1;
+	store_run_forget(s, i + 1);
+	return 0;
+}
+
+void store_run_forget(struct store *s, uint32_t ticket)
+{
+	if (!s || ticket == 0)
+		return;
+	(void)pthread_mutex_lock(&s->helper.lock);
+	running_free(s, ticket);
+	(void)pthread_mutex_unlock(&s->helper.lock);
+}
+
+void store_note_run(struct store *s, const struct store_run *r, uint32_t ticket)
+{
+	struct note n = {.kind = NOTE_RUN, .at_ms = store_now_ms(), .run = *r, .ticket = ticket};
+
+	if (s && ticket)
+		(void)!write_slot(&s->running, ticket - 1, r);
+	note_push(s, &n);
+}
