@@ -126,10 +126,14 @@ function tellTwin(id: string, outcome: 'passed' | 'failed' | 'skipped', why: str
 async function bareTwins(): Promise<void> {
 	const only = new RegExp(opt.case);
 	console.log('\nthe other programs without any wall');
-	for (const c of cases.filter((k) => only.test(k.id) && twinOf(k) === 'bare')) {
-		const r = await runTwin(c, opt.image ?? 'science');
-		tellTwin(c.id, r.outcome, r.why);
-	}
+	const queue = cases.filter((k) => only.test(k.id) && twinOf(k) === 'bare');
+	const worker = async (): Promise<void> => {
+		for (let c = queue.shift(); c; c = queue.shift()) {
+			const r = await runTwin(c, opt.image ?? 'science');
+			tellTwin(c.id, r.outcome, r.why);
+		}
+	};
+	await Promise.all(Array.from({ length: os.availableParallelism() }, worker)); // each has namespaces of its own
 	for (const c of cases.filter((k) => only.test(k.id) && k.noTwin))
 		tellTwin(c.id, 'skipped', c.noTwin!);
 	const kinds = { without: 0, bare: 0, planted: 0, none: 0 };

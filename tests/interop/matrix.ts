@@ -4,6 +4,7 @@
 //   matrix.ts [PART]    only the cases with PART in their name
 
 import * as fs from 'node:fs';
+import * as os from 'node:os';
 import * as path from 'node:path';
 import { binary, imagesDir, newStateDir } from '../lib/env.ts';
 import { within } from '../lib/wait.ts';
@@ -86,6 +87,16 @@ async function run(c: Case): Promise<void> {
 	}
 }
 
+/** Side by side, as many as there are cores: each has a client and a session of its own. */
+async function runTogether(cases: Case[]): Promise<void> {
+	const queue = [...cases];
+	const worker = async (): Promise<void> => {
+		for (let c = queue.shift(); c; c = queue.shift())
+			await run(c);
+	};
+	await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
+}
+
 function end(skipped: number): never {
 	console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
 	process.exit(failed ? 1 : 0);
@@ -104,8 +115,7 @@ if (!fs.existsSync(path.join(imagesDir, IMAGE))) {
 for (const profile of ['code', 'full'] as const satisfies readonly Profile[]) {
 	const server = await serve(profile);
 	const target: Target = { profile, base: server.base, headers: {}, sseQuery: '' };
-	for (const r of rows)
-		await run({ name: `${profile}: ${r.name}`, run: () => cell(r, target) });
+	await runTogether(rows.map((r) => ({ name: `${profile}: ${r.name}`, run: () => cell(r, target) })));
 	for (const c of profile === 'full' ? extraCases(target) : [])
 		await run(c);
 	await run({ name: `${profile}: the server lived through it and ends when told`, run: () => server.stop() });
