@@ -40,6 +40,10 @@ S(INT, max_message_bytes, "limits.max_message_bytes", "SANDBOX_MAX_MESSAGE_BYTES
 S(INT, max_artifact_read_bytes, "limits.max_artifact_read_bytes", "SANDBOX_MAX_ARTIFACT_READ_BYTES",
   "10485760", 0, 1073741824, "a whole number of bytes from 0 to 1073741824",
   "Largest file that a tool returns inside its answer. Links have no such limit.")
+S(INT, max_line_bytes, "limits.max_line_bytes", "SANDBOX_MAX_LINE_BYTES", "10420224", 0, TIB,
+  "a whole number of bytes from 0 (any) to 1099511627776",
+  "Longest answer with a file over stdio; a file that would make it longer is answered with its link. "
+  "Clients on the TypeScript SDKs end a connection that has 10 MiB waiting to be read. 0 = any.")
 S(INT, max_output_bytes, "limits.max_output_bytes", "SANDBOX_MAX_OUTPUT_BYTES", "102400", 0,
   67108864, "a whole number of bytes from 0 to 67108864",
   "Bytes kept of each output stream of a run.")

@@ -297,10 +297,8 @@ enum mcp_revision mcp_call_revision(const struct mcp_call *call);
 bool mcp_call_client_has(const struct mcp_call *call, const char *path);
 json_t *mcp_call_client_extension(const struct mcp_call *call, const char *id); /* borrowed, NULL */
 struct mcp_server *mcp_call_server(const struct mcp_call *call);
-/* Does the answer travel as a line of stdio? The clients of both SDKs end such a connection at a
- * message of more than MCP_LINE_MAX bytes. */
+/* Does the answer travel as a line of stdio? Clients may have a limit there. */
 bool mcp_call_is_on_stdio(const struct mcp_call *call);
-#define MCP_LINE_MAX (10U << 20)
 /* Who asks, as the transport said (peer.h). The strings live as long as the call. */
 const char *mcp_call_principal(const struct mcp_call *call);
 void *mcp_call_principal_data(const struct mcp_call *call);

@@ -239,13 +239,6 @@ static json_t *read_base64(int fd, uint64_t size)
 	return json_stringn_nocheck(text, len);
 }
 
-/* The file as base64 stands in the answer twice: as content and as structured content. */
-static bool fits_in_line(const struct code_call *c, uint64_t size)
-{
-	return !c->tools->config.answers_fit || !mcp_call_is_on_stdio(c->call) ||
-	       2 * BASE64_ENCODED_LEN(size) + ANSWER_WORDS_MAX <= MCP_LINE_MAX;
-}
-
 static void read_too_long(struct read_call *c, uint64_t size)
 {
 	struct tool_error error = TOOL_ERROR_INIT("artifact_too_large");
@@ -254,9 +247,11 @@ static void read_too_long(struct read_call *c, uint64_t size)
 	error.link = tools_json_link(c->base.tools, c->base.sandbox, c->path);
 	if (buf_printf(&error.message,
 		       "%s is more than a client takes in one answer over stdio. Give download_url "
-		       "to the person, read parts of a text with sandbox_read_file, or look at the "
-		       "file with code.",
-		       c->path) < 0)
+		       "to the person%s, or look at the file with code.",
+		       c->path,
+		       c->base.tools->config.has_extras
+			   ? ", read parts of a text with sandbox_read_file"
+			   : "") < 0)
 		buf_reset(&error.message);
 	tools_finish_error(c->base.call, &error);
 	read_end(c);
@@ -282,7 +277,9 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 		read_end(c);
 		return;
 	}
-	if (!fits_in_line(&c->base, info->size)) {
+	/* As base64 it stands in the answer twice: as content and as structured content. */
+	if (!tools_fits_line(c->base.tools, c->base.call,
+			     2 * BASE64_ENCODED_LEN(info->size) + ANSWER_WORDS_MAX)) {
 		read_too_long(c, info->size);
 		return;
 	}

@@ -227,6 +227,13 @@ json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s,
 	return items;
 }
 
+bool tools_fits_line(const struct tools *t, const struct mcp_call *call, uint64_t len)
+{
+	const uint64_t max = t->config.max_line_bytes;
+
+	return max == 0 || !mcp_call_is_on_stdio(call) || len <= max;
+}
+
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...)
 {
 	char text[512];

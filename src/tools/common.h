@@ -82,5 +82,8 @@ json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char
 json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s,
 			     const struct run_result *result);
 
+/* Does the client take an answer of LEN bytes in one message? */
+bool tools_fits_line(const struct tools *t, const struct mcp_call *call, uint64_t len);
+
 /* A log notification of one line to the client. */
 void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ...) PRINTF(3, 4);

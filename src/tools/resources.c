@@ -16,6 +16,7 @@
 #define URI_MAX    (4u * ENGINE_PATH_MAX)
 #define FLUSH_NS   (200 * NS_PER_MS) /* changes within this become one notification */
 #define PART_BYTES 65536u            /* what the note about a large file suggests */
+#define WORDS_MAX  4096u             /* bytes of an answer beside the contents */
 
 struct resources {
 	struct tools *tools;
@@ -96,11 +97,6 @@ static void reading_free(struct reading *r)
 	free(r);
 }
 
-static void finish_content(struct mcp_call *call, json_t *content)
-{
-	mcp_call_finish(call, content ? mcp_resource_result(json_pack("[o]", content)) : NULL);
-}
-
 /* Too large for one answer: where it is, and how to get a part. */
 static json_t *note_content(struct reading *r, uint64_t size)
 {
@@ -136,6 +132,18 @@ static json_t *data_content(const struct reading *r, const struct engine_file *i
 	return mcp_resource_blob(r->uri, type, base64, BASE64_ENCODED_LEN(len));
 }
 
+static void finish_content(struct reading *r, json_t *content, uint64_t size)
+{
+	/* A text may be longer in JSON, by up to five bytes for one. */
+	if (content && !tools_fits_line(r->tools, r->call,
+					json_dumpb(content, NULL, 0, JSON_COMPACT) + WORDS_MAX)) {
+		json_decref(content);
+		content = note_content(r, size);
+	}
+	mcp_call_finish(r->call, content ? mcp_resource_result(json_pack("[o]", content)) : NULL);
+	reading_free(r);
+}
+
 static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
 {
 	_cleanup_fd_ int file = fd;
@@ -149,9 +157,9 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 	uint64_t at = MIN(r->place.offset, info->size), want = info->size - at;
 	if (r->place.length > 0)
 		want = MIN(want, r->place.length);
-	if (want > r->tools->config.max_read_bytes) {
-		finish_content(r->call, note_content(r, info->size));
-		reading_free(r);
+	if (want > r->tools->config.max_read_bytes ||
+	    !tools_fits_line(r->tools, r->call, want + WORDS_MAX)) {
+		finish_content(r, note_content(r, info->size), info->size);
 		return;
 	}
 	_cleanup_free_ uint8_t *data = malloc((size_t)want + 1);
@@ -164,8 +172,7 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 			break;
 		n += (size_t)got;
 	}
-	finish_content(r->call, data ? data_content(r, info, data, n) : NULL);
-	reading_free(r);
+	finish_content(r, data ? data_content(r, info, data, n) : NULL, info->size);
 }
 
 static void read_resource(struct mcp_call *call, const char *uri, void *user)

@@ -27,8 +27,11 @@ struct tools_config {
 	struct packages *packages; /* borrowed; NULL = no packages can be installed */
 	uint64_t max_upload_bytes;
 	uint64_t max_read_bytes;
-	bool answers_fit; /* an answer that the client could not take becomes a link (profile full)
-			   */
+	uint64_t max_line_bytes; /* of an answer with a file over stdio: a longer one has the link
+				  * instead; 0 = any. The TypeScript SDKs end a connection when more
+				  * than 10 MiB wait for them: a line, and the piece (64 KiB) in
+				  * which it ends */
+	bool has_extras;         /* what refusals may point to */
 	uint64_t max_code_bytes;
 	uint64_t exec_timeout_s;  /* what the text of a timeout says */
 	bool has_landlock;        /* of the server, for sandbox_info */

@@ -28,6 +28,7 @@ async function meeting(extra: Env = {}): Promise<Env & { SANDBOX_SOCKET: string 
 		SANDBOX_SOCKET: path.join(dir, 's'),
 		SANDBOX_HTTP_PORT: String(await freePort()),
 		SANDBOX_LOG_FILE: path.join(dir, 'log'),
+		SANDBOX_MAX_LINE_BYTES: '0',
 		...extra,
 	};
 }

@@ -172,3 +172,37 @@ describe('a person is asked before a run is ended by a deletion', () => {
 			});
 		});
 });
+
+describe('what the official client takes in one line over stdio', () => {
+	const write = (name: string, size: number, byte = '\\xff'): string => `open("${name}", "wb").write(b"${byte}" * ${size})`;
+
+	for (const profile of ['code', 'full'])
+		it(`profile ${profile}: the largest file arrives, a larger one is its link, and the connection stays`, () => using('stdio', { profile }, async (s) => {
+			await s.ok([write('most', 3_903_048), write('more', 3_903_049), write('nine', 9 << 20)].join('; '), 'line');
+			const read = (name: string): Promise<Json> => s.call('sandbox_read_artifact', { session_id: 'line', path: `/mnt/data/${name}` });
+			assert.equal(Buffer.from((await read('most')).content_base64, 'base64').length, 3_903_048);
+			for (const name of ['more', 'nine']) {
+				const r = await read(name);
+				assert.deepEqual([r.error, r.size_bytes], ['artifact_too_large', name === 'more' ? 3_903_049 : 9 << 20]);
+				assert.equal(/sandbox_read_file/.test(r.message), profile === 'full');
+				assert.equal((await (await fetch(r.download_url)).arrayBuffer()).byteLength, r.size_bytes);
+			}
+			assert.equal((await s.list('line')).length, 3);
+		}));
+	it('resources: bytes once in base64, text as long as JSON makes it, larger ones in parts', () => using('stdio', { profile: 'full' }, async (s) => {
+		await s.ok([write('most', 7_800_000), write('more', 7_815_169), write('text', 10_000_000, 'x'), write('escaped', 2_000_000, '\\x01')].join('; '), 'line');
+		const read = async (name: string): Promise<Json> => (await s.client.readResource({ uri: `sandbox://line/${name}` })).contents[0] as Json;
+		assert.equal(Buffer.from((await read('most')).blob, 'base64').length, 7_800_000);
+		assert.equal((await read('text')).text.length, 10_000_000);
+		for (const name of ['more', 'escaped'])
+			assert.match((await read(name)).text, /^This file has \d+ bytes, too many for one answer\. Read a part .*or download it: http:/);
+		assert.equal(Buffer.from((await read('more?offset=7000000&length=1000000')).blob, 'base64').length, 815_169);
+	}));
+	it('without the bound it is the client that ends the connection', () => using('stdio', { profile: 'code', env: { SANDBOX_MAX_LINE_BYTES: '0' } }, async (s) => {
+		await s.ok(write('nine', 9 << 20), 'line');
+		let said = '';
+		s.client.onerror = (e) => (said += e.message);
+		await assert.rejects(s.call('sandbox_read_artifact', { session_id: 'line', path: '/mnt/data/nine' }), /closed/i);
+		assert.match(said, /ReadBuffer exceeded maximum size of 10485760 bytes/);
+	}));
+});

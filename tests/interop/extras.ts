@@ -11,7 +11,7 @@ import { workflow } from './workflow.ts';
 
 const AT_ONCE = 50;
 const FREE_MS = 10_000;
-/** The SDKs take no message over 10 MiB on standard input, and an answer has a file twice, in base64. */
+/** The SDKs take no message over 10 MiB on standard input, and an answer has a file twice, in base64: SANDBOX_MAX_LINE_BYTES. */
 const LARGE = { stdio: 3 << 20, other: 9 << 20 };
 
 interface Opener {

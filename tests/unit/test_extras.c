@@ -126,7 +126,8 @@ static int setup(void **state)
 				     .manager = w->m.manager,
 				     .max_upload_bytes = 100000,
 				     .max_read_bytes = 10u << 20,
-				     .answers_fit = true,
+				     .max_line_bytes = 10420224,
+				     .has_extras = true,
 				     .max_code_bytes = 100,
 				     .exec_timeout_s = 60,
 				     .result_chars = BUDGET};
