@@ -2,6 +2,7 @@
 /* Records of stored sandboxes, as the manager wants them, kept by the store. */
 #include "cmd/app.h"
 
+#include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
 
@@ -16,6 +17,8 @@ static void from_row(struct sandbox_record *ret, const struct store_sandbox *row
 	/* What does not fit is nobody's choice, and no network. */
 	if (text_copy(ret->network.text, sizeof(ret->network.text), row->network) < 0)
 		(void)!text_copy(ret->network.text, sizeof(ret->network.text), "none");
+	_Static_assert(sizeof(ret->place) >= sizeof(row->place), "room for a place");
+	(void)!text_copy(ret->place, sizeof(ret->place), row->place);
 	/* the store's names may be longer */
 	memcpy(ret->name, row->name,
 	       text_utf8_cut(row->name, strlen(row->name), sizeof(ret->name) - 1));
@@ -124,6 +127,15 @@ static void note_use(void *user, const char *id)
 	store_note_use(a->store, id);
 }
 
+static void note_place(void *user, const char *id, const char *place)
+{
+	struct app *a = user;
+	struct err e = ERR_INIT;
+
+	if (store_sandbox_set_place(a->store, id, place, &e) < 0)
+		LOG_WARNING("place_not_kept", LOG_S("session_id", id), LOG_S("error", e.text));
+}
+
 static const struct sandbox_records *records_of(struct app *a)
 {
 	if (!a->store)
@@ -133,6 +145,7 @@ static const struct sandbox_records *records_of(struct app *a)
 					      .remove = remove_record,
 					      .each = each,
 					      .note_use = note_use,
+					      .note_place = note_place,
 					      .user = a};
 	return &a->records;
 }

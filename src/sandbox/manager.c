@@ -143,12 +143,16 @@ const char *sandbox_place(const struct sandbox *s)
 
 int sandbox_set_place(struct sandbox *s, const char *path)
 {
+	const struct sandbox_records *records = s->manager->config.stored.records;
 	char *copy = path ? strdup(path) : NULL;
 
 	if (path && !copy)
 		return -ENOMEM;
+	const bool moved = !streq(s->place ? s->place : "", path ? path : "");
 	free(s->place);
 	s->place = copy;
+	if (moved && s->stored && records && records->note_place)
+		records->note_place(records->user, s->id, path ? path : "");
 	return 0;
 }
 

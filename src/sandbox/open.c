@@ -139,6 +139,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 	if (r) {
 		s->stored = true;
 		memcpy(s->name, r->name, sizeof(s->name));
+		s->place = r->place[0] ? strdup(r->place) : NULL;
 	}
 	m->refs++;
 	s->manager = m;

@@ -29,8 +29,9 @@ struct run;
 #define SANDBOX_OWNER_MAX      63
 #define RUN_ID_SIZE            32 /* "run_20260301T101500Z_9be1" and NUL */
 #define SANDBOX_RUN_NO_TIMEOUT UINT64_MAX
-#define SANDBOX_NAME_MAX       200 /* bytes of a stored sandbox's name */
-#define SANDBOX_QUEUE_MAX      32  /* runs that wait for one sandbox */
+#define SANDBOX_NAME_MAX       200  /* bytes of a stored sandbox's name */
+#define SANDBOX_QUEUE_MAX      32   /* runs that wait for one sandbox */
+#define SANDBOX_PLACE_MAX      4096 /* bytes of sandbox_place(), NUL included */
 
 /* ---- what a sandbox may reach -----------------------------------------------------------------
  */
@@ -56,7 +57,8 @@ struct sandbox_record {
 	char name[SANDBOX_NAME_MAX + 1];
 	char image[ENGINE_NAME_MAX];
 	struct sandbox_choice network;
-	uint64_t created_ms; /* since 1970 */
+	char place[SANDBOX_PLACE_MAX]; /* sandbox_place(); "" = none */
+	uint64_t created_ms;           /* since 1970 */
 };
 typedef void (*sandbox_record_fn)(const struct sandbox_record *r, void *arg);
 
@@ -72,6 +74,8 @@ struct sandbox_records {
 	/* By age; OWNER NULL: everybody's. */
 	int (*each)(void *user, const char *owner, sandbox_record_fn fn, void *arg, struct err *e);
 	void (*note_use)(void *user, const char *id); /* may be NULL */
+	/* Keeps PLACE ("" = none) of the record; may be NULL. What cannot be kept is lost. */
+	void (*note_place)(void *user, const char *id, const char *place);
 	void *user;
 };
 
@@ -215,9 +219,11 @@ struct sandbox *sandbox_unref(struct sandbox *s); /* NULL is fine; returns NULL 
 const char *sandbox_id(const struct sandbox *s);
 const char *sandbox_owner(const struct sandbox *s);
 /* Where its terminal is: a folder as the sandbox names it, or NULL: nowhere but at the start.
- * Known as long as the sandbox is active, and a word of the sandbox's: for itself alone. */
+ * Known as long as the sandbox is, of a stored one beyond its processes and the server. A word of
+ * the sandbox's: for itself alone. */
 const char *sandbox_place(const struct sandbox *s);
-int sandbox_set_place(struct sandbox *s, const char *path) MUST_CHECK; /* copied; NULL: none */
+/* PATH (shorter than SANDBOX_PLACE_MAX) is copied; NULL: none. */
+int sandbox_set_place(struct sandbox *s, const char *path) MUST_CHECK;
 bool sandbox_is_stored(const struct sandbox *s);
 const char *sandbox_name(const struct sandbox *s); /* of a stored one; else "" */
 bool sandbox_is_busy(const struct sandbox *s);     /* a run, or a call of points.h */

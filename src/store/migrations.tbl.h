@@ -86,3 +86,4 @@ M(1, "CREATE TABLE meta("
      "  - coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'audit_keep'), 1000000)"
      " BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;")
 M(2, "ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '';")
+M(3, "ALTER TABLE sandboxes ADD COLUMN place TEXT NOT NULL DEFAULT '';")

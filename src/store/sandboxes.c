@@ -14,6 +14,7 @@ static void read_sandbox(sqlite3_stmt *st, struct store_sandbox *b)
 	b->created_ms = column_u64(st, 6);
 	b->used_ms = column_u64(st, 7);
 	column_text(st, 8, b->network, sizeof(b->network));
+	column_text(st, 9, b->place, sizeof(b->place));
 }
 
 static bool is_over(uint64_t there, uint64_t more, uint64_t max)
@@ -81,9 +82,10 @@ int store_sandbox_add(struct store *s, struct store_sandbox *b, const struct sto
 	if (r == 0 && !added.name[0])
 		(void)snprintf(added.name, sizeof(added.name), "Sandbox %ju", (uintmax_t)n + 1);
 	if (r == 0)
-		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiit", added.id, added.owner,
+		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiitt", added.id, added.owner,
 			   added.name, added.image, added.persist, (int64_t)added.disk_bytes,
-			   (int64_t)added.created_ms, (int64_t)added.used_ms, added.network);
+			   (int64_t)added.created_ms, (int64_t)added.used_ms, added.network,
+			   added.place);
 	r = db_finish(&s->db, true, r, e);
 	if (r == 0)
 		*b = added;
@@ -105,9 +107,12 @@ int store_sandbox_get(struct store *s, const char *owner, const char *id, struct
 	return r;
 }
 
-int store_sandbox_update(struct store *s, const struct store_sandbox *b, struct err *e)
+int store_sandbox_set_place(struct store *s, const char *id, const char *place, struct err *e)
 {
-	return db_change(&s->db, Q_SANDBOX_UPDATE, e, "ttt", b->id, b->name, b->persist);
+	int r = db_transaction(&s->db, false, e);
+
+	r = r < 0 ? r : db_run(&s->db, Q_SANDBOX_PLACE, NULL, e, "tt", id, place);
+	return db_finish(&s->db, false, r, e);
 }
 
 int store_sandbox_remove(struct store *s, const char *id, struct err *e)

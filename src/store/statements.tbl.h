@@ -5,7 +5,8 @@
 	" quota_sandboxes, quota_cpu_s, quota_disk, quota_runs"
 #define KEY_COLUMNS                                                                                \
 	"k.id, k.user, k.name, k.hint, k.scope, k.profile, k.created_ms, k.expires_ms, k.used_ms"
-#define SANDBOX_COLUMNS "id, owner, name, image, persist, disk_bytes, created_ms, used_ms, network"
+#define SANDBOX_COLUMNS                                                                            \
+	"id, owner, name, image, persist, disk_bytes, created_ms, used_ms, network, place"
 #define PACKAGE_COLUMNS "sandbox, name, version, status, text, started_ms, ended_ms"
 #define RUN_COLUMNS                                                                                \
 	"id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms, cpu_us,"            \
@@ -44,10 +45,10 @@ Q(KEY_REVOKE_NAMED, "DELETE FROM keys WHERE user = ?1 AND name = ?2")
 Q(KEY_LIST, "SELECT " KEY_COLUMNS " FROM keys k ORDER BY k.user, k.created_ms")
 Q(KEY_LIST_OWN, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.user = ?1 ORDER BY k.created_ms")
 
-Q(SANDBOX_ADD, "INSERT INTO sandboxes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)")
+Q(SANDBOX_ADD, "INSERT INTO sandboxes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
 Q(SANDBOX_GET, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1")
 Q(SANDBOX_GET_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1 AND owner = ?2")
-Q(SANDBOX_UPDATE, "UPDATE sandboxes SET name = ?2, persist = ?3 WHERE id = ?1")
+Q(SANDBOX_PLACE, "UPDATE sandboxes SET place = ?2 WHERE id = ?1")
 Q(SANDBOX_REMOVE, "DELETE FROM sandboxes WHERE id = ?1")
 Q(SANDBOX_LIST, "SELECT " SANDBOX_COLUMNS " FROM sandboxes ORDER BY created_ms, rowid")
 Q(SANDBOX_LIST_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE owner = ?1"

@@ -41,8 +41,9 @@ struct store;
 #define STORE_NAME_SIZE    256 /* of a user, a key, a sandbox, a package */
 #define STORE_EMAIL_SIZE   256
 #define STORE_IMAGE_SIZE   64
-#define STORE_WORD_SIZE    32   /* a status, a reason, an action */
-#define STORE_OBJECT_SIZE  128  /* what an action was done to */
+#define STORE_WORD_SIZE    32  /* a status, a reason, an action */
+#define STORE_OBJECT_SIZE  128 /* what an action was done to */
+#define STORE_PLACE_SIZE   4096
 #define STORE_NETWORK_SIZE 8448 /* what a sandbox may reach, as its manager writes it */
 #define STORE_PEER_SIZE    64
 #define STORE_TEXT_SIZE    2048 /* message of a package's status */
@@ -219,6 +220,7 @@ struct store_sandbox {
 	uint64_t created_ms;
 	uint64_t used_ms;
 	char network[STORE_NETWORK_SIZE]; /* what was chosen for it; "" = nothing */
+	char place[STORE_PLACE_SIZE];     /* folder of its terminal; "" = where each begins */
 };
 
 typedef void (*store_sandbox_fn)(const struct store_sandbox *b, void *user);
@@ -241,8 +243,10 @@ int store_sandbox_bytes(struct store *s, uint64_t *ret, struct err *e) MUST_CHEC
 /* OWNER NULL: whoever's. A foreign one is as one that does not exist. */
 int store_sandbox_get(struct store *s, const char *owner, const char *id, struct store_sandbox *ret,
 		      struct err *e) MUST_CHECK;
-/* Changes name and persist of the row with B's id. Durable. 1 or 0. */
-int store_sandbox_update(struct store *s, const struct store_sandbox *b, struct err *e) MUST_CHECK;
+/* Changes the place of the row with that id, if there is one. In the file when it returns, on the
+ * disk soon. */
+int store_sandbox_set_place(struct store *s, const char *id, const char *place,
+			    struct err *e) MUST_CHECK;
 /* With its packages. Durable. 1 or 0. */
 int store_sandbox_remove(struct store *s, const char *id, struct err *e) MUST_CHECK;
 /* By creation; OWNER NULL: everybody's. */

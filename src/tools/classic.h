@@ -76,7 +76,7 @@ int classic_split(const char *command, char ***ret, const char **ret_why) MUST_C
 /* The folder that a command reported as its last: DATA is whatever the sandbox wrote. RET has
  * CLASSIC_PLACE_MAX bytes and is written when the answer is true: an absolute path of UTF-8 without
  * control characters. It is only ever said, and given back to the sandbox as an argument. */
-#define CLASSIC_PLACE_MAX 4096
+#define CLASSIC_PLACE_MAX SANDBOX_PLACE_MAX
 bool classic_read_place(const char *data, size_t len, char *ret) MUST_CHECK;
 /* Whether COMMAND means something only to a shell: pipes, redirections, variables, patterns, cd. */
 bool classic_needs_shell(const char *command);

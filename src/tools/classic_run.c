@@ -249,19 +249,10 @@ static const char *choose(struct run_call *c)
 	return NULL;
 }
 
-/* Where C's sandbox is now; NULL: where every one begins. */
-static const char *place_of(const struct run_call *c)
-{
-	struct sandbox *s =
-	    manager_find(c->tools->config.manager, mcp_call_principal(c->call), c->id);
-
-	return s ? sandbox_place(s) : NULL;
-}
-
 /* Goes where the last command ended, and tells over descriptor 3 where this one does. All of it
  * happens in the sandbox: that a folder is gone is found there, and what is reported moves nobody
  * but the sandbox itself. A command that needs no shell can move nowhere. */
-static void choose_kept(struct run_call *c, const char *place)
+static void choose_kept(struct run_call *c)
 {
 	static const char shell[] =
 	    "cd -- \"$1\" 2>/dev/null || printf '[%s is gone: this ran in %s]\\n' \"$1\" \"$PWD\" "
@@ -269,6 +260,8 @@ static void choose_kept(struct run_call *c, const char *place)
 	    "if command -v bash >/dev/null 2>&1; then set -- bash; else set -- sh; fi; "
 	    "exec \"$1\" -c 'trap \"{ pwd -P >&3; } 2>/dev/null\" EXIT; "
 	    "__command=$1; shift; eval \"$__command\"' \"$1\" \"$0\"";
+
+	const char *place = sandbox_place(c->sandbox); /* its copy is made by the run */
 
 	if (!place && !classic_needs_shell(c->text))
 		return;
@@ -304,8 +297,7 @@ static void terminal(struct mcp_call *call, json_t *arguments, struct tools *t, 
 		terminal_failed(call, why, -1);
 		return;
 	}
-	if (keep)
-		choose_kept(c, place_of(c));
+	c->prepare = keep ? choose_kept : NULL;
 	c->finish = keep ? terminal_end_kept : terminal_end;
 	run_call_start(c);
 }

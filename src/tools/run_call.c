@@ -151,6 +151,8 @@ static void start_run(struct run_call *c, struct sandbox *s)
 		end(c, NULL, &e);
 		return;
 	}
+	if (c->prepare)
+		c->prepare(c);
 	if (sandbox_run(s, &c->request, &c->run, &e) < 0) {
 		end(c, NULL, &e);
 		return;

@@ -4,14 +4,15 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { newStateDir } from '../lib/env.ts';
-import { open, type Json, type Session } from '../lib/session.ts';
+import { open, type Json, type OpenOptions, type Session } from '../lib/session.ts';
 
 const START = '/app/results';
 
 describe('the terminal keeps its folder', () => {
+	const options: OpenOptions = { profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_BRIDGE: 'off', SANDBOX_SOCKET: 'off' } };
 	let s: Session;
 	before(async () => {
-		s = await open('stdio', { profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_BRIDGE: 'off', SANDBOX_SOCKET: 'off' } });
+		s = await open('stdio', options);
 	});
 	after(async () => {
 		await s?.end();
@@ -71,6 +72,18 @@ describe('the terminal keeps its folder', () => {
 			});
 		});
 
+	it('a stored one keeps it beyond its server', async () => {
+		const [here, there] = [(await tool('create_sandbox', {})).sandbox_id, (await tool('create_sandbox', {})).sandbox_id];
+		await terminal(here, 'mkdir -p deep && cd deep && echo x > f');
+		await terminal(there, 'cd /tmp');
+		await terminal(there, `cd ${START}`);
+		await s.end();
+		s = await open('stdio', options);
+		assert.deepEqual(await terminal(here, 'cat f'), { stdout: 'x\n', stderr: '', exit_code: 0, cwd: `${START}/deep` });
+		assert.deepEqual(await terminal(there, 'pwd'), { stdout: `${START}\n`, stderr: '', exit_code: 0, cwd: START });
+		for (const sandbox_id of [here, there])
+			await s.client.callTool({ name: 'sandbox_delete', arguments: { session_id: sandbox_id } });
+	});
 	it('each sandbox has its own; execute_python_code begins where it always did', async () => {
 		const [a, b] = [(await tool('create_sandbox', {})).sandbox_id, (await tool('create_sandbox', {})).sandbox_id];
 		await terminal(a, 'cd /tmp');

@@ -442,14 +442,13 @@ static void test_sandboxes(void **state)
 	assert_int_equal(store_sandbox_count(w->s, NULL, &n, &e), 0);
 	assert_int_equal(n, 3);
 
-	(void)snprintf(got.name, sizeof(got.name), "renamed");
-	(void)snprintf(got.persist, sizeof(got.persist), "p1");
-	assert_int_equal(store_sandbox_update(w->s, &got, &e), 1);
+	assert_string_equal(got.place, "");
+	assert_int_equal(store_sandbox_set_place(w->s, b.id, "/tmp/\xc3\xa4", &e), 0);
+	assert_int_equal(store_sandbox_set_place(w->s, "none", "/tmp", &e), 0);
 	store_note_use(w->s, b.id);
 	store_flush(w->s);
 	assert_int_equal(store_sandbox_get(w->s, NULL, b.id, &got, &e), 1);
-	assert_string_equal(got.name, "renamed");
-	assert_string_equal(got.persist, "p1");
+	assert_string_equal(got.place, "/tmp/\xc3\xa4");
 	assert_true(got.used_ms >= b.used_ms);
 	assert_int_equal(store_sandbox_remove(w->s, b.id, &e), 1);
 	assert_int_equal(store_sandbox_remove(w->s, b.id, &e), 0);
