@@ -38,6 +38,7 @@ struct transport_stdio {
 	sd_event_source *tick;
 	sd_event_source *later;  /* what must not happen inside of a call of the library */
 	uint64_t drain_until_ns; /* 0: input goes on */
+	bool moved;              /* output, since drain_until_ns was set */
 	bool ended;
 	int reason;
 };
@@ -104,6 +105,7 @@ static unsigned gather(struct transport_stdio *t, struct iovec iov[WRITE_VECTORS
 static void written(struct transport_stdio *t, size_t n)
 {
 	t->head_sent += n;
+	t->moved = t->moved || n > 0;
 	while (!list_is_empty(&t->queue)) {
 		struct line *l = list_entry(t->queue.next, struct line, node);
 
@@ -242,6 +244,7 @@ static void input_ended(struct transport_stdio *t)
 		return;
 	stdio_watch_enable(&t->in, false);
 	t->drain_until_ns = now_ns() + t->cfg.drain_ns;
+	t->moved = false;
 	end_of_line(t); /* a last line without a newline counts */
 	mcp_peer_end_listens(t->peer);
 	flush(t);
@@ -252,8 +255,21 @@ static void input_ended(struct transport_stdio *t)
 /* After the end of input: is everything answered and written? */
 static void maybe_end(struct transport_stdio *t)
 {
-	if (t->drain_until_ns && t->queued == 0 && mcp_peer_n_calls(t->peer) == 0)
+	if (t->drain_until_ns && t->queued == 0 && (!t->peer || mcp_peer_n_calls(t->peer) == 0))
 		end(t, 0);
+}
+
+/* What has no answer by now gets none; answers that are on their way arrive whole, as long as
+ * somebody takes them. */
+static void drain_timed_out(struct transport_stdio *t, uint64_t now)
+{
+	if (t->queued == 0 || !t->moved) {
+		end(t, 0);
+		return;
+	}
+	mcp_peer_close(TAKE_PTR(t->peer));
+	t->moved = false;
+	t->drain_until_ns = now + t->cfg.drain_ns;
 }
 
 static void on_in_ready(uint32_t events, void *userdata)
@@ -289,7 +305,7 @@ static int on_tick(sd_event_source *src, uint64_t usec, void *userdata)
 		return 0;
 	mcp_server_tick(t->cfg.mcp);
 	if (t->drain_until_ns && now >= t->drain_until_ns)
-		end(t, 0);
+		drain_timed_out(t, now);
 	else
 		maybe_end(t);
 	if (t->drain_until_ns)

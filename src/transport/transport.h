@@ -14,8 +14,9 @@
  * One message a line, in both directions. A line over the message limit is answered with an error
  * and skipped; blank lines and CRLF are fine. Output waits in memory while the client does not
  * read: over a mark reading stops (the client waits for itself), over a limit the client counts as
- * gone. At the end of input, what is in flight may finish within drain_ns, the rest is cancelled; a
- * client that also closed its reading side is noticed at once. */
+ * gone. At the end of input, what is in flight may finish within drain_ns, the rest is cancelled;
+ * answers that are made by then go out whole unless nobody takes a byte for drain_ns. A client that
+ * also closed its reading side is noticed at once. */
 
 struct transport_stdio;
 

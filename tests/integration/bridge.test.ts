@@ -137,22 +137,33 @@ describe('a shared server', () => {
 		['a file and a pipe', '"$0" "$@" <in | cat >out; "$0" "$@" <more | cat >>out'],
 		['files', '"$0" "$@" <in >out; "$0" "$@" <more >>out'],
 	] as const) {
-		it(`serves a client with ${what}`, async () => {
-			const dir = scratch('wires'), id = what.replaceAll(' ', '-');
+		/** True: the run was made by the server, whose sandbox it is; an engine of the client's own has taken it along. */
+		const attempt = async (id: string): Promise<boolean> => {
+			const dir = scratch('wires');
 			fs.writeFileSync(path.join(dir, 'in'), requests(id));
 			fs.writeFileSync(path.join(dir, 'more'), read(id));
 			const argv = asProductUser(['sh', '-c', command, binary, 'stdio', '--profile', 'code']);
 			const child = spawn(argv[0]!, argv.slice(1), { cwd: dir, env: productEnv(env), stdio: ['ignore', 'ignore', 'pipe'] });
 			let said = '';
 			child.stderr!.on('data', (b: Buffer) => (said += b.toString()));
-			const [code] = await within('the end', once(child, 'close'), 20_000);
+			const [code] = await within('the end', once(child, 'close'), 60_000);
 			assert.deepEqual([code, said], [0, '']);
 			const answers = fs.readFileSync(path.join(dir, 'out'), 'utf8').trim().split('\n').map((l) => JSON.parse(l) as Json);
-			assert.equal(answers.find((m) => m.id === 'run')?.result.structuredContent.result.exit_code, 0);
-			await bridged(env, [], async (c) => { // and it was the server's
+			assert.equal(answers.find((m) => m.id === 'run')?.result.structuredContent.result.exit_code, 0, JSON.stringify(answers).slice(0, 1000));
+			return bridged(env, [], async (c) => {
 				const r = await c.tool('sandbox_list_artifacts', { session_id: id });
-				assert.equal(r.artifacts[0].size_bytes, 3_000_000);
+				assert.ok(r.error === 'session_not_found' || r.artifacts[0].size_bytes === 3_000_000, JSON.stringify(r));
+				return !r.error;
 			});
+		};
+		it(`serves a client with ${what}`, async () => {
+			const log = (): string[] => fs.readFileSync(env.SANDBOX_LOG_FILE, 'utf8').split('\n').filter((l) => l.includes('not_bridged'));
+			for (let tries = 5; ; tries--) {
+				const before = log().length;
+				if (await attempt(`${what.replaceAll(' ', '-')}-${tries}`))
+					return;
+				assert.ok(tries > 0 && log().length > before && log().slice(before).every((l) => l.includes('too busy')), `not bridged: ${log().slice(before).join('\n')}`);
+			}
 		});
 	}
 	it('SIGTERM of a client is the end of its input', () => bridged(env, [], async (c) => {

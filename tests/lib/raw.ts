@@ -9,16 +9,19 @@ import type { Json } from './session.ts';
 export class RawClient {
 	readonly program: Program;
 	readonly lines: string[] = [];
-	private rest = '';
+	private rest: string[] = []; // of a line that has not ended
+	private parsed: Json[] = []; // of lines, as far as somebody has asked
 	private nextId = 1;
 
 	constructor(o: StartOptions = {}, args: string[] = ['stdio', '--profile', 'code']) {
 		this.program = start(args, { ...o, keepInput: true });
 		const decoder = new TextDecoder();
 		this.program.child.stdout!.on('data', (bytes: Buffer) => {
-			const parts = (this.rest + decoder.decode(bytes, { stream: true })).split('\n');
-			this.rest = parts.pop()!;
-			this.lines.push(...parts);
+			// A line of megabytes comes in hundreds of pieces: none is looked at twice.
+			const parts = decoder.decode(bytes, { stream: true }).split('\n');
+			if (parts.length > 1)
+				this.lines.push(this.rest.splice(0).join('') + parts.shift()!, ...parts.splice(0, parts.length - 1));
+			this.rest.push(parts[0]!);
 		});
 	}
 	get pid(): number {
@@ -31,7 +34,9 @@ export class RawClient {
 		return this.send(JSON.stringify(o) + '\n');
 	}
 	messages(): Json[] {
-		return this.lines.map((l) => JSON.parse(l) as Json);
+		while (this.parsed.length < this.lines.length)
+			this.parsed.push(JSON.parse(this.lines[this.parsed.length]!) as Json);
+		return [...this.parsed];
 	}
 	answer(id: number | string | null, deadlineMs = 30_000): Promise<Json> {
 		return until(`the answer to ${id}`, () => {

@@ -26,6 +26,7 @@ struct world {
 	struct transport_stdio *stdio;
 	int to, from; /* our ends; -1 closed */
 	struct buf got;
+	uint64_t drain_ns;
 	bool ended;
 	int reason;
 };
@@ -49,7 +50,7 @@ static void start_on(int in_fd, int out_fd)
 	    .out_fd = out_fd,
 	    .reader = {.max_message = 1u << 20},
 	    .queue_max = 8u << 20,
-	    .drain_ns = NS_PER_S,
+	    .drain_ns = w.drain_ns,
 	    .on_end = on_end,
 	    .userdata = &w,
 	};
@@ -60,7 +61,7 @@ static void start_on(int in_fd, int out_fd)
 static int setup(void **state)
 {
 	(void)state;
-	w = (struct world){.to = -1, .from = -1, .got = BUF_INIT(64u << 20)};
+	w = (struct world){.to = -1, .from = -1, .got = BUF_INIT(64u << 20), .drain_ns = NS_PER_S};
 	mcp_fixture_init(&w.mcp);
 	assert_int_equal(sd_event_new(&w.loop), 0);
 	return 0;
@@ -92,6 +93,15 @@ static void start_on_pipes(int theirs[2])
 	assert_int_equal(fd_set_nonblock(w.to, true), 0);
 	assert_int_equal(fd_set_nonblock(w.from, true), 0);
 	start_on(in[0], out[1]);
+}
+
+static void take_once(void)
+{
+	char buf[65536];
+	const ssize_t n = read(w.from, buf, sizeof(buf));
+
+	if (n > 0)
+		assert_int_equal(buf_add(&w.got, buf, (size_t)n), 0);
 }
 
 static void take(void)
@@ -283,6 +293,55 @@ static void test_dead_client_is_noticed_at_once(void **state)
 	fd_close_many(theirs, 2);
 }
 
+/* A call of 60,000 bytes, which is answered with as many. */
+static void make_long_call(struct buf *line)
+{
+	assert_int_equal(
+	    buf_add_str(
+		line,
+		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
+		"\"echo\",\"arguments\":{\"text\":\""),
+	    0);
+	while (line->len < 60000)
+		assert_int_equal(buf_add_str(line, "aaaaaaaaaaaaaaaa"), 0);
+	assert_int_equal(buf_add_str(line, "\"}}}\n"), 0);
+}
+
+/* What is on its way arrives whole, however long a reader takes, as long as it takes anything. */
+static void test_end_of_input_lets_a_slow_reader_read(void **state)
+{
+	_cleanup_(buf_done) struct buf line = BUF_INIT(1u << 20);
+	const unsigned n_calls = 7;
+	int theirs[2];
+
+	(void)state;
+	w.drain_ns = 3 * NS_PER_S;
+	start_on_pipes(theirs);
+	make_long_call(&line);
+	for (size_t sent = 0; sent < n_calls * line.len;) {
+		const size_t off = sent % line.len;
+		const ssize_t n = write(w.to, line.data + off, line.len - off);
+
+		sent += n > 0 ? (size_t)n : 0;
+		turn();
+	}
+	w.to = fd_close(w.to);
+	const uint64_t began = now_ns();
+	for (uint64_t next = began; !w.ended && now_ns() < began + 60 * NS_PER_S; turn()) {
+		if (now_ns() < next)
+			continue;
+		take_once(); /* a pipe's worth */
+		next = now_ns() + 800 * NS_PER_MS;
+	}
+	take();
+	assert_true(w.ended);
+	assert_int_equal(w.reason, 0);
+	assert_true(now_ns() > began + w.drain_ns);
+	assert_int_equal(count("\"result\""), n_calls);
+	assert_int_equal(count("\n"), n_calls);
+	fd_close_many(theirs, 2);
+}
+
 /* The client does not read: nothing blocks, what waits is bounded, and all of it comes in the end.
  */
 static void test_slow_reader(void **state)
@@ -293,15 +352,7 @@ static void test_slow_reader(void **state)
 
 	(void)state;
 	start_on_pipes(theirs);
-	assert_int_equal(
-	    buf_add_str(
-		&line,
-		"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"tools/call\",\"params\":{\"name\":"
-		"\"echo\",\"arguments\":{\"text\":\""),
-	    0);
-	while (line.len < 60000)
-		assert_int_equal(buf_add_str(&line, "aaaaaaaaaaaaaaaa"), 0);
-	assert_int_equal(buf_add_str(&line, "\"}}}\n"), 0);
+	make_long_call(&line);
 	for (unsigned stalled = 0; sent < 1000 && stalled < 50;) {
 		static size_t off;
 		const ssize_t n = write(w.to, line.data + off, line.len - off);
@@ -396,6 +447,7 @@ int main(void)
 	    T(test_end_of_input),
 	    T(test_end_of_input_waits_for_answers_briefly),
 	    T(test_end_of_input_cancels_what_takes_too_long),
+	    T(test_end_of_input_lets_a_slow_reader_read),
 	    T(test_dead_client_is_noticed_at_once),
 	    T(test_slow_reader),
 	    T(test_flags_of_shared_descriptors_stay),
