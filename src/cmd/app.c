@@ -20,6 +20,7 @@
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <libgen.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -422,6 +423,22 @@ static int open_registry(struct app *a, struct err *e)
 		r = tools_add_network(a->tools, a->mcp, e);
 	r = r < 0 ? r : tools_add_resources(a->tools, a->mcp, e);
 	return r < 0 ? r : tools_add_prompts(a->tools, a->mcp, e);
+}
+
+int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e)
+{
+	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
+	struct sigaction hangup;
+	size_t n = ARRAY_SIZE(signals);
+	int r = 0;
+
+	/* A blocked signal is delivered to the loop even where it is ignored. */
+	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
+		n--;
+	for (size_t i = 0; r >= 0 && i < n; i++)
+		r = sd_event_add_signal(a->loop, NULL, signals[i] | SD_EVENT_SIGNAL_PROCMASK, fn,
+					user);
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e)

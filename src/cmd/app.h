@@ -74,6 +74,9 @@ void app_domain_answered(const struct sandbox *s, const char *domain, bool allow
 int app_open_packages(struct app *a, struct err *e) MUST_CHECK;
 /* The index that sandboxes may ask by themselves; its texts are in A. */
 struct sandbox_index app_index(struct app *a);
+/* FN is called from the loop for SIGTERM, SIGINT and SIGHUP (but where that is ignored, as below
+ * nohup(1)), which do not end the process any more. */
+int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
 /* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);

@@ -254,17 +254,6 @@ static int read_script(struct run_verb *v, struct err *e)
 	return r < 0 ? err_set(e, ERR_CODE_TOO_LARGE, -r, "%s", v->file) : 0;
 }
 
-static int watch_signals(struct run_verb *v, struct err *e)
-{
-	static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-	int r = 0;
-
-	for (size_t i = 0; i < ARRAY_SIZE(signals) && r >= 0; i++)
-		r = sd_event_add_signal(v->app.loop, NULL, signals[i] | SD_EVENT_SIGNAL_PROCMASK,
-					on_signal, v);
-	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
-}
-
 static void end_loop(struct run_verb *v)
 {
 	(void)sd_event_exit(v->app.loop, 0);
@@ -290,7 +279,7 @@ static int run(struct run_verb *v, struct err *e)
 
 	if (r >= 0 && v->interactive)
 		r = prompt_new(v, e);
-	r = r < 0 ? r : watch_signals(v, e);
+	r = r < 0 ? r : app_on_stop(&v->app, on_signal, v, e);
 	r = r < 0 ? r : manager_start(v->app.manager, e);
 	if (r < 0)
 		return r;

@@ -32,7 +32,6 @@ struct serve {
 	struct transport_http *transport;
 	struct bridge_socket socket;
 	struct bridge_server *bridge;
-	sd_event_source *tick;
 	sd_event_source *drain;
 	uint64_t drain_until_ns;
 	char *page;
@@ -128,15 +127,6 @@ static void log_request(struct http_request *req, int status, uint64_t bytes, ui
 
 /* ---- life ---- */
 
-static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
-{
-	struct serve *s = user;
-
-	mcp_server_tick(s->app.mcp);
-	(void)sd_event_source_set_time_relative(source, NS_PER_S / NS_PER_US);
-	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
-}
-
 static int on_drain(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct serve *s = user;
@@ -163,20 +153,6 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	int r =
 	    sd_event_add_time_relative(s->app.loop, &s->drain, CLOCK_MONOTONIC, 0, 1, on_drain, s);
 	return r < 0 ? sd_event_exit(s->app.loop, 0) : 0;
-}
-
-static int watch(struct serve *s, struct err *e)
-{
-	sd_event *loop = s->app.loop;
-	int r = sd_event_add_signal(loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal, s);
-
-	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal,
-					s);
-	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &s->tick, CLOCK_MONOTONIC,
-					       NS_PER_S / NS_PER_US, 0, on_tick, s);
-	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
 static int open_auth(struct serve *s, struct err *e)
@@ -337,7 +313,7 @@ static int serve(struct serve *s, struct err *e)
 	r = r < 0 ? r : open_api(s, e);
 	r = r < 0 ? r : listen_all(s, e);
 	r = r < 0 ? r : open_bridge(s, e);
-	r = r < 0 ? r : watch(s, e);
+	r = r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
 	if (r < 0)
 		return r;
 	LOG_INFO("serving", LOG_S("url", s->base), LOG_S("profile", s->app.settings.profile));
@@ -348,7 +324,6 @@ static int serve(struct serve *s, struct err *e)
 
 static void serve_done(struct serve *s)
 {
-	s->tick = sd_event_source_disable_unref(s->tick);
 	s->drain = sd_event_source_disable_unref(s->drain);
 	s->http = http_server_free(s->http);
 	s->transport = transport_http_free(s->transport);

@@ -18,7 +18,6 @@
 struct stdio {
 	struct app app;
 	struct transport_stdio *transport;
-	sd_event_source *tick;
 };
 
 static void on_end(int reason, void *user)
@@ -38,15 +37,6 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	return 0;
 }
 
-static int on_tick(sd_event_source *source, uint64_t usec UNUSED, void *user)
-{
-	struct stdio *s = user;
-
-	mcp_server_tick(s->app.mcp);
-	(void)sd_event_source_set_time_relative(source, NS_PER_S / NS_PER_US);
-	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
-}
-
 /* Opens the engine when nothing else waits. A failure is told by every call that needs it. */
 static int on_idle(sd_event_source *source UNUSED, void *user)
 {
@@ -58,7 +48,7 @@ static int on_idle(sd_event_source *source UNUSED, void *user)
 	return 0;
 }
 
-static int watch(struct stdio *s, struct err *e)
+static int open_when_idle(struct stdio *s, struct err *e)
 {
 	sd_event *loop = s->app.loop;
 	sd_event_source *idle = NULL;
@@ -69,15 +59,6 @@ static int watch(struct stdio *s, struct err *e)
 	if (r >= 0)
 		r = sd_event_source_set_floating(idle, true);
 	(void)sd_event_source_unref(idle);
-	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGTERM | SD_EVENT_SIGNAL_PROCMASK, on_signal,
-					s);
-	if (r >= 0)
-		r = sd_event_add_signal(loop, NULL, SIGINT | SD_EVENT_SIGNAL_PROCMASK, on_signal,
-					s);
-	if (r >= 0)
-		r = sd_event_add_time_relative(loop, &s->tick, CLOCK_MONOTONIC,
-					       NS_PER_S / NS_PER_US, 0, on_tick, s);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
@@ -86,7 +67,8 @@ static int serve_client(struct stdio *s, struct err *e)
 	int r = app_open(&s->app, e);
 
 	r = r < 0 ? r : app_open_mcp(&s->app, NULL, e);
-	r = r < 0 ? r : watch(s, e);
+	r = r < 0 ? r : open_when_idle(s, e);
+	r = r < 0 ? r : app_on_stop(&s->app, on_signal, s, e);
 	if (r < 0)
 		return r;
 	struct transport_stdio_config config = {
@@ -148,7 +130,6 @@ int cmd_stdio(int argc, char **argv)
 	}
 	if (r < 0)
 		status = app_fail(&s.app, &e);
-	s.tick = sd_event_source_disable_unref(s.tick);
 	s.transport = transport_stdio_free(s.transport);
 	app_done(&s.app);
 	return status;

@@ -287,6 +287,22 @@ int points_check_room(const struct sandbox *s, unsigned n_new, struct err *e)
 		       points_count(s));
 }
 
+/* The session is the caller's alone; one of the calls below follows. */
+static int seize(struct sandbox *s, const char *name, struct err *e)
+{
+	int r = check_name(name, e);
+
+	return r < 0 ? r : sandbox_seize(s, e);
+}
+
+/* R is that call's; when it did not begin the session is let go. */
+static int begun(struct sandbox *s, int r)
+{
+	if (r < 0)
+		sandbox_yield(s);
+	return r;
+}
+
 int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
 		       struct err *e)
 {
@@ -294,12 +310,25 @@ int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, vo
 
 	r = r < 0 ? r : points_check_room(s, points_has(s, name) ? 0 : 1, e);
 	r = r < 0 ? r : sandbox_seize(s, e);
-	if (r < 0)
-		return r;
-	r = points_save(s, name, true, cb, user, e);
-	if (r < 0)
-		sandbox_yield(s);
-	return r;
+	return r < 0 ? r : begun(s, points_save(s, name, true, cb, user, e));
+}
+
+/* A call about the point NAME, which is there. */
+static int call_of(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		   struct point_call **ret, struct err *e)
+{
+	struct point *p = find(s, name);
+
+	if (!p)
+		return err_set(e, ERR_CHECKPOINT_NOT_FOUND, 0, "Session %s has no checkpoint %s",
+			       s->id, name);
+	if (!sandbox_use(s, e))
+		return -ENOENT;
+	*ret = call_new(s, name, yield, cb, user, e);
+	if (!*ret)
+		return -ENOMEM;
+	(*ret)->point = p;
+	return 0;
 }
 
 /* ---- restore ---- */
@@ -318,27 +347,16 @@ static void on_restored(const struct engine_point *what, const struct err *e, vo
 	call_end(c, what, c->point->created_ns, e);
 }
 
-static int not_found(const struct sandbox *s, const char *name, struct err *e)
-{
-	return err_set(e, ERR_CHECKPOINT_NOT_FOUND, 0, "Session %s has no checkpoint %s", s->id,
-		       name);
-}
-
 int points_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
 		   checkpoint_fn cb, void *user, struct err *e)
 {
-	struct point *p = find(s, name);
+	struct point_call *c;
+	int r = call_of(s, name, yield, cb, user, &c, e);
 
-	if (!p)
-		return not_found(s, name, e);
-	if (!sandbox_use(s, e))
-		return -ENOENT;
-	struct point_call *c = call_new(s, name, yield, cb, user, e);
-	if (!c)
-		return -ENOMEM;
-	c->point = p;
-	int r =
-	    sandbox_ops(s)->restore_point(s->handle, place_of(s, p), files_only, on_restored, c, e);
+	if (r < 0)
+		return r;
+	r = sandbox_ops(s)->restore_point(s->handle, place_of(s, c->point), files_only, on_restored,
+					  c, e);
 	if (r < 0)
 		call_free(c);
 	return r;
@@ -347,15 +365,9 @@ int points_restore(struct sandbox *s, const char *name, bool files_only, bool yi
 int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkpoint_fn cb,
 		    void *user, struct err *e)
 {
-	int r = check_name(name, e);
+	int r = seize(s, name, e);
 
-	r = r < 0 ? r : sandbox_seize(s, e);
-	if (r < 0)
-		return r;
-	r = points_restore(s, name, files_only, true, cb, user, e);
-	if (r < 0)
-		sandbox_yield(s);
-	return r;
+	return r < 0 ? r : begun(s, points_restore(s, name, files_only, true, cb, user, e));
 }
 
 /* ---- drop ---- */
@@ -374,17 +386,12 @@ static void on_dropped(const struct engine_point *what UNUSED, const struct err 
 int points_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
 		struct err *e)
 {
-	struct point *p = find(s, name);
+	struct point_call *c;
+	int r = call_of(s, name, yield, cb, user, &c, e);
 
-	if (!p)
-		return not_found(s, name, e);
-	if (!sandbox_use(s, e))
-		return -ENOENT;
-	struct point_call *c = call_new(s, name, yield, cb, user, e);
-	if (!c)
-		return -ENOMEM;
-	c->point = p;
-	int r = sandbox_ops(s)->drop_point(s->handle, place_of(s, p), on_dropped, c, e);
+	if (r < 0)
+		return r;
+	r = sandbox_ops(s)->drop_point(s->handle, place_of(s, c->point), on_dropped, c, e);
 	if (r < 0)
 		call_free(c);
 	return r;
@@ -393,13 +400,7 @@ int points_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn c
 int sandbox_drop_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
 			    struct err *e)
 {
-	int r = check_name(name, e);
+	int r = seize(s, name, e);
 
-	r = r < 0 ? r : sandbox_seize(s, e);
-	if (r < 0)
-		return r;
-	r = points_drop(s, name, true, cb, user, e);
-	if (r < 0)
-		sandbox_yield(s);
-	return r;
+	return r < 0 ? r : begun(s, points_drop(s, name, true, cb, user, e));
 }

@@ -46,7 +46,6 @@ struct run {
 	size_t n_artifacts;
 	struct artifact *folders;
 	size_t n_folders;
-	bool artifacts_more;
 };
 
 static void execute(struct run *r);
@@ -230,7 +229,6 @@ static void run_report(struct run *r)
 	    .n_artifacts = r->n_artifacts,
 	    .folders = r->folders,
 	    .n_folders = r->n_folders,
-	    .artifacts_more = r->artifacts_more,
 	    .warm = r->end.warm,
 	    .state_lost = r->end.state_lost,
 	    .state_kept = r->end.state_kept,
@@ -272,7 +270,6 @@ static int take_inventory(struct run *r, const struct engine_file *files, size_t
 		}
 	}
 	inventory_diff(&s->inventory, &after, add_artifact, r);
-	r->artifacts_more = more;
 	inventory_done(&s->inventory);
 	s->inventory = after;
 	s->inventory_known = true;

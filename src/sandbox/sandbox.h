@@ -305,7 +305,6 @@ struct run_result {
 	size_t n_artifacts;
 	const struct artifact *folders; /* the same of folders */
 	size_t n_folders;
-	bool artifacts_more; /* the workspace holds too many files to know them all */
 	bool warm;
 	bool state_lost;   /* stateful: the session's variables are gone */
 	bool state_kept;   /* stateful: what it did to the variables holds */
