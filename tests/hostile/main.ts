@@ -8,6 +8,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import * as readline from 'node:readline';
 import { parseArgs } from 'node:util';
 import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import { owned, sweep } from '../lib/owned.ts';
 import { makeTestingBuild, testingBuild } from '../lib/testing-build.ts';
 import { rowOf, twinOf, wallNames } from './case.ts';
 import { cases } from './cases/all.ts';
@@ -69,9 +70,9 @@ if (opt.vm) {
 }
 
 const isRoot = process.getuid!() === 0;
-const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-hostile-'));
+sweep(os.tmpdir(), 'caisson-hostile-', 'caisson-test-');
+const scratch = owned('caisson-hostile-');
 fs.chmodSync(scratch, 0o755);
-process.on('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
 const binary = path.join(scratch, 'caisson'); // a path that the plain user can reach
 fs.copyFileSync(path.join(opt.build, 'caisson'), binary);
 fs.chmodSync(binary, 0o755);

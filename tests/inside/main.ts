@@ -8,6 +8,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import * as readline from 'node:readline';
 import { parseArgs } from 'node:util';
 import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import { owned, sweep } from '../lib/owned.ts';
 import type { Row } from './judge.ts';
 import { packs } from './modules.ts';
 
@@ -45,9 +46,9 @@ interface Place {
 
 const count = { passed: 0, failed: 0, skipped: 0 };
 const isRoot = process.getuid!() === 0;
-const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-inside-'));
+sweep(os.tmpdir(), 'caisson-inside-', 'caisson-test-');
+const scratch = owned('caisson-inside-');
 fs.chmodSync(scratch, 0o755);
-process.on('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
 const binary = path.join(scratch, 'caisson'); // a path that the plain user can reach
 fs.copyFileSync(path.join(opt.build, 'caisson'), binary);
 fs.chmodSync(binary, 0o755);

@@ -8,6 +8,7 @@ import * as readline from 'node:readline';
 import { spawn, spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
 import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import { owned, sweep } from '../lib/owned.ts';
 import { makeTestingBuild, testingBuild } from '../lib/testing-build.ts';
 import { points } from './points.ts';
 import { scenarios } from './scenarios.ts';
@@ -37,9 +38,9 @@ if (opt.list) {
 }
 
 const isRoot = process.getuid!() === 0;
-const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-kill-'));
+sweep(os.tmpdir(), 'caisson-kill-', 'caisson-test-');
+const scratch = owned('caisson-kill-');
 fs.chmodSync(scratch, 0o755);
-process.on('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
 const binary = path.join(scratch, 'caisson'); // a path that the plain user can reach
 const count = { passed: 0, failed: 0, skipped: 0 };
 

@@ -7,6 +7,7 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import * as net from 'node:net';
 import { fileURLToPath } from 'node:url';
+import { owned } from './owned.ts';
 
 export type Mode = 'root' | 'user';
 
@@ -46,9 +47,7 @@ function ownedByProduct(p: string): string {
 	return p;
 }
 
-const scratchRoot = fs.mkdtempSync(path.join(process.env.CAISSON_TEST_SCRATCH ?? os.tmpdir(), 'caisson-test-'));
-ownedByProduct(scratchRoot);
-process.on('exit', () => fs.rmSync(scratchRoot, { recursive: true, force: true, maxRetries: 3 }));
+const scratchRoot = ownedByProduct(owned('caisson-test-', process.env.CAISSON_TEST_SCRATCH));
 
 /** A new folder that the product may write to; gone when the test file ends. */
 export function scratch(name: string): string {

@@ -6,8 +6,9 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { parseArgs } from 'node:util';
-import { spawn, spawnSync } from 'node:child_process';
+import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { imagesDir, PLAIN_UID, top, type Mode } from './env.ts';
+import { owned, sweep } from './owned.ts';
 import type { Row } from './reporter.ts';
 import { runUnits } from './units.ts';
 
@@ -71,9 +72,12 @@ function say(text: string): void {
 	process.stdout.write(text + '\n');
 }
 
-const scratch = fs.mkdtempSync(path.join(os.tmpdir(), 'caisson-run-'));
+sweep(os.tmpdir(), 'caisson-run-', 'caisson-test-');
+const scratch = owned('caisson-run-');
 fs.chmodSync(scratch, 0o755);
-process.on('exit', () => fs.rmSync(scratch, { recursive: true, force: true }));
+/** Test files at work: they end with this run, and their folders with them. */
+const working = new Set<ChildProcess>();
+process.on('exit', () => working.forEach((c) => c.kill('SIGTERM')));
 
 function asPlain(argv: string[]): string[] {
 	return isRoot ? ['setpriv', '--reuid', String(PLAIN_UID), '--regid', String(PLAIN_UID), '--clear-groups', '--', ...argv] : argv;
@@ -212,6 +216,7 @@ function runFile(file: string, place: Place): Promise<Row[]> {
 		env.CAISSON_TEST_IMAGE = opt.image;
 	return new Promise((resolve) => {
 		const child = spawn(process.execPath, [...args, file], { env, stdio: ['ignore', 'pipe', 'pipe'] });
+		working.add(child);
 		let noise = '';
 		child.stdout.on('data', (b: Buffer) => (noise = (noise + b.toString()).slice(-8000)));
 		child.stderr.on('data', (b: Buffer) => (noise = (noise + b.toString()).slice(-8000)));
@@ -222,6 +227,7 @@ function runFile(file: string, place: Place): Promise<Row[]> {
 		}, fileLimitMs);
 		child.on('close', (code, signal) => {
 			clearTimeout(timer);
+			working.delete(child);
 			const text = fs.existsSync(out) ? fs.readFileSync(out, 'utf8') : '';
 			const said = text.trim().split('\n').filter(Boolean).map((l) => JSON.parse(l) as Row);
 			const rows = said.filter((r) => !r.budget);

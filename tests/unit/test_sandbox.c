@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manager on the fake engine: creation, cap, expiry, runs, artifacts, uploads, paths, types. */
 #include "base/base64.h"
+#include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "manager_world.h"
@@ -12,6 +13,7 @@
 #include <stdarg.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 /* cmocka wants those before it */
 #include <cmocka.h>
 
@@ -880,6 +882,33 @@ static void test_inventory_diff(void **state UNUSED)
 	inventory_done(&b);
 }
 
+/* What an aborted test leaves in /tmp goes with the next engine; a living one's stays. */
+static void test_fake_engines_leave_nothing(void **state UNUSED)
+{
+	struct fake_engine *alive = fake_engine_new(NULL);
+	char root[sizeof(alive->root)] = "";
+	int status, pair[2];
+
+	assert_int_equal(pipe2(pair, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		struct fake_engine *f = fake_engine_new(NULL);
+
+		(void)!write(pair[1], f->root, sizeof(f->root));
+		_exit(0);
+	}
+	assert_int_equal(read(pair[0], root, sizeof(root)), sizeof(root));
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(access(root, F_OK), 0);
+	struct fake_engine *next = fake_engine_new(NULL);
+	assert_int_equal(access(root, F_OK), -1);
+	assert_int_equal(access(alive->root, F_OK), 0);
+	next->engine.ops->close(&next->engine);
+	alive->engine.ops->close(&alive->engine);
+	fd_close_many(pair, 2);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -910,6 +939,7 @@ int main(void)
 	    cmocka_unit_test(test_types),
 	    cmocka_unit_test(test_types_are_sorted),
 	    cmocka_unit_test(test_inventory_diff),
+	    cmocka_unit_test(test_fake_engines_leave_nothing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
