@@ -157,7 +157,7 @@ describe('a shared server', () => {
 			});
 		};
 		it(`serves a client with ${what}`, async () => {
-			const log = (): string[] => fs.readFileSync(env.SANDBOX_LOG_FILE, 'utf8').split('\n').filter((l) => l.includes('not_bridged'));
+			const log = (): string[] => fs.readFileSync(env.SANDBOX_LOG_FILE!, 'utf8').split('\n').filter((l) => l.includes('not_bridged'));
 			for (let tries = 5; ; tries--) {
 				const before = log().length;
 				if (await attempt(`${what.replaceAll(' ', '-')}-${tries}`))
