@@ -187,7 +187,8 @@ size_t native_rule_values(int rule, struct native_rule_value *ret, size_t max)
 		for (size_t k = 0; k < cl->n; k++)
 			for (size_t v = 0; v < cl->conds[k].n && n < max; v++)
 				ret[n++] = (struct native_rule_value){
-				    cl->conds[k].arg & (uint8_t)~ARG_HIGH, cl->conds[k].values[v]};
+				    cl->conds[k].arg & (uint8_t)~ARG_HIGH, cl->conds[k].mask,
+				    cl->conds[k].values[v]};
 	}
 	return n;
 }

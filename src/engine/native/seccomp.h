@@ -43,9 +43,10 @@ const struct native_call *native_call_find(uint32_t nr);
 size_t native_call_all(const struct native_call **ret); /* borrowed, static */
 
 /* The values that rule RULE compares with, for tests that want the interesting arguments: up to MAX
- * (argument index, value) pairs; returns their number. */
+ * of them; returns their number. */
 struct native_rule_value {
-	uint8_t arg;
+	uint8_t arg;   /* index */
+	uint32_t mask; /* what of the argument is compared; UINT32_MAX = all */
 	uint32_t value;
 };
 size_t native_rule_values(int rule, struct native_rule_value *ret, size_t max);

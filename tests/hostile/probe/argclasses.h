@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The interesting arguments of a system call: for each argument that a rule of the filter looks at,
- * the values that it names, their neighbours, the same with rubbish in the upper half, every single
- * bit, nothing and everything; then all combinations. Calls without a rule get two fixed sets. */
+ * the values that it names, their neighbours, the same with rubbish in the upper half and, where
+ * only some bits are compared, with each other bit; every single bit, nothing and everything; then
+ * all combinations. Calls without a rule get two fixed sets. */
 #pragma once
 
 #include "engine/native/seccomp.h"
@@ -10,6 +11,7 @@
 
 #define ARG_VALUES_MAX  640
 #define RULE_VALUES_MAX 128
+#define ARGCLASS_ARGS   4 /* no rule looks at a later argument */
 
 typedef void (*argclass_fn)(const struct native_call *c, const uint64_t args[6], void *user);
 
@@ -33,7 +35,9 @@ static inline void argclass_fill(struct argclass *s, int rule, uint8_t arg)
 	size_t n = native_rule_values(rule, values, RULE_VALUES_MAX);
 	bool named = false;
 
+	ASSERT(n < RULE_VALUES_MAX);
 	for (size_t i = 0; i < n; i++) {
+		ASSERT(values[i].arg < ARGCLASS_ARGS); /* else it would not be tried */
 		if (values[i].arg != arg)
 			continue;
 		named = true;
@@ -42,6 +46,8 @@ static inline void argclass_fill(struct argclass *s, int rule, uint8_t arg)
 		argclass_add(s, values[i].value - 1U);
 		argclass_add(s, values[i].value | 1ULL << 32);
 		argclass_add(s, values[i].value | 0xdeadbeefULL << 32);
+		for (unsigned int b = 0; b < 32 && values[i].mask != UINT32_MAX; b++)
+			argclass_add(s, values[i].value | 1ULL << b);
 	}
 	argclass_add(s, 0);
 	if (!named)
@@ -56,7 +62,7 @@ static inline void argclass_fill(struct argclass *s, int rule, uint8_t arg)
 /* Calls FN once for each combination; returns their number. */
 static inline size_t argclass_each(const struct native_call *c, argclass_fn fn, void *user)
 {
-	static struct argclass set[4]; /* no rule looks at a later argument */
+	static struct argclass set[ARGCLASS_ARGS];
 	uint64_t args[6] = {0};
 	size_t count = 0;
 
@@ -67,7 +73,7 @@ static inline size_t argclass_each(const struct native_call *c, argclass_fn fn, 
 		fn(c, args, user);
 		return 2;
 	}
-	for (uint8_t a = 0; a < 4; a++) {
+	for (uint8_t a = 0; a < ARGCLASS_ARGS; a++) {
 		set[a].n = 0;
 		argclass_fill(&set[a], c->rule, a);
 	}
