@@ -100,6 +100,9 @@ struct rt_fork {
 	uint32_t oom_score;   /* for oom_score_adj, when has_proc */
 	uint32_t n_rlimits;
 	uint32_t awaited; /* 0 or 1: a run waits for it, so nothing is rehearsed */
+	uint32_t
+	    self; /* 0 or 1: no fork, the clean interpreter becomes the spare; its channel ends */
+	uint32_t unused;
 	struct rt_rlimit rlimit[RT_RLIMITS_MAX];
 };
 

@@ -64,9 +64,12 @@ struct init_warm {
 	pid_t clean; /* 0 until its hello */
 	int spare_channel;
 	enum spare_state spare_state;
-	pid_t spare;    /* 0 until it is ready */
-	bool told_cold; /* the front knows that there is none */
-	bool rest;      /* it asked for that: done between runs */
+	pid_t spare;     /* 0 until it is ready */
+	bool told_cold;  /* the front knows that there is none */
+	bool first_made; /* the sandbox's first spare was the clean interpreter itself, */
+	bool spent;      /* and no other has come since */
+	uint64_t shared; /* bytes of it then, where no group counts: init_watch.c */
+	bool rest;       /* it asked for that: done between runs */
 };
 
 /* For an answer of the holder, which runs meanwhile. Beyond it the state counts as lost, so it is
@@ -209,6 +212,7 @@ bool end_look(struct init *in, struct end *ret);
 bool end_leave(struct init *in, pid_t pid);
 bool end_is_leaving(const struct init *in, pid_t pid);
 void end_stop(const struct init *in);        /* who leaves, whoever may have woken it */
+bool end_any(const struct init *in);         /* somebody leaves */
 bool end_any_stopped(const struct init *in); /* somebody leaves who has not been killed yet */
 bool end_reaped(struct init *in, pid_t pid); /* whether PID was one of those that leave */
 /* Whether PID, alive or not yet reaped, has executed a program since it was forked. */
@@ -272,6 +276,9 @@ pid_t warm_take_head(int channel, unsigned kind);
 void warm_events(struct init *in, short clean, short spare);
 void warm_give_up(struct init *in);           /* cold runs only from now on */
 bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter that waited */
+/* The spare that waits has no clean interpreter behind it which could make another one. */
+bool warm_spare_alone(const struct init *in);
+bool warm_is_spent(const struct init *in); /* neither is left: the next warm run needs a new one */
 
 /* init_session.c */
 void session_start(struct init *in);
@@ -307,6 +314,7 @@ bool points_reaped(struct init *in, pid_t pid, int status);
 
 /* init_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);
+uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, those of files left out */
 
 /* init_open.c: of the files on device DEV that processes other than init have open, those that have
  * no name. */

@@ -61,6 +61,14 @@ bool end_reaped(struct init *in, pid_t pid)
 	return false;
 }
 
+bool end_any(const struct init *in)
+{
+	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
+		if (in->leaving[i].pid > 0)
+			return true;
+	return false;
+}
+
 bool end_any_stopped(const struct init *in)
 {
 	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)

@@ -230,8 +230,8 @@ static bool is_kept(const struct init *in, pid_t pid)
 
 static bool keeps_any(const struct init *in)
 {
-	return in->warm.clean > 0 || in->session.holder > 0 || in->session.next > 0 ||
-	       points_any(in);
+	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.holder > 0 ||
+	       in->session.next > 0 || points_any(in) || end_any(in);
 }
 
 /* Walks the processes of the namespace other than init and those that are kept, sends each SIGNO
@@ -279,7 +279,8 @@ static void kill_everything(struct init *in)
 	in->run.killing = true;
 	warm_events(in, POLLIN, 0); /* a hello that has just come */
 	/* they are in the leaf of runs, where they came from */
-	bool spared = in->session.holder > 0 || points_any(in) || end_any_stopped(in);
+	bool spared =
+	    in->session.holder > 0 || points_any(in) || end_any_stopped(in) || warm_spare_alone(in);
 	if (in->kill >= 0 && !spared)
 		(void)!write(in->kill, "1", 1);
 	if (!keeps_any(in)) {
@@ -329,6 +330,8 @@ static void finish(struct init *in)
 		e.flags |= PROTO_ENDED_LOST;
 		in->session.lost = false;
 	}
+	if (warm_is_spent(in))
+		e.flags |= PROTO_ENDED_SPENT;
 	(void)fd_close(r->error);
 	*r = (struct init_run){0};
 	in->watch_at = 0;

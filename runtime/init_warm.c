@@ -3,6 +3,9 @@
  *
  *   NONE -hello-> COMING -entered-> CLEAN          the clean interpreter
  *   (CLEAN) fork -> FORKING -ready-> READY         the spare, one at a time, made between runs
+ * The first spare is the clean interpreter itself, so that a sandbox for one run costs one fork.
+ * When its run is over and the calm is, too, the front is asked for another; a run that comes
+ * sooner asks itself.
  * A warm run takes the spare, or waits for the one that is on its way. Whatever goes wrong on a
  * channel ends that interpreter and the run starts cold: the same visible behaviour, later. */
 #include "init.h"
@@ -96,6 +99,7 @@ void warm_arrived(struct init *in, int channel, bool soon)
 	}
 	drop_clean(w);
 	w->channel = channel;
+	w->spent = w->spent && channel < 0;
 	w->soon = channel >= 0 && soon;
 	w->told_cold = channel < 0;
 	w->rest = false;
@@ -113,6 +117,9 @@ void warm_tell(struct init *in)
 
 	if (w->channel >= 0 || w->told_cold)
 		return;
+	if (w->spent && (w->spare_state != SPARE_NONE || in->run.id != 0 || in->waiting.used ||
+			 in->calm_until != 0))
+		return;
 	w->told_cold = true;
 	init_send(in, &cold.head, NULL, 0);
 }
@@ -129,12 +136,13 @@ static void let_go(struct init *in)
 		return;
 	w->rest = false;
 	w->told_cold = true;
+	w->spent = false;
 	drop_clean(w);
 	session_rest(in);
 }
 
 /* Everything that a spare needs to become a run; the order is that of frames.h. */
-static int send_fork(struct init *in, int theirs)
+static int send_fork(struct init *in, int theirs, bool self)
 {
 	int fds[RT_FDS_MAX];
 	size_t n = 0;
@@ -143,7 +151,8 @@ static int send_fork(struct init *in, int theirs)
 			    .has_ruleset = in->landlock >= 0,
 			    .has_proc = 1,
 			    .oom_score = in->config.oom_score,
-			    .awaited = in->waiting.used};
+			    .awaited = in->waiting.used,
+			    .self = self};
 
 	k.n_rlimits = run_limits(in, k.rlimit);
 	fds[n++] = theirs;
@@ -161,6 +170,29 @@ void warm_give_up(struct init *in)
 	drop_clean(&in->warm);
 }
 
+/* The clean interpreter has been told to become the spare. */
+static void become_spare(struct init *in)
+{
+	struct init_warm *w = &in->warm;
+
+	w->first_made = w->spent = true;
+	w->shared = in->config.poll_memory ? watch_resident(in, w->clean) : 0;
+	w->spare = w->clean;
+	w->clean = 0;
+	w->channel = fd_close(w->channel);
+	w->state = WARM_NONE;
+}
+
+bool warm_spare_alone(const struct init *in)
+{
+	return in->warm.spare > 0 && in->warm.clean == 0;
+}
+
+bool warm_is_spent(const struct init *in)
+{
+	return in->warm.spent && in->warm.spare_state == SPARE_NONE;
+}
+
 void warm_prepare(struct init *in)
 {
 	struct init_warm *w = &in->warm;
@@ -172,12 +204,14 @@ void warm_prepare(struct init *in)
 		return;
 	if (warm_pair(pair) < 0)
 		return;
-	int r = send_fork(in, pair[1]);
+	int r = send_fork(in, pair[1], !w->first_made);
 	(void)close(pair[1]);
 	w->spare_channel = pair[0];
 	w->spare_state = SPARE_FORKING;
 	if (r < 0)
 		drop_clean(w);
+	else if (!w->first_made)
+		become_spare(in);
 }
 
 /* ---- a run ---- */
@@ -185,7 +219,7 @@ void warm_prepare(struct init *in)
 bool warm_can(const struct init *in, const struct proto_init_run *f)
 {
 	return f->warm && f->kind == PROTO_RUN_PYTHON && f->args_size <= RT_ENV_MAX - VENV_ROOM &&
-	       (in->warm.soon || in->warm.state != WARM_NONE);
+	       (in->warm.soon || in->warm.state != WARM_NONE || in->warm.spare_state != SPARE_NONE);
 }
 
 bool warm_must_wait(const struct init *in, const struct proto_init_run *f)

@@ -105,6 +105,14 @@ static struct held resident(int proc, const char *pid)
 			     .shared = value_of(at, "\nRssShmem:")};
 }
 
+uint64_t watch_resident(const struct init *in, pid_t pid)
+{
+	char name[16];
+
+	(void)snprintf(name, sizeof(name), "%d", pid);
+	return resident(in->proc, name).own;
+}
+
 static struct held proportional(int proc, const char *pid)
 {
 	char text[TEXT_MAX];
@@ -122,14 +130,10 @@ static struct held proportional(int proc, const char *pid)
  * of them counts but what the holder of a session has beyond the clean interpreter. */
 static uint64_t of_waiting(const struct init *in)
 {
-	char pid[16];
-
-	if (in->session.holder <= 0 || in->warm.clean <= 0)
+	if (in->session.holder <= 0 || (in->warm.clean <= 0 && in->warm.shared == 0))
 		return 0;
-	(void)snprintf(pid, sizeof(pid), "%d", in->session.holder);
-	uint64_t holder = resident(in->proc, pid).own;
-	(void)snprintf(pid, sizeof(pid), "%d", in->warm.clean);
-	uint64_t clean = resident(in->proc, pid).own;
+	uint64_t holder = watch_resident(in, in->session.holder);
+	uint64_t clean = in->warm.clean > 0 ? watch_resident(in, in->warm.clean) : in->warm.shared;
 	return holder > clean ? holder - clean : 0;
 }
 

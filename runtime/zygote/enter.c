@@ -150,7 +150,7 @@ int enter_run(const struct rt_fork *k, const int *fds)
 	int ruleset = k->has_ruleset ? *fds++ : -1;
 	int proc = k->has_proc ? *fds++ : -1;
 
-	if (setsid() < 0)
+	if (setsid() < 0 && !k->self) /* the clean interpreter has its own already */
 		return -errno;
 	int r = join_leaves(fds, k->n_leaves);
 	if (proc >= 0)

@@ -9,6 +9,9 @@
  *   zygote -vfork-> helper: setns(pid namespace) -vfork-> middle (inside) -fork-> clean interpreter
  *   clean interpreter or holder                  -vfork-> middle          -fork-> spare
  *
+ * The first spare of a sandbox is the clean interpreter itself: it is a fork already, and many
+ * sandboxes are made for one run.
+ *
  * The helper exists because setns() back into the monitor's pid namespace needs rights there that
  * the root of Z does not have. The last fork is the C library's, so its handlers (malloc, BLAS)
  * run; Python's own are called around the whole: PyOS_BeforeFork() by the zygote,
@@ -192,10 +195,12 @@ static int handle_fork(struct frame *f)
 	int whole = !zygote.fork_open; /* a holder has finished its own fork and begins another */
 
 	if (f->u.h.kind != RT_FORK || f->len != sizeof(*k) || k->n_leaves > RT_LEAVES_MAX ||
-	    k->has_ruleset > 1 || k->has_proc > 1 || k->awaited > 1 ||
-	    k->n_rlimits > RT_RLIMITS_MAX ||
+	    k->has_ruleset > 1 || k->has_proc > 1 || k->awaited > 1 || k->self > 1 ||
+	    (k->self && whole) || k->n_rlimits > RT_RLIMITS_MAX ||
 	    f->n_fds != 1 + k->has_ruleset + k->has_proc + k->n_leaves)
 		return -EPROTO;
+	if (k->self)
+		spare_main(f);
 	if (whole)
 		PyOS_BeforeFork();
 	zygote.fork_open = 1;

@@ -49,6 +49,11 @@ uint32_t run_limits(const struct init *i UNUSED, struct rt_rlimit *ret UNUSED)
 	return 0;
 }
 
+uint64_t watch_resident(const struct init *i UNUSED, pid_t pid UNUSED)
+{
+	return 0;
+}
+
 void run_purge(struct init *i UNUSED)
 {
 }
@@ -151,9 +156,11 @@ static void start_run(void)
 
 static void happen(unsigned what)
 {
-	if (what == 0)
+	if (what == 0) {
 		calm_end(&in);
-	else if (what == 1)
+		if (warm_is_spent(&in))
+			warm_arrived(&in, channel_for(0), true);
+	} else if (what == 1)
 		start_run();
 	else if (what == 2 && in.run.id != 0) {
 		in.run = (struct init_run){0};

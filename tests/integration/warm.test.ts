@@ -36,6 +36,11 @@ async function zygoteOf(s: Session): Promise<Ident> {
 	return zygotesOf(s.pid)[0]!;
 }
 
+/** The only sandbox has had its first run: one that can fork, and its fork. */
+function bothWait(s: Session): Promise<unknown> {
+	return until('two interpreters that wait', () => othersOf(initsOf(s.pid)[0]!).length === 2, waitMs);
+}
+
 /** One may have ended by the end of another. */
 function kill(p: Ident): void {
 	try {
@@ -57,6 +62,7 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 	it('a zygote that is killed between requests, during creations and during runs fails none of them', () =>
 		using('stdio', { env: noPool }, async (s) => {
 			await warmAgain(s, 'a');
+			await bothWait(s);
 			const first = await zygoteOf(s);
 			const run = s.ok('import time; time.sleep(1); print("whole")', 'a');
 			kill(first);
@@ -71,6 +77,33 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			for (let i = 0; i < 8; i++)
 				await warmAgain(s, `c${i}`);
 			assert.notEqual((await zygoteOf(s)).pid, first.pid);
+		}));
+
+	it('the first run of a sandbox is the interpreter that was forked for it; the next one finds others', () =>
+		using('stdio', { env: noPool }, async (s) => {
+			const names: string[] = [];
+			// A run that waits long for its fork starts cold, beside the fork: then it is another sandbox's turn.
+			await until('a run alone with init', async () => {
+				const id = `first${names.length}`;
+				names.push(id);
+				const before = initsOf(s.pid).map((i) => i.pid);
+				const run = s.ok('import sys, time; print("numpy" in sys.modules, flush=True); time.sleep(1.5)', id);
+				const init = await until('its init', () => initsOf(s.pid).find((i) => !before.includes(i.pid)), waitMs);
+				let others = 0; // as last seen: before, the fork was on its way
+				const look = setInterval(() => {
+					others = othersOf(init).length || others;
+				}, 20);
+				const said = (await run).stdout;
+				clearInterval(look);
+				if (said !== 'True\n' || others !== 1) {
+					await s.close(id);
+					return false;
+				}
+				return true;
+			}, waitMs);
+			for (let i = 0; i < 3; i++) // at once: each waits for its fork
+				await mustBeWarm(s, names.at(-1)!);
+			await bothWait(s);
 		}));
 
 	it('a sandbox whose interpreters are killed gets new ones in the background', () =>

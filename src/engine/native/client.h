@@ -63,6 +63,7 @@ enum native_clean {
 	NATIVE_CLEAN_ASKED,  /* the monitor was asked for one */
 	NATIVE_CLEAN_THERE,  /* init has its channel */
 	NATIVE_CLEAN_RESTED, /* given back until the next run */
+	NATIVE_CLEAN_SPENT,  /* it was the first run itself; init asks for another after the calm */
 };
 
 struct native_engine {
@@ -175,7 +176,9 @@ void native_idle_close(struct native_engine *g);
 /* What a run that can be warm is to say of it; asks for a clean interpreter where there is none.
  * NEEDED: the run cannot do without. */
 enum proto_warm native_clean_for_run(struct native_sandbox *s, bool needed);
-/* Init has lost it. */
+/* A run was it, and has ended. */
+void native_clean_spent(struct native_sandbox *s);
+/* Init has lost it, or wants another one now. */
 void native_clean_lost(struct native_sandbox *s);
 /* Between runs: asks for one where it was lost. */
 void native_clean_again(struct native_sandbox *s);

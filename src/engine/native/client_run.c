@@ -229,6 +229,8 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 		return 0;
 	}
 	KILL_POINT(END_TAKEN);
+	if (m->flags & PROTO_ENDED_SPENT)
+		native_clean_spent(s);
 	uint64_t peak = read_peak(s->peak);
 	struct engine_run_result res = {
 	    .end = end_of(r, m),

@@ -9,7 +9,9 @@
  *                     monitor -RT_CLEAN + other end-> zygote
  *
  * Lost: asked for in the background, between runs, at most once in RETRY_NS. Given back: asked for
- * by the next run, which waits for it. While there is none a run starts cold, with the same result.
+ * by the next run, which waits for it. Spent on the sandbox's first run: asked for by the next run,
+ * or in the background when init says that it is quiet. While there is none a run starts cold, with
+ * the same result.
  *
  * Sandboxes between runs stand in a list, least recently used first; one timer looks at its head.
  */
@@ -48,6 +50,7 @@ enum proto_warm native_clean_for_run(struct native_sandbox *s, bool needed)
 			return PROTO_WARM_YES;
 		break;
 	case NATIVE_CLEAN_RESTED:
+	case NATIVE_CLEAN_SPENT:
 	default:
 		break;
 	}
@@ -61,9 +64,17 @@ void native_clean_again(struct native_sandbox *s)
 		(void)ask(s);
 }
 
-void native_clean_lost(struct native_sandbox *s)
+void native_clean_spent(struct native_sandbox *s)
 {
 	if (s->clean == NATIVE_CLEAN_THERE)
+		s->clean = NATIVE_CLEAN_SPENT;
+}
+
+void native_clean_lost(struct native_sandbox *s)
+{
+	if (s->clean == NATIVE_CLEAN_SPENT) /* as it was meant: nothing to be careful about */
+		s->clean_retry_at = 0;
+	if (s->clean == NATIVE_CLEAN_THERE || s->clean == NATIVE_CLEAN_SPENT)
 		s->clean = NATIVE_CLEAN_NONE;
 	native_clean_again(s);
 }

@@ -263,6 +263,7 @@ enum { /* what happened on the way */
        PROTO_ENDED_KEPT = 64,    /* stateful: what it did to the state is the state now */
        PROTO_ENDED_NAMED = 128,  /* it said its end itself, and is freed later */
        PROTO_ENDED_DISK = 256,   /* the look at a workspace without a file system of its own */
+       PROTO_ENDED_SPENT = 512,  /* the next warm run needs a new clean interpreter */
 };
 struct proto_init_ended {
 	struct proto_head head;
