@@ -25,7 +25,7 @@ struct auth {
 	uint8_t token_key[JWT_KEY_BYTES];
 	uint8_t tries_key[crypto_shorthash_KEYBYTES];
 	struct tries tries[TRIES_SLOTS];
-	bool starved; /* the last caller could not be made for want of memory */
+	struct err failed; /* why the last credential could not be looked at; ERR_NONE: it was */
 };
 
 /* ---- identities ---- */
@@ -50,9 +50,10 @@ static struct caller *caller_new(struct auth *a, enum caller_how how)
 {
 	struct caller *w = calloc(1, sizeof(*w));
 
-	a->starved = !w;
-	if (!w)
+	if (!w) {
+		(void)err_set(&a->failed, ERR_OUT_OF_MEMORY, 0, "no memory");
 		return NULL;
+	}
 	w->refs = 1;
 	w->how = how;
 	w->admin = true; /* the local user; others are cut down by take_user() */
@@ -139,13 +140,12 @@ int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err
 static bool check_token(struct auth *a, const char *token, struct store_user *ret)
 {
 	char version[VERSION_HEX + 1];
-	struct err e = ERR_INIT;
 	json_t *claims = jwt_open(a->token_key, token);
 	const char *uid = json_string_value(json_object_get(claims, "uid"));
 	const char *v = json_string_value(json_object_get(claims, "v"));
 	json_int_t until = json_integer_value(json_object_get(claims, "exp"));
 	bool good = uid && v && until > (json_int_t)(now_wall_ns() / NS_PER_S) &&
-		    store_user_get(a->config.store, uid, ret, &e) == 1 && ret->active;
+		    store_user_get(a->config.store, uid, ret, &a->failed) == 1 && ret->active;
 
 	if (good) {
 		version_of(a, ret, version);
@@ -161,14 +161,13 @@ static struct caller *by_store(struct auth *a, const char *credential)
 {
 	struct store_user u;
 	struct store_key k;
-	struct err e = ERR_INIT;
 	struct caller *w = NULL;
 
 	if (!a->config.store)
 		return NULL;
-	int r = store_key_check(a->config.store, credential, &k, &u, &e);
+	int r = store_key_check(a->config.store, credential, &k, &u, &a->failed);
 	if (r < 0)
-		LOG_WARNING("key_check_failed", LOG_S("error", e.text));
+		LOG_WARNING("key_check_failed", LOG_S("error", a->failed.text));
 	if (r > 0) {
 		w = caller_new(a, CALLER_KEY);
 		if (w) {
@@ -196,6 +195,7 @@ const struct caller *auth_identify(struct auth *a, struct http_request *req)
 
 	if (w)
 		return w;
+	a->failed = ERR_INIT;
 	if (credential && http_keys_find(a->config.static_keys, credential))
 		w = caller_new(a, CALLER_STATIC_KEY);
 	else if (credential)
@@ -209,8 +209,13 @@ const struct caller *auth_identify(struct auth *a, struct http_request *req)
 	return w;
 }
 
-void auth_refuse(struct http_request *req)
+void auth_refuse(const struct auth *a, struct http_request *req)
 {
+	/* A good key that cannot be looked up now is not a wrong one. */
+	if (a->failed.code != ERR_NONE) {
+		http_respond_problem(req, a->failed.code, a->failed.text, NULL);
+		return;
+	}
 	http_respond_problem(
 	    req, ERR_UNAUTHORIZED,
 	    http_request_key(req) ? "The API key is not valid" : "Authentication required", NULL);
@@ -220,14 +225,9 @@ bool auth_check(struct http_request *req, void *userdata)
 {
 	struct auth *a = userdata;
 
-	a->starved = false;
 	if (auth_identify(a, req))
 		return true;
-	if (a->starved) {
-		http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
-		return false;
-	}
-	auth_refuse(req);
+	auth_refuse(a, req);
 	return false;
 }
 

@@ -46,8 +46,8 @@ struct auth *auth_free(struct auth *a); /* NULL is fine */
 
 /* An http_auth_fn; USERDATA is a struct auth. Sets principal and caller of the request. */
 bool auth_check(struct http_request *req, void *userdata);
-/* 401 for a caller without a good credential, as auth_check() answers it. */
-void auth_refuse(struct http_request *req);
+/* Right after auth_identify() found nobody: 401, or why the credential could not be looked up. */
+void auth_refuse(const struct auth *a, struct http_request *req);
 /* Who it is, without answering: for routes that anybody may ask. NULL: no or no good credential
  * where one is needed. Borrowed from the request. */
 const struct caller *auth_identify(struct auth *a, struct http_request *req);

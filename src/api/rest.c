@@ -267,7 +267,7 @@ static void dispatch(struct http_request *req, void *user)
 	struct rest_call *c;
 
 	if (!who && !(b->route->flags & REST_PUBLIC)) {
-		auth_refuse(req);
+		auth_refuse(b->api->config.auth, req);
 		return;
 	}
 	c = calloc(1, sizeof(*c));

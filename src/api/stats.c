@@ -234,10 +234,14 @@ void rest_openapi(struct rest_call *c)
 	struct api *a = c->api;
 	char *text = a->openapi ? strdup(a->openapi) : openapi_make(a->config.version);
 
-	if (text && !a->openapi)
+	if (!text) {
+		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	if (!a->openapi)
 		a->openapi = strdup(text);
 	struct http_request *req = rest_give(c);
-	if (req && text)
+	if (req)
 		http_respond_take(req, 200, "application/json", text, strlen(text));
 	else
 		free(text);

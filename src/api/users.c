@@ -209,9 +209,14 @@ static const struct caller *need_user(struct api *a, struct http_request *req,
 {
 	const struct caller *who = auth_identify(a->config.auth, req);
 	struct err e = ERR_INIT;
+	int r = who && who->owner[0] ? store_user_get(a->config.store, who->owner, ret, &e) : 0;
 
-	if (who && who->owner[0] && store_user_get(a->config.store, who->owner, ret, &e) == 1)
+	if (r == 1)
 		return who;
+	if (r < 0) {
+		http_respond_problem(req, e.code, e.text, NULL);
+		return NULL;
+	}
 	api_detail(req, 401, who || !http_request_key(req) ? NEED_TOKEN : BAD_TOKEN);
 	return NULL;
 }
