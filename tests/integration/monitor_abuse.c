@@ -17,8 +17,9 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define STATE_DIR "/var/lib/caisson"
-#define SLOTS     4
+#define STATE_DIR   "/var/lib/caisson"
+#define SLOTS       4
+#define END_WAIT_MS 20000 /* it is there at once but on a machine that is very busy */
 
 static int number;
 
@@ -212,10 +213,10 @@ static const struct {
     {"an unexpected descriptor", descriptor},
 };
 
+static const struct native_monitor_config config = {.state_dir = STATE_DIR, .max_sandboxes = SLOTS};
+
 static int start(void)
 {
-	static const struct native_monitor_config config = {.state_dir = STATE_DIR,
-							    .max_sandboxes = SLOTS};
 	union proto_frame f;
 	int fds[FDIO_PASS_MAX];
 	size_t n;
@@ -235,7 +236,8 @@ static bool has_ended(int fd)
 	int fds[FDIO_PASS_MAX];
 	size_t n;
 
-	return poll(&p, 1, 2000) == 1 && fd_recv(fd, &f, sizeof(f), fds, &n, MSG_DONTWAIT) <= 0;
+	return poll(&p, 1, END_WAIT_MS) == 1 &&
+	       fd_recv(fd, &f, sizeof(f), fds, &n, MSG_DONTWAIT) <= 0;
 }
 
 static void one(size_t i)
@@ -283,6 +285,18 @@ static void harmless(void)
 	(void)printf("ok %d - harmless requests\n", ++number);
 }
 
+/* Why this user can have no monitor on this host; NULL = one starts. */
+static const char *unavailable(void)
+{
+	static struct err e = ERR_INIT;
+	int fd = -1;
+
+	if (native_monitor_start(&config, &fd, &e) < 0)
+		return e.code == ERR_ENGINE_UNAVAILABLE ? e.text : NULL;
+	(void)close(fd);
+	return NULL;
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t as;
@@ -294,6 +308,11 @@ int main(int argc, char **argv)
 			   setresgid((gid_t)as, (gid_t)as, (gid_t)as) == 0 &&
 			   setresuid((uid_t)as, (uid_t)as, (uid_t)as) == 0,
 		       "become a plain user");
+	}
+	const char *why = unavailable();
+	if (why) {
+		(void)printf("1..0 # SKIP %s\n", why);
+		return 0;
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		one(i);
