@@ -36,6 +36,28 @@ export const known: Known[] = [
 		],
 	},
 	{
+		why: 'splice(2) and sendfile(2) are not there: these are the tests of the calls themselves, of being told to use them, and of how they are under way; those of falling back pass',
+		tests: [
+			'test.test_asyncio.test_sendfile.EPollEventLoopTests.test_sendfile_prevents_bare_write',
+			'test.test_asyncio.test_sendfile.PollEventLoopTests.test_sendfile_prevents_bare_write',
+			'test.test_asyncio.test_sendfile.SelectEventLoopTests.test_sendfile_prevents_bare_write',
+			'test.test_asyncio.test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_cancel1',
+			'test.test_asyncio.test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_cancel2',
+			'test.test_os.TestSendfile.test_invalid_offset',
+			'test.test_os.TestSendfile.test_keywords',
+			'test.test_os.TestSendfile.test_offset_overflow',
+			'test.test_os.TestSendfile.test_send_at_certain_offset',
+			'test.test_os.TestSendfile.test_send_whole_file',
+			'test.test_socket.SendfileUsingSendfileTest.testCount',
+			'test.test_socket.SendfileUsingSendfileTest.testCountSmall',
+			'test.test_socket.SendfileUsingSendfileTest.testCountWithOffset',
+			'test.test_socket.SendfileUsingSendfileTest.testOffset',
+			'test.test_socket.SendfileUsingSendfileTest.testRegularFile',
+			'test.test_socket.SendfileUsingSendfileTest.testWithTimeout',
+			'test.test_socket.SendfileUsingSendfileTest.testWithTimeoutTriggeredSend',
+		],
+	},
+	{
 		why: 'the image has neither a compiler nor a linker, nor headers',
 		tests: [
 			'test.test_ctypes.test_find.FindLibraryLinux.test_find_library_with_gcc',
@@ -82,7 +104,7 @@ export const skips: { why: string; reasons: RegExp[] }[] = [
 		reasons: [
 			/windows|win32|wine|macos|mac os|osx|darwin|bsd|solaris|android|emscripten|wasi|ios\b|cygwin|aix|hp-?ux|altsep/i,
 			/NT specific|NTFS|msvcrt|_winapi|WINFUNCTYPE|oledll|path separator/,
-			/kqueue|devpoll|lchmod|lchflags|chflags|O_EXLOCK|O_SHLOCK|RWF_SYNC|F_GETPATH|Can't set symlink permissions|os\.spawnv$|headers and trailers|does not use a file descriptor/i,
+			/kqueue|devpoll|lchmod|lchflags|chflags|O_EXLOCK|O_SHLOCK|RWF_SYNC|F_GETPATH|Can't set symlink permissions|os\.spawnv$|headers and trailers|does not use a file descriptor|requires os\.link to be missing/i,
 			/dir_fd is supported|(os\.\w+\(\) is present|parser is supported|set\w+\(\) available on platform)$|requires unix$|^(arp|lanscan|netstat) is not used|32-bit (builds?|address)|POSIX-flavoured/,
 		],
 	},
@@ -108,6 +130,10 @@ export const skips: { why: string; reasons: RegExp[] }[] = [
 	{
 		why: 'socket families and protocols of the kernel that sandboxes do not have',
 		reasons: [/((Hyper-V|QIPCRTR|RDS|UDPLITE|VSOCK|Bluetooth) sockets|SocketCan|CAN ISOTP|CAN J1939) required|IPPROTO_SCTP|AF_ALG required|TIPC module|[Nn]umeric scope id/],
+	},
+	{
+		why: 'splice(2) is not there',
+		reasons: [/^\[Errno 38\] Function not implemented$/],
 	},
 	{
 		why: 'no terminal, no rights, no network, one group: what a sandbox does not have by design',

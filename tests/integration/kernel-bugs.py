@@ -16,7 +16,7 @@ libc = ctypes.CDLL(None, use_errno=True)
 #: Numbers of system calls on x86_64 and on aarch64.
 NUMBERS = {
     "mount": (165, 40), "umount2": (166, 39), "ptrace": (101, 117), "bpf": (321, 280), "perf_event_open": (298, 241),
-    "userfaultfd": (323, 282), "vmsplice": (278, 75), "unshare": (272, 97), "clone": (56, 220), "futex": (202, 98),
+    "userfaultfd": (323, 282), "vmsplice": (278, 75), "tee": (276, 77), "unshare": (272, 97), "clone": (56, 220), "futex": (202, 98),
     "timer_create": (222, 107), "timer_delete": (226, 111), "clock_nanosleep": (230, 115), "clone3": (435, 435), "io_uring_setup": (425, 425),
     "io_uring_enter": (426, 426), "io_uring_register": (427, 427), "open_tree": (428, 428), "move_mount": (429, 429),
     "fsopen": (430, 430), "fsconfig": (431, 431), "fsmount": (432, 432), "fspick": (433, 433),
@@ -108,20 +108,21 @@ def passing_descriptors():
         return [answer(a.sendmsg, [b"x"], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [b.fileno()]))])]
 
 
-def sending_files():
-    a, b = socket.socketpair()
-    with a, b, tempfile.TemporaryFile() as f:
-        f.write(b"x")
-        f.flush()
-        return [answer(os.sendfile, a.fileno(), f.fileno(), 0, 1)]
-
-
 def splicing():
+    """Pages of a file into a pipe, a UNIX socket, and sockets of UDP and TCP, which are the four that can take them."""
     read, write = os.pipe()
-    with tempfile.TemporaryFile() as f:
+    a, b = socket.socketpair()
+    with a, b, tempfile.TemporaryFile() as f, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as udp, \
+            socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as peer, socket.create_server(("127.0.0.1", 0)) as server, \
+            socket.create_connection(server.getsockname()) as tcp:
+        peer.bind(("::1", 0))
+        udp.connect(peer.getsockname())
         f.write(b"x")
         f.flush()
-        return [answer(os.splice, f.fileno(), write, 1, 0)]
+        os.write(write, b"x")
+        return [answer(os.sendfile, out, f.fileno(), 0, 1) for out in (write, a.fileno(), udp.fileno(), tcp.fileno())] + \
+            [answer(os.splice, f.fileno(), write, 1, 0)] + \
+            [answer(os.splice, read, s.fileno(), 1) for s in (a, udp, tcp)] + [call("tee", read, write, 1, 0)]
 
 
 def epoll_in_epoll():
@@ -133,16 +134,6 @@ def cpu_timers():
     timer, nothing = ctypes.c_int(), (ctypes.c_long * 2)()
     return [call("timer_create", clock, 0, ctypes.addressof(timer)) for clock in CPU_CLOCKS] + \
         [call("clock_nanosleep", clock, 0, ctypes.addressof(nothing), 0) for clock in CPU_CLOCKS]
-
-
-def sending_files_by_udp():
-    with socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as a, socket.socket(socket.AF_INET6, socket.SOCK_DGRAM) as b, \
-            tempfile.TemporaryFile() as f:
-        b.bind(("::1", 0))
-        a.connect(b.getsockname())
-        f.write(b"x")
-        f.flush()
-        return [answer(os.sendfile, a.fileno(), f.fileno(), 0, 1)]
 
 
 def connecting():
@@ -188,12 +179,10 @@ CLASSES = {
     "ptrace": lambda: [call("ptrace", n, os.getpid(), 0, 0) for n in (0, 16, 0x4206)],
     "pty": lambda: [answer(os.openpty)],
     "unix-fds": passing_descriptors,
-    "unix-splice": sending_files,
     "epoll": epoll_in_epoll,
-    "pipe": splicing,
+    "splice": splicing,
     "cpu-timers": cpu_timers,
     "device": devices,
-    "udp-splice": sending_files_by_udp,
     "tcp": connecting,
     "mm": memory,
 }

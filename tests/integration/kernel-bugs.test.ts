@@ -71,6 +71,37 @@ print(time.process_time() > 0, time.clock_getres(time.CLOCK_THREAD_CPUTIME_ID) >
 	});
 });
 
+it('files are copied and sent without splice and sendfile', async () => {
+	const code = `
+import asyncio, os, pathlib, shutil, socket, subprocess
+data = os.urandom(1 << 20)
+pathlib.Path("a").write_bytes(data)
+shutil.copyfile("a", "b")
+pathlib.Path("a").copy(pathlib.Path("c")) if hasattr(pathlib.Path, "copy") else shutil.copy("a", "c")
+subprocess.run("cp a d && cat a | cat > e && tee f < a > g && dd if=a of=h status=none", shell=True, check=True)
+
+async def serve(reader, writer):
+    with open("a", "rb") as f:
+        await asyncio.get_running_loop().sendfile(writer.transport, f)
+    writer.close()
+
+async def both():
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+    got = await reader.read()
+    writer.close()
+    server.close()
+    return got
+
+a, b = socket.socketpair()
+with a, b, open("a", "rb") as f:
+    sent = a.sendfile(f, count=1000)
+    print(all(pathlib.Path(n).read_bytes() == data for n in "bcdefgh"), asyncio.run(both()) == data, b.recv(2000) == data[:sent], sent)`;
+	await using('stdio', {}, async (s) => {
+		assert.equal((await s.ok(code)).stdout, 'True True True 1000\n');
+	});
+});
+
 it('the entry points of every class answer so in a sandbox', async () => {
 	const code = fs.readFileSync(path.join(top, 'tests/integration/kernel-bugs.py'), 'utf8');
 	await using('stdio', {}, async (s) => {
