@@ -313,22 +313,21 @@ int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, vo
 	return r < 0 ? r : begun(s, points_save(s, name, true, cb, user, e));
 }
 
-/* A call about the point NAME, which is there. */
-static int call_of(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
-		   struct point_call **ret, struct err *e)
+/* A call about the point NAME; NULL: E says why there is none. */
+static struct point_call *call_of(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb,
+				  void *user, struct err *e)
 {
 	struct point *p = find(s, name);
 
-	if (!p)
-		return err_set(e, ERR_CHECKPOINT_NOT_FOUND, 0, "Session %s has no checkpoint %s",
-			       s->id, name);
-	if (!sandbox_use(s, e))
-		return -ENOENT;
-	*ret = call_new(s, name, yield, cb, user, e);
-	if (!*ret)
-		return -ENOMEM;
-	(*ret)->point = p;
-	return 0;
+	if (!p) {
+		(void)err_set(e, ERR_CHECKPOINT_NOT_FOUND, 0, "Session %s has no checkpoint %s",
+			      s->id, name);
+		return NULL;
+	}
+	struct point_call *c = sandbox_use(s, e) ? call_new(s, name, yield, cb, user, e) : NULL;
+	if (c)
+		c->point = p;
+	return c;
 }
 
 /* ---- restore ---- */
@@ -350,13 +349,12 @@ static void on_restored(const struct engine_point *what, const struct err *e, vo
 int points_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
 		   checkpoint_fn cb, void *user, struct err *e)
 {
-	struct point_call *c;
-	int r = call_of(s, name, yield, cb, user, &c, e);
+	struct point_call *c = call_of(s, name, yield, cb, user, e);
 
-	if (r < 0)
-		return r;
-	r = sandbox_ops(s)->restore_point(s->handle, place_of(s, c->point), files_only, on_restored,
-					  c, e);
+	if (!c)
+		return -ENOENT;
+	int r = sandbox_ops(s)->restore_point(s->handle, place_of(s, c->point), files_only,
+					      on_restored, c, e);
 	if (r < 0)
 		call_free(c);
 	return r;
@@ -386,12 +384,11 @@ static void on_dropped(const struct engine_point *what UNUSED, const struct err 
 int points_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
 		struct err *e)
 {
-	struct point_call *c;
-	int r = call_of(s, name, yield, cb, user, &c, e);
+	struct point_call *c = call_of(s, name, yield, cb, user, e);
 
-	if (r < 0)
-		return r;
-	r = sandbox_ops(s)->drop_point(s->handle, place_of(s, c->point), on_dropped, c, e);
+	if (!c)
+		return -ENOENT;
+	int r = sandbox_ops(s)->drop_point(s->handle, place_of(s, c->point), on_dropped, c, e);
 	if (r < 0)
 		call_free(c);
 	return r;
