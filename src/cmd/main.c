@@ -130,7 +130,11 @@ static int run_verb(const char *name, int argc, char **argv)
 	const struct verb *verb = find_verb(name);
 
 	if (!verb) {
-		(void)fprintf(stderr, "caisson: there is no verb '%s' (see 'caisson help')\n",
+		(void)fprintf(stderr,
+			      name[0] == '-'
+				  ? "caisson: '%s' comes after a verb, such as serve "
+				    "(see 'caisson help')\n"
+				  : "caisson: there is no verb '%s' (see 'caisson help')\n",
 			      name);
 		return err_code_exit(ERR_USAGE);
 	}

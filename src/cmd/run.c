@@ -224,9 +224,12 @@ static int parse_args(struct run_verb *v, int argc, char **argv, struct err *e)
 		else if (streq(argv[i], "-i"))
 			v->interactive = true;
 		else if (argv[i][0] == '-' && argv[i][1] != '\0')
-			return err_set(e, ERR_USAGE, 0, "unknown option '%s'", argv[i]);
+			return err_set(e, ERR_USAGE, 0,
+				       "unknown option '%s' (see 'caisson run --help')", argv[i]);
 		else if (v->file)
-			return err_set(e, ERR_USAGE, 0, "more than one file");
+			return err_set(e, ERR_USAGE, 0,
+				       "more than one file: '%s' (see 'caisson run --help')",
+				       argv[i]);
 		else
 			v->file = argv[i];
 	}

@@ -159,7 +159,7 @@ describe('the command line', () => {
 			assert.equal(r.stdout.toString(), '');
 		}
 	});
-	for (const args of [['fly'], ['stdio', '--no-such-flag'], ['run'], ['serve', '--listen'], ['stdio', '--profile', 'all']]) {
+	for (const args of [['fly'], ['--config', 'x'], ['run', '--fly'], ['stdio', '--no-such-flag'], ['run'], ['serve', '--listen'], ['stdio', '--profile', 'all']]) {
 		it(`caisson ${args.join(' ')} is refused in one line`, async () => {
 			const r = await caisson(args, { input: '' });
 			assert.notEqual(r.code, 0);
