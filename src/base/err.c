@@ -48,17 +48,22 @@ static int err_return(const struct err *e)
 	return e->errnum > 0 ? -e->errnum : -EIO;
 }
 
+/* Returns the length of what fits. */
+static size_t format(char ret[ERR_TEXT_MAX], const char *fmt, va_list ap)
+{
+	if (vsnprintf(ret, ERR_TEXT_MAX, fmt, ap) < 0)
+		ret[0] = '\0';
+	return strlen(ret);
+}
+
 int err_set(struct err *e, enum err_code code, int errnum, const char *fmt, ...)
 {
 	char text[ERR_TEXT_MAX];
 	va_list ap;
 
 	va_start(ap, fmt);
-	int n = vsnprintf(text, sizeof(text), fmt, ap);
+	size_t len = format(text, fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		text[0] = '\0';
-	size_t len = strlen(text);
 	if (errnum > 0 && len < sizeof(text) - 1)
 		(void)snprintf(text + len, sizeof(text) - len, ": %s", strerror(errnum));
 	e->code = code;
@@ -73,11 +78,8 @@ int err_wrap(struct err *e, const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	int n = vsnprintf(text, sizeof(text), fmt, ap);
+	size_t len = format(text, fmt, ap);
 	va_end(ap);
-	if (n < 0)
-		text[0] = '\0';
-	size_t len = strlen(text);
 	if (len < sizeof(text) - 1)
 		(void)snprintf(text + len, sizeof(text) - len, ": %.*s", (int)(sizeof(text) - len),
 			       e->text);

@@ -12,19 +12,6 @@
 
 #define ID_SHOWN_MAX 1000 /* bytes of a refused id that the message repeats */
 
-void *code_call_new(struct mcp_call *call, struct tools *tools, size_t size)
-{
-	struct code_call *c = calloc(1, size);
-
-	if (!c) {
-		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
-		return NULL;
-	}
-	c->tools = tools;
-	c->call = call;
-	return c;
-}
-
 bool code_session_id(struct mcp_call *call, const json_t *arguments, char *ret_id)
 {
 	struct mcp_text_ref id = tools_text_arg(call, arguments, "session_id");
@@ -81,12 +68,26 @@ void code_finish_err(struct mcp_call *call, const char *id, const struct err *e)
 	tools_finish_errorf(call, "execution_failed", "%s%s%s", e->text, *hint ? ". " : "", hint);
 }
 
+/* A call of TOOL, which takes a session and nothing else. NULL: the call is finished. */
+static struct tool_call *call_of_session(struct tools *t, struct mcp_call *call, const char *tool,
+					 const json_t *arguments, char *ret_id)
+{
+	static const struct arg_spec specs[] = {{"session_id", ARG_STRING, true}};
+
+	if (!tools_check_args(call, tool, specs, ARRAY_SIZE(specs), arguments) ||
+	    !code_session_id(call, arguments, ret_id))
+		return NULL;
+	struct sandbox *s = code_session(t, call, ret_id);
+
+	return s ? tool_call_new(t, call, s, sizeof(struct tool_call)) : NULL;
+}
+
 /* ---- sandbox_list_artifacts ---- */
 
 static void on_listed(const struct engine_file *files, size_t n, bool more UNUSED,
 		      const struct err *e, void *user)
 {
-	struct code_call *c = user;
+	struct tool_call *c = user;
 	json_t *items = json_array();
 
 	if (e) {
@@ -105,30 +106,18 @@ static void on_listed(const struct engine_file *files, size_t n, bool more UNUSE
 		}
 	tools_finish(c->call, json_pack("{s:o}", "artifacts", items));
 done:
-	(void)sandbox_unref(c->sandbox);
-	free(c);
+	tool_call_free(c);
 }
 
 static void list_artifacts(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {{"session_id", ARG_STRING, true}};
-	struct tools *t = user;
 	char id[SANDBOX_ID_MAX + 1];
 	struct err e = ERR_INIT;
+	struct tool_call *c = call_of_session(user, call, "sandbox_list_artifacts", arguments, id);
 
-	if (!tools_check_args(call, "sandbox_list_artifacts", specs, ARRAY_SIZE(specs),
-			      arguments) ||
-	    !code_session_id(call, arguments, id))
+	if (!c || sandbox_list(c->sandbox, "", on_listed, c, &e) == 0)
 		return;
-	struct sandbox *s = code_session(t, call, id);
-	struct code_call *c = s ? code_call_new(call, t, sizeof(*c)) : NULL;
-	if (!c)
-		return;
-	c->sandbox = sandbox_ref(s);
-	if (sandbox_list(s, "", on_listed, c, &e) == 0)
-		return;
-	(void)sandbox_unref(c->sandbox);
-	free(c);
+	tool_call_free(c);
 	code_finish_err(call, id, &e);
 }
 
@@ -136,35 +125,24 @@ static void list_artifacts(struct mcp_call *call, json_t *arguments, void *user)
 
 static void on_closed(const struct err *e, void *user)
 {
-	struct code_call *c = user;
+	struct tool_call *c = user;
 
 	if (e)
 		code_finish_err(c->call, sandbox_id(c->sandbox), e);
 	else
 		tools_finish(c->call, json_pack("{s:s}", "status", "closed"));
-	(void)sandbox_unref(c->sandbox);
-	free(c);
+	tool_call_free(c);
 }
 
 static void close_session(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {{"session_id", ARG_STRING, true}};
-	struct tools *t = user;
 	char id[SANDBOX_ID_MAX + 1];
 	struct err e = ERR_INIT;
+	struct tool_call *c = call_of_session(user, call, "sandbox_close_session", arguments, id);
 
-	if (!tools_check_args(call, "sandbox_close_session", specs, ARRAY_SIZE(specs), arguments) ||
-	    !code_session_id(call, arguments, id))
+	if (!c || sandbox_close(c->sandbox, false, on_closed, c, &e) == 0)
 		return;
-	struct sandbox *s = code_session(t, call, id);
-	struct code_call *c = s ? code_call_new(call, t, sizeof(*c)) : NULL;
-	if (!c)
-		return;
-	c->sandbox = sandbox_ref(s);
-	if (sandbox_close(s, false, on_closed, c, &e) == 0)
-		return;
-	(void)sandbox_unref(c->sandbox);
-	free(c);
+	tool_call_free(c);
 	if (e.code == ERR_SESSION_BUSY)
 		tools_finish_errorf(call, "session_busy",
 				    "Session %s is currently executing code. Wait for completion "

@@ -5,16 +5,6 @@
 #include "tools/common.h"
 
 /* A call of the family that waits for something; first member of what a tool needs besides. */
-struct code_call {
-	struct tools *tools;
-	struct mcp_call *call;
-	struct sandbox *sandbox; /* reference, or NULL */
-};
-
-/* SIZE >= sizeof(struct code_call); zeroed, to be freed with free(3). NULL: the call was finished
- * for want of memory. */
-void *code_call_new(struct mcp_call *call, struct tools *tools, size_t size);
-
 /* Checks the session id in ARGUMENTS; *RET_ID (SANDBOX_ID_MAX + 1 bytes) is "" when it may be and
  * is left out. False: the call is finished. */
 bool code_session_id(struct mcp_call *call, const json_t *arguments, char *ret_id);

@@ -21,18 +21,12 @@
 /* ---- sandbox_upload_file ---- */
 
 struct upload_call {
-	struct code_call base;
+	struct tool_call base;
 	char id[SANDBOX_ID_MAX + 1];
 	char name[NAME_MAX_ + 1];
 	bool overwrite;
 	struct upload_source source; /* lives in the call's arguments or spill file */
 };
-
-static void upload_end(struct upload_call *c)
-{
-	(void)sandbox_unref(c->base.sandbox);
-	free(c);
-}
 
 static void upload_fail(struct upload_call *c, const struct err *e)
 {
@@ -42,7 +36,7 @@ static void upload_fail(struct upload_call *c, const struct err *e)
 	else
 		code_finish_err(c->base.call, c->base.sandbox ? sandbox_id(c->base.sandbox) : c->id,
 				e);
-	upload_end(c);
+	tool_call_free(&c->base);
 }
 
 static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user)
@@ -59,7 +53,7 @@ static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user
 	tools_note(c->base.call, MCP_LEVEL_INFO, "Uploaded to %s in session %s", path, id);
 	mcp_call_progress(c->base.call, 1.0, 1.0, NULL);
 	tools_finish(c->base.call, json_pack("{s:s, s:s}", "session_id", id, "path", path));
-	upload_end(c);
+	tool_call_free(&c->base);
 }
 
 static void on_upload_session(struct sandbox *s, const struct err *e, void *user)
@@ -148,7 +142,7 @@ static void on_checked(int r, void *user)
 					    "content_base64 is not valid base64");
 		else
 			tools_finish_errorf(call, "execution_failed", "The upload was not read");
-		upload_end(c);
+		tool_call_free(&c->base);
 		return;
 	}
 	tools_note(call, MCP_LEVEL_INFO, "Uploading %s (%ju base64 characters)", c->name,
@@ -174,7 +168,7 @@ void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 	if (!tools_check_args(call, "sandbox_upload_file", specs, ARRAY_SIZE(specs), arguments) ||
 	    !check_upload(t, call, arguments, id, &name, &source))
 		return;
-	struct upload_call *c = code_call_new(call, t, sizeof(*c));
+	struct upload_call *c = tool_call_new(t, call, NULL, sizeof(*c));
 	if (!c)
 		return;
 	memcpy(c->id, id, sizeof(id));
@@ -189,17 +183,11 @@ void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 /* ---- sandbox_read_artifact ---- */
 
 struct read_call {
-	struct code_call base;
+	struct tool_call base;
 	char path[ENGINE_PATH_MAX];  /* relative to the workspace */
 	char shown[ENGINE_PATH_MAX]; /* as the client gave it, cut when it is longer */
 	size_t shown_len;            /* it may hold NUL bytes */
 };
-
-static void read_end(struct read_call *c)
-{
-	(void)sandbox_unref(c->base.sandbox);
-	free(c);
-}
 
 static void read_not_found(struct read_call *c)
 {
@@ -210,7 +198,7 @@ static void read_not_found(struct read_call *c)
 	if (r < 0)
 		buf_reset(&error.message);
 	tools_finish_error(c->base.call, &error);
-	read_end(c);
+	tool_call_free(&c->base);
 }
 
 /* SIZE bytes of FD as base64; NULL when they cannot be read, or the file has shrunk. */
@@ -254,7 +242,7 @@ static void read_too_long(struct read_call *c, uint64_t size)
 			   : "") < 0)
 		buf_reset(&error.message);
 	tools_finish_error(c->base.call, &error);
-	read_end(c);
+	tool_call_free(&c->base);
 }
 
 static void on_read_open(int fd, const struct engine_file *info, const struct err *e, void *user)
@@ -274,7 +262,7 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 			       (uintmax_t)(info->size / MIB), (uintmax_t)(max / MIB)) < 0)
 			buf_reset(&error.message);
 		tools_finish_error(c->base.call, &error);
-		read_end(c);
+		tool_call_free(&c->base);
 		return;
 	}
 	/* As base64 it stands in the answer twice: as content and as structured content. */
@@ -295,7 +283,7 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 					     tools_json_bytes(info->name, strlen(info->name)),
 					     "mime_type", mime_type(info->name), "size_bytes",
 					     (json_int_t)info->size, "content_base64", content));
-	read_end(c);
+	tool_call_free(&c->base);
 }
 
 void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user)
@@ -312,10 +300,9 @@ void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user)
 	    !code_session_id(call, arguments, id))
 		return;
 	struct sandbox *s = code_session(t, call, id);
-	struct read_call *c = s ? code_call_new(call, t, sizeof(*c)) : NULL;
+	struct read_call *c = s ? tool_call_new(t, call, s, sizeof(*c)) : NULL;
 	if (!c)
 		return;
-	c->base.sandbox = sandbox_ref(s);
 	struct mcp_text_ref path = tools_text_arg(call, arguments, "path");
 	if (path.text) {
 		c->shown_len = text_utf8_cut(path.text, path.len, SHOWN_MAX);
@@ -331,14 +318,14 @@ void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user)
 			return;
 		}
 		tools_finish_errorf(call, err_code_name(e.code), "%s", e.text);
-		read_end(c);
+		tool_call_free(&c->base);
 		return;
 	}
 	if (sandbox_open_file(s, c->path, on_read_open, c, &e) == 0)
 		return;
 	if (e.code == ERR_SANDBOX_LOST || e.code == ERR_SESSION_NOT_FOUND) {
 		code_finish_err(call, id, &e);
-		read_end(c);
+		tool_call_free(&c->base);
 		return;
 	}
 	read_not_found(c);

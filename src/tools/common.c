@@ -227,6 +227,26 @@ json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s,
 	return items;
 }
 
+void *tool_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s, size_t size)
+{
+	struct tool_call *c = calloc(1, size);
+
+	if (!c) {
+		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
+		return NULL;
+	}
+	c->tools = t;
+	c->call = call;
+	c->sandbox = s ? sandbox_ref(s) : NULL;
+	return c;
+}
+
+void tool_call_free(struct tool_call *c)
+{
+	(void)sandbox_unref(c->sandbox);
+	free(c);
+}
+
 bool tools_fits_line(const struct tools *t, const struct mcp_call *call, uint64_t len)
 {
 	const uint64_t max = t->config.max_line_bytes;

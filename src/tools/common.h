@@ -24,6 +24,17 @@ struct tools {
 void tools_complete(struct mcp_call *call, const struct mcp_completion *what, void *user);
 void tools_free_names(struct tools *t);
 
+/* What a call has that goes on after its handler has returned; larger ones begin with it. */
+struct tool_call {
+	struct tools *tools;
+	struct mcp_call *call;
+	struct sandbox *sandbox; /* reference, or NULL */
+};
+/* SIZE zeroed bytes that begin with it; S may be NULL. NULL: the call was finished for want of
+ * memory. */
+void *tool_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s, size_t size);
+void tool_call_free(struct tool_call *c); /* frees the object with free(3) */
+
 /* Adds a row's tool to the registry. */
 struct tool_row {
 	const char *name;

@@ -12,14 +12,14 @@
 
 static void on_deleted(const struct err *e, void *user)
 {
-	struct extras_call *c = user;
+	struct tool_call *c = user;
 
 	if (e)
 		extras_fail_err(c->call, e);
 	else
 		tools_finish(c->call, json_pack("{s:s, s:s}", "session_id", sandbox_id(c->sandbox),
 						"status", "deleted"));
-	extras_call_free(c);
+	tool_call_free(c);
 }
 
 /* Ending somebody's run is a person's decision where the client can ask one. True: go on; false:
@@ -53,11 +53,11 @@ static void delete_sandbox(struct mcp_call *call, json_t *arguments, void *user)
 	struct sandbox *s = extras_session(user, call, arguments);
 	if (!s || !may_delete(call, s))
 		return;
-	struct extras_call *c = extras_call_new(user, call, s, sizeof(*c));
+	struct tool_call *c = tool_call_new(user, call, s, sizeof(*c));
 	if (!c || sandbox_close(s, true, on_deleted, c, &e) == 0)
 		return;
 	extras_fail_err(call, &e);
-	extras_call_free(c);
+	tool_call_free(c);
 }
 
 /* ---- sandbox_info ---- */
@@ -107,7 +107,7 @@ static int add_kept(json_t *object, struct tools *t, const struct sandbox *s)
 	return r;
 }
 
-static json_t *info_object(const struct extras_call *c, const struct engine_usage *usage)
+static json_t *info_object(const struct tool_call *c, const struct engine_usage *usage)
 {
 	struct sandbox *s = c->sandbox;
 	const struct engine_policy *policy = sandbox_policy(s);
@@ -147,11 +147,11 @@ static json_t *info_object(const struct extras_call *c, const struct engine_usag
 
 static void on_usage(const struct engine_usage *usage, const struct err *e, void *user)
 {
-	struct extras_call *c = user;
+	struct tool_call *c = user;
 
 	/* What is not known is left out. */
 	tools_finish(c->call, info_object(c, e ? NULL : usage));
-	extras_call_free(c);
+	tool_call_free(c);
 }
 
 static void get_info(struct mcp_call *call, json_t *arguments, void *user)
@@ -162,14 +162,14 @@ static void get_info(struct mcp_call *call, json_t *arguments, void *user)
 	if (!tools_check_args(call, "sandbox_info", specs, ARRAY_SIZE(specs), arguments))
 		return;
 	struct sandbox *s = extras_session(user, call, arguments);
-	struct extras_call *c = s ? extras_call_new(user, call, s, sizeof(*c)) : NULL;
+	struct tool_call *c = s ? tool_call_new(user, call, s, sizeof(*c)) : NULL;
 	if (!c || sandbox_get_usage(s, on_usage, c, &e) == 0)
 		return;
 	if (e.code == ERR_ENGINE_NOT_BUILT_IN)
 		tools_finish(call, info_object(c, NULL));
 	else
 		extras_fail_err(call, &e);
-	extras_call_free(c);
+	tool_call_free(c);
 }
 
 /* ---- registration ---- */

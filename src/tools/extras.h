@@ -13,15 +13,6 @@
 #define EXTRAS_IMAGE_BYTES_MAX (1536u << 10) /* of one picture */
 
 /* A call at work on one sandbox. Each tool's own state begins with it. */
-struct extras_call {
-	struct tools *tools;
-	struct mcp_call *call;
-	struct sandbox *sandbox; /* reference */
-};
-/* SIZE zeroed bytes that begin with it. NULL: CALL is finished. */
-void *extras_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s, size_t size);
-void extras_call_free(struct extras_call *c);
-
 /* Finishes with an error; HINT NULL: that of the code's row. */
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
     PRINTF(4, 5);

@@ -10,26 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-void *extras_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s, size_t size)
-{
-	struct extras_call *c = calloc(1, size);
-
-	if (!c) {
-		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
-		return NULL;
-	}
-	c->tools = t;
-	c->call = call;
-	c->sandbox = sandbox_ref(s);
-	return c;
-}
-
-void extras_call_free(struct extras_call *c)
-{
-	(void)sandbox_unref(c->sandbox);
-	free(c);
-}
-
 static void fail_text(struct mcp_call *call, const char *code, const char *message,
 		      const char *hint)
 {

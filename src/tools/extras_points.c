@@ -10,7 +10,7 @@
 #include <string.h>
 
 struct point_call {
-	struct extras_call base;
+	struct tool_call base;
 	bool restore;
 };
 
@@ -48,7 +48,7 @@ static const char *hint_of(const struct point_call *c, const struct checkpoint *
 static void point_fail(struct point_call *c, const struct err *e)
 {
 	extras_fail_err(c->base.call, e);
-	extras_call_free(&c->base);
+	tool_call_free(&c->base);
 }
 
 static void on_point(const struct checkpoint *k, const struct err *e, void *user)
@@ -68,7 +68,7 @@ static void on_point(const struct checkpoint *k, const struct err *e, void *user
 		object = NULL;
 	}
 	tools_finish(c->base.call, object);
-	extras_call_free(&c->base);
+	tool_call_free(&c->base);
 }
 
 bool extras_point_name(struct mcp_call *call, const char *text, char *ret)
@@ -95,7 +95,7 @@ static void on_deleted(const struct checkpoint *k, const struct err *e, void *us
 		tools_finish(c->base.call,
 			     json_pack("{s:s, s:s, s:s}", "session_id", sandbox_id(c->base.sandbox),
 				       "name", k->name, "status", "deleted"));
-	extras_call_free(&c->base);
+	tool_call_free(&c->base);
 }
 
 /* What both tools begin with: a session, a name and one FLAG. NULL: the call is finished, or comes
@@ -115,7 +115,7 @@ static struct point_call *point_begin(struct mcp_call *call, struct tools *t,
 	struct sandbox *s = extras_session(t, call, arguments);
 	if (!s || !extras_point_name(call, mcp_text_arg(call, arguments, "name"), ret_name))
 		return NULL;
-	return extras_call_new(t, call, s, sizeof(struct point_call));
+	return tool_call_new(t, call, s, sizeof(struct point_call));
 }
 
 static void checkpoint(struct mcp_call *call, json_t *arguments, void *user)
@@ -153,7 +153,7 @@ static void restore(struct mcp_call *call, json_t *arguments, void *user)
 
 static void on_forked(const struct fork_result *f, const struct err *e, void *user)
 {
-	struct extras_call *c = user;
+	struct tool_call *c = user;
 
 	if (e)
 		extras_fail_err(c->call, e);
@@ -163,7 +163,7 @@ static void on_forked(const struct fork_result *f, const struct err *e, void *us
 						sandbox_id(c->sandbox), "state", "fresh", "files",
 						(json_int_t)f->files, "bytes", (json_int_t)f->bytes,
 						"skipped", (json_int_t)f->skipped));
-	extras_call_free(c);
+	tool_call_free(c);
 }
 
 static void fork_sandbox(struct mcp_call *call, json_t *arguments, void *user)
@@ -185,11 +185,11 @@ static void fork_sandbox(struct mcp_call *call, json_t *arguments, void *user)
 		extras_fail(call, "invalid_session_id", "", "not a session id");
 		return;
 	}
-	struct extras_call *c = extras_call_new(user, call, s, sizeof(*c));
+	struct tool_call *c = tool_call_new(user, call, s, sizeof(*c));
 	if (!c || sandbox_fork(s, id, on_forked, c, &e) == 0)
 		return;
 	extras_fail_err(call, &e);
-	extras_call_free(c);
+	tool_call_free(c);
 }
 
 /* ---- registration ---- */
