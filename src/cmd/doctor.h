@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What doctor.c (the verb) and doctor_rows.c (what it looks at) share. */
+/* What doctor.c (the verb), doctor_rows.c and doctor_bugs.c (what it looks at) share. */
 #pragma once
 
 #include "config/settings.h"
@@ -25,7 +25,7 @@ struct doctor_facts { /* borrowed by every row */
 
 struct doctor_row {
 	enum doctor_state state;
-	char value[320];
+	char value[512];
 	char mend[400]; /* "" = nothing to mend */
 };
 
@@ -39,3 +39,10 @@ extern const struct doctor_check doctor_checks[];
 extern const size_t doctor_n_checks;
 
 const char *doctor_state_name(enum doctor_state s);
+
+/* ---- doctor_bugs.c ---- */
+struct kernel_version;
+void row_known_bugs(const struct doctor_facts *f, struct doctor_row *r);
+/* The row for that kernel on that machine (uname -m); RELEASE is what a person knows it by. */
+void doctor_bugs_say(const struct kernel_version *v, const char *release, const char *machine,
+		     struct doctor_row *r);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `caisson doctor` looks at, in the order in which it is printed.
- *   D(id, "what")   the function row_ID in doctor_rows.c fills in state, value and how to mend it */
+ *   D(id, "what")   the function row_ID in doctor_rows.c (known_bugs: doctor_bugs.c) fills in state, value and how to mend it */
 D(kernel, "kernel")
+D(known_bugs, "known kernel bugs")
 D(namespaces, "namespaces and mounts")
 D(uids, "own uid per sandbox")
 D(memory, "memory limit")

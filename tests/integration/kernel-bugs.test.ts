@@ -7,6 +7,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { it } from 'node:test';
 import { top } from '../lib/env.ts';
+import { caisson } from '../lib/process.ts';
 import { using } from '../lib/session.ts';
 import { cases } from '../hostile/cases/all.ts';
 
@@ -50,6 +51,19 @@ it('the shares are those of the rows', () => {
 	assert.ok(share! >= 85, 'the goal');
 	const summary = fs.readFileSync(path.join(top, 'docs/SECURITY.md'), 'utf8');
 	assert.ok(summary.includes(`lists ${all} local privilege escalations`) && summary.includes(`${unreachable} of them (${share} %) cannot be reached`));
+});
+
+it("doctor's table has the bugs of the reachable classes, and no other", () => {
+	const open = new Set(classes.filter((c) => c.reachable).map((c) => c.name));
+	const rows = fs.readFileSync(path.join(top, 'src/cmd/kernel_bugs.tbl.h'), 'utf8');
+	assert.deepEqual([...rows.matchAll(/^B\("([^"]+)"/gm)].map((m) => m[1]), bugs.filter((b) => open.has(b.kind)).map((b) => b.number));
+});
+
+it('doctor says how many of them this kernel has', async () => {
+	const said = JSON.parse((await caisson(['doctor', '--json'])).stdout.toString()) as { rows: { id: string; state: string; value: string }[] };
+	const row = said.rows.find((r) => r.id === 'known_bugs');
+	assert.match(row?.value ?? '', /^(none|\d+) of the \d+ that reach through the walls|^cannot be judged: |^not counted: /);
+	assert.equal(row!.state === 'ok', row!.value.startsWith('none'));
 });
 
 it('timers of everyday programs are left alone', async () => {
