@@ -336,7 +336,7 @@ static void copied(struct init *in)
 
 static bool wants_room(int errnum)
 {
-	return errnum == ENOSPC || errnum == EDQUOT || errnum == ENOMEM;
+	return errnum == ENOSPC || errnum == EDQUOT || errnum == ENOMEM || errnum == ESRCH;
 }
 
 /* The files are what they were before a RESTORE that has failed: once more, with more room. */
@@ -365,15 +365,24 @@ static void failed(struct init *in, const struct report *r)
 		answer(in, p->error, restore ? PROTO_POINT_PARTIAL : 0);
 }
 
-/* What the copier says of itself, the first time that it does. One that was killed was too slow, or
- * too large for the sandbox's memory. */
+/* Of a copier that could not say it itself: too slow, killed (for want of memory, or by somebody:
+ * the front can tell), ended by another signal, or broken. */
+static int end_of(const struct init_points *p, int status)
+{
+	if (!WIFSIGNALED(status))
+		return -EIO;
+	if (WTERMSIG(status) != SIGKILL)
+		return -EINTR;
+	return now() >= p->until ? -ETIMEDOUT : -ESRCH;
+}
+
+/* What the copier says of itself, the first time that it does. */
 static struct report take_report(struct init_points *p, int status)
 {
 	struct report r;
-	int killed = now() >= p->until ? -ETIMEDOUT : -ENOMEM;
 
 	if (read(p->report, &r, sizeof(r)) != sizeof(r))
-		r = (struct report){.error = WIFSIGNALED(status) ? killed : -EIO, .touched = 1};
+		r = (struct report){.error = end_of(p, status), .touched = 1};
 	p->report = fd_close(p->report);
 	p->copier = 0;
 	return r;

@@ -132,6 +132,20 @@ describe('faults', { concurrency: 2 }, () => {
 		});
 	});
 
+	it('a checkpoint whose copier is killed says that it was killed, and the next one is made', { skip: notRoot }, () =>
+		using('stdio', { env: noPool, profile: 'full' }, async (s) => {
+			const tool = async (name: string, args: Json): Promise<Json> => JSON.parse((await s.raw(name, { session_id: 'copied', ...args })).content[0]!.text!);
+			await s.ok('for i in range(20000): open(f"f{i}", "w").close()\nopen("big", "wb").write(bytes(100 << 20))', 'copied');
+			const [init] = initsOf(s.pid);
+			const saved = tool('sandbox_checkpoint', { name: 'one' });
+			const copier = await until('the copier', () => othersOf(init!).find((p) => p.name === 'caisson-init'), waitMs);
+			process.kill(copier.pid, 'SIGKILL');
+			const said = await saved;
+			assert.deepEqual([said.error, /was killed/.test(said.message)], ['system_error', true], JSON.stringify(said));
+			assert.equal((await tool('sandbox_checkpoint', { name: 'two' })).error, undefined);
+			assert.equal((await s.ok('import os\nprint(len(os.listdir()))', 'copied')).stdout, '10001\n');
+		}));
+
 	for (const start of ['warm', 'cold'] as const)
 		it(`all sandboxes together, ${start}: idle ones give back memory, new ones are refused, runs end before the rest`, { skip: unlessEnforced('memory') || (start === 'warm' && cold) }, () =>
 			using('stdio', { env: { ...noPool, SANDBOX_WARM: start === 'warm' ? 'on' : 'off', SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_MEMORY_LIMIT: '512m' }, profile: 'full' }, async (s) => {

@@ -115,6 +115,7 @@ struct native_usage_op {
 struct native_point_op { /* one at a time; cb NULL = none */
 	uint32_t seq;
 	enum proto_point_op op;
+	uint64_t oom_before; /* native_oom_kills() when it was asked for */
 	engine_point_fn cb;
 	void *user;
 };
@@ -229,6 +230,9 @@ int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 	       struct engine_run **ret, struct err *e) MUST_CHECK;
 int native_signal(struct engine_run *r, int signo);
 int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m) MUST_CHECK;
+/* How often the kernel has killed something in the sandbox for want of memory; 0 where no group
+ * counts it. */
+uint64_t native_oom_kills(const struct native_sandbox *s);
 /* Ends the run of S, if there is one, from this side. E NULL: with END. */
 void native_run_abort(struct native_sandbox *s, enum engine_end end, const struct err *e);
 

@@ -18,6 +18,8 @@ static const struct {
      "the files do not fit: all kept states together may hold as much as the workspace"},
     {EDQUOT, ERR_NO_SPACE, "the files do not fit into the workspace"},
     {ENOMEM, ERR_OUT_OF_MEMORY, "the copy of the files does not fit into the sandbox's memory"},
+    {ESRCH, ERR_SYSTEM, "the process that copied the files was killed"},
+    {EINTR, ERR_SYSTEM, "the process that copied the files was ended by a signal"},
     {ETIMEDOUT, ERR_TIMEOUT, "copying the files took too long"},
     {ELOOP, ERR_INVALID_PATH, "folders of the workspace are nested too deep to be copied"},
     {ENAMETOOLONG, ERR_INVALID_PATH, "a path of the workspace is too long to be copied"},
@@ -68,6 +70,7 @@ static int ask(struct engine_sandbox *base, enum proto_point_op op, uint32_t pla
 	s->point = *waits;
 	s->point.seq = m.seq;
 	s->point.op = op;
+	s->point.oom_before = native_oom_kills(s);
 	native_wait_for_init(s);
 	return 0;
 }
@@ -117,8 +120,9 @@ int native_pointed(struct native_sandbox *s, const struct proto_init_pointed *m)
 	s->point = (struct native_point_op){0};
 	native_wait_for_init(s);
 	native_idle_note(s);
+	bool oom = m->errnum == ESRCH && native_oom_kills(s) > op.oom_before;
 	if (m->errnum != 0)
-		set_error(&e, m->errnum, m->flags);
+		set_error(&e, oom ? ENOMEM : m->errnum, m->flags);
 	op.cb(m->errnum != 0 ? NULL : &p, m->errnum != 0 ? &e : NULL, op.user);
 	return 0;
 }

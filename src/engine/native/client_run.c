@@ -59,12 +59,12 @@ static const char *const base_env[] = {
 
 /* ---- small files of the kernel, through descriptors that the monitor opened ---- */
 
-static uint64_t read_oom_kills(int fd)
+uint64_t native_oom_kills(const struct native_sandbox *s)
 {
 	static const char key[] = "oom_kill ";
 	char text[512];
 	uint64_t value;
-	ssize_t n = fd >= 0 ? pread(fd, text, sizeof(text) - 1, 0) : -1;
+	ssize_t n = s->oom >= 0 ? pread(s->oom, text, sizeof(text) - 1, 0) : -1;
 
 	if (n <= 0)
 		return 0;
@@ -194,7 +194,7 @@ static void finish(struct engine_run *r, struct engine_run_result *res, const st
 static enum engine_end end_of(const struct engine_run *r, const struct proto_init_ended *m)
 {
 	bool oom_killed = m->end == PROTO_END_SIGNALED && m->value == SIGKILL &&
-			  read_oom_kills(r->s->oom) > r->oom_before;
+			  native_oom_kills(r->s) > r->oom_before;
 
 	if (m->flags & PROTO_ENDED_TIMEOUT)
 		return ENGINE_END_TIMEOUT;
@@ -485,7 +485,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	}
 	if (s->warm && (stateful || can_be_warm(spec)))
 		m.warm = native_clean_for_run(s, stateful);
-	r->oom_before = read_oom_kills(s->oom);
+	r->oom_before = native_oom_kills(s);
 	if (s->peak >= 0)
 		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */
 	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 &&

@@ -340,7 +340,9 @@ enum {
 	PROTO_POINT_PARTIAL = 4, /* RESTORE failed half way: the files are neither the old nor the
 				  * kept ones */
 };
-/* errnum: ESTALE = the interpreter of that point is gone; ENOENT = nothing is there */
+/* errnum: ESTALE = the interpreter of that point is gone; ENOENT = nothing is there; ESRCH = the
+ * process that copied was killed: for want of memory where the group has counted that, else by
+ * somebody; EINTR = another signal has ended it */
 struct proto_init_pointed {
 	struct proto_head head;
 	uint32_t seq;
