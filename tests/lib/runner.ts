@@ -11,6 +11,7 @@ import { imagesDir, PLAIN_UID, top, type Mode } from './env.ts';
 import { owned, sweep } from './owned.ts';
 import type { Row } from './reporter.ts';
 import { runUnits } from './units.ts';
+import { runVm } from './vm.ts';
 
 const usage = `usage: tests/run [options]
   --only TEXT      only integration files whose name contains TEXT (may be repeated)
@@ -148,31 +149,18 @@ function ensureImage(): boolean {
 	return r.status === 0;
 }
 
-/** The same product on a host with cgroup v2: a virtual machine (tests/vm). */
-function runVm(): Promise<Tally> {
+/** The same product on a host with cgroup v2: a virtual machine. */
+async function virtualMachine(): Promise<Tally> {
 	const tally: Tally = { title: 'virtual machine, cgroup v2', rows: [] };
-	return new Promise((resolve) => {
-		const child = spawn(path.join(top, 'tests/vm/run'), [buildDir, path.dirname(imagesDir)], { stdio: ['ignore', 'pipe', 'pipe'] });
-		let out = '';
-		child.stdout.on('data', (b: Buffer) => (out += b.toString()));
-		child.stderr.on('data', (b: Buffer) => (out += b.toString()));
-		child.on('error', (e) => (out += e.message));
-		child.on('close', (code) => {
-			const details = out.split('\n').filter((l) => l.startsWith('# ')).join('\n');
-			for (const line of out.split('\n')) {
-				const m = /^(ok|not ok) (.*)/.exec(line);
-				if (m)
-					tally.rows.push({ name: m[2]!, outcome: m[1] === 'ok' ? 'passed' : 'failed', ms: 0, why: m[1] === 'ok' ? undefined : details });
-			}
-			if (code === 77) {
-				tally.note = `skipped: ${/^skip: (.*)/m.exec(out)?.[1] ?? 'no reason given'}`;
-				tally.rows = [{ name: 'all', outcome: 'skipped', ms: 0, why: tally.note }];
-			} else if (tally.rows.length === 0 || (code !== 0 && !tally.rows.some((r) => r.outcome === 'failed')))
-				tally.rows.push({ name: 'the machine', outcome: 'failed', ms: 0, why: `status ${code}\n${out.slice(-3000)}` });
-			show(tally.title, tally.rows);
-			resolve(tally);
-		});
-	});
+	const said = await runVm(buildDir, 'engine');
+	if (said.skipped) {
+		tally.note = `skipped: ${said.skipped}`;
+		tally.rows.push({ name: 'all', outcome: 'skipped', ms: 0, why: tally.note });
+	}
+	for (const r of said.rows)
+		tally.rows.push({ name: r.name, outcome: r.held ? 'passed' : 'failed', ms: 0, why: r.why });
+	show(tally.title, tally.rows);
+	return tally;
 }
 
 /** What must look the same when no warm interpreter is there; everywhere else the product's default holds. */
@@ -348,7 +336,7 @@ function leftovers(binaries: Set<string>): Row {
 }
 
 /** Files that take long, longest first: they start first. */
-const heavy = ['expiry', 'workflows', 'runs', 'endings', 'deaths'];
+const heavy = ['swaps', 'expiry', 'workflows', 'runs', 'endings', 'deaths'];
 function weight(file: string): number {
 	const at = heavy.indexOf(path.basename(file, '.test.ts'));
 	return at < 0 ? 0 : heavy.length - at;
@@ -394,6 +382,6 @@ if (!opt.units) {
 	else
 		await runModes(tallies);
 	if (!opt['no-vm'] && !opt.only && !opt.mode && !opt.sanitize)
-		tallies.push(await runVm());
+		tallies.push(await virtualMachine());
 }
 process.exitCode = summary(tallies) ? 0 : 1;
