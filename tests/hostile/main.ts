@@ -7,7 +7,7 @@ import * as path from 'node:path';
 import { spawn, spawnSync } from 'node:child_process';
 import * as readline from 'node:readline';
 import { parseArgs } from 'node:util';
-import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from '../lib/env.ts';
 import { owned, sweep } from '../lib/owned.ts';
 import { makeTestingBuild, testingBuild } from '../lib/testing-build.ts';
 import { runVm } from '../lib/vm.ts';
@@ -66,9 +66,7 @@ const isRoot = process.getuid!() === 0;
 sweep(os.tmpdir(), 'caisson-hostile-', 'caisson-test-');
 const scratch = owned('caisson-hostile-');
 fs.chmodSync(scratch, 0o755);
-const binary = path.join(scratch, 'caisson'); // a path that the plain user can reach
-fs.copyFileSync(path.join(opt.build, 'caisson'), binary);
-fs.chmodSync(binary, 0o755);
+const binary = openCopy(path.join(opt.build, 'caisson'), scratch);
 
 function asMode(mode: Mode, argv: string[]): string[] {
 	const id = String(PLAIN_UID);
@@ -182,9 +180,7 @@ async function withoutWalls(): Promise<void> {
 	const dir = testingBuild;
 	console.log('\nthe cases without the walls that they name, or with the damage planted');
 	const built = makeTestingBuild('caisson', 'tests/hostile/syscalls-probe');
-	const weak = path.join(scratch, 'caisson-without-walls');
-	if (built)
-		fs.copyFileSync(path.join(dir, 'caisson'), weak);
+	const weak = built ? openCopy(path.join(dir, 'caisson'), scratch, 'caisson-without-walls') : '';
 	const code = !built ? 1 : await runSuite('root', 'off', doctor('root')?.enforced ?? [], (r) => tellTwin(r.id, r.outcome, (r.why ?? '').split('\n')[0]!.slice(0, 150)), { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: dir, CAISSON_TEST_BINARY: weak });
 	if (code !== 0) {
 		console.log(`BROKEN  the suite without walls ended with status ${code}`);

@@ -7,7 +7,7 @@ import * as path from 'node:path';
 import { spawn, spawnSync } from 'node:child_process';
 import * as readline from 'node:readline';
 import { parseArgs } from 'node:util';
-import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from '../lib/env.ts';
 import { owned, sweep } from '../lib/owned.ts';
 import type { Row } from './judge.ts';
 import { packs } from './modules.ts';
@@ -49,9 +49,7 @@ const isRoot = process.getuid!() === 0;
 sweep(os.tmpdir(), 'caisson-inside-', 'caisson-test-');
 const scratch = owned('caisson-inside-');
 fs.chmodSync(scratch, 0o755);
-const binary = path.join(scratch, 'caisson'); // a path that the plain user can reach
-fs.copyFileSync(path.join(opt.build, 'caisson'), binary);
-fs.chmodSync(binary, 0o755);
+const binary = openCopy(path.join(opt.build, 'caisson'), scratch);
 
 function end(): never {
 	console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);

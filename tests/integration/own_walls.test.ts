@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
-import { asProductUser, binary, productEnv, scratch, top } from '../lib/env.ts';
+import { asProductUser, binary, openCopy, productEnv, scratch, top } from '../lib/env.ts';
 import { spawnSync } from 'node:child_process';
 import { using, type Json } from '../lib/session.ts';
 
@@ -17,10 +17,7 @@ const SECCOMP = process.arch === 'x64' ? '317' : '277';
 function helper(): string {
 	const built = [path.dirname(binary), path.join(top, 'build'), path.join(top, 'build-asan')].map((d) => path.join(d, 'tests/integration/without_call')).find((p) => fs.existsSync(p));
 	assert.ok(built, 'tests/integration/without_call is not built');
-	const copy = path.join(scratch('helper'), 'without_call');
-	fs.copyFileSync(built, copy);
-	fs.chmodSync(copy, 0o755);
-	return copy;
+	return openCopy(built, scratch('helper'));
 }
 
 function doctor(...under: string[]): { status: number; rows: Json[] } {

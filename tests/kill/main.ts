@@ -7,7 +7,7 @@ import * as path from 'node:path';
 import * as readline from 'node:readline';
 import { spawn, spawnSync } from 'node:child_process';
 import { parseArgs } from 'node:util';
-import { imagesDir, PLAIN_UID, top, type Mode } from '../lib/env.ts';
+import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from '../lib/env.ts';
 import { owned, sweep } from '../lib/owned.ts';
 import { makeTestingBuild, testingBuild } from '../lib/testing-build.ts';
 import { points } from './points.ts';
@@ -105,8 +105,7 @@ async function runMode(mode: Mode): Promise<void> {
 if (!makeTestingBuild('caisson', 'tests/kill/nursery')) {
 	fail('the build with kill points');
 } else {
-	fs.copyFileSync(path.join(testingBuild, 'caisson'), binary);
-	fs.chmodSync(binary, 0o755);
+	openCopy(path.join(testingBuild, 'caisson'), scratch); // which is `binary`
 	for (const mode of opt.mode as Mode[]) {
 		const why = mode === 'root' && !isRoot ? 'started without root' : missing(mode);
 		if (why) {

@@ -67,6 +67,14 @@ export function stateDir(): string {
 	return (sharedState ??= newStateDir());
 }
 
+/** A copy of PROGRAM in FOLDER that every user can execute: the checkout may be in a closed folder. */
+export function openCopy(program: string, folder: string, name = path.basename(program)): string {
+	const copy = path.join(folder, name);
+	fs.copyFileSync(program, copy);
+	fs.chmodSync(copy, 0o755);
+	return copy;
+}
+
 /** A port that was free a moment ago. */
 export async function freePort(): Promise<number> {
 	const server = net.createServer();

@@ -7,7 +7,7 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import { parseArgs } from 'node:util';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { imagesDir, PLAIN_UID, top, type Mode } from './env.ts';
+import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from './env.ts';
 import { owned, sweep } from './owned.ts';
 import type { Row } from './reporter.ts';
 import { runUnits } from './units.ts';
@@ -91,12 +91,7 @@ function tryRun(argv: string[], env: Record<string, string> = {}): { ok: boolean
 
 /** A path of the binary that the plain user can execute: the checkout may be in a closed folder. */
 function reachable(binary: string): string {
-	if (!isRoot || tryRun(asPlain(['test', '-x', binary])).ok)
-		return binary;
-	const copy = path.join(scratch, 'caisson');
-	fs.copyFileSync(binary, copy);
-	fs.chmodSync(copy, 0o755);
-	return copy;
+	return !isRoot || tryRun(asPlain(['test', '-x', binary])).ok ? binary : openCopy(binary, scratch);
 }
 
 /** What `caisson doctor --json` of that user says: can it make sandboxes, and which limits hold hard. */
