@@ -10,7 +10,7 @@ import { imagesDir, mode, scratch, unlessEnforced } from '../lib/env.ts';
 import { isError } from '../lib/expect.ts';
 import { failing } from '../lib/failing.ts';
 import { initsOf, monitorOf, othersOf } from '../lib/family.ts';
-import { alive } from '../lib/process.ts';
+import { alive, caisson } from '../lib/process.ts';
 import { using, type Json, type Session } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
@@ -135,7 +135,7 @@ describe('faults', { concurrency: 2 }, () => {
 	it('a checkpoint whose copier is killed says that it was killed, and the next one is made', { skip: notRoot }, () =>
 		using('stdio', { env: noPool, profile: 'full' }, async (s) => {
 			const tool = async (name: string, args: Json): Promise<Json> => JSON.parse((await s.raw(name, { session_id: 'copied', ...args })).content[0]!.text!);
-			await s.ok('for i in range(20000): open(f"f{i}", "w").close()\nopen("big", "wb").write(bytes(100 << 20))', 'copied');
+			await s.ok('for i in range(10000): open(f"f{i}", "w").close()\nopen("big", "wb").write(bytes(100 << 20))', 'copied');
 			const [init] = initsOf(s.pid);
 			const saved = tool('sandbox_checkpoint', { name: 'one' });
 			const copier = await until('the copier', () => othersOf(init!).find((p) => p.name === 'caisson-init'), waitMs);
@@ -145,6 +145,15 @@ describe('faults', { concurrency: 2 }, () => {
 			assert.equal((await tool('sandbox_checkpoint', { name: 'two' })).error, undefined);
 			assert.equal((await s.ok('import os\nprint(len(os.listdir()))', 'copied')).stdout, '10001\n');
 		}));
+
+	it('all sandboxes together: where nothing can hold their limit, it is refused', { skip: !unlessEnforced('memory') && 'it holds here' }, async () => {
+		const script = path.join(scratch('total'), 'one.py');
+		fs.writeFileSync(script, 'print(1)');
+		fs.chmodSync(script, 0o644);
+		const r = await caisson(['run', script], { env: { SANDBOX_TOTAL_MEMORY: '1g' } });
+		assert.notEqual(r.code, 0);
+		assert.match(r.stderr.toString(), /memory of all sandboxes together cannot be limited here/);
+	});
 
 	for (const start of ['warm', 'cold'] as const)
 		it(`all sandboxes together, ${start}: idle ones give back memory, new ones are refused, runs end before the rest`, { skip: unlessEnforced('memory') || (start === 'warm' && cold) }, () =>
