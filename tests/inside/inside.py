@@ -59,7 +59,7 @@ class Lines:
     """Writes a line at once: the process may not see the next one."""
 
     def __init__(self, module):
-        self.file = open(os.path.join(RESULTS, module + ".jsonl"), "a", encoding="utf-8")
+        self.file = open(os.path.join(RESULTS, module + ".jsonl"), "w", encoding="utf-8")
         self.pid = os.getpid()
 
     def add(self, test, end, why=""):
@@ -131,7 +131,7 @@ def run_unittest(module, only, lines):
     """The module as the standard library's own runner would run it, without optional resources."""
     from test import support
     support.use_resources = {}
-    for where, name in LACKING.get(module, ()):
+    for where, name in (it for of, its in LACKING.items() if module.startswith(of) for it in its):
         delattr(where, name)
     try:
         suite = unittest.defaultTestLoader.loadTestsFromName(module)
@@ -194,7 +194,7 @@ def find_site():
     for name, module in list(sys.modules.items()):
         more = os.path.join(SITE, *name.split("."))
         if getattr(module, "__path__", None) and os.path.isdir(more):
-            module.__path__.append(more)
+            module.__path__.insert(0, more)
     zones = os.path.join(SITE, "zoneinfo")
     if os.path.isdir(zones):  # names such as US/Pacific, which an image need not have
         os.environ["PYTZ_TZDATADIR"] = zones
@@ -214,8 +214,3 @@ def run(module, how, only=()):
             os.chdir("/")
             shutil.rmtree(folder, ignore_errors=True)
     lines.add(module, "end")
-
-
-def forget(module):
-    """Removes the results of MODULE, so that the next run of it begins a file of its own."""
-    os.unlink(os.path.join(RESULTS, module + ".jsonl"))

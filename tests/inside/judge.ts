@@ -10,6 +10,16 @@ export interface Line {
 	why: string;
 }
 
+/** What one run of a module said; BAD: how its process ended, where that is not as it should. */
+export interface Said {
+	lines: Line[];
+	bad?: string;
+}
+
+export function hasEnded(s: Said): boolean {
+	return s.lines.some((l) => l.end === 'end');
+}
+
 export interface Finding {
 	test: string;
 	why: string;
@@ -43,7 +53,7 @@ function isListed(test: string, w: Where): boolean {
 	return known.some((k) => (!k.when || k.when(w)) && k.tests.includes(test));
 }
 
-export function judge(m: Module, first: { lines: Line[]; bad?: string }, w: Where, second?: { lines: Line[] }): Row {
+export function judge(m: Module, first: Said, w: Where, second?: Said): Row {
 	const row: Row = { module: m.name, passed: 0, skipped: 0, forbidden: 0, again: [], failed: [], ms: 0 };
 	const add = (test: string, why: string): void => void row.failed.push({ test, why });
 	const later = ends(second?.lines ?? []);
@@ -65,8 +75,8 @@ export function judge(m: Module, first: { lines: Line[]; bad?: string }, w: Wher
 				row.again.push(test);
 		}
 	}
-	if (first.bad && !first.lines.some((l) => l.end === 'end'))
-		add(m.name, first.bad);
+	if (!hasEnded(first))
+		add(m.name, first.bad ?? 'it broke off');
 	else if (row.passed + row.skipped + row.forbidden + row.failed.length === 0)
 		add(m.name, 'it has no tests');
 	return row;

@@ -58,6 +58,14 @@ export const known: Known[] = [
 		],
 	},
 	{
+		why: 'urgent data of sockets (MSG_OOB) is not allowed: a use-after-free of the kernel was reached by it',
+		tests: ['test.test_ftplib.TestFTPClass.test_abort'],
+	},
+	{
+		why: 'no process may read the memory of another one (process_vm_readv), not even its own',
+		tests: ['test_long_task_name_is_truncated', 'test_self_trace', 'test_self_trace_after_ctypes_import'].map((t) => `test.test_external_inspection.TestGetStackTrace.${t}`),
+	},
+	{
 		why: 'the image has neither a compiler nor a linker, nor headers',
 		tests: [
 			'test.test_ctypes.test_find.FindLibraryLinux.test_find_library_with_gcc',
@@ -73,6 +81,8 @@ export const known: Known[] = [
 			'test.test_multiprocessing_forkserver.test_misc.TestStartMethod.test_preload_resources',
 			'test.test_multiprocessing_spawn.test_misc.TestFlags.test_flags',
 			'test.test_multiprocessing_spawn.test_misc.TestStartMethod.test_preload_resources',
+			'test.test_cmd_line.CmdLineTest.test_relativedir_bug46421',
+			'test.test_unittest.test_program.TestCommandLineArgs.testSelectedTestNamesFunctionalTest',
 		],
 	},
 	{
@@ -112,13 +122,13 @@ export const skips: { why: string; reasons: RegExp[] }[] = [
 		why: 'another build of Python',
 		reasons: [
 			/gettotalrefcount|free-?threading|free threading|GIL|debug build|--with-|uuid_generate_time_safe|uuid\._generate_time_safe|MAC address|Py_DEBUG|_testinternalcapi|C implementation/,
-			/text mode not available|a bug in glibc|_recursion_count|shared library cannot be loaded|warn_default_encoding|no SQLite extension|deserialize|not compiled/i,
+			/text mode not available|a bug in glibc|_recursion_count|shared library cannot be loaded|warn_default_encoding|no SQLite extension|deserialize|not compiled|HAVE_PERF_TRAMPOLINE|Python default ciphers|Berkeley DB doesn't/i,
 		],
 	},
 	{
 		why: 'programs, locales and modules that the image does not have',
 		reasons: [
-			/Need the (un)?zip command|requires (ifconfig|ip)$|working strace|[Ll]ocale|Turkish|[Cc]ould not import|not installed|Unable to import|No module named|not find|optional dependency|fontconfig|font (to test|may be)/,
+			/Need the (un)?zip command|requires (ifconfig|ip)$|working strace|[Ll]ocale|Turkish|[Cc]ould not import|not installed|Unable to import|No module named|not find|optional dependency|fontconfig|[Ff]ont .*(to test|may be)/,
 			/\bNOT enabled$|Cannot locate lib\w+|with bundled aws-sdk|not linked in|has no inspection system|str connection|headless/,
 			/compiler|(gcc|cc|csh|gdb|bash|fish|fc-list|lib_\w+)\b.*(missing|required|not available|not found)|requires .*(gcc|cc|bash|gdb|fc-list)/,
 		],
@@ -137,7 +147,7 @@ export const skips: { why: string; reasons: RegExp[] }[] = [
 	},
 	{
 		why: 'no terminal, no rights, no network, one group: what a sandbox does not have by design',
-		reasons: [/not enough privileges|CAP_|must be a TTY|not on tty|\/dev\/tty|\broot\b|Cannot block permissions|superuser|privilege|network|at least 2 groups|terminal size|stty invocation/i, /^\[Errno 1\] Operation not permitted$/],
+		reasons: [/not enough privileges|Insufficient permissions|CAP_|must be a TTY|not on tty|\/dev\/tty|\broot\b|Cannot block permissions|superuser|privilege|network|at least 2 groups|terminal size|stty invocation/i, /^\[Errno 1\] Operation not permitted$/],
 	},
 	{
 		why: 'the file system of a workspace without root is a tmpfs of a user namespace: no user attributes before Linux 6.6',
@@ -146,7 +156,7 @@ export const skips: { why: string; reasons: RegExp[] }[] = [
 	{
 		why: 'the test is meant for another place: another start method, another class, another platform',
 		reasons: [
-			/only run in|specific( test)?[.]?$|redundant|start_method|start method|only makes sense with|not appropriate for|needs local target|Skip due to platform|Maybe test trigger|[Tt]est disabled for now|already loaded|is tested by/,
+			/only run in|specific( test)?[.]?$|redundant|start_method|start method|only makes sense with|not appropriate for|os\.link to be missing|SIGINT to not be ignored|different from UTC|: bpo-\d|needs local target|Skip due to platform|Maybe test trigger|[Tt]est disabled for now|already loaded|is tested by/,
 			/only relevant for|not supported|not applicable|does not support|unsupported|requires? .*version|known failure|abstract|see gh-|generic signatures only|not available|is not (used|needed|relevant)|trackfd|^$/i,
 		],
 	},

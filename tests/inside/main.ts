@@ -10,30 +10,38 @@ import { parseArgs } from 'node:util';
 import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from '../lib/env.ts';
 import { owned, sweep } from '../lib/owned.ts';
 import type { Row } from './judge.ts';
+import { markdown } from './page.ts';
 import { packs } from './modules.ts';
 
 const { values: opt } = parseArgs({
 	options: {
 		quick: { type: 'boolean', default: false },
 		module: { type: 'string', default: '' },
-		mode: { type: 'string', multiple: true, default: ['root', 'user'] },
-		warm: { type: 'string', multiple: true, default: ['off', 'on'] },
+		mode: { type: 'string', multiple: true },
+		warm: { type: 'string', multiple: true },
 		build: { type: 'string', default: path.join(top, 'build') },
 		image: { type: 'string', default: 'science' },
 		jobs: { type: 'string', default: '2' },
 		report: { type: 'string' },
 		list: { type: 'boolean', default: false },
+		markdown: { type: 'boolean', default: false },
 		help: { type: 'boolean', short: 'h', default: false },
 	},
 });
 if (opt.help) {
-	console.log(`usage: tests/inside/run [--quick] [--module REGEX] [--mode root|user]… [--warm on|off]… [--jobs 2 modes at a time]
-                        [--build DIR] [--image NAME] [--report FILE] [--list]`);
+	console.log(`usage: tests/inside/run [--quick: root warm and user cold] [--module REGEX] [--mode root|user]… [--warm on|off]… [--jobs 2 modes at a time]
+                        [--build DIR] [--image NAME] [--report FILE] [--list | --markdown: docs/inside.md]`);
 	process.exit(0);
 }
 if (opt.list) {
 	for (const m of packs.flatMap((p) => p.modules))
 		console.log(`${m.quick ? 'quick' : '     '} ${m.name}`);
+	process.exit(0);
+}
+
+const page = path.join(top, 'docs/inside.md');
+if (opt.markdown) {
+	console.log(markdown());
 	process.exit(0);
 }
 
@@ -56,10 +64,18 @@ function end(): never {
 	process.exit(count.failed > 0 ? 1 : 0);
 }
 
+/**
+ * How the interpreters start in MODE: as asked for, else both ways. A quick run takes the two corners that have every other thing different:
+ * root with its own ids, control groups and forked interpreters, a plain user without any of these.
+ */
+function starts(mode: Mode): string[] {
+	return opt.warm ?? (!opt.quick || opt.mode ? ['off', 'on'] : [mode === 'root' ? 'on' : 'off']);
+}
+
 /** The modes that are possible here; what is not says why. */
 function places(): Place[] {
 	const found: Place[] = [];
-	for (const mode of opt.mode as Mode[]) {
+	for (const mode of (opt.mode ?? ['root', 'user']) as Mode[]) {
 		if (mode === 'root' && !isRoot) {
 			console.log('root: skipped, started without root');
 			count.skipped++;
@@ -75,7 +91,7 @@ function places(): Place[] {
 			count.skipped++;
 			continue;
 		}
-		for (const warm of opt.warm)
+		for (const warm of starts(mode))
 			found.push({ mode, warm, title: `native, ${mode}, cgroup ${said.cgroup}, ${warm === 'on' ? 'warm' : 'cold'}`, enforced: said.enforced });
 	}
 	return found;
@@ -120,6 +136,10 @@ function runPlace(p: Place): Promise<void> {
 	});
 }
 
+if (fs.readFileSync(page, 'utf8') !== `${markdown()}\n`) {
+	console.log('FAILED  docs/inside.md is not what known.ts and modules.ts say: tests/inside/run --markdown >docs/inside.md');
+	count.failed++;
+}
 const packsDir = path.join(opt.build, 'inside');
 if (spawnSync(path.join(top, 'tests/inside/packs'), [path.join(imagesDir, opt.image), packsDir], { stdio: ['ignore', 'inherit', 'inherit'] }).status !== 0) {
 	console.log('FAILED  the tests could not be fetched');
