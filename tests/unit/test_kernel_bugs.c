@@ -185,12 +185,12 @@ static void test_row(void **state UNUSED)
 	assert_string_equal(r.mend, "");
 
 	say(V(6, 12, 94), KERNEL_UPSTREAM, &r);
-	assert_int_equal(r.state, DOCTOR_WEAKER);
+	assert_int_equal(r.state, DOCTOR_NOTE);
 	assert_true(text_ends_with(r.value, ": CVE-2026-46242, CVE-2026-53361, CVE-2026-80521"));
 	assert_non_null(strstr(r.mend, "mended from 6.12.111 on"));
 
 	say(V(6, 13, 12), KERNEL_UPSTREAM, &r);
-	assert_int_equal(r.state, DOCTOR_WEAKER);
+	assert_int_equal(r.state, DOCTOR_NOTE);
 	assert_non_null(strstr(r.mend, "no release of Linux 6.13 mends all of them, 7.2 and"));
 
 	say(V(6, 6, 144), KERNEL_UPSTREAM, &r);
@@ -199,7 +199,7 @@ static void test_row(void **state UNUSED)
 	assert_non_null(strstr(r.value, "perhaps CVE-2026-80521"));
 
 	say(V(6, 1, 147), KERNEL_DEBIAN, &r);
-	assert_int_equal(r.state, DOCTOR_WEAKER);
+	assert_int_equal(r.state, DOCTOR_NOTE);
 	assert_non_null(strstr(r.value, "or fewer, where Debian"));
 	assert_non_null(strstr(r.mend, "mended from 6.1.189 on"));
 
@@ -213,7 +213,7 @@ static void test_row(void **state UNUSED)
 	assert_non_null(strstr(r.value, "(Linux 4.18.0-553.el8)"));
 
 	say(V(5, 9, 16), KERNEL_OLD, &r);
-	assert_int_equal(r.state, DOCTOR_WEAKER);
+	assert_int_equal(r.state, DOCTOR_NOTE);
 }
 
 /* No version has a list that is cut. */
