@@ -441,6 +441,15 @@ int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct 
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
+/* The first families' answers are contracts: there only who sets a bound gets one. */
+static uint64_t line_bound(const struct settings *s)
+{
+	bool bounded =
+	    profiles[profile_index(s)].full || settings_is_explicit(s, SETTING_ID_max_line_bytes);
+
+	return bounded ? (uint64_t)s->max_line_bytes : 0;
+}
+
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 {
 	const struct settings *s = &a->settings;
@@ -466,7 +475,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .domain_again = (unsigned)s->network_ask_again,
 	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
 	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
-	    .max_line_bytes = (uint64_t)s->max_line_bytes,
+	    .max_line_bytes = line_bound(s),
 	    .has_extras = profiles[profile_index(s)].full,
 	    .max_code_bytes = (uint64_t)s->max_code_bytes,
 	    .exec_timeout_s = (uint64_t)s->exec_timeout_s,

@@ -43,7 +43,8 @@ S(INT, max_artifact_read_bytes, "limits.max_artifact_read_bytes", "SANDBOX_MAX_A
 S(INT, max_line_bytes, "limits.max_line_bytes", "SANDBOX_MAX_LINE_BYTES", "10420224", 0, TIB,
   "a whole number of bytes from 0 (any) to 1099511627776",
   "Longest answer with a file over stdio; a file that would make it longer is answered with its link. "
-  "Clients on the TypeScript SDKs end a connection that has 10 MiB waiting to be read. 0 = any.")
+  "Clients on the TypeScript SDKs end a connection that has 10 MiB waiting to be read. 0 = any; so it is "
+  "in the profiles other than `full`, whose answers are contracts, unless it is set.")
 S(INT, max_output_bytes, "limits.max_output_bytes", "SANDBOX_MAX_OUTPUT_BYTES", "102400", 0,
   67108864, "a whole number of bytes from 0 to 67108864",
   "Bytes kept of each output stream of a run.")
