@@ -27,7 +27,7 @@
 #define BENCH_PAUSE_US 20000
 #define BENCH_FILL_MS  150
 #define WARM_UP_NS     (30 * NS_PER_S)
-#define FORGED_WAIT_NS (4 * NS_PER_S) /* a holder that does not answer ends before */
+#define FORGED_WAIT_NS (12 * NS_PER_S) /* a holder that does not answer ends before */
 
 static struct options {
 	const char *state_dir;

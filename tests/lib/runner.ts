@@ -369,6 +369,14 @@ function failure(title: string, why: string): Tally {
 	return tally;
 }
 
+/** The engine's own interface, without a server above it, and programs that must do the same plain, cold and warm. */
+function engine(): Tally {
+	const title = 'engine, by itself';
+	const tally: Tally = { title, rows: process.getuid!() === 0 ? runUnits(buildDir, ['engine'], 1) : [{ name: title, outcome: 'skipped', ms: 0, why: 'its programs need root' }] };
+	show(title, tally.rows);
+	return tally;
+}
+
 if (!opt.units) {
 	if (!fs.existsSync(path.join(buildDir, 'caisson')))
 		tallies.push(failure('integration', `no ${path.relative(top, buildDir)}/caisson: build it first (make)`));
@@ -376,6 +384,8 @@ if (!opt.units) {
 		tallies.push(failure('integration', 'the image could not be built (make image)'));
 	else
 		await runModes(tallies);
+	if (!opt.only && !opt.mode && !opt.sanitize && !opt['no-units'])
+		tallies.push(engine());
 	if (!opt['no-vm'] && !opt.only && !opt.mode && !opt.sanitize)
 		tallies.push(await virtualMachine());
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs what Meson knows of (unit tests, corpus replay of the fuzz targets) and counts cases, not programs.
+// Runs what Meson knows of (unit tests, corpus replay of the fuzz targets, drivers of the engine) and counts cases, not programs.
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
@@ -16,6 +16,8 @@ interface MesonTest {
 
 /** cmocka writes one such line per case, on stderr as a rule. */
 const cmockaCase = /^\[\s*(OK|FAILED|SKIPPED)\s*\] (\S+)/gm;
+/** Drivers write TAP on stdout. */
+const tapCase = /^(not ok|ok) \d+ - (.+)$/gm;
 
 function casesOf(t: MesonTest): Row[] {
 	const ms = Math.round(t.duration * 1000);
@@ -34,6 +36,8 @@ function casesOf(t: MesonTest): Row[] {
 			});
 		seen.add(name);
 	}
+	for (const m of (t.stdout ?? '').matchAll(tapCase))
+		rows.push({ name: `${t.name} › ${m[2]}`, outcome: m[1] === 'ok' ? 'passed' : 'failed', ms: 0, why: m[1] === 'ok' ? undefined : `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) });
 	const good = t.result === 'OK' || t.result === 'EXPECTEDFAIL';
 	if (t.result === 'SKIP')
 		return [{ name: t.name, outcome: 'skipped', ms, why: (t.stderr || t.stdout || 'exit status 77').trim().slice(-300) }];

@@ -110,7 +110,7 @@ class Runner:
 	def fork(self):
 		a, b = spaces.pair()
 		a.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-		spaces.send(self.channel, struct.pack('=IiIIIIII', spaces.FORK, 0, 0, 0, 0, 0, 0, 0) + bytes(16 * 24), [b.fileno()])
+		spaces.send(self.channel, struct.pack('=Ii8I', spaces.FORK, *[0] * 9) + bytes(16 * 24), [b.fileno()])
 		b.close()
 		self.spare = a, self.ready(a)
 
