@@ -126,25 +126,38 @@ static struct held proportional(int proc, const char *pid)
 	return h;
 }
 
+static uint64_t beyond(const struct init *in, pid_t pid, uint64_t clean)
+{
+	uint64_t own = pid > 0 ? watch_resident(in, pid) : 0;
+
+	return own - MIN(own, clean);
+}
+
 /* Interpreters that wait are not readable, and nearly all of their memory is the zygote's: nothing
- * of them counts but what the holder of a session has beyond the clean interpreter. */
+ * of them counts but what the holder of a session, and each state that is kept of it, has beyond
+ * the clean interpreter. What these share with each other counts more than once. */
 static uint64_t of_waiting(const struct init *in)
 {
-	if (in->session.holder <= 0 || (in->warm.clean <= 0 && in->warm.shared == 0))
+	if (in->warm.clean <= 0 && in->warm.shared == 0)
 		return 0;
-	uint64_t holder = watch_resident(in, in->session.holder);
 	uint64_t clean = in->warm.clean > 0 ? watch_resident(in, in->warm.clean) : in->warm.shared;
-	return holder > clean ? holder - clean : 0;
+	uint64_t sum = beyond(in, in->session.holder, clean);
+
+	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+		if (in->points.at[i].state == POINT_LIVE)
+			sum += beyond(in, in->points.at[i].pid, clean);
+	return sum;
 }
 
 static bool is_waiting(const struct init *in, const char *name)
 {
-	uint64_t pid;
+	uint64_t number;
 
-	if (parse_u64_n(name, strlen(name), 2, INT32_MAX, &pid) < 0)
+	if (parse_u64_n(name, strlen(name), 2, INT32_MAX, &number) < 0)
 		return false;
-	return (pid_t)pid == in->warm.clean || (pid_t)pid == in->warm.spare ||
-	       session_keeps(in, (pid_t)pid) || end_is_leaving(in, (pid_t)pid);
+	pid_t pid = (pid_t)number;
+	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
+	       points_keep(in, pid) || end_is_leaving(in, pid);
 }
 
 static struct held in_processes(const struct init *in, struct held (*one)(int, const char *))
