@@ -49,7 +49,7 @@ static int err_return(const struct err *e)
 }
 
 /* Returns the length of what fits. */
-static size_t format(char ret[ERR_TEXT_MAX], const char *fmt, va_list ap)
+PRINTF(2, 0) static size_t format(char ret[ERR_TEXT_MAX], const char *fmt, va_list ap)
 {
 	if (vsnprintf(ret, ERR_TEXT_MAX, fmt, ap) < 0)
 		ret[0] = '\0';
