@@ -260,8 +260,9 @@ void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold r
 void warm_prepare(struct init *in); /* between runs: have a spare made, or let go */
 /* INIT_WARM: takes CHANNEL (-1 = there will be none) in place of one that is gone. */
 void warm_arrived(struct init *in, int channel, bool soon);
-void warm_rest(struct init *in); /* INIT_REST */
-void warm_tell(struct init *in); /* INIT_COLD, once, when there is something to tell */
+void warm_rest(struct init *in);           /* INIT_REST */
+void warm_tell(struct init *in);           /* INIT_COLD, once, when there is something to tell */
+uint64_t warm_next(const struct init *in); /* when that is due, 0 = not by time */
 /* Whether no run may start now, because an interpreter is about to appear and would be taken for a
  * part of it, or because the run F waits for one. */
 bool warm_must_wait(const struct init *in, const struct proto_init_run *f);

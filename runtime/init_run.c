@@ -528,7 +528,8 @@ uint64_t run_next(const struct init *in)
 	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
 	if (in->run.id == 0)
-		return sooner(sooner(session_next(in), points_next(in)), in->calm_until);
+		return sooner(sooner(session_next(in), points_next(in)),
+			      sooner(in->calm_until, warm_next(in)));
 	if (in->run.pid <= 0)
 		return 0;
 	for (size_t i = 0; i < sizeof(at) / sizeof(at[0]); i++)

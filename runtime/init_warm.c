@@ -4,8 +4,7 @@
  *   NONE -hello-> COMING -entered-> CLEAN          the clean interpreter
  *   (CLEAN) fork -> FORKING -ready-> READY         the spare, one at a time, made between runs
  * The first spare is the clean interpreter itself, so that a sandbox for one run costs one fork.
- * When its run is over and the calm is, too, the front is asked for another; a run that comes
- * sooner asks itself.
+ * SPENT_WAIT_NS after its run the front is asked for another; a run that comes sooner asks itself.
  * A warm run takes the spare, or waits for the one that is on its way. Whatever goes wrong on a
  * channel ends that interpreter and the run starts cold: the same visible behaviour, later. */
 #include "init.h"
@@ -20,12 +19,25 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
+
+/* Most sandboxes of one run are gone by then, and none is ended while a fork for it is under way.
+ */
+#define SPENT_WAIT_NS UINT64_C(100000000)
 
 struct rt_run_frame {
 	struct rt_run run;
 	char text[RT_ENV_MAX + RT_CWD_MAX];
 };
+
+static uint64_t now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 int warm_pair(int pair[2])
 {
@@ -110,6 +122,21 @@ void warm_rest(struct init *in)
 	in->warm.rest = true;
 }
 
+static bool is_busy(const struct init *in)
+{
+	return in->warm.spare_state != SPARE_NONE || in->run.id != 0 || in->waiting.used ||
+	       in->calm_until != 0;
+}
+
+uint64_t warm_next(const struct init *in)
+{
+	const struct init_warm *w = &in->warm;
+
+	return w->spent && w->channel < 0 && !w->told_cold && !is_busy(in)
+		   ? in->told_at + SPENT_WAIT_NS
+		   : 0;
+}
+
 void warm_tell(struct init *in)
 {
 	struct init_warm *w = &in->warm;
@@ -117,8 +144,7 @@ void warm_tell(struct init *in)
 
 	if (w->channel >= 0 || w->told_cold)
 		return;
-	if (w->spent && (w->spare_state != SPARE_NONE || in->run.id != 0 || in->waiting.used ||
-			 in->calm_until != 0))
+	if (w->spent && (is_busy(in) || now() < in->told_at + SPENT_WAIT_NS))
 		return;
 	w->told_cold = true;
 	init_send(in, &cold.head, NULL, 0);

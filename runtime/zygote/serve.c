@@ -58,6 +58,10 @@ static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channe
 #define MIDDLE_FORKED 0
 #define MIDDLE_FAILED 1
 
+/* -EOWNERDEAD: it was killed, as everybody inside is when a sandbox ends. It may have been within
+ * the C library's fork, whose locks are in our memory and stay taken then (glibc's of abort(3):
+ * every subprocess of every later fork would wait for it for ever). Nobody may be forked of us any
+ * more. */
 static int reap(pid_t pid)
 {
 	int status;
@@ -65,6 +69,8 @@ static int reap(pid_t pid)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
+	if (WIFSIGNALED(status))
+		return -EOWNERDEAD;
 	return WIFEXITED(status) && WEXITSTATUS(status) == MIDDLE_FORKED ? 0 : -EAGAIN;
 }
 
@@ -77,6 +83,7 @@ static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c,
 		pid_t pid = fork();
 		if (pid == 0)
 			clean_main(c, pidfd, channel, leaves);
+		KILL_POINT(CLEAN_FORKED);
 		_exit(pid < 0 ? MIDDLE_FAILED : MIDDLE_FORKED);
 	}
 	return middle < 0 ? -errno : reap(middle);
@@ -126,7 +133,7 @@ _Noreturn void serve_monitor(void)
 	while (channel_recv(zygote.control, f) == 0) {
 		int r = handle_clean(f);
 		frame_close_fds(f);
-		if (r == -EPROTO)
+		if (r == -EPROTO || r == -EOWNERDEAD)
 			break;
 		done.error = -r;
 		if (channel_send(zygote.control, &done, sizeof(done)) < 0)
@@ -204,12 +211,12 @@ static int handle_fork(struct frame *f)
 	if (whole)
 		PyOS_BeforeFork();
 	zygote.fork_open = 1;
-	(void)fork_spare(f); /* a failure shows as the end of the spare's channel */
+	int r = fork_spare(f); /* a failure shows as the end of the spare's channel */
 	if (whole) {
 		PyOS_AfterFork_Parent();
 		zygote.fork_open = 0;
 	}
-	return 0;
+	return r == -EOWNERDEAD ? r : 0;
 }
 
 _Noreturn void serve_init(int channel)

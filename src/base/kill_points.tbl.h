@@ -32,6 +32,7 @@ K(ZYGOTE_FORKED, "monitor", "the process of a zygote was forked")
 K(ZYGOTE_READY, "zygote", "everything is imported")
 K(CLEAN_ASKED, "monitor", "the zygote was asked for a clean interpreter")
 K(CLEAN_TAKEN, "zygote", "it was asked for a clean interpreter")
+K(CLEAN_FORKED, "zygote", "a clean interpreter was forked, and the process between the two goes")
 K(CLEAN_ENTERED, "interpreter", "the clean interpreter is in its sandbox")
 K(SPARE_TIED, "interpreter", "a spare has joined the groups and is tied")
 

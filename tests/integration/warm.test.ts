@@ -7,7 +7,7 @@ import { initsOf, othersOf, zygotesOf } from '../lib/family.ts';
 import { alive, openDescriptors, type Ident } from '../lib/process.ts';
 import { open, using, type Session } from '../lib/session.ts';
 import { mode } from '../lib/env.ts';
-import { until } from '../lib/wait.ts';
+import { until, within } from '../lib/wait.ts';
 
 const cold = process.env.CAISSON_TEST_COLD === '1' && 'warm starts are off in this mode';
 const waitMs = 30_000;
@@ -77,6 +77,19 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			for (let i = 0; i < 8; i++)
 				await warmAgain(s, `c${i}`);
 			assert.notEqual((await zygoteOf(s)).pid, first.pid);
+		}));
+
+	it('sandboxes that end while an interpreter is forked for them leave those of others whole', () =>
+		using('stdio', { env: noPool }, async (s) => {
+			await warmAgain(s, 'first');
+			for (let i = 0; i < 80; i++) {
+				await s.upload('x', 'x', `gone${i}`);
+				await s.close(`gone${i}`);
+			}
+			// What stays locked in the C library of the zygote stays so in every fork: a subprocess is what waits for it.
+			for (let i = 0; i < 3; i++)
+				await within('a subprocess', s.ok('import subprocess; subprocess.run(["true"], check=True)', `then${i}`), waitMs);
+			await warmAgain(s, 'then0');
 		}));
 
 	it('the first run of a sandbox is the interpreter that was forked for it; the next one finds others', () =>
