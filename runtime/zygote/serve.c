@@ -3,11 +3,16 @@
  *
  * Forks. What init must reap has to become its child, and the kernel gives an orphan to the init of
  * its *parent's* pid namespace. So between the forker and its product stands a middle process
- * inside the sandbox's pid namespace which ends at once. A middle is a vfork: it shares the memory,
- * so only the last fork copies page tables.
+ * inside the sandbox's pid namespace which ends at once.
  *
- *   zygote -vfork-> helper: setns(pid namespace) -vfork-> middle (inside) -fork-> clean interpreter
- *   clean interpreter or holder                  -vfork-> middle          -fork-> spare
+ *   zygote -vfork-> helper: setns(pid namespace) -fork-> middle (inside) -fork-> clean interpreter
+ *   clean interpreter or holder                 -vfork-> middle          -fork-> spare
+ *
+ * A vfork shares the memory and copies no page tables. But who is inside is killed when the sandbox
+ * ends, and within the C library's fork that leaves a lock taken in the shared memory (glibc's of
+ * abort(3)): every subprocess of every later fork would wait for it for ever. So what is inside has
+ * no memory of the zygote's: its middle is a fork. In the sandbox itself nobody else ends a middle,
+ * see await_adoption().
  *
  * The first spare of a sandbox is the clean interpreter itself: it is a fork already, and many
  * sandboxes are made for one run.
@@ -28,7 +33,21 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#define ADOPTION_NS 20000
+
+/* Until the middle is gone and the sandbox's init our parent. Who is told that we are ready may end
+ * whoever it does not know, and a middle must not be killed within its fork. As a rule it is gone.
+ */
+static void await_adoption(void)
+{
+	const struct timespec moment = {.tv_nsec = ADOPTION_NS};
+
+	while (getppid() != 1)
+		(void)nanosleep(&moment, NULL);
+}
 
 static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channel,
 				 const int *leaves)
@@ -48,6 +67,7 @@ static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channe
 		_exit(1);
 	zygote.control = -1;
 	KILL_POINT(CLEAN_ENTERED);
+	await_adoption();
 	if (channel_send(3, &ready, sizeof(ready)) < 0)
 		_exit(1);
 	serve_init(3);
@@ -58,10 +78,6 @@ static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channe
 #define MIDDLE_FORKED 0
 #define MIDDLE_FAILED 1
 
-/* -EOWNERDEAD: it was killed, as everybody inside is when a sandbox ends. It may have been within
- * the C library's fork, whose locks are in our memory and stay taken then (glibc's of abort(3):
- * every subprocess of every later fork would wait for it for ever). Nobody may be forked of us any
- * more. */
 static int reap(pid_t pid)
 {
 	int status;
@@ -69,15 +85,13 @@ static int reap(pid_t pid)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return -errno;
-	if (WIFSIGNALED(status))
-		return -EOWNERDEAD;
 	return WIFEXITED(status) && WEXITSTATUS(status) == MIDDLE_FORKED ? 0 : -EAGAIN;
 }
 
 static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c, int pidfd,
 						       int channel, const int *leaves)
 {
-	pid_t middle = vfork();
+	pid_t middle = fork(); /* not vfork: see above */
 
 	if (middle == 0) {
 		pid_t pid = fork();
@@ -133,7 +147,7 @@ _Noreturn void serve_monitor(void)
 	while (channel_recv(zygote.control, f) == 0) {
 		int r = handle_clean(f);
 		frame_close_fds(f);
-		if (r == -EPROTO || r == -EOWNERDEAD)
+		if (r == -EPROTO)
 			break;
 		done.error = -r;
 		if (channel_send(zygote.control, &done, sizeof(done)) < 0)
@@ -176,6 +190,7 @@ static _Noreturn void spare_main(struct frame *f)
 		_exit(1);
 	}
 	Py_DECREF(r);
+	await_adoption();
 	if (channel_send(3, &ready, sizeof(ready)) < 0 || channel_recv(3, f) < 0)
 		_exit(1);
 	if (f->u.h.kind == RT_FORK && zygote.session)
@@ -211,12 +226,12 @@ static int handle_fork(struct frame *f)
 	if (whole)
 		PyOS_BeforeFork();
 	zygote.fork_open = 1;
-	int r = fork_spare(f); /* a failure shows as the end of the spare's channel */
+	(void)fork_spare(f); /* a failure shows as the end of the spare's channel */
 	if (whole) {
 		PyOS_AfterFork_Parent();
 		zygote.fork_open = 0;
 	}
-	return r == -EOWNERDEAD ? r : 0;
+	return 0;
 }
 
 _Noreturn void serve_init(int channel)
