@@ -63,7 +63,7 @@ enum native_clean {
 	NATIVE_CLEAN_ASKED,  /* the monitor was asked for one */
 	NATIVE_CLEAN_THERE,  /* init has its channel */
 	NATIVE_CLEAN_RESTED, /* given back until the next run */
-	NATIVE_CLEAN_SPENT,  /* it was the first run itself; init asks for another after the calm */
+	NATIVE_CLEAN_SPENT,  /* it was the first run itself; init asks for another a little later */
 };
 
 struct native_engine {
