@@ -17,6 +17,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -55,18 +56,26 @@ static bool exceeds(struct disk_use a, struct disk_use b)
 
 /* ---- the walk ---- */
 
-/* Its owner may have taken its own right to look into it, and has it lent for a moment. */
+/* Its owner may have taken its own right to look into it, and has it lent for a moment. A run is on
+ * and may put another thing at the name meanwhile, so the folder is held first, and its mode is
+ * changed through what is held: a name would be followed to wherever a link leads. */
 static int open_list(int parent, const char *name)
 {
 	struct stat st;
+	char held[32];
 	int fd = fd_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
 
-	if (fd != -EACCES || fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-	    fchmodat(parent, name, (st.st_mode & 07777u) | S_IRUSR | S_IXUSR, 0) < 0)
+	if (fd != -EACCES)
 		return fd;
-	fd = fd_open_beneath(parent, name, O_RDONLY | O_DIRECTORY, 0);
-	if (fd >= 0)
-		(void)!fchmod(fd, st.st_mode & 07777u);
+	_cleanup_fd_ int folder = fd_open_beneath(parent, name, O_PATH | O_DIRECTORY, 0);
+	if (folder < 0 || fstat(folder, &st) < 0)
+		return fd;
+	(void)snprintf(held, sizeof(held), "/proc/self/fd/%d", folder);
+	if (fchmodat(AT_FDCWD, held, (st.st_mode & 07777u) | S_IRUSR | S_IXUSR, 0) < 0)
+		return fd;
+	fd = open(held, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = fd < 0 ? -errno : fd;
+	(void)!fchmodat(AT_FDCWD, held, st.st_mode & 07777u, 0);
 	return fd;
 }
 
