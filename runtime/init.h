@@ -141,6 +141,7 @@ struct init_disk {
 struct init_waiting {
 	bool used;
 	struct proto_init_run f;
+	bool asked;     /* for another interpreter, where the one to fork from was lost */
 	uint64_t until; /* then it starts cold */
 	int fds[PROTO_RUN_BASE_FDS + 3];
 	size_t n;
@@ -266,6 +267,9 @@ uint64_t warm_next(const struct init *in); /* when that is due, 0 = not by time 
 /* Whether no run may start now, because an interpreter is about to appear and would be taken for a
  * part of it, or because the run F waits for one. */
 bool warm_must_wait(const struct init *in, const struct proto_init_run *f);
+/* The front says that F can be warm, but nothing is there to make it so, nor on its way. */
+bool warm_is_lost(const struct init *in, const struct proto_init_run *f);
+void warm_ask(struct init *in); /* INIT_COLD for a run that waits */
 bool warm_can(const struct init *in, const struct proto_init_run *f);
 /* Takes the spare and has it run; its channel goes to RET_CHANNEL unless that is NULL. The pid, or
  * -errno. */

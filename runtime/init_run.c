@@ -182,6 +182,11 @@ void run_waiting(struct init *in)
 
 	if (!w->used)
 		return;
+	if (warm_is_lost(in, &w->f) && !w->asked && now() < w->until) {
+		w->asked = true;
+		warm_ask(in);
+		return;
+	}
 	if (warm_must_wait(in, &w->f)) {
 		if (now() < w->until)
 			return;
@@ -215,7 +220,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 	calm_look(in, f->kind == PROTO_RUN_STATEFUL);
 	if (f->warm == PROTO_WARM_COMING && f->kind != PROTO_RUN_ARGV && in->warm.channel < 0)
 		in->warm.soon = true;
-	if (!warm_must_wait(in, f))
+	if (!warm_is_lost(in, f) && !warm_must_wait(in, f))
 		start_now(in, &c);
 	else if (!wait_for_spare(in, f, fds, n))
 		report_failure(in, f->run, EMFILE);

@@ -137,17 +137,39 @@ uint64_t warm_next(const struct init *in)
 		   : 0;
 }
 
+static void tell_cold(struct init *in, bool awaited)
+{
+	struct proto_init_cold cold = {.head = PROTO_HEAD(INIT_COLD, proto_init_cold),
+				       .awaited = awaited};
+
+	in->warm.told_cold = true;
+	init_send(in, &cold.head, NULL, 0);
+}
+
 void warm_tell(struct init *in)
 {
-	struct init_warm *w = &in->warm;
-	struct proto_init_note cold = {.head = PROTO_HEAD(INIT_COLD, proto_init_note)};
+	const struct init_warm *w = &in->warm;
 
 	if (w->channel >= 0 || w->told_cold)
 		return;
 	if (w->spent && (is_busy(in) || now() < in->told_at + SPENT_WAIT_NS))
 		return;
-	w->told_cold = true;
-	init_send(in, &cold.head, NULL, 0);
+	tell_cold(in, false);
+}
+
+bool warm_is_lost(const struct init *in, const struct proto_init_run *f)
+{
+	const struct init_warm *w = &in->warm;
+	bool needed = f->kind != PROTO_RUN_STATEFUL || in->session.holder == 0;
+
+	return f->warm != PROTO_WARM_NO && needed && w->channel < 0 && !w->soon &&
+	       w->spare_state == SPARE_NONE;
+}
+
+void warm_ask(struct init *in)
+{
+	tell_cold(in, true);
+	in->warm.soon = true;
 }
 
 /* Interpreters that wait own memory, and cost nothing to make again. One that is on its way has no

@@ -164,7 +164,7 @@ static const struct proto_head *head_of(unsigned kind)
 						      PROTO_HEAD(INIT_ENDED, proto_init_ended),
 						      PROTO_HEAD(INIT_FILED, proto_init_filed),
 						      PROTO_HEAD(INIT_POINTED, proto_init_pointed),
-						      PROTO_HEAD(INIT_COLD, proto_init_note)};
+						      PROTO_HEAD(INIT_COLD, proto_init_cold)};
 	static const struct proto_head from_monitor[] = {
 	    PROTO_HEAD(MON_CREATED, proto_mon_created),
 	    PROTO_HEAD(MON_GONE, proto_mon_slot),

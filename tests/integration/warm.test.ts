@@ -154,6 +154,17 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			assert.equal(last.result, '43', JSON.stringify(last));
 		}));
 
+	it('an interpreter that arrives while a run ends is killed with what the run left, and asked for again: nobody runs cold for it', () =>
+		using('stdio', { env: noPool, profile: 'full' }, async (s) => {
+			for (let i = 0; i < 30; i++) {
+				const id = `s${i}`; // the second statement asks for one, and ends when that arrives
+				for (const code of ['x = 41', 'x + 1'])
+					await s.raw('sandbox_run_python', { code, session_id: id, stateful: true });
+				await mustBeWarm(s, id);
+				await s.close(id);
+			}
+		}));
+
 	it('without sandboxes the pool and the zygote go; the next request brings them back', () =>
 		using('stdio', { env: { SANDBOX_ZYGOTE_IDLE_S: '1' } }, async (s) => {
 			for (let i = 0; i < 2; i++) {

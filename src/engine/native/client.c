@@ -320,7 +320,7 @@ static int on_init_message(const union proto_frame *f, const int *fds, size_t n,
 	case PROTO_INIT_FILED:
 		return native_filed(s, &f->filed, own, n);
 	case PROTO_INIT_COLD:
-		native_clean_lost(s);
+		native_clean_lost(s, f->cold.awaited != 0);
 		return 0;
 	case PROTO_INIT_POINTED:
 		return native_pointed(s, &f->pointed);

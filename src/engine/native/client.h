@@ -174,13 +174,12 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 /* S may have become idle, or be idle no more. */
 void native_idle_note(struct native_sandbox *s);
 void native_idle_close(struct native_engine *g);
-/* What a run that can be warm is to say of it; asks for a clean interpreter where there is none.
- * NEEDED: the run cannot do without. */
-enum proto_warm native_clean_for_run(struct native_sandbox *s, bool needed);
+/* What a run that can be warm is to say of it; asks for a clean interpreter where there is none. */
+enum proto_warm native_clean_for_run(struct native_sandbox *s);
 /* A run was it, and has ended. */
 void native_clean_spent(struct native_sandbox *s);
-/* Init has lost it, or wants another one now. */
-void native_clean_lost(struct native_sandbox *s);
+/* Init has lost it, or wants another one now. AWAITED: a run waits for that. */
+void native_clean_lost(struct native_sandbox *s, bool awaited);
 /* Between runs: asks for one where it was lost. */
 void native_clean_again(struct native_sandbox *s);
 /* The monitor's answer; takes the descriptors. */

@@ -484,7 +484,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 		return q;
 	}
 	if (s->warm && (stateful || can_be_warm(spec)))
-		m.warm = native_clean_for_run(s, stateful);
+		m.warm = native_clean_for_run(s);
 	r->oom_before = native_oom_kills(s);
 	if (s->peak >= 0)
 		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */

@@ -8,10 +8,11 @@
  *   front -MON_WARM-> monitor -MON_WARMED + channel-> front -INIT_WARM + channel-> init
  *                     monitor -RT_CLEAN + other end-> zygote
  *
- * Lost: asked for in the background, between runs, at most once in RETRY_NS. Given back: asked for
- * by the next run, which waits for it. Spent on the sandbox's first run: asked for by the next run,
- * or in the background when init says that it is quiet. While there is none a run starts cold, with
- * the same result.
+ * Lost: asked for in the background, between runs, at most once in RETRY_NS. Given back: not before
+ * the next run. Spent on the sandbox's first run: when init says that it is quiet. Whatever became
+ * of it, a run asks for one and waits for it: once more when that one is lost, too (one that
+ * arrives while a run ends is killed with what the run left). Where none is to be had, a run starts
+ * cold, with the same result.
  *
  * Sandboxes between runs stand in a list, least recently used first; one timer looks at its head.
  */
@@ -38,23 +39,11 @@ static bool ask(struct native_sandbox *s)
 	return true;
 }
 
-enum proto_warm native_clean_for_run(struct native_sandbox *s, bool needed)
+enum proto_warm native_clean_for_run(struct native_sandbox *s)
 {
-	switch (s->clean) {
-	case NATIVE_CLEAN_THERE:
+	if (s->clean == NATIVE_CLEAN_THERE)
 		return PROTO_WARM_YES;
-	case NATIVE_CLEAN_ASKED:
-		return PROTO_WARM_COMING;
-	case NATIVE_CLEAN_NONE:
-		if (!needed && now_ns() < s->clean_retry_at)
-			return PROTO_WARM_YES;
-		break;
-	case NATIVE_CLEAN_RESTED:
-	case NATIVE_CLEAN_SPENT:
-	default:
-		break;
-	}
-	return ask(s) ? PROTO_WARM_COMING : PROTO_WARM_YES;
+	return s->clean == NATIVE_CLEAN_ASKED || ask(s) ? PROTO_WARM_COMING : PROTO_WARM_YES;
 }
 
 void native_clean_again(struct native_sandbox *s)
@@ -70,13 +59,16 @@ void native_clean_spent(struct native_sandbox *s)
 		s->clean = NATIVE_CLEAN_SPENT;
 }
 
-void native_clean_lost(struct native_sandbox *s)
+void native_clean_lost(struct native_sandbox *s, bool awaited)
 {
 	if (s->clean == NATIVE_CLEAN_SPENT) /* as it was meant: nothing to be careful about */
 		s->clean_retry_at = 0;
 	if (s->clean == NATIVE_CLEAN_THERE || s->clean == NATIVE_CLEAN_SPENT)
 		s->clean = NATIVE_CLEAN_NONE;
-	native_clean_again(s);
+	if (awaited && s->clean != NATIVE_CLEAN_ASKED)
+		(void)ask(s);
+	else
+		native_clean_again(s);
 }
 
 void native_clean_came(struct native_sandbox *s, const struct proto_mon_warmed *m, int *fds,

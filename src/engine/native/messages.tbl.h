@@ -17,7 +17,7 @@ M(MON_WARMED, M, F, proto_mon_warmed, 1, "answer to MON_WARM: the channel to it,
 M(INIT_CONFIG, M, I, proto_init_config, 8, "first message to init: limits and the descriptors it lives with")
 M(INIT_READY, I, F, proto_init_ready, 1, "isolation is complete, runs may start; the way out, if asked for")
 M(INIT_FAILED, I, F, proto_init_failed, 0, "a step of the set-up failed; init ends")
-M(INIT_COLD, I, F, proto_init_note, 0, "the clean interpreter is gone; runs are cold from now on")
+M(INIT_COLD, I, F, proto_init_cold, 0, "the clean interpreter is gone; runs are cold until there is another")
 M(INIT_WARM, F, I, proto_init_warm, 1, "the channel to a new clean interpreter; or there will be none")
 M(INIT_REST, F, I, proto_init_note, 0, "let go of every interpreter that can be made again")
 M(INIT_RUN, F, I, proto_init_run, 6, "start a run")

@@ -207,9 +207,15 @@ struct proto_init_failed {
 	int32_t errnum;
 };
 
-/* INIT_COLD, INIT_REST: the type says it all. */
+/* INIT_REST: the type says it all. */
 struct proto_init_note {
 	struct proto_head head;
+};
+
+struct proto_init_cold {
+	struct proto_head head;
+	uint32_t awaited; /* a run waits for another one, which it says once */
+	uint32_t pad;
 };
 
 /* Descriptor: the channel that MON_WARMED brought, or none. */
@@ -370,6 +376,7 @@ union proto_frame {
 	struct proto_init_ready ready;
 	struct proto_init_failed failed;
 	struct proto_init_note note;
+	struct proto_init_cold cold;
 	struct proto_init_warm warm;
 	struct proto_init_run run;
 	struct proto_init_signal signal;

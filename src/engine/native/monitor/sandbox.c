@@ -320,6 +320,7 @@ void sandbox_gone(struct monitor *m, uint32_t slot)
 	struct box *b = &m->boxes[slot];
 	uint32_t parent = b->helper_of;
 
+	zygote_forget(m, slot); /* nobody is there to be given an interpreter */
 	if (b->helpers > 0) {
 		b->state = BOX_WAITING;
 		end_helpers(m, slot);
