@@ -38,7 +38,7 @@ struct scan_limits {
 
 /* The id of a message that may have to be refused without its tree. */
 struct scan_id {
-	unsigned catching; /* enum catching in scanner.c */
+	unsigned catching; /* enum scan_catching */
 	size_t len;        /* of TEXT so far */
 	char text[SCAN_ID_MAX];
 	bool has_method;
@@ -55,7 +55,7 @@ struct scanner {
 	enum scan_fault fault;
 	size_t n_bytes;
 	size_t n_values;
-	unsigned state; /* enum state in scanner.c */
+	unsigned state; /* enum scan_state */
 	unsigned depth;
 	uint64_t is_object;  /* bit N: the container at depth N + 1 is an object */
 	const char *literal; /* what is still to come of true, false or null */

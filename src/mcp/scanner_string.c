@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The strings of a message: escapes and UTF-8 checked as they come, short ones kept, long ones
+ * decoded into the file. A key is a string that is never lifted. */
+#include "base/text.h"
+#include "mcp/escape.h"
+#include "mcp/scanner_parts.h"
+
+#include <string.h>
+
+static bool spill(struct scanner *s, const char *data, size_t len)
+{
+	return s->discarding || lifted_add(s->lifted, data, len) == 0 ||
+	       scan_discard(s, SCAN_NO_SPILL);
+}
+
+/* Moves what is there of the current string, checked and without a half escape, into the file. */
+static bool spill_decoded(struct scanner *s, const char *raw, size_t len)
+{
+	size_t i = 0;
+
+	while (i < len) {
+		const char *back = memchr(raw + i, '\\', len - i);
+		size_t plain = back ? (size_t)(back - raw) - i : len - i;
+		char out[4];
+		unsigned cp;
+
+		if (plain > 0 && !spill(s, raw + i, plain))
+			return false;
+		i += plain;
+		if (!back)
+			break;
+		if (raw[i + 1] != 'u') {
+			out[0] = escape_value((unsigned char)raw[i + 1]);
+			i += 2;
+			if (!spill(s, out, 1))
+				return false;
+			continue;
+		}
+		cp = escape_hex4(raw + i + 2);
+		i += 6;
+		if (escape_is_high(cp)) {
+			cp = escape_join(cp, escape_hex4(raw + i + 2));
+			i += 6;
+		}
+		if (!spill(s, out, escape_encode_utf8(cp, out)))
+			return false;
+	}
+	return true;
+}
+
+/* The current string has become long: from here on it goes to the file. */
+static bool begin_lifting(struct scanner *s)
+{
+	const size_t start = s->string_start;
+
+	if (s->in_key)
+		return scan_discard(s, SCAN_VALUES);
+	if (!s->lifted)
+		s->lifted = lifted_new(s->limits.spill_dir);
+	if (!s->lifted || lifted_begin(s->lifted) < 0)
+		return scan_discard(s, SCAN_NO_SPILL);
+	if (!spill_decoded(s, s->rest.data + start, s->rest.len - start))
+		return false;
+	s->rest.len = start;
+	s->lifting = true;
+	return true;
+}
+
+/* Bytes of a string that stand for themselves. */
+static bool add_plain(struct scanner *s, const char *data, size_t len)
+{
+	if (!s->lifting && !s->discarding &&
+	    s->rest.len - s->string_start + len > s->limits.lift_min && !begin_lifting(s))
+		return false;
+	return s->lifting ? spill(s, data, len) : scan_keep(s, data, len);
+}
+
+bool scan_begin_string(struct scanner *s, bool is_key)
+{
+	s->in_key = is_key;
+	if (is_key && s->depth == 1)
+		scan_id_begin(s, CATCH_KEY);
+	s->lifting = false;
+	s->high = 0;
+	s->state = ST_STRING;
+	if (!scan_keep_char(s, '"'))
+		return false;
+	s->string_start = s->rest.len;
+	return true;
+}
+
+static bool end_string(struct scanner *s)
+{
+	if (s->high)
+		return scan_fail(s, SCAN_UTF8);
+	if (s->lifting && s->request.catching == CATCH_ID)
+		s->request.spoilt = true;
+	if (s->lifting && !s->discarding) {
+		char name[LIFTED_NAME_MAX];
+
+		if (lifted_end(s->lifted, name) < 0)
+			(void)scan_discard(s, SCAN_NO_SPILL);
+		else if (!scan_keep(s, name, strlen(name)))
+			return false;
+	}
+	s->state = s->in_key ? ST_COLON : s->depth ? ST_AFTER : ST_END;
+	return scan_keep_char(s, '"');
+}
+
+bool scan_on_escape(struct scanner *s, unsigned char c)
+{
+	char value = escape_value(c);
+
+	if (c == 'u') {
+		s->n_hex = 4;
+		s->code = 0;
+		s->state = ST_HEX;
+		return s->lifting || scan_keep(s, "\\u", 2);
+	}
+	if (!value)
+		return scan_fail(s, SCAN_SYNTAX);
+	if (s->high)
+		return scan_fail(s, SCAN_UTF8);
+	s->state = ST_STRING;
+	if (s->lifting)
+		return spill(s, &value, 1);
+	return scan_keep_char(s, '\\') && scan_keep_char(s, c);
+}
+
+bool scan_on_hex(struct scanner *s, unsigned char c)
+{
+	int v = text_hex_digit((char)c);
+	unsigned cp;
+	char out[4];
+
+	if (v < 0)
+		return scan_fail(s, SCAN_SYNTAX);
+	s->code = s->code << 4 | (unsigned)v;
+	if (!s->lifting && !scan_keep_char(s, c))
+		return false;
+	if (--s->n_hex > 0)
+		return true;
+	s->state = ST_STRING;
+	cp = s->code;
+	if (s->high) {
+		if (cp < 0xdc00 || cp > 0xdfff)
+			return scan_fail(s, SCAN_UTF8);
+		cp = escape_join(s->high, cp);
+		s->high = 0;
+	} else if (escape_is_high(cp)) {
+		s->high = cp;
+		return true;
+	} else if (cp >= 0xdc00 && cp <= 0xdfff) {
+		return scan_fail(s, SCAN_UTF8);
+	}
+	return !s->lifting || spill(s, out, escape_encode_utf8(cp, out));
+}
+
+/* The first byte of a multi-byte character: how many follow, and what the next one may be (RFC
+ * 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF). */
+static bool begin_utf8(struct scanner *s, unsigned char c)
+{
+	s->low_bound = 0x80;
+	s->high_bound = 0xbf;
+	if (c >= 0xc2 && c <= 0xdf) {
+		s->n_more = 1;
+	} else if (c >= 0xe0 && c <= 0xef) {
+		s->n_more = 2;
+		if (c == 0xe0)
+			s->low_bound = 0xa0;
+		else if (c == 0xed)
+			s->high_bound = 0x9f;
+	} else if (c >= 0xf0 && c <= 0xf4) {
+		s->n_more = 3;
+		if (c == 0xf0)
+			s->low_bound = 0x90;
+		else if (c == 0xf4)
+			s->high_bound = 0x8f;
+	} else {
+		return scan_fail(s, SCAN_UTF8);
+	}
+	s->state = ST_UTF8;
+	return true;
+}
+
+bool scan_on_utf8(struct scanner *s, unsigned char c)
+{
+	if (c < s->low_bound || c > s->high_bound)
+		return scan_fail(s, SCAN_UTF8);
+	s->low_bound = 0x80;
+	s->high_bound = 0xbf;
+	if (--s->n_more == 0)
+		s->state = ST_STRING;
+	/* The first byte is there already, so a character is never cut by the switch to the file.
+	 */
+	return s->lifting ? spill(s, (const char *)&c, 1) : scan_keep_char(s, c);
+}
+
+#define EACH_BYTE(c) (UINT64_MAX / 255 * (c))
+
+/* Printable ASCII but " and \: what stands for itself. */
+static bool is_plain(unsigned char c)
+{
+	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
+}
+
+/* The same of eight bytes at once. A subtraction borrows into the top bit of a byte that is too
+ * small, and a byte that is equal to the one looked for becomes 0. */
+static bool are_plain(const unsigned char *p)
+{
+	uint64_t w, quote, slash, bad;
+
+	memcpy(&w, p, sizeof(w));
+	quote = w ^ EACH_BYTE('"');
+	slash = w ^ EACH_BYTE('\\');
+	bad = w | (w - EACH_BYTE(0x20)) | (quote - EACH_BYTE(1)) | (slash - EACH_BYTE(1));
+	return (bad & EACH_BYTE(0x80)) == 0;
+}
+
+/* How many bytes from P on stand for themselves. */
+static size_t plain_run(const unsigned char *p, size_t len)
+{
+	size_t i = 0;
+
+	while (len - i >= sizeof(uint64_t) && are_plain(p + i))
+		i += sizeof(uint64_t);
+	while (i < len && is_plain(p[i]))
+		i++;
+	return i;
+}
+
+size_t scan_on_string(struct scanner *s, const unsigned char *p, size_t len)
+{
+	size_t n;
+
+	if (s->high && *p != '\\') {
+		scan_fail(s, SCAN_UTF8);
+		return 0;
+	}
+	n = plain_run(p, len);
+	if (n > 0)
+		return add_plain(s, (const char *)p, n) ? n : 0;
+	if (*p == '"')
+		return end_string(s) ? 1 : 0;
+	if (*p == '\\') {
+		/* A string of escapes alone has to become long, too. */
+		if (!s->high && !add_plain(s, "", 0))
+			return 0;
+		s->state = ST_ESCAPE;
+		return 1;
+	}
+	if (*p < 0x20) {
+		scan_fail(s, SCAN_SYNTAX);
+		return 0;
+	}
+	if (!begin_utf8(s, *p) || !add_plain(s, (const char *)p, 1))
+		return 0;
+	return 1;
+}
