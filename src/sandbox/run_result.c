@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run came to, in the words of the manager: reason, exit code, output, costs. */
+#include "base/log.h"
+#include "base/rand.h"
+#include "sandbox/run.h"
+
+#define EXIT_CODE_TIMEOUT (-1)
+
+const char *run_reason_name(enum run_reason reason)
+{
+	static const char *const names[] = {
+	    [RUN_EXITED] = "exited",
+	    [RUN_SIGNALED] = "signaled",
+	    [RUN_TIMEOUT] = "timeout",
+	    [RUN_OOM] = "oom",
+	    [RUN_OUTPUT_LIMIT] = "output_limit",
+	    [RUN_DISK_LIMIT] = "disk_limit",
+	    [RUN_CANCELLED] = "cancelled",
+	    [RUN_LOST] = "lost",
+	};
+	return names[reason];
+}
+
+static enum run_reason reason_of(const struct run *r)
+{
+	switch (r->end.end) {
+	case ENGINE_END_EXITED:
+		return RUN_EXITED;
+	case ENGINE_END_SIGNALED:
+		return RUN_SIGNALED;
+	case ENGINE_END_TIMEOUT:
+		return RUN_TIMEOUT;
+	case ENGINE_END_OOM:
+		return RUN_OOM;
+	case ENGINE_END_OUTPUT:
+		return RUN_OUTPUT_LIMIT;
+	case ENGINE_END_DISK:
+		return RUN_DISK_LIMIT;
+	case ENGINE_END_KILLED:
+		return RUN_CANCELLED;
+	case ENGINE_END_LOST:
+		return RUN_LOST;
+	}
+	return RUN_CANCELLED;
+}
+
+static int exit_code_of(const struct run *r, enum run_reason reason)
+{
+	switch (reason) {
+	case RUN_TIMEOUT:
+		return EXIT_CODE_TIMEOUT;
+	case RUN_OOM:
+	case RUN_OUTPUT_LIMIT:
+	case RUN_DISK_LIMIT:
+	case RUN_CANCELLED:
+	case RUN_LOST:
+		return RUN_EXIT_CODE_KILLED;
+	case RUN_EXITED:
+	case RUN_SIGNALED:
+		break;
+	}
+	return r->end.exit_code;
+}
+
+static void log_end(const struct run *r, const struct run_result *result)
+{
+	static const char *const events[] = {
+	    [ENGINE_STDOUT] = "stdout_truncated", [ENGINE_STDERR] = "stderr_truncated"};
+
+	LOG_INFO("container_exec_done", LOG_S("session_id", r->sandbox->id), LOG_S("run_id", r->id),
+		 LOG_I("exit_code", result->exit_code),
+		 LOG_S("reason", run_reason_name(result->reason)),
+		 LOG_U("stdout_bytes", result->out.len), LOG_U("stderr_bytes", result->err.len),
+		 LOG_U("duration_ms", result->duration_ms), LOG_B("warm", result->warm),
+		 LOG_B("named_end", r->end.named_end));
+	for (int i = ENGINE_STDOUT; i <= ENGINE_STDERR; i++)
+		if (r->truncated[i])
+			LOG_WARNING(events[i], LOG_S("session_id", r->sandbox->id),
+				    LOG_S("run_id", r->id),
+				    LOG_U("original_bytes", r->end.output_total[i]),
+				    LOG_U("limit_bytes", sandbox_output_max(r->sandbox)));
+}
+
+static struct run_output output_of(const struct run *r, enum engine_stream stream)
+{
+	return (struct run_output){.data = buf_str(&r->output[stream]),
+				   .len = r->output[stream].len,
+				   .truncated = r->truncated[stream],
+				   .total = stream == ENGINE_RESULT ? r->output[stream].len
+								    : r->end.output_total[stream]};
+}
+
+void run_report(struct run *r)
+{
+	enum run_reason reason = reason_of(r);
+	struct run_result result = {
+	    .id = r->id,
+	    .reason = reason,
+	    .exit_code = exit_code_of(r, reason),
+	    .signal = r->end.signal,
+	    .out = output_of(r, ENGINE_STDOUT),
+	    .err = output_of(r, ENGINE_STDERR),
+	    .value = output_of(r, ENGINE_RESULT),
+	    .artifacts = r->artifacts,
+	    .n_artifacts = r->n_artifacts,
+	    .folders = r->folders,
+	    .n_folders = r->n_folders,
+	    .warm = r->end.warm,
+	    .state_lost = r->end.state_lost,
+	    .state_kept = r->end.state_kept,
+	    .threads_lost = r->end.threads_lost,
+	    .duration_ms = r->end.duration_ns / NS_PER_MS,
+	    .cpu_ns = r->end.cpu_ns,
+	    .peak_bytes = r->end.peak_bytes,
+	};
+	log_end(r, &result);
+	run_end(r, &result, NULL);
+}
