@@ -1,82 +1,31 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/app.h"
 
-#include "api/auth.h"
-
 #include "base/base64.h"
 #include "base/fdio.h"
 #include "base/log.h"
-#include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "cmd/limits.h"
 #include "cmd/opener.h"
+#include "cmd/profile.h"
 #include "cmd/settings.h"
 #include "config/paths.h"
-#include "engine/native/confine.h"
-#include "engine/native/native.h"
 #include "mcp/peer.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* What a message has beside the file that it uploads. */
-#define UPLOAD_WORDS_MAX  (64u << 10)
-#define MONITOR_SLOTS_MAX 60000u
-/* A sandbox that is being destroyed still has its place while the next one is made. */
-#define MONITOR_SLOTS_MORE 64u
-
-/* A prompt in a box, as SVG: clients draw it beside the server's name. */
-static const char server_icons[] =
-    "[{\"src\":\"data:image/svg+xml;base64,"
-    "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9IjAgMCA0"
-    "OCA0OCI+PHJlY3QgeD0iNSIgeT0iOSIgd2lkdGg9IjM4IiBoZWlnaHQ9IjMwIiByeD0iNiIg"
-    "ZmlsbD0iIzFiN2Y1YyIvPjxwYXRoIGQ9Ik0xNCAxOWw2IDUtNiA1IiBmaWxsPSJub25lIiBz"
-    "dHJva2U9IiNmZmYiIHN0cm9rZS13aWR0aD0iNCIvPjxwYXRoIGQ9Ik0yNCAzMGgxMCIgc3Ry"
-    "b2tlPSIjZmZmIiBzdHJva2Utd2lkdGg9IjQiLz48L3N2Zz4="
-    "\",\"mimeType\":\"image/svg+xml\",\"sizes\":[\"any\"]}]";
-
-static const struct {
-	const char *profile;
-	const char *server_name;
-	const char *title;
-	bool log_file; /* written by default */
-	bool code;     /* the tools of the first family */
-	bool classic;  /* those of the second */
-	bool full;     /* and the extras */
-	const char *instructions;
-} profiles[] = {
-    {"code", "code_sandbox_mcp", NULL, true, true, false, false, NULL},
-    {"classic", "Python Sandbox Executor", NULL, false, false, true, false,
-     tools_classic_instructions},
-    {"both", "caisson", "Caisson", false, true, true, false, NULL},
-    {"full", "caisson", "Caisson", false, true, true, true,
-     "Runs Python and shell commands in isolated sandboxes without network. A session is made "
-     "by the first call; give its session_id back to go on with its files in /mnt/data. Each run "
-     "of sandbox_run_python starts a fresh interpreter unless stateful is true. When a run "
-     "fails, read stderr, correct the code, and run again in the same session. Files of a run "
-     "come with a download_url for people."},
-};
+#define UPLOAD_WORDS_MAX (64u << 10)
 
 /* ---- settings ---- */
-
-static size_t profile_index(const struct settings *s)
-{
-	size_t i = 0;
-
-	while (i < ARRAY_SIZE(profiles) - 1 && !streq(profiles[i].profile, s->profile))
-		i++;
-	return i;
-}
 
 static void configure_log(struct app *a)
 {
 	const struct settings *s = &a->settings;
-	bool file = profiles[profile_index(s)].log_file && a->mode != APP_RUN;
+	bool file = profile_of(s)->log_file && a->mode != APP_RUN;
 	struct log_config config = {
 	    .format = streq(s->log_format, "json") ? LOG_FORMAT_JSON : LOG_FORMAT_CONSOLE,
 	};
@@ -130,166 +79,12 @@ bool app_is_loopback(const char *host)
 	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-/* ---- privileges ---- */
-
-static bool is_native(const struct app *a)
+bool app_is_native(const struct app *a)
 {
 	return streq(a->settings.engine, "native");
 }
 
-static int check_image(const struct app *a, struct err *e)
-{
-	char path[PATH_MAX + ENGINE_NAME_MAX + 32];
-
-	(void)snprintf(path, sizeof(path), "%s/images/%s/root", a->state_dir, a->image);
-	if (access(path, F_OK) == 0)
-		return 0;
-	(void)err_set(e, ERR_IMAGE_MISSING, errno == ENOENT ? 0 : errno,
-		      "there is no image '%s' in %s/images", a->image, a->state_dir);
-	return -ENOENT;
-}
-
-/* Root's front becomes a uid that owns nothing. The log is opened before; its folder is made for
- * that uid, unless it is there already: then its owner decided who may write. */
-static void prepare_log(const struct app *a)
-{
-	char path[PATH_MAX];
-	uid_t uid;
-	gid_t gid;
-	struct err e = ERR_INIT;
-	bool file = a->mode == APP_STDIO && profiles[profile_index(&a->settings)].log_file;
-
-	if ((!file && !settings_is_explicit(&a->settings, SETTING_ID_log_file)) ||
-	    a->settings.log_file[0] == '\0' || geteuid() != 0 ||
-	    text_copy(path, sizeof(path), a->settings.log_file) < 0 ||
-	    native_front_uid(a->monitor_fd, &uid, &gid, &e) < 0 || uid == 0)
-		return;
-	const char *folder = dirname(path);
-	if (mkdir(folder, 0755) == 0) {
-		_cleanup_fd_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd >= 0 && fchown(fd, uid, gid) < 0)
-			LOG_WARNING("log_folder_failed", LOG_S("folder", folder));
-	}
-	log_open();
-}
-
-/* While the rights are there. `stdio` is useful without it: its sandboxes end with it anyway. */
-static int begin_store(struct app *a, struct err *e)
-{
-	struct err why = ERR_INIT;
-
-	if (a->mode == APP_RUN)
-		return 0;
-	int r = app_open_store(a, a->mode == APP_SERVE ? e : &why);
-	if (r < 0 && a->mode == APP_SERVE)
-		return r;
-	if (r < 0)
-		LOG_WARNING("store_unavailable", LOG_S("error", why.text));
-	else if (store_watch_runs(a->store, &why) < 0)
-		LOG_WARNING("runs_not_watched", LOG_S("error", why.text));
-	return 0;
-}
-
-/* The folder of PATH. */
-static void folder_of(const char *path, char ret[PATH_MAX])
-{
-	char copy[PATH_MAX];
-
-	if (!path || text_copy(copy, sizeof(copy), path) < 0 ||
-	    text_copy(ret, PATH_MAX, dirname(copy)) < 0)
-		ret[0] = '\0';
-}
-
-/* Privileges go, and with them every system call and file that the front does not need. */
-static int confine(struct app *a, struct err *e)
-{
-	char log[PATH_MAX], socket[PATH_MAX], store[APP_STORE_PATH_MAX];
-	const struct native_places places = {.state = a->state_dir,
-					     .store = store,
-					     .log = log,
-					     .socket = socket,
-					     .wheels = a->settings.pip_wheel_dir};
-
-	app_store_path(a, store);
-	log_open(); /* its folder is there then */
-	folder_of(log_path(), log);
-	folder_of(a->socket_path, socket);
-	/* While the paths can still be opened. Without Landlock the uid alone bounds the files;
-	 * `doctor` and the policy say so. */
-	_cleanup_fd_ int files = native_confine_files(&places);
-	a->has_landlock = files >= 0;
-	if (files < 0)
-		LOG_WARNING("no_landlock", LOG_I("errno", -files));
-	const int r = native_drop_front_privileges(a->monitor_fd, e);
-	return r < 0 ? r : native_confine_front(files, e);
-}
-
-static bool starts_in_root(void)
-{
-	char cwd[PATH_MAX];
-
-	return getcwd(cwd, sizeof(cwd)) && streq(cwd, "/");
-}
-
-/* Files of this machine go only to those who are on it. The folder in which somebody starts the
- * program is offered without being asked for, but never all files of the machine (a service starts
- * in /), nor behind a proxy, where nobody knows who is on it: there the setting must be made. */
-static int begin_opener(struct app *a, struct err *e)
-{
-	const struct settings *s = &a->settings;
-	bool chosen = settings_is_explicit(s, SETTING_ID_local_roots);
-	bool local =
-	    a->mode == APP_STDIO || (a->mode == APP_SERVE && app_is_loopback(a->listen_host) &&
-				     (chosen || !s->public_url[0]));
-
-	if (!chosen && starts_in_root())
-		return 0;
-
-	if (!local || !profiles[profile_index(s)].classic)
-		return 0;
-	return opener_start(s->local_roots, &a->opener, e);
-}
-
-/* Processes that may be there at once: sessions, active stored sandboxes, and some that help, wait
- * or are just ending. */
-static uint32_t slots_of(const struct settings *s)
-{
-	return (uint32_t)MIN((uint64_t)s->max_sessions + (uint64_t)s->stored_active +
-				 MONITOR_SLOTS_MORE,
-			     (uint64_t)MONITOR_SLOTS_MAX);
-}
-
-int app_begin(struct app *a, struct err *e)
-{
-	/* Other engines need no monitor; none of them is built in yet. */
-	if (!is_native(a))
-		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "the engine '%s' is not built in",
-			       a->settings.engine);
-	int r = check_image(a, e);
-	if (r < 0)
-		return r;
-	struct native_monitor_config config = {
-	    .state_dir = a->state_dir,
-	    .max_sandboxes = slots_of(&a->settings),
-	    .warm = a->settings.warm,
-	    .zygote = {.idle_s = (uint64_t)a->settings.zygote_idle_s,
-		       .age_s = (uint64_t)a->settings.zygote_age_s,
-		       .forks = (uint64_t)a->settings.zygote_forks},
-	    .total_bytes = a->settings.total_memory,
-	};
-	r = native_monitor_start(&config, &a->monitor_fd, e);
-	if (r < 0)
-		return r;
-	prepare_log(a);
-	r = app_prepare_packages(a, e);
-	if (r < 0)
-		return r;
-	r = begin_opener(a, e); /* a fork: before the store has a thread */
-	r = r < 0 ? r : begin_store(a, e);
-	return r < 0 ? r : confine(a, e);
-}
-
-/* ---- loop, manager, tools ---- */
+/* ---- loop and manager ---- */
 
 static int open_engine(void *user, struct engine **ret, struct err *e)
 {
@@ -307,7 +102,7 @@ static int open_engine(void *user, struct engine **ret, struct err *e)
 	    .monitor_fd = monitor_fd,
 	};
 
-	if (is_native(a) && monitor_fd < 0)
+	if (app_is_native(a) && monitor_fd < 0)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the engine's monitor is gone");
 	return engine_open(a->settings.engine, a->loop, &config, ret, e);
 }
@@ -390,41 +185,6 @@ int app_open(struct app *a, struct err *e)
 	return r < 0 ? r : app_open_packages(a, e);
 }
 
-static int open_registry(struct app *a, struct err *e)
-{
-	size_t profile = profile_index(&a->settings);
-	bool full = profiles[profile].full;
-	struct mcp_server_config config = {
-	    .name = profiles[profile].server_name,
-	    .version = CAISSON_VERSION,
-	    .title = profiles[profile].title,
-	    .instructions = profiles[profile].instructions,
-	    .may_call = auth_may_call,
-	    .icons = full ? server_icons : NULL,
-	    .offers = MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS,
-	};
-
-	if (profiles[profile].code)
-		config.offers |= MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_LOGGING;
-	if (full)
-		config.offers |= MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
-				 MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS;
-	a->mcp = mcp_server_new(&config, e);
-	if (!a->mcp)
-		return -ENOMEM;
-	int r = profiles[profile].code ? tools_add_code(a->tools, a->mcp, e) : 0;
-	if (r >= 0 && profiles[profile].classic)
-		r = tools_add_classic(a->tools, a->mcp, full, e);
-	if (r < 0 || !full)
-		return r;
-	r = tools_add_extras(a->tools, a->mcp, e);
-	r = r < 0 ? r : tools_add_packages(a->tools, a->mcp, e);
-	if (r >= 0 && a->settings.network_ask)
-		r = tools_add_network(a->tools, a->mcp, e);
-	r = r < 0 ? r : tools_add_resources(a->tools, a->mcp, e);
-	return r < 0 ? r : tools_add_prompts(a->tools, a->mcp, e);
-}
-
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e)
 {
 	static const int signals[] = {SIGTERM, SIGINT, SIGHUP};
@@ -439,62 +199,6 @@ int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct 
 		r = sd_event_add_signal(a->loop, NULL, signals[i] | SD_EVENT_SIGNAL_PROCMASK, fn,
 					user);
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
-}
-
-/* The first families' answers are contracts: there only who sets a bound gets one. */
-static uint64_t line_bound(const struct settings *s)
-{
-	bool bounded =
-	    profiles[profile_index(s)].full || settings_is_explicit(s, SETTING_ID_max_line_bytes);
-
-	return bounded ? (uint64_t)s->max_line_bytes : 0;
-}
-
-int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
-{
-	const struct settings *s = &a->settings;
-	struct links_config links = {
-	    .loop = a->loop,
-	    .manager = a->manager,
-	    .http = http,
-	    .host = s->http_host,
-	    .port = s->http_port,
-	    .public_url = s->public_url,
-	    /* Whoever can reach the listener must not guess ids. */
-	    .sign = s->api_key[0] != '\0' || s->require_auth || !app_is_loopback(s->http_host),
-	};
-	int r = links_new(&links, &a->links, e);
-	if (r < 0)
-		return r;
-	struct tools_config tools = {
-	    .loop = a->loop,
-	    .manager = a->manager,
-	    .packages = a->packages,
-	    .domain_answered = app_domain_answered,
-	    .domain_user = a,
-	    .domain_again = (unsigned)s->network_ask_again,
-	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
-	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
-	    .max_line_bytes = line_bound(s),
-	    .has_extras = profiles[profile_index(s)].full,
-	    .max_code_bytes = (uint64_t)s->max_code_bytes,
-	    .exec_timeout_s = (uint64_t)s->exec_timeout_s,
-	    .has_landlock = a->has_landlock,
-	    .result_chars = (size_t)s->result_chars,
-	    .save_figures = streq(s->save_figures, "on"),
-	    .save_figures_extras = !streq(s->save_figures, "off"),
-	    .task_after_s = (uint64_t)s->task_after_s,
-	    .link_base = links_base,
-	    .link_query = links_query,
-	    .classic_base = links_main_base,
-	    .link_user = a->links,
-	    .max_classic_code = (uint64_t)MAX(s->max_code_bytes, s->stored_output_bytes),
-	    .local_user = s->default_user_id,
-	    .open_local = a->opener ? opener_open : NULL,
-	    .local_user_data = a->opener,
-	};
-	a->tools = tools_new(&tools, e);
-	return a->tools ? open_registry(a, e) : -ENOMEM;
 }
 
 void app_done(struct app *a)

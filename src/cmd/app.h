@@ -62,7 +62,7 @@ struct app {
 /* Reads settings (settings.h: cmd_settings()) and configures the log. */
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e) MUST_CHECK;
-/* Checks that the image is there, starts the monitor, gives up privileges. */
+/* app_begin.c: checks that the image is there, starts the monitor, gives up privileges. */
 int app_begin(struct app *a, struct err *e) MUST_CHECK;
 /* Loop and manager. The engine itself opens at its first need or with manager_start(). */
 int app_open(struct app *a, struct err *e) MUST_CHECK;
@@ -77,7 +77,7 @@ struct sandbox_index app_index(struct app *a);
 /* FN is called from the loop for SIGTERM, SIGINT and SIGHUP (but where that is ignored, as below
  * nohup(1)), which do not end the process any more. */
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
-/* Links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
+/* app_mcp.c: links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);
 #define APP_STORE_PATH_MAX (PATH_MAX + 16)
@@ -92,6 +92,8 @@ size_t app_max_message(const struct app *a);
  * INSISTED: limits of sessions that somebody has set. */
 struct manager_stored app_stored(struct app *a, uint32_t insisted); /* on their limits */
 
+/* Is the engine of the settings the native one, which has a monitor? */
+bool app_is_native(const struct app *a);
 /* Can only this machine reach a listener on HOST? */
 bool app_is_loopback(const char *host);
 

@@ -31,7 +31,7 @@
 #define INPUTS_MAX        32U          /* questions in one round */
 #define WIRE_MAX          (512U << 20) /* bytes of one message that we build */
 
-/* ---- registry ---- */
+/* ---- server.c and registry.c ---- */
 
 enum item_kind {
 	ITEM_TOOL,
@@ -73,6 +73,12 @@ struct item_table {
 	char *text[MCP_REV_MAX_]; /* the list's result when one page holds it, made on demand */
 	size_t text_len[MCP_REV_MAX_];
 };
+
+void item_table_done(struct item_table *t);
+/* Puts TEXT (NULL: nothing) into KEY of OBJ: as a string, or parsed, which must have TYPE. */
+int doc_set_text(json_t *obj, const char *key, const char *text, struct err *e) MUST_CHECK;
+int doc_set_json(json_t *obj, const char *key, const char *text, json_type type,
+		 struct err *e) MUST_CHECK;
 
 struct mcp_server {
 	struct mcp_server_config config; /* strings are owned or NULL; the key is in state_key */

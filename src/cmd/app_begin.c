@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The first half of a start, while the rights are there: monitor, log, packages, opener, store; then
+ * all rights go. */
+#include "cmd/app.h"
+
+#include "base/fdio.h"
+#include "base/log.h"
+#include "base/text.h"
+#include "cmd/opener.h"
+#include "cmd/profile.h"
+#include "engine/native/confine.h"
+#include "engine/native/native.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define MONITOR_SLOTS_MAX 60000u
+/* A sandbox that is being destroyed still has its place while the next one is made. */
+#define MONITOR_SLOTS_MORE 64u
+
+static int check_image(const struct app *a, struct err *e)
+{
+	char path[PATH_MAX + ENGINE_NAME_MAX + 32];
+
+	(void)snprintf(path, sizeof(path), "%s/images/%s/root", a->state_dir, a->image);
+	if (access(path, F_OK) == 0)
+		return 0;
+	(void)err_set(e, ERR_IMAGE_MISSING, errno == ENOENT ? 0 : errno,
+		      "there is no image '%s' in %s/images", a->image, a->state_dir);
+	return -ENOENT;
+}
+
+/* Root's front becomes a uid that owns nothing. The log is opened before; its folder is made for
+ * that uid, unless it is there already: then its owner decided who may write. */
+static void prepare_log(const struct app *a)
+{
+	char path[PATH_MAX];
+	uid_t uid;
+	gid_t gid;
+	struct err e = ERR_INIT;
+	bool file = a->mode == APP_STDIO && profile_of(&a->settings)->log_file;
+
+	if ((!file && !settings_is_explicit(&a->settings, SETTING_ID_log_file)) ||
+	    a->settings.log_file[0] == '\0' || geteuid() != 0 ||
+	    text_copy(path, sizeof(path), a->settings.log_file) < 0 ||
+	    native_front_uid(a->monitor_fd, &uid, &gid, &e) < 0 || uid == 0)
+		return;
+	const char *folder = dirname(path);
+	if (mkdir(folder, 0755) == 0) {
+		_cleanup_fd_ int fd = open(folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd >= 0 && fchown(fd, uid, gid) < 0)
+			LOG_WARNING("log_folder_failed", LOG_S("folder", folder));
+	}
+	log_open();
+}
+
+/* While the rights are there. `stdio` is useful without it: its sandboxes end with it anyway. */
+static int begin_store(struct app *a, struct err *e)
+{
+	struct err why = ERR_INIT;
+
+	if (a->mode == APP_RUN)
+		return 0;
+	int r = app_open_store(a, a->mode == APP_SERVE ? e : &why);
+	if (r < 0 && a->mode == APP_SERVE)
+		return r;
+	if (r < 0)
+		LOG_WARNING("store_unavailable", LOG_S("error", why.text));
+	else if (store_watch_runs(a->store, &why) < 0)
+		LOG_WARNING("runs_not_watched", LOG_S("error", why.text));
+	return 0;
+}
+
+/* The folder of PATH. */
+static void folder_of(const char *path, char ret[PATH_MAX])
+{
+	char copy[PATH_MAX];
+
+	if (!path || text_copy(copy, sizeof(copy), path) < 0 ||
+	    text_copy(ret, PATH_MAX, dirname(copy)) < 0)
+		ret[0] = '\0';
+}
+
+/* Privileges go, and with them every system call and file that the front does not need. */
+static int confine(struct app *a, struct err *e)
+{
+	char log[PATH_MAX], socket[PATH_MAX], store[APP_STORE_PATH_MAX];
+	const struct native_places places = {.state = a->state_dir,
+					     .store = store,
+					     .log = log,
+					     .socket = socket,
+					     .wheels = a->settings.pip_wheel_dir};
+
+	app_store_path(a, store);
+	log_open(); /* its folder is there then */
+	folder_of(log_path(), log);
+	folder_of(a->socket_path, socket);
+	/* While the paths can still be opened. Without Landlock the uid alone bounds the files;
+	 * `doctor` and the policy say so. */
+	_cleanup_fd_ int files = native_confine_files(&places);
+	a->has_landlock = files >= 0;
+	if (files < 0)
+		LOG_WARNING("no_landlock", LOG_I("errno", -files));
+	const int r = native_drop_front_privileges(a->monitor_fd, e);
+	return r < 0 ? r : native_confine_front(files, e);
+}
+
+static bool starts_in_root(void)
+{
+	char cwd[PATH_MAX];
+
+	return getcwd(cwd, sizeof(cwd)) && streq(cwd, "/");
+}
+
+/* Files of this machine go only to those who are on it. The folder in which somebody starts the
+ * program is offered without being asked for, but never all files of the machine (a service starts
+ * in /), nor behind a proxy, where nobody knows who is on it: there the setting must be made. */
+static int begin_opener(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	bool chosen = settings_is_explicit(s, SETTING_ID_local_roots);
+	bool local =
+	    a->mode == APP_STDIO || (a->mode == APP_SERVE && app_is_loopback(a->listen_host) &&
+				     (chosen || !s->public_url[0]));
+
+	if (!chosen && starts_in_root())
+		return 0;
+
+	if (!local || !profile_of(s)->classic)
+		return 0;
+	return opener_start(s->local_roots, &a->opener, e);
+}
+
+/* Processes that may be there at once: sessions, active stored sandboxes, and some that help, wait
+ * or are just ending. */
+static uint32_t slots_of(const struct settings *s)
+{
+	return (uint32_t)MIN((uint64_t)s->max_sessions + (uint64_t)s->stored_active +
+				 MONITOR_SLOTS_MORE,
+			     (uint64_t)MONITOR_SLOTS_MAX);
+}
+
+int app_begin(struct app *a, struct err *e)
+{
+	/* Other engines need no monitor; none of them is built in yet. */
+	if (!app_is_native(a))
+		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "the engine '%s' is not built in",
+			       a->settings.engine);
+	int r = check_image(a, e);
+	if (r < 0)
+		return r;
+	struct native_monitor_config config = {
+	    .state_dir = a->state_dir,
+	    .max_sandboxes = slots_of(&a->settings),
+	    .warm = a->settings.warm,
+	    .zygote = {.idle_s = (uint64_t)a->settings.zygote_idle_s,
+		       .age_s = (uint64_t)a->settings.zygote_age_s,
+		       .forks = (uint64_t)a->settings.zygote_forks},
+	    .total_bytes = a->settings.total_memory,
+	};
+	r = native_monitor_start(&config, &a->monitor_fd, e);
+	if (r < 0)
+		return r;
+	prepare_log(a);
+	r = app_prepare_packages(a, e);
+	if (r < 0)
+		return r;
+	r = begin_opener(a, e); /* a fork: before the store has a thread */
+	r = r < 0 ? r : begin_store(a, e);
+	return r < 0 ? r : confine(a, e);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What clients are offered: the tools, resources and prompts of the profile, and links. */
+#include "cmd/app.h"
+
+#include "api/auth.h"
+#include "base/text.h"
+#include "cmd/opener.h"
+#include "cmd/profile.h"
+
+static int open_registry(struct app *a, struct err *e)
+{
+	const struct profile *profile = profile_of(&a->settings);
+	bool full = profile->full;
+	struct mcp_server_config config = {
+	    .name = profile->server_name,
+	    .version = CAISSON_VERSION,
+	    .title = profile->title,
+	    .instructions = profile->instructions,
+	    .may_call = auth_may_call,
+	    .icons = profile->icons,
+	    .offers = MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS,
+	};
+
+	if (profile->code)
+		config.offers |= MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_LOGGING;
+	if (full)
+		config.offers |= MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
+				 MCP_OFFER_COMPLETIONS | MCP_OFFER_TASKS;
+	a->mcp = mcp_server_new(&config, e);
+	if (!a->mcp)
+		return -ENOMEM;
+	int r = profile->code ? tools_add_code(a->tools, a->mcp, e) : 0;
+	if (r >= 0 && profile->classic)
+		r = tools_add_classic(a->tools, a->mcp, full, e);
+	if (r < 0 || !full)
+		return r;
+	r = tools_add_extras(a->tools, a->mcp, e);
+	r = r < 0 ? r : tools_add_packages(a->tools, a->mcp, e);
+	if (r >= 0 && a->settings.network_ask)
+		r = tools_add_network(a->tools, a->mcp, e);
+	r = r < 0 ? r : tools_add_resources(a->tools, a->mcp, e);
+	return r < 0 ? r : tools_add_prompts(a->tools, a->mcp, e);
+}
+
+/* The first families' answers are contracts: there only who sets a bound gets one. */
+static uint64_t line_bound(const struct settings *s)
+{
+	bool bounded =
+	    profile_of(s)->full || settings_is_explicit(s, SETTING_ID_max_line_bytes);
+
+	return bounded ? (uint64_t)s->max_line_bytes : 0;
+}
+
+int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	struct links_config links = {
+	    .loop = a->loop,
+	    .manager = a->manager,
+	    .http = http,
+	    .host = s->http_host,
+	    .port = s->http_port,
+	    .public_url = s->public_url,
+	    /* Whoever can reach the listener must not guess ids. */
+	    .sign = s->api_key[0] != '\0' || s->require_auth || !app_is_loopback(s->http_host),
+	};
+	int r = links_new(&links, &a->links, e);
+	if (r < 0)
+		return r;
+	struct tools_config tools = {
+	    .loop = a->loop,
+	    .manager = a->manager,
+	    .packages = a->packages,
+	    .domain_answered = app_domain_answered,
+	    .domain_user = a,
+	    .domain_again = (unsigned)s->network_ask_again,
+	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
+	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
+	    .max_line_bytes = line_bound(s),
+	    .has_extras = profile_of(s)->full,
+	    .max_code_bytes = (uint64_t)s->max_code_bytes,
+	    .exec_timeout_s = (uint64_t)s->exec_timeout_s,
+	    .has_landlock = a->has_landlock,
+	    .result_chars = (size_t)s->result_chars,
+	    .save_figures = streq(s->save_figures, "on"),
+	    .save_figures_extras = !streq(s->save_figures, "off"),
+	    .task_after_s = (uint64_t)s->task_after_s,
+	    .link_base = links_base,
+	    .link_query = links_query,
+	    .classic_base = links_main_base,
+	    .link_user = a->links,
+	    .max_classic_code = (uint64_t)MAX(s->max_code_bytes, s->stored_output_bytes),
+	    .local_user = s->default_user_id,
+	    .open_local = a->opener ? opener_open : NULL,
+	    .local_user_data = a->opener,
+	};
+	a->tools = tools_new(&tools, e);
+	return a->tools ? open_registry(a, e) : -ENOMEM;
+}
