@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first half of a start, while the rights are there: monitor, log, packages, opener, store; then
- * all rights go. */
+/* The first half of a start, while the rights are there: monitor, log, packages, opener, store;
+ * then all rights go. */
 #include "cmd/app.h"
 
 #include "base/fdio.h"

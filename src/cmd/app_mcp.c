@@ -45,8 +45,7 @@ static int open_registry(struct app *a, struct err *e)
 /* The first families' answers are contracts: there only who sets a bound gets one. */
 static uint64_t line_bound(const struct settings *s)
 {
-	bool bounded =
-	    profile_of(s)->full || settings_is_explicit(s, SETTING_ID_max_line_bytes);
+	bool bounded = profile_of(s)->full || settings_is_explicit(s, SETTING_ID_max_line_bytes);
 
 	return bounded ? (uint64_t)s->max_line_bytes : 0;
 }

@@ -9,11 +9,11 @@
 struct profile {
 	const char *profile; /* the value of the setting */
 	const char *server_name;
-	const char *title; /* NULL: none */
-	bool log_file;     /* written by default */
-	bool code;         /* the tools of the first family */
-	bool classic;      /* those of the second */
-	bool full;         /* and the extras */
+	const char *title;        /* NULL: none */
+	bool log_file;            /* written by default */
+	bool code;                /* the tools of the first family */
+	bool classic;             /* those of the second */
+	bool full;                /* and the extras */
 	const char *instructions; /* NULL: none */
 	const char *icons;        /* JSON array; NULL: none */
 };
