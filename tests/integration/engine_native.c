@@ -27,6 +27,7 @@
 #define BENCH_PAUSE_US 20000
 #define BENCH_FILL_MS  150
 #define WARM_UP_NS     (30 * NS_PER_S)
+#define REAPED_NS      (5 * NS_PER_S)
 #define FORGED_WAIT_NS (12 * NS_PER_S) /* a holder that does not answer ends before */
 
 static struct options {
@@ -88,6 +89,26 @@ static struct counts count(void)
 	    .mounts = count_mounts(),
 	    .fds = count_fds(),
 	};
+}
+
+/* Fewer is right, too: what ended late was counted before. */
+static bool is_calm(const struct counts *c, const struct counts *before)
+{
+	return c->processes <= before->processes && c->groups <= before->groups &&
+	       c->mounts <= before->mounts && c->fds <= before->fds;
+}
+
+/* What there is when everything has gone that will. A fork that was on its way into a sandbox which
+ * ended is reaped by its zygote, of whom nobody waits for that. */
+static struct counts count_again(const struct counts *before)
+{
+	const struct timespec moment = {.tv_nsec = NS_PER_MS};
+	uint64_t end = now_ns() + REAPED_NS;
+	struct counts c = count();
+
+	for (; !is_calm(&c, before) && now_ns() < end; c = count())
+		(void)nanosleep(&moment, NULL);
+	return c;
 }
 
 static struct engine_sandbox *sandbox(struct client *c)
@@ -1075,12 +1096,12 @@ int main(int argc, char **argv)
 			continue;
 		struct counts before = count();
 		cases[i].fn(&c);
-		struct counts after = count();
+		struct counts after = options.pool ? count() : count_again(&before);
 		(void)printf(
 		    "# processes %zu->%zu groups %zu->%zu mounts %zu->%zu descriptors %zu->%zu\n",
 		    before.processes, after.processes, before.groups, after.groups, before.mounts,
 		    after.mounts, before.fds, after.fds);
-		EXPECT(options.pool || memcmp(&before, &after, sizeof(before)) == 0);
+		EXPECT(options.pool || is_calm(&after, &before));
 		(void)printf("ok %d - %s\n", ++number, cases[i].name);
 		(void)fflush(stdout);
 	}
