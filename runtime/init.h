@@ -321,6 +321,12 @@ bool points_reaped(struct init *in, pid_t pid, int status);
 bool watch_memory(const struct init *in);
 uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, those of files left out */
 
+/* init_ipc.c: bytes that System V objects of the sandbox take, attached or not: of segments what is
+ * in memory or swapped, of semaphores and messages what the kernel needs for them. */
+uint64_t ipc_segments(void);
+uint64_t ipc_kernel(void);
+void ipc_clear(void); /* removes all of them; segments that somebody has attached go with him */
+
 /* init_open.c: of the files on device DEV that processes other than init have open, those that have
  * no name. */
 struct disk_use open_nameless(const struct init *in, dev_t dev);

@@ -338,6 +338,8 @@ static void finish(struct init *in)
 	if (warm_is_spent(in))
 		e.flags |= PROTO_ENDED_SPENT;
 	(void)fd_close(r->error);
+	if (r->flags & PROTO_ENDED_OOM) /* else the next run would begin with them */
+		ipc_clear();
 	*r = (struct init_run){0};
 	in->watch_at = 0;
 	disk_changed(in);

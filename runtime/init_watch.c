@@ -5,8 +5,9 @@
  * not killed for memory that exists once.
  *
  * Counted: private pages, page tables, shared pages without a file, files in memory with a name
- * (their file systems) and without one (memfd_create(2), while a process has them open). What is
- * mapped of files in memory is in both counts of shared memory, so the larger of the two is taken.
+ * (their file systems) and without one (memfd_create(2), while a process has them open), System V
+ * objects. What is mapped of files and segments in memory is in both counts of shared memory, so
+ * the larger of the two is taken.
  * Not counted, and bounded by open files and processes alone: buffers of sockets and pipes. */
 #include "init.h"
 
@@ -201,12 +202,13 @@ static bool is_over(const struct init *in, uint64_t files, struct held (*one)(in
 {
 	struct held h = in_processes(in, one);
 
-	return h.own + of_waiting(in) + MAX(h.shared, files) > in->config.limits.memory_bytes;
+	return h.own + of_waiting(in) + ipc_kernel() + MAX(h.shared, files) >
+	       in->config.limits.memory_bytes;
 }
 
 bool watch_memory(const struct init *in)
 {
-	uint64_t files = in_mounts(in) + in_memfds(in);
+	uint64_t files = in_mounts(in) + in_memfds(in) + ipc_segments();
 
 	return is_over(in, files, resident) && is_over(in, files, proportional);
 }

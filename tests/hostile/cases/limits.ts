@@ -402,6 +402,42 @@ except (OSError, MemoryError) as e:
 		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
 	},
 	{
+		id: '2j', without: { walls: ['memory'] }, attack: 'System V segments that no process has attached any more', must: 'charged to the sandbox', ends: 'any', held: 0,
+		code: `
+_libc.shmat.restype = ctypes.c_void_p
+_libc.shmat.argtypes = [ctypes.c_int, ctypes.c_void_p, ctypes.c_int]
+_libc.shmdt.argtypes = [ctypes.c_void_p]
+total = 0
+try:
+    for i in range(20):
+        part = call("shmget", 0, 32 << 20, 0o600)
+        at = _libc.shmat(part, None, 0)
+        ctypes.memset(at, 1, 32 << 20)
+        _libc.shmdt(at)
+        total += 32 << 20
+        time.sleep(0.02)
+    time.sleep(0.5)
+    say(False, "segments", total)
+except OSError as e:
+    say(True, "segments", e)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
+		id: '2k', without: { walls: ['memory'] }, attack: 'System V semaphores by the million', must: 'charged to the sandbox', ends: 'any', held: 0,
+		code: `
+sets = 0
+try:
+    for i in range(300):
+        if _libc.semget(0, 32000, 0o600) < 0:
+            raise OSError(ctypes.get_errno(), "refused")
+        sets += 1
+    time.sleep(0.5)
+    say(False, "sets of two megabytes", sets)
+except OSError as e:
+    say(True, "sets of two megabytes", e)`,
+		after: (r) => assert.doesNotMatch(r.stdout, /BROKEN/),
+	},
+	{
 		id: '2i', without: { walls: ['memory'] }, attack: 'page tables: one page of a file, mapped at 20,000 distant places by two processes', must: 'charged to the sandbox', needs: ['memory'], ends: 'any', held: 0,
 		code: `
 _libc.mmap.restype = ctypes.c_void_p
