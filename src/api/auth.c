@@ -111,6 +111,32 @@ bool auth_may_call(const void *caller, const char *tool, bool read_only)
 	return false;
 }
 
+/* What changes something over HTTP, by its operationId, and a tool of each profile that does the
+ * same. None of theirs removes a stored sandbox, or makes or ends a key. */
+static const struct {
+	const char *operation;
+	const char *tool;
+} same_as[] = {
+    {"createSandbox", "create_sandbox"},     {"startRun", "sandbox_run_python"},
+    {"startRun", "execute_python_code"},     {"cancelRun", "sandbox_run_python"},
+    {"cancelRun", "execute_python_code"},    {"postFiles", "sandbox_upload_file"},
+    {"postFiles", "upload_file_to_sandbox"}, {"putFile", "sandbox_upload_file"},
+    {"putFile", "upload_file_to_sandbox"},   {"installPackages", "install_package_in_sandbox"},
+};
+
+bool auth_may_change(const struct caller *who, const char *operation)
+{
+	if (who->read_only)
+		return false;
+	if (!who->profile[0] || streq(who->profile, "full"))
+		return true;
+	for (size_t i = 0; i < ARRAY_SIZE(same_as); i++)
+		if (streq(same_as[i].operation, operation) &&
+		    auth_may_call(who, same_as[i].tool, false))
+			return true;
+	return false;
+}
+
 /* ---- tokens ---- */
 
 /* Tokens end with the password that they were given for. */

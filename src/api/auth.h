@@ -61,6 +61,10 @@ void caller_unref(void *who);
  * profile. For mcp_server_config.may_call. */
 bool auth_may_call(const void *caller, const char *tool, bool read_only);
 
+/* The same for what changes something over HTTP: may WHO do OPERATION, an operationId of the
+ * routes? */
+bool auth_may_change(const struct caller *who, const char *operation);
+
 /* A token for the user U. RET has TOKEN_SIZE bytes. */
 #define TOKEN_SIZE 1024
 int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err *e) MUST_CHECK;

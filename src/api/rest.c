@@ -230,6 +230,8 @@ static bool check_rights(struct rest_call *c)
 
 	if ((flags & REST_CHANGES) && c->who->read_only)
 		rest_refuse(c, ERR_FORBIDDEN, "this key may only read");
+	else if ((flags & REST_CHANGES) && !auth_may_change(c->who, c->route->id))
+		rest_refuse(c, ERR_FORBIDDEN, "this key is for the tools of one profile");
 	else if ((flags & REST_ADMIN) && !c->who->admin)
 		rest_refuse(c, ERR_FORBIDDEN, "only administrators may do that");
 	else if ((flags & REST_STORE) && !c->api->config.store)

@@ -315,8 +315,10 @@ static void delete_sandbox(struct http_request *req, void *user)
 
 	if (!who)
 		return;
-	if (who->read_only) {
-		api_detail(req, 403, "This key may only read");
+	if (!auth_may_change(who, "deleteStored")) {
+		api_detail(req, 403,
+			   who->read_only ? "This key may only read"
+					  : "This key is for the tools of one profile");
 		return;
 	}
 	if (manager_get_stored(a->config.manager, u.id, id, NULL, &e) != 1) {

@@ -293,6 +293,37 @@ describe('a server that asks who it is', () => {
 		assert.equal((await ask('POST', `${base}/api/v1/keys`, { key: keys.plain!, json: { scope: 'admin' } })).status, 403);
 	});
 
+	it('a key for a profile does over HTTP what its tools do, and no more', async () => {
+		const alice = { key: keys.alice! };
+		const code = (await cli('key', 'new', 'alice', '--for-profile', 'code')).trim();
+		const classic = (await cli('key', 'new', 'alice', '--for-profile', 'classic')).trim();
+		const full = (await cli('key', 'new', 'alice', '--for-profile', 'full')).trim();
+		const other = await ask('POST', `${base}/api/v1/keys`, { ...alice, json: { name: 'other' } });
+		const made = await ask('POST', `${base}/api/v1/sandboxes`, { ...alice, json: {} });
+		const stored = await ask('POST', `${base}/api/v1/sandboxes`, { key: classic, json: { kind: 'stored' } });
+		assert.deepEqual([made.status, stored.status], [201, 201]);
+		const at = `/sandboxes/${made.body.id}`;
+		const none = { json: { code: 'print(1)', wait: true } };
+		const tries: [string, string, { json?: Json }, number, number][] = [
+			['GET', at, {}, 200, 200],
+			['POST', `${at}/runs`, none, 201, 201],
+			['POST', '/sandboxes', { json: { name: 'more' } }, 403, 201],
+			['POST', `${at}/packages`, { json: { packages: '../no' } }, 403, 400],
+			['DELETE', `${at}/packages/x`, {}, 403, 403],
+			['POST', '/keys', { json: {} }, 403, 403],
+			['DELETE', `/keys/${other.body.id}`, {}, 403, 403],
+			['DELETE', `/sandboxes/${stored.body.id}`, {}, 403, 403],
+		];
+		for (const [method, path, o, ofCode, ofClassic] of tries)
+			for (const [key, status] of [[code, ofCode], [classic, ofClassic]] as const)
+				assert.equal((await ask(method, `${base}/api/v1${path}`, { key, ...o })).status, status, `${method} ${path} ${key === code ? 'code' : 'classic'}`);
+		assert.equal((await ask('DELETE', `${base}/api/users/me/sandboxes/${stored.body.id}`, { key: code })).status, 403);
+		// One for the profile `full`, and one for none, may all of that.
+		assert.equal((await ask('DELETE', `${base}/api/v1/keys/${other.body.id}`, { key: full })).status, 204);
+		for (const s of (await ask('GET', `${base}/api/v1/sandboxes`, alice)).body.sandboxes)
+			assert.equal((await ask('DELETE', `${base}/api/v1/sandboxes/${s.id}?force=true`, alice)).status, 204);
+	});
+
 	it('a key that only reads runs no tool that changes', async () => {
 		const reader = await mcp(base, keys.reader!);
 		try {
