@@ -163,12 +163,41 @@ struct native_sandbox {
 };
 
 /* client.c */
-/* The sandbox is not what it was: ends its run and everything that waits, and tells the owner. */
-void native_lose(struct native_sandbox *s, const char *why);
+struct native_engine *native_engine_of(struct engine *g);
 
+static inline struct native_sandbox *native_sandbox_of(struct engine_sandbox *s)
+{
+	return (struct native_sandbox *)s;
+}
+
+/* client_create.c */
+/* Descriptors of this process that new sandboxes leave to others. */
+#define NATIVE_DESCRIPTORS_LEFT 64
+int native_create(struct engine *base, const struct engine_create *c, engine_create_fn cb,
+		  void *user, struct err *e) MUST_CHECK;
 /* One that is new; native_create() without the pool. *RET is for the caller to mark, until CB. */
 int native_create_new(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user, struct err *e, struct native_sandbox **ret) MUST_CHECK;
+void native_prepare(struct engine *base, const struct engine_create *c);
+int native_take_egress(struct engine_sandbox *base);
+/* The monitor's answer; takes the descriptors. -EPROTO = a lie. */
+int native_created(struct native_engine *g, const struct proto_mon_created *m, int *fds,
+		   size_t n) MUST_CHECK;
+
+/* client_end.c */
+void native_destroy(struct engine_sandbox *base, engine_done_fn cb, void *user);
+void native_on_lost(struct engine_sandbox *base, engine_lost_fn cb, void *user);
+/* The sandbox is not what it was: ends its run and everything that waits, and tells the owner. */
+void native_lose(struct native_sandbox *s, const char *why);
+/* The creation of S has failed: tells whoever asked for it. */
+void native_fail_create(struct native_sandbox *s, const struct err *e);
+/* Asks the monitor for the end of S. */
+void native_ask_destroy(const struct native_sandbox *s);
+/* The monitor says that its slot is free and nothing of S is left. S may be freed. */
+void native_gone(struct native_sandbox *s);
+/* The engine is closed: tells everybody who waits for S, and frees it. */
+void native_cancel(struct native_sandbox *s, const struct err *e);
+void native_sandbox_free(struct native_sandbox *s);
 
 /* client_warm.c */
 /* S may have become idle, or be idle no more. */
@@ -223,6 +252,12 @@ void native_pool_room(struct native_engine *g);
 /* Memory is short: no more than the least. */
 void native_pool_press(struct native_engine *g);
 void native_pool_close(struct native_engine *g);
+
+/* client_args.c */
+/* The sealed memfd `args` of proto.h, or -errno; its counts and size go to M. */
+int native_run_args(const struct engine_run_spec *spec, struct proto_init_run *m) MUST_CHECK;
+/* Whether nothing in SPEC is read by an interpreter only when it starts. */
+bool native_run_can_be_warm(const struct engine_run_spec *spec);
 
 /* client_run.c */
 int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,

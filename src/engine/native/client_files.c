@@ -105,7 +105,7 @@ int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn
 		     struct err *e)
 {
 	struct native_file_op *o = NULL;
-	int r = ask((struct native_sandbox *)base, PROTO_FILE_OPEN, 0, path, &o, e);
+	int r = ask(native_sandbox_of(base), PROTO_FILE_OPEN, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -119,7 +119,7 @@ int native_put_file(struct engine_sandbox *base, const char *path, bool overwrit
 {
 	struct native_file_op *o = NULL;
 	uint32_t flags = overwrite ? PROTO_FILE_OVERWRITE : 0;
-	int r = ask((struct native_sandbox *)base, PROTO_FILE_PUT, flags, path, &o, e);
+	int r = ask(native_sandbox_of(base), PROTO_FILE_PUT, flags, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -132,7 +132,7 @@ static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t
 		    const char *path, engine_done_fn cb, void *user, struct err *e)
 {
 	struct native_file_op *o = NULL;
-	int r = ask((struct native_sandbox *)base, op, flags, path, &o, e);
+	int r = ask(native_sandbox_of(base), op, flags, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -159,7 +159,7 @@ int native_list_files(struct engine_sandbox *base, const char *path, engine_list
 		      struct err *e)
 {
 	struct native_file_op *o = NULL;
-	int r = ask((struct native_sandbox *)base, PROTO_FILE_LIST, 0, path, &o, e);
+	int r = ask(native_sandbox_of(base), PROTO_FILE_LIST, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -315,7 +315,7 @@ static struct native_file_op *take_op(struct native_sandbox *s, uint32_t seq)
 
 int native_usage(struct engine_sandbox *base, engine_usage_fn cb, void *user, struct err *e)
 {
-	struct native_sandbox *s = (struct native_sandbox *)base;
+	struct native_sandbox *s = native_sandbox_of(base);
 	struct proto_mon_slot q = {.head = PROTO_HEAD(MON_USAGE, proto_mon_slot), .slot = s->slot};
 	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
 				    .op = PROTO_FILE_MEASURE};

@@ -47,7 +47,7 @@ static void set_error(struct err *e, int errnum, uint32_t flags)
 static int ask(struct engine_sandbox *base, enum proto_point_op op, uint32_t place, uint32_t flags,
 	       const struct native_point_op *waits, struct err *e)
 {
-	struct native_sandbox *s = (struct native_sandbox *)base;
+	struct native_sandbox *s = native_sandbox_of(base);
 	struct proto_init_point m = {
 	    .head = PROTO_HEAD(INIT_POINT, proto_init_point),
 	    .op = op,

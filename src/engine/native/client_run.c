@@ -2,7 +2,6 @@
 /* Runs, seen from the front: descriptors out, output in, the end. */
 #include "engine/native/client.h"
 
-#include "base/buf.h"
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/parse.h"
@@ -43,18 +42,6 @@ struct engine_run {
 	void (*on_done)(struct engine_run *, const struct engine_run_result *, const struct err *,
 			void *);
 	void *user;
-};
-
-/* What every run sees unless its caller says otherwise; nothing of the host's environment. */
-static const char *const base_env[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin",
-    "HOME=/home/sandbox",
-    "USER=sandbox",
-    "LOGNAME=sandbox",
-    "LANG=C.UTF-8",
-    "MPLBACKEND=Agg",
-    "MPLCONFIGDIR=/tmp/.config/matplotlib",
-    NULL,
 };
 
 /* ---- small files of the kernel, through descriptors that the monitor opened ---- */
@@ -307,71 +294,6 @@ int native_signal(struct engine_run *r, int signo)
 
 /* ---- start ---- */
 
-/* Whether somebody gave NAME=... in ENV, where NAME is that of BASE. */
-static bool is_overridden(const char *base, const char *const *env)
-{
-	size_t name = strcspn(base, "=") + 1;
-
-	for (size_t i = 0; env && env[i]; i++)
-		if (strncmp(env[i], base, name) == 0)
-			return true;
-	return false;
-}
-
-static int add_string(struct buf *b, const char *s)
-{
-	return buf_add(b, s, strlen(s) + 1);
-}
-
-static int add_strings(struct buf *b, const char *const *list, uint32_t *count,
-		       const char *const *unless)
-{
-	int r = 0;
-
-	for (size_t i = 0; list && list[i] && r == 0; i++) {
-		if (unless && is_overridden(list[i], unless))
-			continue;
-		if (++*count > PROTO_ARG_MAX)
-			return -E2BIG;
-		r = add_string(b, list[i]);
-	}
-	return r;
-}
-
-/* What an interpreter, its C library or a preloaded module reads only when it starts: a run that is
- * given one of these starts on its own. */
-static const char *const start_names[] = {
-    "PYTHON", "LD_",  "GLIBC_",   "MALLOC_", "LC_", "LANG",  "OPENBLAS_",
-    "OMP_",   "MKL_", "NUMEXPR_", "ARROW_",  "MPL", "HOME=",
-};
-
-static bool can_be_warm(const struct engine_run_spec *spec)
-{
-	for (size_t i = 0; spec->env && spec->env[i]; i++)
-		for (size_t k = 0; k < ARRAY_SIZE(start_names); k++)
-			if (text_starts_with(spec->env[i], start_names[k]))
-				return false;
-	return spec->kind == ENGINE_RUN_PYTHON;
-}
-
-/* The sealed memfd `args` of proto.h. */
-static int make_args(const struct engine_run_spec *spec, struct proto_init_run *m)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(PROTO_ARGS_MAX);
-	int r = add_string(&b, spec->cwd ? spec->cwd : "/mnt/data");
-
-	if (r == 0 && spec->kind == ENGINE_RUN_ARGV)
-		r = add_strings(&b, spec->argv, &m->argc, NULL);
-	if (r == 0)
-		r = add_strings(&b, base_env, &m->envc, spec->env);
-	if (r == 0)
-		r = add_strings(&b, spec->env, &m->envc, NULL);
-	if (r < 0)
-		return r;
-	m->args_size = (uint32_t)b.len;
-	return fd_sealed_memfd("args", b.data, b.len);
-}
-
 /* A pipe whose reading end is ours. Its owner is the front, so without the mode a run could not
  * open /dev/stdout again by name, as shell scripts do. */
 static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_handler_t handler,
@@ -428,7 +350,7 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 	if (q < 0)
 		return q;
 	(*n)++;
-	q = make_args(spec, m);
+	q = native_run_args(spec, m);
 	if (q < 0)
 		return q;
 	fds[(*n)++] = q;
@@ -483,7 +405,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 		fd_close_many(fds, n);
 		return q;
 	}
-	if (s->warm && (stateful || can_be_warm(spec)))
+	if (s->warm && (stateful || native_run_can_be_warm(spec)))
 		m.warm = native_clean_for_run(s);
 	r->oom_before = native_oom_kills(s);
 	if (s->peak >= 0)
@@ -506,7 +428,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 	       struct engine_run **ret, struct err *e)
 {
-	struct native_sandbox *s = (struct native_sandbox *)base;
+	struct native_sandbox *s = native_sandbox_of(base);
 	int q = check_spec(s, spec, e);
 
 	if (q < 0)

@@ -38,7 +38,7 @@ int native_check_stored(const struct native_engine *g, const struct engine_creat
 int native_forget(struct engine *base, const char *persist_id, engine_done_fn cb, void *user,
 		  struct err *e)
 {
-	struct native_engine *g = (struct native_engine *)base;
+	struct native_engine *g = native_engine_of(base);
 	struct proto_mon_forget m = {.head = PROTO_HEAD(MON_FORGET, proto_mon_forget)};
 
 	if (check_key(persist_id, e) < 0)

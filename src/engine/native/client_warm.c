@@ -187,7 +187,7 @@ void native_freeze_abort(struct native_sandbox *s, const struct err *e)
 int native_freeze(struct engine_sandbox *base, bool rest, engine_done_fn cb, void *user,
 		  struct err *e)
 {
-	struct native_sandbox *s = (struct native_sandbox *)base;
+	struct native_sandbox *s = native_sandbox_of(base);
 	int r = native_check_ready(s, e);
 
 	if (r < 0)

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a run is started with: its folder, command line and environment, as one sealed file. */
+#include "engine/native/client.h"
+
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* What every run sees unless its caller says otherwise; nothing of the host's environment. */
+static const char *const base_env[] = {
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "HOME=/home/sandbox",
+    "USER=sandbox",
+    "LOGNAME=sandbox",
+    "LANG=C.UTF-8",
+    "MPLBACKEND=Agg",
+    "MPLCONFIGDIR=/tmp/.config/matplotlib",
+    NULL,
+};
+
+/* Whether somebody gave NAME=... in ENV, where NAME is that of BASE. */
+static bool is_overridden(const char *base, const char *const *env)
+{
+	size_t name = strcspn(base, "=") + 1;
+
+	for (size_t i = 0; env && env[i]; i++)
+		if (strncmp(env[i], base, name) == 0)
+			return true;
+	return false;
+}
+
+static int add_string(struct buf *b, const char *s)
+{
+	return buf_add(b, s, strlen(s) + 1);
+}
+
+static int add_strings(struct buf *b, const char *const *list, uint32_t *count,
+		       const char *const *unless)
+{
+	int r = 0;
+
+	for (size_t i = 0; list && list[i] && r == 0; i++) {
+		if (unless && is_overridden(list[i], unless))
+			continue;
+		if (++*count > PROTO_ARG_MAX)
+			return -E2BIG;
+		r = add_string(b, list[i]);
+	}
+	return r;
+}
+
+/* What an interpreter, its C library or a preloaded module reads only when it starts: a run that is
+ * given one of these starts on its own. */
+static const char *const start_names[] = {
+    "PYTHON", "LD_",  "GLIBC_",   "MALLOC_", "LC_", "LANG",  "OPENBLAS_",
+    "OMP_",   "MKL_", "NUMEXPR_", "ARROW_",  "MPL", "HOME=",
+};
+
+bool native_run_can_be_warm(const struct engine_run_spec *spec)
+{
+	for (size_t i = 0; spec->env && spec->env[i]; i++)
+		for (size_t k = 0; k < ARRAY_SIZE(start_names); k++)
+			if (text_starts_with(spec->env[i], start_names[k]))
+				return false;
+	return spec->kind == ENGINE_RUN_PYTHON;
+}
+
+int native_run_args(const struct engine_run_spec *spec, struct proto_init_run *m)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(PROTO_ARGS_MAX);
+	int r = add_string(&b, spec->cwd ? spec->cwd : "/mnt/data");
+
+	if (r == 0 && spec->kind == ENGINE_RUN_ARGV)
+		r = add_strings(&b, spec->argv, &m->argc, NULL);
+	if (r == 0)
+		r = add_strings(&b, base_env, &m->envc, spec->env);
+	if (r == 0)
+		r = add_strings(&b, spec->env, &m->envc, NULL);
+	if (r < 0)
+		return r;
+	m->args_size = (uint32_t)b.len;
+	return fd_sealed_memfd("args", b.data, b.len);
+}
