@@ -235,7 +235,14 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns,
 		  uint64_t max_rss);  /* its first process is no part of it any more */
 void run_waiting(struct init *in);    /* what the waiting run waits for may be there */
 void run_watch_disk(struct init *in); /* a look at a workspace that nothing limits */
-void run_purge(struct init *in);      /* between runs: whoever is no interpreter that waits ends */
+
+/* init_kill.c: those that are kept are init, the interpreters that wait, and who is leaving. */
+bool kill_keeps_any(const struct init *in); /* but init */
+/* Walks the processes of the namespace other than those that are kept, sends each SIGNO (0 =
+ * nothing) and returns how many there were. */
+uint32_t kill_others(const struct init *in, int signo);
+void kill_run(struct init *in);       /* everything of the run that is on */
+void kill_strangers(struct init *in); /* between runs: whoever is not kept ends */
 
 /* init_venv.c: ENV is LEN bytes of NAME=VALUE\0 and ROOM more, of which VENV_ROOM are enough. When
  * the sandbox has an environment of its own in /app/.venv: its bin comes first on PATH and
@@ -316,6 +323,15 @@ void points_events(struct init *in, short fork);
 bool points_keep(const struct init *in, pid_t pid);
 bool points_any(const struct init *in); /* a kept interpreter lives */
 bool points_reaped(struct init *in, pid_t pid, int status);
+
+/* init_copier.c: a child of init, for the request of the points that is at work. UNDO: what a
+ * copier that failed has left behind. Never returns; OUT gets a report. */
+struct copier_report { /* at its end; once more before what may fail without harm */
+	int32_t error;
+	uint32_t touched; /* RESTORE: the workspace is not what it was */
+	struct tree_count count;
+};
+_Noreturn void copier_main(const struct init *in, bool undo, int out);
 
 /* init_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);

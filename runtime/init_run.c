@@ -7,10 +7,8 @@
 #include "base/attr.h"
 #include "base/fdio.h"
 #include "base/kill_points.h"
-#include "base/parse.h"
 #include "base/walls.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -226,91 +224,6 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 		report_failure(in, f->run, EMFILE);
 }
 
-/* The interpreters that wait and are no part of a run. */
-static bool is_kept(const struct init *in, pid_t pid)
-{
-	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
-	       points_keep(in, pid) || end_is_leaving(in, pid);
-}
-
-static bool keeps_any(const struct init *in)
-{
-	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.holder > 0 ||
-	       in->session.next > 0 || points_any(in) || end_any(in);
-}
-
-/* Walks the processes of the namespace other than init and those that are kept, sends each SIGNO
- * (0 = nothing) and returns how many there were. */
-static uint32_t signal_others(const struct init *in, int signo)
-{
-	int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
-	const struct dirent *de;
-	uint32_t found = 0;
-	uint64_t pid;
-
-	if (!d)
-		init_die("proc");
-	while ((de = readdir(d))) {
-		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 ||
-		    is_kept(in, (pid_t)pid))
-			continue;
-		if (end_is_zombie(in, (pid_t)pid))
-			continue;
-		found++;
-		if (signo)
-			(void)kill((pid_t)pid, signo);
-	}
-	(void)closedir(d);
-	return found;
-}
-
-/* After everybody was stopped. A holder and its next fork stay so: they run when they are asked to.
- */
-static void wake_interpreters(const struct init *in)
-{
-	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->points.copier};
-
-	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
-		if (waiting[i] > 0)
-			(void)kill(waiting[i], SIGCONT);
-}
-
-/* Everything in the sandbox but init and the clean interpreter. kill(2) with -1 walks all processes
- * of the namespace under the lock that a fork needs to complete, so no fork bomb outruns it; the
- * group's way does the same. */
-static void kill_everything(struct init *in)
-{
-	in->run.killing = true;
-	warm_events(in, POLLIN, 0); /* a hello that has just come */
-	/* they are in the leaf of runs, where they came from */
-	bool spared =
-	    in->session.holder > 0 || points_any(in) || end_any_stopped(in) || warm_spare_alone(in);
-	if (in->kill >= 0 && !spared)
-		(void)!write(in->kill, "1", 1);
-	if (!keeps_any(in)) {
-		(void)kill(-1, SIGKILL);
-	} else if (in->kill < 0 || spared) {
-		/* stopping all of them at once keeps anyone from forking meanwhile */
-		(void)kill(-1, SIGSTOP);
-		/* children of a process that stays (a stateful run) are not ours to reap and count
-		 */
-		in->run.left = signal_others(in, SIGKILL);
-		wake_interpreters(in);
-	}
-}
-
-void run_purge(struct init *in)
-{
-	/* a spare on its way has no name yet */
-	if (in->run.id != 0 || in->warm.spare_state == SPARE_FORKING || points_forking(in) ||
-	    signal_others(in, 0) == 0)
-		return;
-	(void)kill(-1, SIGSTOP);
-	(void)signal_others(in, SIGKILL);
-	wake_interpreters(in);
-}
-
 static void finish(struct init *in)
 {
 	struct init_run *r = &in->run;
@@ -357,7 +270,7 @@ static void end_all(struct init *in)
 {
 	KILL_POINT(RUN_OVER);
 	if (wall_stands(WALL_KILL))
-		kill_everything(in);
+		kill_run(in);
 	else
 		finish(in);
 }
@@ -442,7 +355,7 @@ void run_reap(struct init *in)
 	if (in->run.id == 0 || in->run.pid != 0)
 		return;
 	/* No child at all: the namespace is empty, for whoever lost its parent became our child. */
-	if ((pid < 0 && errno == ECHILD) || (keeps_any(in) && signal_others(in, 0) == 0))
+	if ((pid < 0 && errno == ECHILD) || (kill_keeps_any(in) && kill_others(in, 0) == 0))
 		finish(in);
 }
 
@@ -472,7 +385,7 @@ void run_signal(struct init *in, const struct proto_init_signal *f)
 		return;
 	if (f->signo == SIGKILL) {
 		in->run.flags |= PROTO_ENDED_KILLED;
-		kill_everything(in);
+		kill_run(in);
 	} else {
 		(void)kill(-in->run.pid, f->signo);
 	}
@@ -486,7 +399,7 @@ static void watch(struct init *in, uint64_t t)
 	if (in->run.killing || !watch_memory(in))
 		return;
 	in->run.flags |= PROTO_ENDED_OOM;
-	kill_everything(in);
+	kill_run(in);
 }
 
 void run_tick(struct init *in)
@@ -505,7 +418,7 @@ void run_tick(struct init *in)
 	}
 	if (r->kill_at != 0 && t >= r->kill_at && r->pid > 0) {
 		r->kill_at = 0;
-		kill_everything(in);
+		kill_run(in);
 	}
 	watch(in, t);
 }
@@ -515,7 +428,7 @@ void run_watch_disk(struct init *in)
 	if (!disk_work(in) || in->run.killing || in->run.pid <= 0)
 		return;
 	in->run.flags |= PROTO_ENDED_DISK;
-	kill_everything(in);
+	kill_run(in);
 }
 
 /* Of two times; 0 = never. */
@@ -532,7 +445,7 @@ uint64_t run_next(const struct init *in)
 	if (in->waiting.used)
 		return in->waiting.until;
 	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
-	if (in->run.id != 0 && in->run.pid == 0 && keeps_any(in))
+	if (in->run.id != 0 && in->run.pid == 0 && kill_keeps_any(in))
 		return later(now(), LOOK_AGAIN_NS);
 	if (in->run.id == 0)
 		return sooner(sooner(session_next(in), points_next(in)),

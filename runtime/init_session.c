@@ -60,7 +60,7 @@ void session_lose(struct init *in)
 	drop_next(&in->session);
 	drop_holder(&in->session);
 	in->session.lost = true;
-	run_purge(in);
+	kill_strangers(in);
 }
 
 bool session_keeps(const struct init *in, pid_t pid)
@@ -150,7 +150,7 @@ static void next_event(struct init *in)
 		(void)kill(s->holder, SIGSTOP);
 		(void)kill(s->next, SIGSTOP);
 		end_stop(in);
-		run_purge(in);
+		kill_strangers(in);
 		KILL_POINT(NEXT_READY);
 	} else if (s->next_state == SPARE_FORKING) {
 		session_lose(in); /* a holder that cannot fork is none */

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The copier: a child of init that saves, restores and removes the files of points, in the leaf of
+ * runs. It tells init what came of it through a pipe, and ends. */
+#include "init.h"
+
+#include "base/fdio.h"
+#include "base/kill_points.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NEW_NAME     "new"  /* in the store: a copy that is not complete */
+#define FIRST_TO_DIE "1000" /* oom_score_adj of the copier */
+
+/* ---- the copier: a child ---- */
+
+static void name_of(uint32_t place, char ret[16])
+{
+	(void)snprintf(ret, 16, "%u", place);
+}
+
+static void be_first_to_die(const struct init *in)
+{
+	/* The file belongs to root while the process is not dumpable. No run is on that could use
+	 * the moment. Not fatal: the score is a preference. */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	int fd = openat(in->proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		(void)!write(fd, FIRST_TO_DIE, strlen(FIRST_TO_DIE));
+		(void)close(fd);
+	}
+	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+static void tell(int out, const struct copier_report *r)
+{
+	(void)!write(out, r, sizeof(*r));
+}
+
+static int copy_into(int from_parent, const char *from_name, int to, struct tree_count *count)
+{
+	_cleanup_fd_ int from = fd_open_beneath(from_parent, from_name, O_RDONLY | O_DIRECTORY, 0);
+
+	return from < 0 ? from : tree_copy(from, to, count);
+}
+
+static int save_files(const struct init *in, const char *name, struct copier_report *r)
+{
+	int store = in->points.store;
+
+	if (mkdirat(store, NEW_NAME, 0700) < 0)
+		return -errno;
+	_cleanup_fd_ int to = fd_open_beneath(store, NEW_NAME, O_RDONLY | O_DIRECTORY, 0);
+	if (to < 0)
+		return to;
+	int error = copy_into(in->workspace, ".", to, &r->count);
+	KILL_POINT(FILES_COPIED);
+	if (error == 0 && renameat(store, NEW_NAME, store, name) < 0)
+		error = -errno;
+	return error;
+}
+
+/* What is there waits aside until the copy is complete; DIRECT: it goes first, for want of room. */
+static int restore_files(const struct init *in, const char *name, struct copier_report *r, int out)
+{
+	const struct init_points *p = &in->points;
+	_cleanup_fd_ int ws = fd_open_beneath(in->workspace, ".", O_RDONLY | O_DIRECTORY, 0);
+
+	if (ws < 0)
+		return ws;
+	r->touched = p->direct || mkdirat(ws, p->aside, 0700) == 0;
+	if (!r->touched)
+		return -errno;
+	int error = p->direct ? tree_clear(ws, NULL) : tree_set_aside(ws, p->aside);
+	KILL_POINT(FILES_ASIDE);
+	if (error == 0)
+		error = copy_into(p->store, name, ws, &r->count);
+	KILL_POINT(FILES_BACK);
+	if (error < 0 || p->direct)
+		return error;
+	tell(out, r); /* from here on it has succeeded, whatever becomes of the rest */
+	return tree_remove(ws, p->aside);
+}
+
+static int undo_files(const struct init *in)
+{
+	const struct init_points *p = &in->points;
+
+	if (p->f.op == PROTO_POINT_SAVE)
+		return tree_remove(p->store, NEW_NAME);
+	_cleanup_fd_ int ws = fd_open_beneath(in->workspace, ".", O_RDONLY | O_DIRECTORY, 0);
+	return ws < 0 ? ws : tree_put_back(ws, p->aside);
+}
+
+static int work_of(const struct init *in, bool undo, struct copier_report *r, int out)
+{
+	char name[16];
+
+	name_of(in->points.f.place, name);
+	if (undo)
+		return undo_files(in);
+	switch (in->points.f.op) {
+	case PROTO_POINT_SAVE:
+		return save_files(in, name, r);
+	case PROTO_POINT_RESTORE:
+		return restore_files(in, name, r, out);
+	default:
+		return tree_remove(in->points.store, name);
+	}
+}
+
+_Noreturn void copier_main(const struct init *in, bool undo, int out)
+{
+	struct copier_report r = {0};
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	be_first_to_die(in);
+	for (uint32_t i = 0; i < in->n_procs; i++)
+		if (write(in->procs[i], "0", 1) != 1)
+			_exit(1);
+	r.error = work_of(in, undo, &r, out);
+	tell(out, &r);
+	_exit(0);
+}

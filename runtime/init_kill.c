@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who ends with a run, and who stays: everybody in the sandbox but init and the interpreters that
+ * wait. */
+#include "init.h"
+
+#include "base/parse.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <unistd.h>
+
+/* The interpreters that wait and are no part of a run. */
+static bool is_kept(const struct init *in, pid_t pid)
+{
+	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
+	       points_keep(in, pid) || end_is_leaving(in, pid);
+}
+
+bool kill_keeps_any(const struct init *in)
+{
+	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.holder > 0 ||
+	       in->session.next > 0 || points_any(in) || end_any(in);
+}
+
+uint32_t kill_others(const struct init *in, int signo)
+{
+	int fd = openat(in->proc, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *d = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *de;
+	uint32_t found = 0;
+	uint64_t pid;
+
+	if (!d)
+		init_die("proc");
+	while ((de = readdir(d))) {
+		if (parse_u64_n(de->d_name, strlen(de->d_name), 2, INT32_MAX, &pid) < 0 ||
+		    is_kept(in, (pid_t)pid))
+			continue;
+		if (end_is_zombie(in, (pid_t)pid))
+			continue;
+		found++;
+		if (signo)
+			(void)kill((pid_t)pid, signo);
+	}
+	(void)closedir(d);
+	return found;
+}
+
+/* After everybody was stopped. A holder and its next fork stay so: they run when they are asked to.
+ */
+static void wake_interpreters(const struct init *in)
+{
+	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->points.copier};
+
+	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
+		if (waiting[i] > 0)
+			(void)kill(waiting[i], SIGCONT);
+}
+
+/* Everything in the sandbox but init and the clean interpreter. kill(2) with -1 walks all processes
+ * of the namespace under the lock that a fork needs to complete, so no fork bomb outruns it; the
+ * group's way does the same. */
+void kill_run(struct init *in)
+{
+	in->run.killing = true;
+	warm_events(in, POLLIN, 0); /* a hello that has just come */
+	/* they are in the leaf of runs, where they came from */
+	bool spared =
+	    in->session.holder > 0 || points_any(in) || end_any_stopped(in) || warm_spare_alone(in);
+	if (in->kill >= 0 && !spared)
+		(void)!write(in->kill, "1", 1);
+	if (!kill_keeps_any(in)) {
+		(void)kill(-1, SIGKILL);
+	} else if (in->kill < 0 || spared) {
+		/* stopping all of them at once keeps anyone from forking meanwhile */
+		(void)kill(-1, SIGSTOP);
+		/* children of a process that stays (a stateful run) are not ours to reap and count
+		 */
+		in->run.left = kill_others(in, SIGKILL);
+		wake_interpreters(in);
+	}
+}
+
+void kill_strangers(struct init *in)
+{
+	/* a spare on its way has no name yet */
+	if (in->run.id != 0 || in->warm.spare_state == SPARE_FORKING || points_forking(in) ||
+	    kill_others(in, 0) == 0)
+		return;
+	(void)kill(-1, SIGSTOP);
+	(void)kill_others(in, SIGKILL);
+	wake_interpreters(in);
+}
