@@ -24,7 +24,9 @@
 #include <dirent.h>
 #include <poll.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 #define INIT_FDS_MAX     PROTO_CONFIG_PROCS_MAX
 #define INIT_LEAVING_MAX 4  /* runs that are over and still being freed */
@@ -192,6 +194,15 @@ struct init {
 	struct init_put puts[PROTO_PUTS_MAX];
 	struct init_remove remove;
 };
+
+/* CLOCK_MONOTONIC, in nanoseconds. */
+static inline uint64_t init_now(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
 
 /* init.c */
 _Noreturn void init_die(const char *why);

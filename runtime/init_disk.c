@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SLICE_ENTRIES 512
@@ -34,14 +33,6 @@
 #define REST_FACTOR   4u                   /* of the time that a walk took */
 #define SLACK_PART    4u                   /* of the limit, */
 #define SLACK_BYTES   (UINT64_C(16) << 20) /* but at least so much */
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static struct disk_use limit_of(const struct init *in)
 {
@@ -119,14 +110,14 @@ static void begin(struct init *in)
 	d->due = false;
 	d->folder = 0;
 	d->found = (struct disk_use){0};
-	d->began = now();
+	d->began = init_now();
 }
 
 static void end(struct init *in)
 {
 	struct init_disk *d = &in->disk;
 	struct disk_use most = limit_of(in);
-	uint64_t t = now();
+	uint64_t t = init_now();
 
 	while (d->depth > 0)
 		(void)closedir(d->open[--d->depth]);
@@ -223,7 +214,7 @@ bool disk_work(struct init *in)
 	struct init_disk *d = &in->disk;
 	struct disk_use most = limit_of(in);
 
-	if (!d->counts || (!disk_pending(in) && (disk_next(in) == 0 || now() < d->next_at)))
+	if (!d->counts || (!disk_pending(in) && (disk_next(in) == 0 || init_now() < d->next_at)))
 		return false;
 	walk(in, SLICE_ENTRIES);
 	/* one that began with too much may go on while it adds nothing */
@@ -241,7 +232,7 @@ int disk_run_begins(struct init *in)
 		return 0;
 	settle(in);
 	d->before = d->known;
-	d->next_at = now() + LOOK_MIN_NS;
+	d->next_at = init_now() + LOOK_MIN_NS;
 	most.bytes += MAX(most.bytes / SLACK_PART, SLACK_BYTES);
 	most.inodes += MAX(most.inodes / SLACK_PART, SLICE_ENTRIES);
 	if (!exceeds(d->known, most))

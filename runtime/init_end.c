@@ -35,14 +35,6 @@
 #define STAT_FLAGS  6    /* fields between the state and the kernel's flags of a process */
 #define FLAG_FORKED 0x40 /* PF_FORKNOEXEC of linux/sched.h: no execve(2) since */
 
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
-
 bool end_is_leaving(const struct init *in, pid_t pid)
 {
 	for (size_t i = 0; i < INIT_LEAVING_MAX; i++)
@@ -89,13 +81,13 @@ bool end_leave(struct init *in, pid_t pid)
 
 void calm_begin(struct init *in)
 {
-	in->told_at = now();
+	in->told_at = init_now();
 	in->calm_until = in->told_at + CALM_NS;
 }
 
 void calm_look(struct init *in, bool stateful)
 {
-	in->hasty = stateful && in->told_at != 0 && now() - in->told_at < HASTY_NS;
+	in->hasty = stateful && in->told_at != 0 && init_now() - in->told_at < HASTY_NS;
 }
 
 void end_stop(const struct init *in)
@@ -118,7 +110,8 @@ void calm_end(struct init *in)
 
 void calm_work(struct init *in)
 {
-	if (in->calm_until != 0 && (in->waiting.used || points_busy(in) || now() >= in->calm_until))
+	if (in->calm_until != 0 &&
+	    (in->waiting.used || points_busy(in) || init_now() >= in->calm_until))
 		calm_end(in);
 }
 

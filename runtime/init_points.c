@@ -28,19 +28,10 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define FORK_WAIT_NS (SESSION_FORK_WAIT_NS + 500000000u)
 #define COPY_WAIT_NS UINT64_C(50000000000) /* twice that is less than the front's patience */
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 void points_start(struct init *in)
 {
@@ -145,7 +136,7 @@ static int start_copier(struct init *in, bool undo)
 	p->copier = pid;
 	p->report = out[0];
 	p->phase = undo ? POINTS_UNDOING : POINTS_COPYING;
-	p->until = now() + COPY_WAIT_NS;
+	p->until = init_now() + COPY_WAIT_NS;
 	return 0;
 }
 
@@ -253,7 +244,7 @@ static int end_of(const struct init_points *p, int status)
 		return -EIO;
 	if (WTERMSIG(status) != SIGKILL)
 		return -EINTR;
-	return now() >= p->until ? -ETIMEDOUT : -ESRCH;
+	return init_now() >= p->until ? -ETIMEDOUT : -ESRCH;
 }
 
 /* What the copier says of itself, the first time that it does. */
@@ -333,7 +324,7 @@ static int start_fork(struct init *in, struct init_point *at)
 	(void)close(pair[1]);
 	p->fork_channel = pair[0];
 	p->phase = POINTS_FORKING;
-	p->until = now() + FORK_WAIT_NS;
+	p->until = init_now() + FORK_WAIT_NS;
 	return sent < 0 ? -ESTALE : 0;
 }
 
@@ -403,7 +394,7 @@ void points_work(struct init *in)
 		return;
 	if (p->phase == POINTS_FORKING && p->f.op == PROTO_POINT_SAVE && save_can_start(in))
 		copy_now(in);
-	if (p->phase == POINTS_IDLE || now() < p->until)
+	if (p->phase == POINTS_IDLE || init_now() < p->until)
 		return;
 	if (p->phase != POINTS_FORKING)
 		(void)kill(p->copier, SIGKILL);
@@ -437,7 +428,7 @@ int points_handle(struct init *in, const struct proto_init_point *f)
 	} else {
 		in->session.resting = false; /* its next fork is wanted */
 		p->phase = POINTS_FORKING;
-		p->until = now() + FORK_WAIT_NS;
+		p->until = init_now() + FORK_WAIT_NS;
 	}
 	return 0;
 }

@@ -16,21 +16,12 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #define WATCH_EVERY_NS UINT64_C(20000000)
 #define LOOK_AGAIN_NS  UINT64_C(200000)
 #define STATE_WAIT_NS  UINT64_C(30000000000) /* for an interpreter that can hold a state at all */
 #define SPARE_WAIT_NS  UINT64_C(2000000000)  /* then the run starts cold */
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static uint64_t later(uint64_t from, uint64_t by)
 {
@@ -94,7 +85,7 @@ static void start_cold(struct init *in, struct run_child *c)
 		return;
 	}
 	in->run = (struct init_run){
-	    .id = f->run, .error = error[0], .grace_ns = f->grace_ns, .started_ns = now()};
+	    .id = f->run, .error = error[0], .grace_ns = f->grace_ns, .started_ns = init_now()};
 	in->run.pid = fork();
 	if (in->run.pid == 0) {
 		c->error = error[1];
@@ -115,7 +106,7 @@ static void start_cold(struct init *in, struct run_child *c)
 /* True = it runs. */
 static bool start_warm(struct init *in, const struct run_child *c)
 {
-	uint64_t started = now();
+	uint64_t started = init_now();
 	bool stateful = c->f->kind == PROTO_RUN_STATEFUL;
 	bool forked = !stateful || in->session.holder == 0;
 	pid_t pid = stateful ? session_take(in, c) : warm_take(in, c, NULL);
@@ -145,7 +136,7 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 	uint64_t wait = f->kind != PROTO_RUN_STATEFUL ? SPARE_WAIT_NS
 			: in->session.holder == 0     ? STATE_WAIT_NS
 						      : SESSION_FORK_WAIT_NS;
-	*w = (struct init_waiting){.f = *f, .until = later(now(), wait)};
+	*w = (struct init_waiting){.f = *f, .until = later(init_now(), wait)};
 	for (w->n = 0; w->n < n; w->n++) {
 		w->fds[w->n] = fcntl(fds[w->n], F_DUPFD_CLOEXEC, 3);
 		if (w->fds[w->n] < 0) {
@@ -180,20 +171,20 @@ void run_waiting(struct init *in)
 
 	if (!w->used)
 		return;
-	if (warm_is_lost(in, &w->f) && !w->asked && now() < w->until) {
+	if (warm_is_lost(in, &w->f) && !w->asked && init_now() < w->until) {
 		w->asked = true;
 		warm_ask(in);
 		return;
 	}
 	if (warm_must_wait(in, &w->f)) {
-		if (now() < w->until)
+		if (init_now() < w->until)
 			return;
 		if (in->session.next_state == SPARE_FORKING)
 			session_lose(in);
 		else
 			warm_give_up(in);
 		if (warm_must_wait(in, &w->f)) { /* for the next best, once more */
-			w->until = later(now(), SPARE_WAIT_NS);
+			w->until = later(init_now(), SPARE_WAIT_NS);
 			return;
 		}
 	}
@@ -281,7 +272,7 @@ static void first_ended(struct init *in, int status, const struct rusage *use)
 
 	r->pid = 0;
 	r->status = status;
-	r->ended_ns = now();
+	r->ended_ns = init_now();
 	r->cpu_ns = timeval_ns(use->ru_utime) + timeval_ns(use->ru_stime);
 	r->max_rss = (uint64_t)use->ru_maxrss * 1024;
 	session_run_ended(in);
@@ -305,7 +296,7 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss
 		look_bare(in);
 	r->pid = 0;
 	r->status = W_EXITCODE(status, 0);
-	r->ended_ns = now();
+	r->ended_ns = init_now();
 	r->cpu_ns = cpu_ns;
 	r->max_rss = max_rss;
 	end_all(in);
@@ -409,7 +400,7 @@ void run_tick(struct init *in)
 
 	if (r->id == 0 || run_next(in) == 0)
 		return;
-	t = now();
+	t = init_now();
 	if (r->term_at != 0 && t >= r->term_at && r->pid > 0) {
 		r->term_at = 0;
 		r->kill_at = wall_stands(WALL_GRACE) ? later(t, r->grace_ns) : 0;
@@ -446,7 +437,7 @@ uint64_t run_next(const struct init *in)
 		return in->waiting.until;
 	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
 	if (in->run.id != 0 && in->run.pid == 0 && kill_keeps_any(in))
-		return later(now(), LOOK_AGAIN_NS);
+		return later(init_now(), LOOK_AGAIN_NS);
 	if (in->run.id == 0)
 		return sooner(sooner(session_next(in), points_next(in)),
 			      sooner(in->calm_until, warm_next(in)));

@@ -19,16 +19,7 @@
 #include <signal.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void drop_next(struct init_session *s)
 {
@@ -82,7 +73,7 @@ void session_prepare(struct init *in)
 	struct rt_fork k = {.h = {.kind = RT_FORK}, .awaited = in->waiting.used || in->hasty};
 	int pair[2];
 
-	if (s->next_state == SPARE_FORKING && now() >= s->until)
+	if (s->next_state == SPARE_FORKING && init_now() >= s->until)
 		session_lose(in);
 	if (in->waiting.used && in->waiting.f.kind == PROTO_RUN_STATEFUL)
 		s->resting = false;
@@ -95,7 +86,7 @@ void session_prepare(struct init *in)
 	(void)close(pair[1]);
 	s->next_channel = pair[0];
 	s->next_state = SPARE_FORKING;
-	s->until = now() + SESSION_FORK_WAIT_NS;
+	s->until = init_now() + SESSION_FORK_WAIT_NS;
 	if (sent < 0)
 		session_lose(in);
 }

@@ -19,7 +19,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 /* Most sandboxes of one run are gone by then, and none is ended while a fork for it is under way.
@@ -30,14 +29,6 @@ struct rt_run_frame {
 	struct rt_run run;
 	char text[RT_ENV_MAX + RT_CWD_MAX];
 };
-
-static uint64_t now(void)
-{
-	struct timespec t;
-
-	(void)clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 int warm_pair(int pair[2])
 {
@@ -152,7 +143,7 @@ void warm_tell(struct init *in)
 
 	if (w->channel >= 0 || w->told_cold)
 		return;
-	if (w->spent && (is_busy(in) || now() < in->told_at + SPENT_WAIT_NS))
+	if (w->spent && (is_busy(in) || init_now() < in->told_at + SPENT_WAIT_NS))
 		return;
 	tell_cold(in, false);
 }
