@@ -4,7 +4,9 @@
  *
  * Quotas are the user's own, or the server's settings where the user has none. They are looked up
  * once a minute for each owner, so a change holds after a minute at most, and a run costs a lookup
- * in a small table. CPU time counts when a run ends. */
+ * in a small table. CPU time counts when a run ends, however it ends: one that is lost with its
+ * sandbox counts as engine_run_result.cpu_ns says. Only a run that the server's own end cut short
+ * counts none: nobody is left to say, and no user can bring it about. */
 #pragma once
 
 #include "sandbox/sandbox.h"

@@ -115,9 +115,14 @@ struct engine_run_result {
 			       * it did is the session's state now */
 	bool threads_lost;    /* stateful: it left threads, which will not go on */
 	uint64_t duration_ns; /* from the start of the code to the end of its first process */
-	uint64_t cpu_ns;      /* user + system of the first process and its reaped children */
-	uint64_t peak_bytes;  /* 0 when unknown */
-	uint32_t killed;      /* processes that the run left behind and that were killed */
+	/* User + system of the first process and its reaped children. Of a run that ended with its
+	 * sandbox (destroyed under it, or lost), so that ending one early is never the cheaper way:
+	 * all that the kernel counted in the sandbox until nothing of it was left, less what was
+	 * told of its earlier runs; where no group counts, the most it can have used, which is its
+	 * time by the clock on as many cores as its limit allows. */
+	uint64_t cpu_ns;
+	uint64_t peak_bytes;      /* 0 when unknown */
+	uint32_t killed;          /* processes that the run left behind and that were killed */
 	uint64_t output_total[3]; /* bytes written per stream, delivered or not */
 };
 
@@ -202,10 +207,11 @@ struct engine_ops {
 	/* Makes a sandbox; the callback gets the handle. Warm pools hide behind this. */
 	int (*create)(struct engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user, struct err *e);
-	/* Kills everything in it and removes it. A run in flight ends with ENGINE_END_KILLED first.
-	 */
+	/* Kills everything in it and removes it. A run in flight ends with ENGINE_END_KILLED first
+	 * (ENGINE_END_LOST where the sandbox was lost before, and nobody has been told yet). */
 	void (*destroy)(struct engine_sandbox *s, engine_done_fn cb, void *user);
-	/* Called when a sandbox ends on its own; destroy() must still be called. */
+	/* Called when a sandbox ends on its own, after the end of its run; destroy() must still be
+	 * called. */
 	void (*on_lost)(struct engine_sandbox *s, engine_lost_fn cb, void *user);
 	/* The listening socket of a sandbox that was created with `egress`, given once; else -1. */
 	int (*take_egress)(struct engine_sandbox *s);

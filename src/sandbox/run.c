@@ -56,6 +56,7 @@ static void run_note(struct run *r, const struct run_result *result)
 	    .reason = RUN_LOST,
 	    .exit_code = RUN_EXIT_CODE_KILLED,
 	    .duration_ms = (now_ns() - r->start_ns) / NS_PER_MS,
+	    .cpu_ns = r->end.cpu_ns, /* 0 where the server itself ended */
 	    .out = {.total = r->output[ENGINE_STDOUT].len},
 	    .err = {.total = r->output[ENGINE_STDERR].len},
 	};

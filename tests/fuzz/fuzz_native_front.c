@@ -167,7 +167,7 @@ static const struct proto_head *head_of(unsigned kind)
 						      PROTO_HEAD(INIT_COLD, proto_init_cold)};
 	static const struct proto_head from_monitor[] = {
 	    PROTO_HEAD(MON_CREATED, proto_mon_created),
-	    PROTO_HEAD(MON_GONE, proto_mon_slot),
+	    PROTO_HEAD(MON_GONE, proto_mon_gone),
 	    PROTO_HEAD(MON_USED, proto_mon_used),
 	    PROTO_HEAD(MON_FORGOTTEN, proto_mon_forgotten),
 	    PROTO_HEAD(MON_WARMED, proto_mon_warmed),

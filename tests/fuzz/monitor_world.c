@@ -333,8 +333,8 @@ void monitor_send(struct monitor *m, const struct proto_head *frame, const int *
 			check_created(m, fds, n);
 		break;
 	case PROTO_MON_GONE:
-		ASSERT(f.slot.slot < WORLD_SLOTS && announced[f.slot.slot]);
-		announced[f.slot.slot] = false;
+		ASSERT(f.gone.slot < WORLD_SLOTS && announced[f.gone.slot]);
+		announced[f.gone.slot] = false;
 		break;
 	case PROTO_MON_WARMED:
 		ASSERT(n == 0 || announced[f.warmed.slot]);

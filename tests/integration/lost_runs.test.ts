@@ -10,14 +10,17 @@ import { serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 const waitMs = 30_000;
+const burnedS = 1.5;
+/** Says when it has used so much CPU time, and goes on. */
+const burner = `import time\nwhile time.process_time() < ${burnedS}: pass\nopen("started", "w").close()\nwhile True: pass`;
 const sleeper = 'open("started", "w").close()\nimport time\ntime.sleep(600)';
 
 class Place {
 	private readonly state = newStateDir();
 	server!: Awaited<ReturnType<typeof serve>>;
 
-	async start(): Promise<void> {
-		this.server = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: this.state, SANDBOX_POOL: '0', SANDBOX_EXEC_TIMEOUT_S: '900' } });
+	async start(more: Record<string, string> = {}): Promise<void> {
+		this.server = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: this.state, SANDBOX_POOL: '0', SANDBOX_EXEC_TIMEOUT_S: '900', ...more } });
 	}
 	async ask(method: string, path: string, body?: Json): Promise<Json> {
 		const r = await fetch(`${this.server.base}/api/v1/${path}`, { method, headers: { 'content-type': 'application/json' }, body: body && JSON.stringify(body) });
@@ -29,14 +32,18 @@ class Place {
 		return (await this.ask('POST', 'sandboxes', {})).id as string;
 	}
 	/** Begins a run that does not end, and waits until it has begun. */
-	async sleeper(id: string): Promise<string> {
-		const run = await this.ask('POST', `sandboxes/${id}/runs`, { code: sleeper });
+	async sleeper(id: string, code = sleeper): Promise<string> {
+		const run = await this.ask('POST', `sandboxes/${id}/runs`, { code });
 		await until('the run', async () => (await this.ask('GET', `sandboxes/${id}/files`)).files.length > 0, waitMs);
 		return run.id as string;
 	}
 	/** Reasons of the rows of a run. */
 	async reasons(id: string): Promise<string[]> {
 		return (await this.ask('GET', 'runs')).runs.filter((r: Json) => r.id === id).map((r: Json) => r.reason as string);
+	}
+	async status(method: string, path: string, body: Json): Promise<[number, string]> {
+		const r = await fetch(`${this.server.base}/api/v1/${path}`, { method, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) });
+		return [r.status, (await r.json() as Json).code as string];
 	}
 	async kill(): Promise<void> {
 		const census = new Census();
@@ -47,9 +54,9 @@ class Place {
 	}
 }
 
-async function at(body: (p: Place) => Promise<void>): Promise<void> {
+async function at(body: (p: Place) => Promise<void>, env: Record<string, string> = {}): Promise<void> {
 	const p = new Place();
-	await p.start();
+	await p.start(env);
 	try {
 		await body(p);
 	} finally {
@@ -70,6 +77,22 @@ describe('runs whose end nobody saw', { concurrency: 2 }, () => {
 		assert.deepEqual(await p.reasons(run), ['lost']);
 		assert.match(await (await fetch(`${p.server.base}/metrics`)).text(), /^caisson_runs_total\{reason="lost"\} 1$/m);
 	}));
+
+	// Else a quota of CPU time is evaded by ending the sandbox under each run.
+	const ends: [string, string, (p: Place, id: string) => unknown][] = [
+		['its owner ends the sandbox', 'cancelled', (p, id) => p.ask('DELETE', `sandboxes/${id}?force=true`)],
+		['the sandbox is lost', 'lost', (p) => process.kill(initsOf(p.server.program.pid)[0]!.pid, 'SIGKILL')],
+	];
+	for (const [name, reason, end] of ends)
+		it(`${name}: what the run has used counts against the quota of the day`, () => at(async (p) => {
+			const id = await p.sandbox();
+			const run = await p.sleeper(id, burner);
+			await end(p, id);
+			const row = await until('the row', async () => (await p.ask('GET', 'runs')).runs.find((r: Json) => r.id === run && r.reason === reason) as Json, waitMs);
+			assert.ok(row.cpu_us >= burnedS * 1e6, JSON.stringify(row));
+			const next = await p.sandbox();
+			assert.deepEqual(await p.status('POST', `sandboxes/${next}/runs`, { code: '1', wait: true }), [429, 'quota_exceeded']);
+		}, { SANDBOX_USER_CPU_S_PER_DAY: '1' }));
 
 	it('the monitor ends, and every sandbox with it', () => at(async (p) => {
 		const runs = [await p.sleeper(await p.sandbox()), await p.sleeper(await p.sandbox())];

@@ -64,8 +64,8 @@ static size_t too_long(union proto_frame *f, int *ret_fd UNUSED)
 
 static size_t wrong_direction(union proto_frame *f, int *ret_fd UNUSED)
 {
-	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_GONE, proto_mon_slot)};
-	return sizeof(f->slot);
+	f->gone = (struct proto_mon_gone){.head = PROTO_HEAD(MON_GONE, proto_mon_gone)};
+	return sizeof(f->gone);
 }
 
 static size_t for_init(union proto_frame *f, int *ret_fd UNUSED)
@@ -106,7 +106,7 @@ static size_t warm_beyond(union proto_frame *f, int *ret_fd UNUSED)
 static size_t destroy_flags(union proto_frame *f, int *ret_fd UNUSED)
 {
 	f->slot =
-	    (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .flags = 2};
+	    (struct proto_mon_slot){.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot), .flags = 4};
 	return sizeof(f->slot);
 }
 

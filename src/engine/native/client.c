@@ -49,9 +49,10 @@ static int on_monitor_message(const union proto_frame *f, const int *fds, size_t
 	case PROTO_MON_CREATED:
 		return native_created(g, &f->created, own, n);
 	case PROTO_MON_GONE:
-		s = f->slot.slot < g->max ? g->slots[f->slot.slot] : NULL;
+		s = f->gone.slot < g->max ? g->slots[f->gone.slot] : NULL;
 		if (!s)
 			return -EPROTO;
+		s->cpu_ns = f->gone.cpu_ns;
 		native_gone(s);
 		return 0;
 	case PROTO_MON_FORGOTTEN:

@@ -146,11 +146,14 @@ struct native_sandbox {
 	void *destroy_user;
 	engine_lost_fn lost_cb;
 	void *lost_user;
+	const char *lost_why;
 	sd_event_source *later; /* completion of destroy() on something that is gone already */
 	int oom, peak;
 	bool wants_egress;
 	int egress; /* the listening socket until it is taken, -1 */
 	struct engine_run *run;
+	uint64_t told_cpu_ns; /* of its runs that have ended, as init told it */
+	uint64_t cpu_ns;      /* gone: of all that was in it; 0 = nobody counted */
 	uint32_t next_seq;
 	struct native_file_op *ops, **ops_last;
 	struct native_usage_op *usages, **usages_last;
@@ -189,6 +192,8 @@ void native_destroy(struct engine_sandbox *base, engine_done_fn cb, void *user);
 void native_on_lost(struct engine_sandbox *base, engine_lost_fn cb, void *user);
 /* The sandbox is not what it was: ends its run and everything that waits, and tells the owner. */
 void native_lose(struct native_sandbox *s, const char *why);
+/* What native_lose() put off: its run ends, and its owner hears of the loss. */
+void native_tell_loss(struct native_sandbox *s);
 /* The creation of S has failed: tells whoever asked for it. */
 void native_fail_create(struct native_sandbox *s, const struct err *e);
 /* Asks the monitor for the end of S. */
@@ -269,6 +274,9 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 uint64_t native_oom_kills(const struct native_sandbox *s);
 /* Ends the run of S, if there is one, from this side. E NULL: with END. */
 void native_run_abort(struct native_sandbox *s, enum engine_end end, const struct err *e);
+/* S is lost: its run, if there is one, ends as lost. True = later, by native_tell_loss(), when the
+ * monitor has said what it used, or does not say so for a few seconds. */
+bool native_run_lose(struct native_sandbox *s);
 
 /* client_files.c */
 int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user,

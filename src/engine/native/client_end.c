@@ -32,17 +32,17 @@ void native_ask_destroy(const struct native_sandbox *s)
 {
 	struct proto_mon_slot d = {.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot),
 				   .slot = s->slot,
-				   .flags = s->pooled ? PROTO_SLOT_UNUSED : 0};
+				   .flags = (s->pooled ? PROTO_SLOT_UNUSED : 0) |
+					    (s->run ? PROTO_SLOT_COUNT : 0)};
 
 	if (!s->gone && !s->g->dead)
 		(void)!chan_send(s->g->monitor, &d.head, NULL,
 				 0); /* a channel that ended says so itself */
 }
 
-/* Tells whoever waits for S that it is over. */
-static void tell_waiters(struct native_sandbox *s, enum engine_end end, const struct err *e)
+/* Tells whoever waits for S, but for its run, that it is over. */
+static void tell_others(struct native_sandbox *s, const struct err *e)
 {
-	native_run_abort(s, end, NULL);
 	native_files_abort(s, e);
 	native_freeze_abort(s, e);
 	native_points_abort(s, e);
@@ -59,6 +59,13 @@ void native_fail_create(struct native_sandbox *s, const struct err *e)
 		cb(NULL, NULL, e, s->create_user);
 }
 
+void native_tell_loss(struct native_sandbox *s)
+{
+	native_run_abort(s, ENGINE_END_LOST, NULL);
+	if (s->lost_cb && s->state == NATIVE_LOST)
+		s->lost_cb(&s->base, s->lost_why, s->lost_user);
+}
+
 void native_lose(struct native_sandbox *s, const char *why)
 {
 	struct err e = ERR_INIT;
@@ -70,9 +77,11 @@ void native_lose(struct native_sandbox *s, const char *why)
 		native_fail_create(s, &e);
 	} else if (s->state == NATIVE_READY) {
 		s->state = NATIVE_LOST;
-		tell_waiters(s, ENGINE_END_LOST, &e);
-		if (s->lost_cb && s->state == NATIVE_LOST)
-			s->lost_cb(&s->base, why, s->lost_user);
+		s->lost_why = why;
+		bool later = native_run_lose(s);
+		tell_others(s, &e);
+		if (!later)
+			native_tell_loss(s);
 	}
 }
 
@@ -83,7 +92,8 @@ static void finish_destroy(struct native_sandbox *s)
 	struct err e = ERR_INIT;
 
 	(void)err_set(&e, ERR_CANCELLED, 0, "the sandbox was closed");
-	tell_waiters(s, ENGINE_END_KILLED, &e);
+	native_run_abort(s, ENGINE_END_KILLED, NULL);
+	tell_others(s, &e);
 	native_sandbox_free(s);
 	if (cb)
 		cb(NULL, user);
@@ -106,6 +116,9 @@ static void sandbox_is_gone(struct native_sandbox *s)
 		native_lose(s, "it ended on its own");
 		break;
 	case NATIVE_LOST:
+		if (s->run)
+			native_tell_loss(s);
+		break;
 	default:
 		break;
 	}
@@ -158,9 +171,7 @@ void native_on_lost(struct engine_sandbox *base, engine_lost_fn cb, void *user)
 void native_cancel(struct native_sandbox *s, const struct err *e)
 {
 	native_run_abort(s, ENGINE_END_KILLED, e);
-	native_files_abort(s, e);
-	native_freeze_abort(s, e);
-	native_points_abort(s, e);
+	tell_others(s, e);
 	if (s->create_cb)
 		native_fail_create(s, e);
 	if (s->destroy_cb)

@@ -36,6 +36,8 @@ struct engine_run {
 	bool flooded;
 	sd_event_source *backstop; /* init should have ended the run long before */
 	bool backstop_killed;
+	bool lost; /* with its sandbox: it ends so, whatever is asked for meanwhile */
+	uint64_t started_ns;
 	uint64_t timeout_ns;
 	uint64_t oom_before;
 	void (*on_output)(struct engine_run *, enum engine_stream, const void *, size_t, void *);
@@ -216,6 +218,7 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 		return 0;
 	}
 	KILL_POINT(END_TAKEN);
+	s->told_cpu_ns += m->cpu_ns;
 	if (m->flags & PROTO_ENDED_SPENT)
 		native_clean_spent(s);
 	uint64_t peak = read_peak(s->peak);
@@ -237,12 +240,29 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 	return 0;
 }
 
+/* As engine_run_result.cpu_ns says of a run that ends with its sandbox. */
+static uint64_t cpu_of_rest(const struct native_sandbox *s, uint64_t wall_ns)
+{
+	if (s->cpu_ns == 0)
+		return wall_ns / 1000 * s->policy.limits.cpu_milli;
+	return s->cpu_ns > s->told_cpu_ns ? s->cpu_ns - s->told_cpu_ns : 0;
+}
+
 void native_run_abort(struct native_sandbox *s, enum engine_end end, const struct err *e)
 {
-	struct engine_run_result res = {.end = end, .exit_code = 128 + SIGKILL, .signal = SIGKILL};
+	struct engine_run *r = s->run;
 
-	if (s->run)
-		finish(s->run, e ? NULL : &res, e);
+	if (!r)
+		return;
+	uint64_t wall_ns = now_ns() - r->started_ns;
+	struct engine_run_result res = {
+	    .end = r->lost ? ENGINE_END_LOST : end,
+	    .exit_code = 128 + SIGKILL,
+	    .signal = SIGKILL,
+	    .duration_ns = wall_ns,
+	    .cpu_ns = cpu_of_rest(s, wall_ns),
+	};
+	finish(r, e ? NULL : &res, e);
 }
 
 static int on_backstop(sd_event_source *source, uint64_t at, void *user)
@@ -251,6 +271,10 @@ static int on_backstop(sd_event_source *source, uint64_t at, void *user)
 	struct proto_init_signal k = {
 	    .head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .run = r->id, .signo = SIGKILL};
 
+	if (r->lost) { /* the monitor has not said what it used */
+		native_tell_loss(r->s);
+		return 0;
+	}
 	if (r->backstop_killed) {
 		native_lose(r->s, "a run did not end");
 		return 0;
@@ -273,6 +297,14 @@ static int arm_backstop(struct engine_run *r, uint64_t after_ns)
 	/* accuracy 0 would mean 250 ms (sd_event_add_time(3)) */
 	return sd_event_add_time_relative(r->s->g->loop, &r->backstop, CLOCK_MONOTONIC, after_us,
 					  NS_PER_MS / NS_PER_US, on_backstop, r);
+}
+
+bool native_run_lose(struct native_sandbox *s)
+{
+	if (!s->run)
+		return false;
+	s->run->lost = true;
+	return !s->gone && !s->g->dead && arm_backstop(s->run, BACKSTOP_NS) == 0;
 }
 
 int native_signal(struct engine_run *r, int signo)
@@ -442,6 +474,7 @@ int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 	    .fd = {-1, -1, -1},
 	    .result = -1,
 	    .timeout_ns = spec->timeout_ns,
+	    .started_ns = now_ns(),
 	    .on_output = spec->on_output,
 	    .on_done = spec->on_done,
 	    .user = spec->user,

@@ -7,7 +7,7 @@ M(MON_HELLO, M, F, proto_mon_hello, 1, "the monitor is up; what it can enforce; 
 M(MON_CREATE, F, M, proto_mon_create, 0, "make a sandbox in a free slot")
 M(MON_CREATED, M, F, proto_mon_created, 3, "channel to init, out-of-memory counter, peak; or why not")
 M(MON_DESTROY, F, M, proto_mon_slot, 0, "kill a sandbox; a slot that is free already is no error")
-M(MON_GONE, M, F, proto_mon_slot, 0, "a sandbox is gone, its slot is free again")
+M(MON_GONE, M, F, proto_mon_gone, 0, "a sandbox is gone, its slot is free again; the CPU time of all of it, if it is wanted")
 M(MON_USAGE, F, M, proto_mon_slot, 0, "what does a sandbox use")
 M(MON_USED, M, F, proto_mon_used, 0, "answer to MON_USAGE")
 M(MON_FORGET, F, M, proto_mon_forget, 0, "remove a stored workspace")

@@ -125,11 +125,22 @@ struct proto_mon_created {
 	uint64_t image_ctime_ns;
 };
 
-enum { PROTO_SLOT_UNUSED = 1 }; /* MON_DESTROY: it was made ahead of need, and there was none */
+enum {                        /* MON_DESTROY */
+       PROTO_SLOT_UNUSED = 1, /* it was made ahead of need, and there was none */
+       PROTO_SLOT_COUNT = 2,  /* a run is in it: MON_GONE is to say what it used */
+};
 struct proto_mon_slot {
 	struct proto_head head;
 	uint32_t slot;
 	uint32_t flags; /* PROTO_SLOT_* */
+};
+
+struct proto_mon_gone {
+	struct proto_head head;
+	uint32_t slot;
+	uint32_t pad;
+	uint64_t cpu_ns; /* of all that was ever in it; 0 = not asked for (PROTO_SLOT_COUNT, or it
+			  * ended on its own), or nothing here counts it */
 };
 
 /* Descriptor: init's end of the channel to the new clean interpreter; none = there will be none. */
@@ -368,6 +379,7 @@ union proto_frame {
 	struct proto_mon_create create;
 	struct proto_mon_created created;
 	struct proto_mon_slot slot;
+	struct proto_mon_gone gone;
 	struct proto_mon_used used;
 	struct proto_mon_forget forget;
 	struct proto_mon_forgotten forgotten;

@@ -95,6 +95,7 @@ struct box {
 	enum box_state state;
 	bool doomed; /* destroyed while it was being made */
 	bool unused; /* its end does not count as use of its image */
+	bool count;  /* MON_GONE says what it used */
 	pid_t maker;
 	pid_t init;
 	uint32_t uid;          /* in Z */
@@ -151,7 +152,7 @@ int plan_check_forget(const struct proto_mon_forget *f) MUST_CHECK;
 
 /* sandbox.c */
 void sandbox_create(struct monitor *m, const struct proto_mon_create *c);
-void sandbox_destroy(struct monitor *m, uint32_t slot, bool unused);
+void sandbox_destroy(struct monitor *m, uint32_t slot, uint32_t flags); /* PROTO_SLOT_* */
 /* A clean interpreter in place of the one it has lost; the answer goes out at once. */
 void sandbox_warm(struct monitor *m, uint32_t slot);
 void sandbox_usage(struct monitor *m, uint32_t slot);

@@ -19,9 +19,10 @@ static int on_create(struct monitor *m, const union proto_frame *f)
 
 static int on_destroy(struct monitor *m, const union proto_frame *f)
 {
-	if (f->slot.slot >= m->config->max_sandboxes || f->slot.flags > PROTO_SLOT_UNUSED)
+	if (f->slot.slot >= m->config->max_sandboxes ||
+	    f->slot.flags > (PROTO_SLOT_UNUSED | PROTO_SLOT_COUNT))
 		return -EINVAL;
-	sandbox_destroy(m, f->slot.slot, f->slot.flags & PROTO_SLOT_UNUSED);
+	sandbox_destroy(m, f->slot.slot, f->slot.flags);
 	return 0;
 }
 

@@ -49,6 +49,7 @@ static void box_reset(struct monitor *m, uint32_t slot)
 	b->state = BOX_FREE;
 	b->doomed = false;
 	b->unused = false;
+	b->count = false;
 }
 
 /* The first message to init waits in its socket before init exists. */
@@ -275,7 +276,7 @@ void sandbox_made(struct monitor *m, uint32_t slot, int status)
 	}
 	reap_watch(m, slot, true);
 	if (b->doomed)
-		sandbox_destroy(m, slot, b->unused);
+		sandbox_destroy(m, slot, b->unused ? PROTO_SLOT_UNUSED : 0);
 	else if (b->warm >= 0 && b->image)
 		zygote_want(m, b->image, slot);
 	else
@@ -286,16 +287,18 @@ static void end_helpers(struct monitor *m, uint32_t slot)
 {
 	for (uint32_t i = 0; m->boxes[slot].helpers > 0 && i < m->config->max_sandboxes; i++)
 		if (m->boxes[i].helper_of == slot + 1)
-			sandbox_destroy(m, i, false);
+			sandbox_destroy(m, i, 0);
 }
 
-void sandbox_destroy(struct monitor *m, uint32_t slot, bool unused)
+void sandbox_destroy(struct monitor *m, uint32_t slot, uint32_t flags)
 {
 	struct box *b = &m->boxes[slot];
 
 	KILL_POINT(DESTROY_TAKEN);
-	if (b->state != BOX_FREE)
-		b->unused = unused;
+	if (b->state != BOX_FREE) {
+		b->unused = flags & PROTO_SLOT_UNUSED;
+		b->count |= (flags & PROTO_SLOT_COUNT) != 0;
+	}
 	end_helpers(m, slot);
 	switch (b->state) {
 	case BOX_MAKING:
@@ -314,19 +317,31 @@ void sandbox_destroy(struct monitor *m, uint32_t slot, bool unused)
 	}
 }
 
+/* Nothing of it runs any more, so this is all of it; 0 = nothing counts it. */
+static uint64_t cpu_of(struct monitor *m, uint32_t slot)
+{
+	struct cgroup_use use = {0};
+
+	(void)m->cgroup.ops->use(&m->cgroup, slot, &use);
+	return use.cpu_ns;
+}
+
 void sandbox_gone(struct monitor *m, uint32_t slot)
 {
-	struct proto_mon_slot g = {.head = PROTO_HEAD(MON_GONE, proto_mon_slot), .slot = slot};
+	struct proto_mon_gone g = {.head = PROTO_HEAD(MON_GONE, proto_mon_gone), .slot = slot};
 	struct box *b = &m->boxes[slot];
 	uint32_t parent = b->helper_of;
 
-	zygote_forget(m, slot); /* nobody is there to be given an interpreter */
+	zygote_forget(m, slot);           /* nobody is there to be given an interpreter */
+	b->count |= b->state == BOX_LIVE; /* on its own: a run may be in it */
 	if (b->helpers > 0) {
 		b->state = BOX_WAITING;
 		end_helpers(m, slot);
 		return;
 	}
 	KILL_POINT(INIT_REAPED);
+	if (b->count)
+		g.cpu_ns = cpu_of(m, slot);
 	box_reset(m, slot);
 	KILL_POINT(CGROUP_REMOVED);
 	monitor_send(m, &g.head, NULL, 0);
