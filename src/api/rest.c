@@ -24,7 +24,7 @@ struct bound {
 /* A create that was asked for under a name of the client's. */
 struct idem {
 	struct idem *next;
-	uint8_t key[HASH_BYTES];  /* of owner, route and Idempotency-Key */
+	uint8_t key[HASH_BYTES];  /* of caller, owner, route and Idempotency-Key */
 	uint8_t body[HASH_BYTES]; /* of what was sent */
 	uint64_t since_ns;
 	bool running;
@@ -181,7 +181,8 @@ static bool idem_begin(struct rest_call *c)
 		rest_refuse(c, ERR_INVALID_ARGUMENT, "Idempotency-Key has 1 to 255 bytes");
 		return false;
 	}
-	const char *parts[] = {c->who->owner, c->route->id, http_request_path(c->req), given};
+	const char *parts[] = {c->who->owner, c->owner, c->route->id, http_request_path(c->req),
+			       given};
 	hash_parts(parts, ARRAY_SIZE(parts), key);
 	parts[0] = http_request_body(c->req, NULL);
 	hash_parts(parts, 1, body);

@@ -324,6 +324,14 @@ describe('a server that asks who it is', () => {
 			assert.equal((await ask('DELETE', `${base}/api/v1/sandboxes/${s.id}?force=true`, alice)).status, 204);
 	});
 
+	it('an Idempotency-Key is one for each owner that an administrator names', async () => {
+		const made = await Promise.all([ids.alice, ids.bob].map((owner) =>
+			ask('POST', `${base}/api/v1/sandboxes?owner=${owner}`, { key: keys.admin!, json: {}, headers: { 'idempotency-key': 'one' } })));
+		assert.deepEqual(made.map((r) => [r.status, r.body.owner]), [[201, ids.alice], [201, ids.bob]]);
+		for (const [i, key] of [keys.alice, keys.bob].entries())
+			assert.equal((await ask('DELETE', `${base}/api/v1/sandboxes/${made[i]!.body.id}`, { key: key! })).status, 204);
+	});
+
 	it('a key that only reads runs no tool that changes', async () => {
 		const reader = await mcp(base, keys.reader!);
 		try {
