@@ -11,6 +11,7 @@
 
 #define KEEP_NS    (10 * 60 * NS_PER_S) /* after its end */
 #define KEEP_MAX   512u                 /* that have ended */
+#define KEEP_BYTES (UINT64_C(32) << 20) /* of output, of all that have ended but the last one */
 #define LOG_MAX    (2u << 20)           /* bytes of events kept of one run for who comes late */
 #define PIECE_MAX  (256u << 10)         /* bytes of one event's text */
 #define TAIL_BYTES 3                    /* of an UTF-8 sequence that is not whole yet */
@@ -31,8 +32,9 @@ struct api_run {
 	char owner[STORE_OWNER_SIZE];
 	char *code;
 	uint64_t ended_ns;
-	json_t *result; /* once it has ended */
-	struct buf log; /* events as they were sent */
+	json_t *result;   /* once it has ended */
+	uint64_t printed; /* bytes of output in it */
+	struct buf log;   /* events as they were sent */
 	bool log_full;
 	struct {
 		char bytes[TAIL_BYTES];
@@ -56,12 +58,16 @@ static void run_free(struct api_run *r)
 static void sweep(struct api *a)
 {
 	uint64_t now = now_ns();
+	uint64_t bytes = 0;
 	unsigned n = 0;
 
 	for (struct api_run **at = &a->runs; *at;) {
 		struct api_run *r = *at;
+		bool kept = r->run || r->followers ||
+			    (r->ended_ns + KEEP_NS > now && bytes < KEEP_BYTES && ++n <= KEEP_MAX);
 
-		if (r->run || r->followers || (r->ended_ns + KEEP_NS > now && ++n <= KEEP_MAX)) {
+		if (kept) {
+			bytes += r->printed + r->log.len;
 			at = &r->next;
 			continue;
 		}
@@ -226,6 +232,7 @@ static void on_done(struct run *run UNUSED, const struct run_result *result, con
 	r->ended_ns = now_ns();
 	r->sandbox = sandbox_unref(r->sandbox);
 	r->result = result_json(r, result, e);
+	r->printed = result ? result->out.len + result->err.len + result->value.len : 0;
 	if (!r->result)
 		r->result = json_object();
 	send_event(r, "end", json_incref(r->result));

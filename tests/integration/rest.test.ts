@@ -118,6 +118,16 @@ describe('REST', () => {
 		}
 	});
 
+	it('what ended runs printed is kept up to a bound, the latest first', async () => {
+		const { id } = (await ask('POST', '/sandboxes', { kind: 'stored' })).body; // these keep 1 MiB of each stream
+		const runs: string[] = [];
+		for (let i = 0; i < 14; i++)
+			runs.push((await ran(id, { code: 'import os\nfor fd in (1, 2):\n    for i in range(1200): os.write(fd, b"x" * 1000)' })).id);
+		const kept = await Promise.all(runs.map(async (run) => (await ask('GET', `/runs/${run}`)).status));
+		assert.deepEqual([kept[0], kept.at(-2), kept.at(-1)], [404, 200, 200], kept.join(' '));
+		assert.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
+	});
+
 	it('runs: result, failure, timeout, command, state', async () => {
 		const id = await box();
 		const r = await ran(id, { code: 'print("hé"); open("f.txt","w").write("1")' });
