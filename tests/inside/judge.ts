@@ -28,7 +28,8 @@ export interface Finding {
 export interface Row {
 	module: string;
 	passed: number;
-	skipped: number;
+	/** Left themselves out, and why. */
+	skipped: Finding[];
 	/** Failed and listed. */
 	forbidden: number;
 	/** Passed alone, after a failure among the others. */
@@ -49,20 +50,28 @@ function ends(lines: Line[]): Map<string, Line> {
 	return all;
 }
 
-function isListed(test: string, w: Where): boolean {
-	return known.some((k) => (!k.when || k.when(w)) && k.tests.includes(test));
+/** Whether TEST is one that cannot pass; one that may is no such where it has passed. */
+function isListed(test: string, passed: boolean, w: Where): boolean {
+	return known.some((k) => (!k.when || k.when(w)) && !(k.mayPass && passed) && k.tests.includes(test));
+}
+
+/** A reason that is the error of a system call: another wall than the one that was judged would look the same. */
+const OF_A_CALL = /\[Errno \d+\]|PermissionError|[Pp]ermission denied|[Oo]peration not (permitted|supported)|[Ff]unction not implemented/;
+
+export function maySkip(test: string, why: string): boolean {
+	return skips.some((s) => (s.tests ? s.tests.test(test) : !OF_A_CALL.test(why)) && s.reasons.some((r) => r.test(why)));
 }
 
 export function judge(m: Module, first: Said, w: Where, second?: Said): Row {
-	const row: Row = { module: m.name, passed: 0, skipped: 0, forbidden: 0, again: [], failed: [], ms: 0 };
+	const row: Row = { module: m.name, passed: 0, skipped: [], forbidden: 0, again: [], failed: [], ms: 0 };
 	const add = (test: string, why: string): void => void row.failed.push({ test, why });
 	const later = ends(second?.lines ?? []);
 	for (const [test, l] of ends(first.lines)) {
-		const listed = isListed(test, w);
+		const listed = isListed(test, l.end === 'pass', w);
 		const good = l.end === 'pass' || (!listed && l.end !== 'skip' && later.get(test)?.end === 'pass');
 		if (l.end === 'skip') {
-			if (skips.some((s) => s.reasons.some((r) => r.test(l.why))))
-				row.skipped++;
+			if (maySkip(test, l.why))
+				row.skipped.push({ test, why: l.why });
 			else
 				add(test, `skipped for a reason that is not listed: ${l.why}`);
 		} else if (listed === good) {
@@ -77,7 +86,7 @@ export function judge(m: Module, first: Said, w: Where, second?: Said): Row {
 	}
 	if (!hasEnded(first))
 		add(m.name, first.bad ?? 'it broke off');
-	else if (row.passed + row.skipped + row.forbidden + row.failed.length === 0)
+	else if (row.passed + row.skipped.length + row.forbidden + row.failed.length === 0)
 		add(m.name, 'it has no tests');
 	return row;
 }

@@ -9,6 +9,7 @@ import * as readline from 'node:readline';
 import { parseArgs } from 'node:util';
 import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from '../lib/env.ts';
 import { owned, sweep } from '../lib/owned.ts';
+import { count as countReports, isLibrary, uncounted, type Reported } from './counts.ts';
 import type { Row } from './judge.ts';
 import { markdown } from './page.ts';
 import { packs } from './modules.ts';
@@ -23,6 +24,7 @@ const { values: opt } = parseArgs({
 		image: { type: 'string', default: 'science' },
 		jobs: { type: 'string', default: '2' },
 		report: { type: 'string' },
+		count: { type: 'string', multiple: true },
 		list: { type: 'boolean', default: false },
 		markdown: { type: 'boolean', default: false },
 		help: { type: 'boolean', short: 'h', default: false },
@@ -30,7 +32,8 @@ const { values: opt } = parseArgs({
 });
 if (opt.help) {
 	console.log(`usage: tests/inside/run [--quick: root warm and user cold] [--module REGEX] [--mode root|user]… [--warm on|off]… [--jobs 2 modes at a time]
-                        [--build DIR] [--image NAME] [--report FILE] [--list | --markdown: docs/inside.md]`);
+                        [--build DIR] [--image NAME] [--report FILE: a JSON line for each module]
+                        [--list | --markdown: docs/inside.md | --count REPORT…: its figures, from reports]`);
 	process.exit(0);
 }
 if (opt.list) {
@@ -40,6 +43,13 @@ if (opt.list) {
 }
 
 const page = path.join(top, 'docs/inside.md');
+if (opt.count) {
+	countReports(opt.count);
+	fs.writeFileSync(page, `${markdown()}\n`);
+	for (const u of uncounted())
+		console.log(`not counted yet: ${u}`);
+	process.exit(0);
+}
 if (opt.markdown) {
 	console.log(markdown());
 	process.exit(0);
@@ -97,14 +107,16 @@ function places(): Place[] {
 	return found;
 }
 
-const report: (Row & { place: string })[] = [];
+const report: Reported[] = [];
 
 function show(p: Place, r: Row): void {
-	report.push({ ...r, place: p.title });
+	report.push({ ...r, where: `${p.mode} ${p.warm === 'on' ? 'warm' : 'cold'}` });
+	if (opt.report)
+		fs.appendFileSync(opt.report, `${JSON.stringify(report.at(-1))}\n`);
 	count.passed += r.passed;
-	count.skipped += r.skipped + r.forbidden;
+	count.skipped += r.skipped.length + r.forbidden;
 	count.failed += r.failed.length;
-	const counts = `${String(r.passed).padStart(6)} passed ${String(r.failed.length).padStart(3)} failed ${String(r.skipped).padStart(4)} skipped ${String(r.forbidden).padStart(3)} cannot`;
+	const counts = `${String(r.passed).padStart(6)} passed ${String(r.failed.length).padStart(3)} failed ${String(r.skipped.length).padStart(4)} skipped ${String(r.forbidden).padStart(3)} cannot`;
 	console.log(`${p.mode.padEnd(4)} ${p.warm === 'on' ? 'warm' : 'cold'} ${counts} ${(r.ms / 1000).toFixed(1).padStart(6)} s  ${r.module}`);
 	for (const t of r.again)
 		console.log(`     passed alone: ${t}`);
@@ -146,13 +158,27 @@ if (spawnSync(path.join(top, 'tests/inside/packs'), [path.join(imagesDir, opt.im
 	count.failed++;
 	end();
 }
+
+/** What was counted in this run, as docs/inside.md has it for all modules. */
+function printSums(): void {
+	for (const where of new Set(report.map((r) => r.where))) {
+		const of = (library: boolean): string => {
+			const rows = report.filter((r) => r.where === where && isLibrary(r.module) === library);
+			const total = (n: (r: Reported) => number): number => rows.reduce((s, r) => s + n(r), 0);
+			return `${rows.length} modules, ${total((r) => r.passed)} passed, ${total((r) => r.skipped.length)} left out, ${total((r) => r.forbidden)} cannot, ${total((r) => r.failed.length)} failed`;
+		};
+		console.log(`${where}: standard library ${of(true)}; packages ${of(false)}`);
+	}
+}
+
 const waiting = places();
+if (opt.report)
+	fs.writeFileSync(opt.report, '');
 await Promise.all(Array.from({ length: Number(opt.jobs) }, async () => {
 	for (let p = waiting.shift(); p; p = waiting.shift())
 		await runPlace(p);
 }));
-if (opt.report)
-	fs.writeFileSync(opt.report, JSON.stringify(report));
+printSums();
 const cannot = report.reduce((n, r) => n + r.forbidden, 0);
 console.log(`\n${report.length} runs of modules; ${cannot} tests failed as known.ts says they must (counted as skipped)`);
 end();

@@ -4,7 +4,8 @@
 export interface Module {
 	/** A module, or a class of tests in one. */
 	name: string;
-	how: 'unittest' | 'pytest';
+	/** `venv`: `unittest` in an interpreter whose children and sub-interpreters find the tests, too. */
+	how: 'unittest' | 'pytest' | 'venv';
 	/** Part of the run that is bounded to a minute and a half (CI). */
 	quick: boolean;
 }
@@ -25,8 +26,11 @@ function words(text: string): string[] {
 	return text.split(/\s+/).filter(Boolean);
 }
 
+/** What starts isolated interpreters or sub-interpreters that import the tests. */
+const inVenv = words('init interpreter_pool shutdown').map((t) => `test_concurrent_futures.test_${t}`).concat('test_interpreters', 'test_crossinterp', 'test_import');
+
 function std(quick: boolean, text: string): Module[] {
-	return words(text).map((n) => ({ name: `test.${n}`, how: 'unittest', quick }));
+	return words(text).map((n) => ({ name: `test.${n}`, how: inVenv.includes(n) ? 'venv' : 'unittest', quick }));
 }
 
 function pytest(quick: boolean, text: string): Module[] {
@@ -51,10 +55,11 @@ const stdQuick = `
 const stdLong = `
 	test_multiprocessing_main_handling
 	${['fork', 'forkserver', 'spawn'].flatMap((m) => ['processes', 'threads', 'manager', 'misc'].map((t) => `test_multiprocessing_${m}.test_${t}`)).join(' ')}
-	${words('as_completed deadlock future wait').map((t) => `test_concurrent_futures.test_${t}`).join(' ')}
+	${words('as_completed deadlock future init interpreter_pool process_pool shutdown wait').map((t) => `test_concurrent_futures.test_${t}`).join(' ')}
 	test_fork1 test_wait3 test_wait4 test_gzip test_bz2 test_zstd test_zlib test_io test_os test_subprocess test_signal test_threadsignals test_threading test_queue test_socket test_ssl
 	test_asyncio test_zipfile test_tarfile test_selectors test_time test_httpservers test_ftplib test_poplib test_imaplib test_ctypes test_faulthandler test_eintr test_file_eintr
-	test_cmd_line test_logging test_venv test_unittest test_external_inspection
+	test_cmd_line test_logging test_mailbox test_venv test_compileall test_unittest test_external_inspection test_interpreters test_crossinterp test_sys test_import test_site test_runpy
+	test_zipimport test_c_locale_coercion test_utf8_mode test_docxmlrpc test_sysconfig
 	test_errno test_stat test_popen test_timeit test_ipaddress test_tomllib test_secrets test_hmac test_sax test_minidom test_contextlib test_linecache test_memoryio test_csv
 	test_array test_zoneinfo test_genericpath test_dbm_dumb test_shelve test_fileinput test_urllib test_sched`;
 

@@ -75,5 +75,5 @@ const s = await open('stdio', {
 	},
 });
 for (const p of packs)
-	await runPack(s, p, (r) => fs.writeSync(1, JSON.stringify(r) + '\n'));
+	await runPack(s, p, (r) => void process.stdout.write(`${JSON.stringify(r)}\n`));
 await s.end();
