@@ -367,19 +367,27 @@ static void on_put_copied(int r, const char *sha256, uint64_t bytes, void *user)
 	commit(b);
 }
 
+/* The engine's answer to a question for a file: true = it is there, for the copy. */
+static bool file_came(struct box *b, int fd, const struct err *e)
+{
+	if (!came(b)) {
+		(void)fd_close(fd);
+		return false;
+	}
+	if (e) {
+		end(b, e);
+		return false;
+	}
+	b->file = fd;
+	return true;
+}
+
 static void on_put_fd(int fd, const struct err *e, void *user)
 {
 	struct box *b = user;
 
-	if (!came(b)) {
-		(void)fd_close(fd);
+	if (!file_came(b, fd, e))
 		return;
-	}
-	if (e) {
-		end(b, e);
-		return;
-	}
-	b->file = fd;
 	if (!start_copy(b, b->other, fd, UINT64_MAX, on_put_copied))
 		commit(b);
 }
@@ -410,15 +418,8 @@ static void on_get_fd(int fd, const struct err *e, void *user)
 {
 	struct box *b = user;
 
-	if (!came(b)) {
-		(void)fd_close(fd);
+	if (!file_came(b, fd, e))
 		return;
-	}
-	if (e) {
-		end(b, e);
-		return;
-	}
-	b->file = fd;
 	if (!start_copy(b, fd, b->other, b->max, on_got))
 		end(b, &b->failed);
 }
