@@ -5,13 +5,13 @@
  * cannot. */
 #include "cmd/doctor.h"
 #include "cmd/cmd.h"
-#include "cmd/policy.h"
 #include "cmd/settings.h"
 
 #include "base/attr.h"
 #include "base/text.h"
 #include "config/paths.h"
 #include "engine/engine.h"
+#include "tools/tools.h"
 
 #include <jansson.h>
 #include <stdio.h>
@@ -78,8 +78,8 @@ static int print_json(const struct doctor_facts *f, const struct doctor_row *row
 	json_t *doc =
 	    json_pack("{s:s, s:i, s:s, s:b, s:s, s:o, s:o, s:o}", "version", CAISSON_VERSION,
 		      "status", status, "summary", summaries[status], "root", f->probe.uid == 0,
-		      "cgroup", f->probe.cgroup, "enforced", policy_words(f->probe.enforced),
-		      "best_effort", policy_words(f->probe.best_effort), "rows", list);
+		      "cgroup", f->probe.cgroup, "enforced", tools_cap_names(f->probe.enforced),
+		      "best_effort", tools_cap_names(f->probe.best_effort), "rows", list);
 	int r = doc ? json_dumpf(doc, stdout, JSON_INDENT(2)) : -1;
 
 	(void)putchar('\n');

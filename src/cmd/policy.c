@@ -3,24 +3,6 @@
 
 #include "base/jsonio.h"
 
-json_t *policy_words(uint32_t caps)
-{
-	static const struct {
-		uint32_t cap;
-		const char *word;
-	} words[] = {
-	    {ENGINE_CAP_MEMORY, "memory"},   {ENGINE_CAP_CPU, "cpu"},
-	    {ENGINE_CAP_PIDS, "pids"},       {ENGINE_CAP_DISK, "disk"},
-	    {ENGINE_CAP_OWN_UID, "own_uid"},
-	};
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
-		if (caps & words[i].cap)
-			(void)json_array_append_new(list, json_string(words[i].word));
-	return list;
-}
-
 static json_t *class_json(uint64_t memory, uint64_t cpu_milli, uint64_t pids, uint64_t bytes,
 			  int64_t files, int64_t timeout_s, int64_t output)
 {
@@ -46,7 +28,7 @@ char *policy_make(void *user)
 	    "{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:{s:I, s:I, s:I}, "
 	    "s:{s:I, s:I}, s:{s:b, s:s}}",
 	    "engine", s->engine, "image", a->image, "profile", s->profile, "enforced",
-	    policy_words(caps & asked), "best_effort", policy_words(asked & ~caps), "network",
+	    tools_cap_names(caps & asked), "best_effort", tools_cap_names(asked & ~caps), "network",
 	    egress_kind_name(egress_policy_kind(a->network)), "network_max", s->network_max,
 	    "session",
 	    class_json(s->memory_limit, s->cpu_limit, (uint64_t)s->pids_limit, s->workspace_limit,

@@ -266,3 +266,24 @@ void tools_note(struct mcp_call *call, enum mcp_level level, const char *fmt, ..
 	va_end(ap);
 	mcp_call_log(call, level, NULL, json_string(text));
 }
+
+json_t *tools_cap_names(uint32_t caps)
+{
+	static const struct {
+		uint32_t cap;
+		const char *name;
+	} names[] = {
+	    {ENGINE_CAP_MEMORY, "memory"},   {ENGINE_CAP_CPU, "cpu"},
+	    {ENGINE_CAP_PIDS, "pids"},       {ENGINE_CAP_DISK, "disk"},
+	    {ENGINE_CAP_OWN_UID, "own_uid"},
+	};
+	json_t *list = json_array();
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if ((caps & names[i].cap) &&
+		    json_array_append_new(list, json_string(names[i].name)) < 0) {
+			json_decref(list);
+			return NULL;
+		}
+	return list;
+}

@@ -62,27 +62,6 @@ static void delete_sandbox(struct mcp_call *call, json_t *arguments, void *user)
 
 /* ---- sandbox_info ---- */
 
-static json_t *names_of_caps(uint32_t caps)
-{
-	static const struct {
-		uint32_t cap;
-		const char *name;
-	} names[] = {
-	    {ENGINE_CAP_MEMORY, "memory"},   {ENGINE_CAP_CPU, "cpu"},
-	    {ENGINE_CAP_PIDS, "pids"},       {ENGINE_CAP_DISK, "disk"},
-	    {ENGINE_CAP_OWN_UID, "own_uid"},
-	};
-	json_t *list = json_array();
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if ((caps & names[i].cap) &&
-		    json_array_append_new(list, json_string(names[i].name)) < 0) {
-			json_decref(list);
-			return NULL;
-		}
-	return list;
-}
-
 static void add_checkpoint(const struct checkpoint *c, void *user)
 {
 	(void)!json_array_append_new(user, extras_checkpoint(c));
@@ -125,8 +104,8 @@ static json_t *info_object(const struct tool_call *c, const struct engine_usage 
 				   sandbox_id(s), "status", sandbox_is_busy(s) ? "running" : "idle",
 				   "age_s", (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
 				   (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "limits", limits,
-				   "enforced", names_of_caps(policy->enforced), "best_effort",
-				   names_of_caps(policy->best_effort), "server", server);
+				   "enforced", tools_cap_names(policy->enforced), "best_effort",
+				   tools_cap_names(policy->best_effort), "server", server);
 
 	if (object && add_kept(object, c->tools, s) < 0) {
 		json_decref(object);

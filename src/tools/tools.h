@@ -88,3 +88,7 @@ int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *
 extern const char tools_classic_instructions[];
 /* Prompts, and completion of names. */
 int tools_add_prompts(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
+
+/* The limits and walls in CAPS (enum engine_cap) by the names that clients read: an array (owned),
+ * or NULL for want of memory. */
+json_t *tools_cap_names(uint32_t caps);
