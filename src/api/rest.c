@@ -12,6 +12,7 @@
 #include <string.h>
 
 #define IDEM_MAX     1024u
+#define IDEM_BYTES   (UINT64_C(16) << 20) /* of answers that are kept but for the last one */
 #define IDEM_NS      (24 * 3600 * NS_PER_S)
 #define IDEM_KEY_MAX 255
 #define HASH_BYTES   32
@@ -30,6 +31,8 @@ struct idem {
 	bool running;
 	int status;
 	char *answer; /* owned JSON text */
+	size_t answer_len;
+	bool forgotten; /* its answer had to go; that it was done is still known */
 	bool problem;
 };
 
@@ -64,11 +67,9 @@ static void audit(struct rest_call *c, const char *result)
 
 static void keep_answer(struct rest_call *c, int status, bool problem, const json_t *body)
 {
-	size_t len;
-
 	if (!c->idem)
 		return;
-	c->idem->answer = jsonio_text(body, JSON_COMPACT, &len);
+	c->idem->answer = jsonio_text(body, JSON_COMPACT, &c->idem->answer_len);
 	c->idem->status = status;
 	c->idem->problem = problem;
 	/* A server that had no room may have it next time. */
@@ -139,10 +140,19 @@ static void idem_free(struct idem *i)
 	free(i);
 }
 
-/* Drops what is too old, and the oldest beyond the bound; what runs stays. */
+static void idem_forget(struct idem *i)
+{
+	free(TAKE_PTR(i->answer));
+	i->answer_len = 0;
+	i->forgotten = true;
+}
+
+/* Drops what is too old, and the oldest beyond the bound; what runs stays. Of what stays the oldest
+ * answers go, where all of them are too long. */
 static void idem_sweep(struct rest *r)
 {
 	uint64_t now = now_ns();
+	uint64_t bytes = 0;
 	unsigned n = 0;
 
 	for (struct idem **at = &r->idems; *at;) {
@@ -151,6 +161,9 @@ static void idem_sweep(struct rest *r)
 		if (i->running ||
 		    (i->since_ns + IDEM_NS > now && i->since_ns > 0 && n < IDEM_MAX)) {
 			n++;
+			if (i->answer && bytes >= IDEM_BYTES)
+				idem_forget(i);
+			bytes += i->answer_len;
 			at = &i->next;
 			continue;
 		}
@@ -196,6 +209,9 @@ static bool idem_begin(struct rest_call *c)
 		else if (i->running)
 			rest_refuse(c, ERR_SESSION_BUSY,
 				    "the first request with this key still runs");
+		else if (i->forgotten)
+			rest_refuse(c, ERR_ALREADY_EXISTS,
+				    "this was done; its answer is not kept any more");
 		else
 			replay(c, i);
 		return false;

@@ -128,6 +128,18 @@ describe('REST', () => {
 		assert.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
 	});
 
+	it('answers of an Idempotency-Key are kept up to a bound; what was done is not done again', async () => {
+		const { id } = (await ask('POST', '/sandboxes', { kind: 'stored' })).body;
+		const code = 'import os\nopen("times", "a").write("x")\nfor fd in (1, 2):\n    for i in range(1200): os.write(fd, b"x" * 1000)';
+		const run = (n: number): ReturnType<typeof ask> => ask('POST', `/sandboxes/${id}/runs`, { code, wait: true }, { 'idempotency-key': `bound-${n}` });
+		for (let n = 0; n < 12; n++)
+			assert.equal((await run(n)).status, 201);
+		problem(await run(0), 409, 'already_exists');
+		assert.equal((await run(11)).headers.get('idempotent-replayed'), 'true');
+		assert.equal((await ran(id, { code: 'print(len(open("times").read()))' })).stdout, '12\n');
+		assert.equal((await ask('DELETE', `/sandboxes/${id}`)).status, 204);
+	});
+
 	it('runs: result, failure, timeout, command, state', async () => {
 		const id = await box();
 		const r = await ran(id, { code: 'print("hé"); open("f.txt","w").write("1")' });
