@@ -147,6 +147,9 @@ static struct packages_config packages_settings(struct app *a)
 	    .extra_hosts = s->pip_extra_hosts,
 	    .index_is_trusted = a->index_is_trusted,
 	    .index_has_own_ca = a->index_has_own_ca,
+	    .tell = streq(s->pip_tell_index, "on")    ? PACKAGES_TELL_ON
+		    : streq(s->pip_tell_index, "off") ? PACKAGES_TELL_OFF
+						      : PACKAGES_TELL_AUTO,
 	    .wheel_fd = a->wheel_fd,
 	    .ca_fd = -1,
 	    .allow_sources = s->pip_sources,
@@ -225,8 +228,11 @@ static int open_choices(struct app *a, struct err *e)
 int app_open_egress(struct app *a, struct err *e)
 {
 	const struct egress_config egress = {.loop = a->loop, .audit = on_egress, .user = a};
+	const struct packages_config packages = packages_settings(a);
 	int r = check_open(&a->settings, e);
 
+	if (r == 0)
+		r = packages_check_secrets(&packages, e);
 	if (r < 0)
 		return r;
 	const struct egress_audit_config audit = {.loop = a->loop, .store = a->store};

@@ -234,6 +234,10 @@ S(STR, pip_index_url, "mirror.pypi_index_url", "SANDBOX_PIP_INDEX_URL", "", 0, 2
   "an http:// or https:// address, or nothing",
   "Package index (its `simple` page). It is trusted as written here, on a private address too. Empty: "
   "what the pip of whoever starts the server is configured for, else https://pypi.org/simple.")
+S(CHOICE, pip_tell_index, "packages.tell_index", "SANDBOX_PIP_TELL_INDEX", "auto", 0, 0, "auto|on|off",
+  "Tell sandboxes that may reach the index its address, so that pip inside works. auto: unless a part of "
+  "its path could be a token (anything but plain words and short numbers). Never one with a user part or "
+  "a query.")
 S(STR, pip_extra_hosts, "packages.extra_hosts", "SANDBOX_PIP_EXTRA_HOSTS", "", 0, 4000,
   "host or host:port, separated by blanks or commas",
   "Further public hosts that the pages of the index may lead to.")

@@ -7,12 +7,27 @@
 
 #include <string.h>
 
-static bool has_credentials(const char *url)
+/* What no sandbox may see. */
+static bool is_secret(const struct packages_config *config)
 {
-	const char *host = strstr(url, "://");
-	size_t n = host ? strcspn(host + 3, "/?") : 0;
+	return url_has_credentials(config->index_url) ||
+	       (config->tell != PACKAGES_TELL_ON && url_may_hold_token(config->index_url));
+}
 
-	return !host || memchr(host + 3, '@', n) || strchr(url, '?');
+int packages_check_secrets(const struct packages_config *config, struct err *e)
+{
+	if (config->wheel_fd >= 0)
+		return 0;
+	if (config->tell == PACKAGES_TELL_ON && url_has_credentials(config->index_url))
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "SANDBOX_PIP_TELL_INDEX: the address of the index has credentials "
+			       "in it, which no sandbox may see");
+	if (config->allow_sources && is_secret(config))
+		return err_set(e, ERR_SETTING_INVALID, 0,
+			       "SANDBOX_PIP_SOURCE_BUILDS: code of packages would see the address "
+			       "of the index, which has credentials in it, or a part that may be a "
+			       "token (if it is none: SANDBOX_PIP_TELL_INDEX=on)");
+	return 0;
 }
 
 static void add(struct packages_inside *ret, size_t *n, size_t i, const char *name,
@@ -32,7 +47,7 @@ void packages_inside(const struct packages_config *config, struct packages_insid
 	size_t n = 0;
 
 	*ret = (struct packages_inside){0};
-	if (config->wheel_fd >= 0 || has_credentials(config->index_url) ||
+	if (config->wheel_fd >= 0 || config->tell == PACKAGES_TELL_OFF || is_secret(config) ||
 	    url_parse(config->index_url, &url, &ignored) < 0 ||
 	    (url.https && config->index_has_own_ca) ||
 	    text_copy(ret->host, sizeof(ret->host), url.host) < 0)

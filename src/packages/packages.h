@@ -68,6 +68,13 @@ struct package_status {
 	size_t n_installed;
 };
 
+/* Whether an address is a secret cannot be known: what may be one is kept, until somebody says. */
+enum packages_tell {
+	PACKAGES_TELL_AUTO, /* unless a part of its path may be a token: url_may_hold_token() */
+	PACKAGES_TELL_ON,   /* somebody says that it holds none */
+	PACKAGES_TELL_OFF,
+};
+
 struct packages_config {
 	sd_event *loop;          /* borrowed */
 	struct manager *manager; /* borrowed */
@@ -80,11 +87,12 @@ struct packages_config {
 	    *extra_hosts;      /* further HOST[:PORT] that its pages may lead to, blank separated */
 	bool index_is_trusted; /* the operator named it: its host may be a private address */
 	bool index_has_own_ca; /* somebody named the certificates that it is checked against */
-	int wheel_fd;          /* folder of wheels used instead of an index; taken; -1 = none */
-	int ca_fd;             /* certificates for the index, PEM; taken; -1 = the image's own */
-	bool allow_sources;    /* build what has no wheel */
-	uint64_t timeout_ns;   /* of one installation, waiting for others included */
-	uint64_t max_bytes;    /* wheels of one installation */
+	enum packages_tell tell; /* its address to sandboxes */
+	int wheel_fd;            /* folder of wheels used instead of an index; taken; -1 = none */
+	int ca_fd;               /* certificates for the index, PEM; taken; -1 = the image's own */
+	bool allow_sources;      /* build what has no wheel */
+	uint64_t timeout_ns;     /* of one installation, waiting for others included */
+	uint64_t max_bytes;      /* wheels of one installation */
 	/* What was put into a sandbox, or taken out of it (VERSION NULL); may be NULL. */
 	void (*changed)(const struct sandbox *s, const char *name, const char *version, void *user);
 	void *user;
@@ -97,7 +105,8 @@ struct egress_policy *packages_policy(const struct packages_config *config, stru
 #define PACKAGES_INSIDE_LINES 3
 /* The index of CONFIG as programs in sandboxes may use it by themselves. HOST is "" where they
  * cannot: there is none (a folder of wheels), its address has credentials in it (a user part, a
- * query), which no sandbox may see, or it is checked against certificates that images do not have.
+ * query, by TELL a part of the path), which no sandbox may see, or it is checked against
+ * certificates that images do not have.
  */
 struct packages_inside {
 	char host[EGRESS_HOST_MAX + 1];
@@ -108,6 +117,10 @@ struct packages_inside {
 };
 /* RET must stay where it is. */
 void packages_inside(const struct packages_config *config, struct packages_inside *ret);
+
+/* What cannot be kept from sandboxes is refused (SETTING_INVALID): code of packages that are built
+ * runs where the address of the index is known, and what it builds is given to who asked for it. */
+int packages_check_secrets(const struct packages_config *config, struct err *e) MUST_CHECK;
 
 int packages_new(const struct packages_config *config, struct packages **ret,
 		 struct err *e) MUST_CHECK;

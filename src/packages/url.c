@@ -9,6 +9,11 @@
 #define URL_MAX   2000u
 #define WHEEL_MAX 255u
 
+/* url_may_hold_token() */
+#define WORD_MAX   14u
+#define NUMBER_MAX 8u
+#define MIXED_MAX  6u
+
 static int bad(const char *text, struct err *e)
 {
 	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "'%.200s' is not the address of a package index",
@@ -46,6 +51,49 @@ int url_parse(const char *text, struct url *ret, struct err *e)
 		return bad(text, e);
 	*ret = url;
 	return 0;
+}
+
+bool url_has_credentials(const char *text)
+{
+	const char *host = strstr(text, "://");
+	size_t n = host ? strcspn(host + 3, "/?") : 0;
+
+	return !host || memchr(host + 3, '@', n) || strchr(text, '?');
+}
+
+/* Of ASCII alone, whatever the locale is. */
+static size_t span_of(const char *s, const char *set, size_t max)
+{
+	size_t n = strspn(s, set);
+
+	return n < max ? n : max;
+}
+
+static bool is_plain_word(const char *s, size_t len)
+{
+	static const char digits[] = "0123456789";
+	static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+	static const char both[] = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+
+	if (span_of(s, letters, len) == len)
+		return len <= WORD_MAX;
+	if (span_of(s, digits, len) == len)
+		return len <= NUMBER_MAX;
+	return len <= MIXED_MAX && span_of(s, both, len) == len;
+}
+
+bool url_may_hold_token(const char *text)
+{
+	const char *host = strstr(text, "://");
+	const char *at = host ? strchr(host + 3, '/') : NULL;
+
+	while (at && *at) {
+		size_t len = strcspn(at, "/-_.+~");
+		if (!is_plain_word(at, len))
+			return true;
+		at += len + (at[len] != '\0');
+	}
+	return false;
 }
 
 bool url_wheel_name(const char *text, char *ret)

@@ -15,6 +15,11 @@ struct url {
 
 /* http:// or https://, printable ASCII, no fragment. INVALID_ARGUMENT. */
 int url_parse(const char *text, struct url *ret, struct err *e) MUST_CHECK;
+/* Whether TEXT has a user part or a query. */
+bool url_has_credentials(const char *text);
+/* Whether a part of TEXT's path may be a token: anything but words (14 letters at most), numbers (8
+ * digits) and short mixtures of both (6), with one of -_.+~ between them. */
+bool url_may_hold_token(const char *text);
 /* The last part of the path of a wheel's address, percent-decoded: a plain file name that ends in
  * .whl. RET has 256 bytes. False: none. */
 bool url_wheel_name(const char *text, char *ret);

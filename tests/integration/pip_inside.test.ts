@@ -8,6 +8,7 @@ import { using, type Json, type Session } from '../lib/session.ts';
 import { Index, wheel, wheelName } from '../lib/wheel.ts';
 
 const PASSWORD = 'open-sesame-4711';
+const TOKEN = 'x7Kp2mQ9vL4tR8wZ';
 const HINT = /the package index cannot be asked from this sandbox\. Packages are installed by the tool sandbox_install_packages/;
 
 async function shell(s: Session, command: string, session_id = 'one'): Promise<Json> {
@@ -66,6 +67,28 @@ describe('pip in a sandbox', () => {
 			});
 		} finally {
 			index.credentials = undefined;
+		}
+	});
+
+	it('never sees a token in the path of an index, but by the word of whoever names it', async () => {
+		const url = index.url.replace('/simple', `/${TOKEN}/simple`);
+		const settings = env({ SANDBOX_PIP_INDEX_URL: url, SANDBOX_NETWORK: 'packages' });
+		index.token = TOKEN;
+		try {
+			await using('stdio', { profile: 'full', env: settings }, async (s) => {
+				assert.equal((await s.call('sandbox_install_packages', { packages: 'alpha', session_id: 'one' })).status, 'success');
+				const seen = await shell(s, 'env; cat /proc/*/environ | tr "\\0" "\\n"; pip config list');
+				assert.match(seen.stdout, /HTTPS_PROXY=/);
+				assert.ok(!seen.stdout.includes(TOKEN) && !seen.stdout.includes('INDEX_URL='), seen.stdout);
+				const r = await shell(s, 'pip install gamma');
+				assert.deepEqual([r.exit_code, HINT.test(r.stderr)], [1, true], JSON.stringify(r));
+			});
+			await using('stdio', { profile: 'full', env: { ...settings, SANDBOX_PIP_TELL_INDEX: 'on' } }, async (s) => {
+				const r = await shell(s, 'pip install -q gamma && echo "$PIP_INDEX_URL"');
+				assert.equal(r.stdout, `${url}\n`, r.stderr);
+			});
+		} finally {
+			index.token = undefined;
 		}
 	});
 

@@ -88,6 +88,8 @@ export class Index {
 	asked: string[] = [];
 	/** `user:password` that every request must have. */
 	credentials?: string;
+	/** A first part of the path that every request of a page must have. */
+	token?: string;
 	/** Answers wait for it. */
 	hold: Promise<void> = Promise.resolve();
 	readonly packages = new Map<string, Listing[]>();
@@ -103,7 +105,8 @@ export class Index {
 			res.writeHead(401, { 'www-authenticate': 'Basic realm="index"' }).end();
 			return;
 		}
-		const page = /^\/simple\/([^/]+)\/$/.exec(req.url!);
+		const before = this.token ? `/${this.token}` : '';
+		const page = req.url!.startsWith(before) ? /^\/simple\/([^/]+)\/$/.exec(req.url!.slice(before.length)) : null;
 		const list = page && this.packages.get(page[1]!);
 		if (list) {
 			res.setHeader('content-type', 'text/html');

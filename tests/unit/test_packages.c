@@ -322,10 +322,18 @@ static void test_inside(void **state)
 	    {"http://@index.example.org", false, NULL, 0},
 	    {"https://index.example.org/simple?token=secret", false, NULL, 0},
 	    {"https://index.example.org?user=a@b", false, NULL, 0},
-	    {"https://index.example.org/a@b/", false,
-	     "PIP_INDEX_URL=https://index.example.org/a@b/|"
-	     "UV_DEFAULT_INDEX=https://index.example.org/a@b/",
+	    {"https://index.example.org/a@b/", false, NULL, 0},
+	    {"https://index.example.org/api/v4/projects/1234/packages/pypi/simple", false,
+	     "PIP_INDEX_URL=https://index.example.org/api/v4/projects/1234/packages/pypi/simple|"
+	     "UV_DEFAULT_INDEX=https://index.example.org/api/v4/projects/1234/packages/pypi/simple",
 	     443},
+	    {"https://index.example.org/x7Kp2mQ9vL4tR8wZ/team/simple/", false, NULL, 0},
+	    {"https://index.example.org/team/x7Kp2mQ", false, NULL, 0},
+	    {"https://index.example.org/550e8400-e29b-41d4-a716-446655440000/simple", false, NULL,
+	     0},
+	    {"https://index.example.org/kqzvtrmwpxbnaie/simple", false, NULL, 0},
+	    {"https://index.example.org/4711471147114711/simple", false, NULL, 0},
+	    {"https://index.example.org/a%20b/simple", false, NULL, 0},
 	    {"", false, NULL, 0},
 	    {"ftp://index.example.org/", false, NULL, 0},
 	};
@@ -349,13 +357,53 @@ static void test_inside(void **state)
 	}
 }
 
+static void test_secrets(void **state)
+{
+	static const char token[] = "https://index.example.org/x7Kp2mQ9vL4tR8wZ/simple";
+	static const char user[] = "https://a:b@index.example.org/simple";
+	static const char plain[] = "https://index.example.org/simple";
+	static const struct {
+		const char *url;
+		enum packages_tell tell;
+		bool sources, told, refused;
+	} rows[] = {
+	    {plain, PACKAGES_TELL_AUTO, true, true, false},
+	    {plain, PACKAGES_TELL_OFF, true, false, false},
+	    {token, PACKAGES_TELL_AUTO, false, false, false},
+	    {token, PACKAGES_TELL_AUTO, true, false, true},
+	    {token, PACKAGES_TELL_ON, true, true, false},
+	    {user, PACKAGES_TELL_AUTO, false, false, false},
+	    {user, PACKAGES_TELL_AUTO, true, false, true},
+	    {user, PACKAGES_TELL_OFF, true, false, true},
+	    {user, PACKAGES_TELL_ON, false, false, true},
+	};
+	(void)state;
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct packages_config config = {.index_url = rows[i].url,
+						 .tell = rows[i].tell,
+						 .allow_sources = rows[i].sources,
+						 .wheel_fd = -1};
+		struct packages_inside inside;
+		struct err e = ERR_INIT;
+
+		packages_inside(&config, &inside);
+		assert_int_equal(inside.host[0] != '\0', rows[i].told);
+		assert_int_equal(packages_check_secrets(&config, &e) < 0, rows[i].refused);
+		if (rows[i].refused)
+			assert_int_equal(e.code, ERR_SETTING_INVALID);
+		config.wheel_fd = 0; /* no index, no secret */
+		assert_int_equal(packages_check_secrets(&config, &e), 0);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_good_specs), cmocka_unit_test(test_bad_specs),
 	    cmocka_unit_test(test_canonical),  cmocka_unit_test(test_urls),
 	    cmocka_unit_test(test_plans),      cmocka_unit_test(test_cache),
-	    cmocka_unit_test(test_inside),
+	    cmocka_unit_test(test_inside),     cmocka_unit_test(test_secrets),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
