@@ -143,7 +143,7 @@ struct init_disk {
 struct init_waiting {
 	bool used;
 	struct proto_init_run f;
-	bool asked;     /* for another interpreter, where the one to fork from was lost */
+	uint32_t asked; /* how often for another interpreter, where the one to fork from was lost */
 	uint64_t until; /* then it starts cold */
 	int fds[PROTO_RUN_BASE_FDS + 3];
 	size_t n;

@@ -21,7 +21,8 @@
 #define WATCH_EVERY_NS UINT64_C(20000000)
 #define LOOK_AGAIN_NS  UINT64_C(200000)
 #define STATE_WAIT_NS  UINT64_C(30000000000) /* for an interpreter that can hold a state at all */
-#define SPARE_WAIT_NS  UINT64_C(2000000000)  /* then the run starts cold */
+#define ASK_MAX        3 /* one that arrives goes with what the last run left, or the next fork */
+#define SPARE_WAIT_NS  UINT64_C(2000000000) /* then the run starts cold */
 
 static uint64_t later(uint64_t from, uint64_t by)
 {
@@ -171,8 +172,8 @@ void run_waiting(struct init *in)
 
 	if (!w->used)
 		return;
-	if (warm_is_lost(in, &w->f) && !w->asked && init_now() < w->until) {
-		w->asked = true;
+	if (warm_is_lost(in, &w->f) && w->asked < ASK_MAX && init_now() < w->until) {
+		w->asked++;
 		warm_ask(in);
 		return;
 	}

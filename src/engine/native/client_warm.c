@@ -10,7 +10,7 @@
  *
  * Lost: asked for in the background, between runs, at most once in RETRY_NS. Given back: not before
  * the next run. Spent on the sandbox's first run: when init says that it is quiet. Whatever became
- * of it, a run asks for one and waits for it: once more when that one is lost, too (one that
+ * of it, a run asks for one and waits for it, and again when that one is lost, too (one that
  * arrives while a run ends is killed with what the run left). Where none is to be had, a run starts
  * cold, with the same result.
  *

@@ -225,7 +225,7 @@ struct proto_init_note {
 
 struct proto_init_cold {
 	struct proto_head head;
-	uint32_t awaited; /* a run waits for another one, which it says once */
+	uint32_t awaited; /* a run waits for another one */
 	uint32_t pad;
 };
 
