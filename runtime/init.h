@@ -50,6 +50,7 @@ struct init_run {
 	uint64_t term_at, kill_at; /* 0 = never */
 	uint64_t grace_ns;
 	uint64_t cpu_ns, max_rss;
+	uint64_t orphans_ns; /* CPU time of what it left to init */
 };
 
 struct init_leaving { /* a stopped process that is no part of anything any more */

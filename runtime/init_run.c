@@ -228,7 +228,7 @@ static void finish(struct init *in)
 	    .flags = r->flags,
 	    .killed = MAX(r->killed, r->left),
 	    .duration_ns = r->ended_ns - r->started_ns,
-	    .cpu_ns = r->cpu_ns,
+	    .cpu_ns = r->cpu_ns + r->orphans_ns,
 	    .max_rss = r->max_rss,
 	};
 
@@ -258,6 +258,11 @@ static uint64_t timeval_ns(struct timeval t)
 	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_usec * 1000u;
 }
 
+static uint64_t cpu_of(const struct rusage *use)
+{
+	return timeval_ns(use->ru_utime) + timeval_ns(use->ru_stime);
+}
+
 static void end_all(struct init *in)
 {
 	KILL_POINT(RUN_OVER);
@@ -274,7 +279,7 @@ static void first_ended(struct init *in, int status, const struct rusage *use)
 	r->pid = 0;
 	r->status = status;
 	r->ended_ns = init_now();
-	r->cpu_ns = timeval_ns(use->ru_utime) + timeval_ns(use->ru_stime);
+	r->cpu_ns = cpu_of(use);
 	r->max_rss = (uint64_t)use->ru_maxrss * 1024;
 	session_run_ended(in);
 	end_all(in);
@@ -301,6 +306,16 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss
 	r->cpu_ns = cpu_ns;
 	r->max_rss = max_rss;
 	end_all(in);
+}
+
+/* A process of the run that lost its parent, or nobody waited for. */
+static void orphan_ended(struct init *in, int status, const struct rusage *use)
+{
+	struct init_run *r = &in->run;
+
+	r->orphans_ns += cpu_of(use);
+	if (r->killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+		r->killed++;
 }
 
 /* As wait4(2): the next child that is dead. The first process of a run is looked at before it goes.
@@ -341,8 +356,8 @@ void run_reap(struct init *in)
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) || end_reaped(in, pid) ||
 			 point)
 			continue;
-		else if (in->run.killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
-			in->run.killed++;
+		else
+			orphan_ended(in, status, &use);
 	}
 	if (in->run.id == 0 || in->run.pid != 0)
 		return;

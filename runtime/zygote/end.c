@@ -8,17 +8,20 @@
  * but its own.
  *
  * Only where nothing can tell the difference: the run's first process, alone, without other threads
- * (one might go on with its descriptors closed), without children that it has waited for (their
- * time is told by exit only), already adopted by init (its middle process may be slow to go, and
- * would be told of the stop), and small (what is being freed still counts as the sandbox's). */
+ * (one might go on with its descriptors closed), without children (the time of those that it has
+ * waited for is told by exit only; the others become init's then, which counts theirs), already
+ * adopted by init (its middle process may be slow to go, and would be told of the stop), and small
+ * (what is being freed still counts as the sandbox's). */
 #include "zygote.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define GROWTH_MAX_KIB 32768
@@ -48,6 +51,7 @@ void end_name(int status)
 {
 	struct rusage own, children;
 	struct stat tasks;
+	siginfo_t child;
 	char name[RT_END_LEN + 1];
 
 	if (run.pid == 0 || run.pid != getpid() || getppid() != INIT_PID)
@@ -56,6 +60,8 @@ void end_name(int status)
 		return;
 	if (children.ru_maxrss != 0 || !is_zero(children.ru_utime) || !is_zero(children.ru_stime) ||
 	    own.ru_maxrss - run.rss > GROWTH_MAX_KIB)
+		return;
+	if (waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) == 0 || errno != ECHILD)
 		return;
 	if (stat("/proc/self/task", &tasks) < 0 || tasks.st_nlink != LINKS_ALONE)
 		return;

@@ -2,10 +2,11 @@
 // `caisson run FILE` as a person uses it in a terminal and in scripts.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
-import { scratch } from '../lib/env.ts';
+import { binary, scratch } from '../lib/env.ts';
 import { Census, caisson, start } from '../lib/process.ts';
 import { until } from '../lib/wait.ts';
 
@@ -16,6 +17,14 @@ function script(code: string): string {
 }
 
 describe('caisson run', () => {
+	it('signals that its parent ignores mean in the sandbox what they always do', async () => {
+		const text = 'import subprocess\nprint(subprocess.run(["grep", "SigIgn", "/proc/self/status"], capture_output=True, text=True).stdout)';
+		for (const warm of ['on', 'off']) {
+			const sh = spawnSync('sh', ['-c', `trap "" HUP INT QUIT TERM USR1 CHLD; exec "$0" "$@"`, binary, 'run', script(text)], { env: { ...process.env, SANDBOX_WARM: warm }, encoding: 'utf8' });
+			assert.match(sh.stdout, /SigIgn:\s0+\n/, sh.stderr);
+		}
+	});
+
 	it('passes output and status through', async () => {
 		const r = await caisson(['run', script('import sys\nprint("out")\nprint("err", file=sys.stderr)\nsys.exit(7)')]);
 		assert.equal(r.code, 7, r.stderr.toString());

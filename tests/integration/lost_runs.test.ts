@@ -94,6 +94,19 @@ describe('runs whose end nobody saw', { concurrency: 2 }, () => {
 			assert.deepEqual(await p.status('POST', `sandboxes/${next}/runs`, { code: '1', wait: true }), [429, 'quota_exceeded']);
 		}, { SANDBOX_USER_CPU_S_PER_DAY: '1' }));
 
+	it('what a run leaves behind counts with it, whoever its parent was', () => at(async (p) => {
+		const id = await p.sandbox();
+		const leaver = [
+			'import os, subprocess, sys, time',
+			`child = subprocess.Popen([sys.executable, "-c", ${JSON.stringify(burner)}], start_new_session=True)`,
+			'while not os.path.exists("started"): time.sleep(0.02)',
+		].join('\n');
+		const run = await p.ask('POST', `sandboxes/${id}/runs`, { code: leaver, wait: true });
+		assert.deepEqual([run.status, run.exit_code], ['done', 0], JSON.stringify(run));
+		const row = (await p.ask('GET', 'runs')).runs[0] as Json;
+		assert.ok(row.cpu_us >= burnedS * 1e6, JSON.stringify(row));
+	}));
+
 	it('the monitor ends, and every sandbox with it', () => at(async (p) => {
 		const runs = [await p.sleeper(await p.sandbox()), await p.sleeper(await p.sandbox())];
 		process.kill(monitorOf(p.server.program.pid).pid, 'SIGKILL');

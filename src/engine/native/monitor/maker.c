@@ -189,7 +189,6 @@ NORETURN static void start_init(const struct maker *k, const struct mounts *m)
 	static char name[] = "init";
 	char *argv[] = {name, NULL};
 	char *env[] = {walls_variable(), NULL};
-	sigset_t none;
 
 	write_zero(k, k->fds->leave, k->fds->n_leave);
 	keep_caps(k);
@@ -197,8 +196,7 @@ NORETURN static void start_init(const struct maker *k, const struct mounts *m)
 		give_up(k, PROTO_STEP_EXEC, errno);
 	place(k, m);
 	KILL_POINT(INIT_PLACED);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	monitor_plain_signals();
 	(void)syscall(SYS_execveat, 1, "", argv, env, AT_EMPTY_PATH);
 	give_up(k, PROTO_STEP_EXEC, errno);
 }

@@ -82,10 +82,21 @@ static void loop(struct monitor *m)
 
 /* ---- start and end ---- */
 
+void monitor_plain_signals(void)
+{
+	sigset_t none;
+
+	for (int i = 1; i < NSIG; i++)
+		(void)signal(i, SIG_DFL);
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
 static int start_signals(struct monitor *m)
 {
 	sigset_t set;
 
+	monitor_plain_signals();
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)signal(SIGHUP, SIG_IGN);
 	(void)sigemptyset(&set);

@@ -138,6 +138,10 @@ struct monitor {
 };
 
 /* monitor.c. A front that is gone is noticed by the loop; sending does not fail. */
+/* In a process that becomes another program: nothing is ignored or blocked any more, which would
+ * outlive execve(2) (whoever started the server in the background of a script had SIGINT ignored).
+ */
+void monitor_plain_signals(void);
 void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n);
 
 /* requests.c: serves what waits on the channel, some at a time; -errno: it has ended, or something

@@ -132,12 +132,8 @@ NORETURN static void become_zygote(struct start *s)
 	static char flag[] = "-c";
 	char *argv[] = {name, flag, (char *)(uintptr_t)runtime_zygote_text, NULL};
 	char *env[ARRAY_SIZE(environment) + 2];
-	sigset_t none;
 
-	(void)signal(SIGPIPE, SIG_DFL);
-	(void)signal(SIGHUP, SIG_DFL);
-	(void)sigemptyset(&none);
-	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	monitor_plain_signals();
 	memcpy(env, environment, sizeof(environment));
 	env[ARRAY_SIZE(environment)] = s->preload;
 	env[ARRAY_SIZE(environment) + 1] = NULL;
