@@ -115,11 +115,12 @@ struct engine_run_result {
 			       * it did is the session's state now */
 	bool threads_lost;    /* stateful: it left threads, which will not go on */
 	uint64_t duration_ns; /* from the start of the code to the end of its first process */
-	/* User + system of the first process and its reaped children. Of a run that ended with its
-	 * sandbox (destroyed under it, or lost), so that ending one early is never the cheaper way:
-	 * all that the kernel counted in the sandbox until nothing of it was left, less what was
-	 * told of its earlier runs; where no group counts, the most it can have used, which is its
-	 * time by the clock on as many cores as its limit allows. */
+	/* User + system of the first process, the children that it waited for, and whatever was
+	 * left to init. Of a run that ended with its sandbox (destroyed under it, or lost), so that
+	 * ending one early is never the cheaper way: all that the kernel counted in the sandbox
+	 * until nothing of it was left, less what was told of its earlier runs; where no group
+	 * counts, the most it can have used, which is its time by the clock on as many cores as its
+	 * limit allows. */
 	uint64_t cpu_ns;
 	uint64_t peak_bytes;      /* 0 when unknown */
 	uint32_t killed;          /* processes that the run left behind and that were killed */

@@ -18,6 +18,7 @@
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 
 #define ZYGOTES_MAX ((size_t)IMAGES_MAX * 2)
 
@@ -82,12 +83,16 @@ static void loop(struct monitor *m)
 
 /* ---- start and end ---- */
 
+/* By the system call, for the C library does not give out the two that it uses itself. */
 void monitor_plain_signals(void)
 {
+	static const struct {
+		uint64_t handler, flags, restorer, mask;
+	} plain = {0}; /* the kernel's struct sigaction: SIG_DFL */
 	sigset_t none;
 
 	for (int i = 1; i < NSIG; i++)
-		(void)signal(i, SIG_DFL);
+		(void)syscall(SYS_rt_sigaction, i, &plain, NULL, sizeof(plain.mask));
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
