@@ -56,7 +56,7 @@ function kindsOf(pid: number): string {
 }
 
 /** What must be true after every case, whatever it was. */
-async function checkAlways(o: Outside, calm: { mounts: string; descriptors: number }): Promise<void> {
+async function checkAlways(o: Outside, calm: { mounts: string; descriptors: number; kinds: string }): Promise<void> {
 	await o.session.client.ping();
 	await until('the end of every process of the case', () => o.survivors().length === 0, 3000);
 	assert.equal((await o.session.ok('print("next")', o.id)).stdout, 'next\n', 'the sandbox goes on');
@@ -67,7 +67,7 @@ async function checkAlways(o: Outside, calm: { mounts: string; descriptors: numb
 	await o.session.close(o.id);
 	// A sandbox of the pool that is being made has some for a moment.
 	await until(`the server's descriptors to be ${calm.descriptors} again`, () => openDescriptors(o.session.pid) <= calm.descriptors + 4, 5000)
-		.catch((e: Error) => assert.fail(`${e.message}; they are ${kindsOf(o.session.pid)}`));
+		.catch((e: Error) => assert.fail(`${e.message}; they were ${calm.kinds}; they are ${kindsOf(o.session.pid)}`));
 }
 
 async function runCase(c: Case, s: Session, canary: string, env: Outside['env'] = {}, planted?: Case['planted']): Promise<void> {
@@ -82,8 +82,8 @@ async function runCase(c: Case, s: Session, canary: string, env: Outside['env'] 
 			return performance.now() - t;
 		},
 	};
-	await o.neighbourMs();
-	const calm = { mounts: mounts(), descriptors: openDescriptors(s.pid) };
+	await s.ok('open("there", "w").close()', 'neighbour'); // the first file of a server opens its listener for links, which stays
+	const calm = { mounts: mounts(), descriptors: openDescriptors(s.pid), kinds: kindsOf(s.pid) };
 	const code = programOf(c.code).replaceAll('@MARK@', mark).replaceAll('@STATE@', stateDir()).replaceAll('@CANARY@', canary);
 	await c.before?.(o);
 	if (c.code) {
