@@ -28,11 +28,12 @@
 #define BLOCK_BYTES   512u /* of st_blocks, stat(2) */
 #define LOOK_MIN_NS   UINT64_C(20000000)
 #define LOOK_MAX_NS   UINT64_C(1000000000)
-#define FILL_BYTE_NS  1u                   /* nobody writes more than 1 GB a second, */
-#define FILL_FILE_NS  10000u               /* or makes more than 100,000 files */
-#define REST_FACTOR   4u                   /* of the time that a walk took */
-#define SLACK_PART    4u                   /* of the limit, */
-#define SLACK_BYTES   (UINT64_C(16) << 20) /* but at least so much */
+#define FILL_BYTE_NS  1u                    /* nobody writes more than 1 GB a second, */
+#define FILL_FILE_NS  10000u                /* or makes more than 100,000 files */
+#define REST_FACTOR   4u                    /* of the time that a walk took */
+#define SLACK_PART    4u                    /* of the limit, but at least what is written */
+#define SLACK_BYTES   (UINT64_C(256) << 20) /* between two looks of an init that waits for */
+#define SLACK_FILES   UINT64_C(32768)       /* its turn: who cannot run can hardly remove */
 
 static struct disk_use limit_of(const struct init *in)
 {
@@ -234,7 +235,7 @@ int disk_run_begins(struct init *in)
 	d->before = d->known;
 	d->next_at = init_now() + LOOK_MIN_NS;
 	most.bytes += MAX(most.bytes / SLACK_PART, SLACK_BYTES);
-	most.inodes += MAX(most.inodes / SLACK_PART, SLICE_ENTRIES);
+	most.inodes += MAX(most.inodes / SLACK_PART, SLACK_FILES);
 	if (!exceeds(d->known, most))
 		return 0;
 	d->due = true;
