@@ -6,7 +6,8 @@
  * The first spare is the clean interpreter itself, so that a sandbox for one run costs one fork.
  * SPENT_WAIT_NS after its run the front is asked for another; a run that comes sooner asks itself.
  * A warm run takes the spare, or waits for the one that is on its way. Whatever goes wrong on a
- * channel ends that interpreter and the run starts cold: the same visible behaviour, later. */
+ * channel ends that interpreter: the run has the front ask for another one (warm_ask) or, where
+ * none comes, starts cold: the same visible behaviour, later. */
 #include "init.h"
 
 #include "base/attr.h"

@@ -130,6 +130,7 @@ struct native_sandbox {
 	bool warm;           /* its runs may be forked */
 	bool pooled;         /* nobody owns it yet */
 	enum native_clean clean;
+	uint32_t clean_again;    /* how often it was asked for anew, for the run that is on */
 	uint64_t clean_retry_at; /* NONE: not asked for again before, but by need */
 	bool listed;             /* in native_engine.idle */
 	uint64_t idle_since;

@@ -22,6 +22,7 @@
 #include "base/rand.h"
 
 #define RETRY_NS    NS_PER_S
+#define AGAIN_MAX   3 /* for one run: an init that was taken over may say anything, as often */
 #define ACCURACY_US (NS_PER_S / NS_PER_US) /* of the timer: nobody waits for it */
 
 static int on_idle_timer(sd_event_source *source, uint64_t at, void *user);
@@ -41,6 +42,7 @@ static bool ask(struct native_sandbox *s)
 
 enum proto_warm native_clean_for_run(struct native_sandbox *s)
 {
+	s->clean_again = 0;
 	if (s->clean == NATIVE_CLEAN_THERE)
 		return PROTO_WARM_YES;
 	return s->clean == NATIVE_CLEAN_ASKED || ask(s) ? PROTO_WARM_COMING : PROTO_WARM_YES;
@@ -65,10 +67,10 @@ void native_clean_lost(struct native_sandbox *s, bool awaited)
 		s->clean_retry_at = 0;
 	if (s->clean == NATIVE_CLEAN_THERE || s->clean == NATIVE_CLEAN_SPENT)
 		s->clean = NATIVE_CLEAN_NONE;
-	if (awaited && s->clean != NATIVE_CLEAN_ASKED)
-		(void)ask(s);
-	else
+	if (!awaited || !s->run)
 		native_clean_again(s);
+	else if (s->clean != NATIVE_CLEAN_ASKED && s->clean_again++ < AGAIN_MAX)
+		(void)ask(s);
 }
 
 void native_clean_came(struct native_sandbox *s, const struct proto_mon_warmed *m, int *fds,
