@@ -17,9 +17,9 @@
  * monitor's end, when the channel closes, and on any message that is not as it should be. */
 #pragma once
 
-#include "engine/native/filter_load.h"
 #include "engine/native/proto.h"
 #include "tree.h"
+#include "walls/filter_load.h"
 
 #include <dirent.h>
 #include <poll.h>

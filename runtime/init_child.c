@@ -5,9 +5,9 @@
 
 #include "base/kill_points.h"
 #include "base/walls.h"
-#include "engine/native/landlock.h"
 #include "frames.h"
 #include "texts.h"
+#include "walls/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,7 @@
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/walls.h"
-#include "engine/native/landlock.h"
+#include "walls/landlock.h"
 
 #include <dirent.h>
 #include <errno.h>

@@ -2,8 +2,8 @@
 /* From the zygote's world into a sandbox. Raw system calls only: this runs between two forks. */
 #include "zygote.h"
 
-#include "engine/native/filter_load.h"
-#include "engine/native/landlock.h"
+#include "walls/filter_load.h"
+#include "walls/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

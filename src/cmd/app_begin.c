@@ -8,8 +8,8 @@
 #include "base/text.h"
 #include "cmd/opener.h"
 #include "cmd/profile.h"
-#include "engine/native/confine.h"
 #include "engine/native/native.h"
+#include "walls/confine.h"
 
 #include <fcntl.h>
 #include <libgen.h>

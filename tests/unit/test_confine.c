@@ -2,8 +2,8 @@
 /* What the front and the monitor may still do, tried from inside: each case in a child of its own
  * that confines itself with the very code of the product. */
 #include "base/attr.h"
-#include "engine/native/confine.h"
-#include "engine/native/landlock.h"
+#include "walls/confine.h"
+#include "walls/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Landlock on a small tree that looks like a sandbox's root, each case in a child of its own. */
 #include "base/attr.h"
-#include "engine/native/landlock.h"
+#include "walls/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -3,8 +3,8 @@
  * for every number and every interesting argument; and the table against a list of expectations
  * written by hand. */
 #include "../hostile/probe/argclasses.h"
-#include "engine/native/seccomp.h"
-#include "engine/native/sysnum.h"
+#include "walls/seccomp.h"
+#include "walls/sysnum.h"
 
 #include <linux/audit.h>
 #include <sched.h>

@@ -6,10 +6,10 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "engine/engine.h"
-#include "engine/native/confine.h"
-#include "engine/native/landlock.h"
 #include "engine/native/monitor/monitor.h"
-#include "engine/native/seccomp.h"
+#include "walls/confine.h"
+#include "walls/landlock.h"
+#include "walls/seccomp.h"
 
 #include <dirent.h>
 #include <fcntl.h>

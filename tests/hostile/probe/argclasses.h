@@ -5,7 +5,7 @@
  * all combinations. Calls without a rule get two fixed sets. */
 #pragma once
 
-#include "engine/native/seccomp.h"
+#include "walls/seccomp.h"
 
 #include <stdbool.h>
 

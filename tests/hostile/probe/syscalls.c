@@ -12,8 +12,8 @@
  * Exit status 0: as the table says; 1: not (each difference on its own line); 2: could not be
  * tried. Built statically, so that it runs in any image. */
 #include "argclasses.h"
-#include "engine/native/seccomp.h"
-#include "engine/native/sysnum.h"
+#include "walls/seccomp.h"
+#include "walls/sysnum.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -264,7 +264,7 @@ static const struct {
 	const char *name, *error, *text;
 } rule_texts[] = {
 #define RULE(name, err, ...) {#name, #err, #__VA_ARGS__},
-#include "engine/native/seccomp_rules.tbl.h"
+#include "walls/seccomp_rules.tbl.h"
 #undef RULE
 };
 
@@ -295,7 +295,7 @@ static int markdown(void)
 	size_t n = native_call_all(&calls);
 
 	(void)printf("# System calls of a sandbox\n\n"
-		     "Made from `src/engine/native/seccomp.tbl.h` by `syscalls-probe --markdown`, "
+		     "Made from `src/walls/seccomp.tbl.h` by `syscalls-probe --markdown`, "
 		     "and the test `system-calls-page` fails when it is not:\n"
 		     "no row and no rule changes without somebody writing down here what is "
 		     "expected of it. A number without a row answers ENOSYS; 32-bit\n"

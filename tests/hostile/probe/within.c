@@ -2,8 +2,8 @@
 /* within [--landlock] COMMAND…: runs a command behind the system call filter (and Landlock) alone,
  * without any namespace. Shows what the filter breaks: test suites of interpreters and packages are
  * run with it. */
-#include "engine/native/landlock.h"
-#include "engine/native/seccomp.h"
+#include "walls/landlock.h"
+#include "walls/seccomp.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -6,9 +6,9 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "engine/native/blob.h"
-#include "engine/native/confine.h"
 #include "engine/native/monitor/devices.h"
 #include "engine/native/monitor/stored.h"
+#include "walls/confine.h"
 
 #include <fcntl.h>
 #include <poll.h>

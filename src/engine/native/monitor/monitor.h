@@ -21,7 +21,7 @@
 #include "engine/native/monitor/zygote.h"
 #include "engine/native/native.h"
 #include "engine/native/proto.h"
-#include "engine/native/seccomp.h"
+#include "walls/seccomp.h"
 
 #include <limits.h>
 #include <stdbool.h>

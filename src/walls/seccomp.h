@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "engine/native/filter_load.h"
+#include "walls/filter_load.h"
 
 #include <stdint.h>
 

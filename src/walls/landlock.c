@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/native/landlock.h"
+#include "walls/landlock.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -74,7 +74,7 @@ static const struct {
 	enum native_landlock_rights rights;
 } table[] = {
 #define L(path, rights, why) {path, NATIVE_LANDLOCK_##rights},
-#include "engine/native/landlock.tbl.h"
+#include "walls/landlock.tbl.h"
 #undef L
 };
 

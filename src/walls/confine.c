@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/native/confine.h"
+#include "walls/confine.h"
 
-#include "engine/native/filter_load.h"
-#include "engine/native/landlock.h"
-#include "engine/native/sysnum.h"
+#include "walls/filter_load.h"
+#include "walls/landlock.h"
+#include "walls/sysnum.h"
 
 #include <asm/termbits.h>
 #include <linux/audit.h>
@@ -86,14 +86,14 @@ struct row {
 
 static const struct row front_rows[] = {
 #define ROW(name, error, one, ...) {__NR_##name, error, {one, __VA_ARGS__}},
-#include "engine/native/front.tbl.h"
+#include "walls/front.tbl.h"
 #undef ROW
 };
 
 static const struct row monitor_rows[] = {
 #define K(cap, why)
 #define D(name, why) {.nr = __NR_##name, .error = EPERM},
-#include "engine/native/monitor.tbl.h"
+#include "walls/monitor.tbl.h"
 #undef D
 #undef K
 };
@@ -101,7 +101,7 @@ static const struct row monitor_rows[] = {
 static const uint64_t monitor_caps =
 #define K(cap, why) UINT64_C(1) << (cap) |
 #define D(name, why)
-#include "engine/native/monitor.tbl.h"
+#include "walls/monitor.tbl.h"
 #undef D
 #undef K
     0;
@@ -122,7 +122,7 @@ static const struct {
 	enum native_landlock_rights rights;
 } front_files[] = {
 #define F(place, path, rights, why) {PLACE_##place, path, NATIVE_LANDLOCK_##rights},
-#include "engine/native/front_files.tbl.h"
+#include "walls/front_files.tbl.h"
 #undef F
 };
 

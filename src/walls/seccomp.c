@@ -4,8 +4,8 @@
  * The program is emitted from its end to its beginning: the targets of a jump are there before the
  * jump is, so every distance is known. Conditional jumps reach 255 instructions; where a target is
  * farther a stepping stone is put in between (a copy of the return, or an unconditional jump). */
-#include "engine/native/seccomp.h"
-#include "engine/native/sysnum.h"
+#include "walls/seccomp.h"
+#include "walls/sysnum.h"
 
 #include <fcntl.h>
 #include <linux/audit.h>
@@ -96,14 +96,14 @@ struct rule { /* one clause must hold */
 
 enum {
 #define RULE(name, err, ...) RULE_##name,
-#include "engine/native/seccomp_rules.tbl.h"
+#include "walls/seccomp_rules.tbl.h"
 #undef RULE
 	N_RULES,
 };
 
 static const struct rule rules[N_RULES] = {
 #define RULE(name, err, ...) [RULE_##name] = {err, CLAUSES(__VA_ARGS__)},
-#include "engine/native/seccomp_rules.tbl.h"
+#include "walls/seccomp_rules.tbl.h"
 #undef RULE
 };
 
@@ -112,7 +112,7 @@ static const struct native_call calls[] = {
 #define R(name, rule, why) {__NR_##name, #name, why, 0, RULE_##rule},
 #define N(name, err, why)  {__NR_##name, #name, why, err, -1},
 #define Z(name, why)       {__NR_##name, #name, why, NATIVE_VERDICT_NOOP, -1},
-#include "engine/native/seccomp.tbl.h"
+#include "walls/seccomp.tbl.h"
 #undef A
 #undef R
 #undef N
