@@ -4,7 +4,7 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "descriptors.h"
-#include "engine/native/monitor/stored.h"
+#include "engine/native/monitor/workspace_store.h"
 
 #include <signal.h>
 #include <stdarg.h>

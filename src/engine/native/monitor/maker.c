@@ -22,7 +22,7 @@
 #include "engine/native/monitor/devices.h"
 
 #include "engine/native/monitor/monitor.h"
-#include "engine/native/monitor/stored.h"
+#include "engine/native/monitor/workspace_store.h"
 #include "engine/native/sys.h"
 
 #include <fcntl.h>

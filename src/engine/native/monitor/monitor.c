@@ -7,7 +7,7 @@
 #include "base/text.h"
 #include "engine/native/blob.h"
 #include "engine/native/monitor/devices.h"
-#include "engine/native/monitor/stored.h"
+#include "engine/native/monitor/workspace_store.h"
 #include "walls/confine.h"
 
 #include <fcntl.h>

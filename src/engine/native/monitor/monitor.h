@@ -10,7 +10,7 @@
  * per sandbox: an init is its own child, so its pid is its name until it is reaped (reap.c).
  *
  * Processes that it makes, all of them from fork without exec until init:
- *   template  one per image, ends when the image's namespaces are built (template.c)
+ *   template  one per image, ends when the image's namespaces are built (image_template.c)
  *   maker     one per sandbox, ends when init is cloned (maker.c); init is the monitor's own child
  *             (CLONE_PARENT)
  * What they find out they write into shared memory (struct report), so no pipe is needed. */
@@ -62,7 +62,7 @@ struct image_lock {
 	ino_t ino;
 };
 
-/* One image's namespaces (template.c). */
+/* One image's namespaces (image_template.c). */
 struct template
 {
 	char image[PROTO_IMAGE_MAX]; /* "" = unused */
@@ -154,7 +154,7 @@ int plan_check_create(const struct monitor *m, const struct proto_mon_create *c)
 void plan_leave_out(struct proto_limits *l);
 int plan_check_forget(const struct proto_mon_forget *f) MUST_CHECK;
 
-/* sandbox.c */
+/* lifecycle.c */
 void sandbox_create(struct monitor *m, const struct proto_mon_create *c);
 void sandbox_destroy(struct monitor *m, uint32_t slot, uint32_t flags); /* PROTO_SLOT_* */
 /* A clean interpreter in place of the one it has lost; the answer goes out at once. */
@@ -188,7 +188,7 @@ int image_lock_take(struct monitor *m, const char *root, struct image_lock **ret
 struct image_lock *image_lock_ref(struct image_lock *l);
 struct image_lock *image_lock_unref(struct image_lock *l); /* NULL is fine; returns NULL */
 
-/* template.c */
+/* image_template.c */
 int template_get(struct monitor *m, const char *image, struct template **ret,
 		 struct report *why) MUST_CHECK;
 void template_free(struct monitor *m, struct template *t);

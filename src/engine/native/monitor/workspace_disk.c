@@ -3,7 +3,7 @@
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/rand.h"
-#include "engine/native/monitor/stored.h"
+#include "engine/native/monitor/workspace_store.h"
 #include "engine/native/sys.h"
 
 #include <fcntl.h>

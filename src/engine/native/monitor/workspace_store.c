@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names, locks and the end of stored workspaces. Theory of operation: stored.h. */
-#include "engine/native/monitor/stored.h"
+/* Names, locks and the end of stored workspaces. Theory of operation: workspace_store.h. */
+#include "engine/native/monitor/workspace_store.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"

@@ -50,7 +50,7 @@ int stored_forget(const char *state_dir, const char *key) MUST_CHECK;
 /* Removes, in a process of its own, whatever was made or forgotten and left aside. */
 void stored_sweep(const struct monitor *m);
 
-/* stored.c, for the files of this room */
+/* workspace_store.c, for the files of this room */
 #define STORED_PATH_MAX 128 /* of a name within the folder */
 #define STORED_NEW      ".new-"
 #define STORED_DEAD     ".dead-"

@@ -6,7 +6,7 @@
 #include "base/kill_points.h"
 #include "base/rand.h"
 #include "engine/native/monitor/monitor.h"
-#include "engine/native/monitor/stored.h"
+#include "engine/native/monitor/workspace_store.h"
 #include "engine/native/sys.h"
 
 #include <signal.h>

@@ -4,7 +4,7 @@
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/text.h"
-#include "engine/native/monitor/stored.h"
+#include "engine/native/monitor/workspace_store.h"
 
 #include <fcntl.h>
 #include <sched.h>
