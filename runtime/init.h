@@ -17,7 +17,7 @@
  * monitor's end, when the channel closes, and on any message that is not as it should be. */
 #pragma once
 
-#include "engine/native/proto.h"
+#include "engine/inside/proto.h"
 #include "tree.h"
 #include "walls/filter_load.h"
 

@@ -7,8 +7,8 @@
 #include "base/text.h"
 #include "descriptors.h"
 #include "engine/engine.h"
+#include "engine/inside/proto.h"
 #include "engine/native/native.h"
-#include "engine/native/proto.h"
 #include "fuzz.h"
 
 #include <fcntl.h>

@@ -7,8 +7,8 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
+#include "engine/inside/proto.h"
 #include "engine/native/native.h"
-#include "engine/native/proto.h"
 
 #include <fcntl.h>
 #include <grp.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native engine's parsers and checks: messages, paths, id files, control group files. */
 #include "base/attr.h"
+#include "engine/inside/proto.h"
 #include "engine/native/monitor/monitor.h"
-#include "engine/native/proto.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

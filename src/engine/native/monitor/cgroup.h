@@ -21,7 +21,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "engine/native/proto.h"
+#include "engine/inside/proto.h"
 
 #include <limits.h>
 #include <stdbool.h>

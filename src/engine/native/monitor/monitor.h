@@ -17,10 +17,10 @@
 #pragma once
 
 #include "base/err.h"
+#include "engine/inside/proto.h"
 #include "engine/native/monitor/cgroup.h"
 #include "engine/native/monitor/zygote.h"
 #include "engine/native/native.h"
-#include "engine/native/proto.h"
 #include "walls/seccomp.h"
 
 #include <limits.h>

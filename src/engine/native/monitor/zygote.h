@@ -14,7 +14,7 @@
  * there, and that it has answered. */
 #pragma once
 
-#include "engine/native/proto.h"
+#include "engine/inside/proto.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs, seen from the front: descriptors out, output in, the end. */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"

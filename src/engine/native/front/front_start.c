@@ -5,7 +5,7 @@
 #include "base/fdio.h"
 #include "base/text.h"
 #include "base/walls.h"
-#include "engine/native/proto.h"
+#include "engine/inside/proto.h"
 
 #include <fcntl.h>
 #include <grp.h>

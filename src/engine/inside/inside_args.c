@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run is started with: its folder, command line and environment, as one sealed file. */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/buf.h"
 #include "base/fdio.h"

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "base/err.h"
-#include "engine/native/proto.h"
+#include "engine/inside/proto.h"
 
 #include <stddef.h>
 #include <systemd/sd-event.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The front side of the native engine: what client*.c share.
+/* The front side of the native engine: what the files of this folder share.
  *
  * A sandbox goes through
  *   CREATING -created and ready-> READY -destroy()-> ENDING -gone-> freed
@@ -9,14 +9,14 @@
 #pragma once
 
 #include "engine/engine.h"
-#include "engine/native/chan.h"
-#include "engine/native/proto.h"
+#include "engine/inside/channel.h"
+#include "engine/inside/proto.h"
 
 #include <sys/resource.h>
 
 #define CLIENT_MAGIC UINT32_C(0x6e617476)
 
-/* Sandboxes that nobody owns yet (client_pool.c). */
+/* Sandboxes that nobody owns yet (front_pool.c). */
 struct native_pool {
 	uint32_t min, max;              /* of `want`; max 0 = no pool */
 	uint32_t want;                  /* how many to keep now */
@@ -36,7 +36,7 @@ struct native_pool {
 	sd_event_source *look;  /* shrinks */
 };
 
-/* Sandboxes between runs, in the order in which they were used last (client_warm.c). */
+/* Sandboxes between runs, in the order in which they were used last (front_warm.c). */
 struct native_idle {
 	uint64_t rest_ns; /* engine_config.rest_ns */
 	struct native_sandbox *first, *last;
@@ -50,7 +50,7 @@ struct native_forget { /* an answer that is due */
 	void *user;
 };
 
-/* Whether memory is short (client_press.c). */
+/* Whether memory is short (front_memory.c). */
 struct native_press {
 	uint64_t total_bytes; /* engine_config.total_bytes */
 	uint64_t used_bytes;  /* of it, at the last look */
@@ -166,7 +166,7 @@ struct native_sandbox {
 	sd_event_source *claim; /* of the pool: its owner is about to hear of it */
 };
 
-/* client.c */
+/* front_engine.c */
 struct native_engine *native_engine_of(struct engine *g);
 
 static inline struct native_sandbox *native_sandbox_of(struct engine_sandbox *s)
@@ -174,7 +174,7 @@ static inline struct native_sandbox *native_sandbox_of(struct engine_sandbox *s)
 	return (struct native_sandbox *)s;
 }
 
-/* client_create.c */
+/* front_create.c */
 /* Descriptors of this process that new sandboxes leave to others. */
 #define NATIVE_DESCRIPTORS_LEFT 64
 int native_create(struct engine *base, const struct engine_create *c, engine_create_fn cb,
@@ -188,7 +188,7 @@ int native_take_egress(struct engine_sandbox *base);
 int native_created(struct native_engine *g, const struct proto_mon_created *m, int *fds,
 		   size_t n) MUST_CHECK;
 
-/* client_end.c */
+/* front_end.c */
 void native_destroy(struct engine_sandbox *base, engine_done_fn cb, void *user);
 void native_on_lost(struct engine_sandbox *base, engine_lost_fn cb, void *user);
 /* The sandbox is not what it was: ends its run and everything that waits, and tells the owner. */
@@ -205,7 +205,7 @@ void native_gone(struct native_sandbox *s);
 void native_cancel(struct native_sandbox *s, const struct err *e);
 void native_sandbox_free(struct native_sandbox *s);
 
-/* client_warm.c */
+/* front_warm.c */
 /* S may have become idle, or be idle no more. */
 void native_idle_note(struct native_sandbox *s);
 void native_idle_close(struct native_engine *g);
@@ -227,7 +227,7 @@ void native_freeze_abort(struct native_sandbox *s, const struct err *e);
 /* The N that were used the longest time ago give back what they can. */
 void native_idle_evict(struct native_engine *g, uint32_t n);
 
-/* client_press.c */
+/* front_memory.c */
 /* There is something to look after: a sandbox has come, or is idle now. */
 void native_press_note(struct native_engine *g);
 void native_press_used(struct native_engine *g, uint64_t bytes);
@@ -235,7 +235,7 @@ void native_press_used(struct native_engine *g, uint64_t bytes);
 int native_press_check(struct native_engine *g, struct err *e) MUST_CHECK;
 void native_press_close(struct native_engine *g);
 
-/* client_stored.c */
+/* front_stored.c */
 int native_check_stored(const struct native_engine *g, const struct engine_create *c,
 			struct err *e) MUST_CHECK;
 int native_forget(struct engine *base, const char *persist_id, engine_done_fn cb, void *user,
@@ -244,7 +244,7 @@ int native_forgotten(struct native_engine *g, const struct proto_mon_forgotten *
 /* No answer will come any more. */
 void native_forget_abort(struct native_engine *g, const struct err *e);
 
-/* client_pool.c */
+/* front_pool.c */
 void native_pool_figures(const struct engine *base, struct engine_pool *ret);
 void native_pool_note(struct native_engine *g,
 		      const struct engine_create *c); /* it was asked for */
@@ -259,13 +259,13 @@ void native_pool_room(struct native_engine *g);
 void native_pool_press(struct native_engine *g);
 void native_pool_close(struct native_engine *g);
 
-/* client_args.c */
+/* inside/inside_args.c */
 /* The sealed memfd `args` of proto.h, or -errno; its counts and size go to M. */
 int native_run_args(const struct engine_run_spec *spec, struct proto_init_run *m) MUST_CHECK;
 /* Whether nothing in SPEC is read by an interpreter only when it starts. */
 bool native_run_can_be_warm(const struct engine_run_spec *spec);
 
-/* client_run.c */
+/* inside/inside_run.c */
 int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 	       struct engine_run **ret, struct err *e) MUST_CHECK;
 int native_signal(struct engine_run *r, int signo);
@@ -279,7 +279,7 @@ void native_run_abort(struct native_sandbox *s, enum engine_end end, const struc
  * monitor has said what it used, or does not say so for a few seconds. */
 bool native_run_lose(struct native_sandbox *s);
 
-/* client_files.c */
+/* inside/inside_files.c */
 int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user,
 		     struct err *e) MUST_CHECK;
 int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb,
@@ -302,7 +302,7 @@ void native_files_abort(struct native_sandbox *s, const struct err *e);
 /* Whether S takes requests; sets E otherwise. */
 int native_check_ready(const struct native_sandbox *s, struct err *e) MUST_CHECK;
 
-/* client_points.c */
+/* inside/inside_checkpoints.c */
 int native_save_point(struct engine_sandbox *base, uint32_t place, engine_point_fn cb, void *user,
 		      struct err *e) MUST_CHECK;
 int native_restore_point(struct engine_sandbox *base, uint32_t place, bool files_only,

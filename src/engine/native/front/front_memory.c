@@ -5,7 +5,7 @@
  * Short = less than HOST_PART of this host's memory is available, or the sandboxes together are
  * near SANDBOX_TOTAL_MEMORY (counted by the kernel, asked of the monitor). One look in LOOK_NS
  * while there is something that could be given back, or a total to keep. */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/parse.h"
 #include "base/rand.h"

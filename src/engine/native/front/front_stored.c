@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stored workspaces, seen from the front. */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/kill_points.h"
 #include "base/text.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The beginning of a sandbox, seen from the front: what is asked of the monitor, and the two
  * answers that make it ready. */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
@@ -14,7 +14,7 @@
 
 static const char *const step_texts[PROTO_STEP_MAX_] = {
 #define S(name, what) [PROTO_STEP_##name] = what,
-#include "engine/native/steps.tbl.h"
+#include "engine/inside/steps.tbl.h"
 #undef S
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The end of a sandbox, seen from the front: lost, destroyed, or gone by itself. */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"

@@ -16,7 +16,7 @@
  *
  * Sandboxes between runs stand in a list, least recently used first; one timer looks at its head.
  */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"

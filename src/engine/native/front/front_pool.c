@@ -14,7 +14,7 @@
  *
  * Filling: one at a time, FILL_DELAY_NS after a claim, when the loop has nothing else to do and no
  * creation is on its way that somebody waits for. */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/kill_points.h"
 #include "base/rand.h"

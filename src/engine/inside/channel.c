@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/native/chan.h"
+#include "engine/inside/channel.h"
 
 #include "base/fdio.h"
 

@@ -48,14 +48,14 @@
 enum proto_type {
 	PROTO_NONE = 0,
 #define M(name, from, to, type, fds, what) PROTO_##name,
-#include "engine/native/messages.tbl.h"
+#include "engine/inside/messages.tbl.h"
 #undef M
 	PROTO_TYPE_MAX_,
 };
 
 enum proto_step {
 #define S(name, what) PROTO_STEP_##name,
-#include "engine/native/steps.tbl.h"
+#include "engine/inside/steps.tbl.h"
 #undef S
 	PROTO_STEP_MAX_,
 };
@@ -409,7 +409,7 @@ static inline int proto_check(const union proto_frame *f, size_t n, size_t n_fds
 	} rows[PROTO_TYPE_MAX_] = {
 #define M(name, source, target, type, n_most, what)                                                \
 	[PROTO_##name] = {PROTO_PARTY_##source, PROTO_PARTY_##target, n_most, sizeof(struct type)},
-#include "engine/native/messages.tbl.h"
+#include "engine/inside/messages.tbl.h"
 #undef M
 	};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The native engine as the front sees it: the engine object, and what the monitor says. */
-#include "engine/native/client.h"
+#include "engine/native/front/front.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"
