@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson config`: the settings in force and their sources; `--markdown`: the page of all
  * settings. */
-#include "cmd/app.h"
+#include "app/app.h"
 #include "cmd/cmd.h"
 
 #include "base/text.h"

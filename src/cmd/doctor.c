@@ -3,9 +3,9 @@
  *
  * Exit status: 0 sandboxes can be made with every wall; 1 they can, something is weaker; 2 they
  * cannot. */
-#include "cmd/doctor.h"
+#include "doctor/doctor.h"
+#include "app/read_settings.h"
 #include "cmd/cmd.h"
-#include "cmd/settings.h"
 
 #include "base/attr.h"
 #include "base/text.h"

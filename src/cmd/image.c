@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* caisson image build|list|import|export|rm */
+#include "app/read_settings.h"
 #include "cmd/cmd.h"
 #include "cmd/progress_line.h"
-#include "cmd/settings.h"
 
 #include "base/fdio.h"
 #include "base/jsonio.h"

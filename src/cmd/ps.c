@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* caisson ps: the sandboxes of the server that these settings name (`server.listen`,
  * `auth.api_key`), asked by its REST. */
+#include "app/read_settings.h"
 #include "cmd/cmd.h"
-#include "cmd/settings.h"
 
 #include "base/buf.h"
 #include "base/fdio.h"

@@ -4,8 +4,8 @@
  * (-i) reads what to run next. One event loop; everything lives as long as cmd_run(). */
 #pragma once
 
+#include "app/app.h"
 #include "base/buf.h"
-#include "cmd/app.h"
 
 #define RUN_SCRIPT_MAX (16u << 20) /* bytes of a script or of one statement */
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson serve`: MCP, artifact links and the page over HTTP, and the `caisson stdio` of the same
  * user on a unix socket, until SIGTERM or SIGINT. */
-#include "cmd/app.h"
-#include "cmd/bridge.h"
+#include "app/app.h"
+#include "app/policy_json.h"
+#include "app/read_settings.h"
+#include "bridge/bridge.h"
 #include "cmd/cmd.h"
-#include "cmd/page.h"
-#include "cmd/policy.h"
-#include "cmd/settings.h"
+#include "web/page.h"
 
 #include "api/api.h"
 #include "base/log.h"

@@ -3,8 +3,8 @@
  * written to stdout. The engine opens in the background after the first messages were looked at, so
  * that `initialize` is answered at once. Where a server of the same user would do everything alike,
  * it is shared instead (bridge.h). */
-#include "cmd/app.h"
-#include "cmd/bridge.h"
+#include "app/app.h"
+#include "bridge/bridge.h"
 #include "cmd/cmd.h"
 
 #include "base/log.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson user` and `caisson key`: accounts and keys of this state folder, beside a running server
  * or without one. */
-#include "cmd/app.h"
+#include "app/app.h"
 #include "cmd/cmd.h"
 
 #include "base/parse.h"

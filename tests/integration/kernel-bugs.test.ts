@@ -55,7 +55,7 @@ it('the shares are those of the rows', () => {
 
 it("doctor's table has the bugs of the reachable classes, and no other", () => {
 	const open = new Set(classes.filter((c) => c.reachable).map((c) => c.name));
-	const rows = fs.readFileSync(path.join(top, 'src/cmd/kernel_bugs.tbl.h'), 'utf8');
+	const rows = fs.readFileSync(path.join(top, 'src/doctor/kernel_bugs.tbl.h'), 'utf8');
 	assert.deepEqual([...rows.matchAll(/^B\("([^"]+)"/gm)].map((m) => m[1]), bugs.filter((b) => open.has(b.kind)).map((b) => b.number));
 });
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bounds of the audit log's rows about the way out: nothing is lost without being counted, and
  * a flood of one sandbox takes no row from another one. */
+#include "app/egress_audit.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "cmd/egress_audit.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/doctor.h"
-#include "cmd/kernel_bugs.h"
+#include "doctor/doctor.h"
+#include "doctor/kernel_bugs.h"
 
 #include "base/attr.h"
 #include "base/text.h"

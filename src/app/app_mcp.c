@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What clients are offered: the tools, resources and prompts of the profile, and links. */
-#include "cmd/app.h"
+#include "app/app.h"
 
 #include "api/auth.h"
+#include "app/opener.h"
+#include "app/profile.h"
 #include "base/text.h"
-#include "cmd/opener.h"
-#include "cmd/profile.h"
 
 static int open_registry(struct app *a, struct err *e)
 {

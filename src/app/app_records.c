@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Records of stored sandboxes, as the manager wants them, kept by the store. */
-#include "cmd/app.h"
+#include "app/app.h"
 
 #include "base/log.h"
 #include "base/rand.h"

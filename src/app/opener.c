@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/opener.h"
+#include "app/opener.h"
 
 #include "base/fdio.h"
 #include "base/text.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/page.h"
+#include "web/page.h"
 
 #include "base/buf.h"
 

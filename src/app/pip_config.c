@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/pip_config.h"
+#include "app/pip_config.h"
 
 #include "base/fdio.h"
 #include "base/text.h"

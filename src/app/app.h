@@ -8,7 +8,7 @@
 
 #include "api/files.h"
 #include "api/ledger.h"
-#include "cmd/egress_audit.h"
+#include "app/egress_audit.h"
 #include "config/settings.h"
 #include "egress/egress.h"
 #include "http/http.h"
@@ -59,7 +59,7 @@ struct app {
 	struct mcp_server *mcp;
 };
 
-/* Reads settings (settings.h: cmd_settings()) and configures the log. */
+/* Reads settings (read_settings.h) and configures the log. */
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e) MUST_CHECK;
 /* app_begin.c: checks that the image is there, starts the monitor, gives up privileges. */
@@ -82,13 +82,13 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CH
 void app_done(struct app *a);
 #define APP_STORE_PATH_MAX (PATH_MAX + 16)
 void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX]);
-/* The database of this state folder (store.c). For verbs without an engine too. */
+/* The database of this state folder (app_store.c). For verbs without an engine too. */
 int app_open_store(struct app *a, struct err *e) MUST_CHECK;
 
 /* Bytes of the longest message of a client. */
 size_t app_max_message(const struct app *a);
 
-/* Stored sandboxes of this server: limits, and records in the store if there is one (records.c).
+/* Stored sandboxes of this server: limits, and records in the store if there is one (app_records.c).
  * INSISTED: limits of sessions that somebody has set. */
 struct manager_stored app_stored(struct app *a, uint32_t insisted); /* on their limits */
 

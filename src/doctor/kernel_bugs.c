@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/kernel_bugs.h"
+#include "doctor/kernel_bugs.h"
 
 #include "base/attr.h"
 #include "base/parse.h"
@@ -26,7 +26,7 @@ const struct kernel_bug kernel_bugs[] = {
 	 .since = (since_),                                                                        \
 	 .fixed = (fixed_),                                                                        \
 	 .branches = {__VA_ARGS__}},
-#include "cmd/kernel_bugs.tbl.h"
+#include "doctor/kernel_bugs.tbl.h"
 #undef B
 #undef ON
 #undef NEVER

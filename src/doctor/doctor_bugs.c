@@ -2,8 +2,8 @@
 /* The row of `caisson doctor` about the kernel's bugs that no wall of a sandbox keeps away. It is
  * never more than a note: a version number was read, nothing was tried, and who mends without a new
  * number should not be told for ever that a wall is weaker. */
-#include "cmd/doctor.h"
-#include "cmd/kernel_bugs.h"
+#include "doctor/doctor.h"
+#include "doctor/kernel_bugs.h"
 
 #include "base/attr.h"
 #include "base/buf.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/bridge.h"
+#include "bridge/bridge.h"
 
 #include "base/fdio.h"
 #include "base/log.h"

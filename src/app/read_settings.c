@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one way in which every verb reads its settings. */
-#include "cmd/settings.h"
+#include "app/read_settings.h"
 
 #include "base/parse.h"
 #include "base/text.h"

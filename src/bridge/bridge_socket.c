@@ -4,7 +4,7 @@
  * A lock file beside it says whether a server lives; a socket without a holder of the lock is a
  * dead one's and is replaced. Root's server cannot remove the file once it is without rights, so a
  * keeper, forked before, waits for the end of a pipe, removes the file, and lets the lock go. */
-#include "cmd/bridge.h"
+#include "bridge/bridge.h"
 
 #include "base/fdio.h"
 #include "base/log.h"

@@ -13,8 +13,8 @@
  * the connection itself is the stdio transport. */
 #pragma once
 
+#include "app/app.h"
 #include "base/buf.h"
-#include "cmd/app.h"
 
 #include <stdint.h>
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Packages and the way out, as the settings say. */
-#include "cmd/app.h"
+#include "app/app.h"
 
+#include "app/pip_config.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "cmd/pip_config.h"
 #include "engine/native/native.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/policy.h"
+#include "app/policy_json.h"
 
 #include "base/jsonio.h"
 

@@ -2,8 +2,8 @@
 /* One function per row of `caisson doctor`. Each says what is there, how strong it is, and the
  * command that mends it. Facts come from native_probe(); only what is no business of the engine is
  * read here. */
-#include "cmd/doctor.h"
-#include "cmd/limits.h"
+#include "app/limits.h"
+#include "doctor/doctor.h"
 
 #include "base/attr.h"
 #include "base/text.h"
@@ -475,7 +475,7 @@ static void row_ksm(const struct doctor_facts *f, struct doctor_row *r)
 
 const struct doctor_check doctor_checks[] = {
 #define D(id, what) {#id, what, row_##id},
-#include "cmd/doctor.tbl.h"
+#include "doctor/doctor.tbl.h"
 #undef D
 };
 const size_t doctor_n_checks = ARRAY_SIZE(doctor_checks);

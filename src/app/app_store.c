@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which database belongs to these settings. */
-#include "cmd/app.h"
+#include "app/app.h"
 
 void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX])
 {

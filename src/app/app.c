@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/app.h"
+#include "app/app.h"
 
+#include "app/limits.h"
+#include "app/opener.h"
+#include "app/profile.h"
+#include "app/read_settings.h"
 #include "base/base64.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "cmd/limits.h"
-#include "cmd/opener.h"
-#include "cmd/profile.h"
-#include "cmd/settings.h"
 #include "config/paths.h"
 #include "mcp/peer.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/egress_audit.h"
+#include "app/egress_audit.h"
 
 #include "base/log.h"
 #include "base/rand.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/profile.h"
+#include "app/profile.h"
 
 #include "base/attr.h"
 #include "base/text.h"

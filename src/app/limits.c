@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "cmd/limits.h"
+#include "app/limits.h"
 
 #include "base/attr.h"
 #include "engine/engine.h"

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first half of a start, while the rights are there: monitor, log, packages, opener, store;
  * then all rights go. */
-#include "cmd/app.h"
+#include "app/app.h"
 
+#include "app/opener.h"
+#include "app/profile.h"
 #include "base/fdio.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "cmd/opener.h"
-#include "cmd/profile.h"
 #include "engine/native/native.h"
 #include "walls/confine.h"
 
