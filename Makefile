@@ -42,28 +42,28 @@ format: ## bring the C files to the layout of the project
 	@tools/format
 
 conformance: all ## the official MCP conformance suite
-	@tests/conformance/run $(ARGS)
+	@tests/suites/conformance/run $(ARGS)
 
 interop: build ## real clients over every transport
-	@tests/interop/run $(ARGS)
+	@tests/suites/interop/run $(ARGS)
 
 api: build ## the REST description against the server
-	@tests/api/run $(ARGS)
+	@tests/suites/api/run $(ARGS)
 
 hostile: all ## hostile code against every engine
-	@tests/hostile/run $(ARGS)
+	@tests/suites/hostile/run $(ARGS)
 
-inside: build ## the tests of Python and its packages, in sandboxes (ARGS: --quick, tests/inside/run --help)
-	@tests/inside/run $(ARGS)
+inside: build ## the tests of Python and its packages, in sandboxes (ARGS: --quick, tests/suites/inside/run --help)
+	@tests/suites/inside/run $(ARGS)
 
-kill-points: ## SIGKILL at every step of every operation (ARGS: tests/kill/run --help)
-	@tests/kill/run $(ARGS)
+kill-points: ## SIGKILL at every step of every operation (ARGS: tests/suites/kill/run --help)
+	@tests/suites/kill/run $(ARGS)
 
-load: all ## good and hostile clients together, for minutes (ARGS: tests/load/run --help)
-	@tests/load/run $(ARGS)
+load: all ## good and hostile clients together, for minutes (ARGS: tests/suites/load/run --help)
+	@tests/suites/load/run $(ARGS)
 
-soak: all ## sandboxes come and go 100,000 times; nothing may be left (ARGS: tests/soak/run --help)
-	@tests/soak/run $(ARGS)
+soak: all ## sandboxes come and go 100,000 times; nothing may be left (ARGS: tests/suites/soak/run --help)
+	@tests/suites/soak/run $(ARGS)
 
 fuzz-smoke: ## every fuzz target for half a minute (ARGS: tools/fuzz-smoke --help)
 	@tools/fuzz-smoke $(ARGS)

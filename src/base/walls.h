@@ -3,8 +3,8 @@
  * a hostile case is seen to succeed without the wall that it is about. In every other build
  * wall_stands() is true at compile time and nothing of this is in the program: `make lint` looks.
  *
- * The table is walls.tbl.h; its names are those of tests/hostile (a case's `without`). A process is
- * told by its environment, which is otherwise empty in the monitor and in init. */
+ * The table is walls.tbl.h; its names are those of tests/suites/hostile (a case's `without`). A
+ * process is told by its environment, which is otherwise empty in the monitor and in init. */
 #pragma once
 
 #include <stdbool.h>

@@ -55,7 +55,7 @@ describe('the wall clock jumps', {
 	before(async () => {
 		fs.writeFileSync(file, Buffer.alloc(8));
 		fs.chmodSync(file, 0o644);
-		server = await serve({ profile: 'full', env: { LD_PRELOAD: path.join(path.dirname(binary), 'tests/torture/clock.so'), CLOCK_OFFSET_FILE: file, SANDBOX_POOL: '0', SANDBOX_SESSION_TTL_M: '1', SANDBOX_CLEANUP_INTERVAL_M: '1' } });
+		server = await serve({ profile: 'full', env: { LD_PRELOAD: path.join(path.dirname(binary), 'tests/suites/torture/clock.so'), CLOCK_OFFSET_FILE: file, SANDBOX_POOL: '0', SANDBOX_SESSION_TTL_M: '1', SANDBOX_CLEANUP_INTERVAL_M: '1' } });
 	});
 	after(async () => {
 		server.program.kill('SIGTERM');

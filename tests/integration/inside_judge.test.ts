@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// How tests/inside judges what the tests in a sandbox said: what is new, and what is missing, fails the run. No sandbox is needed.
+// How tests/suites/inside judges what the tests in a sandbox said: what is new, and what is missing, fails the run. No sandbox is needed.
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { judge, type Line, type Row } from '../inside/judge.ts';
-import { known, skips } from '../inside/known.ts';
-import type { Module } from '../inside/modules.ts';
+import { judge, type Line, type Row } from '../suites/inside/judge.ts';
+import { known, skips } from '../suites/inside/known.ts';
+import type { Module } from '../suites/inside/modules.ts';
 
 const module: Module = { name: 'test.test_os', how: 'unittest', quick: false };
 const listed = known[0]!.tests[0]!;
@@ -19,7 +19,7 @@ function isFailure(r: Row): boolean {
 	return r.failed.length === 1 && r.passed + r.skipped.length + r.forbidden === 0;
 }
 
-describe('the judge of tests/inside', () => {
+describe('the judge of tests/suites/inside', () => {
 	it('a failure is one unless it is listed, or the test passes alone', () => {
 		assert.ok(isFailure(row('fail', 'test.test_os.New.test_new')));
 		assert.equal(row('fail', listed).forbidden, 1);

@@ -9,7 +9,7 @@ import { it } from 'node:test';
 import { top } from '../lib/env.ts';
 import { caisson } from '../lib/process.ts';
 import { using } from '../lib/session.ts';
-import { cases } from '../hostile/cases/all.ts';
+import { cases } from '../suites/hostile/cases/all.ts';
 
 /** What the filter answers, what a place without the node answers, and nothing else: EINVAL would mean that the call was carried out. */
 const refusals = new Set(['EPERM', 'ENOSYS', 'ENOENT']);
@@ -33,7 +33,7 @@ it('the tables name each bug once and each class', () => {
 	assert.ok(bugs.every((b) => marks.has(b.mark)));
 	const known = new Set(cases.map((c) => c.id));
 	for (const t of classes.flatMap((c) => c.tried).filter((t) => !t.startsWith('`')))
-		assert.ok(known.has(t), `${t} is no case of tests/hostile`);
+		assert.ok(known.has(t), `${t} is no case of tests/suites/hostile`);
 });
 
 it('the shares are those of the rows', () => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Names that are swapped while the server reads, lists, packs, writes and removes them, for a minute: nothing is ever seen,
-// written or removed but what lies in the workspace itself, and nothing waits. (Cases 9a-9c of tests/hostile have the twins.)
+// written or removed but what lies in the workspace itself, and nothing waits. (Cases 9a-9c of tests/suites/hostile have the twins.)
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';

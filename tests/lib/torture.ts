@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Allocations of a server that fail when a test says so (tests/torture/enomem.c), and walks over those of one request.
+// Allocations of a server that fail when a test says so (tests/suites/torture/enomem.c), and walks over those of one request.
 
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
@@ -10,7 +10,7 @@ import { openDescriptors, type Program } from './process.ts';
 import { serve, type Json, type OpenOptions } from './session.ts';
 import { until } from './wait.ts';
 
-export const library = path.join(path.dirname(binary), 'tests/torture/enomem.so');
+export const library = path.join(path.dirname(binary), 'tests/suites/torture/enomem.so');
 const roundsMax = 1500;
 /** CAISSON_TEST_FULL=1: each allocation of each request; else at most so many of them, evenly chosen. */
 const full = process.env.CAISSON_TEST_FULL === '1';

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The product on a host with cgroup v2: a virtual machine (tests/vm), as rows of whoever runs it.
+// The product on a host with cgroup v2: a virtual machine (tests/suites/vm), as rows of whoever runs it.
 
 import * as path from 'node:path';
 import { spawn } from 'node:child_process';
@@ -19,7 +19,7 @@ export interface VmResult {
 /** Boots it once, for the rows of `make test` or for those of `make hostile`. A machine that ended early is a row that failed. */
 export function runVm(build: string, what: 'engine' | 'hostile'): Promise<VmResult> {
 	return new Promise((resolve) => {
-		const child = spawn(path.join(top, 'tests/vm/run'), [build, path.dirname(imagesDir), what], { stdio: ['ignore', 'pipe', 'pipe'] });
+		const child = spawn(path.join(top, 'tests/suites/vm/run'), [build, path.dirname(imagesDir), what], { stdio: ['ignore', 'pipe', 'pipe'] });
 		let out = '';
 		child.stdout.on('data', (b: Buffer) => (out += b.toString()));
 		child.stderr.on('data', (b: Buffer) => (out += b.toString()));

@@ -2,7 +2,7 @@
 /* The compiled filter against the table it was made from, in a small interpreter of classic BPF,
  * for every number and every interesting argument; and the table against a list of expectations
  * written by hand. */
-#include "../hostile/probe/argclasses.h"
+#include "../suites/hostile/probe/argclasses.h"
 #include "walls/seccomp.h"
 #include "walls/sysnum.h"
 

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tests that cannot pass in a sandbox, and the reasons for which tests may leave themselves out there. A listed test that passes fails
+// the run, and so does a test that fails or skips itself for a reason that is not here.
+
+import type { Mode } from '../../lib/env.ts';
+
+export interface Where {
+	mode: Mode;
+	warm: boolean;
+}
+
+export interface Known {
+	/** Why it cannot pass. */
+	why: string;
+	tests: string[];
+	/** Only there; everywhere when absent. */
+	when?: (w: Where) => boolean;
+	/** Which of two things a run meets is nobody's choice, and they pass with one of them. */
+	mayPass?: boolean;
+}
+
+export const known: Known[] = [
+	{
+		why: 'one uid and one gid are mapped: any other is EINVAL, where the test expects EPERM',
+		tests: [
+			'test.test_os.ChownFileTests.test_chown_without_permission',
+			'test.test_subprocess.POSIXProcessTestCase.test_group',
+			'test.test_subprocess.POSIXProcessTestCase.test_user',
+		],
+	},
+	{
+		why: 'interfaces are listed through a netlink socket, and those are not allowed (the surface of most root bugs of recent years)',
+		tests: [
+			'test.test_socket.GeneralModuleTests.testInterfaceNameIndex',
+			'test.test_socket.GeneralModuleTests.testInvalidInterfaceIndexToName',
+			'test.test_socket.GeneralModuleTests.test_getaddrinfo_ipv6_scopeid_symbolic',
+			'test.test_socket.GeneralModuleTests.test_getnameinfo_ipv6_scopeid_symbolic',
+		],
+	},
+	{
+		why: 'splice(2) and sendfile(2) are not there: these are the tests of the calls themselves, of being told to use them, and of how they are under way; those of falling back pass',
+		tests: [
+			'test.test_asyncio.test_sendfile.EPollEventLoopTests.test_sendfile_prevents_bare_write',
+			'test.test_asyncio.test_sendfile.PollEventLoopTests.test_sendfile_prevents_bare_write',
+			'test.test_asyncio.test_sendfile.SelectEventLoopTests.test_sendfile_prevents_bare_write',
+			'test.test_asyncio.test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_cancel1',
+			'test.test_asyncio.test_unix_events.SelectorEventLoopUnixSockSendfileTests.test_sock_sendfile_cancel2',
+			'test.test_os.TestSendfile.test_invalid_offset',
+			'test.test_os.TestSendfile.test_keywords',
+			'test.test_os.TestSendfile.test_offset_overflow',
+			'test.test_os.TestSendfile.test_send_at_certain_offset',
+			'test.test_os.TestSendfile.test_send_whole_file',
+			'test.test_socket.SendfileUsingSendfileTest.testCount',
+			'test.test_socket.SendfileUsingSendfileTest.testCountSmall',
+			'test.test_socket.SendfileUsingSendfileTest.testCountWithOffset',
+			'test.test_socket.SendfileUsingSendfileTest.testOffset',
+			'test.test_socket.SendfileUsingSendfileTest.testRegularFile',
+			'test.test_socket.SendfileUsingSendfileTest.testWithTimeout',
+			'test.test_socket.SendfileUsingSendfileTest.testWithTimeoutTriggeredSend',
+		],
+	},
+	{
+		why: 'urgent data of sockets (MSG_OOB) is not allowed: a use-after-free of the kernel was reached by it',
+		tests: ['test.test_ftplib.TestFTPClass.test_abort'],
+	},
+	{
+		why: 'no process may read the memory of another one (process_vm_readv), not even its own',
+		tests: [
+			...['test_long_task_name_is_truncated', 'test_self_trace', 'test_self_trace_after_ctypes_import'].map((t) => `test.test_external_inspection.TestGetStackTrace.${t}`),
+			'test.test_sys.TestRemoteExec.test_remote_exec_with_self_process',
+		],
+	},
+	{
+		why: 'the image has neither a compiler nor a linker, nor headers',
+		tests: [
+			'test.test_ctypes.test_find.FindLibraryLinux.test_find_library_with_gcc',
+			'test.test_ctypes.test_find.FindLibraryLinux.test_find_library_with_ld',
+			'pyarrow.tests.test_misc::test_get_include',
+			'test.test_sysconfig.MakefileTests.test_get_makefile_filename',
+			'test.test_sysconfig.TestSysConfig.test_get_config_h_filename',
+			'test.test_sysconfig.TestSysConfig.test_srcdir',
+		],
+	},
+	{
+		why: 'the tests are beside the package, where an isolated interpreter does not find them',
+		tests: [
+			'test.test_multiprocessing_fork.test_misc.TestFlags.test_flags',
+			'test.test_multiprocessing_forkserver.test_misc.TestFlags.test_flags',
+			'test.test_multiprocessing_forkserver.test_misc.TestStartMethod.test_preload_resources',
+			'test.test_multiprocessing_spawn.test_misc.TestFlags.test_flags',
+			'test.test_multiprocessing_spawn.test_misc.TestStartMethod.test_preload_resources',
+			'test.test_cmd_line.CmdLineTest.test_relativedir_bug46421',
+			'test.test_site._pthFileTests.test_underpth_nosite_file',
+			'test.test_unittest.test_program.TestCommandLineArgs.testSelectedTestNamesFunctionalTest',
+		],
+	},
+	{
+		why: 'the tests are beside the package, and a warm interpreter has it from the image (they pass when none is ready, and the run starts cold)',
+		mayPass: true,
+		tests: [
+			'matplotlib.tests.test_cbook::test_warn_external',
+			...['bz2-utf-16', 'bz2-utf-32', 'xz-utf-16', 'xz-utf-32'].map((p) => `pandas.tests.io.test_common::TestMMapWrapper::test_warning_missing_utf_bom[${p}]`),
+		],
+		when: (w) => w.warm,
+	},
+	{
+		why: '/proc has the processes of the sandbox alone: no /proc/meminfo, which tells about the host',
+		tests: ['numpy.lib.tests.test_format::test_large_archive', 'numpy.lib.tests.test_io::TestSaveTxt::test_large_zip'],
+	},
+	{
+		why: 'the image has no jinja2',
+		tests: ['pandas.tests.io.excel.test_openpyxl::test_to_excel_with_openpyxl_engine'],
+	},
+	{
+		why: 'a file of gigabytes is beyond the limits of a sandbox',
+		tests: ['numpy.lib.tests.test_io::TestSavezLoad::test_big_arrays'],
+	},
+	{
+		why: 'the list of fonts of the image has stand-ins for names that other systems have',
+		tests: ['matplotlib.tests.test_font_manager::test_get_font_names'],
+	},
+];
+
+/** Reasons for leaving oneself out. */
+export interface Skip {
+	why: string;
+	reasons: RegExp[];
+	/** Only of these, and then the reason may be the error of a system call; of any test when absent. */
+	tests?: RegExp;
+}
+
+export const skips: Skip[] = [
+	{
+		why: 'another system than Linux, another machine than this kind',
+		reasons: [
+			/windows|win32|wine|macos|mac os|osx|darwin|bsd|solaris|android|emscripten|wasi|ios\b|cygwin|aix|hp-?ux|altsep/i,
+			/NT specific|NTFS|msvcrt|_winapi|WINFUNCTYPE|oledll|path separator/,
+			/kqueue|devpoll|lchmod|lchflags|chflags|O_EXLOCK|O_SHLOCK|RWF_SYNC|F_GETPATH|Can't set symlink permissions|os\.spawnv$|headers and trailers|does not use a file descriptor|requires os\.link to be missing/i,
+			/dir_fd is supported|(os\.\w+\(\) is present|parser is supported|set\w+\(\) available on platform)$|requires unix$|^(arp|lanscan|netstat) is not used|32-bit (builds?|address)|POSIX-flavoured/,
+		],
+	},
+	{
+		why: 'another build of Python',
+		reasons: [
+			/gettotalrefcount|free-?threading|free threading|GIL|debug build|DEBUG build|--with-|uuid_generate_time_safe|uuid\._generate_time_safe|MAC address|Py_DEBUG|_testinternalcapi|C implementation/,
+			/text mode not available|a bug in glibc|_recursion_count|shared library cannot be loaded|warn_default_encoding|no SQLite extension|deserialize|not compiled|need sys\.getobjects|Py_STATS|static Python build|build-shared\/libpython|zlib is a builtin module|HAVE_PERF_TRAMPOLINE|Python default ciphers|Berkeley DB doesn't/i,
+		],
+	},
+	{
+		why: 'programs, locales and modules that the image does not have',
+		reasons: [
+			/Need the (un)?zip command|requires (ifconfig|ip)$|working strace|[Ll]ocale|Turkish|[Cc]ould not import|not installed|Unable to import|No module named|not find|optional dependency|fontconfig|[Ff]ont .*(to test|may be)/,
+			/\bNOT enabled$|Cannot locate lib\w+|with bundled aws-sdk|not linked in|has no inspection system|str connection|headless/,
+			/compiler|(gcc|cc|csh|gdb|bash|fish|fc-list|lib_\w+)\b.*(missing|required|not available|not found)|requires .*(gcc|cc|bash|gdb|fc-list)/,
+		],
+	},
+	{
+		why: 'resources that a quick run leaves out, and sizes beyond the limits of a sandbox',
+		reasons: [/resource '?\w+'? is not enabled|'\w+' resource not enabled|not enough memory|free disk space|high memory|lead to OOM|generates files >\d+ bytes|single_cpu|slow|[Nn]eeds? .*memory/],
+	},
+	{
+		why: 'socket families and protocols of the kernel that sandboxes do not have',
+		reasons: [/((Hyper-V|QIPCRTR|RDS|UDPLITE|VSOCK|Bluetooth) sockets|SocketCan|CAN ISOTP|CAN J1939) required|AF_ALG required|TIPC module|[Nn]umeric scope id/],
+	},
+	{
+		why: 'sockets are TCP, UDP and local ones: no SCTP',
+		reasons: [/^can't create socket\(AF_INET, SOCK_STREAM, IPPROTO_SCTP\): \[Errno 1\] Operation not permitted$/],
+		tests: /^test\.test_socket\.\w+SCTPStreamTest\./,
+	},
+	{
+		why: 'splice(2) is not there',
+		reasons: [/^\[Errno 38\] Function not implemented$/],
+		tests: /^test\.test_os\.FileTests\.test_splice(_offset_(in|out))?$/,
+	},
+	{
+		why: 'nobody sets the clock (clock_settime)',
+		reasons: [/^\[Errno 1\] Operation not permitted$/],
+		tests: /^test\.test_time\.TimeTestCase\.test_monotonic_settime$/,
+	},
+	{
+		why: 'no terminal, no rights, no network, one group: what a sandbox does not have by design',
+		reasons: [/not enough privileges|Insufficient permissions|CAP_|(must be|is not) a TTY|not on tty|\/dev\/tty|\broot\b|Cannot block permissions|superuser|privilege|network|at least 2 groups|terminal size|stty invocation/i],
+	},
+	{
+		why: 'the file system of a workspace without root is a tmpfs of a user namespace: no user attributes before Linux 6.6',
+		reasons: [/extended attribute/],
+	},
+	{
+		why: 'the test is meant for another place: another start method, another class, another platform',
+		reasons: [
+			/only run in|specific( test)?[.]?$|redundant|start_method|start method|only makes sense with|not appropriate for|os\.link to be missing|SIGINT to not be ignored|different from UTC|: bpo-\d|needs local target|Skip due to platform|Maybe test trigger|[Tt]est disabled for now|already loaded|is tested by|SOURCE_DATE_EPOCH is set|at current nice level of 19$|^test not implemented$|^broken \(see BPO/,
+			/only relevant for|not supported|not applicable|does not support|unsupported|requires? .*version|known failure|abstract|see gh-|generic signatures only|not available|is not (used|needed|relevant)|trackfd|^$/i,
+		],
+	},
+];

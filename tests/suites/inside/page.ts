@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// docs/inside.md, from the tables of what runs and of what cannot pass.
+
+import { counted, places, sum } from './counts.ts';
+import { known, skips } from './known.ts';
+import { packs } from './modules.ts';
+
+function table(): string {
+	const cell = (n: number): string => n.toLocaleString('en');
+	return places.filter((p) => !counted(p).startsWith('0 ')).map((p) => `| ${[p.replace(' ', ', '), counted(p), ...[...sum(p, true), ...sum(p, false)].map(cell)].join(' | ')} |`).join('\n');
+}
+
+function names(): string {
+	const modules = packs.flatMap((p) => p.modules.map((m) => m.name));
+	const library = modules.filter((n) => n.startsWith('test.')).map((n) => n.split('.')[1]!.replace(/^test_/, '').replace(/^multiprocessing_.*/, 'multiprocessing'));
+	return [...new Set(library)].sort().join(', ');
+}
+
+export function markdown(): string {
+	const forbidden = known.reduce((n, k) => n + k.tests.length, 0);
+	const own = (packages: boolean): number => packs.filter((p) => packages !== p.files.includes('std')).reduce((n, p) => n + p.modules.length, 0);
+	const rows = known.map((k) => `| ${k.why} | ${k.tests.map((t) => `\`${t.replace(/^test\./, '')}\``).join(', ')} |`);
+	return `# What works inside
+
+The walls must not stop what Python and its packages promise. \`make inside\` runs their own tests in sandboxes of the built server, as root and as a plain user,
+with warm and with cold interpreters (\`tests/inside\`; \`make inside ARGS=--quick\` is the part of a minute and a half that CI runs, as root with warm interpreters
+and as a plain user with cold ones). This page is made from its tables, and every run compares.
+
+| mode | modules | standard library: passed | left out | cannot | packages: passed | left out | cannot |
+|---|---|---|---|---|---|---|---|
+${table()}
+
+The figures are those of runs, with how many of the modules they have (\`tests/suites/inside/run --report FILE\`, \`tests/suites/inside/run --count FILE\`). Of all modes together ${forbidden} tests cannot pass; they are in the table below. A failure
+that is not there fails the run, and so does a listed test that passes, or one that leaves itself out for a reason that nobody wrote down (${skips.length} groups of them: other
+systems, other builds of Python, programs and families of sockets that are not there). A reason that is an error of a system call counts only for the tests that it is written down for.
+
+* The standard library, ${own(false)} modules and classes: ${names()}.
+* numpy, scipy, pandas, pyarrow, matplotlib (their own tests), pip, seaborn, openpyxl, reportlab, Pillow, sympy, lxml (ours, \`tests/suites/inside/own\`): ${own(true)} modules.
+
+| cannot, because | tests |
+|---|---|
+${rows.join('\n')}
+
+Not tried: what profiles or debugs another process (\`perf\`, \`sys.remote_exec\`, \`pdb -p\`), because no process may read or trace another one; and what needs a network.`;
+}

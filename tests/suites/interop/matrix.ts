@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every real client over every transport and in every era that it has, against the product: the same workflow in each
+// cell. Prints a line for each case; the last line is `N passed, N failed, N skipped`.
+//   matrix.ts [PART]    only the cases with PART in their name
+
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { binary, imagesDir, newStateDir } from '../../lib/env.ts';
+import { within } from '../../lib/wait.ts';
+import { MODERN, serve, type Client, type Era, type Profile, type Target, type Transport } from './client.ts';
+import { bridgeCases, extraCases } from './extras.ts';
+import { fromStdio, toStdio } from './gateway.ts';
+import { inspector, mcpdo } from './inspector.ts';
+import { KEY, keyCases, type Case } from './keys.ts';
+import { python } from './python.ts';
+import { sdk1, sdk2 } from './sdk.ts';
+import { classicWorkflow, oneRun, workflow } from './workflow.ts';
+
+const CASE_MS = 180_000;
+const IMAGE = 'science'; // pandas and matplotlib
+
+interface Row {
+	name: string;
+	open(target: Target): Promise<Client>;
+	/** The era that has to come out, where the client tells. */
+	era?: 'legacy' | 'modern';
+	/** A new process for every call, with its own product. */
+	oneShot?: boolean;
+	/** Goes through the server, so that a key matters. */
+	remote: boolean;
+}
+
+function row(name: string, transport: Transport, era: Era, open: (t: Target) => Promise<Client>, more: Partial<Row> = {}): Row {
+	return { name: `${name} ${transport} ${era}`, open, era: era === 'legacy' ? 'legacy' : 'modern', remote: transport !== 'stdio', ...more };
+}
+
+const transports: readonly Transport[] = ['stdio', 'http', 'sse'];
+const eras: readonly Era[] = ['legacy', 'auto', 'modern'];
+
+export const rows: readonly Row[] = [
+	...transports.map((t) => row('typescript-1', t, 'legacy', (to) => sdk1(t, to))),
+	...(['stdio', 'http'] as const).flatMap((t) => eras.map((e) => row('typescript-2', t, e, (to) => sdk2(t, e, to)))),
+	...transports.map((t) => row('python-1', t, 'legacy', (to) => python(1, t, 'legacy', to))),
+	...(['stdio', 'http'] as const).flatMap((t) => eras.map((e) => row('python-2', t, e, (to) => python(2, t, e, to)))),
+	row('python-2', 'sse', 'legacy', (to) => python(2, 'sse', 'legacy', to)),
+	...(['legacy', 'modern'] as const).map((e) => row('inspector', 'stdio', e, (to) => inspector('stdio', e, to), { oneShot: true })),
+	...(['legacy', 'modern'] as const).map((e) => row('inspector', 'http', e, (to) => inspector('http', e, to))),
+	row('inspector', 'sse', 'legacy', (to) => inspector('sse', 'legacy', to)),
+	...(['legacy', 'modern'] as const).map((e) => row('inspector-mcpdo', 'stdio', e, (to) => mcpdo('stdio', e, to))),
+	{ name: 'supergateway stdio→sse', open: (to) => fromStdio('sse', to), remote: false },
+	{ name: 'supergateway stdio→streamableHttp', open: (to) => fromStdio('http', to), remote: false },
+	{ name: 'supergateway sse→stdio', open: (to) => toStdio('sse', to), remote: true },
+	{ name: 'supergateway streamableHttp→stdio', open: (to) => toStdio('http', to), remote: true },
+];
+
+/** What clients of the second family come by: its own transport, and the gateway that its README names. */
+const CLASSIC_ROWS = ['typescript-1 sse legacy', 'python-1 sse legacy', 'supergateway sse→stdio'];
+
+/** One client's way through the workflow; the connection ends in any case. */
+async function cell(r: Row, target: Target): Promise<void> {
+	const client = await r.open(target);
+	try {
+		if (client.revision && r.era && (client.revision === MODERN) !== (r.era === 'modern'))
+			throw new Error(`speaks ${client.revision}`);
+		await (r.oneShot ? oneRun : workflow)(client, target.profile);
+	} finally {
+		await client.close();
+	}
+}
+
+const part = process.argv[2] ?? '';
+let passed = 0;
+let failed = 0;
+
+async function run(c: Case): Promise<void> {
+	if (!c.name.includes(part))
+		return;
+	const begin = performance.now();
+	try {
+		await within(c.name, c.run(), CASE_MS);
+		passed++;
+		console.log(`ok      ${c.name} (${Math.round(performance.now() - begin)} ms)`);
+	} catch (e) {
+		failed++;
+		console.log(`FAILED  ${c.name}\n        ${String((e as Error).stack).split('\n').slice(0, 14).join('\n        ')}`);
+	}
+}
+
+/** Side by side, as many as there are cores: each has a client and a session of its own. */
+async function runTogether(cases: Case[]): Promise<void> {
+	const queue = [...cases];
+	const worker = async (): Promise<void> => {
+		for (let c = queue.shift(); c; c = queue.shift())
+			await run(c);
+	};
+	await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
+}
+
+function end(skipped: number): never {
+	console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
+	process.exit(failed ? 1 : 0);
+}
+
+if (!fs.existsSync(binary)) {
+	console.log(`no product at ${binary}: build first`);
+	failed++;
+	end(0);
+}
+if (!fs.existsSync(path.join(imagesDir, IMAGE))) {
+	console.log(`skipped: no image ${IMAGE} in ${imagesDir} (make image)`);
+	end(1);
+}
+
+for (const profile of ['code', 'full'] as const satisfies readonly Profile[]) {
+	const server = await serve(profile);
+	const target: Target = { profile, base: server.base, headers: {}, sseQuery: '' };
+	await runTogether(rows.map((r) => ({ name: `${profile}: ${r.name}`, run: () => cell(r, target) })));
+	for (const c of profile === 'full' ? extraCases(target) : [])
+		await run(c);
+	await run({ name: `${profile}: the server lived through it and ends when told`, run: () => server.stop() });
+	await server.program.end();
+}
+
+{
+	const server = await serve('classic', { SANDBOX_STATE_DIR: newStateDir() });
+	const target: Target = { profile: 'classic', base: server.base, headers: {}, sseQuery: '' };
+	for (const r of rows.filter((x) => CLASSIC_ROWS.includes(x.name)))
+		await run({
+			name: `classic: ${r.name}`,
+			run: async () => {
+				const client = await r.open(target);
+				await classicWorkflow(client).finally(() => client.close());
+			},
+		});
+	await server.stop();
+}
+
+for (const c of bridgeCases())
+	await run(c);
+
+const server = await serve('code', { SANDBOX_API_KEY: KEY });
+for (const c of keyCases(server.base, rows.filter((r) => r.remote), cell))
+	await run(c);
+await server.stop();
+end(0);

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// Operations, the points that each must reach, and what may be said and left when somebody died on the way.
+
+import assert from 'node:assert/strict';
+import type { Json } from '../../lib/session.ts';
+import type { Outcome, Server } from './server.ts';
+
+/** One try: a sandbox of its own, and whatever the operation made. */
+export interface Try {
+	server: Server;
+	id: string; // of the session that it works with
+	stored?: string; // of the stored sandbox that it made
+	keeper: string; // stored, active, a bystander
+	other: string; // stored, not active
+	dies: string; // the kind of process
+}
+
+export interface Scenario {
+	name: string;
+	points: string[];
+	/** Settings of its server; those with the same ones share it. */
+	env?: Record<string, string>;
+	/** At all its points there is a run in the try's session, which must be in the history whatever happens. */
+	runs?: boolean;
+	/** The first operation of a server: each try has a fresh one. */
+	first?: boolean;
+	before?(t: Try): Promise<unknown>;
+	act(t: Try): Promise<Outcome>;
+	/** An answer that is no error must be this. */
+	right(value: Json, t: Try): void;
+	/** Afterwards, with a server that serves: the sandbox is in one of the states that the outcome allows. */
+	after?(o: Outcome, t: Try): Promise<void>;
+}
+
+/** Each time it is executed the log grows by one line: more than one for one call would be a run that was doubled. */
+const grow = 'open("log", "a").write("x\\n"); open("out.txt", "w").write("out"); print("a", open("log").read().count("x"))';
+const count = 'import os; print(open("log").read().count("x") if os.path.exists("log") else 0)';
+
+function isGrown(value: Json, t: Try): void {
+	if (value.reason === 'signaled') { // the run itself was killed, and says so
+		assert.equal(value.exit_code, 137);
+		assert.match(value.stdout, /^(a 1\n)?$/);
+		return;
+	}
+	assert.equal(value.exit_code, 0, JSON.stringify(value));
+	assert.equal(value.stdout, 'a 1\n');
+	const files = value.artifacts.map((a: Json) => a.filename).sort();
+	if (!['init', 'monitor'].includes(t.dies) || files.length > 0) // who ends between a run and the look at its files costs the list of these, not the result
+		assert.deepEqual(files, ['log', 'out.txt']);
+}
+
+/** Executed once when the answer says so, else once at most; a sandbox that was lost says so once. */
+async function grownOnce(o: Outcome, t: Try, id = t.id): Promise<void> {
+	let r = await t.server.call('sandbox_run_python', { session_id: id, code: count });
+	if (r.kind === 'error' && (o.kind !== 'right' || t.dies === 'init')) {
+		assert.equal(r.code, 'sandbox_lost');
+		r = await t.server.call('sandbox_run_python', { session_id: id, code: count });
+	}
+	assert.equal(r.kind, 'right', JSON.stringify(r));
+	const n = Number((r as { value: Json }).value.stdout);
+	const whole = o.kind === 'right' && o.value.reason !== 'signaled';
+	assert.ok(whole && (id === t.other || (t.server.kept && t.dies !== 'init')) ? n === 1 : n <= 1, `executed ${n} times: ${JSON.stringify(o)}`);
+}
+
+const python = (t: Try, code: string, more: Json = {}): Promise<Outcome> => t.server.call('sandbox_run_python', { session_id: t.id, code, ...more });
+const made = (t: Try): Promise<string> => t.server.run(t.id, 'pass');
+
+async function twoFiles(t: Try): Promise<void> {
+	await t.server.run(t.id, 'open("one", "w").write("1"); open("two", "w").write("2")');
+}
+const files = 'import os; print(*sorted(f"{n}={open(n).read()}" for n in os.listdir(".")))';
+
+/** Whatever became of it: all files of one moment, never a mixture, never what copying needed for itself. */
+async function oneMoment(t: Try, allowed: string[]): Promise<void> {
+	let r = await t.server.call('sandbox_run_python', { session_id: t.id, code: files });
+	if (r.kind === 'error')
+		r = await t.server.call('sandbox_run_python', { session_id: t.id, code: files });
+	assert.equal(r.kind, 'right', JSON.stringify(r));
+	assert.ok([...allowed, ''].includes((r as { value: Json }).value.stdout.trim()), JSON.stringify(r));
+}
+
+async function newStored(t: Try): Promise<void> {
+	const r = await t.server.rest('POST', '/sandboxes', { kind: 'stored', name: t.id });
+	assert.equal(r.kind, 'right', JSON.stringify(r));
+	t.stored = (r as { value: Json }).value.id;
+	await t.server.run(t.stored!, 'open("data", "w").write("data")');
+	await t.server.run(t.keeper, 'pass'); // the only active one again
+}
+
+/** What is listed beside the two is whole, and can be deleted. */
+async function listedIsWhole(t: Try, expected: boolean | undefined): Promise<void> {
+	const more = (await t.server.stored()).filter((id) => id !== t.keeper && id !== t.other);
+	if (expected !== undefined)
+		assert.equal(more.length, expected ? 1 : 0, `${more.length} stored sandboxes are listed`);
+	assert.ok(more.length <= 1);
+	for (const id of more) {
+		const code = 'open("more", "w").write("m"); print(open("more").read())';
+		const r = await t.server.call('sandbox_run_python', { session_id: id, code });
+		if (r.kind === 'error') // it was made, and its processes have ended since
+			assert.equal(await t.server.run(id, code), 'm');
+		else
+			assert.equal(r.kind === 'right' && r.value.stdout, 'm\n');
+		const gone = await t.server.rest('DELETE', `/sandboxes/${id}`);
+		assert.equal(gone.kind, 'right', JSON.stringify(gone));
+	}
+}
+
+export const scenarios: Scenario[] = [
+	{
+		name: 'the first of a server', first: true,
+		points: ['TEMPLATE_ENTERED', 'TEMPLATE_BUILT', 'ZYGOTE_FORKED', 'ZYGOTE_READY'],
+		act: (t) => python(t, grow),
+		right: isGrown,
+		after: grownOnce,
+	},
+	{
+		name: 'a new sandbox',
+		points: ['REQUEST_READ', 'SANDBOX_RESERVED', 'CREATE_SENT', 'CREATE_TAKEN', 'CGROUP_MADE', 'MAKER_FORKED', 'MAKER_JOINED', 'MAKER_ENTERED', 'MAKER_MAPPED', 'INIT_CLONED', 'INIT_PLACED',
+			'MAKER_ENDED', 'CREATED_SENT', 'INIT_CONFIGURED', 'INIT_MOUNTED', 'INIT_DROPPED', 'INIT_READY', 'CREATED_TAKEN', 'READY_TAKEN', 'CLEAN_ASKED', 'CLEAN_TAKEN', 'CLEAN_FORKED', 'CLEAN_ENTERED', 'SPARE_TIED'],
+		act: (t) => python(t, grow),
+		right: isGrown,
+		after: grownOnce,
+	},
+	{
+		name: 'one of the pool', env: { SANDBOX_POOL: '1', SANDBOX_POOL_MAX: '1' },
+		points: ['POOL_CLAIMED', 'POOL_FILLED'],
+		act: (t) => python(t, grow),
+		right: isGrown,
+		after: grownOnce,
+	},
+	{
+		name: 'a run', runs: true,
+		points: ['RUN_SENT', 'RUN_TAKEN', 'RUN_GIVEN', 'RUN_ENTERED', 'OUTPUT_READ', 'RUN_OVER', 'END_SENT', 'END_TAKEN', 'RUN_SCANNED', 'RUN_NOTED', 'ANSWER_WRITTEN', 'COMMIT_NEXT', 'COMMIT_DONE'],
+		before: made,
+		act: (t) => python(t, grow),
+		right: isGrown,
+		after: grownOnce,
+	},
+	{
+		name: 'a cold run', runs: true,
+		points: ['RUN_FORKED', 'RUN_TIED'],
+		before: made,
+		act: (t) => t.server.call('sandbox_run_shell', { session_id: t.id, command: 'echo x >>log; echo out >out.txt; echo a $(grep -c x log)' }),
+		right: isGrown,
+		after: grownOnce,
+	},
+	{
+		name: 'a run of a session', runs: true,
+		points: ['STATE_TAKEN', 'NEXT_READY'],
+		before: (t) => t.server.right('sandbox_run_python', { session_id: t.id, code: 'n = 1', stateful: true }),
+		act: (t) => python(t, 'n += 1; n', { stateful: true }),
+		right: (value) => assert.equal(value.result, '2', JSON.stringify(value)),
+		after: async (o, t) => {
+			const r = await python(t, 'n', { stateful: true });
+			const n = r.kind === 'right' ? r.value.result : undefined;
+			// the state before the run, that after it, or none any more
+			assert.ok(o.kind === 'right' && t.server.kept ? n === '2' || (r.kind === 'right' && r.value.state !== 'kept') || r.kind === 'error' : n !== '3', JSON.stringify([o, r]));
+		},
+	},
+	{
+		name: 'a checkpoint',
+		points: ['POINT_SENT', 'POINT_TAKEN', 'FILES_COPIED', 'POINT_DONE', 'POINT_ANSWERED'],
+		before: twoFiles,
+		act: (t) => t.server.call('sandbox_checkpoint', { session_id: t.id, name: 'kept' }),
+		right: (value) => assert.equal(value.name, 'kept'),
+		after: async (o, t) => {
+			if (o.kind === 'right' && t.server.kept && t.dies !== 'init')
+				await t.server.right('sandbox_restore', { session_id: t.id, name: 'kept' });
+			await oneMoment(t, ['one=1 two=2']);
+		},
+	},
+	{
+		name: 'going back',
+		points: ['FILES_ASIDE', 'FILES_BACK'],
+		before: async (t) => {
+			await twoFiles(t);
+			await t.server.right('sandbox_checkpoint', { session_id: t.id, name: 'kept' });
+			await t.server.run(t.id, 'import os; os.unlink("two"); open("one", "w").write("changed")');
+		},
+		act: (t) => t.server.call('sandbox_restore', { session_id: t.id, name: 'kept' }),
+		right: (value) => assert.equal(value.name, 'kept'),
+		after: (o, t) => oneMoment(t, o.kind === 'right' ? ['one=1 two=2'] : ['one=1 two=2', 'one=changed']),
+	},
+	{
+		name: 'the end of a sandbox',
+		points: ['CLOSE_MARKED', 'DESTROY_SENT', 'DESTROY_TAKEN', 'INIT_KILLED', 'INIT_REAPED', 'CGROUP_REMOVED', 'GONE_SENT', 'GONE_TAKEN'],
+		before: (t) => t.server.run(t.id, 'open("log", "w").write("x\\n" * 7)'),
+		act: (t) => t.server.call('sandbox_close_session', { session_id: t.id }),
+		right: (value) => assert.equal(value.status, 'closed', JSON.stringify(value)),
+		after: async (_, t) => assert.equal(await t.server.run(t.id, count), '0', 'nothing of the old one is there'),
+	},
+	{
+		name: 'a stored sandbox made active',
+		points: ['STORED_LOCKED', 'DISK_ATTACHED', 'STORED_MOUNTED', 'MAKER_ENDED', 'INIT_READY', 'OUTPUT_READ', 'RUN_OVER', 'COMMIT_NEXT'],
+		before: async (t) => {
+			await t.server.run(t.other, 'open("log", "w").close(); open("out.txt", "w").close()');
+			await t.server.run(t.keeper, 'pass');
+		},
+		act: (t) => t.server.call('sandbox_run_python', { session_id: t.other, code: grow }),
+		right: isGrown,
+		after: (o, t) => grownOnce(o, t, t.other),
+	},
+	{
+		name: 'a stored sandbox put away',
+		points: ['CLOSE_MARKED', 'INIT_KILLED', 'CGROUP_REMOVED'],
+		before: async (t) => {
+			await t.server.run(t.other, 'open("log", "w").write("x\\n")');
+		},
+		act: (t) => t.server.call('sandbox_run_python', { session_id: t.keeper, code: 'print(open("keep").read())' }),
+		right: (value) => assert.equal(value.stdout, 'kept\n'),
+		after: async (_, t) => assert.equal(await t.server.run(t.other, count), '1'),
+	},
+	{
+		name: 'a new stored sandbox',
+		points: ['RECORD_ADDED', 'STORED_ASIDE', 'STORED_NAMED', 'STORED_MOUNTED', 'INIT_READY', 'COMMIT_NEXT', 'COMMIT_DONE'],
+		act: (t) => t.server.rest('POST', '/sandboxes', { kind: 'stored', name: t.id }),
+		right: (value) => assert.equal(value.kind, 'stored'),
+		after: (o, t) => listedIsWhole(t, o.kind === 'right' ? true : o.kind === 'error' && t.dies !== 'monitor' ? false : undefined),
+	},
+	{
+		name: 'the end of a stored sandbox',
+		points: ['FORGET_SENT', 'STORED_DEAD', 'SWEEP_BEGUN', 'STORED_FORGOTTEN', 'FORGOTTEN_TAKEN', 'RECORD_REMOVED', 'COMMIT_NEXT', 'COMMIT_DONE'],
+		before: newStored,
+		act: (t) => t.server.rest('DELETE', `/sandboxes/${t.stored}`),
+		right: () => {},
+		after: (o, t) => listedIsWhole(t, o.kind === 'right' ? false : undefined),
+	},
+];
