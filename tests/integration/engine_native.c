@@ -560,7 +560,7 @@ static void case_refusals(struct client *c)
 	}
 }
 
-/* No host helper runs for a crash, whatever core_pattern says: see runtime/init_child.c. */
+/* No host helper runs for a crash, whatever core_pattern says: see runtime/init/run_child.c. */
 static void case_core(struct client *c)
 {
 	struct engine_sandbox *s = sandbox(c);

@@ -17,7 +17,7 @@ async function isWarm(s: Session, id: string): Promise<boolean> {
 	return (await s.ok('import sys; print("numpy" in sys.modules)', id)).stdout === 'True\n';
 }
 
-/** A run waits this long for a fork that is on its way, and then starts cold (SPARE_WAIT_NS of runtime/init_run.c). */
+/** A run waits this long for a fork that is on its way, and then starts cold (SPARE_WAIT_NS of runtime/init/run_start.c). */
 const forkWaitMs = 2000;
 
 /** Where a fork is there or on its way, nothing but that limit makes a run cold: one that was answered sooner must be warm. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The count of a workspace that no file system limits, on a folder of this machine. */
 #include "base/attr.h"
+#include "file_tree.h"
 #include "init.h"
-#include "tree.h"
 
 #include <errno.h>
 #include <fcntl.h>

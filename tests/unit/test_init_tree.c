@@ -2,7 +2,7 @@
 /* Trees of files that init copies, sets aside and removes: on a folder of this machine, so that
  * sanitizers see what the static program cannot be built with. */
 #include "base/attr.h"
-#include "tree.h"
+#include "file_tree.h"
 
 #include <dirent.h>
 #include <errno.h>

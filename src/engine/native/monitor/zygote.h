@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The zygote of an image, seen from the monitor: started with the first warm sandbox, asked for
  * clean interpreters, started anew when it has died, renewed on a schedule, dropped when nobody
- * needs it. What it is: runtime/zygote/zygote.h; what it is told: runtime/frames.h.
+ * needs it. What it is: runtime/zygote/extension.h; what it is told: runtime/frames.h.
  *
  *   NONE -want-> STARTING -its first frame-> READY -its channel ends-> NONE (not again before
  *   retry_at)

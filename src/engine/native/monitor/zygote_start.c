@@ -25,7 +25,7 @@
 
 #define PYTHON      "/usr/bin/python3"
 #define TMP_OPTIONS "mode=1777,size=64m,nr_inodes=4k"
-#define FDS_FROM    3  /* channel, extension, filter: runtime/zygote.py */
+#define FDS_FROM    3  /* channel, extension, filter: runtime/python/zygote.py */
 #define FDS_HIGH    32 /* above every descriptor that is given away */
 
 struct start {

@@ -3,7 +3,7 @@
  * way: SystemExit, uncaught exceptions, KeyboardInterrupt, the order of what happens at the end.
  * Only the tear-down of the heap is left to the kernel: it would touch every page of the shared
  * one. */
-#include "zygote.h"
+#include "extension.h"
 
 #include "base/kill_points.h"
 

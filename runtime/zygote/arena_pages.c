@@ -8,7 +8,7 @@
  *
  * PyObject_SetArenaAllocator() is public but not of the limited API: it is looked up, and without
  * it all stays as it was. The range is not counted as memory until it is handed out (PROT_NONE). */
-#include "zygote.h"
+#include "extension.h"
 
 #include <dlfcn.h>
 #include <malloc.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "zygote.h"
+#include "extension.h"
 
 #include <errno.h>
 #include <fcntl.h>

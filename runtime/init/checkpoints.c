@@ -115,7 +115,7 @@ static void answer(struct init *in, int errnum, uint32_t flags)
 	init_send(in, &a.head, NULL, 0);
 }
 
-/* ---- the copier: a child (init_copier.c) ---- */
+/* ---- the copier: a child (copier.c) ---- */
 
 static int start_copier(struct init *in, bool undo)
 {

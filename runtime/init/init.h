@@ -3,10 +3,10 @@
  *
  * Theory of operation. It starts with the sandbox channel as descriptor 0, three capabilities in
  * its own user namespace and a copy of the image's template as root. It takes its configuration
- * from the channel, finishes the isolation (init_setup.c), gives up every privilege and says
+ * from the channel, finishes the isolation (setup_root.c), gives up every privilege and says
  * INIT_READY. From then on one ppoll loop (init.c) over four descriptors: channel, lifeline,
- * children, and nothing that a run could write to. It starts and ends runs (init_run.c) and opens
- * files of the workspace (init_files.c).
+ * children, and nothing that a run could write to. It starts and ends runs (run_start.c) and opens
+ * files of the workspace (workspace_files.c).
  *
  * It holds no rights beyond those of a run, but three things that runs must not have: the channel,
  * the group descriptors, and its pid. What protects it from runs of the same uid: PID 1 gets no
@@ -18,7 +18,7 @@
 #pragma once
 
 #include "engine/inside/proto.h"
-#include "tree.h"
+#include "file_tree.h"
 #include "walls/filter_load.h"
 
 #include <dirent.h>
@@ -30,7 +30,7 @@
 
 #define INIT_FDS_MAX     PROTO_CONFIG_PROCS_MAX
 #define INIT_LEAVING_MAX 4  /* runs that are over and still being freed */
-#define RUN_CODE_FD      3  /* where a Python run finds its source; runtime/boot.py */
+#define RUN_CODE_FD      3  /* where a Python run finds its source; runtime/python/boot.py */
 #define STORE_INODES     2  /* of the workspace's file system: its folders `data` and `venv` */
 #define DISK_INODES      12 /* of a stored one: the same, and what ext4 keeps for itself */
 
@@ -71,7 +71,7 @@ struct init_warm {
 	bool told_cold;  /* the front knows that there is none */
 	bool first_made; /* the sandbox's first spare was the clean interpreter itself, */
 	bool spent;      /* and no other has come since */
-	uint64_t shared; /* bytes of it then, where no group counts: init_watch.c */
+	uint64_t shared; /* bytes of it then, where no group counts: memory_watch.c */
 	bool rest;       /* it asked for that: done between runs */
 };
 
@@ -90,7 +90,7 @@ struct init_session {
 	bool lost;      /* the state is gone, and nobody has been told */
 };
 
-/* Kept states of the sandbox: init_points.c. */
+/* Kept states of the sandbox: checkpoints.c. */
 enum point_state {
 	POINT_FREE,
 	POINT_FILES, /* files alone */
@@ -120,7 +120,7 @@ struct init_points {
 	struct tree_count count;
 };
 
-/* What a folder of the host's holds, where no file system counts it: init_disk.c. */
+/* What a folder of the host's holds, where no file system counts it: disk_use.c. */
 #define DISK_DEPTH_MAX 256 /* folders in folders; deeper ones cannot be counted */
 struct disk_use {
 	uint64_t bytes;  /* that are allocated, by whatever name */
@@ -183,7 +183,7 @@ struct init {
 	uint16_t n_filter;
 	struct init_run run;
 	struct init_leaving leaving[INIT_LEAVING_MAX];
-	uint64_t calm_until; /* nothing costly before, 0 = no calm: init_end.c */
+	uint64_t calm_until; /* nothing costly before, 0 = no calm: run_end.c */
 	uint64_t told_at;    /* when the front heard of the last end, 0 = never */
 	bool hasty;          /* the session's client does not pause: its next fork does not wait */
 	struct init_warm warm;
@@ -209,12 +209,12 @@ static inline uint64_t init_now(void)
 _Noreturn void init_die(const char *why);
 void init_send(struct init *in, const struct proto_head *frame, const int *fds, size_t n);
 
-/* init_setup.c: the rest of the isolation. 0, or -errno and the step. */
+/* setup_root.c: the rest of the isolation. 0, or -errno and the step. */
 int init_setup(struct init *in, enum proto_step *ret_step);
 /* Drops what is left of the privileges and reads them back. */
 int init_drop(void);
 
-/* init_end.c */
+/* run_end.c */
 struct end {
 	int status; /* 0 to 255 */
 	uint64_t cpu_ns, max_rss;
@@ -231,13 +231,13 @@ bool end_reaped(struct init *in, pid_t pid); /* whether PID was one of those tha
 /* Whether PID, alive or not yet reaped, has executed a program since it was forked. */
 bool end_has_executed(const struct init *in, pid_t pid);
 bool end_is_zombie(const struct init *in, pid_t pid);
-/* A run is over, and the front is about to answer: see init_end.c. */
+/* A run is over, and the front is about to answer: see run_end.c. */
 void calm_begin(struct init *in);
 void calm_look(struct init *in, bool stateful); /* a run has come: does its client pause? */
 void calm_end(struct init *in);                 /* before anything of a tenant executes */
 void calm_work(struct init *in);                /* ends it when it is time */
 
-/* init_run.c */
+/* run_start.c */
 void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n);
 void run_signal(struct init *in, const struct proto_init_signal *f);
 void run_reap(struct init *in);           /* children have ended */
@@ -248,7 +248,7 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns,
 void run_waiting(struct init *in);    /* what the waiting run waits for may be there */
 void run_watch_disk(struct init *in); /* a look at a workspace that nothing limits */
 
-/* init_kill.c: those that are kept are init, the interpreters that wait, and who is leaving. */
+/* run_kill.c: those that are kept are init, the interpreters that wait, and who is leaving. */
 bool kill_keeps_any(const struct init *in); /* but init */
 /* Walks the processes of the namespace other than those that are kept, sends each SIGNO (0 =
  * nothing) and returns how many there were. */
@@ -256,13 +256,13 @@ uint32_t kill_others(const struct init *in, int signo);
 void kill_run(struct init *in);       /* everything of the run that is on */
 void kill_strangers(struct init *in); /* between runs: whoever is not kept ends */
 
-/* init_venv.c: ENV is LEN bytes of NAME=VALUE\0 and ROOM more, of which VENV_ROOM are enough. When
+/* venv_env.c: ENV is LEN bytes of NAME=VALUE\0 and ROOM more, of which VENV_ROOM are enough. When
  * the sandbox has an environment of its own in /app/.venv: its bin comes first on PATH and
  * VIRTUAL_ENV is set, COUNT counts what was added. Returns the new length. */
 #define VENV_ROOM 64
 size_t venv_extend(char *env, size_t len, size_t room, uint32_t *count);
 
-/* init_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
+/* run_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
 struct run_child {
 	const struct init *in;
 	const struct proto_init_run *f;
@@ -275,7 +275,7 @@ struct rt_rlimit;
 /* Fills RET (RT_RLIMITS_MAX entries) with the limits of runs; returns their number. */
 uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
 
-/* init_warm.c */
+/* warm_spares.c */
 void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold runs only */
 void warm_prepare(struct init *in); /* between runs: have a spare made, or let go */
 /* INIT_WARM: takes CHANNEL (-1 = there will be none) in place of one that is gone. */
@@ -304,7 +304,7 @@ bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter 
 bool warm_spare_alone(const struct init *in);
 bool warm_is_spent(const struct init *in); /* neither is left: the next warm run needs a new one */
 
-/* init_session.c */
+/* session_state.c */
 void session_start(struct init *in);
 void session_prepare(struct init *in);
 void session_rest(struct init *in);           /* the holder stays: it is the state */
@@ -321,7 +321,7 @@ pid_t session_part(struct init *in, int *ret_channel);
 /* PID, stopped and READY, takes the holder's place; 0 = the session begins anew. */
 void session_adopt(struct init *in, pid_t pid, int channel);
 
-/* init_points.c */
+/* checkpoints.c */
 void points_start(struct init *in);
 int points_handle(struct init *in,
 		  const struct proto_init_point *f); /* -1 = not a possible request */
@@ -336,7 +336,7 @@ bool points_keep(const struct init *in, pid_t pid);
 bool points_any(const struct init *in); /* a kept interpreter lives */
 bool points_reaped(struct init *in, pid_t pid, int status);
 
-/* init_copier.c: a child of init, for the request of the points that is at work. UNDO: what a
+/* copier.c: a child of init, for the request of the points that is at work. UNDO: what a
  * copier that failed has left behind. Never returns; OUT gets a report. */
 struct copier_report { /* at its end; once more before what may fail without harm */
 	int32_t error;
@@ -345,21 +345,21 @@ struct copier_report { /* at its end; once more before what may fail without har
 };
 _Noreturn void copier_main(const struct init *in, bool undo, int out);
 
-/* init_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
+/* memory_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);
 uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, those of files left out */
 
-/* init_ipc.c: bytes that System V objects of the sandbox take, attached or not: of segments what is
+/* sysv_ipc.c: bytes that System V objects of the sandbox take, attached or not: of segments what is
  * in memory or swapped, of semaphores and messages what the kernel needs for them. */
 uint64_t ipc_segments(void);
 uint64_t ipc_kernel(void);
 void ipc_clear(void); /* removes all of them; segments that somebody has attached go with him */
 
-/* init_open.c: of the files on device DEV that processes other than init have open, those that have
- * no name. */
+/* nameless_files.c: of the files on device DEV that processes other than init have open, those that
+ * have no name. */
 struct disk_use open_nameless(const struct init *in, dev_t dev);
 
-/* init_disk.c: all of it does nothing where the file system of the workspace has limits. */
+/* disk_use.c: all of it does nothing where the file system of the workspace has limits. */
 void disk_start(struct init *in, int packages); /* after the mounts; PACKAGES is taken */
 bool disk_pending(const struct init *in);       /* a slice of a look is due */
 uint64_t disk_next(const struct init *in);      /* the next look in a run, 0 = none */
@@ -373,7 +373,7 @@ int disk_admit(struct init *in, int fd);
 void disk_changed(struct init *in); /* what is known is out of date */
 struct disk_use disk_known(struct init *in);
 
-/* init_files.c */
+/* workspace_files.c */
 int files_handle(struct init *in,
 		 const struct proto_init_file *f); /* -1 = not a possible request */
 bool files_pending(const struct init *in);         /* a slice of work is due */

@@ -12,7 +12,7 @@
  * waited for is told by exit only; the others become init's then, which counts theirs), already
  * adopted by init (its middle process may be slow to go, and would be told of the stop), and small
  * (what is being freed still counts as the sandbox's). */
-#include "zygote.h"
+#include "extension.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From the zygote's world into a sandbox. Raw system calls only: this runs between two forks. */
-#include "zygote.h"
+#include "extension.h"
 
 #include "walls/filter_load.h"
 #include "walls/landlock.h"

@@ -22,7 +22,7 @@
  * run; Python's own are called around the whole: PyOS_BeforeFork() by the zygote,
  * PyOS_AfterFork_Child() only by the spare, since a clean interpreter executes no Python at all and
  * so makes no page its own. */
-#include "zygote.h"
+#include "extension.h"
 
 #include "base/kill_points.h"
 

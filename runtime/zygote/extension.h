@@ -2,13 +2,17 @@
 /* The extension that turns an image's Python into a zygote, its forks into clean interpreters, and
  * their forks into runs.
  *
- * Who is who, and which file it lives in:
- *   zygote             serve.c   root of Z; waits for the monitor; never changes its own namespaces
- *   clean interpreter  serve.c   fork of the zygote that has entered a sandbox (enter.c); waits for
- * init spare              serve.c   fork of that, tied by Landlock and the filter; waits for its
- * run run                run.c     what a spare becomes All of it happens inside sys.excepthook of
- * a `python3 -c` that has raised: at that moment the interpreter is complete and no Python frame is
- * left, so a run starts on an empty stack as in a plain interpreter.
+ * Processes, and the file that each executes:
+ *   zygote             serve_zygote.c  root of the image's user namespace; waits for the monitor
+ *   clean interpreter  serve_zygote.c  fork of the zygote, inside a sandbox (enter_sandbox.c);
+ *                                      waits for init
+ *   spare              serve_zygote.c  fork of a clean interpreter, tied by Landlock and the
+ *                                      filter; waits for its run
+ *   run                spare_run.c     what a spare becomes
+ *
+ * All of it happens inside sys.excepthook of a `python3 -c` that has raised: at that moment the
+ * interpreter is complete and no Python frame is left, so a run starts on an empty stack as in a
+ * plain interpreter.
  *
  * Limited API of CPython 3.9 only. One thread. Nothing of it is reached by submitted code but as
  * its own process, so a broken state here is that run's own trouble. */
@@ -57,33 +61,34 @@ struct zygote {
 };
 extern struct zygote zygote;
 
-/* channel.c. Descriptors received are CLOEXEC and above 2. 0, or -errno; -EPIPE at the end of the
- * channel; -EPROTO for a message that is cut or carries too much. */
+/* frame_channel.c. Descriptors received are CLOEXEC and above 2. 0, or -errno; -EPIPE at the end of
+ * the channel; -EPROTO for a message that is cut or carries too much. */
 int channel_recv(int channel, struct frame *f);
 int channel_send(int channel, const void *frame, size_t len);
 void frame_close_fds(struct frame *f);
 
-/* arena.c. From now on Python's small objects are made in one range of addresses, where that can be
- * had. */
+/* arena_pages.c. From now on Python's small objects are made in one range of addresses, where that
+ * can be had. */
 void arena_gather(void);
 /* Takes what is free between objects, for good, so that a fork makes its own in fresh pages of its
  * own instead of copying pages that it shares. Returns how many bytes. */
 size_t arena_fill(void);
 
-/* immortal.c. Learns how this interpreter marks what is never freed; before the first import. */
+/* immortal_objects.c. Learns how this interpreter marks what is never freed; before the first
+ * import. */
 void immortal_learn(void);
 /* Marks so everything in the list KNOWN and all that it leads to; CODE is the type of code objects.
  * Returns how many objects; 0 where the interpreter has no such mark. */
 long immortal_make(PyObject *known, PyObject *code);
 
-/* learned.c. What a stateless run, or one of a SESSION, makes its own: LEN bytes of pairs of 64-bit
- * numbers, address and length. 0, or -1. */
+/* learned_pages.c. What a stateless run, or one of a SESSION, makes its own: LEN bytes of pairs of
+ * 64-bit numbers, address and length. 0, or -1. */
 int learned_set(int session, const void *ranges, size_t len);
 /* In a spare: makes it this process's own now. */
 void learned_copy(int session);
 
-/* enter.c. Enters the sandbox of the init behind PIDFD and drops everything; the process is only
- * good for _exit() when it fails. Returns 0 or -errno. */
+/* enter_sandbox.c. Enters the sandbox of the init behind PIDFD and drops everything; the process is
+ * only good for _exit() when it fails. Returns 0 or -errno. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves);
 /* Closes every descriptor but KEEP, which becomes 3. Returns 0 or -errno. */
 int enter_close_others(int keep);
@@ -91,17 +96,17 @@ int enter_close_others(int keep);
  * say. Returns 0 or -errno. */
 int enter_run(const struct rt_fork *k, const int *fds);
 
-/* serve.c. Neither returns. */
+/* serve_zygote.c. Neither returns. */
 _Noreturn void serve_monitor(void);
 _Noreturn void serve_init(int channel);
 
-/* run.c. Becomes the run that F describes; CHANNEL is the spare's. */
+/* spare_run.c. Becomes the run that F describes; CHANNEL is the spare's. */
 _Noreturn void run_start(struct frame *f, int channel);
 /* Runs TEXT (takes the reference) as the first of a session, in an interpreter that was started
- * inside and is no fork: runtime/places.py. */
+ * inside and is no fork: runtime/python/places.py. */
 _Noreturn void run_hold(PyObject *text, int channel, int result);
 
-/* end.c. A run begins here and now; its end may be named when NAMED is not 0. */
+/* named_end.c. A run begins here and now; its end may be named when NAMED is not 0. */
 void end_begin(int named);
 /* Names the end of the run with STATUS and stops, where that cannot be told from exiting. Returns
  * when it can, or when somebody let the process go on: it then exits. */

@@ -12,7 +12,7 @@
  * The value is that of None, read when the interpreter has just started. Without immortal objects
  * it is a small number, in a free-threaded build this field is something else (0): then nothing is
  * done. */
-#include "zygote.h"
+#include "extension.h"
 
 #include <dlfcn.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of a run where the sandbox has packages of its own: that of an activated virtual
  * environment. Every kind of run comes by here, warm and cold and commands; the interpreter finds
- * the rest itself (a cold one by PATH, a warm one in runtime/places.py). */
+ * the rest itself (a cold one by PATH, a warm one in runtime/python/places.py). */
 #include "init.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Trees of files: copied, set aside and removed, with the rights of whoever calls and nothing but
  * descriptors and single names, so that no name leads anywhere else. Used by the copier of
- * init_points.c, a process of its own that may take its time; no run is on meanwhile.
+ * checkpoints.c, a process of its own that may take its time; no run is on meanwhile.
  *
  * Copied: regular files with their holes, folders, symbolic links (as they are, never followed),
  * FIFOs, permissions, times, and the links among at most TREE_LINKS_MAX files with several names

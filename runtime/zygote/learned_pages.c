@@ -3,7 +3,7 @@
  * in zygote.py), and memory lies the same in all of its forks. A spare copies those pages while
  * nobody waits, a range in one system call instead of a page in one exception. A range that is not
  * there any more, or a kernel before 5.14, costs the run its page faults and nothing else. */
-#include "zygote.h"
+#include "extension.h"
 
 #include <stdlib.h>
 #include <string.h>

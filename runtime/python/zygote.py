@@ -124,7 +124,7 @@ def collapse(c):
 
 def learn(c):
 	"""Dress rehearsals in forks: which pages does a run make its own, and which a session's second? Every spare
-	copies them ahead of need (learned.c). Looked at from here, so that looking is no part of it."""
+	copies them ahead of need (learned_pages.c). Looked at from here, so that looking is no part of it."""
 	for session in False, True:
 		report, told = os.pipe()
 		wait, go = os.pipe()
@@ -164,7 +164,7 @@ def perform(session, told, wait):
 
 
 def play(session, again, null):
-	"""A run as run.c conducts it: of a session, AGAIN or its first."""
+	"""A run as spare_run.c conducts it: of a session, AGAIN or its first."""
 	source = os.memfd_create('code')
 	os.write(source, b'n = globals().get("n", 0) + 1\nprint(n)\nn\n')
 	os.lseek(source, 0, os.SEEK_SET)
