@@ -6,8 +6,8 @@
  * key (SANDBOX_API_KEY), and everybody on a server that asks for nothing, are the local user. */
 #pragma once
 
-#include "http/auth.h"
 #include "http/http.h"
+#include "http/static_keys.h"
 #include "store/store.h"
 
 #define CALLER_PROFILE_SIZE STORE_WORD_SIZE

@@ -8,7 +8,7 @@
  * on. */
 #pragma once
 
-#include "api/internal.h"
+#include "api/api_state.h"
 
 #define REST_BASE "/api/v1"
 
@@ -126,24 +126,24 @@ int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes) MU
 void rest_done(struct api *a);
 char *openapi_make(const char *version); /* owned text; NULL: no memory */
 
-/* sandboxes.c */
+/* rest_sandboxes.c */
 void rest_list_sandboxes(struct rest_call *c);
 void rest_create_sandbox(struct rest_call *c);
 void rest_get_sandbox(struct rest_call *c);
 void rest_delete_sandbox(struct rest_call *c);
-/* packages.c */
+/* rest_packages.c */
 void rest_list_packages(struct rest_call *c);
 void rest_install_packages(struct rest_call *c);
 void rest_check_packages(struct rest_call *c);
 void rest_uninstall_packages(struct rest_call *c);
-/* runs.c */
+/* rest_runs.c */
 void rest_start_run(struct rest_call *c);
 void rest_list_runs(struct rest_call *c);
 void rest_get_run(struct rest_call *c);
 void rest_cancel_run(struct rest_call *c);
 void rest_run_events(struct rest_call *c);
 void runs_done(struct api *a);
-/* tree.c */
+/* rest_files.c */
 void rest_list_files(struct rest_call *c);
 void rest_get_file(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
@@ -155,7 +155,7 @@ int rest_spool(struct err *e) MUST_CHECK;
 void rest_post_files(struct rest_call *c);
 /* folder.c: folder PATH of c->sandbox as an archive, "tar" or "zip" */
 void rest_send_folder(struct rest_call *c, const char *path, const char *form);
-/* accounts.c */
+/* rest_users.c */
 void rest_me(struct rest_call *c);
 void rest_list_users(struct rest_call *c);
 void rest_add_user(struct rest_call *c);

@@ -4,7 +4,7 @@
 
 #include "base/parse.h"
 #include "base/text.h"
-#include "config/file.h"
+#include "config/config_file.h"
 
 #include <string.h>
 #include <unistd.h>

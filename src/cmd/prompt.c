@@ -5,7 +5,7 @@
  * save its files. Standard input is looked at between runs only. It may be a terminal (whose own
  * line editing is what there is), a pipe or a file: then nothing is printed but what the code
  * prints. */
-#include "cmd/run.h"
+#include "cmd/run_verb.h"
 #include "cmd/statement.h"
 
 #include "base/fdio.h"

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson run FILE`: one script in a fresh sandbox. Output as it comes, Ctrl-C kills the tree, the
  * exit status is the script's. `--out DIR` saves the files that it made. `-i`: prompt.c. */
-#include "cmd/run.h"
 #include "app/app.h"
 #include "cmd/cmd.h"
 #include "cmd/outdir.h"
+#include "cmd/run_verb.h"
 
 #include "base/fdio.h"
 #include "base/text.h"

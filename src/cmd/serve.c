@@ -12,7 +12,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "http/auth.h"
+#include "http/static_keys.h"
 #include "transport/transport.h"
 
 #include <signal.h>

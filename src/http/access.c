@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What handlers can ask a request. */
-#include "http/internal.h"
+#include "http/connection.h"
 
 #include "base/text.h"
-#include "http/address.h"
+#include "http/socket_address.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Request bodies: framing, limits, and handing them on. */
-#include "http/internal.h"
+#include "http/connection.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* HTTP/1.1 server inside an sd-event loop: listeners, routes, requests, answers, streams.
  *
  * One thread, no blocking call. Everything that arrives is hostile: a request reaches a handler
- * only after its head passed the strict check of head.h (anything ambiguous is 400 and the
+ * only after its head passed the strict check of request_head.h (anything ambiguous is 400 and the
  * connection ends), its Host is one of ours, its Origin (when there is one) is allowed, and, where
  * the row asks for it, the auth hook agreed.
  *

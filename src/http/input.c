@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes from the socket: in the server's scratch block while they are used at once, in memory of
  * the connection when a rest has to wait. */
-#include "http/internal.h"
+#include "http/connection.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * are not counted. */
 #pragma once
 
-#include "http/address.h"
+#include "http/socket_address.h"
 
 #define HTTP_PEER_BUCKETS 1024u /* a power of two */
 

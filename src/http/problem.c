@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Refusals: every error that is not a tool's or the second family's is a problem (RFC 9457). */
-#include "http/internal.h"
+#include "http/connection.h"
 
 #include "base/text.h"
 

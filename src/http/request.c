@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a checked head to a handler: routing, Host, Origin, the auth hook, limits, dispatch. */
-#include "http/internal.h"
+#include "http/connection.h"
 
 #include "base/kill_points.h"
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
-#include "http/address.h"
-#include "http/host.h"
+#include "http/host_header.h"
+#include "http/socket_address.h"
 
 #include <string.h>
 

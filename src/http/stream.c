@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers of unknown length, written as things happen. */
-#include "http/internal.h"
+#include "http/connection.h"
 
 #include "base/rand.h"
 

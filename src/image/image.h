@@ -2,14 +2,14 @@
 /* Images: root file systems with a Python, built from signed packages or imported from an archive.
  *
  * Everything here is for the command line: it blocks, starts programs and may take minutes. An
- * engine needs none of it; it opens <state-dir>/images/NAME/root (store.h says how to hold it). */
+ * engine needs none of it; it opens <state-dir>/images/NAME/root (image_store.h says how to hold it). */
 #pragma once
 
 #include "base/attr.h"
 #include "base/err.h"
 #include "image/def.h"
+#include "image/image_store.h"
 #include "image/manifest.h"
-#include "image/store.h"
 
 #include <stdbool.h>
 #include <stdint.h>

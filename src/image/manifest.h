@@ -7,7 +7,7 @@
 #include "base/attr.h"
 #include "base/err.h"
 #include "image/def.h"
-#include "image/store.h"
+#include "image/image_store.h"
 
 #include <jansson.h>
 #include <stdbool.h>

@@ -5,7 +5,7 @@
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
-#include "image/store.h"
+#include "image/image_store.h"
 
 #include <fcntl.h>
 #include <string.h>

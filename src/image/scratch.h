@@ -8,7 +8,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
-#include "image/store.h"
+#include "image/image_store.h"
 
 #include <limits.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The one answer of a call: what each era wants to see in it, and where it goes. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "mcp/content.h"
 

@@ -2,7 +2,7 @@
 /* Questions of a handler to the client, in the three ways a client can be asked: by the result of
  * the request (modern), by requests of ours on the request's stream (legacy), by the state of a
  * task. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "mcp/content.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The life of a call, and what handlers may do with it meanwhile. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 static json_t *meta_of(const json_t *params)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which methods exist, for whom. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 static const struct method methods[] = {
 #define M(name, flags, offer, fn) {name, flags, offer, fn},

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Headers that mirror the body: their encoding, and the x-mcp-header annotations of tools. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "base/jsonio.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What exists in the initialize-based revisions alone. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 static json_t *initialize_result(const struct mcp_server *s, enum mcp_revision rev)
 {

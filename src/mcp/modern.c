@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of checks of revision 2026-07-28, and server/discover. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 bool caps_cover(const json_t *caps, const json_t *needs)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers: the clients of the library. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 /* ---- life ---- */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gathers the bytes of one message and turns them into a document. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "base/jsonio.h"
 #include "mcp/scanner.h"

@@ -4,7 +4,7 @@
  * The era of a message is decided from the message alone: whose params._meta names a protocol
  * version claims to be modern, everything else is legacy (a header that says otherwise is an
  * error). So one connection may carry both, and what one era learned never serves the other. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 /* ---- a message ---- */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is registered with a server: tools, resources, templates and prompts, each as the document
  * that clients list. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "base/jsonio.h"
 

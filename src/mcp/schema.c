@@ -3,7 +3,7 @@
  * properties, additionalProperties, items, minItems, maxItems, minLength, maxLength, minimum,
  * maximum, exclusiveMinimum, exclusiveMaximum. Keywords beyond that ($ref, allOf, if …) are left to
  * the handler; nothing is ever fetched. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #define SCHEMA_DEPTH_MAX 32
 #define PATH_MAX_BYTES   256

@@ -8,7 +8,7 @@
  *   n  number of the round, so that two rounds never carry the same text
  * The MAC is HMAC-SHA512-256 over the payload's text. It hides nothing: all of it was the client's.
  */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "base/jsonio.h"
 

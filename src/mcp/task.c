@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tasks extension of the modern era: a call that goes on after its request was answered. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "base/rand.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts of JSON-RPC messages: one line each, since jansson's compact form holds no newline. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "base/jsonio.h"
 

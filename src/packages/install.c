@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a job does in the helper of its sandbox. A job works step by step, each step ends in a
  * callback of a box; job_succeed() and job_fail() end it from anywhere. */
-#include "packages/internal.h"
+#include "packages/jobs.h"
 
 #include "base/fdio.h"
 #include "base/jsonio.h"

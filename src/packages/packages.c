@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls, and the queue: one installation at a time in a sandbox, a few at a time in all;
  * looking waits for nobody. */
-#include "packages/internal.h"
+#include "packages/jobs.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is remembered of installations, and who waits for their ends. */
-#include "packages/internal.h"
+#include "packages/jobs.h"
 
 #include "base/rand.h"
 #include "base/text.h"

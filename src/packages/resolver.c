@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The resolver of one installation: a fresh sandbox without anybody's data asks the index which
  * wheels are needed and fetches those that the cache has not. */
-#include "packages/internal.h"
+#include "packages/jobs.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"

@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/text.h"
-#include "sandbox/internal.h"
+#include "sandbox/manager.h"
 #include "sandbox/points.h"
 
 #include <string.h>

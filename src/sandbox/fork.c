@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/parse.h"
-#include "sandbox/internal.h"
+#include "sandbox/manager.h"
 #include "sandbox/points.h"
 
 #include <string.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of sandboxes: idle expiry, ends, the manager itself. */
+#include "sandbox/manager.h"
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "sandbox/internal.h"
 
 #include <sodium.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* A sandbox's way out: its gate, its policy, and what a person has allowed it since. */
 #include "base/log.h"
 #include "base/text.h"
-#include "sandbox/internal.h"
+#include "sandbox/manager.h"
 
 #include <string.h>
 

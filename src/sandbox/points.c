@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/text.h"
-#include "sandbox/internal.h"
+#include "sandbox/manager.h"
 
 #include <string.h>
 

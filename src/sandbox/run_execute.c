@@ -8,7 +8,7 @@
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/rand.h"
-#include "sandbox/run.h"
+#include "sandbox/run_life.h"
 
 #include <string.h>
 #include <sys/stat.h>

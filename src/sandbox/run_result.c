@@ -2,7 +2,7 @@
 /* What a run came to, in the words of the manager: reason, exit code, output, costs. */
 #include "base/log.h"
 #include "base/rand.h"
-#include "sandbox/run.h"
+#include "sandbox/run_life.h"
 
 #define EXIT_CODE_TIMEOUT (-1)
 

@@ -5,7 +5,7 @@
 #include "base/base64.h"
 #include "base/fdio.h"
 #include "base/log.h"
-#include "sandbox/internal.h"
+#include "sandbox/manager.h"
 
 #include <string.h>
 #include <unistd.h>

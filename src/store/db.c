@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* SQLite as this room uses it: one place for errors, statements and transactions. */
-#include "store/internal.h"
+#include "store/db.h"
 
 #include "base/kill_points.h"
 #include "base/rand.h"

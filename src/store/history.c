@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reading what the helper wrote, and handing it what to write. */
-#include "store/internal.h"
+#include "store/db.h"
 
 #define DAY_MS UINT64_C(86400000)
 

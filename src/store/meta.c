@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Secrets of the installation, ids, clock. */
-#include "store/internal.h"
+#include "store/db.h"
 
 #include "base/rand.h"
 

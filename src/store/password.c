@@ -2,7 +2,7 @@
 /* Passwords: argon2id of libsodium, 64 MiB and about 0.1 s each, one at a time on the helper. A
  * flood of logins costs one core at most and 64 MiB, and never a turn of the loop; what does not
  * fit into the short queue is refused at once. */
-#include "store/internal.h"
+#include "store/db.h"
 
 #include <sodium.h>
 #include <string.h>

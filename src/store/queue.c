@@ -6,7 +6,7 @@
  * fails (full disk, a foreign lock) is kept and tried again; meanwhile the list fills, and what
  * finds it full is counted as lost. The thread is started at its first need: after the process gave
  * up its rights, which Linux keeps per thread, and never in a program that writes nothing. */
-#include "store/internal.h"
+#include "store/db.h"
 
 #include "base/rand.h"
 

@@ -7,7 +7,7 @@
  * is committed. A slot costs one pwrite(2) into the page cache at each end of the run, and is freed
  * by the helper: no fsync, and no mapping, which a disk that fails would make a SIGBUS. What is in
  * the regions that nobody has locked becomes history at the next start of any server. */
-#include "store/internal.h"
+#include "store/db.h"
 
 #include "base/fdio.h"
 

@@ -4,7 +4,7 @@
  *
  * An exchange is unanswered (req), streaming (sse open), detached (neither, but it has a stream
  * number: its events are kept until the client resumes) or over. */
-#include "transport/internal.h"
+#include "transport/http_session.h"
 
 #include "base/rand.h"
 #include "base/text.h"

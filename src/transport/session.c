@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sessions of the legacy era: table, expiry, GET stream, DELETE, events kept for resumption. */
-#include "transport/internal.h"
+#include "transport/http_session.h"
 
 #include "base/parse.h"
 #include "base/rand.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Server-sent events: framing and keep-alive.
  * https://html.spec.whatwg.org/multipage/server-sent-events.html */
-#include "transport/internal.h"
+#include "transport/http_session.h"
 
 #include "base/rand.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP+SSE of revision 2024-11-05: GET /sse is the way out, POST /messages/?session_id=… the way
  * in. Line ends, answers and their texts are those that clients of the second family know. */
-#include "transport/internal.h"
+#include "transport/http_session.h"
 
 #include "base/rand.h"
 #include "base/text.h"

@@ -3,7 +3,7 @@
  * again. */
 #include "fuzz.h"
 
-#include "config/file.h"
+#include "config/config_file.h"
 
 #include <string.h>
 

@@ -5,7 +5,7 @@
 #include "fuzz.h"
 
 #include "http/chunk.h"
-#include "http/head.h"
+#include "http/request_head.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  * than the value, and equal to itself when it is plain. */
 #include "fuzz.h"
 
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 int FUZZ_TARGET(const uint8_t *data, size_t size)
 {

@@ -2,7 +2,7 @@
 #include "http_world.h"
 
 #include "base/text.h"
-#include "http/auth.h"
+#include "http/static_keys.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

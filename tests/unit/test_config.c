@@ -4,7 +4,7 @@
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
-#include "config/file.h"
+#include "config/config_file.h"
 #include "config/paths.h"
 #include "config/settings.h"
 

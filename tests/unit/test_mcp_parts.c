@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Small parts of the MCP library: header values, schemas, templates, revisions, the registry. */
-#include "mcp/internal.h"
+#include "mcp/objects.h"
 
 #include "mcp/content.h"
 

@@ -11,8 +11,8 @@
 #include "base/fdio.h"
 #include "base/text.h"
 #include "packages/cache.h"
+#include "packages/install_plan.h"
 #include "packages/packages.h"
-#include "packages/plan.h"
 #include "packages/spec.h"
 #include "packages/url.h"
 

@@ -4,7 +4,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "manager_world.h"
-#include "sandbox/internal.h"
+#include "sandbox/manager.h"
 #include "sandbox/points.h"
 
 #include <fcntl.h>

@@ -5,8 +5,8 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "manager_world.h"
-#include "sandbox/internal.h"
-#include "sandbox/inventory.h"
+#include "sandbox/manager.h"
+#include "sandbox/workspace_inventory.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -4,7 +4,7 @@
 
 #include "base/rand.h"
 #include "base/text.h"
-#include "http/auth.h"
+#include "http/static_keys.h"
 #include "http_client.h"
 #include "mcp_fixture.h"
 

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/api. */
+#pragma once
+
+#include "api/api.h"
+#include "api/json_reply.h"
+
+struct api_stats {
+	uint64_t answers[5]; /* 1xx … 5xx */
+	uint64_t sent_bytes;
+	uint64_t answer_ns; /* from heads of requests to ends of answers */
+};
+
+struct rest;
+struct api_run;
+
+struct api {
+	struct api_config config;
+	struct api_stats stats;
+	struct rest *rest;
+	struct api_run *runs; /* owned */
+	unsigned archives;    /* that are being sent */
+	char *openapi;        /* owned, made at its first need */
+};
+
+/* Waits for something while the client may leave. */
+struct api_wait {
+	struct api *api;
+	struct http_request *req; /* NULL: the client has left */
+	struct caller *who;       /* reference */
+	char text[STORE_NAME_SIZE];
+	struct store_user user;
+};
+
+/* Binds to REQ. NULL: no memory, and that was answered. */
+struct api_wait *api_wait_new(struct api *a, struct http_request *req, const struct caller *who);
+void api_wait_free(struct api_wait *w);
+
+/* "127.0.0.1" of "127.0.0.1:41234"; for the audit log. */
+void api_audit(struct api *a, struct http_request *req, const struct caller *who,
+	       const char *action, const char *object, const char *result);
+
+/* classic_users.c: the original's /api/… */
+int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
+int users_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;

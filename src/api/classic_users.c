@@ -1,0 +1,360 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The second family's user routes, in its shapes: {"detail": …} for errors, 200 for a new user, one
+ * key per user that can be regenerated. One difference: a key is kept as a digest, so it is shown
+ * when it is made and never again (its place is null, GET …/api-key is 404). */
+#include "api/api_state.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+#define KEY_NAME      "api-key" /* the one that these routes know */
+#define USERNAME_MAX  64
+#define NEED_TOKEN    "Not authenticated"
+#define BAD_TOKEN     "Could not validate credentials"
+#define KEY_NOT_SHOWN "API key not found: it is shown once, when it is made; regenerate it"
+
+/* ---- shapes ---- */
+
+static json_t *user_json(const struct store_user *u, const char *key)
+{
+	char time[API_TIME_SIZE];
+
+	/* ISO 8601 without a zone, as the original wrote it. */
+	(void)api_time(u->created_ms, time);
+	time[strlen(time) - 1] = '\0';
+	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s?}", "email", u->email, "username", u->name,
+			 "id", u->id, "created_at", time, "is_active", u->active, "api_key", key);
+}
+
+/* One @, something before it, a dot inside what follows; no blanks. */
+static bool is_email(const char *s)
+{
+	const char *at = strchr(s, '@');
+
+	return at && at > s && !strchr(at + 1, '@') && strcspn(s, " \t\r\n<>,;\"") == strlen(s) &&
+	       strchr(at + 1, '.') && at[1] != '.' && s[strlen(s) - 1] != '.';
+}
+
+/* FastAPI's form of a body that is not as described. */
+static void invalid(struct http_request *req, const char *field, const char *why)
+{
+	api_json(req, 422,
+		 json_pack("{s:[{s:s, s:[s,s], s:s}]}", "detail", "type", "value_error", "loc",
+			   "body", field, "msg", why));
+}
+
+static int fresh_key(struct api *a, const char *user, char *ret, struct err *e)
+{
+	struct store_key k = {.name = KEY_NAME, .scope = STORE_SCOPE_FULL};
+
+	(void)snprintf(k.user, sizeof(k.user), "%s", user);
+	int r = store_key_revoke_named(a->config.store, user, KEY_NAME, e);
+	return r < 0 ? r : store_key_add(a->config.store, &k, ret, e);
+}
+
+/* ---- register ---- */
+
+static void finish_register(struct api_wait *w, const char *hash, const struct err *failed)
+{
+	struct store *store = w->api->config.store;
+	struct store_user u = w->user;
+	char key[STORE_KEY_SIZE];
+	struct err e = failed ? *failed : ERR_INIT;
+	int r = failed ? -EIO : 0;
+
+	if (r == 0) {
+		(void)snprintf(u.hash, sizeof(u.hash), "%s", hash);
+		r = store_user_add(store, &u, &e);
+	}
+	if (r == 0)
+		r = fresh_key(w->api, u.id, key, &e);
+	api_audit(w->api, w->req, NULL, "user.register", u.name,
+		  r == 0 ? "ok" : err_code_name(e.code));
+	if (!w->req)
+		return;
+	if (r == 0)
+		api_json(w->req, 200, user_json(&u, key));
+	else if (r == -EEXIST)
+		api_detail(w->req, 400, "Username already registered");
+	else if (r == -EALREADY)
+		api_detail(w->req, 400, "Email already registered");
+	else
+		api_detail(w->req, err_code_http(e.code), e.text);
+}
+
+static void on_registered(const char *hash, const struct err *e, void *user)
+{
+	finish_register(user, hash, e);
+	api_wait_free(user);
+}
+
+/* The three texts of BODY, checked; false: answered. */
+static bool read_registration(struct http_request *req, const json_t *body, struct store_user *u,
+			      const char **ret_password)
+{
+	const char *name = json_string_value(json_object_get(body, "username"));
+	const char *email = json_string_value(json_object_get(body, "email"));
+	const char *password = json_string_value(json_object_get(body, "password"));
+
+	if (!name || !*name || strlen(name) > USERNAME_MAX || strchr(name, '@'))
+		invalid(req, "username", "1 to 64 bytes without @");
+	else if (!email || strlen(email) >= STORE_EMAIL_SIZE || !is_email(email))
+		invalid(req, "email", "value is not a valid email address");
+	else if (!password || strlen(password) < STORE_PASSWORD_MIN ||
+		 strlen(password) > STORE_PASSWORD_MAX)
+		invalid(req, "password", "8 to 256 bytes");
+	else {
+		*u = (struct store_user){.active = true, .quota = STORE_QUOTA_DEFAULTS};
+		(void)snprintf(u->name, sizeof(u->name), "%s", name);
+		(void)snprintf(u->email, sizeof(u->email), "%s", email);
+		*ret_password = password;
+		return true;
+	}
+	return false;
+}
+
+static void post_register(struct http_request *req, void *user)
+{
+	struct api *a = user;
+	const char *password;
+	struct err e = ERR_INIT;
+	struct store_user u;
+
+	if (!a->config.open_registration) {
+		api_detail(req, 403,
+			   "Registration is closed; ask the administrator of this server");
+		return;
+	}
+	json_t *body = api_body(req, &e);
+	if (!body) {
+		invalid(req, "", e.text);
+		return;
+	}
+	if (read_registration(req, body, &u, &password)) {
+		struct api_wait *w = api_wait_new(a, req, NULL);
+		if (w) {
+			w->user = u;
+			if (store_hash_password(a->config.store, password, on_registered, w, &e) <
+			    0) {
+				api_detail(req, err_code_http(e.code), e.text);
+				api_wait_free(w);
+			}
+		}
+	}
+	json_decref(body);
+}
+
+/* ---- login ---- */
+
+static void finish_login(struct api_wait *w, const struct store_user *u, const struct err *failed)
+{
+	char token[TOKEN_SIZE];
+	struct err e = ERR_INIT;
+
+	api_audit(w->api, w->req, NULL, "user.login", w->text,
+		  failed ? err_code_name(failed->code) : "ok");
+	if (!w->req)
+		return;
+	if (failed && failed->code == ERR_UNAUTHORIZED)
+		auth_failed(w->api->config.auth, w->req, w->text);
+	if (failed)
+		api_detail(w->req, err_code_http(failed->code), failed->text);
+	else if (!u->active)
+		api_detail(w->req, 400, "Inactive user");
+	else if (auth_token(w->api->config.auth, u, token, &e) < 0)
+		api_detail(w->req, err_code_http(e.code), e.text);
+	else
+		api_json(w->req, 200,
+			 json_pack("{s:s, s:s}", "access_token", token, "token_type", "bearer"));
+}
+
+static void on_login(const struct store_user *u, const struct err *e, void *user)
+{
+	finish_login(user, u, e);
+	api_wait_free(user);
+}
+
+static void post_token(struct http_request *req, void *user)
+{
+	struct api *a = user;
+	char name[STORE_NAME_SIZE], password[STORE_PASSWORD_MAX + 1];
+	struct err e = ERR_INIT;
+
+	if (api_form_value(req, "username", name, sizeof(name)) < 0 ||
+	    api_form_value(req, "password", password, sizeof(password)) < 0) {
+		invalid(req, "username", "username and password are needed, as a form");
+		return;
+	}
+	if (!auth_may_try(a->config.auth, req, name)) {
+		(void)http_add_header(req, "Retry-After", "60");
+		api_detail(req, 429, "Too many failed logins; try again in a minute");
+		return;
+	}
+	struct api_wait *w = api_wait_new(a, req, NULL);
+	if (!w)
+		return;
+	(void)snprintf(w->text, sizeof(w->text), "%s", name);
+	if (store_check_password(a->config.store, name, password, on_login, w, &e) < 0) {
+		api_detail(req, err_code_http(e.code), e.text);
+		api_wait_free(w);
+	}
+}
+
+/* ---- what needs a login ---- */
+
+/* The user behind the request, or NULL: answered. */
+static const struct caller *need_user(struct api *a, struct http_request *req,
+				      struct store_user *ret)
+{
+	const struct caller *who = auth_identify(a->config.auth, req);
+	struct err e = ERR_INIT;
+	int r = who && who->owner[0] ? store_user_get(a->config.store, who->owner, ret, &e) : 0;
+
+	if (r == 1)
+		return who;
+	if (r < 0) {
+		http_respond_problem(req, e.code, e.text, NULL);
+		return NULL;
+	}
+	api_detail(req, 401, who || !http_request_key(req) ? NEED_TOKEN : BAD_TOKEN);
+	return NULL;
+}
+
+static void get_me(struct http_request *req, void *user)
+{
+	struct store_user u;
+
+	if (need_user(user, req, &u))
+		api_json(req, 200, user_json(&u, NULL));
+}
+
+static void get_key(struct http_request *req, void *user)
+{
+	struct store_user u;
+
+	if (need_user(user, req, &u))
+		api_detail(req, 404, KEY_NOT_SHOWN);
+}
+
+static void post_regenerate(struct http_request *req, void *user)
+{
+	struct api *a = user;
+	char key[STORE_KEY_SIZE];
+	struct err e = ERR_INIT;
+	struct store_user u;
+	const struct caller *who = need_user(a, req, &u);
+
+	if (!who)
+		return;
+	/* The new key may everything, for ever: so must the one that asks for it. */
+	if (who->read_only || who->profile[0] || who->expires_ms) {
+		api_detail(req, 403, "This key may not make another one");
+		return;
+	}
+	int r = fresh_key(a, u.id, key, &e);
+	api_audit(a, req, who, "key.regenerate", u.name, r < 0 ? err_code_name(e.code) : "ok");
+	if (r < 0)
+		api_detail(req, err_code_http(e.code), e.text);
+	else
+		api_json(req, 200, json_pack("{s:s}", "api_key", key));
+}
+
+/* ---- sandboxes ---- */
+
+static void add_sandbox(const struct sandbox_record *b, void *arg)
+{
+	char time[API_TIME_SIZE];
+
+	(void)api_time(b->created_ms, time);
+	time[strlen(time) - 1] = '\0';
+	/* No engine's id goes out: it was a way around the owner in the original. */
+	(void)json_array_append_new(arg, json_pack("{s:s, s:s, s:s, s:s, s:n}", "id", b->id,
+						   "user_id", b->owner, "name", b->name,
+						   "created_at", time, "docker_container_id"));
+}
+
+static void get_sandboxes(struct http_request *req, void *user)
+{
+	struct api *a = user;
+	struct err e = ERR_INIT;
+	struct store_user u;
+
+	if (!need_user(a, req, &u))
+		return;
+	json_t *list = json_array();
+	if (manager_each_stored(a->config.manager, u.id, add_sandbox, list, &e) < 0) {
+		json_decref(list);
+		api_detail(req, err_code_http(e.code), e.text);
+		return;
+	}
+	api_json(req, 200, json_pack("{s:o}", "sandboxes", list));
+}
+
+static void on_deleted(const struct err *e, void *user)
+{
+	struct api_wait *w = user;
+
+	api_audit(w->api, w->req, w->who, "sandbox.delete", w->text,
+		  e ? err_code_name(e->code) : "ok");
+	if (w->req && e)
+		api_detail(w->req, err_code_http(e->code), e->text);
+	else if (w->req)
+		api_json(w->req, 200,
+			 json_pack("{s:s}", "message", "Sandbox deleted successfully"));
+	api_wait_free(w);
+}
+
+static void delete_sandbox(struct http_request *req, void *user)
+{
+	struct api *a = user;
+	const char *id = http_request_param(req, "id");
+	struct err e = ERR_INIT;
+	struct store_user u;
+	const struct caller *who = need_user(a, req, &u);
+
+	if (!who)
+		return;
+	if (!auth_may_change(who, "deleteStored")) {
+		api_detail(req, 403,
+			   who->read_only ? "This key may only read"
+					  : "This key is for the tools of one profile");
+		return;
+	}
+	if (manager_get_stored(a->config.manager, u.id, id, NULL, &e) != 1) {
+		api_detail(req, 404, "Sandbox not found");
+		return;
+	}
+	struct api_wait *w = api_wait_new(a, req, who);
+	if (!w)
+		return;
+	(void)snprintf(w->text, sizeof(w->text), "%s", id);
+	if (manager_delete(a->config.manager, u.id, id, true, on_deleted, w, &e) < 0) {
+		api_detail(req, err_code_http(e.code), e.text);
+		api_wait_free(w);
+	}
+}
+
+static void get_health(struct http_request *req, void *user UNUSED)
+{
+	http_respond_text(req, 200, "application/json", "{\"status\":\"healthy\"}");
+}
+
+static const struct http_route routes[] = {
+    {HTTP_GET, "/health", get_health, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
+    {HTTP_POST, "/api/register", post_register, 0, 0},
+    {HTTP_POST, "/api/token", post_token, 0, 0},
+    {HTTP_GET, "/api/users/me", get_me, 0, 0},
+    {HTTP_GET, "/api/users/me/api-key", get_key, 0, 0},
+    {HTTP_POST, "/api/users/me/api-key/regenerate", post_regenerate, 0, 0},
+    {HTTP_GET, "/api/users/me/sandboxes", get_sandboxes, 0, 0},
+    {HTTP_DELETE, "/api/users/me/sandboxes/{id}", delete_sandbox, 0, 0},
+};
+
+/* Without a store there are no users, and so none of their routes. */
+int users_add_routes(struct api *a, struct http_server *http, unsigned scopes)
+{
+	const size_t n = a->config.store ? ARRAY_SIZE(routes) : 1;
+
+	return http_server_add_routes(http, routes, n, scopes, a);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection: its states and steps. See the theory of operation in connection.h. */
+#include "http/connection.h"
+
+#include "base/kill_points.h"
+#include "base/rand.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+
+enum step {
+	STEP_AGAIN, /* something changed: take another step */
+	STEP_WAIT,  /* nothing to do before the next event */
+	STEP_CLOSE,
+};
+
+/* ---- life ---- */
+
+int conn_new(struct http_server *s, const struct http_listener *l, int fd, struct http_peer *peer)
+{
+	struct http_conn *c = calloc(1, sizeof(*c));
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
+	const int one = 1;
+
+	if (!c)
+		return -ENOMEM;
+	c->what = HTTP_IS_CONN;
+	c->server = s;
+	c->fd = fd;
+	c->events = EPOLLIN;
+	c->scopes = l->scopes;
+	c->is_unix = l->is_unix;
+	c->fresh = true;
+	c->out.fd = -1;
+	http_link_init(&c->timer_link);
+	http_link_init(&c->ready_link);
+	if (epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev) < 0) {
+		const int r = -errno;
+
+		free(c);
+		return r;
+	}
+	/* Answers are written in one piece: waiting for more only costs time. */
+	if (!c->is_unix)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	s->n_conns++;
+	c->peer = peer;
+	conn_update(c);
+	return 0;
+}
+
+static void tell_owner(struct http_conn *c, enum http_state was)
+{
+	const struct http_stream_ops *ops = c->stream.ops;
+
+	if (was == HTTP_CONN_REQUEST)
+		request_gone(c);
+	else if (was == HTTP_CONN_STREAM && ops && ops->on_close)
+		ops->on_close(c->stream.userdata);
+}
+
+void conn_close(struct http_conn *c)
+{
+	struct http_server *s = c->server;
+	const enum http_state was = c->state;
+
+	if (was == HTTP_CONN_DEAD)
+		return;
+	c->state = HTTP_CONN_DEAD;
+	c->fd = fd_close(c->fd);
+	http_link_remove(&c->timer_link);
+	http_link_remove(&c->ready_link);
+	http_link_append(&s->dead, &c->ready_link);
+	server_schedule(s);
+	s->n_conns--;
+	http_peers_drop(&s->peers, TAKE_PTR(c->peer));
+	tell_owner(c, was);
+	request_free(TAKE_PTR(c->req));
+	input_drop(&c->in);
+	out_drop(&c->out);
+	server_resume_accept(s);
+}
+
+void conn_schedule(struct http_conn *c)
+{
+	if (c->in_run || c->state == HTTP_CONN_DEAD || !http_link_alone(&c->ready_link))
+		return;
+	http_link_append(&c->server->ready, &c->ready_link);
+	server_schedule(c->server);
+}
+
+void conn_break(struct http_conn *c)
+{
+	c->broken = true;
+	conn_schedule(c);
+}
+
+/* ---- what to wait for ---- */
+
+static uint32_t wanted_events(const struct http_conn *c)
+{
+	const bool sending = out_queued(&c->out) > 0 || c->out.file_left > 0;
+
+	switch (c->state) {
+	case HTTP_CONN_HEAD:
+	case HTTP_CONN_LINGER:
+		return EPOLLIN;
+	case HTTP_CONN_REQUEST:
+		if (c->req->body.wanted && !c->req->body.paused && !c->req->body.done)
+			return EPOLLIN | (sending ? (uint32_t)EPOLLOUT : 0);
+		return EPOLLRDHUP | (sending ? (uint32_t)EPOLLOUT : 0);
+	case HTTP_CONN_REPLY:
+		return EPOLLOUT; /* a client that only shut down its side still reads */
+	case HTTP_CONN_STREAM:
+		return EPOLLRDHUP | (sending ? (uint32_t)EPOLLOUT : 0);
+	case HTTP_CONN_DEAD:
+		break;
+	}
+	return 0;
+}
+
+static enum http_timer wanted_timer(const struct http_conn *c)
+{
+	switch (c->state) {
+	case HTTP_CONN_HEAD:
+		return c->fresh || c->in.len > 0 ? HTTP_TIMER_HEAD : HTTP_TIMER_IDLE;
+	case HTTP_CONN_REQUEST:
+		return wanted_events(c) & EPOLLIN ? HTTP_TIMER_STALL : HTTP_TIMER_NONE;
+	case HTTP_CONN_REPLY:
+		return HTTP_TIMER_STALL;
+	case HTTP_CONN_STREAM:
+		return out_queued(&c->out) > 0 ? HTTP_TIMER_STALL : HTTP_TIMER_NONE;
+	case HTTP_CONN_LINGER:
+		return HTTP_TIMER_LINGER;
+	case HTTP_CONN_DEAD:
+		break;
+	}
+	return HTTP_TIMER_NONE;
+}
+
+static void set_timer(struct http_conn *c, enum http_timer timer)
+{
+	struct http_server *s = c->server;
+
+	if (c->timer == timer && !c->moved && !http_link_alone(&c->timer_link))
+		return;
+	c->moved = false;
+	c->trickled = 0;
+	http_link_remove(&c->timer_link);
+	http_link_append(&s->timers[timer], &c->timer_link);
+	c->timer = timer;
+	if (timer == HTTP_TIMER_NONE)
+		return;
+	c->deadline_ns = now_ns() + s->timer_ns[timer];
+	server_arm_timer(s, c->deadline_ns);
+}
+
+void conn_update(struct http_conn *c)
+{
+	struct epoll_event ev = {.data.ptr = c};
+
+	if (c->state == HTTP_CONN_DEAD)
+		return;
+	ev.events = wanted_events(c);
+	if (ev.events != c->events && epoll_ctl(c->server->epfd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
+		c->events = ev.events;
+	set_timer(c, wanted_timer(c));
+}
+
+/* ---- steps ---- */
+
+void conn_refuse(struct http_conn *c, int status)
+{
+	_cleanup_(buf_done) struct buf body = BUF_INIT(1024), head = BUF_INIT(1024);
+	int r = problem_add(&body, status);
+
+	if (c->state == HTTP_CONN_REQUEST)
+		request_gone(c);
+	c->keep_alive = false;
+	c->state = HTTP_CONN_REPLY;
+	if (r == 0)
+		r = buf_printf(&head,
+			       "HTTP/1.1 %d %s\r\n%sContent-Type: " HTTP_PROBLEM_TYPE "\r\n"
+			       "Content-Length: %zu\r\nConnection: close\r\n\r\n",
+			       status, http_status_text(status), server_date_line(c->server),
+			       body.len);
+	r = r < 0 ? r : out_add(&c->out, buf_str(&head), head.len);
+	r = r < 0 ? r : out_add(&c->out, buf_str(&body), body.len);
+	if (r < 0)
+		c->broken = true;
+}
+
+static enum step receive(struct http_conn *c, size_t max)
+{
+	const int n = input_recv(c, max);
+
+	if (n == -EAGAIN)
+		return STEP_WAIT;
+	return n > 0 ? STEP_AGAIN : STEP_CLOSE;
+}
+
+static enum step step_head(struct http_conn *c)
+{
+	struct http_in *in = &c->in;
+	int n;
+
+	if (in->len == c->scan.off) {
+		if (in->len == 0 && c->server->draining)
+			return STEP_CLOSE;
+		if (in->len >= c->server->cfg.head_max) {
+			conn_refuse(c, 431);
+			return STEP_AGAIN;
+		}
+		return receive(c, HTTP_HEAD_RECV);
+	}
+	n = http_head_scan(&c->scan, in->data + in->off, in->len);
+	if (n < 0) {
+		conn_refuse(c, 400);
+	} else if (n == 2) { /* RFC 9112 §2.2: one empty line is forgiven */
+		if (c->skipped)
+			conn_refuse(c, 400);
+		c->skipped = true;
+		c->scan = (struct http_scan){0};
+		input_consume(in, 2);
+	} else if ((size_t)n > c->server->cfg.head_max) {
+		conn_refuse(c, 431);
+	} else if (n > 0) {
+		c->fresh = false;
+		c->skipped = false;
+		c->scan = (struct http_scan){0};
+		request_begin(c, (size_t)n);
+	}
+	return STEP_AGAIN;
+}
+
+static enum step step_request(struct http_conn *c)
+{
+	struct http_body *body = &c->req->body;
+	int status;
+
+	if (out_queued(&c->out) > 0) { /* 100 Continue */
+		const int r = out_flush(c);
+
+		if (r < 0 && r != -EAGAIN)
+			return STEP_CLOSE;
+	}
+	if (!body->wanted || body->paused || body->done)
+		return STEP_WAIT;
+	if (c->in.len == 0 && body_recv_size(body) > 0) {
+		const enum step step = receive(c, body_recv_size(body));
+
+		if (step != STEP_AGAIN)
+			return step;
+		c->trickled += c->in.len;
+		c->moved = c->moved || c->trickled >= c->server->stall_bytes;
+	}
+	status = body_feed(c);
+	if (status)
+		conn_refuse(c, status);
+	return STEP_AGAIN;
+}
+
+/* Answered, or its stream has begun: an idle stream costs no more than its connection. */
+static void request_done(struct http_conn *c)
+{
+	const struct http_config *cfg = &c->server->cfg;
+	struct http_request *req = c->req;
+
+	if (req && cfg->log)
+		cfg->log(req, req->status, req->sent_bytes, now_ns() - req->start_ns,
+			 cfg->log_userdata);
+	request_free(TAKE_PTR(c->req));
+}
+
+/* The answer is out. */
+static enum step reply_done(struct http_conn *c)
+{
+	const bool unread = c->req && !c->req->body.done;
+
+	KILL_POINT(ANSWER_WRITTEN);
+	request_done(c);
+	if (c->keep_alive && !unread && !c->server->draining) {
+		c->state = HTTP_CONN_HEAD;
+		c->moved = true;
+		return STEP_AGAIN;
+	}
+	/* Closing with unread input makes the kernel send a reset, which may overtake the answer:
+	 * shut our side down and let the client close. */
+	input_drop(&c->in);
+	if (shutdown(c->fd, SHUT_WR) < 0)
+		return STEP_CLOSE;
+	c->state = HTTP_CONN_LINGER;
+	return STEP_AGAIN;
+}
+
+static enum step step_reply(struct http_conn *c)
+{
+	const int r = out_flush(c);
+
+	if (r == -EAGAIN)
+		return STEP_WAIT;
+	return r < 0 ? STEP_CLOSE : reply_done(c);
+}
+
+static enum step step_stream(struct http_conn *c)
+{
+	int r;
+
+	request_done(c);
+	if (c->in.len > 0) { /* sent ahead of our answer, which has no end yet */
+		c->keep_alive = false;
+		input_drop(&c->in);
+	}
+	r = out_flush(c);
+	if (r == -EAGAIN)
+		c->drain_owed = true;
+	if (r < 0)
+		return r == -EAGAIN ? STEP_WAIT : STEP_CLOSE;
+	if (!c->drain_owed)
+		return STEP_WAIT;
+	c->drain_owed = false;
+	if (c->stream.ops && c->stream.ops->on_drain)
+		c->stream.ops->on_drain(c->stream.userdata);
+	return STEP_AGAIN;
+}
+
+static enum step step_linger(struct http_conn *c)
+{
+	const enum step step = receive(c, HTTP_SCRATCH_BYTES);
+
+	input_drop(&c->in);
+	return step;
+}
+
+void conn_run(struct http_conn *c)
+{
+	static enum step (*const steps[])(struct http_conn *) = {
+	    [HTTP_CONN_HEAD] = step_head,     [HTTP_CONN_REQUEST] = step_request,
+	    [HTTP_CONN_REPLY] = step_reply,   [HTTP_CONN_STREAM] = step_stream,
+	    [HTTP_CONN_LINGER] = step_linger,
+	};
+	enum step step = STEP_AGAIN;
+
+	if (c->state == HTTP_CONN_DEAD)
+		return;
+	c->in_run = true;
+	for (unsigned i = 0; i < HTTP_STEPS_MAX && step == STEP_AGAIN && !c->broken; i++)
+		step = steps[c->state](c);
+	if (input_keep(&c->in) < 0)
+		c->broken = true;
+	c->in_run = false;
+	if (step == STEP_CLOSE || c->broken) {
+		conn_close(c);
+		return;
+	}
+	if (step == STEP_AGAIN)
+		conn_schedule(c);
+	conn_update(c);
+}
+
+void conn_on_event(struct http_conn *c, uint32_t events)
+{
+	const bool half = (events & EPOLLRDHUP) && (c->events & EPOLLRDHUP);
+
+	if (c->state == HTTP_CONN_DEAD)
+		return;
+	/* A client that has closed its side while we work or stream is gone: its runs are cancelled
+	 * now, not at the next write. */
+	if ((events & (EPOLLERR | EPOLLHUP)) || half) {
+		conn_close(c);
+		return;
+	}
+	conn_run(c);
+}
+
+void conn_on_timeout(struct http_conn *c)
+{
+	const bool waits_for_client =
+	    c->state == HTTP_CONN_REQUEST || (c->state == HTTP_CONN_HEAD && c->in.len > 0);
+
+	if (!waits_for_client) {
+		conn_close(c);
+		return;
+	}
+	conn_refuse(c, 408);
+	conn_run(c);
+}

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Private to src/http: server, connection, request, and who does what.
+ *
+ * Theory of operation
+ *   The server has an epoll instance of its own inside the sd-event loop: one event source, any
+ * number of connections. A connection is always in one state; conn_run() takes steps until it would
+ * block. Only conn_run(), the timer and http_server_free() close a connection. The functions of
+ * http.h that handlers call (answers, streams) merely queue bytes and change the state; when they
+ * are called from outside of conn_run(), conn_schedule() has the connection run soon. So no handler
+ * is ever entered from inside another one, and no pointer dies under a caller. What is scheduled
+ * waits for the end of a turn of the epoll instance, which an eventfd in it brings about. (Not a
+ * defer source: sd-event keeps those pending with their first place in the queue, so one that is
+ * armed again and again starves everything else in the process.) A closed connection's memory is
+ * freed at the end of a turn: events for it that were fetched together with the one that closed it
+ * find it marked dead.
+ *
+ *   Input: what recv(2) brings stands in the server's scratch block and is used from there; only an
+ *   unfinished rest is copied into memory of the connection. Output: heads and small bodies are one
+ *   block, then a large body, then a file range. Both cost an idle connection nothing. */
+#pragma once
+
+#include "base/buf.h"
+#include "http/chunk.h"
+#include "http/http.h"
+#include "http/peers.h"
+#include "http/request_head.h"
+#include "http/route.h"
+#include "http/uri.h"
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+
+#define HTTP_SCRATCH_BYTES   (128u << 10)
+#define HTTP_HEAD_RECV       8192u       /* bytes asked for while a head is read */
+#define HTTP_CHUNKED_RECV    (16u << 10) /* more might be the next request's */
+#define HTTP_HEAD_DEFAULT    (32u << 10)
+#define HTTP_STREAM_QUEUE    (8u << 20)
+#define HTTP_CONNECTIONS_MAX 16000u
+#define HTTP_FDS_RESERVED    512u /* of RLIMIT_NOFILE, for the rest of the program */
+#define HTTP_ACCEPT_BATCH    64
+#define HTTP_EVENT_BATCH     128
+#define HTTP_STEPS_MAX       12         /* steps of one connection before others have a turn */
+#define HTTP_SEND_BUDGET     (4u << 20) /* bytes sent before others have a turn */
+#define HTTP_SENDFILE_SLICE  (1u << 20)
+#define HTTP_SMALL_BODY      (16u << 10) /* copied behind the head into one block */
+#define HTTP_EXTRA_MAX       4096u       /* bytes of headers that handlers add */
+#define HTTP_BODY_RATE_MIN   1024u       /* bytes a second; who sends less holds a connection */
+#define HTTP_LINGER_NS       (3 * NS_PER_S)
+#define HTTP_ACCEPT_RETRY_NS NS_PER_S
+
+/* Intrusive doubly linked ring. An unlinked node points at itself. */
+struct http_link {
+	struct http_link *prev, *next;
+};
+
+static inline void http_link_init(struct http_link *l)
+{
+	l->prev = l->next = l;
+}
+
+static inline bool http_link_alone(const struct http_link *l)
+{
+	return l->next == l;
+}
+
+static inline void http_link_remove(struct http_link *l)
+{
+	l->prev->next = l->next;
+	l->next->prev = l->prev;
+	http_link_init(l);
+}
+
+static inline void http_link_append(struct http_link *head, struct http_link *l)
+{
+	l->prev = head->prev;
+	l->next = head;
+	head->prev->next = l;
+	head->prev = l;
+}
+
+#define HTTP_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+
+enum http_timer {
+	HTTP_TIMER_NONE,
+	HTTP_TIMER_HEAD,   /* a whole head, or the first byte on a new connection */
+	HTTP_TIMER_IDLE,   /* between requests */
+	HTTP_TIMER_STALL,  /* body or answer that should move */
+	HTTP_TIMER_LINGER, /* answered and shut down, waiting for the client's close */
+	HTTP_TIMER_MAX_,
+};
+
+enum http_what {
+	HTTP_IS_LISTENER,
+	HTTP_IS_CONN,
+	HTTP_IS_WAKE,
+};
+
+struct http_listener {
+	enum http_what what; /* first: epoll data points here */
+	struct http_server *server;
+	struct http_listener *next;
+	int fd;
+	unsigned scopes;
+	bool is_unix;
+	char *path; /* of the unix socket, removed at the close */
+	dev_t dev;
+	ino_t ino;
+};
+
+struct http_server {
+	sd_event *loop;
+	sd_event_source *io;
+	sd_event_source *timer;
+	int epfd;
+	enum http_what wake; /* HTTP_IS_WAKE: epoll data points here */
+	int wake_fd;
+	bool awake; /* the eventfd is set */
+	struct http_config cfg;
+	struct http_routes *routes;
+	struct http_listener *listeners;
+	struct http_listener *dead_listeners;
+	unsigned n_conns;
+	bool draining;
+	bool accept_paused;
+	uint64_t accept_retry_ns; /* when paused for want of descriptors; 0: until a close */
+	uint64_t timer_armed_ns;  /* UINT64_MAX: off */
+	uint64_t timer_ns[HTTP_TIMER_MAX_];
+	size_t stall_bytes; /* of a body that count as moving */
+	struct http_peers peers;
+	struct http_link timers[HTTP_TIMER_MAX_]; /* connections by deadline; NONE: the others */
+	struct http_link ready;
+	struct http_link dead;
+	char date[64]; /* "Date: …\r\n" of second date_s */
+	int64_t date_s;
+	char *scratch;
+};
+
+enum http_state {
+	HTTP_CONN_HEAD,    /* waits for, or reads, a head */
+	HTTP_CONN_REQUEST, /* a handler has it and has not answered */
+	HTTP_CONN_REPLY,   /* the answer goes out */
+	HTTP_CONN_STREAM,  /* an open stream */
+	HTTP_CONN_LINGER,
+	HTTP_CONN_DEAD,
+};
+
+struct http_out {
+	char *buf; /* owned block: off..len waits */
+	size_t off, len, cap;
+	char *body; /* owned large body behind it */
+	size_t body_off, body_len;
+	int fd; /* owned file behind that, -1 */
+	uint64_t file_off, file_left;
+};
+
+struct http_in {
+	char *data;           /* the server's scratch when BORROWED, else owned */
+	size_t off, len, cap; /* LEN bytes at data + off */
+	bool borrowed;
+};
+
+struct http_stream {
+	const struct http_stream_ops *ops;
+	void *userdata;
+	uint64_t last_write_ns;
+	size_t largest; /* write since the queue was last short; it does not count as waiting */
+};
+
+struct http_conn {
+	enum http_what what; /* first */
+	enum http_state state;
+	struct http_server *server;
+	int fd;
+	uint32_t events; /* registered with epoll */
+	unsigned scopes;
+	bool is_unix;
+	bool in_run;
+	bool fresh;   /* no request yet */
+	bool skipped; /* the one empty line before a request */
+	bool keep_alive;
+	bool http10;
+	bool broken;     /* the next run closes */
+	bool drain_owed; /* on_drain after the queue is empty */
+	bool moved;      /* bytes went in or out: the timer starts anew */
+	size_t trickled; /* bytes of the body since it did */
+	enum http_timer timer;
+	uint64_t deadline_ns;
+	struct http_peer *peer; /* or NULL */
+	struct http_link timer_link;
+	struct http_link ready_link; /* ready or dead list */
+	struct http_scan scan;
+	struct http_in in;
+	struct http_out out;
+	struct http_request *req; /* until the answer is out; NULL on streams */
+	struct http_stream stream;
+};
+
+/* Body of the request that is being read. */
+struct http_body {
+	enum http_framing framing;
+	uint64_t left;  /* with a length */
+	uint64_t total; /* bytes so far */
+	uint64_t max;
+	struct http_chunk chunk;
+	bool wanted; /* somebody reads */
+	bool paused;
+	bool done;
+	http_body_fn on_data;
+	void *userdata;
+	struct buf whole; /* rows that take the body in one piece */
+};
+
+struct http_request {
+	struct http_conn *conn;
+	struct http_head head;
+	struct http_match match;
+	struct http_body body;
+	void (*on_gone)(void *userdata);
+	void *gone_userdata;
+	void *caller;
+	void (*caller_unref)(void *caller);
+	struct buf extra; /* header lines for the answer */
+	struct http_pair query[HTTP_QUERY_MAX];
+	unsigned n_query;
+	int status;
+	uint64_t sent_bytes;
+	uint64_t start_ns;
+	const char *origin;
+	char *base_url;
+	char principal[64];
+	char peer[64];
+	char *text; /* raw head (cut into strings), then decoded path, then decoded query */
+	size_t head_len;
+	char data[];
+};
+
+/* http_server.c */
+void server_pause_accept(struct http_server *s, uint64_t retry_ns);
+void server_resume_accept(struct http_server *s);
+void server_arm_timer(struct http_server *s, uint64_t deadline_ns);
+void server_schedule(struct http_server *s);
+const char *server_date_line(struct http_server *s);
+
+/* connection.c */
+/* PEER is the connection's when this is 0. */
+int conn_new(struct http_server *s, const struct http_listener *l, int fd, struct http_peer *peer);
+void conn_on_event(struct http_conn *c, uint32_t events);
+void conn_on_timeout(struct http_conn *c);
+void conn_run(struct http_conn *c);
+void conn_close(struct http_conn *c);
+void conn_schedule(struct http_conn *c);
+void conn_update(struct http_conn *c); /* epoll interest and timer, from the state */
+void conn_break(struct http_conn *c);  /* closes soon; safe anywhere */
+/* Answers without a handler and ends the connection; a waiting handler's on_gone runs first. */
+void conn_refuse(struct http_conn *c, int status);
+
+/* input.c */
+int input_recv(struct http_conn *c, size_t max); /* bytes, 0 = end, -EAGAIN, -errno */
+void input_consume(struct http_in *in, size_t n);
+int input_keep(struct http_in *in); /* copies what stands in the scratch block */
+void input_drop(struct http_in *in);
+
+/* output.c */
+int out_add(struct http_out *o, const void *data, size_t len);
+int out_flush(struct http_conn *c); /* 0 = all sent, -EAGAIN, -errno */
+size_t out_queued(const struct http_out *o);
+void out_drop(struct http_out *o);
+
+/* request.c */
+void request_begin(struct http_conn *c, size_t head_len);
+void request_free(struct http_request *req);
+void request_gone(struct http_conn *c); /* runs on_gone, frees */
+
+/* body.c */
+void body_begin(struct http_request *req);
+/* Feeds what is in the input. Returns the status to refuse with, or 0. */
+int body_feed(struct http_conn *c);
+size_t body_recv_size(const struct http_body *body); /* 0: nothing more will come */
+
+/* problem.c */
+/* STATUS is one of those that this room refuses by itself. */
+int problem_add(struct buf *out, int status);
+void request_refuse(struct http_request *req, int status);
+
+/* response.c */
+const char *http_status_text(int status);
+int reply_head(struct http_request *req, int status, const char *type, bool has_length,
+	       uint64_t length);
+void reply_failed(struct http_request *req);
+void reply_go(struct http_request *req); /* the answer is queued: send it */

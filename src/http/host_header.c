@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "http/host_header.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+static bool is_alnum(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+static bool is_v6_char(char c)
+{
+	return is_alnum(c) || c == ':' || c == '.';
+}
+
+static int parse_port(const char *s, size_t len, unsigned *ret)
+{
+	unsigned port = 0;
+
+	if (len == 0 || len > 5)
+		return -EINVAL;
+	for (size_t i = 0; i < len; i++) {
+		if (s[i] < '0' || s[i] > '9')
+			return -EINVAL;
+		port = port * 10 + (unsigned)(s[i] - '0');
+	}
+	if (port == 0 || port > 65535)
+		return -EINVAL;
+	*ret = port;
+	return 0;
+}
+
+int http_host_parse(const char *s, size_t len, struct http_host *ret)
+{
+	struct http_host host = {.name = s};
+	size_t n = 0;
+
+	if (len > 0 && s[0] == '[') {
+		for (n = 1; n < len && is_v6_char(s[n]); n++)
+			;
+		if (n < 4 || n >= len || s[n] != ']') /* "[::]" is the shortest */
+			return -EINVAL;
+		n++;
+	} else {
+		for (; n < len && (is_alnum(s[n]) || s[n] == '-' || s[n] == '.' || s[n] == '_');
+		     n++)
+			;
+	}
+	if (n == 0 || n > 255)
+		return -EINVAL;
+	host.len = n;
+	if (n < len && (s[n] != ':' || parse_port(s + n + 1, len - n - 1, &host.port) < 0))
+		return -EINVAL;
+	*ret = host;
+	return 0;
+}
+
+int http_origin_parse(const char *origin, struct http_host *ret)
+{
+	static const char *const schemes[] = {"http://", "https://"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(schemes); i++) {
+		const size_t n = strlen(schemes[i]);
+
+		if (strncasecmp(origin, schemes[i], n) == 0)
+			return http_host_parse(origin + n, strlen(origin + n), ret);
+	}
+	return -EINVAL;
+}
+
+static bool same(const struct http_host *host, const char *name)
+{
+	return strlen(name) == host->len && strncasecmp(host->name, name, host->len) == 0;
+}
+
+bool http_host_is_ours(const struct http_host *host, const char *local, const char *const *hosts)
+{
+	static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(loopback); i++)
+		if (same(host, loopback[i]))
+			return true;
+	if (local && same(host, local))
+		return true;
+	for (; hosts && *hosts; hosts++)
+		if (strcmp(*hosts, "*") == 0 || same(host, *hosts))
+			return true;
+	return false;
+}
+
+bool http_origin_is_ours(const char *origin, const char *local, const char *const *hosts)
+{
+	struct http_host host;
+
+	for (const char *const *h = hosts; h && *h; h++)
+		if (strcmp(*h, "*") == 0 || strcasecmp(*h, origin) == 0)
+			return true;
+	return http_origin_parse(origin, &host) == 0 && http_host_is_ours(&host, local, hosts);
+}

@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The server: its epoll instance inside the loop, connections in and out, one timer for all. */
+#include "http/connection.h"
+
+#include "base/rand.h"
+#include "base/walls.h"
+#include "http/range.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#define TIMER_ACCURACY_US (100 * 1000)
+
+static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata);
+static int on_timer(sd_event_source *src, uint64_t usec, void *userdata);
+
+/* ---- accept ---- */
+
+void server_pause_accept(struct http_server *s, uint64_t retry_ns)
+{
+	struct epoll_event ev = {0};
+
+	for (struct http_listener *l = s->listeners; l; l = l->next) {
+		ev.data.ptr = l;
+		(void)epoll_ctl(s->epfd, EPOLL_CTL_MOD, l->fd, &ev);
+	}
+	s->accept_paused = true;
+	s->accept_retry_ns = retry_ns;
+	if (retry_ns)
+		server_arm_timer(s, retry_ns);
+}
+
+void server_resume_accept(struct http_server *s)
+{
+	struct epoll_event ev = {.events = EPOLLIN};
+
+	if (!s->accept_paused)
+		return;
+	for (struct http_listener *l = s->listeners; l; l = l->next) {
+		ev.data.ptr = l;
+		(void)epoll_ctl(s->epfd, EPOLL_CTL_MOD, l->fd, &ev);
+	}
+	s->accept_paused = false;
+	s->accept_retry_ns = 0;
+}
+
+/* Makes room by closing the connection that has idled longest, or that is slowest with its head. */
+static bool evict(struct http_server *s)
+{
+	static const enum http_timer order[] = {HTTP_TIMER_IDLE, HTTP_TIMER_LINGER,
+						HTTP_TIMER_HEAD};
+
+	for (size_t i = 0; i < ARRAY_SIZE(order) && wall_stands(WALL_EVICT); i++) {
+		struct http_link *list = &s->timers[order[i]];
+
+		if (http_link_alone(list))
+			continue;
+		conn_close(HTTP_CONTAINER(list->next, struct http_conn, timer_link));
+		return true;
+	}
+	return false;
+}
+
+/* Takes a connection, or closes it. */
+static void admit(struct http_listener *l, int fd, const union http_address *from)
+{
+	struct http_server *s = l->server;
+	struct http_peer *peer = NULL;
+
+	if (http_peers_add(&s->peers, from, &peer) == 0 && conn_new(s, l, fd, peer) == 0)
+		return;
+	http_peers_drop(&s->peers, peer);
+	(void)fd_close(fd);
+}
+
+/* False: stop accepting for now. */
+static bool accept_one(struct http_listener *l)
+{
+	struct http_server *s = l->server;
+	union http_address from = {0};
+	socklen_t len = sizeof(from);
+	int fd;
+
+	if (s->n_conns >= s->cfg.max_connections && !evict(s)) {
+		server_pause_accept(s, 0);
+		return false;
+	}
+	fd = accept4(l->fd, &from.any, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (fd < 0) {
+		if (errno == ECONNABORTED || errno == EINTR)
+			return true;
+		/* Out of descriptors or memory: without a pause the loop would spin on the backlog.
+		 */
+		if (errno != EAGAIN && !evict(s))
+			server_pause_accept(s, now_ns() + HTTP_ACCEPT_RETRY_NS);
+		return false;
+	}
+	admit(l, fd, &from);
+	return true;
+}
+
+/* ---- dispatch ---- */
+
+static void on_wake(struct http_server *s)
+{
+	uint64_t n;
+
+	(void)!read(s->wake_fd, &n, sizeof(n));
+	s->awake = false;
+}
+
+/* Those that become ready meanwhile wait for the next turn: others come first. */
+static void run_ready(struct http_server *s)
+{
+	struct http_link todo, *l;
+
+	http_link_init(&todo);
+	while ((l = s->ready.next) != &s->ready) {
+		http_link_remove(l);
+		http_link_append(&todo, l);
+	}
+	while ((l = todo.next) != &todo) {
+		http_link_remove(l);
+		conn_run(HTTP_CONTAINER(l, struct http_conn, ready_link));
+	}
+}
+
+static void free_dead(struct http_server *s)
+{
+	struct http_link *l;
+
+	while ((l = s->dead.next) != &s->dead) {
+		http_link_remove(l);
+		free(HTTP_CONTAINER(l, struct http_conn, ready_link));
+	}
+	while (s->dead_listeners) {
+		struct http_listener *dead = s->dead_listeners;
+
+		s->dead_listeners = dead->next;
+		free(dead);
+	}
+}
+
+static void dispatch(struct http_server *s, const struct epoll_event *ev)
+{
+	const enum http_what *what = ev->data.ptr;
+	struct http_listener *l = ev->data.ptr;
+
+	switch (*what) {
+	case HTTP_IS_CONN:
+		conn_on_event(ev->data.ptr, ev->events);
+		break;
+	case HTTP_IS_LISTENER:
+		for (int k = 0; l->fd >= 0 && k < HTTP_ACCEPT_BATCH && accept_one(l); k++)
+			;
+		break;
+	case HTTP_IS_WAKE:
+		on_wake(s);
+		break;
+	}
+}
+
+/* One turn. */
+static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata)
+{
+	struct http_server *s = userdata;
+	struct epoll_event events[HTTP_EVENT_BATCH];
+	const int n = epoll_wait(s->epfd, events, HTTP_EVENT_BATCH, 0);
+
+	(void)src;
+	(void)fd;
+	(void)revents;
+	for (int i = 0; i < n; i++)
+		dispatch(s, &events[i]);
+	run_ready(s);
+	free_dead(s);
+	return 0;
+}
+
+void server_schedule(struct http_server *s)
+{
+	const uint64_t one = 1;
+
+	if (s->awake)
+		return;
+	s->awake = write(s->wake_fd, &one, sizeof(one)) == sizeof(one);
+}
+
+/* ---- time ---- */
+
+void server_arm_timer(struct http_server *s, uint64_t deadline_ns)
+{
+	if (deadline_ns >= s->timer_armed_ns || !s->timer)
+		return;
+	s->timer_armed_ns = deadline_ns;
+	(void)sd_event_source_set_time(s->timer, deadline_ns / NS_PER_US);
+	(void)sd_event_source_set_enabled(s->timer, SD_EVENT_ONESHOT);
+}
+
+static int on_timer(sd_event_source *src, uint64_t usec, void *userdata)
+{
+	struct http_server *s = userdata;
+	const uint64_t now = now_ns();
+	uint64_t next = UINT64_MAX;
+
+	(void)src;
+	(void)usec;
+	s->timer_armed_ns = UINT64_MAX;
+	if (s->accept_retry_ns && s->accept_retry_ns <= now)
+		server_resume_accept(s);
+	else if (s->accept_retry_ns)
+		next = s->accept_retry_ns;
+	for (int t = HTTP_TIMER_NONE + 1; t < HTTP_TIMER_MAX_; t++) {
+		struct http_link *list = &s->timers[t];
+
+		while (!http_link_alone(list)) {
+			struct http_conn *c =
+			    HTTP_CONTAINER(list->next, struct http_conn, timer_link);
+
+			if (c->deadline_ns > now) {
+				next = MIN(next, c->deadline_ns);
+				break;
+			}
+			c->moved = true; /* one deadline, one timeout */
+			conn_on_timeout(c);
+		}
+	}
+	if (next != UINT64_MAX)
+		server_arm_timer(s, next);
+	return 0;
+}
+
+const char *server_date_line(struct http_server *s)
+{
+	const int64_t now = (int64_t)time(NULL);
+	char date[HTTP_DATE_SIZE];
+
+	if (now != s->date_s) {
+		http_date_format(now, date);
+		(void)snprintf(s->date, sizeof(s->date), "Date: %s\r\n", date);
+		s->date_s = now;
+	}
+	return s->date;
+}
+
+/* ---- life ---- */
+
+static unsigned default_max_connections(void)
+{
+	struct rlimit lim;
+	rlim_t n;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) < 0)
+		return 256;
+	n = lim.rlim_cur > 2 * HTTP_FDS_RESERVED ? lim.rlim_cur - HTTP_FDS_RESERVED
+						 : lim.rlim_cur / 2;
+	return n < HTTP_CONNECTIONS_MAX ? (unsigned)n : HTTP_CONNECTIONS_MAX;
+}
+
+static void apply_defaults(struct http_server *s)
+{
+	struct http_config *c = &s->cfg;
+
+	if (c->max_connections == 0)
+		c->max_connections = default_max_connections();
+	if (c->head_max == 0)
+		c->head_max = HTTP_HEAD_DEFAULT;
+	c->head_max = MIN(c->head_max, (size_t)HTTP_HEAD_LIMIT);
+	if (c->stream_queue_max == 0)
+		c->stream_queue_max = HTTP_STREAM_QUEUE;
+	s->timer_ns[HTTP_TIMER_HEAD] = c->head_timeout_ns ? c->head_timeout_ns : 15 * NS_PER_S;
+	s->timer_ns[HTTP_TIMER_IDLE] = c->idle_timeout_ns ? c->idle_timeout_ns : 75 * NS_PER_S;
+	s->timer_ns[HTTP_TIMER_STALL] = c->stall_timeout_ns ? c->stall_timeout_ns : 60 * NS_PER_S;
+	s->timer_ns[HTTP_TIMER_LINGER] = HTTP_LINGER_NS;
+	s->stall_bytes =
+	    (size_t)(s->timer_ns[HTTP_TIMER_STALL] / NS_PER_MS * HTTP_BODY_RATE_MIN / 1000);
+	http_peers_init(&s->peers, c->max_per_address, c->count_loopback);
+}
+
+static int add_sources(struct http_server *s)
+{
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = &s->wake};
+	int r;
+
+	s->epfd = epoll_create1(EPOLL_CLOEXEC);
+	if (s->epfd < 0)
+		return -errno;
+	s->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (s->wake_fd < 0 || epoll_ctl(s->epfd, EPOLL_CTL_ADD, s->wake_fd, &ev) < 0)
+		return -errno;
+	r = sd_event_add_io(s->loop, &s->io, s->epfd, EPOLLIN, on_io, s);
+	if (r >= 0)
+		r = sd_event_add_time(s->loop, &s->timer, CLOCK_MONOTONIC, 0, TIMER_ACCURACY_US,
+				      on_timer, s);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(s->timer, SD_EVENT_OFF);
+	return r < 0 ? r : 0;
+}
+
+int http_server_new(sd_event *loop, const struct http_config *cfg, struct http_server **ret)
+{
+	struct http_server *s = calloc(1, sizeof(*s));
+	int r;
+
+	if (!s)
+		return -ENOMEM;
+	s->loop = sd_event_ref(loop);
+	s->epfd = s->wake_fd = -1;
+	s->wake = HTTP_IS_WAKE;
+	s->cfg = *cfg;
+	s->timer_armed_ns = UINT64_MAX;
+	apply_defaults(s);
+	for (int t = 0; t < HTTP_TIMER_MAX_; t++)
+		http_link_init(&s->timers[t]);
+	http_link_init(&s->ready);
+	http_link_init(&s->dead);
+	s->scratch = malloc(HTTP_SCRATCH_BYTES);
+	r = s->scratch ? add_sources(s) : -ENOMEM;
+	if (r < 0) {
+		http_server_free(s);
+		return r;
+	}
+	/* sendfile(2) has no MSG_NOSIGNAL. */
+	(void)signal(SIGPIPE, SIG_IGN);
+	*ret = s;
+	return 0;
+}
+
+struct http_server *http_server_free(struct http_server *s)
+{
+	if (!s)
+		return NULL;
+	while (s->listeners)
+		http_listener_close(s->listeners);
+	for (int t = 0; t < HTTP_TIMER_MAX_; t++)
+		while (!http_link_alone(&s->timers[t]))
+			conn_close(HTTP_CONTAINER(s->timers[t].next, struct http_conn, timer_link));
+	free_dead(s);
+	sd_event_source_disable_unref(s->io);
+	sd_event_source_disable_unref(s->timer);
+	(void)fd_close(s->epfd);
+	(void)fd_close(s->wake_fd);
+	sd_event_unref(s->loop);
+	http_routes_free(s->routes);
+	http_peers_done(&s->peers);
+	free(s->scratch);
+	free(s);
+	return NULL;
+}
+
+void http_server_drain(struct http_server *s)
+{
+	static const enum http_timer idle[] = {HTTP_TIMER_IDLE, HTTP_TIMER_HEAD};
+
+	s->draining = true;
+	while (s->listeners)
+		http_listener_close(s->listeners);
+	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
+		while (!http_link_alone(&s->timers[idle[i]]))
+			conn_close(
+			    HTTP_CONTAINER(s->timers[idle[i]].next, struct http_conn, timer_link));
+}
+
+unsigned http_server_busy(const struct http_server *s)
+{
+	static const enum http_timer busy[] = {HTTP_TIMER_NONE, HTTP_TIMER_STALL};
+	unsigned n = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(busy); i++)
+		for (const struct http_link *l = s->timers[busy[i]].next; l != &s->timers[busy[i]];
+		     l = l->next)
+			n++;
+	return n;
+}
+
+int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n,
+			   unsigned scopes, void *userdata)
+{
+	return http_routes_add(&s->routes, rows, n, scopes, userdata);
+}

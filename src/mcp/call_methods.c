@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The methods that reach a handler: tools/call, resources/read, prompts/get, completion/complete.
+ */
+#include "mcp/objects.h"
+
+#include "mcp/content.h"
+
+#define COMPLETION_VALUE_MAX (64U << 10) /* bytes typed so far */
+
+/* ---- tools ---- */
+
+static void enter_tool(struct mcp_call *c)
+{
+	c->waiting = false;
+	c->item->call(c, c->arguments, c->item->user);
+}
+
+void mcp_call_again(struct mcp_call *c)
+{
+	ASSERT(!c->finished && !c->waiting && c->enter);
+	c->enter(c);
+}
+
+/* Absent arguments (and null, which some clients send for them) are {}. */
+static bool take_arguments(struct mcp_call *c)
+{
+	json_t *args = json_object_get(c->params, "arguments");
+
+	if (args && !json_is_null(args) && !json_is_object(args))
+		return false;
+	c->arguments = json_is_object(args) ? json_incref(args) : json_object();
+	return c->arguments != NULL;
+}
+
+/* The client cannot do what the tool needs. Legacy clients have no error for that. */
+static bool check_needs(struct mcp_call *c, const struct item *tool)
+{
+	if (tool->needs && !caps_cover(c->client_caps, tool->needs)) {
+		if (c->modern)
+			modern_refuse_capability(c, json_incref(tool->needs));
+		else
+			mcp_call_finish(c, mcp_tool_error("The client lacks a capability that "
+							  "this tool needs."));
+		return false;
+	}
+	if ((tool->flags & MCP_TOOL_NEEDS_TASK) && !mcp_call_can_be_task(c)) {
+		if (c->modern)
+			modern_refuse_capability(c,
+						 json_pack("{s:{s:{}}}", "extensions", EXT_TASKS));
+		else
+			mcp_call_finish(c, mcp_tool_error("This tool runs as a task, which the "
+							  "client cannot handle."));
+		return false;
+	}
+	return true;
+}
+
+static bool check_arguments(struct mcp_call *c, const struct item *tool)
+{
+	const json_t *schema = json_object_get(tool->doc, "inputSchema");
+	const char *header;
+	struct err e = ERR_INIT;
+
+	if (c->modern && c->facts &&
+	    header_params_check(c, tool, c->arguments, c->facts, &header) < 0) {
+		call_fail(c, MCP_ERR_HEADER, NULL, "Header mismatch: Mcp-Param-%s", header);
+		return false;
+	}
+	if (!(tool->flags & MCP_TOOL_VALIDATES_ITSELF) &&
+	    schema_check(c, schema, c->arguments, &e) < 0) {
+		mcp_call_finish(c,
+				mcp_tool_error("Invalid arguments for %s: %s", tool->key, e.text));
+		return false;
+	}
+	return true;
+}
+
+bool call_may(const struct mcp_call *c, const struct item *tool)
+{
+	const json_t *hints = json_object_get(tool->doc, "annotations");
+
+	return !c->server->config.may_call || !c->who->data ||
+	       c->server->config.may_call(c->who->data, tool->key,
+					  json_is_true(json_object_get(hints, "readOnlyHint")));
+}
+
+void run_tools_call(struct mcp_call *c)
+{
+	const char *name = call_param(c, "name", NAME_MAX_BYTES);
+	struct item *tool = name ? item_find(c->server, ITEM_TOOL, name) : NULL;
+
+	if (!name) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "name must be the name of a tool");
+		return;
+	}
+	if (!tool) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "Unknown tool: %s", name);
+		return;
+	}
+	if (!call_may(c, tool)) {
+		mcp_call_finish(c, mcp_tool_error("The key of this client may only read, or only "
+						  "use other tools: %s is not allowed",
+						  tool->key));
+		return;
+	}
+	if (!take_arguments(c)) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "arguments must be an object");
+		return;
+	}
+	c->item = item_ref(tool);
+	c->enter = enter_tool;
+	if (check_needs(c, tool) && check_arguments(c, tool) && ask_resume(c))
+		enter_tool(c);
+}
+
+/* ---- resources ---- */
+
+static void enter_read(struct mcp_call *c)
+{
+	const char *uri = call_param(c, "uri", URI_MAX);
+
+	c->waiting = false;
+	if (c->item)
+		c->item->read(c, uri, c->item->user);
+	else
+		c->server->source.read(c, uri, c->server->source.user);
+}
+
+void run_resources_read(struct mcp_call *c)
+{
+	const char *uri = call_param(c, "uri", URI_MAX);
+	struct mcp_server *s = c->server;
+	struct item *it;
+
+	if (!uri) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "uri must be a string");
+		return;
+	}
+	it = item_find(s, ITEM_RESOURCE, uri);
+	for (size_t i = 0; i < s->items[ITEM_TEMPLATE].n && !it; i++) {
+		if (template_matches(s->items[ITEM_TEMPLATE].v[i]->key, uri))
+			it = s->items[ITEM_TEMPLATE].v[i];
+	}
+	if (!it && !s->source.read) {
+		mcp_call_finish_no_resource(c, uri);
+		return;
+	}
+	c->item = it ? item_ref(it) : NULL;
+	c->enter = enter_read;
+	if (ask_resume(c))
+		enter_read(c);
+}
+
+/* ---- prompts ---- */
+
+static void enter_prompt(struct mcp_call *c)
+{
+	c->waiting = false;
+	c->item->get(c, c->arguments, c->item->user);
+}
+
+/* Arguments of prompts are strings, and required ones must be there. */
+static bool check_prompt_arguments(struct mcp_call *c, const struct item *prompt)
+{
+	const json_t *args = json_object_get(prompt->doc, "arguments");
+	const json_t *arg;
+	const char *key;
+	json_t *value;
+	size_t i;
+
+	json_object_foreach(c->arguments, key, value)
+	{
+		if (!json_is_string(value)) {
+			call_fail(c, MCP_ERR_PARAMS, NULL, "Prompt arguments must be strings");
+			return false;
+		}
+	}
+	json_array_foreach(args, i, arg)
+	{
+		const char *name = json_string_value(json_object_get(arg, "name"));
+
+		if (json_is_true(json_object_get(arg, "required")) &&
+		    !json_object_get(c->arguments, name)) {
+			call_fail(c, MCP_ERR_PARAMS, NULL, "Missing prompt argument: %s", name);
+			return false;
+		}
+	}
+	return true;
+}
+
+void run_prompts_get(struct mcp_call *c)
+{
+	const char *name = call_param(c, "name", NAME_MAX_BYTES);
+	struct item *prompt = name ? item_find(c->server, ITEM_PROMPT, name) : NULL;
+
+	if (!name) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "name must be the name of a prompt");
+		return;
+	}
+	if (!prompt) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "Unknown prompt: %s", name);
+		return;
+	}
+	if (!take_arguments(c)) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "arguments must be an object");
+		return;
+	}
+	c->item = item_ref(prompt);
+	c->enter = enter_prompt;
+	if (check_prompt_arguments(c, prompt) && ask_resume(c))
+		enter_prompt(c);
+}
+
+/* ---- completion ---- */
+
+/* A string member of OBJ without NUL bytes, or NULL. */
+static const char *member(const json_t *obj, const char *key, size_t max)
+{
+	const json_t *v = json_object_get(obj, key);
+	const char *s = json_string_value(v);
+
+	return s && json_string_length(v) <= max && strlen(s) == json_string_length(v) ? s : NULL;
+}
+
+void run_complete(struct mcp_call *c)
+{
+	const json_t *ref = json_object_get(c->params, "ref");
+	const json_t *argument = json_object_get(c->params, "argument");
+	json_t *context = json_object_get(json_object_get(c->params, "context"), "arguments");
+	const char *type = member(ref, "type", NAME_MAX_BYTES);
+	struct mcp_completion what = {
+	    .is_prompt = type && streq(type, "ref/prompt"),
+	    .argument = member(argument, "name", NAME_MAX_BYTES),
+	    .value = member(argument, "value", COMPLETION_VALUE_MAX),
+	    .context = json_is_object(context) ? context : NULL,
+	};
+
+	what.ref =
+	    what.is_prompt ? member(ref, "name", NAME_MAX_BYTES) : member(ref, "uri", URI_MAX);
+	if (!type || (!what.is_prompt && !streq(type, "ref/resource")) || !what.ref) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "ref must be a ref/prompt or a ref/resource");
+		return;
+	}
+	if (!what.argument || !what.value) {
+		call_fail(c, MCP_ERR_PARAMS, NULL, "argument must have name and value");
+		return;
+	}
+	if (!c->server->complete) {
+		mcp_call_finish(c, mcp_completion_result(json_array(), -1, false));
+		return;
+	}
+	c->server->complete(c, &what, c->server->complete_user);
+}

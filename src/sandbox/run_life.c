@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a run: whether it may begin, its turn in the queue, its end, and who is told of it.
+ * What happens in between is run_execute.c; what its client reads, run_result.c. */
+#include "sandbox/run_life.h"
+#include "base/kill_points.h"
+#include "base/log.h"
+#include "base/rand.h"
+
+#include <signal.h>
+#include <string.h>
+#include <time.h>
+
+const char *run_id(const struct run *r)
+{
+	return r->id;
+}
+
+struct sandbox *run_sandbox(struct run *r)
+{
+	return r->sandbox;
+}
+
+static void make_run_id(char ret[RUN_ID_SIZE])
+{
+	char stamp[20], random[5];
+	time_t now = (time_t)(now_wall_ns() / NS_PER_S);
+	struct tm tm;
+
+	if (!gmtime_r(&now, &tm) || strftime(stamp, sizeof(stamp), "%Y%m%dT%H%M%SZ", &tm) == 0)
+		stamp[0] = '\0';
+	rand_hex(random, 2);
+	(void)snprintf(ret, RUN_ID_SIZE, "run_%s_%s", stamp, random);
+}
+
+static void run_free(struct run *r)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
+		buf_done(&r->output[i]);
+	for (char **p = r->argv; p && *p; p++)
+		free(*p);
+	free(r->argv);
+	free(r->cwd);
+	free(r->code);
+	free(r->artifacts);
+	free(r->folders);
+	(void)sandbox_unref(r->sandbox);
+	free(r);
+}
+
+/* Tells the ledger. Whoever began has a row in the books, also when nobody saw the end. */
+static void run_note(struct run *r, const struct run_result *result)
+{
+	const struct manager_ledger *ledger = &r->sandbox->manager->ledger;
+	const struct run_result lost = {
+	    .id = r->id,
+	    .reason = RUN_LOST,
+	    .exit_code = RUN_EXIT_CODE_KILLED,
+	    .duration_ms = (now_ns() - r->start_ns) / NS_PER_MS,
+	    .cpu_ns = r->end.cpu_ns, /* 0 where the server itself ended */
+	    .out = {.total = r->output[ENGINE_STDOUT].len},
+	    .err = {.total = r->output[ENGINE_STDERR].len},
+	};
+
+	if (!result && r->began)
+		result = &lost;
+	if (ledger->note && (result || r->ticket))
+		ledger->note(ledger->user, r->sandbox, r->request.kind, r->ticket, result);
+}
+
+void run_end(struct run *r, const struct run_result *result, const struct err *e)
+{
+	if (r->sandbox->run == r) {
+		r->sandbox->run = NULL;
+		sandbox_next_run(r->sandbox);
+	}
+	sandbox_touch(r->sandbox);
+	if (e)
+		LOG_ERROR("container_exec_failed", LOG_S("session_id", r->sandbox->id),
+			  LOG_S("run_id", r->id), LOG_S("error", e->text));
+	run_note(r, result);
+	KILL_POINT(RUN_NOTED);
+	r->request.on_done(r, result, e, r->request.user);
+	/* What a failed run did to the files is not known. */
+	if (!result || !r->sandbox->inventory_known)
+		sandbox_changed(r->sandbox, NULL);
+	for (size_t i = 0; result && i < r->n_artifacts; i++)
+		sandbox_changed(r->sandbox, r->artifacts[i].name);
+	run_free(r);
+}
+
+/* ---- what was asked for ---- */
+
+static int copy_argv(struct run *r, const char *const *argv)
+{
+	size_t n = 0;
+
+	while (argv[n])
+		n++;
+	r->argv = calloc(n + 1, sizeof(*r->argv));
+	for (size_t i = 0; r->argv && i < n; i++) {
+		r->argv[i] = strdup(argv[i]);
+		if (!r->argv[i])
+			return -ENOMEM;
+	}
+	return r->argv ? 0 : -ENOMEM;
+}
+
+int run_keep_request(struct run *r, const struct run_request *q)
+{
+	if (q->code) {
+		r->code = malloc(q->code_len + 1);
+		if (!r->code)
+			return -ENOMEM;
+		memcpy(r->code, q->code, q->code_len);
+		r->code[q->code_len] = '\0';
+		r->request.code = r->code;
+	}
+	if (q->cwd) {
+		r->cwd = strdup(q->cwd);
+		if (!r->cwd)
+			return -ENOMEM;
+		r->request.cwd = r->cwd;
+	}
+	if (q->argv) {
+		if (copy_argv(r, q->argv) < 0)
+			return -ENOMEM;
+		r->request.argv = (const char *const *)r->argv;
+	}
+	return 0;
+}
+
+/* ---- the queue ---- */
+
+static int enqueue(struct run *r, const struct run_request *q, struct err *e)
+{
+	struct run **at = &r->sandbox->queue;
+
+	if (run_keep_request(r, q) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", r->sandbox->id);
+	while (*at)
+		at = &(*at)->next;
+	*at = r;
+	r->sandbox->n_queue++;
+	r->phase = RUN_WAITING;
+	return 0;
+}
+
+static void dequeue(struct run *r)
+{
+	struct run **at = &r->sandbox->queue;
+
+	while (*at != r)
+		at = &(*at)->next;
+	*at = r->next;
+	r->sandbox->n_queue--;
+}
+
+void sandbox_next_run(struct sandbox *s)
+{
+	while (s->queue && !s->run && !s->seized) {
+		struct run *r = s->queue;
+		struct err e = ERR_INIT;
+		dequeue(r);
+		if (s->manager->closing || s->state != SANDBOX_READY) {
+			(void)err_set(&e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended", s->id);
+		} else {
+			s->run = r;
+			if (run_execute(r, &r->request, &e) == 0)
+				return;
+			s->run = NULL;
+		}
+		run_end(r, NULL, &e);
+	}
+}
+
+/* Never had its turn. */
+static void cancel_waiting(struct run *r)
+{
+	dequeue(r);
+	r->end.end = ENGINE_END_KILLED;
+	run_report(r);
+}
+
+static int check_free(const struct sandbox *s, const struct run_request *q, struct err *e)
+{
+	if (!s->run && !s->queue && !s->seized)
+		return 0;
+	if (!q->queued && s->seized && !s->run)
+		return sandbox_check_free(s, e);
+	if (!q->queued)
+		return err_set(
+		    e, ERR_SESSION_BUSY, 0,
+		    "Session %s is already executing code. Wait or use a different session.",
+		    s->id);
+	if (s->n_queue == SANDBOX_QUEUE_MAX)
+		return err_set(e, ERR_SESSION_BUSY, 0,
+			       "%u runs wait for sandbox %s already. Wait for one of them.",
+			       s->n_queue, s->id);
+	return 1;
+}
+
+/* WAIT: it has its turn after the others. */
+static int run_new(struct sandbox *s, const struct run_request *request, bool wait,
+		   struct run **ret, struct err *e)
+{
+	const struct manager_ledger *ledger = &s->manager->ledger;
+	int refused = ledger->admit ? ledger->admit(ledger->user, s, e) : 0;
+
+	if (refused < 0)
+		return refused;
+	if (!sandbox_use(s, e))
+		return -ENOENT;
+	struct run *r = calloc(1, sizeof(*r));
+	if (!r)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", s->id);
+	make_run_id(r->id);
+	r->request = *request;
+	r->request.code = NULL;
+	r->request.argv = NULL;
+	r->request.cwd = NULL;
+	r->sandbox = sandbox_ref(s);
+	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
+		buf_init(&r->output[i], (size_t)sandbox_output_max(s));
+	if (!wait)
+		s->run = r;
+	int x = wait ? enqueue(r, request, e) : run_execute(r, request, e);
+	if (x < 0) {
+		if (!wait)
+			s->run = NULL;
+		run_note(r, NULL);
+		run_free(r);
+		return x;
+	}
+	*ret = r;
+	return 0;
+}
+
+int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
+		struct err *e)
+{
+	int wait = check_free(s, request, e);
+
+	return wait < 0 ? wait : run_new(s, request, wait > 0, ret, e);
+}
+
+int run_begin(struct sandbox *s, const struct run_request *request, struct run **ret, struct err *e)
+{
+	return run_new(s, request, false, ret, e);
+}
+
+void run_signal(struct run *r, int signo)
+{
+	if (r->phase != RUN_EXECUTING || !r->handle)
+		r->cancelled = true;
+	else
+		(void)r->sandbox->manager->engine->ops->signal(r->handle, signo);
+}
+
+void run_cancel(struct run *r)
+{
+	r->cancelled = true;
+	if (r->phase == RUN_WAITING)
+		cancel_waiting(r);
+	else
+		run_signal(r, SIGKILL);
+}

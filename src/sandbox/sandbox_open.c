@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* How a caller comes by a sandbox: one that is there, a stored one made active, or a new one. */
+#include "base/kill_points.h"
+#include "base/log.h"
+#include "base/parse.h"
+#include "base/rand.h"
+#include "base/text.h"
+#include "sandbox/manager.h"
+
+#include <string.h>
+
+/* An answer that is ready before its call has returned: given by the next turn of the loop. */
+struct reply {
+	struct reply *next;
+	struct manager *manager;
+	sd_event_source *source;
+	struct sandbox *sandbox; /* reference, or NULL with err set */
+	struct err err;
+	sandbox_fn cb;
+	void *user;
+};
+
+/* ---- answers ---- */
+
+static int on_reply(sd_event_source *source UNUSED, void *user)
+{
+	struct reply *r = user;
+	struct manager *m = r->manager;
+
+	for (struct reply **at = &m->replies; *at; at = &(*at)->next)
+		if (*at == r) {
+			*at = r->next;
+			break;
+		}
+	r->cb(r->sandbox, r->sandbox ? NULL : &r->err, r->user);
+	(void)sandbox_unref(r->sandbox);
+	(void)sd_event_source_disable_unref(r->source);
+	free(r);
+	return 0;
+}
+
+void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
+		   void *user)
+{
+	struct reply *r = calloc(1, sizeof(*r));
+
+	if (!r || sd_event_add_defer(m->config.loop, &r->source, on_reply, r) < 0) {
+		/* Without memory the promise "later" gives way to the promise "once". */
+		struct err oom = ERR_INIT;
+		(void)err_set(&oom, ERR_OUT_OF_MEMORY, ENOMEM, "opening a session");
+		free(r);
+		cb(NULL, &oom, user);
+		return;
+	}
+	r->manager = m;
+	r->sandbox = s ? sandbox_ref(s) : NULL;
+	if (e)
+		r->err = *e;
+	r->cb = cb;
+	r->user = user;
+	r->next = m->replies;
+	m->replies = r;
+}
+
+void manager_flush_replies(struct manager *m)
+{
+	while (m->replies)
+		(void)on_reply(NULL, m->replies);
+}
+
+/* ---- creation ---- */
+
+static int add_waiter(struct sandbox *s, sandbox_fn cb, void *user)
+{
+	struct waiter *w = calloc(1, sizeof(*w)), **at = &s->waiters;
+
+	if (!w)
+		return -ENOMEM;
+	w->cb = cb;
+	w->user = user;
+	while (*at)
+		at = &(*at)->next;
+	*at = w;
+	return 0;
+}
+
+static void call_waiters(struct sandbox *s, const struct err *e)
+{
+	struct waiter *w = TAKE_PTR(s->waiters);
+
+	while (w) {
+		struct waiter *next = w->next;
+		w->cb(e ? NULL : s, e, w->user);
+		free(w);
+		w = next;
+	}
+}
+
+static void on_created(struct engine_sandbox *handle, const struct engine_policy *policy,
+		       const struct err *e, void *user)
+{
+	struct sandbox *s = user; /* our reference from create_sandbox() */
+
+	if (e) {
+		LOG_ERROR("session_create_failed", LOG_S("session_id", s->id),
+			  LOG_S("error", e->text));
+		s->state = SANDBOX_CLOSED;
+		manager_table_remove(s);
+		call_waiters(s, e);
+	} else {
+		s->handle = handle;
+		s->policy = *policy;
+		s->state = SANDBOX_READY;
+		sandbox_open_gate(s);
+		s->inventory_known = !s->stored; /* a new workspace is empty */
+		sandbox_touch(s);
+		handle->engine->ops->on_lost(handle, sandbox_on_lost, s);
+		LOG_INFO(
+		    "session_created", LOG_S("session_id", s->id),
+		    LOG_U("duration_ms", (manager_now(s->manager) - s->created_ns) / NS_PER_MS));
+		call_waiters(s, NULL);
+		sandbox_changed(s, NULL);
+	}
+	(void)sandbox_unref(s);
+}
+
+static struct sandbox *new_sandbox(struct manager *m, const char *owner, const char *id,
+				   const struct sandbox_record *r)
+{
+	struct sandbox *s = calloc(1, sizeof(*s));
+	char random[13];
+
+	if (!s)
+		return NULL;
+	if (!id)
+		rand_hex(random, 6);
+	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : "sess_", id ? id : random);
+	(void)snprintf(s->owner, sizeof(s->owner), "%s", owner);
+	if (r) {
+		s->stored = true;
+		memcpy(s->name, r->name, sizeof(s->name));
+		s->place = r->place[0] ? strdup(r->place) : NULL;
+	}
+	m->refs++;
+	s->manager = m;
+	s->refs = 1;
+	s->created_ns = manager_now(m);
+	s->used_ns = s->created_ns;
+	return s;
+}
+
+struct engine_create manager_request(const struct manager *m)
+{
+	struct engine_create c = {.limits = m->config.limits,
+				  .warm = m->config.warm,
+				  .egress = manager_has_network(m, m->config.network)};
+
+	memcpy(c.image, m->config.image, sizeof(c.image));
+	return c;
+}
+
+static struct engine_create stored_request(const struct manager *m, const struct sandbox_record *r)
+{
+	struct engine_create c = {
+	    .limits = m->config.stored.limits, .warm = m->config.warm, .persist_id = r->id};
+
+	memcpy(c.image, r->image[0] ? r->image : m->config.stored.image, sizeof(c.image));
+	return c;
+}
+
+static int check_room(struct manager *m, bool stored, struct err *e)
+{
+	if (stored)
+		return stored_make_room(m, e);
+	if (m->n - m->n_stored >= m->config.max_sandboxes) {
+		LOG_WARNING("max_sessions_reached", LOG_U("limit", m->config.max_sandboxes));
+		return err_set(
+		    e, ERR_MAX_SESSIONS, 0,
+		    "Maximum %u concurrent sessions reached. Close an existing session first.",
+		    m->config.max_sandboxes);
+	}
+	return 0;
+}
+
+/* On success the waiter is registered; its answer comes from on_created(). */
+int manager_make(struct manager *m, const char *owner, const char *id,
+		 const struct sandbox_record *record, const struct sandbox_choice *network,
+		 sandbox_fn cb, void *user, struct err *e)
+{
+	int r = manager_start(m, e);
+
+	r = r < 0 ? r : check_room(m, record != NULL, e);
+	if (r < 0)
+		return r;
+	struct sandbox *s = new_sandbox(m, owner, id, record);
+	r = s ? sandbox_set_choice(s, record ? &record->network : network, e) : -ENOMEM;
+	if (r < 0 || add_waiter(s, cb, user) < 0) {
+		(void)sandbox_unref(s);
+		return r < 0 && s ? r : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
+	}
+	struct engine_create create = record ? stored_request(m, record) : manager_request(m);
+	create.egress = manager_has_network(m, s->base);
+	memcpy(s->image, create.image, sizeof(s->image));
+	LOG_INFO("session_creating", LOG_S("session_id", s->id));
+	manager_table_add(m, s); /* takes the first reference */
+	KILL_POINT(SANDBOX_RESERVED);
+	r = m->engine->ops->create(m->engine, &create, on_created, sandbox_ref(s), e);
+	if (r < 0) {
+		s->state = SANDBOX_CLOSED;
+		free(TAKE_PTR(s->waiters));
+		manager_table_remove(s);
+		(void)sandbox_unref(s);
+	}
+	return r;
+}
+
+/* What nobody has: a session of that name, or a refusal. */
+static int open_new(struct manager *m, const char *owner, const char *id, bool make, sandbox_fn cb,
+		    void *user, struct err *e)
+{
+	if (!make || (id && m->config.stored.strict_ids && stored_is_uuid(id)))
+		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
+	return manager_make(m, owner, id, NULL, NULL, cb, user, e);
+}
+
+/* A sandbox in the table: its answer is ready, or comes with that of its creation. */
+static int open_known(struct manager *m, struct sandbox *s, sandbox_fn cb, void *user,
+		      struct err *e)
+{
+	if (s->state == SANDBOX_CREATING)
+		return add_waiter(s, cb, user) == 0
+			   ? 0
+			   : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "session %s", s->id);
+	LOG_DEBUG("session_reused", LOG_S("session_id", s->id));
+	manager_reply(m, s, NULL, cb, user);
+	return 0;
+}
+
+static int check_name(const struct manager *m, const char *owner, const char *id, struct err *e)
+{
+	if (m->closing)
+		return err_set(e, ERR_CANCELLED, 0, "the server is shutting down");
+	if ((id && !parse_is_session_id(id, strlen(id))) || strlen(owner) > SANDBOX_OWNER_MAX)
+		return err_set(e, ERR_INVALID_SESSION_ID, 0, "not a session id");
+	return 0;
+}
+
+static void open_any(struct manager *m, const char *owner, const char *id, bool make, sandbox_fn cb,
+		     void *user)
+{
+	struct err e = ERR_INIT;
+	struct err ignored = ERR_INIT;
+	int r = check_name(m, owner, id, &e);
+	struct sandbox *s = id && r == 0 ? manager_lookup(m, owner, id) : NULL;
+
+	if (s && s->state == SANDBOX_LOST && s->stored) {
+		/* its files are there: it goes on with new processes */
+		(void)!sandbox_drop(s, NULL, NULL, &ignored);
+		s = NULL;
+	}
+	if (s) {
+		r = open_known(m, s, cb, user, &e);
+	} else if (r == 0) {
+		r = id ? stored_open(m, owner, id, cb, user, &e) : 0;
+		if (r == 0)
+			r = open_new(m, owner, id, make, cb, user, &e);
+	}
+	if (r < 0)
+		manager_reply(m, NULL, &e, cb, user);
+}
+
+void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user)
+{
+	open_any(m, owner, id, true, cb, user);
+}
+
+void manager_open_new(struct manager *m, const char *owner, const char *id,
+		      const struct sandbox_choice *network, sandbox_fn cb, void *user)
+{
+	struct err e = ERR_INIT;
+	int r = check_name(m, owner, id, &e);
+
+	if (r == 0 && id && manager_lookup(m, owner, id))
+		r = 1;
+	r = r == 0 && id ? manager_get_stored(m, owner, id, NULL, &e) : r;
+	if (r > 0)
+		r = err_set(&e, ERR_ALREADY_EXISTS, 0, "Session %s is there already", id);
+	if (r == 0 && id && m->config.stored.strict_ids && stored_is_uuid(id))
+		r = err_set(&e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
+	r = r < 0 ? r : manager_make(m, owner, id, NULL, network, cb, user, &e);
+	if (r < 0)
+		manager_reply(m, NULL, &e, cb, user);
+}
+
+void manager_activate(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
+		      void *user)
+{
+	open_any(m, owner, id, false, cb, user);
+}

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys: 256 random bits behind a prefix that scanners of leaked secrets can know. Only a keyed
+ * digest is kept; its key lies in the same file, so the point is not secrecy but that no list of
+ * digests from elsewhere fits. */
+#include "store/db.h"
+
+#include "base/rand.h"
+
+#include <sodium.h>
+#include <string.h>
+
+#define KEY_PREFIX   "csn_"
+#define KEY_RANDOM   32
+#define HINT_CHARS   10
+#define USED_STEP_MS UINT64_C(60000)
+
+_Static_assert(sizeof(KEY_PREFIX) + (KEY_RANDOM * 4 + 2) / 3 <= STORE_KEY_SIZE, "room for a key");
+_Static_assert(HINT_CHARS < STORE_HINT_SIZE, "room for its beginning");
+
+static const char *const scopes[STORE_SCOPE_MAX_] = {
+    [STORE_SCOPE_FULL] = "full",
+    [STORE_SCOPE_READ] = "read",
+    [STORE_SCOPE_ADMIN] = "admin",
+};
+
+const char *store_scope_name(enum store_scope scope)
+{
+	return scope < STORE_SCOPE_MAX_ ? scopes[scope] : scopes[STORE_SCOPE_READ];
+}
+
+int store_scope_parse(const char *word, enum store_scope *ret)
+{
+	for (size_t i = 0; i < STORE_SCOPE_MAX_; i++)
+		if (streq(scopes[i], word)) {
+			*ret = (enum store_scope)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static int digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BYTES], struct err *e)
+{
+	if (!s->has_pepper) {
+		int r = store_secret(s, "keys", s->pepper, e);
+		if (r < 0)
+			return r;
+		s->has_pepper = true;
+	}
+	(void)crypto_generichash(ret, STORE_SECRET_BYTES, (const uint8_t *)text, strlen(text),
+				 s->pepper, sizeof(s->pepper));
+	return 0;
+}
+
+int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e)
+{
+	uint8_t random[KEY_RANDOM], hash[STORE_SECRET_BYTES];
+	char text[STORE_KEY_SIZE] = KEY_PREFIX;
+	struct store_key added = *k;
+
+	rand_bytes(random, sizeof(random));
+	(void)sodium_bin2base64(text + strlen(KEY_PREFIX), sizeof(text) - strlen(KEY_PREFIX),
+				random, sizeof(random), sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+	sodium_memzero(random, sizeof(random));
+	store_uuid(added.id);
+	(void)snprintf(added.hint, sizeof(added.hint), "%.*s", HINT_CHARS, text);
+	added.created_ms = store_now_ms();
+	added.used_ms = 0;
+	int r = digest(s, text, hash, e);
+	if (r == 0)
+		r = db_change(&s->db, Q_KEY_ADD, e, "ttttbitii", added.id, added.user, added.name,
+			      added.hint, hash, sizeof(hash), (int64_t)added.scope, added.profile,
+			      (int64_t)added.created_ms, (int64_t)added.expires_ms);
+	if (r == -EEXIST) /* the constraint that can fail is the user's */
+		return err_set(e, ERR_NOT_FOUND, 0, "there is no such user");
+	if (r < 0)
+		return r;
+	*k = added;
+	memcpy(ret, text, sizeof(text));
+	sodium_memzero(text, sizeof(text));
+	return 0;
+}
+
+static void read_key(sqlite3_stmt *st, struct store_key *k)
+{
+	column_text(st, 0, k->id, sizeof(k->id));
+	column_text(st, 1, k->user, sizeof(k->user));
+	column_text(st, 2, k->name, sizeof(k->name));
+	column_text(st, 3, k->hint, sizeof(k->hint));
+	int scope = sqlite3_column_int(st, 4);
+	/* What a newer version may have written counts as the least. */
+	k->scope =
+	    scope >= 0 && scope < STORE_SCOPE_MAX_ ? (enum store_scope)scope : STORE_SCOPE_READ;
+	column_text(st, 5, k->profile, sizeof(k->profile));
+	k->created_ms = column_u64(st, 6);
+	k->expires_ms = column_u64(st, 7);
+	k->used_ms = column_u64(st, 8);
+}
+
+static int find_key(struct store *s, const uint8_t *hash, uint64_t now, struct store_key *ret,
+		    struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st =
+	    db_begin(&s->db, Q_KEY_CHECK, e, "bi", hash, (size_t)STORE_SECRET_BYTES, (int64_t)now);
+
+	if (!st)
+		return -e->errnum;
+	int r = db_step(&s->db, st, e);
+	if (r == 1)
+		read_key(st, ret);
+	return r;
+}
+
+int store_key_check(struct store *s, const char *text, struct store_key *ret_key,
+		    struct store_user *ret_user, struct err *e)
+{
+	uint8_t hash[STORE_SECRET_BYTES];
+	struct store_key key = {0};
+	struct store_user owner = {0};
+	uint64_t now = store_now_ms();
+
+	if (!text_starts_with(text, KEY_PREFIX) || strlen(text) >= STORE_KEY_SIZE)
+		return 0;
+	int r = digest(s, text, hash, e);
+	r = r < 0 ? r : find_key(s, hash, now, &key, e);
+	if (r > 0)
+		r = store_user_get(s, key.user, &owner, e);
+	if (r <= 0 || !owner.active)
+		return MIN(r, 0);
+	if (key.used_ms + USED_STEP_MS <= now) {
+		struct note n = {.kind = NOTE_KEY_USED, .at_ms = now};
+
+		copy_text(n.id, sizeof(n.id), key.id);
+		note_push(s, &n);
+	}
+	*ret_key = key;
+	*ret_user = owner;
+	return 1;
+}
+
+int store_key_revoke(struct store *s, const char *user, const char *id, struct err *e)
+{
+	return user ? db_change(&s->db, Q_KEY_REVOKE_OWN, e, "tt", id, user)
+		    : db_change(&s->db, Q_KEY_REVOKE, e, "t", id);
+}
+
+int store_key_revoke_named(struct store *s, const char *user, const char *name, struct err *e)
+{
+	int r = db_change(&s->db, Q_KEY_REVOKE_NAMED, e, "tt", user, name);
+
+	return MIN(r, 0);
+}
+
+int store_key_each(struct store *s, const char *user, store_key_fn fn, void *arg, struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st = user ? db_begin(&s->db, Q_KEY_LIST_OWN, e, "t", user)
+						  : db_begin(&s->db, Q_KEY_LIST, e, "");
+	int r = st ? 1 : -e->errnum;
+
+	while (r > 0) {
+		struct store_key k;
+
+		r = db_step(&s->db, st, e);
+		if (r > 0) {
+			read_key(st, &k);
+			fn(&k, arg);
+		}
+	}
+	return r;
+}

@@ -1,0 +1,199 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a store: the file and its rights, migrations, the end. */
+#include "store/db.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+
+#include <fcntl.h>
+#include <libgen.h>
+#include <limits.h>
+#include <sodium.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define AUDIT_KEEP UINT64_C(1000000)
+#define RUNS_KEEP  UINT64_C(100000)
+#define FILE_MODE  0600
+#define DIR_MODE   0755
+
+static const struct {
+	unsigned version;
+	const char *sql;
+} steps[] = {
+#define M(version, sql) {version, sql},
+#include "store/migrations.tbl.h"
+#undef M
+};
+
+/* ---- the file ---- */
+
+/* PATH with its folder made and free of links (SQLite is told to follow none). */
+static int resolve(const char *path, char ret[PATH_MAX], struct err *e)
+{
+	char folder[PATH_MAX], name[PATH_MAX], real[PATH_MAX];
+
+	if (text_copy(folder, sizeof(folder), path) < 0 || text_copy(name, sizeof(name), path) < 0)
+		return err_set(e, ERR_STORE_FAILED, ENAMETOOLONG, "%s", path);
+	const char *parent = dirname(folder);
+	int r = fd_make_dirs(parent, DIR_MODE);
+	if (r < 0)
+		return err_set(e, store_err_of(-r), -r, "%s", parent);
+	if (!realpath(parent, real))
+		return err_set(e, ERR_STORE_FAILED, errno, "%s", parent);
+	int n = snprintf(ret, PATH_MAX, "%s/%s", streq(real, "/") ? "" : real, basename(name));
+	return n > 0 && n < PATH_MAX ? 0 : err_set(e, ERR_STORE_FAILED, ENAMETOOLONG, "%s", path);
+}
+
+/* Made for its owner alone; the companions that SQLite makes get the same mode. An open file is not
+ * opened a second time: closing it would let go of the locks. */
+static int prepare_file(const char *path, struct err *e)
+{
+	struct stat st;
+	int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, FILE_MODE);
+
+	if (fd >= 0) {
+		(void)fd_close(fd);
+		return 0;
+	}
+	if (errno != EEXIST)
+		return err_set(e, store_err_of(errno), errno, "%s", path);
+	if (lstat(path, &st) < 0)
+		return err_set(e, ERR_STORE_FAILED, errno, "%s", path);
+	if (!S_ISREG(st.st_mode))
+		return err_set(e, ERR_STORE_FAILED, 0, "%s is not a file", path);
+	if ((st.st_mode & 0077) != 0 && chmod(path, FILE_MODE) < 0)
+		return err_set(e, ERR_STORE_FAILED, errno, "%s can be read by others", path);
+	return 0;
+}
+
+/* SQLite does not always know why it cannot make its companions. */
+static void say_read_only(const char *path, struct err *e)
+{
+	char folder[PATH_MAX];
+
+	if (e->code != ERR_STORE_FAILED || text_copy(folder, sizeof(folder), path) < 0 ||
+	    access(dirname(folder), W_OK) == 0)
+		return;
+	e->code = store_err_of(errno);
+}
+
+/* ---- migrations ---- */
+
+static int version_of(struct db *db, uint64_t *ret, struct err *e)
+{
+	sqlite3_stmt *st = NULL;
+	int rc = sqlite3_exec(db->handle,
+			      "CREATE TABLE IF NOT EXISTS migrations(version INTEGER PRIMARY KEY,"
+			      " at_ms INTEGER NOT NULL) STRICT",
+			      NULL, NULL, NULL);
+
+	if (rc == SQLITE_OK)
+		rc = sqlite3_prepare_v2(
+		    db->handle, "SELECT coalesce(max(version), 0) FROM migrations", -1, &st, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_step(st);
+	if (rc == SQLITE_ROW)
+		*ret = column_u64(st, 0);
+	(void)sqlite3_finalize(st);
+	return rc == SQLITE_ROW ? 0 : db_fail(db, rc, "the version of its tables", e);
+}
+
+static int apply(struct db *db, size_t step, struct err *e)
+{
+	char mark[128];
+
+	(void)sqlite3_snprintf(sizeof(mark), mark, "INSERT INTO migrations VALUES(%u, %llu)",
+			       steps[step].version, (unsigned long long)store_now_ms());
+	int rc = sqlite3_exec(db->handle, steps[step].sql, NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = sqlite3_exec(db->handle, mark, NULL, NULL, NULL);
+	return rc == SQLITE_OK ? 0 : db_fail(db, rc, "a migration", e);
+}
+
+static int migrate_inside(struct db *db, struct err *e)
+{
+	uint64_t version = 0, newest = steps[ARRAY_SIZE(steps) - 1].version;
+	int r = version_of(db, &version, e);
+
+	if (r < 0)
+		return r;
+	if (version > newest) {
+		(void)err_set(e, ERR_STORE_FAILED, 0,
+			      "the database has tables of version %ju, this program knows %ju",
+			      (uintmax_t)version, (uintmax_t)newest);
+		e->errnum = EPROTO;
+		return -EPROTO;
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(steps) && r == 0; i++)
+		if (steps[i].version > version)
+			r = apply(db, i, e);
+	return r;
+}
+
+/* Takes the writer's lock in any case: that opens the two companions too. */
+static int migrate(struct db *db, uint64_t audit_keep, struct err *e)
+{
+	char keep[24];
+	int r = db_transaction(db, false, e);
+
+	if (r < 0)
+		return r;
+	r = migrate_inside(db, e);
+	(void)snprintf(keep, sizeof(keep), "%ju", (uintmax_t)audit_keep);
+	if (r == 0)
+		r = db_run(db, Q_META_SET, NULL, e, "tb", "audit_keep", keep, strlen(keep));
+	return db_finish(db, false, r, e);
+}
+
+/* ---- life ---- */
+
+int store_open(const struct store_config *config, struct store **ret, struct err *e)
+{
+	char path[PATH_MAX];
+
+	if (sodium_init() < 0)
+		return err_set(e, ERR_SYSTEM, 0, "libsodium does not start");
+	int r = resolve(config->path, path, e);
+	r = r < 0 ? r : prepare_file(path, e);
+	if (r < 0)
+		return r;
+	struct store *s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
+	s->config = *config;
+	s->config.path = NULL; /* borrowed for the call */
+	s->config.runs_keep = config->runs_keep ? config->runs_keep : RUNS_KEEP;
+	s->config.audit_keep = config->audit_keep ? config->audit_keep : AUDIT_KEEP;
+	s->helper.event_fd = -1;
+	s->running.fd = -1;
+	s->path = strdup(path);
+	if (!s->path) {
+		(void)store_close(s);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
+	}
+	r = db_open(&s->db, path, &s->config, e);
+	r = r < 0 ? r : migrate(&s->db, s->config.audit_keep, e);
+	r = r < 0 ? r : helper_open(s, path, e);
+	if (r < 0) {
+		(void)store_close(s);
+		say_read_only(path, e);
+		return err_wrap(e, "%s", path);
+	}
+	*ret = s;
+	return 0;
+}
+
+struct store *store_close(struct store *s)
+{
+	if (!s)
+		return NULL;
+	helper_close(s);
+	s->answers = sd_event_source_disable_unref(s->answers);
+	db_close(&s->db);
+	s->running.fd = fd_close(s->running.fd);
+	free(s->path);
+	sodium_memzero(s->pepper, sizeof(s->pepper));
+	free(s);
+	return NULL;
+}

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/db.h"
+
+#include <string.h>
+
+static const char *const roles[STORE_ROLE_MAX_] = {
+    [STORE_ROLE_USER] = "user",
+    [STORE_ROLE_ADMIN] = "admin",
+};
+
+const char *store_role_name(enum store_role role)
+{
+	return role < STORE_ROLE_MAX_ ? roles[role] : roles[STORE_ROLE_USER];
+}
+
+int store_role_parse(const char *word, enum store_role *ret)
+{
+	for (size_t i = 0; i < STORE_ROLE_MAX_; i++)
+		if (streq(roles[i], word)) {
+			*ret = (enum store_role)i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static void read_user(sqlite3_stmt *st, struct store_user *u)
+{
+	column_text(st, 0, u->id, sizeof(u->id));
+	column_text(st, 1, u->name, sizeof(u->name));
+	column_text(st, 2, u->email, sizeof(u->email));
+	column_text(st, 3, u->hash, sizeof(u->hash));
+	u->role =
+	    sqlite3_column_int(st, 4) == STORE_ROLE_ADMIN ? STORE_ROLE_ADMIN : STORE_ROLE_USER;
+	u->active = sqlite3_column_int(st, 5) != 0;
+	u->created_ms = column_u64(st, 6);
+	u->quota = (struct store_quota){
+	    .sandboxes = sqlite3_column_int64(st, 7),
+	    .cpu_s_per_day = sqlite3_column_int64(st, 8),
+	    .disk_bytes = sqlite3_column_int64(st, 9),
+	    .runs_per_minute = sqlite3_column_int64(st, 10),
+	};
+}
+
+static int get_one(struct store *s, enum statement id, const char *key, struct store_user *ret,
+		   struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, id, e, "t", key);
+
+	if (!st)
+		return -e->errnum;
+	int r = db_step(&s->db, st, e);
+	if (r == 1)
+		read_user(st, ret);
+	return r;
+}
+
+int store_user_get(struct store *s, const char *id, struct store_user *ret, struct err *e)
+{
+	return get_one(s, Q_USER_GET, id, ret, e);
+}
+
+int store_user_find(struct store *s, const char *name, struct store_user *ret, struct err *e)
+{
+	int r = get_one(s, Q_USER_BY_NAME, name, ret, e);
+
+	return r != 0 ? r : get_one(s, Q_USER_BY_EMAIL, name, ret, e);
+}
+
+/* Which of the two names is taken? Asked first, so that the answer can say it. */
+static int check_free(struct store *s, const struct store_user *u, struct err *e)
+{
+	struct store_user other;
+	int r = get_one(s, Q_USER_BY_NAME, u->name, &other, e);
+
+	if (r > 0) {
+		(void)err_set(e, ERR_ALREADY_EXISTS, 0, "there is a user '%s' already", u->name);
+		e->errnum = EEXIST;
+		return -EEXIST;
+	}
+	if (r == 0 && u->email[0])
+		r = get_one(s, Q_USER_BY_EMAIL, u->email, &other, e);
+	if (r > 0) {
+		(void)err_set(e, ERR_ALREADY_EXISTS, 0, "there is a user with the e-mail '%s'",
+			      u->email);
+		e->errnum = EALREADY;
+		return -EALREADY;
+	}
+	return r;
+}
+
+int store_user_add(struct store *s, struct store_user *u, struct err *e)
+{
+	struct store_user added = *u;
+	int r = db_transaction(&s->db, true, e);
+
+	store_uuid(added.id);
+	added.created_ms = store_now_ms();
+	if (r == 0)
+		r = check_free(s, &added, e);
+	if (r == 0)
+		r = db_run(&s->db, Q_USER_ADD, NULL, e, "ttttiiiiiii", added.id, added.name,
+			   added.email, added.hash, (int64_t)added.role, (int64_t)added.active,
+			   (int64_t)added.created_ms, added.quota.sandboxes,
+			   added.quota.cpu_s_per_day, added.quota.disk_bytes,
+			   added.quota.runs_per_minute);
+	r = db_finish(&s->db, true, r, e);
+	if (r == 0)
+		*u = added;
+	return r;
+}
+
+int store_user_update(struct store *s, const struct store_user *u, struct err *e)
+{
+	return db_change(&s->db, Q_USER_UPDATE, e, "tttiiiiii", u->id, u->email, u->hash,
+			 (int64_t)u->role, (int64_t)u->active, u->quota.sandboxes,
+			 u->quota.cpu_s_per_day, u->quota.disk_bytes, u->quota.runs_per_minute);
+}
+
+int store_user_remove(struct store *s, const char *id, struct err *e)
+{
+	return db_change(&s->db, Q_USER_REMOVE, e, "t", id);
+}
+
+int store_user_each(struct store *s, store_user_fn fn, void *user, struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_USER_LIST, e, "");
+	int r = st ? 1 : -e->errnum;
+
+	while (r > 0) {
+		struct store_user u;
+
+		r = db_step(&s->db, st, e);
+		if (r > 0) {
+			read_user(st, &u);
+			fn(&u, user);
+		}
+	}
+	return r;
+}
+
+int store_user_count(struct store *s, uint64_t *ret, struct err *e)
+{
+	return db_number(&s->db, ret, db_begin(&s->db, Q_USER_COUNT, e, ""), e);
+}

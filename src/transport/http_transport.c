@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The HTTP transports as a whole: routes, table of ids, time, browsers, the end. */
+#include "transport/http_session.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#define TICK_ACCURACY_US (250 * 1000)
+
+/* ---- ids ---- */
+
+/* FNV-1a; the ids in the table are random, so nobody can aim at a bucket. */
+static struct list *bucket_of(struct transport_http *t, const char *id)
+{
+	uint32_t h = 2166136261u;
+
+	for (; *id; id++)
+		h = (h ^ (uint8_t)*id) * 16777619u;
+	return &t->buckets[h & (BUCKETS - 1)];
+}
+
+void keyed_add(struct transport_http *t, struct keyed *k, enum keyed_kind kind)
+{
+	k->kind = kind;
+	rand_hex(k->id, ID_HEX / 2);
+	list_append(bucket_of(t, k->id), &k->node);
+}
+
+struct keyed *keyed_find(struct transport_http *t, const char *id, enum keyed_kind kind)
+{
+	if (strlen(id) != ID_HEX)
+		return NULL;
+	list_for_each(node, bucket_of(t, id))
+	{
+		struct keyed *k = list_entry(node, struct keyed, node);
+
+		if (k->kind == kind && streq(k->id, id))
+			return k;
+	}
+	return NULL;
+}
+
+/* ---- shared pieces ---- */
+
+struct mcp_reader *reader_get(struct transport_http *t)
+{
+	return t->spare ? TAKE_PTR(t->spare) : mcp_reader_new(&t->cfg.reader);
+}
+
+void reader_put(struct transport_http *t, struct mcp_reader *reader)
+{
+	if (!reader)
+		return;
+	mcp_reader_reset(reader);
+	if (t->spare)
+		mcp_reader_free(reader);
+	else
+		t->spare = reader;
+}
+
+struct mcp_peer *peer_make(struct transport_http *t, struct http_request *req,
+			   const struct mcp_peer_ops *ops, enum mcp_transport kind, void *user)
+{
+	struct mcp_peer_config cfg = {
+	    .transport = kind, .ops = ops, .user = user, .principal = http_request_principal(req)};
+	struct mcp_peer *peer;
+
+	if (t->cfg.identify)
+		t->cfg.identify(req, &cfg, t->cfg.userdata);
+	peer = mcp_peer_new(t->cfg.mcp, &cfg);
+	if (!peer && cfg.principal_unref)
+		cfg.principal_unref(cfg.principal_data);
+	return peer;
+}
+
+void cors_add(struct http_request *req)
+{
+	const char *origin = http_request_origin(req);
+
+	if (!origin)
+		return;
+	/* Without them a browser hides the answer from its page: no harm but to that page. */
+	(void)http_add_header(req, "Access-Control-Allow-Origin", origin);
+	(void)http_add_header(req, "Access-Control-Expose-Headers",
+			      "Mcp-Session-Id, WWW-Authenticate");
+	(void)http_add_header(req, "Vary", "Origin");
+}
+
+void refuse(struct http_request *req, int status, int code, const char *message)
+{
+	size_t len = 0;
+	char *body = mcp_error_body(code, message, &len);
+
+	cors_add(req);
+	http_respond_take(req, status, "application/json", body, body ? len : 0);
+}
+
+void transport_bury_later(struct transport_http *t, struct grave *g, void (*bury)(struct grave *g))
+{
+	g->bury = bury;
+	list_append(&t->graves, &g->node);
+	(void)sd_event_source_set_enabled(t->defer, SD_EVENT_ONESHOT);
+}
+
+static int on_defer(sd_event_source *src, void *userdata)
+{
+	struct transport_http *t = userdata;
+
+	(void)src;
+	while (!list_is_empty(&t->graves)) {
+		struct grave *g = list_entry(t->graves.next, struct grave, node);
+
+		list_remove(&g->node);
+		g->bury(g);
+	}
+	return 0;
+}
+
+/* ---- preflight ---- */
+
+static bool is_mcp_param(const char *name, size_t len)
+{
+	return len > 10 && strncasecmp(name, "mcp-param-", 10) == 0;
+}
+
+/* The headers of the protocol, and those Mcp-Param-* that are asked for. */
+static void add_allowed_headers(struct http_request *req)
+{
+	static const char fixed[] =
+	    "content-type, accept, authorization, x-api-key, mcp-session-id, last-event-id, "
+	    "mcp-protocol-version, mcp-method, mcp-name";
+	const char *p = http_request_header(req, "access-control-request-headers");
+	_cleanup_(buf_done) struct buf value = BUF_INIT(2048);
+	int r = buf_add_str(&value, fixed);
+
+	for (p = p ? p : ""; r == 0 && *p; p += strspn(p, ", \t")) {
+		const size_t len = strcspn(p, ", \t");
+
+		if (is_mcp_param(p, len)) {
+			r = buf_add_str(&value, ", ");
+			if (r == 0)
+				r = buf_add(&value, p, len);
+		}
+		p += len;
+	}
+	(void)http_add_header(req, "Access-Control-Allow-Headers",
+			      r == 0 ? buf_str(&value) : fixed);
+}
+
+static void on_options(struct http_request *req, void *userdata)
+{
+	(void)userdata;
+	cors_add(req);
+	if (http_request_origin(req)) {
+		(void)http_add_header(req, "Access-Control-Allow-Methods",
+				      "GET, POST, DELETE, OPTIONS");
+		add_allowed_headers(req);
+		(void)http_add_header(req, "Access-Control-Max-Age", "86400");
+	}
+	(void)http_add_header(req, "Allow", "GET, POST, DELETE, OPTIONS");
+	http_respond(req, 204, NULL, NULL, 0);
+}
+
+/* ---- life ---- */
+
+static int on_tick(sd_event_source *src, uint64_t usec, void *userdata)
+{
+	struct transport_http *t = userdata;
+	const uint64_t now = now_ns();
+
+	(void)usec;
+	mcp_server_tick(t->cfg.mcp);
+	exchange_tick(t, now);
+	sse_tick(t, now);
+	session_tick(t, now);
+	(void)sd_event_source_set_time(src, (now + TICK_NS) / NS_PER_US);
+	(void)sd_event_source_set_enabled(src, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+static int add_sources(struct transport_http *t)
+{
+	int r = sd_event_add_time(t->cfg.loop, &t->tick, CLOCK_MONOTONIC,
+				  (now_ns() + TICK_NS) / NS_PER_US, TICK_ACCURACY_US, on_tick, t);
+
+	if (r >= 0)
+		r = sd_event_add_defer(t->cfg.loop, &t->defer, on_defer, t);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(t->defer, SD_EVENT_OFF);
+	return r < 0 ? r : 0;
+}
+
+bool message_is_too_large(struct http_request *req, const struct transport_http *t)
+{
+	const uint64_t max =
+	    t->cfg.reader.max_message ? t->cfg.reader.max_message : MCP_MESSAGE_MAX;
+	const uint64_t length = http_request_body_length(req);
+
+	return length != UINT64_MAX && length > max; /* UINT64_MAX: in chunks */
+}
+
+static int add_routes(struct transport_http *t)
+{
+	const struct transport_http_config *c = &t->cfg;
+	const uint64_t max = UINT64_MAX; /* message_is_too_large() and the reader have the limit */
+	const unsigned post = HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY;
+	const struct http_route rows[] = {
+	    {HTTP_POST, "/mcp", on_post, post, max},
+	    {HTTP_GET, "/mcp", on_get, HTTP_ROUTE_AUTH, 0},
+	    {HTTP_DELETE, "/mcp", on_delete, HTTP_ROUTE_AUTH, 0},
+	    {HTTP_OPTIONS, "/mcp", on_options, 0, 0},
+	    {HTTP_GET, "/sse", on_sse, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
+	    {HTTP_POST, "/messages", on_messages, HTTP_ROUTE_STREAM_BODY, max},
+	    {HTTP_POST, "/messages/", on_messages, HTTP_ROUTE_STREAM_BODY, max},
+	};
+
+	_Static_assert(ARRAY_SIZE(rows) <= ARRAY_SIZE(t->rows), "room for all rows");
+	memcpy(t->rows, rows, sizeof(rows));
+	return http_server_add_routes(c->http, t->rows, ARRAY_SIZE(rows), c->scopes, t);
+}
+
+int transport_http_new(const struct transport_http_config *config, struct transport_http **ret)
+{
+	struct transport_http *t = calloc(1, sizeof(*t));
+	struct transport_http_config *c;
+	int r;
+
+	if (!t)
+		return -ENOMEM;
+	t->cfg = *config;
+	c = &t->cfg;
+	c->scopes = c->scopes ? c->scopes : HTTP_SCOPE_MAIN | HTTP_SCOPE_LOCAL;
+	c->sessions_max = c->sessions_max ? c->sessions_max : SESSIONS_MAX;
+	c->session_idle_ns = c->session_idle_ns ? c->session_idle_ns : SESSION_IDLE_NS;
+	c->keepalive_ns = c->keepalive_ns ? c->keepalive_ns : KEEPALIVE_NS;
+	list_init(&t->streams);
+	list_init(&t->exchanges);
+	list_init(&t->waiting);
+	list_init(&t->lru);
+	list_init(&t->conns);
+	list_init(&t->graves);
+	for (size_t i = 0; i < BUCKETS; i++)
+		list_init(&t->buckets[i]);
+	r = add_sources(t);
+	if (r == 0)
+		r = add_routes(t);
+	if (r < 0) {
+		transport_http_free(t);
+		return r;
+	}
+	*ret = t;
+	return 0;
+}
+
+void transport_http_finish(struct transport_http *t)
+{
+	t->finishing = true;
+	while (!list_is_empty(&t->lru))
+		session_end(list_entry(t->lru.next, struct session, lru));
+	sse_conns_finish(t);
+	/* What is left are requests without a session; of those only listens have no end of their
+	 * own. */
+	list_for_each(node, &t->exchanges)
+	    mcp_peer_end_listens(list_entry(node, struct exchange, node)->session->peer);
+}
+
+struct transport_http *transport_http_free(struct transport_http *t)
+{
+	if (!t)
+		return NULL;
+	transport_http_finish(t);
+	(void)on_defer(t->defer, t);
+	sd_event_source_disable_unref(t->tick);
+	sd_event_source_disable_unref(t->defer);
+	mcp_reader_free(t->spare);
+	free(t);
+	return NULL;
+}
+
+void transport_http_count(const struct transport_http *t, struct transport_http_counts *ret)
+{
+	*ret = t->counts;
+}
