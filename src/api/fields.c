@@ -56,9 +56,10 @@ static bool is_good(const struct rest_field *f, const json_t *v)
 		if (!json_is_array(v) || (int64_t)json_array_size(v) < f->min ||
 		    (int64_t)json_array_size(v) > f->max)
 			return false;
-		json_array_foreach(v, i, item) if (!json_is_string(item) ||
-						   strlen(json_string_value(item)) !=
-						       json_string_length(item)) return false;
+		json_array_foreach(v, i, item)
+			if (!json_is_string(item) ||
+			    strlen(json_string_value(item)) != json_string_length(item))
+				return false;
 		return true;
 	}
 	return false;

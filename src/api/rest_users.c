@@ -255,8 +255,7 @@ void rest_remove_user(struct rest_call *c)
 	*r = (struct removal){.call = c, .ids = json_array(), .left = 1};
 	manager_each(m, u.id, note_sandbox, r->ids);
 	r->failed = manager_each_stored(m, u.id, note_stored, r->ids, &r->err) < 0;
-	json_array_foreach(r->ids, i, id)
-	{
+	json_array_foreach(r->ids, i, id) {
 		struct err e = ERR_INIT;
 
 		r->left++;

@@ -5,19 +5,22 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define MUST_CHECK    __attribute__((warn_unused_result))
-#define PRINTF(f, a)  __attribute__((format(printf, f, a)))
-#define NORETURN      __attribute__((noreturn))
-#define UNUSED        __attribute__((unused))
-#define NONNULL       __attribute__((nonnull))
-#define _cleanup_(f)  __attribute__((cleanup(f)))
-#define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define MIN(a, b)     ((a) < (b) ? (a) : (b))
-#define MAX(a, b)     ((a) > (b) ? (a) : (b))
+#define MUST_CHECK   __attribute__((warn_unused_result))
+#define PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define NORETURN     __attribute__((noreturn))
+#define UNUSED       __attribute__((unused))
+#define NONNULL      __attribute__((nonnull))
+#define _cleanup_(f) __attribute__((cleanup(f)))
+/* The object of TYPE that PTR is the MEMBER of. */
+#define CONTAINER_OF(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define ARRAY_SIZE(a)                   (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b)                       ((a) < (b) ? (a) : (b))
+#define MAX(a, b)                       ((a) > (b) ? (a) : (b))
 
 /* Hand the value over and leave the empty value behind, so that the cleanup does nothing. */
 #define TAKE_PTR(p)                                                                                \

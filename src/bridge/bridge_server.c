@@ -2,9 +2,9 @@
 #include "bridge/bridge.h"
 
 #include "base/fdio.h"
+#include "base/list.h"
 #include "base/log.h"
 #include "base/rand.h"
-#include "mcp/list.h"
 #include "transport/transport.h"
 
 #include <fcntl.h>
@@ -352,8 +352,7 @@ void bridge_server_finish(struct bridge_server *b)
 		return;
 	b->finishing = true;
 	b->accept = sd_event_source_disable_unref(b->accept);
-	list_for_each(node, &b->clients)
-	{
+	list_for_each(node, &b->clients) {
 		struct client *c = list_entry(node, struct client, node);
 
 		/* on_end comes from the loop: the list stays as it is. */

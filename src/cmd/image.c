@@ -254,8 +254,7 @@ static int list_one(struct image_args *a, struct err *e)
 		return print_json(m.json, e);
 	if (!a->packages)
 		return print_row(NULL, &m);
-	json_array_foreach(json_object_get(m.json, "packages"), i, p)
-	{
+	json_array_foreach(json_object_get(m.json, "packages"), i, p) {
 		const char *name = json_string_value(json_object_get(p, "name"));
 		const char *version = json_string_value(json_object_get(p, "version"));
 

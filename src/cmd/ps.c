@@ -162,7 +162,8 @@ static int list(const struct settings *s, struct err *e)
 	const json_t *rows = json_object_get(doc, "sandboxes");
 	(void)printf("%-36s  %-7s  %-7s  %5s  %5s  %s\n", "ID", "KIND", "STATE", "AGE", "IDLE",
 		     "NAME");
-	json_array_foreach(rows, i, row) print_row(row);
+	json_array_foreach(rows, i, row)
+		print_row(row);
 	json_decref(doc);
 	return 0;
 }

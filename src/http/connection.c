@@ -35,8 +35,8 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, struc
 	c->is_unix = l->is_unix;
 	c->fresh = true;
 	c->out.fd = -1;
-	http_link_init(&c->timer_link);
-	http_link_init(&c->ready_link);
+	list_init(&c->timer_link);
+	list_init(&c->ready_link);
 	if (epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		const int r = -errno;
 
@@ -71,12 +71,12 @@ void conn_close(struct http_conn *c)
 		return;
 	c->state = HTTP_CONN_DEAD;
 	c->fd = fd_close(c->fd);
-	http_link_remove(&c->timer_link);
-	http_link_remove(&c->ready_link);
-	http_link_append(&s->dead, &c->ready_link);
+	list_remove(&c->timer_link);
+	list_remove(&c->ready_link);
+	list_append(&s->dead, &c->ready_link);
 	server_schedule(s);
 	s->n_conns--;
-	http_peers_drop(&s->peers, TAKE_PTR(c->peer));
+	http_peers_drop(TAKE_PTR(c->peer));
 	tell_owner(c, was);
 	request_free(TAKE_PTR(c->req));
 	input_drop(&c->in);
@@ -86,9 +86,9 @@ void conn_close(struct http_conn *c)
 
 void conn_schedule(struct http_conn *c)
 {
-	if (c->in_run || c->state == HTTP_CONN_DEAD || !http_link_alone(&c->ready_link))
+	if (c->in_run || c->state == HTTP_CONN_DEAD || !list_is_empty(&c->ready_link))
 		return;
-	http_link_append(&c->server->ready, &c->ready_link);
+	list_append(&c->server->ready, &c->ready_link);
 	server_schedule(c->server);
 }
 
@@ -145,12 +145,12 @@ static void set_timer(struct http_conn *c, enum http_timer timer)
 {
 	struct http_server *s = c->server;
 
-	if (c->timer == timer && !c->moved && !http_link_alone(&c->timer_link))
+	if (c->timer == timer && !c->moved && !list_is_empty(&c->timer_link))
 		return;
 	c->moved = false;
 	c->trickled = 0;
-	http_link_remove(&c->timer_link);
-	http_link_append(&s->timers[timer], &c->timer_link);
+	list_remove(&c->timer_link);
+	list_append(&s->timers[timer], &c->timer_link);
 	c->timer = timer;
 	if (timer == HTTP_TIMER_NONE)
 		return;

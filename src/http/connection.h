@@ -20,6 +20,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "http/chunk.h"
 #include "http/http.h"
 #include "http/peers.h"
@@ -48,38 +49,6 @@
 #define HTTP_LINGER_NS       (3 * NS_PER_S)
 #define HTTP_ACCEPT_RETRY_NS NS_PER_S
 
-/* Intrusive doubly linked ring. An unlinked node points at itself. */
-struct http_link {
-	struct http_link *prev, *next;
-};
-
-static inline void http_link_init(struct http_link *l)
-{
-	l->prev = l->next = l;
-}
-
-static inline bool http_link_alone(const struct http_link *l)
-{
-	return l->next == l;
-}
-
-static inline void http_link_remove(struct http_link *l)
-{
-	l->prev->next = l->next;
-	l->next->prev = l->prev;
-	http_link_init(l);
-}
-
-static inline void http_link_append(struct http_link *head, struct http_link *l)
-{
-	l->prev = head->prev;
-	l->next = head;
-	head->prev->next = l;
-	head->prev = l;
-}
-
-#define HTTP_CONTAINER(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
-
 enum http_timer {
 	HTTP_TIMER_NONE,
 	HTTP_TIMER_HEAD,   /* a whole head, or the first byte on a new connection */
@@ -98,7 +67,7 @@ enum http_what {
 struct http_listener {
 	enum http_what what; /* first: epoll data points here */
 	struct http_server *server;
-	struct http_listener *next;
+	struct list node; /* of the server: listening or dead */
 	int fd;
 	unsigned scopes;
 	bool is_unix;
@@ -117,8 +86,8 @@ struct http_server {
 	bool awake; /* the eventfd is set */
 	struct http_config cfg;
 	struct http_routes *routes;
-	struct http_listener *listeners;
-	struct http_listener *dead_listeners;
+	struct list listeners;
+	struct list dead_listeners;
 	unsigned n_conns;
 	bool draining;
 	bool accept_paused;
@@ -127,9 +96,9 @@ struct http_server {
 	uint64_t timer_ns[HTTP_TIMER_MAX_];
 	size_t stall_bytes; /* of a body that count as moving */
 	struct http_peers peers;
-	struct http_link timers[HTTP_TIMER_MAX_]; /* connections by deadline; NONE: the others */
-	struct http_link ready;
-	struct http_link dead;
+	struct list timers[HTTP_TIMER_MAX_]; /* connections by deadline; NONE: the others */
+	struct list ready;
+	struct list dead;
 	char date[64]; /* "Date: …\r\n" of second date_s */
 	int64_t date_s;
 	char *scratch;
@@ -186,8 +155,8 @@ struct http_conn {
 	enum http_timer timer;
 	uint64_t deadline_ns;
 	struct http_peer *peer; /* or NULL */
-	struct http_link timer_link;
-	struct http_link ready_link; /* ready or dead list */
+	struct list timer_link;
+	struct list ready_link; /* ready or dead list */
 	struct http_scan scan;
 	struct http_in in;
 	struct http_out out;

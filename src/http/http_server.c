@@ -26,7 +26,9 @@ void server_pause_accept(struct http_server *s, uint64_t retry_ns)
 {
 	struct epoll_event ev = {0};
 
-	for (struct http_listener *l = s->listeners; l; l = l->next) {
+	list_for_each(n, &s->listeners) {
+		struct http_listener *l = list_entry(n, struct http_listener, node);
+
 		ev.data.ptr = l;
 		(void)epoll_ctl(s->epfd, EPOLL_CTL_MOD, l->fd, &ev);
 	}
@@ -42,7 +44,9 @@ void server_resume_accept(struct http_server *s)
 
 	if (!s->accept_paused)
 		return;
-	for (struct http_listener *l = s->listeners; l; l = l->next) {
+	list_for_each(n, &s->listeners) {
+		struct http_listener *l = list_entry(n, struct http_listener, node);
+
 		ev.data.ptr = l;
 		(void)epoll_ctl(s->epfd, EPOLL_CTL_MOD, l->fd, &ev);
 	}
@@ -57,11 +61,11 @@ static bool evict(struct http_server *s)
 						HTTP_TIMER_HEAD};
 
 	for (size_t i = 0; i < ARRAY_SIZE(order) && wall_stands(WALL_EVICT); i++) {
-		struct http_link *list = &s->timers[order[i]];
+		struct list *list = &s->timers[order[i]];
 
-		if (http_link_alone(list))
+		if (list_is_empty(list))
 			continue;
-		conn_close(HTTP_CONTAINER(list->next, struct http_conn, timer_link));
+		conn_close(list_entry(list->next, struct http_conn, timer_link));
 		return true;
 	}
 	return false;
@@ -75,7 +79,7 @@ static void admit(struct http_listener *l, int fd, const union http_address *fro
 
 	if (http_peers_add(&s->peers, from, &peer) == 0 && conn_new(s, l, fd, peer) == 0)
 		return;
-	http_peers_drop(&s->peers, peer);
+	http_peers_drop(peer);
 	(void)fd_close(fd);
 }
 
@@ -118,33 +122,23 @@ static void on_wake(struct http_server *s)
 /* Those that become ready meanwhile wait for the next turn: others come first. */
 static void run_ready(struct http_server *s)
 {
-	struct http_link todo, *l;
+	struct list todo = LIST_INIT(todo);
+	struct http_conn *c;
 
-	http_link_init(&todo);
-	while ((l = s->ready.next) != &s->ready) {
-		http_link_remove(l);
-		http_link_append(&todo, l);
-	}
-	while ((l = todo.next) != &todo) {
-		http_link_remove(l);
-		conn_run(HTTP_CONTAINER(l, struct http_conn, ready_link));
-	}
+	list_splice(&todo, &s->ready);
+	while ((c = list_pop_first(&todo, struct http_conn, ready_link)))
+		conn_run(c);
 }
 
 static void free_dead(struct http_server *s)
 {
-	struct http_link *l;
+	struct http_conn *c;
+	struct http_listener *l;
 
-	while ((l = s->dead.next) != &s->dead) {
-		http_link_remove(l);
-		free(HTTP_CONTAINER(l, struct http_conn, ready_link));
-	}
-	while (s->dead_listeners) {
-		struct http_listener *dead = s->dead_listeners;
-
-		s->dead_listeners = dead->next;
-		free(dead);
-	}
+	while ((c = list_pop_first(&s->dead, struct http_conn, ready_link)))
+		free(c);
+	while ((l = list_pop_first(&s->dead_listeners, struct http_listener, node)))
+		free(l);
 }
 
 static void dispatch(struct http_server *s, const struct epoll_event *ev)
@@ -217,11 +211,10 @@ static int on_timer(sd_event_source *src, uint64_t usec, void *userdata)
 	else if (s->accept_retry_ns)
 		next = s->accept_retry_ns;
 	for (int t = HTTP_TIMER_NONE + 1; t < HTTP_TIMER_MAX_; t++) {
-		struct http_link *list = &s->timers[t];
+		struct list *list = &s->timers[t];
 
-		while (!http_link_alone(list)) {
-			struct http_conn *c =
-			    HTTP_CONTAINER(list->next, struct http_conn, timer_link);
+		while (!list_is_empty(list)) {
+			struct http_conn *c = list_entry(list->next, struct http_conn, timer_link);
 
 			if (c->deadline_ns > now) {
 				next = MIN(next, c->deadline_ns);
@@ -317,9 +310,11 @@ int http_server_new(sd_event *loop, const struct http_config *cfg, struct http_s
 	s->timer_armed_ns = UINT64_MAX;
 	apply_defaults(s);
 	for (int t = 0; t < HTTP_TIMER_MAX_; t++)
-		http_link_init(&s->timers[t]);
-	http_link_init(&s->ready);
-	http_link_init(&s->dead);
+		list_init(&s->timers[t]);
+	list_init(&s->ready);
+	list_init(&s->dead);
+	list_init(&s->listeners);
+	list_init(&s->dead_listeners);
 	s->scratch = malloc(HTTP_SCRATCH_BYTES);
 	r = s->scratch ? add_sources(s) : -ENOMEM;
 	if (r < 0) {
@@ -336,11 +331,11 @@ struct http_server *http_server_free(struct http_server *s)
 {
 	if (!s)
 		return NULL;
-	while (s->listeners)
-		http_listener_close(s->listeners);
+	list_for_each(l, &s->listeners)
+		http_listener_close(list_entry(l, struct http_listener, node));
 	for (int t = 0; t < HTTP_TIMER_MAX_; t++)
-		while (!http_link_alone(&s->timers[t]))
-			conn_close(HTTP_CONTAINER(s->timers[t].next, struct http_conn, timer_link));
+		while (!list_is_empty(&s->timers[t]))
+			conn_close(list_entry(s->timers[t].next, struct http_conn, timer_link));
 	free_dead(s);
 	sd_event_source_disable_unref(s->io);
 	sd_event_source_disable_unref(s->timer);
@@ -359,12 +354,12 @@ void http_server_drain(struct http_server *s)
 	static const enum http_timer idle[] = {HTTP_TIMER_IDLE, HTTP_TIMER_HEAD};
 
 	s->draining = true;
-	while (s->listeners)
-		http_listener_close(s->listeners);
+	list_for_each(l, &s->listeners)
+		http_listener_close(list_entry(l, struct http_listener, node));
 	for (size_t i = 0; i < ARRAY_SIZE(idle); i++)
-		while (!http_link_alone(&s->timers[idle[i]]))
+		while (!list_is_empty(&s->timers[idle[i]]))
 			conn_close(
-			    HTTP_CONTAINER(s->timers[idle[i]].next, struct http_conn, timer_link));
+			    list_entry(s->timers[idle[i]].next, struct http_conn, timer_link));
 }
 
 unsigned http_server_busy(const struct http_server *s)
@@ -373,7 +368,7 @@ unsigned http_server_busy(const struct http_server *s)
 	unsigned n = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(busy); i++)
-		for (const struct http_link *l = s->timers[busy[i]].next; l != &s->timers[busy[i]];
+		for (const struct list *l = s->timers[busy[i]].next; l != &s->timers[busy[i]];
 		     l = l->next)
 			n++;
 	return n;

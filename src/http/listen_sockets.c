@@ -30,8 +30,7 @@ static int add_listener(struct http_server *s, int fd, unsigned scopes, bool is_
 		free(l);
 		return r;
 	}
-	l->next = s->listeners;
-	s->listeners = l;
+	list_prepend(&s->listeners, &l->node);
 	*ret = l;
 	return 0;
 }
@@ -122,12 +121,9 @@ int http_server_listen_fd(struct http_server *s, int fd, unsigned scopes,
 
 void http_listener_close(struct http_listener *l)
 {
-	struct http_listener **p = &l->server->listeners;
 	struct stat st;
 
-	while (*p != l)
-		p = &(*p)->next;
-	*p = l->next;
+	list_remove(&l->node);
 	/* Only our own file: another instance may have put its socket there since. */
 	if (l->path && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
 		(void)unlink(l->path);
@@ -135,7 +131,6 @@ void http_listener_close(struct http_listener *l)
 	free(l->path);
 	/* An event for it may be in the batch that is being handled: freed at the end of its turn.
 	 */
-	l->next = l->server->dead_listeners;
-	l->server->dead_listeners = l;
+	list_append(&l->server->dead_listeners, &l->node);
 	server_schedule(l->server);
 }

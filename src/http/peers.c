@@ -15,18 +15,15 @@ void http_peers_init(struct http_peers *p, unsigned max, bool with_loopback)
 {
 	*p = (struct http_peers){.max = max, .with_loopback = with_loopback};
 	rand_bytes(&p->secret, sizeof(p->secret));
+	for (size_t i = 0; i < HTTP_PEER_BUCKETS; i++)
+		list_init(&p->buckets[i]);
 }
 
 void http_peers_done(struct http_peers *p)
 {
-	for (size_t i = 0; i < HTTP_PEER_BUCKETS; i++) {
-		while (p->buckets[i]) {
-			struct http_peer *peer = p->buckets[i];
-
-			p->buckets[i] = peer->next;
-			free(peer);
-		}
-	}
+	for (size_t i = 0; i < HTTP_PEER_BUCKETS; i++)
+		list_for_each(n, &p->buckets[i])
+			free(list_entry(n, struct http_peer, node));
 }
 
 /* False: not counted. */
@@ -56,7 +53,7 @@ static bool key_of(const struct http_peers *p, const union http_address *a, uint
 	}
 }
 
-static struct http_peer **bucket_of(struct http_peers *p, uint64_t key)
+static struct list *bucket_of(struct http_peers *p, uint64_t key)
 {
 	uint64_t h = (key ^ p->secret) * MIX;
 
@@ -64,25 +61,34 @@ static struct http_peer **bucket_of(struct http_peers *p, uint64_t key)
 	return &p->buckets[(h * MIX >> 32) & (HTTP_PEER_BUCKETS - 1)];
 }
 
+static struct http_peer *find(struct list *bucket, uint64_t key)
+{
+	list_for_each(n, bucket) {
+		struct http_peer *peer = list_entry(n, struct http_peer, node);
+
+		if (peer->key == key)
+			return peer;
+	}
+	return NULL;
+}
+
 int http_peers_add(struct http_peers *p, const union http_address *a, struct http_peer **ret)
 {
-	struct http_peer **bucket, *peer;
+	struct http_peer *peer;
+	struct list *bucket;
 	uint64_t key;
 
 	*ret = NULL;
 	if (!key_of(p, a, &key))
 		return 0;
 	bucket = bucket_of(p, key);
-	peer = *bucket;
-	while (peer && peer->key != key)
-		peer = peer->next;
+	peer = find(bucket, key);
 	if (!peer) {
 		peer = calloc(1, sizeof(*peer));
 		if (!peer)
 			return -ENOMEM;
 		peer->key = key;
-		peer->next = *bucket;
-		*bucket = peer;
+		list_prepend(bucket, &peer->node);
 	} else if (peer->n >= p->max) {
 		return -EDQUOT;
 	}
@@ -91,15 +97,10 @@ int http_peers_add(struct http_peers *p, const union http_address *a, struct htt
 	return 0;
 }
 
-void http_peers_drop(struct http_peers *p, struct http_peer *peer)
+void http_peers_drop(struct http_peer *peer)
 {
-	struct http_peer **at;
-
 	if (!peer || --peer->n > 0)
 		return;
-	at = bucket_of(p, peer->key);
-	while (*at != peer)
-		at = &(*at)->next;
-	*at = peer->next;
+	list_remove(&peer->node);
 	free(peer);
 }

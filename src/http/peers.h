@@ -6,12 +6,13 @@
  * are not counted. */
 #pragma once
 
+#include "base/list.h"
 #include "http/socket_address.h"
 
 #define HTTP_PEER_BUCKETS 1024u /* a power of two */
 
 struct http_peer {
-	struct http_peer *next;
+	struct list node; /* of its bucket */
 	uint64_t key;
 	unsigned n;
 };
@@ -20,7 +21,7 @@ struct http_peers {
 	unsigned max;       /* connections of one address; 0 = any number */
 	bool with_loopback; /* count those, too */
 	uint64_t secret;    /* clients choose addresses, not buckets */
-	struct http_peer *buckets[HTTP_PEER_BUCKETS];
+	struct list buckets[HTTP_PEER_BUCKETS];
 };
 
 void http_peers_init(struct http_peers *p, unsigned max, bool with_loopback);
@@ -31,4 +32,4 @@ void http_peers_done(struct http_peers *p);
 int http_peers_add(struct http_peers *p, const union http_address *a,
 		   struct http_peer **ret) MUST_CHECK;
 /* One of them is closed. NULL is fine. */
-void http_peers_drop(struct http_peers *p, struct http_peer *peer);
+void http_peers_drop(struct http_peer *peer);

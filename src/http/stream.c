@@ -9,7 +9,7 @@
 
 static struct http_conn *conn_of(struct http_stream *st)
 {
-	return HTTP_CONTAINER(st, struct http_conn, stream);
+	return CONTAINER_OF(st, struct http_conn, stream);
 }
 
 struct http_stream *http_stream_begin(struct http_request *req, int status, const char *type,

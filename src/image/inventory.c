@@ -170,8 +170,7 @@ static void python_version(const char *name, const json_t *packages, char ret[32
 	(void)snprintf(ret, 32, "%.31s",
 		       text_starts_with(name, "python") ? name + strlen("python") : "3");
 	(void)snprintf(minimal, sizeof(minimal), "%.100s-minimal", name);
-	json_array_foreach(packages, i, p)
-	{
+	json_array_foreach(packages, i, p) {
 		const char *package = json_string_value(json_object_get(p, "name"));
 		const char *version = json_string_value(json_object_get(p, "version"));
 

@@ -200,8 +200,7 @@ static int take_preload(const json_t *json, struct image_origin *ret)
 	size_t i;
 	json_t *name;
 
-	json_array_foreach(list, i, name)
-	{
+	json_array_foreach(list, i, name) {
 		const char *s = json_string_value(name);
 
 		if (!s || i >= IMAGE_DEF_PRELOADS || strlen(s) > IMAGE_DEF_WORD_MAX ||

@@ -110,8 +110,7 @@ bool ask_resume(struct mcp_call *c)
 		}
 	}
 	/* Malformed, unknown and overlong answers count as not given: the handler asks again. */
-	json_object_foreach(responses, key, answer)
-	{
+	json_object_foreach(responses, key, answer) {
 		const char *method = json_string_value(json_object_get(questions, key));
 
 		if ((questions && !method) || json_object_size(c->inputs) >= INPUTS_MAX ||
@@ -176,7 +175,8 @@ static bool client_can(struct mcp_call *c, const json_t *questions)
 	const char *key;
 	json_t *q;
 
-	json_object_foreach((json_t *)(uintptr_t)questions, key, q) needs_of(q, needs);
+	json_object_foreach((json_t *)(uintptr_t)questions, key, q)
+		needs_of(q, needs);
 	if (caps_cover(c->client_caps, needs))
 		return true;
 	if (c->modern)
@@ -233,8 +233,7 @@ static void ask_withdraw(struct mcp_call *c, const struct ask *a)
 
 static struct ask *ask_of(const struct mcp_call *c)
 {
-	list_for_each(node, &c->peer->asks)
-	{
+	list_for_each(node, &c->peer->asks) {
 		struct ask *a = list_entry(node, struct ask, node);
 
 		if (a->call == c)
@@ -307,8 +306,7 @@ static void ask_by_request(struct mcp_call *c, json_t *questions)
 	}
 	mcp_call_ref(c); /* the transport may close the peer when a write fails */
 	c->waiting = true;
-	json_object_foreach(questions, key, q)
-	{
+	json_object_foreach(questions, key, q) {
 		const char *method = json_string_value(json_object_get(q, "method"));
 		struct ask *a = ask_new(c, key, method);
 		json_t *message;
@@ -364,8 +362,7 @@ static struct ask *ask_find(struct mcp_peer *p, const json_t *id)
 
 	if (!text)
 		return NULL;
-	list_for_each(node, &p->asks)
-	{
+	list_for_each(node, &p->asks) {
 		struct ask *a = list_entry(node, struct ask, node);
 
 		if (streq(a->id, text))
@@ -401,8 +398,7 @@ void ask_answer(struct mcp_peer *p, const json_t *message, const struct lifted *
 
 static struct ask *ask_overdue(struct mcp_peer *p, int64_t now)
 {
-	list_for_each(node, &p->asks)
-	{
+	list_for_each(node, &p->asks) {
 		struct ask *a = list_entry(node, struct ask, node);
 
 		if (a->deadline_ms <= now)

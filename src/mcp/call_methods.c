@@ -168,15 +168,13 @@ static bool check_prompt_arguments(struct mcp_call *c, const struct item *prompt
 	json_t *value;
 	size_t i;
 
-	json_object_foreach(c->arguments, key, value)
-	{
+	json_object_foreach(c->arguments, key, value) {
 		if (!json_is_string(value)) {
 			call_fail(c, MCP_ERR_PARAMS, NULL, "Prompt arguments must be strings");
 			return false;
 		}
 	}
-	json_array_foreach(args, i, arg)
-	{
+	json_array_foreach(args, i, arg) {
 		const char *name = json_string_value(json_object_get(arg, "name"));
 
 		if (json_is_true(json_object_get(arg, "required")) &&

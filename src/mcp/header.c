@@ -118,8 +118,7 @@ static int collect(struct item *tool, const json_t *schema, struct buf *path, un
 
 	if (depth == 0)
 		return 0;
-	json_object_foreach((json_t *)(uintptr_t)properties, key, property)
-	{
+	json_object_foreach((json_t *)(uintptr_t)properties, key, property) {
 		int r = 0;
 
 		if (len > 0)

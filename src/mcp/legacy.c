@@ -66,8 +66,7 @@ void run_set_level(struct mcp_call *c)
 	}
 	c->peer->level = (enum mcp_level)level;
 	/* Requests in flight follow: a person who turns logging up wants to see the current run. */
-	list_for_each(node, &c->peer->calls)
-	{
+	list_for_each(node, &c->peer->calls) {
 		struct mcp_call *other = list_entry(node, struct mcp_call, node);
 
 		if (!other->modern)

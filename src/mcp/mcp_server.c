@@ -126,7 +126,8 @@ void mcp_server_tick(struct mcp_server *s)
 
 	task_expire(s, now);
 	/* An expired question ends its call, whose transport may close the peer under it. */
-	list_for_each(node, &s->peers) ask_expire(list_entry(node, struct mcp_peer, node), now);
+	list_for_each(node, &s->peers)
+		ask_expire(list_entry(node, struct mcp_peer, node), now);
 }
 
 /* ---- what is offered ---- */

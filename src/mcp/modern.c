@@ -7,8 +7,7 @@ bool caps_cover(const json_t *caps, const json_t *needs)
 	const char *key;
 	json_t *need;
 
-	json_object_foreach((json_t *)(uintptr_t)needs, key, need)
-	{
+	json_object_foreach((json_t *)(uintptr_t)needs, key, need) {
 		const json_t *have = json_object_get(caps, key);
 
 		if (!have || json_is_false(have) || json_is_null(have))

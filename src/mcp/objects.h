@@ -8,8 +8,8 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "base/text.h"
-#include "mcp/list.h"
 #include "mcp/mcp.h"
 #include "mcp/peer.h"
 #include "mcp/revision.h"

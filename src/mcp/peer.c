@@ -62,8 +62,7 @@ void mcp_peer_close(struct mcp_peer *p)
 	list_remove(&p->node);
 	/* All of them before anything is told: what one call's end sets off may want to say
 	 * something on another one's sink, or withdraw its questions there. */
-	list_for_each(node, &p->calls)
-	{
+	list_for_each(node, &p->calls) {
 		struct mcp_call *c = list_entry(node, struct mcp_call, node);
 
 		c->sink = NULL;
@@ -122,8 +121,7 @@ static struct mcp_call *first_call(struct mcp_peer *p,
 				   bool (*fits)(const struct mcp_call *c, const void *arg),
 				   const void *arg)
 {
-	list_for_each(node, &p->calls)
-	{
+	list_for_each(node, &p->calls) {
 		struct mcp_call *c = list_entry(node, struct mcp_call, node);
 
 		if (fits(c, arg))

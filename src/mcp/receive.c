@@ -105,8 +105,7 @@ static enum message_kind look_at(struct incoming *in)
 /* A call in flight with this id, of the same JSON type. */
 static struct mcp_call *find_call(struct mcp_peer *p, const json_t *id)
 {
-	list_for_each(node, &p->calls)
-	{
+	list_for_each(node, &p->calls) {
 		struct mcp_call *c = list_entry(node, struct mcp_call, node);
 
 		if (!c->cancelled && json_equal(c->id, id))
@@ -319,8 +318,7 @@ static const char *batch_fault(const struct mcp_peer *p, const json_t *array)
 	const json_t *element;
 	size_t i;
 
-	json_array_foreach(array, i, element)
-	{
+	json_array_foreach(array, i, element) {
 		const json_t *params = json_object_get(element, "params");
 
 		if (json_object_get(json_object_get(params, "_meta"), META_VERSION))
@@ -355,8 +353,7 @@ static void receive_batch(struct mcp_peer *p, struct incoming *in)
 	b->refs = 1;
 	b->sink = in->sink;
 	buf_init(&b->out, WIRE_MAX);
-	json_array_foreach(array, i, element)
-	{
+	json_array_foreach(array, i, element) {
 		struct incoming one = *in;
 
 		one.root = element;

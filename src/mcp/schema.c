@@ -88,8 +88,7 @@ static int check_type(const json_t *schema, const json_t *v, const struct where 
 		return fault(e, w, "must be of type %s", json_string_value(type));
 	if (!json_is_array(type))
 		return 0;
-	json_array_foreach(type, i, t)
-	{
+	json_array_foreach(type, i, t) {
 		if (json_is_string(t) && is_type(v, json_string_value(t)))
 			return 0;
 	}
@@ -109,8 +108,7 @@ static int check_enum(const json_t *schema, const json_t *v, const struct where 
 		return fault(e, w, "is not the one allowed value");
 	if (!json_is_array(all))
 		return 0;
-	json_array_foreach(all, i, one)
-	{
+	json_array_foreach(all, i, one) {
 		if (json_equal(one, v))
 			return 0;
 	}
@@ -182,8 +180,7 @@ static int check_array(const struct mcp_call *c, const json_t *schema, const jso
 		return fault(e, w, "must have at least %g items", b);
 	if (bound(schema, "maxItems", &b) && (double)json_array_size(v) > b)
 		return fault(e, w, "must have at most %g items", b);
-	json_array_foreach(v, i, one)
-	{
+	json_array_foreach(v, i, one) {
 		struct where here = {.up = w, .index = i};
 		int r = items ? check(c, items, one, &here, depth - 1, e) : 0;
 
@@ -203,15 +200,13 @@ static int check_object(const struct mcp_call *c, const json_t *schema, const js
 	json_t *member;
 	size_t i;
 
-	json_array_foreach(json_object_get(schema, "required"), i, name)
-	{
+	json_array_foreach(json_object_get(schema, "required"), i, name) {
 		const char *n = json_string_value(name);
 
 		if (n && !json_object_get(v, n))
 			return fault(e, w, "'%.64s' is required", n);
 	}
-	json_object_foreach((json_t *)(uintptr_t)v, key, member)
-	{
+	json_object_foreach((json_t *)(uintptr_t)v, key, member) {
 		const json_t *sub = json_object_get(properties, key);
 		struct where here = {.up = w, .key = key};
 		int r;

@@ -146,13 +146,11 @@ bool lifted_is_in(const struct lifted *l, const json_t *value)
 		return false;
 	if (json_is_string(value))
 		return lifted_find(l, json_string_value(value), json_string_length(value), &ref);
-	json_object_foreach((json_t *)(uintptr_t)value, key, child)
-	{
+	json_object_foreach((json_t *)(uintptr_t)value, key, child) {
 		if (lifted_is_in(l, child))
 			return true;
 	}
-	json_array_foreach(value, i, child)
-	{
+	json_array_foreach(value, i, child) {
 		if (lifted_is_in(l, child))
 			return true;
 	}

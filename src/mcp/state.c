@@ -56,14 +56,12 @@ static int hash_strings(crypto_generichash_state *h, const struct mcp_call *c, j
 	if (json_is_string(value) && mcp_call_text(c, value, &ref) == 0 && ref.fd >= 0)
 		return hash_lifted(h, &ref);
 	if (json_is_object(value)) {
-		json_object_foreach(value, key, child)
-		{
+		json_object_foreach(value, key, child) {
 			if (r == 0)
 				r = hash_strings(h, c, child);
 		}
 	} else if (json_is_array(value)) {
-		json_array_foreach(value, i, child)
-		{
+		json_array_foreach(value, i, child) {
 			if (r == 0)
 				r = hash_strings(h, c, child);
 		}
@@ -85,13 +83,13 @@ static json_t *without_lifted(const struct mcp_call *c, json_t *value)
 	if (json_is_object(value)) {
 		copy = json_object();
 		json_object_foreach(value, key, child)
-		    json_object_set_new(copy, key, without_lifted(c, child));
+			json_object_set_new(copy, key, without_lifted(c, child));
 		return copy;
 	}
 	if (json_is_array(value)) {
 		copy = json_array();
 		json_array_foreach(value, i, child)
-		    json_array_append_new(copy, without_lifted(c, child));
+			json_array_append_new(copy, without_lifted(c, child));
 		return copy;
 	}
 	return json_incref(value);
@@ -129,7 +127,7 @@ static json_t *methods_of(const json_t *questions)
 	json_t *q;
 
 	json_object_foreach((json_t *)(uintptr_t)questions, key, q)
-	    json_object_set(all, key, json_object_get(q, "method"));
+		json_object_set(all, key, json_object_get(q, "method"));
 	return all;
 }
 

@@ -33,8 +33,7 @@ static json_t *set_of(const json_t *array)
 	const json_t *v;
 	size_t i;
 
-	json_array_foreach(array, i, v)
-	{
+	json_array_foreach(array, i, v) {
 		const char *s = json_string_value(v);
 
 		if (s && strlen(s) == json_string_length(v) && strlen(s) <= URI_MAX &&
@@ -51,7 +50,7 @@ static json_t *names_of(const json_t *set)
 	json_t *v;
 
 	json_object_foreach((json_t *)(uintptr_t)set, key, v)
-	    json_array_append_new(array, json_string(key));
+		json_array_append_new(array, json_string(key));
 	return array;
 }
 
@@ -168,16 +167,14 @@ static void list_changed(struct mcp_server *s, const struct kind *k, const char 
 	if (!(s->config.offers & k->offer))
 		return;
 	message = wire_notification(k->method, NULL);
-	list_for_each(node, &s->peers)
-	{
+	list_for_each(node, &s->peers) {
 		struct mcp_peer *p = list_entry(node, struct mcp_peer, node);
 
 		if (p->session && for_principal(p->who, principal))
 			peer_send(p, MCP_OUT_NOTIFICATION, message);
 	}
 	json_decref(message);
-	list_for_each(node, &s->listens)
-	{
+	list_for_each(node, &s->listens) {
 		struct mcp_call *c = list_entry(node, struct mcp_call, listen_node);
 
 		if (json_object_get(c->listen, k->filter) && for_principal(c->who, principal))
@@ -210,16 +207,14 @@ void mcp_server_resource_updated(struct mcp_server *s, const char *uri, const ch
 		return;
 	params = json_pack("{s:s}", "uri", uri);
 	message = wire_notification(method, json_incref(params));
-	list_for_each(node, &s->peers)
-	{
+	list_for_each(node, &s->peers) {
 		struct mcp_peer *p = list_entry(node, struct mcp_peer, node);
 
 		if (json_object_get(p->subscriptions, uri) && for_principal(p->who, principal))
 			peer_send(p, MCP_OUT_NOTIFICATION, message);
 	}
 	json_decref(message);
-	list_for_each(node, &s->listens)
-	{
+	list_for_each(node, &s->listens) {
 		struct mcp_call *c = list_entry(node, struct mcp_call, listen_node);
 		const json_t *uris = json_object_get(c->listen, "resourceSubscriptions");
 
@@ -232,8 +227,7 @@ void mcp_server_resource_updated(struct mcp_server *s, const char *uri, const ch
 void listen_task_changed(struct mcp_server *s, const char *principal, const char *id,
 			 const struct task *t)
 {
-	list_for_each(node, &s->listens)
-	{
+	list_for_each(node, &s->listens) {
 		struct mcp_call *c = list_entry(node, struct mcp_call, listen_node);
 
 		if (json_object_get(json_object_get(c->listen, "taskIds"), id) &&

@@ -109,8 +109,7 @@ static struct task *task_find(const struct mcp_call *c)
 
 	if (!id)
 		return NULL;
-	list_for_each(node, &c->server->tasks)
-	{
+	list_for_each(node, &c->server->tasks) {
 		struct task *t = list_entry(node, struct task, node);
 
 		if (streq(t->id, id))
@@ -140,8 +139,7 @@ static bool make_room(struct mcp_server *s, const char *principal)
 	struct task *oldest = NULL;
 	size_t n_own = 0;
 
-	list_for_each(node, &s->tasks)
-	{
+	list_for_each(node, &s->tasks) {
 		struct task *t = list_entry(node, struct task, node);
 
 		if (!streq(t->principal, principal))
@@ -267,8 +265,7 @@ void task_need_input(struct mcp_call *c, json_t *questions)
 
 void task_expire(struct mcp_server *s, int64_t now)
 {
-	list_for_each(node, &s->tasks)
-	{
+	list_for_each(node, &s->tasks) {
 		struct task *t = list_entry(node, struct task, node);
 		int64_t end = MAX(t->begun_tick_ms + (int64_t)t->ttl_ms,
 				  t->finished_tick_ms + TASK_KEEP_MIN_MS);
@@ -351,8 +348,7 @@ void run_tasks_update(struct mcp_call *c)
 		mcp_call_finish(c, json_object());
 		return;
 	}
-	json_object_foreach(responses, key, answer)
-	{
+	json_object_foreach(responses, key, answer) {
 		const json_t *q = json_object_get(t->questions, key);
 
 		if (!q || lifted_is_in(c->lifted, answer) ||

@@ -264,8 +264,7 @@ static json_t *take_rows(const json_t *result, const char *key, size_t max)
 	size_t i;
 	json_t *row;
 
-	json_array_foreach(json_object_get(result, key), i, row)
-	{
+	json_array_foreach(json_object_get(result, key), i, row) {
 		const char *name = json_string_value(json_array_get(row, 0));
 		const char *version = json_string_value(json_array_get(row, 1));
 
@@ -314,8 +313,7 @@ static bool has(const json_t *rows, const char *name)
 	json_t *row;
 
 	spec_canonical(name, want);
-	json_array_foreach(rows, i, row)
-	{
+	json_array_foreach(rows, i, row) {
 		spec_canonical(json_string_value(json_array_get(row, 0)), have);
 		if (streq(want, have))
 			return true;

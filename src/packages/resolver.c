@@ -142,8 +142,7 @@ static bool find_built(const json_t *files, struct wheel *w)
 	json_t *file;
 
 	spec_canonical(w->name, want);
-	json_array_foreach(files, i, file)
-	{
+	json_array_foreach(files, i, file) {
 		const char *name = json_string_value(file);
 		size_t len = name ? strcspn(name, "-") : 0;
 		char stem[SPEC_NAME_MAX + 1];

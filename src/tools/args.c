@@ -72,8 +72,7 @@ static int repr_items(struct buf *b, const json_t *v, unsigned depth)
 	int r = 0;
 
 	if (json_is_array(v)) {
-		json_array_foreach(v, i, item)
-		{
+		json_array_foreach(v, i, item) {
 			r = i > 0 ? buf_add_str(b, ", ") : 0;
 			r = r < 0 ? r : repr(b, item, depth + 1);
 			if (r < 0)

@@ -82,8 +82,7 @@ static void offer_packages(struct completion *c)
 
 	while (at > 0 && !strchr(" ,\n", c->prefix[at - 1]))
 		at--;
-	json_array_foreach(c->tools->names->list, i, name)
-	{
+	json_array_foreach(c->tools->names->list, i, name) {
 		(void)snprintf(value, sizeof(value), "%.*s%.127s", (int)at, c->prefix,
 			       json_string_value(name));
 		offer(c, value);

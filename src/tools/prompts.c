@@ -120,10 +120,10 @@ static const char *value_of(const json_t *arguments, const char *name, size_t le
 	const char *key;
 	json_t *value;
 
-	json_object_foreach((json_t *)(uintptr_t)arguments, key,
-			    value) if (strlen(key) == len && memcmp(key, name, len) == 0 &&
-				       json_string_length(value) >
-					   0) return json_string_value(value);
+	json_object_foreach((json_t *)(uintptr_t)arguments, key, value)
+		if (strlen(key) == len && memcmp(key, name, len) == 0 &&
+		    json_string_length(value) > 0)
+			return json_string_value(value);
 	for (size_t i = 0; i < ARRAY_SIZE(absent); i++)
 		if (strlen(absent[i].name) == len && memcmp(absent[i].name, name, len) == 0)
 			return absent[i].text;

@@ -350,8 +350,7 @@ void on_post(struct http_request *req, void *userdata)
 /* A request that takes long shows a sign of life before proxies and clients lose patience. */
 void exchange_tick(struct transport_http *t, uint64_t now)
 {
-	list_for_each(node, &t->waiting)
-	{
+	list_for_each(node, &t->waiting) {
 		struct exchange *ex = list_entry(node, struct exchange, waiting_node);
 
 		if (ex->start_ns + t->cfg.keepalive_ns > now)

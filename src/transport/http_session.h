@@ -11,7 +11,7 @@
  * would be told of a cancel): what dies there is put on a list and buried from a defer source. */
 #pragma once
 
-#include "mcp/list.h"
+#include "base/list.h"
 #include "transport/transport.h"
 
 #define ID_HEX            32u /* 128 random bits */

@@ -34,8 +34,7 @@ struct keyed *keyed_find(struct transport_http *t, const char *id, enum keyed_ki
 {
 	if (strlen(id) != ID_HEX)
 		return NULL;
-	list_for_each(node, bucket_of(t, id))
-	{
+	list_for_each(node, bucket_of(t, id)) {
 		struct keyed *k = list_entry(node, struct keyed, node);
 
 		if (k->kind == kind && streq(k->id, id))
@@ -265,7 +264,7 @@ void transport_http_finish(struct transport_http *t)
 	/* What is left are requests without a session; of those only listens have no end of their
 	 * own. */
 	list_for_each(node, &t->exchanges)
-	    mcp_peer_end_listens(list_entry(node, struct exchange, node)->session->peer);
+		mcp_peer_end_listens(list_entry(node, struct exchange, node)->session->peer);
 }
 
 struct transport_http *transport_http_free(struct transport_http *t)

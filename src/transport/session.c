@@ -70,8 +70,7 @@ int session_replay(struct session *s, struct sse *sse, unsigned stream, uint64_t
 {
 	int r = 0;
 
-	list_for_each(node, &s->events)
-	{
+	list_for_each(node, &s->events) {
 		const struct event *ev = list_entry(node, struct event, node);
 		char id[EVENT_ID_SIZE];
 
@@ -150,8 +149,7 @@ bool session_register(struct session *s)
 	if (t->counts.sessions + t->counts.sse >= t->cfg.sessions_max) {
 		struct session *oldest = NULL;
 
-		list_for_each(node, &t->lru)
-		{
+		list_for_each(node, &t->lru) {
 			struct session *other = list_entry(node, struct session, lru);
 
 			if (is_idle(other)) {
@@ -209,8 +207,7 @@ void session_tick(struct transport_http *t, uint64_t now)
 {
 	const bool sweep = ++t->ticks % SWEEP_TICKS == 0;
 
-	list_for_each(node, &t->lru)
-	{
+	list_for_each(node, &t->lru) {
 		struct session *s = list_entry(node, struct session, lru);
 
 		if (sweep)
@@ -290,8 +287,7 @@ static void resume_stream(struct session *s, struct http_request *req, const cha
 		begin_get_stream(s, req, true, seq);
 		return;
 	}
-	list_for_each(node, &s->exchanges)
-	{
+	list_for_each(node, &s->exchanges) {
 		struct exchange *ex = list_entry(node, struct exchange, session_node);
 
 		if (ex->stream == stream && exchange_resume(ex, req, seq))

@@ -3,8 +3,8 @@
 #include "transport/stdio_fd.h"
 #include "transport/transport.h"
 
+#include "base/list.h"
 #include "base/rand.h"
-#include "mcp/list.h"
 
 #include <signal.h>
 #include <string.h>
@@ -87,8 +87,7 @@ static unsigned gather(struct transport_stdio *t, struct iovec iov[WRITE_VECTORS
 	size_t skip = t->head_sent;
 	unsigned n = 0;
 
-	list_for_each(node, &t->queue)
-	{
+	list_for_each(node, &t->queue) {
 		struct line *l = list_entry(node, struct line, node);
 
 		if (n + 2 > WRITE_VECTORS)

@@ -389,8 +389,7 @@ static bool has(const json_t *actual, const json_t *want)
 	if (json_is_string(want) && streq(json_string_value(want), "*"))
 		return actual != NULL;
 	if (json_is_object(want)) {
-		json_object_foreach((json_t *)(uintptr_t)want, key, value)
-		{
+		json_object_foreach((json_t *)(uintptr_t)want, key, value) {
 			if (!has(json_object_get(actual, key), value))
 				return false;
 		}
@@ -399,8 +398,7 @@ static bool has(const json_t *actual, const json_t *want)
 	if (json_is_array(want)) {
 		if (json_array_size(actual) != json_array_size(want) || !json_is_array(actual))
 			return false;
-		json_array_foreach(want, i, value)
-		{
+		json_array_foreach(want, i, value) {
 			if (!has(json_array_get(actual, i), value))
 				return false;
 		}

@@ -474,8 +474,7 @@ static void test_resources_are_listed_in_pages(void **state)
 	do {
 		json_t *result = ask(w, "resources/list", params), *item;
 		size_t i;
-		json_array_foreach(json_object_get(result, "resources"), i, item)
-		{
+		json_array_foreach(json_object_get(result, "resources"), i, item) {
 			const char *uri = json_string_value(json_object_get(item, "uri"));
 			if (!text_starts_with(uri, "sandbox://"))
 				continue;

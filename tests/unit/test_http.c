@@ -504,9 +504,9 @@ static void test_peers(void **state)
 		assert_int_equal(got[i] != NULL, rows[i].counted);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		http_peers_drop(&peers, got[i]);
+		http_peers_drop(got[i]);
 	for (size_t i = 0; i < HTTP_PEER_BUCKETS; i++)
-		assert_null(peers.buckets[i]);
+		assert_true(list_is_empty(&peers.buckets[i]));
 	http_peers_done(&peers);
 }
 

@@ -243,10 +243,11 @@ static void compare(const struct scanner *s, const json_t *got, const json_t *wa
 	} else if (json_is_object(want)) {
 		assert_int_equal(json_object_size(got), json_object_size(want));
 		json_object_foreach((json_t *)(uintptr_t)want, key, child)
-		    compare(s, json_object_get(got, key), child);
+			compare(s, json_object_get(got, key), child);
 	} else if (json_is_array(want)) {
 		assert_int_equal(json_array_size(got), json_array_size(want));
-		json_array_foreach(want, i, child) compare(s, json_array_get(got, i), child);
+		json_array_foreach(want, i, child)
+			compare(s, json_array_get(got, i), child);
 	} else {
 		assert_true(json_equal(got, want));
 	}

@@ -543,8 +543,7 @@ static void test_descriptions_are_short(void **state)
 		json_t *result = json_object_get(w->talk.answer, "result");
 		size_t i;
 		json_t *tool;
-		json_array_foreach(json_object_get(result, "tools"), i, tool)
-		{
+		json_array_foreach(json_object_get(result, "tools"), i, tool) {
 			const char *name = json_string_value(json_object_get(tool, "name"));
 			if (!text_starts_with(name, "sandbox_"))
 				continue;
