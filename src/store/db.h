@@ -5,6 +5,7 @@
  * Nothing but `helper` is shared between them, and that under its lock. */
 #pragma once
 
+#include "base/list.h"
 #include "base/text.h"
 #include "store/store.h"
 
@@ -67,7 +68,7 @@ enum note_kind {
 };
 
 struct note {
-	struct note *next;
+	struct list node; /* of a struct notes */
 	enum note_kind kind;
 	uint32_t ticket; /* of a run */
 	uint64_t at_ms;
@@ -78,14 +79,13 @@ struct note {
 	};
 };
 
-struct notes { /* a list that grows at its tail */
-	struct note *first;
-	struct note **last;
+struct notes {
+	struct list list; /* oldest first */
 	uint64_t n;
 };
 
 struct hash_job {
-	struct hash_job *next;
+	struct list node; /* of the helper: jobs or done */
 	char password[STORE_PASSWORD_MAX + 1];
 	char hash[STORE_HASH_SIZE]; /* to compare with, or what came out */
 	struct store_user user;     /* of a check */
@@ -107,8 +107,8 @@ struct helper {
 	bool writing;
 	uint64_t kept; /* rows of a batch that failed */
 	struct notes notes;
-	struct hash_job *jobs; /* oldest first */
-	struct hash_job *done;
+	struct list jobs; /* oldest first */
+	struct list done;
 	unsigned n_jobs;
 	struct store_counts counts;
 	struct err trouble; /* of the last batch; ERR_NONE: it is written */

@@ -65,7 +65,6 @@ static void job_free(struct hash_job *job)
 static int push(struct store *s, struct hash_job *job, struct err *e)
 {
 	struct helper *h = &s->helper;
-	struct hash_job **at = &h->jobs;
 	int r = 0;
 
 	(void)pthread_mutex_lock(&h->lock);
@@ -74,9 +73,7 @@ static int push(struct store *s, struct hash_job *job, struct err *e)
 	else
 		r = helper_start(s);
 	if (r == 0) {
-		while (*at)
-			at = &(*at)->next;
-		*at = job;
+		list_append(&h->jobs, &job->node);
 		h->n_jobs++;
 		(void)pthread_cond_signal(&h->work);
 	}
@@ -159,11 +156,9 @@ void hash_answers(struct store *s)
 
 	for (;;) {
 		(void)pthread_mutex_lock(&h->lock);
-		struct hash_job *job = h->done;
-		if (job) {
-			h->done = job->next;
+		struct hash_job *job = list_pop_first(&h->done, struct hash_job, node);
+		if (job)
 			h->n_jobs--;
-		}
 		(void)pthread_mutex_unlock(&h->lock);
 		if (!job)
 			return;
@@ -175,12 +170,9 @@ void hash_answers(struct store *s)
 void hash_cancel(struct store *s)
 {
 	struct helper *h = &s->helper;
-	struct hash_job **lists[] = {&h->done, &h->jobs};
+	struct hash_job *job;
 
-	for (size_t i = 0; i < ARRAY_SIZE(lists); i++)
-		while (*lists[i]) {
-			struct hash_job *job = *lists[i];
-			*lists[i] = job->next;
-			answer(job, true);
-		}
+	list_splice(&h->done, &h->jobs);
+	while ((job = list_pop_first(&h->done, struct hash_job, node)))
+		answer(job, true);
 }

@@ -26,18 +26,14 @@
 
 static void notes_init(struct notes *l)
 {
-	l->first = NULL;
-	l->last = &l->first;
+	list_init(&l->list);
 	l->n = 0;
 }
 
 static void notes_free(struct notes *l)
 {
-	while (l->first) {
-		struct note *next = l->first->next;
-		free(l->first);
-		l->first = next;
-	}
+	list_for_each(n, &l->list)
+		free(list_entry(n, struct note, node));
 	notes_init(l);
 }
 
@@ -55,9 +51,7 @@ void note_push(struct store *s, const struct note *n)
 		free(copy);
 	} else {
 		*copy = *n;
-		copy->next = NULL;
-		*h->notes.last = copy;
-		h->notes.last = &copy->next;
+		list_append(&h->notes.list, &copy->node);
 		/* Further ones find the helper counting down already. */
 		if (h->notes.n++ == 0)
 			(void)pthread_cond_signal(&h->work);
@@ -115,8 +109,11 @@ static int write_batch(struct store *s, const struct notes *batch, struct err *e
 
 	if (r < 0)
 		return r;
-	for (const struct note *n = batch->first; n && r == 0; n = n->next)
+	for (struct list *l = batch->list.next; l != &batch->list && r == 0; l = l->next) {
+		const struct note *n = list_entry(l, struct note, node);
+
 		r = writers[n->kind](&h->db, n, e);
+	}
 	h->since_prune += batch->n;
 	if (r == 0 && h->since_prune >= PRUNE_EVERY) {
 		h->since_prune = 0;
@@ -144,7 +141,8 @@ static void gather(struct helper *h, uint64_t wait_ns)
 {
 	uint64_t until = now_ns() + wait_ns;
 
-	while (!h->stop && !h->flush && !h->jobs && h->notes.n < NOTES_MAX / 2 && now_ns() < until)
+	while (!h->stop && !h->flush && list_is_empty(&h->jobs) && h->notes.n < NOTES_MAX / 2 &&
+	       now_ns() < until)
 		wait_until(h, until);
 }
 
@@ -178,11 +176,12 @@ static void write_some(struct store *s, struct notes *batch)
 	struct helper *h = &s->helper;
 	struct err e = ERR_INIT;
 
-	if (!batch->first) {
-		*batch = h->notes;
-		if (!batch->first)
+	if (batch->n == 0) {
+		if (h->notes.n == 0)
 			return;
-		notes_init(&h->notes);
+		list_splice(&batch->list, &h->notes.list);
+		batch->n = h->notes.n;
+		h->notes.n = 0;
 	}
 	h->writing = true;
 	(void)pthread_mutex_unlock(&h->lock);
@@ -193,8 +192,8 @@ static void write_some(struct store *s, struct notes *batch)
 		h->counts.failed++;
 	} else {
 		h->counts.written += batch->n;
-		for (const struct note *n = batch->first; n; n = n->next)
-			running_free(s, n->ticket);
+		list_for_each(n, &batch->list)
+			running_free(s, list_entry(n, struct note, node)->ticket);
 		notes_free(batch);
 	}
 	h->kept = batch->n;
@@ -204,17 +203,15 @@ static void write_some(struct store *s, struct notes *batch)
 
 static void do_job(struct helper *h)
 {
-	struct hash_job *job = h->jobs;
+	struct hash_job *job = list_pop_first(&h->jobs, struct hash_job, node);
 	uint64_t one = 1;
 
 	if (!job)
 		return;
-	h->jobs = job->next;
 	(void)pthread_mutex_unlock(&h->lock);
 	hash_job_run(job);
 	(void)pthread_mutex_lock(&h->lock);
-	job->next = h->done;
-	h->done = job;
+	list_append(&h->done, &job->node);
 	h->counts.hashes++;
 	(void)!write(h->event_fd, &one, sizeof(one));
 }
@@ -228,15 +225,15 @@ static void *helper_main(void *arg)
 	notes_init(&batch);
 	(void)pthread_mutex_lock(&h->lock);
 	while (!h->stop) {
-		if (!h->jobs && h->notes.n == 0 && !batch.first)
+		if (list_is_empty(&h->jobs) && h->notes.n == 0 && batch.n == 0)
 			(void)pthread_cond_wait(&h->work, &h->lock);
-		gather(h, batch.first ? RETRY_WAIT_NS : BATCH_WAIT_NS);
+		gather(h, batch.n ? RETRY_WAIT_NS : BATCH_WAIT_NS);
 		write_some(s, &batch);
 		do_job(h);
-		h->flush = h->flush && h->notes.n > 0 && !batch.first;
+		h->flush = h->flush && h->notes.n > 0 && batch.n == 0;
 	}
 	write_some(s, &batch); /* what was kept, then what has come */
-	if (!batch.first)
+	if (batch.n == 0)
 		write_some(s, &batch);
 	notes_free(&batch);
 	(void)pthread_mutex_unlock(&h->lock);
@@ -273,6 +270,8 @@ int helper_open(struct store *s, const char *path, struct err *e)
 	(void)pthread_cond_init(&h->idle, &attr);
 	(void)pthread_condattr_destroy(&attr);
 	notes_init(&h->notes);
+	list_init(&h->jobs);
+	list_init(&h->done);
 	h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (h->event_fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "eventfd");
