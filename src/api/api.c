@@ -7,6 +7,7 @@ int api_new(const struct api_config *config, struct api **ret, struct err *e)
 
 	if (!a)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the API");
+	list_init(&a->runs);
 	a->config = *config;
 	*ret = a;
 	return 0;

@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "api/json_reply.h"
+#include "base/list.h"
 
 struct api_stats {
 	uint64_t answers[5]; /* 1xx … 5xx */
@@ -12,15 +13,14 @@ struct api_stats {
 };
 
 struct rest;
-struct api_run;
 
 struct api {
 	struct api_config config;
 	struct api_stats stats;
 	struct rest *rest;
-	struct api_run *runs; /* owned */
-	unsigned archives;    /* that are being sent */
-	char *openapi;        /* owned, made at its first need */
+	struct list runs;  /* struct api_run, owned; newest first */
+	unsigned archives; /* that are being sent */
+	char *openapi;     /* owned, made at its first need */
 };
 
 /* Waits for something while the client may leave. */

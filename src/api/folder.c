@@ -22,8 +22,8 @@
 #define FOLDERS_BYTES (4u << 20)           /* names of folders that wait for their turn */
 #define TOTAL_MAX     (UINT64_C(64) << 30) /* bytes of all files: sparse ones cost nothing there */
 
-struct folder { /* one that waits */
-	struct folder *next;
+struct folder {           /* one that waits */
+	struct list node; /* of the folders that wait */
 	int64_t mtime_ns;
 	char path[]; /* below the one that was asked for; "" = that one */
 };
@@ -37,7 +37,7 @@ struct sending {
 	struct archiver *archiver;
 	struct buf out;
 	char base[ENGINE_PATH_MAX];
-	struct folder *folders; /* owned; the last one found comes first */
+	struct list folders; /* owned; the last one found comes first */
 	size_t folders_bytes;
 	struct folder *at; /* the one that is at work */
 	struct buf names;  /* its files, each with its NUL */
@@ -54,11 +54,8 @@ static void sending_free(struct sending *s)
 {
 	(void)sd_event_source_disable_unref(s->turn);
 	(void)archiver_free(s->archiver);
-	while (s->folders) {
-		struct folder *next = s->folders->next;
-		free(s->folders);
-		s->folders = next;
-	}
+	list_for_each(n, &s->folders)
+		free(list_entry(n, struct folder, node));
 	free(s->at);
 	buf_done(&s->out);
 	buf_done(&s->names);
@@ -120,8 +117,7 @@ static int push_folder(struct sending *s, const char *path, int64_t mtime_ns)
 		return -ENOMEM;
 	memcpy(f->path, path, len);
 	f->mtime_ns = mtime_ns;
-	f->next = s->folders;
-	s->folders = f;
+	list_prepend(&s->folders, &f->node);
 	s->folders_bytes += len;
 	return 0;
 }
@@ -175,8 +171,7 @@ static int next_folder(struct sending *s)
 	struct err e = ERR_INIT;
 
 	free(s->at);
-	s->at = s->folders;
-	s->folders = s->at->next;
+	s->at = list_pop_first(&s->folders, struct folder, node);
 	s->folders_bytes -= strlen(s->at->path) + 1;
 	buf_reset(&s->names);
 	s->name = 0;
@@ -284,7 +279,7 @@ static int on_turn(sd_event_source *source UNUSED, void *user)
 		r = add_piece(s);
 	} else if (s->name < s->names.len) {
 		r = next_file(s);
-	} else if (s->folders) {
+	} else if (!list_is_empty(&s->folders)) {
 		r = next_folder(s);
 	} else {
 		finish(s);
@@ -381,6 +376,7 @@ void rest_send_folder(struct rest_call *c, const char *path, const char *form)
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
 		return;
 	}
+	list_init(&s->folders);
 	s->api = c->api;
 	s->api->archives++;
 	s->call = c;

@@ -24,7 +24,7 @@ struct bound {
 
 /* A create that was asked for under a name of the client's. */
 struct idem {
-	struct idem *next;
+	struct list node;         /* of struct rest */
 	uint8_t key[HASH_BYTES];  /* of caller, owner, route and Idempotency-Key */
 	uint8_t body[HASH_BYTES]; /* of what was sent */
 	uint64_t since_ns;
@@ -39,8 +39,7 @@ struct idem {
 struct rest {
 	struct bound *bounds;
 	struct http_route *rows;
-	struct idem *idems; /* newest first */
-	unsigned n_idems;
+	struct list idems; /* newest first */
 };
 
 /* ---- the end of a call ---- */
@@ -155,8 +154,8 @@ static void idem_sweep(struct rest *r)
 	uint64_t bytes = 0;
 	unsigned n = 0;
 
-	for (struct idem **at = &r->idems; *at;) {
-		struct idem *i = *at;
+	list_for_each(l, &r->idems) {
+		struct idem *i = list_entry(l, struct idem, node);
 
 		if (i->running ||
 		    (i->since_ns + IDEM_NS > now && i->since_ns > 0 && n < IDEM_MAX)) {
@@ -164,13 +163,11 @@ static void idem_sweep(struct rest *r)
 			if (i->answer && bytes >= IDEM_BYTES)
 				idem_forget(i);
 			bytes += i->answer_len;
-			at = &i->next;
 			continue;
 		}
-		*at = i->next;
+		list_remove(l);
 		idem_free(i);
 	}
-	r->n_idems = n;
 }
 
 static void replay(struct rest_call *c, const struct idem *i)
@@ -200,7 +197,9 @@ static bool idem_begin(struct rest_call *c)
 	parts[0] = http_request_body(c->req, NULL);
 	hash_parts(parts, 1, body);
 	idem_sweep(r);
-	for (struct idem *i = r->idems; i; i = i->next) {
+	list_for_each(l, &r->idems) {
+		const struct idem *i = list_entry(l, struct idem, node);
+
 		if (memcmp(i->key, key, sizeof(key)) != 0)
 			continue;
 		if (memcmp(i->body, body, sizeof(body)) != 0)
@@ -225,8 +224,7 @@ static bool idem_begin(struct rest_call *c)
 	memcpy(i->body, body, sizeof(body));
 	i->since_ns = now_ns();
 	i->running = true;
-	i->next = r->idems;
-	r->idems = i;
+	list_prepend(&r->idems, &i->node);
 	c->idem = i;
 	return true;
 }
@@ -397,6 +395,7 @@ int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 
 	if (!rest)
 		return -ENOMEM;
+	list_init(&rest->idems);
 	a->rest = rest;
 	rest->bounds = calloc(rest_n_routes, sizeof(*rest->bounds));
 	rest->rows = calloc(rest_n_routes, sizeof(*rest->rows));
@@ -425,11 +424,8 @@ void rest_done(struct api *a)
 
 	if (!rest)
 		return;
-	while (rest->idems) {
-		struct idem *next = rest->idems->next;
-		idem_free(rest->idems);
-		rest->idems = next;
-	}
+	list_for_each(l, &rest->idems)
+		idem_free(list_entry(l, struct idem, node));
 	free(rest->bounds);
 	free(rest->rows);
 	free(rest);

@@ -17,13 +17,13 @@
 #define TAIL_BYTES 3                    /* of an UTF-8 sequence that is not whole yet */
 
 struct follower {
-	struct follower *next;
+	struct list node; /* of its run */
 	struct api_run *run;
 	struct http_stream *stream;
 };
 
 struct api_run {
-	struct api_run *next; /* newest first */
+	struct list node; /* of struct api */
 	struct api *api;
 	struct run *run;         /* NULL once it has ended */
 	struct sandbox *sandbox; /* reference while it runs */
@@ -40,7 +40,7 @@ struct api_run {
 		char bytes[TAIL_BYTES];
 		size_t len;
 	} tails[ENGINE_RESULT + 1];
-	struct follower *followers;
+	struct list followers;
 	struct rest_call *waiter; /* answers at the end */
 };
 
@@ -61,28 +61,25 @@ static void sweep(struct api *a)
 	uint64_t bytes = 0;
 	unsigned n = 0;
 
-	for (struct api_run **at = &a->runs; *at;) {
-		struct api_run *r = *at;
-		bool kept = r->run || r->followers ||
+	list_for_each(l, &a->runs) {
+		struct api_run *r = list_entry(l, struct api_run, node);
+		bool kept = r->run || !list_is_empty(&r->followers) ||
 			    (r->ended_ns + KEEP_NS > now && bytes < KEEP_BYTES && ++n <= KEEP_MAX);
 
 		if (kept) {
 			bytes += r->printed + r->log.len;
-			at = &r->next;
 			continue;
 		}
-		*at = r->next;
+		list_remove(l);
 		run_free(r);
 	}
 }
 
 void runs_done(struct api *a)
 {
-	while (a->runs) {
-		struct api_run *next = a->runs->next;
-		run_free(a->runs);
-		a->runs = next;
-	}
+	list_for_each(l, &a->runs)
+		run_free(list_entry(l, struct api_run, node));
+	list_init(&a->runs);
 }
 
 /* {run} of the caller; NULL: answered. */
@@ -90,9 +87,12 @@ static struct api_run *need_run(struct rest_call *c)
 {
 	const char *id = http_request_param(c->req, "run");
 
-	for (struct api_run *r = c->api->runs; r; r = r->next)
+	list_for_each(l, &c->api->runs) {
+		struct api_run *r = list_entry(l, struct api_run, node);
+
 		if (streq(r->id, id) && streq(r->owner, c->owner))
 			return r;
+	}
 	rest_refuse(c, ERR_NOT_FOUND, "There is no such run, or it ended long ago");
 	return NULL;
 }
@@ -147,11 +147,7 @@ static json_t *result_json(const struct api_run *r, const struct run_result *res
 
 static void unfollow(struct follower *f)
 {
-	for (struct follower **at = &f->run->followers; *at; at = &(*at)->next)
-		if (*at == f) {
-			*at = f->next;
-			break;
-		}
+	list_remove(&f->node);
 	free(f);
 }
 
@@ -162,8 +158,9 @@ static void on_close(void *user)
 
 static void send_all(struct api_run *r, const char *text, size_t len)
 {
-	for (struct follower *f = r->followers, *next; f; f = next) {
-		next = f->next;
+	list_for_each(l, &r->followers) {
+		struct follower *f = list_entry(l, struct follower, node);
+
 		if (http_stream_write(f->stream, text, len) < 0) {
 			http_stream_abort(f->stream); /* it does not read */
 			unfollow(f);
@@ -236,10 +233,11 @@ static void on_done(struct run *run UNUSED, const struct run_result *result, con
 	if (!r->result)
 		r->result = json_object();
 	send_event(r, "end", json_incref(r->result));
-	while (r->followers) {
-		struct http_stream *stream = r->followers->stream;
+	list_for_each(l, &r->followers) {
+		struct follower *f = list_entry(l, struct follower, node);
+		struct http_stream *stream = f->stream;
 
-		unfollow(r->followers);
+		unfollow(f);
 		http_stream_end(stream);
 	}
 	if (waiter && e)
@@ -265,6 +263,7 @@ void rest_run_events(struct rest_call *c)
 			http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return;
 	}
+	list_init(&f->node);
 	f->run = r;
 	f->stream = http_stream_begin_sse(req, r->run ? &follow_ops : NULL, f);
 	if (!f->stream) {
@@ -281,8 +280,7 @@ void rest_run_events(struct rest_call *c)
 		free(f);
 		return;
 	}
-	f->next = r->followers;
-	r->followers = f;
+	list_prepend(&r->followers, &f->node);
 }
 
 /* ---- start, look, end ---- */
@@ -317,6 +315,7 @@ static void start(struct rest_call *c)
 	    .user = r,
 	};
 	r->api = c->api;
+	list_init(&r->followers);
 	r->log = BUF_INIT(LOG_MAX);
 	r->sandbox = sandbox_ref(c->sandbox);
 	(void)snprintf(r->owner, sizeof(r->owner), "%s", c->owner);
@@ -328,8 +327,7 @@ static void start(struct rest_call *c)
 	}
 	(void)snprintf(r->id, sizeof(r->id), "%s", run_id(r->run));
 	sweep(c->api);
-	r->next = c->api->runs;
-	c->api->runs = r;
+	list_prepend(&c->api->runs, &r->node);
 	if (rest_bool(c, "wait"))
 		r->waiter = c;
 	else

@@ -12,13 +12,13 @@ S(Anything, "{\"type\":\"object\"}")
 S(Problem, "{\"type\":\"object\",\"required\":[\"type\",\"title\",\"status\",\"detail\",\"code\"],"
 	   "\"properties\":{\"type\":" STRING ",\"title\":" STRING ",\"status\":" INTEGER
 	   ",\"detail\":" STRING ",\"code\":" STRING ",\"hint\":" STRING "}}")
-S(Sandbox, "{\"type\":\"object\",\"required\":[\"id\",\"owner\",\"kind\",\"name\",\"state\","
-	   "\"busy\",\"age_s\",\"network\"],\"properties\":{\"id\":" STRING ",\"owner\":" STRING
-	   ",\"kind\":{\"enum\":[\"session\",\"stored\"]},\"name\":" STRING
-	   ",\"state\":{\"enum\":[\"active\",\"stored\"]},\"busy\":" BOOLEAN ",\"age_s\":" INTEGER
-	   ",\"idle_s\":" INTEGER
-	   ",\"network\":{\"enum\":[\"none\",\"packages\",\"allowlist\",\"open\"]}"
-	   ",\"domains\":{\"type\":\"array\",\"items\":" STRING "}}}")
+S(Sandbox,
+  "{\"type\":\"object\",\"required\":[\"id\",\"owner\",\"kind\",\"name\",\"state\","
+  "\"busy\",\"age_s\",\"network\"],\"properties\":{\"id\":" STRING ",\"owner\":" STRING
+  ",\"kind\":{\"enum\":[\"session\",\"stored\"]},\"name\":" STRING
+  ",\"state\":{\"enum\":[\"active\",\"stored\"]},\"busy\":" BOOLEAN ",\"age_s\":" INTEGER
+  ",\"idle_s\":" INTEGER ",\"network\":{\"enum\":[\"none\",\"packages\",\"allowlist\",\"open\"]}"
+  ",\"domains\":{\"type\":\"array\",\"items\":" STRING "}}}")
 S(Sandboxes, LIST("sandboxes", "Sandbox"))
 S(Package,
   "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"from_image\"],\"properties\":{"

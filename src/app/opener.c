@@ -2,6 +2,7 @@
 #include "app/opener.h"
 
 #include "base/fdio.h"
+#include "base/list.h"
 #include "base/text.h"
 
 #include <fcntl.h>
@@ -140,7 +141,7 @@ NORETURN static void serve(int channel, const char *roots)
 /* ---- the program's side ---- */
 
 struct question {
-	struct question *next;
+	struct list node; /* of the opener's questions */
 	tools_local_fn cb;
 	void *user;
 	char path[];
@@ -149,7 +150,7 @@ struct question {
 struct opener {
 	int fd;
 	sd_event_source *source;
-	struct question *first, **last; /* answers come in order */
+	struct list questions; /* oldest first: answers come in this order */
 	unsigned n;
 };
 
@@ -175,18 +176,15 @@ int opener_start(const char *roots, struct opener **ret, struct err *e)
 		return err_set(e, ERR_SYSTEM, errno, "the opener of local files");
 	}
 	o->fd = pair[0];
-	o->last = &o->first;
+	list_init(&o->questions);
 	*ret = o;
 	return 0;
 }
 
 static void answer(struct opener *o, int fd, const struct err *e)
 {
-	struct question *q = o->first;
+	struct question *q = list_pop_first(&o->questions, struct question, node);
 
-	o->first = q->next;
-	if (!o->first)
-		o->last = &o->first;
 	o->n--;
 	q->cb(fd, e, q->user);
 	free(q);
@@ -223,7 +221,7 @@ static void fail_all(struct opener *o, enum err_code code)
 	struct err e = ERR_INIT;
 
 	(void)err_set(&e, code, 0, "local files are not opened any more");
-	while (o->first)
+	while (!list_is_empty(&o->questions))
 		answer(o, -1, &e);
 }
 
@@ -238,13 +236,14 @@ static int on_answer(sd_event_source *source, int fd, uint32_t revents UNUSED, v
 
 	if (n == -EAGAIN)
 		return 0;
-	if (n != (ssize_t)sizeof(a) || !o->first || (a.errnum == 0) != (n_fds == 1)) {
+	const struct question *q = list_first(&o->questions, struct question, node);
+	if (n != (ssize_t)sizeof(a) || !q || (a.errnum == 0) != (n_fds == 1)) {
 		fd_close_many(fds, n_fds);
 		fail_all(o, ERR_SYSTEM);
 		return sd_event_source_set_enabled(source, SD_EVENT_OFF);
 	}
 	if (a.errnum != 0)
-		explain(&e, a.errnum, o->first->path);
+		explain(&e, a.errnum, q->path);
 	answer(o, a.errnum == 0 ? fds[0] : -1, a.errnum == 0 ? NULL : &e);
 	return 0;
 }
@@ -275,8 +274,7 @@ int opener_open(void *opener, const char *path, tools_local_fn cb, void *user, s
 		free(q);
 		return err_set(e, ERR_SYSTEM, (int)-n, "local files are not opened any more");
 	}
-	*o->last = q;
-	o->last = &q->next;
+	list_append(&o->questions, &q->node);
 	o->n++;
 	return 0;
 }

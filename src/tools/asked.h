@@ -4,18 +4,20 @@
  * the owner of the sandboxes, in memory. For this folder alone. */
 #pragma once
 
+#include "base/list.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 #define ASKED_HOSTS 8u /* of one owner all hosts together: as many questions as for eight */
 
-struct asked; /* one question; NULL = none yet */
+/* LIST: questions that were asked; list_init() makes it empty. */
 
 /* May OWNER's person be asked for DOMAIN, AGAIN times after the first? NOW is monotonic, in ns. */
-bool asked_may(struct asked **list, const char *owner, const char *domain, unsigned again,
+bool asked_may(struct list *list, const char *owner, const char *domain, unsigned again,
 	       uint64_t now);
 /* The question goes out. Without memory it is not counted. */
-void asked_note(struct asked **list, const char *owner, const char *domain, uint64_t now);
+void asked_note(struct list *list, const char *owner, const char *domain, uint64_t now);
 /* The person said yes. */
-void asked_forget(struct asked **list, const char *owner, const char *domain);
-void asked_free(struct asked *list);
+void asked_forget(struct list *list, const char *owner, const char *domain);
+void asked_free(struct list *list);

@@ -19,6 +19,7 @@ struct tools *tools_new(const struct tools_config *config, struct err *e)
 		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the tools");
 		return NULL;
 	}
+	list_init(&t->asked);
 	t->config = *config;
 	return t;
 }
@@ -29,7 +30,7 @@ struct tools *tools_free(struct tools *t)
 		return NULL;
 	t->resources = resources_free(t->resources);
 	tools_free_names(t);
-	asked_free(t->asked);
+	asked_free(&t->asked);
 	free(t);
 	return NULL;
 }

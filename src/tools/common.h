@@ -15,7 +15,7 @@ struct tools {
 	struct tools_config config;
 	struct resources *resources; /* owned, or NULL */
 	struct package_names *names; /* completion.c's; owned, or NULL */
-	struct asked *asked;         /* asked.h */
+	struct list asked;           /* asked.h */
 };
 
 #define TOOLS_WORKSPACE "/mnt/data/"
