@@ -153,8 +153,7 @@ struct init_waiting {
 struct init_put {
 	bool used;
 	int fd; /* unnamed file that is being written */
-	int parent;
-	char path[PROTO_PATH_MAX];
+	uint32_t number;
 };
 
 struct init_remove { /* a folder that is being removed, a slice at a time */

@@ -84,10 +84,10 @@ static void do_open(struct init *in, const struct proto_init_file *f)
 
 /* ---- put and commit ---- */
 
-static struct init_put *find_put(struct init *in, const char *path)
+static struct init_put *find_put(struct init *in, uint32_t number)
 {
 	for (size_t i = 0; i < PROTO_PUTS_MAX; i++)
-		if (in->puts[i].used && strcmp(in->puts[i].path, path) == 0)
+		if (in->puts[i].used && in->puts[i].number == number)
 			return &in->puts[i];
 	return NULL;
 }
@@ -103,43 +103,56 @@ static struct init_put *free_put(struct init *in)
 static void drop_put(struct init_put *p)
 {
 	(void)close(p->fd);
-	(void)close(p->parent);
 	p->used = false;
+}
+
+/* Refuses early what commit() would refuse. Folders that are missing are no error: commit() makes
+ * them, so that an upload that fails leaves no empty folders. */
+static int check_target(const struct init *in, const struct proto_init_file *f)
+{
+	const char *name;
+	struct stat st;
+	_cleanup_fd_ int parent = open_parent(in, f->path, false, &name);
+
+	if (parent < 0)
+		return parent == -ENOENT ? 0 : parent;
+	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!(f->flags & PROTO_FILE_OVERWRITE))
+		return -EEXIST;
+	return S_ISDIR(st.st_mode) ? -EISDIR : 0;
+}
+
+static int open_named(const struct init *in, const char *path)
+{
+	const char *name;
+	_cleanup_fd_ int parent = open_parent(in, path, true, &name);
+
+	return parent < 0 ? parent
+			  : fd_open_beneath(parent, name, O_CREAT | O_TRUNC | O_WRONLY, 0644);
 }
 
 static int start_put(const struct init *in, const struct proto_init_file *f, struct init_put *p)
 {
-	const char *name;
-	struct stat st;
-	_cleanup_fd_ int parent = open_parent(in, f->path, true, &name);
+	int r = check_target(in, f);
 
-	if (parent < 0)
-		return parent;
-	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) == 0) {
-		if (!(f->flags & PROTO_FILE_OVERWRITE))
-			return -EEXIST;
-		if (S_ISDIR(st.st_mode))
-			return -EISDIR;
-	}
-	_cleanup_fd_ int fd =
-	    wall_stands(WALL_ASIDE)
-		? fd_open_beneath(parent, ".", O_TMPFILE | O_WRONLY, 0)
-		: fd_open_beneath(parent, name, O_CREAT | O_TRUNC | O_WRONLY, 0644);
+	if (r < 0)
+		return r;
+	_cleanup_fd_ int fd = wall_stands(WALL_ASIDE)
+				  ? fd_open_beneath(in->workspace, ".", O_TMPFILE | O_WRONLY, 0)
+				  : open_named(in, f->path);
 	if (fd < 0)
 		return fd;
 	if (fchmod(fd, 0644) < 0)
 		return -errno;
-	p->used = true;
-	p->fd = TAKE_FD(fd);
-	p->parent = TAKE_FD(parent);
-	memcpy(p->path, f->path, sizeof(p->path));
+	*p = (struct init_put){.used = true, .fd = TAKE_FD(fd), .number = f->seq};
 	return 0;
 }
 
 static void do_put(struct init *in, const struct proto_init_file *f)
 {
 	struct init_put *p = free_put(in);
-	int r = find_put(in, f->path) ? -EBUSY : (p ? disk_admit(in, -1) : -EMFILE);
+	int r = p ? disk_admit(in, -1) : -EMFILE;
 
 	r = r < 0 ? r : start_put(in, f, p);
 	if (r < 0)
@@ -148,53 +161,55 @@ static void do_put(struct init *in, const struct proto_init_file *f)
 		answer_fd(in, f->seq, p->fd);
 }
 
-static int link_put(const struct init *in, const struct init_put *p, const char *name)
+static int link_put(const struct init *in, const struct init_put *p, int parent, const char *name)
 {
 	char self[32];
 
 	(void)snprintf(self, sizeof(self), "self/fd/%d", p->fd);
-	return linkat(in->proc, self, p->parent, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
+	return linkat(in->proc, self, parent, name, AT_SYMLINK_FOLLOW) < 0 ? -errno : 0;
 }
 
-static int commit(const struct init *in, const struct init_put *p, bool overwrite)
+static int commit(const struct init *in, const struct init_put *p, const char *path, bool overwrite)
 {
 	char temp[40];
 	uint64_t noise;
-	const char *slash = strrchr(p->path, '/');
-	const char *name = slash ? slash + 1 : p->path;
-	int r = link_put(in, p, name);
+	const char *name;
+	_cleanup_fd_ int parent = open_parent(in, path, true, &name);
 
+	if (parent < 0)
+		return parent;
+	int r = link_put(in, p, parent, name);
 	if (r != -EEXIST || !overwrite)
 		return r;
 	/* linkat(2) replaces nothing: a name of our own first, then rename over the old file. */
 	if (getrandom(&noise, sizeof(noise), 0) != sizeof(noise))
 		return -EIO;
 	(void)snprintf(temp, sizeof(temp), ".caisson-%016llx", (unsigned long long)noise);
-	r = link_put(in, p, temp);
-	if (r == 0 && renameat(p->parent, temp, p->parent, name) < 0) {
+	r = link_put(in, p, parent, temp);
+	if (r == 0 && renameat(parent, temp, parent, name) < 0) {
 		r = -errno;
-		(void)unlinkat(p->parent, temp, 0);
+		(void)unlinkat(parent, temp, 0);
 	}
 	return r;
 }
 
 static void do_commit(struct init *in, const struct proto_init_file *f)
 {
-	struct init_put *p = find_put(in, f->path);
+	struct init_put *p = find_put(in, f->put);
 
 	if (!p) {
 		answer(in, f->seq, -ENOENT);
 		return;
 	}
 	int r = disk_admit(in, p->fd);
-	r = r < 0 ? r : commit(in, p, f->flags & PROTO_FILE_OVERWRITE);
+	r = r < 0 ? r : commit(in, p, f->path, f->flags & PROTO_FILE_OVERWRITE);
 	drop_put(p);
 	answer(in, f->seq, r);
 }
 
 static void do_drop(struct init *in, const struct proto_init_file *f)
 {
-	struct init_put *p = find_put(in, f->path);
+	struct init_put *p = find_put(in, f->put);
 
 	if (p)
 		drop_put(p);

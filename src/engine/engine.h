@@ -228,14 +228,18 @@ struct engine_ops {
 	 * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */
 	int (*open_file)(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
 			 struct err *e);
-	/* Creates PATH for writing (owner = the sandbox, 0644), through a temporary name in the
-	 * same folder: the callback gets a write-only descriptor; commit_file() renames it into
-	 * place, refusing (FILE_EXISTS) when overwrite is false and something is there. Parents are
-	 * made. */
-	int (*put_file)(struct engine_sandbox *s, const char *path, bool overwrite, engine_fd_fn cb,
-			void *user, struct err *e);
-	int (*commit_file)(struct engine_sandbox *s, const char *path, bool overwrite, bool keep,
-			   engine_done_fn cb, void *user, struct err *e);
+	/* Makes a file without a name (owner = the sandbox, mode 0644) that is to become PATH. The
+	 * callback gets a write-only descriptor; *RET_PUT gets the number that commit_file() takes.
+	 * FILE_EXISTS when OVERWRITE is false and something has the name already. Files for the
+	 * same path may be written at the same time; there is a limit of them in one sandbox
+	 * (TOO_MANY_FILES). */
+	int (*put_file)(struct engine_sandbox *s, const char *path, bool overwrite,
+			uint32_t *ret_put, engine_fd_fn cb, void *user, struct err *e);
+	/* KEEP: makes the missing parent folders and gives file PUT the name PATH, in one step;
+	 * FILE_EXISTS as above. Not KEEP: drops the file; no trace of it stays. PUT is free in both
+	 * cases, also when this fails. */
+	int (*commit_file)(struct engine_sandbox *s, uint32_t put, const char *path, bool overwrite,
+			   bool keep, engine_done_fn cb, void *user, struct err *e);
 	int (*remove_file)(struct engine_sandbox *s, const char *path, bool recursive,
 			   engine_done_fn cb, void *user, struct err *e);
 	/* Entries of folder PATH ("" = the workspace), all types; at most ENGINE_FILES_MAX. */

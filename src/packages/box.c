@@ -31,7 +31,8 @@ struct box {
 	struct copy *copy;
 	int file; /* of the copy at work */
 	char path[ENGINE_PATH_MAX];
-	int other; /* borrowed: the other end of the copy */
+	uint32_t put; /* the engine's number of the file that is being written */
+	int other;    /* borrowed: the other end of the copy */
 	uint64_t max;
 	char wanted[SHA256_HEX]; /* "" = any */
 	char sha256[SHA256_HEX];
@@ -351,7 +352,8 @@ static void commit(struct box *b)
 	bool keep = b->failed.code == ERR_NONE;
 
 	b->pending++;
-	if (b->engine->ops->commit_file(b->handle, b->path, true, keep, on_committed, b, &e) == 0)
+	if (b->engine->ops->commit_file(b->handle, b->put, b->path, true, keep, on_committed, b,
+					&e) == 0)
 		return;
 	b->pending--;
 	if (keep)
@@ -400,7 +402,7 @@ void box_put(struct box *b, const char *path, int fd, const char *sha256, box_fn
 	(void)snprintf(b->path, sizeof(b->path), "%s", path);
 	(void)snprintf(b->wanted, sizeof(b->wanted), "%s", sha256 ? sha256 : "");
 	b->pending++;
-	if (b->engine->ops->put_file(b->handle, path, true, on_put_fd, b, &b->failed) == 0)
+	if (b->engine->ops->put_file(b->handle, path, true, &b->put, on_put_fd, b, &b->failed) == 0)
 		return;
 	b->pending--;
 	refuse(b);

@@ -208,7 +208,7 @@ void sandbox_release(struct sandbox *s)
 
 bool sandbox_is_idle(const struct sandbox *s)
 {
-	return !s->run && !s->seized && !s->queue && !s->uploads && s->holds == 0;
+	return !s->run && !s->seized && !s->queue && !s->uploads && !s->writers && s->holds == 0;
 }
 
 uint64_t sandbox_run_timeout_ns(const struct sandbox *s)
@@ -359,6 +359,7 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	manager_table_remove(s);
 	KILL_POINT(CLOSE_MARKED);
 	handle->engine->ops->destroy(handle, on_destroyed, c);
+	file_writers_end(c->sandbox);
 	sandbox_changed(c->sandbox, NULL);
 	return 0;
 }
@@ -370,6 +371,7 @@ void sandbox_on_lost(struct engine_sandbox *handle UNUSED, const char *why, void
 	LOG_WARNING("session_lost", LOG_S("session_id", s->id), LOG_S("why", why));
 	if (s->state == SANDBOX_READY)
 		s->state = SANDBOX_LOST;
+	file_writers_end(s);
 }
 
 /* ---- expiry ---- */
@@ -506,6 +508,7 @@ struct manager *manager_free(struct manager *m)
 			s->state = SANDBOX_CLOSED;
 			s->handle = NULL;
 			sandbox_close_gate(s);
+			file_writers_end(s);
 			manager_table_remove(s);
 		}
 	return manager_unref(m);

@@ -51,8 +51,9 @@ struct sandbox {
 	bool stored;
 	char name[SANDBOX_NAME_MAX + 1];
 	struct upload *uploads; /* the first is at work, the others wait */
-	bool seized;            /* a checkpoint, branch or fork is at work */
-	struct points *points;  /* owned; NULL while there is none */
+	struct file_writer *writers;
+	bool seized;           /* a checkpoint, branch or fork is at work */
+	struct points *points; /* owned; NULL while there is none */
 	char parent[SANDBOX_ID_MAX + 1];
 	char *place;                /* owned, or NULL: sandbox_place() */
 	struct inventory inventory; /* of the workspace after the last change that we know of */
@@ -152,6 +153,14 @@ ssize_t upload_read_piece(const struct upload_source *source, uint64_t at, char 
 			  const char **ret);
 /* Tells all who still wait for upload_check_base64() -ECANCELED. */
 void upload_checks_end(struct manager *m);
+
+/* file_writer.c. Does the engine work for a writer? Checkpoints wait for that, not for writers that
+ * wait for bytes. */
+bool file_writers_are_busy(const struct sandbox *s);
+/* The checkpoint is made: commits that waited for it begin. */
+void file_writers_go_on(struct sandbox *s);
+/* The sandbox has ended: ends all writers with SANDBOX_LOST and closes their descriptors. */
+void file_writers_end(struct sandbox *s);
 
 /* run_life.c: sandbox_run() for whoever has seized the sandbox. */
 int run_begin(struct sandbox *s, const struct run_request *request, struct run **ret,

@@ -43,7 +43,8 @@ int sandbox_seize(struct sandbox *s, struct err *e)
 {
 	if (!sandbox_use(s, e))
 		return -ENOENT;
-	if (!sandbox_is_idle(s))
+	if (s->run || s->seized || s->queue || s->uploads || s->holds > 0 ||
+	    file_writers_are_busy(s))
 		return err_set(e, ERR_SESSION_BUSY, 0,
 			       "Session %s is busy. Wait or use a different session.", s->id);
 	s->seized = true;
@@ -54,6 +55,7 @@ void sandbox_yield(struct sandbox *s)
 {
 	s->seized = false;
 	sandbox_touch(s);
+	file_writers_go_on(s);
 	sandbox_next_run(s);
 }
 

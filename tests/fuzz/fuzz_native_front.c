@@ -141,15 +141,16 @@ static void ask(struct world *w, bool point)
 				       .on_output = on_output,
 				       .on_done = on_run};
 	const struct engine_ops *ops = w->engine->ops;
+	uint32_t put = 0;
 
 	if (point) /* never beside a run */
 		(void)!ops->save_point(w->sandbox, 0, on_point, NULL, &e);
 	else
 		(void)!ops->run(w->sandbox, &spec, &r, &e);
 	(void)!ops->open_file(w->sandbox, "a", on_fd, NULL, &e);
-	(void)!ops->put_file(w->sandbox, "b", true, on_fd, NULL, &e);
+	(void)!ops->put_file(w->sandbox, "b", true, &put, on_fd, NULL, &e);
 	(void)!ops->list_files(w->sandbox, "", on_list, NULL, &e);
-	(void)!ops->commit_file(w->sandbox, "b", true, true, on_done, NULL, &e);
+	(void)!ops->commit_file(w->sandbox, put, "b", true, true, on_done, NULL, &e);
 	(void)!ops->usage(w->sandbox, on_usage, NULL, &e);
 	(void)!ops->create(w->engine, &create, on_second, NULL, &e);
 	(void)!ops->forget(w->engine, "key", on_done, NULL, &e);

@@ -232,8 +232,10 @@ enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *p
 {
 	static struct outcome o;
 
+	uint32_t put = 0;
+
 	o = (struct outcome){.fd = -1};
-	if (c->engine->ops->put_file(s, path, overwrite, on_fd, &o, &o.e) < 0)
+	if (c->engine->ops->put_file(s, path, overwrite, &put, on_fd, &o, &o.e) < 0)
 		return o.e.code;
 	turn_until(c, &o.done, BUDGET_MS);
 	if (o.fd < 0)
@@ -241,7 +243,7 @@ enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *p
 	bool keep = fd_write_all(o.fd, text, strlen(text)) == 0;
 	(void)close(o.fd);
 	o = (struct outcome){.fd = -1};
-	EXPECT(c->engine->ops->commit_file(s, path, overwrite, keep, on_done, &o, &o.e) == 0);
+	EXPECT(c->engine->ops->commit_file(s, put, path, overwrite, keep, on_done, &o, &o.e) == 0);
 	turn_until(c, &o.done, BUDGET_MS);
 	return keep ? o.e.code : ERR_NO_SPACE;
 }

@@ -304,9 +304,9 @@ static int fake_open_file(struct engine_sandbox *s, const char *path, engine_fd_
 	return 0;
 }
 
-static void temporary_name(struct engine_sandbox *s, const char *path, char *ret, size_t size)
+static void temporary_name(struct engine_sandbox *s, uint32_t put, char *ret, size_t size)
 {
-	(void)snprintf(ret, size, "%s/.put-%s", sandbox_of(s)->path, path);
+	(void)snprintf(ret, size, "%s/.put-%u", sandbox_of(s)->path, put);
 }
 
 static bool is_there(struct engine_sandbox *s, const char *path)
@@ -319,12 +319,13 @@ static bool is_there(struct engine_sandbox *s, const char *path)
 }
 
 static int fake_put_file(struct engine_sandbox *s, const char *path, bool overwrite,
-			 engine_fd_fn cb, void *user, struct err *e UNUSED)
+			 uint32_t *ret_put, engine_fd_fn cb, void *user, struct err *e UNUSED)
 {
 	struct fake_job *j = job_new(engine_of(s), do_fd, user);
 	char full[700];
 
-	temporary_name(s, path, full, sizeof(full));
+	*ret_put = ++engine_of(s)->n_puts;
+	temporary_name(s, *ret_put, full, sizeof(full));
 	j->cb.fd = cb;
 	if (!overwrite && is_there(s, path)) {
 		(void)err_set(&j->err, ERR_FILE_EXISTS, EEXIST, "%s", path);
@@ -342,13 +343,14 @@ static void do_done(struct fake_job *j)
 	j->cb.done(err_of(j), j->user);
 }
 
-static int fake_commit_file(struct engine_sandbox *s, const char *path, bool overwrite, bool keep,
-			    engine_done_fn cb, void *user, struct err *e UNUSED)
+static int fake_commit_file(struct engine_sandbox *s, uint32_t put, const char *path,
+			    bool overwrite, bool keep, engine_done_fn cb, void *user,
+			    struct err *e UNUSED)
 {
 	struct fake_job *j = job_new(engine_of(s), do_done, user);
 	char from[700], to[700];
 
-	temporary_name(s, path, from, sizeof(from));
+	temporary_name(s, put, from, sizeof(from));
 	(void)snprintf(to, sizeof(to), "%s/%s", sandbox_of(s)->path, path);
 	j->cb.done = cb;
 	if (!keep)

@@ -17,6 +17,7 @@ struct fake_engine {
 	char root[64]; /* temporary folder of workspaces; removed by close */
 	unsigned n_created, n_destroyed, n_alive;
 	unsigned n_lists;
+	unsigned n_puts; /* started; also the number of the last one */
 	uint32_t caps;
 	bool fail_create; /* the next creation fails with engine_unavailable */
 	bool hold;        /* runs wait for fake_engine_release() */

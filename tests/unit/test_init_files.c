@@ -65,6 +65,9 @@ static int tear_down(void **state UNUSED)
 static struct proto_init_filed answer;
 static int answer_fd;
 
+static uint32_t seq;
+static uint32_t last_put; /* COMMIT and DROP name it */
+
 /* One request to its end; the errno of the answer, -1 = refused as impossible. */
 static int ask(enum proto_file_op op, const char *path, uint32_t flags)
 {
@@ -72,7 +75,9 @@ static int ask(enum proto_file_op op, const char *path, uint32_t flags)
 	int fds[FDIO_PASS_MAX];
 	size_t n = 0;
 
-	f = (struct proto_init_file){.seq = 7, .op = op, .flags = flags};
+	f = (struct proto_init_file){.seq = ++seq, .op = op, .flags = flags, .put = last_put};
+	if (op == PROTO_FILE_PUT)
+		last_put = seq;
 	(void)snprintf(f.path, sizeof(f.path), "%s", path);
 	if (files_handle(&in, &f) < 0)
 		return -1;
@@ -80,7 +85,7 @@ static int ask(enum proto_file_op op, const char *path, uint32_t flags)
 		files_work(&in);
 	assert_int_equal(fd_recv(front, &answer, sizeof(answer), fds, &n, MSG_DONTWAIT),
 			 sizeof(answer));
-	assert_int_equal(answer.seq, 7);
+	assert_int_equal(answer.seq, seq);
 	answer_fd = n > 0 ? fds[0] : -1;
 	assert_true(n <= 1 && (n == 0 || answer.errnum == 0));
 	return answer.errnum;
@@ -121,8 +126,21 @@ static void test_put(void **state UNUSED)
 	assert_int_equal(ask(PROTO_FILE_PUT, "later", 0), 0);
 	(void)close(answer_fd);
 	assert_int_equal(fstatat(in.workspace, "later", &st, 0), -1);
-	assert_int_equal(ask(PROTO_FILE_PUT, "later", 0), EBUSY);
-	assert_int_equal(ask(PROTO_FILE_DROP, "later", 0), 0);
+	/* two for one name: the first that is complete has it */
+	assert_int_equal(ask(PROTO_FILE_PUT, "both", 0), 0);
+	(void)close(answer_fd);
+	const uint32_t first = last_put;
+	put("both", "2");
+	last_put = first;
+	assert_int_equal(ask(PROTO_FILE_COMMIT, "both", 0), EEXIST);
+	assert_content("both", "2");
+	assert_int_equal(ask(PROTO_FILE_REMOVE, "both", 0), 0);
+	/* folders are made for what is complete alone */
+	assert_int_equal(ask(PROTO_FILE_PUT, "new/folder/later", 0), 0);
+	(void)close(answer_fd);
+	assert_int_equal(fstatat(in.workspace, "new", &st, 0), -1);
+	assert_int_equal(ask(PROTO_FILE_DROP, "new/folder/later", 0), 0);
+	assert_int_equal(fstatat(in.workspace, "new", &st, 0), -1);
 	assert_int_equal(ask(PROTO_FILE_COMMIT, "later", 0), ENOENT);
 	/* somebody was quicker */
 	assert_int_equal(ask(PROTO_FILE_PUT, "raced", 0), 0);
@@ -143,11 +161,15 @@ static void test_puts_at_once(void **state UNUSED)
 		assert_int_equal(ask(PROTO_FILE_PUT, name, 0), 0);
 		(void)close(answer_fd);
 	}
+	const uint32_t last = last_put;
 	assert_int_equal(ask(PROTO_FILE_PUT, "more", 0), EMFILE);
-	for (int i = 0; i < PROTO_PUTS_MAX; i++) {
-		(void)snprintf(name, sizeof(name), "f%d", i);
-		assert_int_equal(ask(PROTO_FILE_DROP, name, 0), 0);
+	for (uint32_t i = 0; i < PROTO_PUTS_MAX; i++) {
+		last_put = last - i;
+		assert_int_equal(ask(PROTO_FILE_DROP, "f", 0), 0);
 	}
+	assert_int_equal(ask(PROTO_FILE_PUT, "more", 0), 0);
+	(void)close(answer_fd);
+	assert_int_equal(ask(PROTO_FILE_DROP, "more", 0), 0);
 }
 
 static void test_open(void **state UNUSED)

@@ -67,12 +67,14 @@ void native_wait_for_init(struct native_sandbox *s)
 	    s->patience, s->ops || s->usages || s->point.cb ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
 }
 
-static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, const char *path,
-	       struct native_file_op **ret, struct err *e)
+/* PUT: for COMMIT and DROP. */
+static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, uint32_t put,
+	       const char *path, struct native_file_op **ret, struct err *e)
 {
 	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
 				    .op = op,
 				    .flags = flags,
+				    .put = put,
 				    .seq = ++s->next_seq};
 	int r = native_check_ready(s, e);
 
@@ -105,7 +107,7 @@ int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn
 		     struct err *e)
 {
 	struct native_file_op *o = NULL;
-	int r = ask(native_sandbox_of(base), PROTO_FILE_OPEN, 0, path, &o, e);
+	int r = ask(native_sandbox_of(base), PROTO_FILE_OPEN, 0, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -114,25 +116,26 @@ int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn
 	return 0;
 }
 
-int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb,
-		    void *user, struct err *e)
+int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite,
+		    uint32_t *ret_put, engine_fd_fn cb, void *user, struct err *e)
 {
 	struct native_file_op *o = NULL;
 	uint32_t flags = overwrite ? PROTO_FILE_OVERWRITE : 0;
-	int r = ask(native_sandbox_of(base), PROTO_FILE_PUT, flags, path, &o, e);
+	int r = ask(native_sandbox_of(base), PROTO_FILE_PUT, flags, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
 	o->cb.fd = cb;
 	o->user = user;
+	*ret_put = o->seq;
 	return 0;
 }
 
 static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t flags,
-		    const char *path, engine_done_fn cb, void *user, struct err *e)
+		    uint32_t put, const char *path, engine_done_fn cb, void *user, struct err *e)
 {
 	struct native_file_op *o = NULL;
-	int r = ask(native_sandbox_of(base), op, flags, path, &o, e);
+	int r = ask(native_sandbox_of(base), op, flags, put, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -141,17 +144,17 @@ static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t
 	return 0;
 }
 
-int native_commit_file(struct engine_sandbox *base, const char *path, bool overwrite, bool keep,
-		       engine_done_fn cb, void *user, struct err *e)
+int native_commit_file(struct engine_sandbox *base, uint32_t put, const char *path, bool overwrite,
+		       bool keep, engine_done_fn cb, void *user, struct err *e)
 {
 	return ask_done(base, keep ? PROTO_FILE_COMMIT : PROTO_FILE_DROP,
-			overwrite ? PROTO_FILE_OVERWRITE : 0, path, cb, user, e);
+			overwrite ? PROTO_FILE_OVERWRITE : 0, put, path, cb, user, e);
 }
 
 int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive,
 		       engine_done_fn cb, void *user, struct err *e)
 {
-	return ask_done(base, PROTO_FILE_REMOVE, recursive ? PROTO_FILE_RECURSIVE : 0, path, cb,
+	return ask_done(base, PROTO_FILE_REMOVE, recursive ? PROTO_FILE_RECURSIVE : 0, 0, path, cb,
 			user, e);
 }
 
@@ -159,7 +162,7 @@ int native_list_files(struct engine_sandbox *base, const char *path, engine_list
 		      struct err *e)
 {
 	struct native_file_op *o = NULL;
-	int r = ask(native_sandbox_of(base), PROTO_FILE_LIST, 0, path, &o, e);
+	int r = ask(native_sandbox_of(base), PROTO_FILE_LIST, 0, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;

@@ -27,7 +27,7 @@
 #define PROTO_LIST_MAX    10000      /* ENGINE_FILES_MAX */
 #define PROTO_ARGS_MAX    (1u << 20) /* bytes of a run's cwd, argv and environment together */
 #define PROTO_ARG_MAX     512        /* strings of argv, and of the environment */
-#define PROTO_PUTS_MAX    8          /* files being written at once */
+#define PROTO_PUTS_MAX    256        /* files being written at once */
 #define PROTO_POINTS_MAX  10         /* ENGINE_POINTS_MAX */
 
 /* Bounds of the limits; both ends check them. */
@@ -311,7 +311,7 @@ struct proto_init_file {
 	uint32_t seq;
 	uint32_t op;
 	uint32_t flags;
-	uint32_t pad;
+	uint32_t put;              /* COMMIT, DROP: `seq` of the PUT */
 	char path[PROTO_PATH_MAX]; /* relative to the workspace, checked; "" = the workspace */
 };
 

@@ -282,10 +282,10 @@ bool native_run_lose(struct native_sandbox *s);
 /* inside/inside_files.c */
 int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user,
 		     struct err *e) MUST_CHECK;
-int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite, engine_fd_fn cb,
-		    void *user, struct err *e) MUST_CHECK;
-int native_commit_file(struct engine_sandbox *base, const char *path, bool overwrite, bool keep,
-		       engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
+int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite,
+		    uint32_t *ret_put, engine_fd_fn cb, void *user, struct err *e) MUST_CHECK;
+int native_commit_file(struct engine_sandbox *base, uint32_t put, const char *path, bool overwrite,
+		       bool keep, engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
 int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive,
 		       engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
 int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user,

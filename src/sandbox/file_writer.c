@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/file_writer.h"
+
+#include "base/fdio.h"
+#include "base/log.h"
+#include "sandbox/manager.h"
+
+#include <string.h>
+
+enum writer_state {
+	WRITER_OPENING,    /* the engine was asked for a descriptor */
+	WRITER_OPEN,       /* takes bytes */
+	WRITER_WAITING,    /* wants to commit; a checkpoint is at work */
+	WRITER_COMMITTING, /* the engine was asked to commit */
+	WRITER_DROPPING,   /* nobody waits for it; the engine still has to answer */
+};
+
+struct file_writer {
+	struct file_writer *next; /* of the sandbox */
+	struct sandbox *sandbox;  /* reference */
+	enum writer_state state;
+	bool overwrite;
+	uint32_t put; /* the engine's number */
+	int fd;
+	uint64_t written;
+	const struct file_writer_ops *ops; /* borrowed */
+	void *user;
+	char path[];
+};
+
+/* Out of the list of the sandbox, and freed. */
+static void writer_free(struct file_writer *w)
+{
+	struct file_writer **at = &w->sandbox->writers;
+
+	while (*at != w)
+		at = &(*at)->next;
+	*at = w->next;
+	w->fd = fd_close(w->fd);
+	(void)sandbox_unref(w->sandbox);
+	free(w);
+}
+
+static void writer_end(struct file_writer *w, const struct err *e)
+{
+	const struct file_writer_ops *ops = w->ops;
+	const uint64_t written = w->written;
+	void *user = w->user;
+	struct sandbox *s = sandbox_ref(w->sandbox);
+	_cleanup_free_ char *path = e ? NULL : strdup(w->path);
+
+	if (!e)
+		LOG_INFO("file_uploaded", LOG_S("session_id", s->id), LOG_S("filename", w->path),
+			 LOG_U("size_bytes", written));
+	writer_free(w);
+	ops->on_end(written, e, user);
+	if (path)
+		sandbox_changed(s, path);
+	(void)sandbox_unref(s);
+}
+
+static void lost(const struct file_writer *w, struct err *e)
+{
+	(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended", w->sandbox->id);
+}
+
+/* ---- commit and drop ---- */
+
+static void on_committed(const struct err *e, void *user)
+{
+	struct file_writer *w = user;
+
+	sandbox_forget_inventory(w->sandbox);
+	writer_end(w, e);
+}
+
+static void begin_commit(struct file_writer *w)
+{
+	struct sandbox *s = w->sandbox;
+	struct err e = ERR_INIT;
+
+	w->state = WRITER_COMMITTING;
+	if (s->state != SANDBOX_READY)
+		lost(w, &e);
+	else if (sandbox_ops(s)->commit_file(s->handle, w->put, w->path, w->overwrite, true,
+					     on_committed, w, &e) == 0)
+		return;
+	writer_end(w, &e);
+}
+
+void file_writer_commit(struct file_writer *w)
+{
+	ASSERT(w->state == WRITER_OPEN);
+	file_writer_close(w);
+	if (w->sandbox->seized)
+		w->state = WRITER_WAITING;
+	else
+		begin_commit(w);
+}
+
+static void on_dropped(const struct err *e UNUSED, void *user)
+{
+	writer_free(user);
+}
+
+static void begin_drop(struct file_writer *w)
+{
+	struct sandbox *s = w->sandbox;
+	struct err e = ERR_INIT;
+
+	w->state = WRITER_DROPPING;
+	w->fd = fd_close(w->fd);
+	/* If the sandbox has ended, its files have ended with it. */
+	if (s->state != SANDBOX_READY ||
+	    sandbox_ops(s)->commit_file(s->handle, w->put, w->path, w->overwrite, false, on_dropped,
+					w, &e) < 0)
+		writer_free(w);
+}
+
+struct file_writer *file_writer_drop(struct file_writer *w)
+{
+	if (!w)
+		return NULL;
+	ASSERT(w->state == WRITER_OPENING || w->state == WRITER_OPEN);
+	if (w->state == WRITER_OPENING)
+		w->state = WRITER_DROPPING; /* on_put() goes on */
+	else
+		begin_drop(w);
+	return NULL;
+}
+
+/* ---- writing ---- */
+
+static void on_put(int fd, const struct err *e, void *user)
+{
+	struct file_writer *w = user;
+	const bool dropped = w->state == WRITER_DROPPING;
+
+	w->fd = fd;
+	if (e && dropped) {
+		writer_free(w);
+	} else if (e) {
+		writer_end(w, e);
+	} else if (dropped) {
+		begin_drop(w);
+	} else {
+		w->state = WRITER_OPEN;
+		w->ops->on_ready(w->user);
+	}
+}
+
+int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
+		    const struct file_writer_ops *ops, void *user, struct file_writer **ret,
+		    struct err *e)
+{
+	const size_t len = strlen(path) + 1;
+	int r = sandbox_check_free(s, e);
+
+	if (r < 0)
+		return r;
+	if (!sandbox_use(s, e))
+		return -ENOENT;
+	struct file_writer *w = calloc(1, sizeof(*w) + len);
+	if (!w)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an upload");
+	memcpy(w->path, path, len);
+	w->overwrite = overwrite;
+	w->fd = -1;
+	w->ops = ops;
+	w->user = user;
+	r = sandbox_ops(s)->put_file(s->handle, path, overwrite, &w->put, on_put, w, e);
+	if (r < 0) {
+		free(w);
+		return r;
+	}
+	w->sandbox = sandbox_ref(s);
+	w->next = s->writers;
+	s->writers = w;
+	*ret = w;
+	return 0;
+}
+
+int file_writer_add(struct file_writer *w, const void *data, size_t len, struct err *e)
+{
+	ASSERT(w->state == WRITER_OPEN);
+	sandbox_touch(w->sandbox);
+	const int r = fd_write_all(w->fd, data, len);
+	if (r == -ENOSPC || r == -EDQUOT)
+		return err_set(e, ERR_NO_SPACE, 0, "the workspace is full");
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "writing the file");
+	w->written += len;
+	return 0;
+}
+
+uint64_t file_writer_written(const struct file_writer *w)
+{
+	return w->written;
+}
+
+void file_writer_close(struct file_writer *w)
+{
+	w->fd = fd_close(w->fd);
+}
+
+/* ---- what happens to the sandbox meanwhile ---- */
+
+static struct file_writer *find(const struct sandbox *s, enum writer_state a, enum writer_state b)
+{
+	struct file_writer *w = s->writers;
+
+	while (w && w->state != a && w->state != b)
+		w = w->next;
+	return w;
+}
+
+bool file_writers_are_busy(const struct sandbox *s)
+{
+	return find(s, WRITER_OPENING, WRITER_COMMITTING) != NULL;
+}
+
+void file_writers_go_on(struct sandbox *s)
+{
+	struct file_writer *w;
+
+	while (!s->seized && (w = find(s, WRITER_WAITING, WRITER_WAITING)))
+		begin_commit(w);
+}
+
+/* The engine itself answers the calls that it has not answered yet. */
+void file_writers_end(struct sandbox *s)
+{
+	struct file_writer *w;
+	struct err e = ERR_INIT;
+
+	while ((w = find(s, WRITER_OPEN, WRITER_WAITING))) {
+		lost(w, &e);
+		writer_end(w, &e);
+	}
+}
