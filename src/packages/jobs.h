@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include "base/list.h"
 #include "packages/box.h"
 #include "packages/cache.h"
 #include "packages/install_plan.h"
@@ -24,8 +25,8 @@ enum wait_kind {
 	WAIT_CHECK,
 };
 
-struct waiter { /* who waits for the end of an installation */
-	struct waiter *next;
+struct waiter {           /* who waits for the end of an installation */
+	struct list node; /* of its record */
 	struct record *record;
 	enum wait_kind kind;
 	sd_event_source *timer; /* NULL = until the end */
@@ -34,8 +35,8 @@ struct waiter { /* who waits for the end of an installation */
 	void *user;
 };
 
-struct record { /* one installation, by sandbox and text */
-	struct record *next;
+struct record {           /* one installation, by sandbox and text */
+	struct list node; /* of struct packages */
 	struct packages *packages;
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char id[SANDBOX_ID_MAX + 1];
@@ -49,7 +50,7 @@ struct record { /* one installation, by sandbox and text */
 	size_t n_installed;
 	uint64_t start_wall_ns, end_wall_ns;
 	uint64_t start_ns, end_ns;
-	struct waiter *waiters;
+	struct list waiters;
 };
 
 enum job_kind {
@@ -60,7 +61,7 @@ enum job_kind {
 };
 
 struct job {
-	struct job *next;
+	struct list node; /* of struct packages */
 	struct packages *packages;
 	enum job_kind kind;
 	struct sandbox *sandbox; /* reference */
@@ -91,8 +92,8 @@ struct packages {
 	struct egress_policy *policy; /* of resolvers; of nothing with a folder of wheels */
 	struct cache *cache;
 	struct plans *plans;
-	struct record *records;
-	struct job *jobs; /* in the order of their arrival */
+	struct list records; /* newest first */
+	struct list jobs;    /* in the order of their arrival */
 	unsigned n_records, n_jobs;
 	bool closing;
 };

@@ -62,6 +62,8 @@ int packages_new(const struct packages_config *config, struct packages **ret, st
 		(void)fd_close(config->wheel_fd);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the installation of packages");
 	}
+	list_init(&p->jobs);
+	list_init(&p->records);
 	p->config = *config;
 	p->index_url = copy(config->index_url);
 	p->extra_hosts = copy(config->extra_hosts);
@@ -87,10 +89,10 @@ struct packages *packages_free(struct packages *p)
 	if (!p)
 		return NULL;
 	p->closing = true;
-	while (p->jobs)
-		job_fail(p->jobs, "the server ends", NULL);
-	while (p->records)
-		record_free(p->records);
+	while (!list_is_empty(&p->jobs))
+		job_fail(list_first(&p->jobs, struct job, node), "the server ends", NULL);
+	while (!list_is_empty(&p->records))
+		record_free(list_first(&p->records, struct record, node));
 	p->plans = plans_free(p->plans);
 	p->cache = cache_free(p->cache);
 	p->policy = egress_policy_unref(p->policy);
@@ -107,11 +109,8 @@ struct packages *packages_free(struct packages *p)
 void job_free(struct job *j)
 {
 	struct packages *p = j->packages;
-	struct job **at = &p->jobs;
 
-	while (*at != j)
-		at = &(*at)->next;
-	*at = j->next;
+	list_remove(&j->node);
 	p->n_jobs--;
 	j->helper = box_free(j->helper);
 	j->resolver = box_free(j->resolver);
@@ -153,15 +152,22 @@ void packages_pump(struct packages *p)
 
 	if (p->closing)
 		return;
-	for (const struct job *j = p->jobs; j; j = j->next)
+	list_for_each(l, &p->jobs) {
+		const struct job *j = list_entry(l, struct job, node);
+
 		*(looks_only(j) ? &lookers : &workers) += j->working;
-	for (struct job *j = p->jobs; j; j = j->next) {
+	}
+	list_for_each(l, &p->jobs) {
+		struct job *j = list_entry(l, struct job, node);
 		bool free_place = looks_only(j) ? lookers < LOOKERS_MAX : workers < WORKERS_MAX;
 
 		/* Of one sandbox, in the order of arrival. */
-		for (const struct job *o = p->jobs; o != j && !looks_only(j) && free_place;
-		     o = o->next)
+		for (struct list *m = p->jobs.next; m != l && !looks_only(j) && free_place;
+		     m = m->next) {
+			const struct job *o = list_entry(m, struct job, node);
+
 			free_place = looks_only(o) || o->sandbox != j->sandbox;
+		}
 		if (j->working || !free_place)
 			continue;
 		begin(j);
@@ -194,10 +200,7 @@ static struct job *job_new(struct packages *p, struct sandbox *s, enum job_kind 
 	j->giving = -1;
 	j->sandbox = sandbox_ref(s);
 	sandbox_hold(s);
-	struct job **at = &p->jobs;
-	while (*at)
-		at = &(*at)->next;
-	*at = j;
+	list_append(&p->jobs, &j->node);
 	p->n_jobs++;
 	j->text = strdup(text);
 	j->spec = calloc(1, sizeof(*j->spec));

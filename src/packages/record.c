@@ -28,20 +28,13 @@ static bool is_of(const struct record *r, const struct sandbox *s)
 
 struct record *record_find(struct packages *p, const struct sandbox *s, const char *spec)
 {
-	for (struct record *r = p->records; r; r = r->next)
+	list_for_each(l, &p->records) {
+		struct record *r = list_entry(l, struct record, node);
+
 		if (is_of(r, s) && streq(r->spec, spec))
 			return r;
+	}
 	return NULL;
-}
-
-static void unlink_record(struct record *r)
-{
-	struct record **at = &r->packages->records;
-
-	while (*at != r)
-		at = &(*at)->next;
-	*at = r->next;
-	r->packages->n_records--;
 }
 
 static void clear(struct record *r)
@@ -61,9 +54,10 @@ static void finish_waiter(struct waiter *w);
 void record_free(struct record *r)
 {
 	ASSERT(!r->job);
-	while (r->waiters)
-		finish_waiter(r->waiters);
-	unlink_record(r);
+	while (!list_is_empty(&r->waiters))
+		finish_waiter(list_first(&r->waiters, struct waiter, node));
+	list_remove(&r->node);
+	r->packages->n_records--;
 	clear(r);
 	free(r->spec);
 	free(r);
@@ -71,12 +65,10 @@ void record_free(struct record *r)
 
 void record_sweep(struct packages *p)
 {
-	struct record *next;
-
-	for (struct record *r = p->records; r; r = next) {
+	list_for_each(l, &p->records) {
+		struct record *r = list_entry(l, struct record, node);
 		const struct sandbox *s = manager_find(p->config.manager, r->owner, r->id);
 
-		next = r->next;
 		if (!r->job && (!s || !is_of(r, s)))
 			record_free(r);
 	}
@@ -84,10 +76,9 @@ void record_sweep(struct packages *p)
 
 void record_drop_ended(struct packages *p, const struct sandbox *s)
 {
-	struct record *next;
+	list_for_each(l, &p->records) {
+		struct record *r = list_entry(l, struct record, node);
 
-	for (struct record *r = p->records; r; r = next) {
-		next = r->next;
 		if (!r->job && is_of(r, s))
 			record_free(r);
 	}
@@ -98,9 +89,12 @@ static void make_room(struct packages *p)
 {
 	struct record *oldest = NULL;
 
-	for (struct record *r = p->records; r; r = r->next)
+	list_for_each(l, &p->records) {
+		struct record *r = list_entry(l, struct record, node);
+
 		if (!r->job)
 			oldest = r;
+	}
 	if (p->n_records >= RECORDS_MAX && oldest)
 		record_free(oldest);
 }
@@ -123,8 +117,8 @@ struct record *record_new(struct packages *p, const struct sandbox *s, const cha
 		r->sandbox_ns = sandbox_created_ns(s);
 		(void)snprintf(r->owner, sizeof(r->owner), "%s", sandbox_owner(s));
 		(void)snprintf(r->id, sizeof(r->id), "%s", sandbox_id(s));
-		r->next = p->records;
-		p->records = r;
+		list_init(&r->waiters);
+		list_prepend(&p->records, &r->node);
 		p->n_records++;
 	}
 	clear(r);
@@ -194,18 +188,9 @@ void status_tell(packages_status_fn cb, void *user, enum package_word word, bool
 
 /* ---- waiting ---- */
 
-static void unlink_waiter(struct waiter *w)
-{
-	struct waiter **at = &w->record->waiters;
-
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
-}
-
 static void finish_waiter(struct waiter *w)
 {
-	unlink_waiter(w);
+	list_remove(&w->node);
 	(void)sd_event_source_disable_unref(w->timer);
 	tell(w->record, w);
 	free(w);
@@ -240,16 +225,18 @@ int record_wait(struct record *r, const struct packages_request *request, enum w
 		free(w);
 		return err_set(e, ERR_SYSTEM, -x, "a status");
 	}
-	w->next = r->waiters;
-	r->waiters = w;
+	list_prepend(&r->waiters, &w->node);
 	return 0;
 }
 
 void record_progress(struct record *r, const char *text, unsigned done, unsigned total)
 {
-	for (struct waiter *w = r->waiters; w; w = w->next)
+	list_for_each(l, &r->waiters) {
+		const struct waiter *w = list_entry(l, struct waiter, node);
+
 		if (w->progress)
 			w->progress(text, done, total, w->user);
+	}
 }
 
 static void keep_installed(struct record *r, const json_t *installed)
@@ -276,6 +263,6 @@ void record_end(struct record *r, enum package_word word, const char *message, c
 	r->end_wall_ns = now_wall_ns();
 	r->end_ns = now_ns();
 	r->job = NULL;
-	while (r->waiters)
-		finish_waiter(r->waiters);
+	while (!list_is_empty(&r->waiters))
+		finish_waiter(list_first(&r->waiters, struct waiter, node));
 }
