@@ -8,7 +8,7 @@
 #define TURN_BYTES (4u << 20) /* of text, per turn of the loop */
 
 struct upload_check {
-	struct upload_check *next;
+	struct list node; /* of the manager */
 	struct manager *manager;
 	struct upload_source source;
 	uint64_t done; /* bytes of text looked at */
@@ -40,11 +40,7 @@ static int look(const struct upload_source *source, struct base64_decoder *decod
 
 static void finish(struct upload_check *c, int r)
 {
-	struct upload_check **at = &c->manager->checks;
-
-	while (*at != c)
-		at = &(*at)->next;
-	*at = c->next;
+	list_remove(&c->node);
 	(void)sd_event_source_disable_unref(c->turn);
 	c->cb(r, c->user);
 	free(c);
@@ -95,13 +91,12 @@ int upload_check_base64(struct manager *m, const struct upload_source *source, u
 		free(c);
 		return r;
 	}
-	c->next = m->checks;
-	m->checks = c;
+	list_prepend(&m->checks, &c->node);
 	return 1;
 }
 
 void upload_checks_end(struct manager *m)
 {
-	while (m->checks)
-		finish(m->checks, -ECANCELED);
+	while (!list_is_empty(&m->checks))
+		finish(list_first(&m->checks, struct upload_check, node), -ECANCELED);
 }

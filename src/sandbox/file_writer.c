@@ -16,8 +16,8 @@ enum writer_state {
 };
 
 struct file_writer {
-	struct file_writer *next; /* of the sandbox */
-	struct sandbox *sandbox;  /* reference */
+	struct list node;        /* of the sandbox */
+	struct sandbox *sandbox; /* reference */
 	enum writer_state state;
 	bool overwrite;
 	uint32_t put; /* the engine's number */
@@ -31,11 +31,7 @@ struct file_writer {
 /* Out of the list of the sandbox, and freed. */
 static void writer_free(struct file_writer *w)
 {
-	struct file_writer **at = &w->sandbox->writers;
-
-	while (*at != w)
-		at = &(*at)->next;
-	*at = w->next;
+	list_remove(&w->node);
 	w->fd = fd_close(w->fd);
 	(void)sandbox_unref(w->sandbox);
 	free(w);
@@ -174,8 +170,7 @@ int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
 		return r;
 	}
 	w->sandbox = sandbox_ref(s);
-	w->next = s->writers;
-	s->writers = w;
+	list_prepend(&s->writers, &w->node);
 	*ret = w;
 	return 0;
 }
@@ -207,11 +202,13 @@ void file_writer_close(struct file_writer *w)
 
 static struct file_writer *find(const struct sandbox *s, enum writer_state a, enum writer_state b)
 {
-	struct file_writer *w = s->writers;
+	list_for_each(l, &s->writers) {
+		struct file_writer *w = list_entry(l, struct file_writer, node);
 
-	while (w && w->state != a && w->state != b)
-		w = w->next;
-	return w;
+		if (w->state == a || w->state == b)
+			return w;
+	}
+	return NULL;
 }
 
 bool file_writers_are_busy(const struct sandbox *s)

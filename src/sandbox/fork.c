@@ -13,14 +13,14 @@
 #include <sys/stat.h>
 
 struct folder { /* to be looked at */
-	struct folder *next;
+	struct list node;
 	char path[]; /* "" = the workspace */
 };
 
 struct forking {
-	struct sandbox *source; /* reference; seized */
-	struct sandbox *target; /* reference, once there is one */
-	struct folder *folders;
+	struct sandbox *source;       /* reference; seized */
+	struct sandbox *target;       /* reference, once there is one */
+	struct list folders;          /* those that wait */
 	char folder[ENGINE_PATH_MAX]; /* the one at work */
 	struct engine_file *files;    /* its entries */
 	size_t n, at;
@@ -37,11 +37,8 @@ static void next_file(struct forking *f);
 
 static void forking_free(struct forking *f)
 {
-	while (f->folders) {
-		struct folder *gone = f->folders;
-		f->folders = gone->next;
-		free(gone);
-	}
+	list_for_each(l, &f->folders)
+		free(list_entry(l, struct folder, node));
 	(void)fd_close(f->fd);
 	free(f->files);
 	(void)sandbox_unref(f->target);
@@ -81,8 +78,7 @@ static int add_folder(struct forking *f, const char *path)
 	if (!new)
 		return -ENOMEM;
 	memcpy(new->path, path, len);
-	new->next = f->folders;
-	f->folders = new;
+	list_prepend(&f->folders, &new->node);
 	return 0;
 }
 
@@ -164,14 +160,13 @@ static void on_listed(const struct engine_file *files, size_t n, bool more, cons
 
 static void next_folder(struct forking *f)
 {
-	struct folder *folder = f->folders;
+	struct folder *folder = list_pop_first(&f->folders, struct folder, node);
 	struct err e = ERR_INIT;
 
 	if (!folder) {
 		finish(f);
 		return;
 	}
-	f->folders = folder->next;
 	(void)snprintf(f->folder, sizeof(f->folder), "%s", folder->path);
 	free(folder);
 	if (sandbox_list(f->source, f->folder, on_listed, f, &e) < 0)
@@ -253,6 +248,7 @@ int sandbox_fork(struct sandbox *s, const char *id, fork_fn cb, void *user, stru
 		return r;
 	struct forking *f = calloc(1, sizeof(*f));
 	if (f) {
+		list_init(&f->folders);
 		f->source = sandbox_ref(s);
 		f->fd = -1;
 		f->cb = cb;

@@ -26,7 +26,7 @@ static struct manager *manager_unref(struct manager *m)
 
 /* ---- table ---- */
 
-static struct sandbox **bucket_of(struct manager *m, const char *owner, const char *id)
+static struct list *bucket_of(struct manager *m, const char *owner, const char *id)
 {
 	char key[SANDBOX_OWNER_MAX + SANDBOX_ID_MAX + 2];
 	uint8_t hash[crypto_shorthash_BYTES];
@@ -42,9 +42,12 @@ struct sandbox *manager_lookup(struct manager *m, const char *owner, const char 
 {
 	if (!parse_is_session_id(id, strlen(id)) || strlen(owner) > SANDBOX_OWNER_MAX)
 		return NULL;
-	for (struct sandbox *s = *bucket_of(m, owner, id); s; s = s->next)
+	list_for_each(l, bucket_of(m, owner, id)) {
+		struct sandbox *s = list_entry(l, struct sandbox, node);
+
 		if (streq(s->id, id) && streq(s->owner, owner))
 			return s;
+	}
 	return NULL;
 }
 
@@ -57,10 +60,7 @@ struct sandbox *manager_find(struct manager *m, const char *owner, const char *i
 
 void manager_table_add(struct manager *m, struct sandbox *s)
 {
-	struct sandbox **bucket = bucket_of(m, s->owner, s->id);
-
-	s->next = *bucket;
-	*bucket = s;
+	list_prepend(bucket_of(m, s->owner, s->id), &s->node);
 	m->n++;
 	m->n_stored += s->stored;
 }
@@ -69,14 +69,10 @@ void manager_table_add(struct manager *m, struct sandbox *s)
 void manager_table_remove(struct sandbox *s)
 {
 	struct manager *m = s->manager;
-	struct sandbox **at = bucket_of(m, s->owner, s->id);
 
-	while (*at && *at != s)
-		at = &(*at)->next;
-	if (!*at)
+	if (list_is_empty(&s->node))
 		return;
-	*at = s->next;
-	s->next = NULL;
+	list_remove(&s->node);
 	m->n--;
 	m->n_stored -= s->stored;
 	(void)sandbox_unref(s);
@@ -86,9 +82,12 @@ void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbo
 		  void *user)
 {
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
-		for (struct sandbox *s = m->buckets[i]; s; s = s->next)
+		list_for_each(l, &m->buckets[i]) {
+			struct sandbox *s = list_entry(l, struct sandbox, node);
+
 			if (s->state == SANDBOX_READY && (!owner || streq(s->owner, owner)))
 				fn(s, user);
+		}
 }
 
 unsigned manager_count(const struct manager *m)
@@ -208,7 +207,8 @@ void sandbox_release(struct sandbox *s)
 
 bool sandbox_is_idle(const struct sandbox *s)
 {
-	return !s->run && !s->seized && !s->queue && !s->uploads && !s->writers && s->holds == 0;
+	return !s->run && !s->seized && list_is_empty(&s->queue) && list_is_empty(&s->uploads) &&
+	       list_is_empty(&s->writers) && s->holds == 0;
 }
 
 uint64_t sandbox_run_timeout_ns(const struct sandbox *s)
@@ -400,10 +400,8 @@ void manager_sweep(struct manager *m)
 {
 	LOG_DEBUG("ttl_cleanup_started", LOG_U("sessions", m->n));
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
-		for (struct sandbox *s = m->buckets[i], *next; s; s = next) {
-			next = s->next;
-			sweep_one(s);
-		}
+		list_for_each(l, &m->buckets[i])
+			sweep_one(list_entry(l, struct sandbox, node));
 }
 
 static int on_sweep(sd_event_source *source, uint64_t usec UNUSED, void *user)
@@ -426,6 +424,11 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the table of sandboxes");
 	m->config = *config;
 	m->refs = 1;
+	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
+		list_init(&m->buckets[i]);
+	list_init(&m->deletions);
+	list_init(&m->replies);
+	list_init(&m->checks);
 	rand_bytes(m->hash_key, sizeof(m->hash_key));
 	int r = sd_event_add_time_relative(config->loop, &m->sweep_timer, CLOCK_MONOTONIC,
 					   config->sweep_ns / NS_PER_US, NS_PER_S / NS_PER_US,
@@ -503,8 +506,9 @@ struct manager *manager_free(struct manager *m)
 	stored_forget_deletions(m);
 	manager_flush_replies(m);
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
-		while (m->buckets[i]) {
-			struct sandbox *s = m->buckets[i];
+		list_for_each(l, &m->buckets[i]) {
+			struct sandbox *s = list_entry(l, struct sandbox, node);
+
 			s->state = SANDBOX_CLOSED;
 			s->handle = NULL;
 			sandbox_close_gate(s);

@@ -2,6 +2,7 @@
 /* Shared by the files of this folder alone. */
 #pragma once
 
+#include "base/list.h"
 #include "sandbox/points.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/workspace_inventory.h"
@@ -15,21 +16,17 @@ enum sandbox_state {
 	SANDBOX_CLOSED, /* out of the table; the engine may still be at it */
 };
 
-struct waiter { /* who waits for a creation */
-	struct waiter *next;
+struct waiter {           /* who waits for a creation */
+	struct list node; /* of its sandbox */
 	sandbox_fn cb;
 	void *user;
 };
 
-struct reply;
-struct deletion;
-struct upload;
-struct upload_check;
 struct points;
 
 struct sandbox {
 	struct manager *manager; /* reference */
-	struct sandbox *next;    /* in its bucket */
+	struct list node;        /* of its bucket */
 	unsigned refs;           /* the table has one */
 	enum sandbox_state state;
 	char id[SANDBOX_ID_MAX + 1];
@@ -43,15 +40,15 @@ struct sandbox {
 	struct egress_policy *network; /* reference: with what was allowed since; NULL: none was */
 	char (*domains)[EGRESS_ENTRY_SIZE]; /* owned; what that was */
 	size_t n_domains;
-	struct waiter *waiters;
+	struct list waiters;
 	struct run *run;   /* holds the sandbox */
-	struct run *queue; /* wait for it, in order */
+	struct list queue; /* runs that wait for it, in order */
 	unsigned n_queue;
 	unsigned holds;
 	bool stored;
 	char name[SANDBOX_NAME_MAX + 1];
-	struct upload *uploads; /* the first is at work, the others wait */
-	struct file_writer *writers;
+	struct list uploads;   /* the first is at work, the others wait */
+	struct list writers;   /* struct file_writer */
 	bool seized;           /* a checkpoint, branch or fork is at work */
 	struct points *points; /* owned; NULL while there is none */
 	char parent[SANDBOX_ID_MAX + 1];
@@ -67,14 +64,14 @@ struct manager {
 	unsigned refs;         /* one of the owner, one of each sandbox */
 	struct engine *engine; /* NULL until opened */
 	struct err refused;    /* why no engine will do here: every call is told the same */
-	struct sandbox *buckets[MANAGER_BUCKETS];
+	struct list buckets[MANAGER_BUCKETS];
 	uint8_t
 	    hash_key[16]; /* clients choose ids: a secret key keeps them from choosing collisions */
 	unsigned n;       /* in the table */
 	unsigned n_stored; /* of them */
-	struct deletion *deletions;
-	struct reply *replies;
-	struct upload_check *checks;
+	struct list deletions;
+	struct list replies;
+	struct list checks; /* struct upload_check */
 	sd_event_source *sweep_timer;
 	bool closing;
 	struct manager_ledger ledger;

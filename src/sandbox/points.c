@@ -43,8 +43,8 @@ int sandbox_seize(struct sandbox *s, struct err *e)
 {
 	if (!sandbox_use(s, e))
 		return -ENOENT;
-	if (s->run || s->seized || s->queue || s->uploads || s->holds > 0 ||
-	    file_writers_are_busy(s))
+	if (s->run || s->seized || !list_is_empty(&s->queue) || !list_is_empty(&s->uploads) ||
+	    s->holds > 0 || file_writers_are_busy(s))
 		return err_set(e, ERR_SESSION_BUSY, 0,
 			       "Session %s is busy. Wait or use a different session.", s->id);
 	s->seized = true;

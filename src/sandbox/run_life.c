@@ -133,13 +133,9 @@ int run_keep_request(struct run *r, const struct run_request *q)
 
 static int enqueue(struct run *r, const struct run_request *q, struct err *e)
 {
-	struct run **at = &r->sandbox->queue;
-
 	if (run_keep_request(r, q) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", r->sandbox->id);
-	while (*at)
-		at = &(*at)->next;
-	*at = r;
+	list_append(&r->sandbox->queue, &r->node);
 	r->sandbox->n_queue++;
 	r->phase = RUN_WAITING;
 	return 0;
@@ -147,18 +143,14 @@ static int enqueue(struct run *r, const struct run_request *q, struct err *e)
 
 static void dequeue(struct run *r)
 {
-	struct run **at = &r->sandbox->queue;
-
-	while (*at != r)
-		at = &(*at)->next;
-	*at = r->next;
+	list_remove(&r->node);
 	r->sandbox->n_queue--;
 }
 
 void sandbox_next_run(struct sandbox *s)
 {
-	while (s->queue && !s->run && !s->seized) {
-		struct run *r = s->queue;
+	while (!list_is_empty(&s->queue) && !s->run && !s->seized) {
+		struct run *r = list_first(&s->queue, struct run, node);
 		struct err e = ERR_INIT;
 		dequeue(r);
 		if (s->manager->closing || s->state != SANDBOX_READY) {
@@ -183,7 +175,7 @@ static void cancel_waiting(struct run *r)
 
 static int check_free(const struct sandbox *s, const struct run_request *q, struct err *e)
 {
-	if (!s->run && !s->queue && !s->seized)
+	if (!s->run && list_is_empty(&s->queue) && !s->seized)
 		return 0;
 	if (!q->queued && s->seized && !s->run)
 		return sandbox_check_free(s, e);

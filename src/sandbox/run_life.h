@@ -16,7 +16,7 @@ enum run_phase {
 };
 
 struct run {
-	struct run *next;        /* in the queue */
+	struct list node;        /* of the queue */
 	struct sandbox *sandbox; /* reference */
 	char id[RUN_ID_SIZE];
 	enum run_phase phase;

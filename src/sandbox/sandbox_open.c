@@ -11,7 +11,7 @@
 
 /* An answer that is ready before its call has returned: given by the next turn of the loop. */
 struct reply {
-	struct reply *next;
+	struct list node; /* of the manager */
 	struct manager *manager;
 	sd_event_source *source;
 	struct sandbox *sandbox; /* reference, or NULL with err set */
@@ -25,13 +25,8 @@ struct reply {
 static int on_reply(sd_event_source *source UNUSED, void *user)
 {
 	struct reply *r = user;
-	struct manager *m = r->manager;
 
-	for (struct reply **at = &m->replies; *at; at = &(*at)->next)
-		if (*at == r) {
-			*at = r->next;
-			break;
-		}
+	list_remove(&r->node);
 	r->cb(r->sandbox, r->sandbox ? NULL : &r->err, r->user);
 	(void)sandbox_unref(r->sandbox);
 	(void)sd_event_source_disable_unref(r->source);
@@ -58,41 +53,38 @@ void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sa
 		r->err = *e;
 	r->cb = cb;
 	r->user = user;
-	r->next = m->replies;
-	m->replies = r;
+	list_prepend(&m->replies, &r->node);
 }
 
 void manager_flush_replies(struct manager *m)
 {
-	while (m->replies)
-		(void)on_reply(NULL, m->replies);
+	while (!list_is_empty(&m->replies))
+		(void)on_reply(NULL, list_first(&m->replies, struct reply, node));
 }
 
 /* ---- creation ---- */
 
 static int add_waiter(struct sandbox *s, sandbox_fn cb, void *user)
 {
-	struct waiter *w = calloc(1, sizeof(*w)), **at = &s->waiters;
+	struct waiter *w = calloc(1, sizeof(*w));
 
 	if (!w)
 		return -ENOMEM;
 	w->cb = cb;
 	w->user = user;
-	while (*at)
-		at = &(*at)->next;
-	*at = w;
+	list_append(&s->waiters, &w->node);
 	return 0;
 }
 
 static void call_waiters(struct sandbox *s, const struct err *e)
 {
-	struct waiter *w = TAKE_PTR(s->waiters);
+	struct list waiters = LIST_INIT(waiters);
+	struct waiter *w;
 
-	while (w) {
-		struct waiter *next = w->next;
+	list_splice(&waiters, &s->waiters);
+	while ((w = list_pop_first(&waiters, struct waiter, node))) {
 		w->cb(e ? NULL : s, e, w->user);
 		free(w);
-		w = next;
 	}
 }
 
@@ -141,6 +133,11 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 		memcpy(s->name, r->name, sizeof(s->name));
 		s->place = r->place[0] ? strdup(r->place) : NULL;
 	}
+	list_init(&s->node);
+	list_init(&s->waiters);
+	list_init(&s->queue);
+	list_init(&s->uploads);
+	list_init(&s->writers);
 	m->refs++;
 	s->manager = m;
 	s->refs = 1;
@@ -207,7 +204,7 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	r = m->engine->ops->create(m->engine, &create, on_created, sandbox_ref(s), e);
 	if (r < 0) {
 		s->state = SANDBOX_CLOSED;
-		free(TAKE_PTR(s->waiters));
+		free(list_pop_first(&s->waiters, struct waiter, node));
 		manager_table_remove(s);
 		(void)sandbox_unref(s);
 	}

@@ -16,7 +16,7 @@
 
 /* One that is going: from the call until files and record are gone its id is nobody's. */
 struct deletion {
-	struct deletion *next;
+	struct list node; /* of the manager */
 	struct manager *manager;
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char id[SANDBOX_ID_MAX + 1];
@@ -43,8 +43,8 @@ bool stored_is_uuid(const char *id)
 
 static bool is_going(const struct manager *m, const char *id)
 {
-	for (const struct deletion *d = m->deletions; d; d = d->next)
-		if (streq(d->id, id))
+	list_for_each(l, &m->deletions)
+		if (streq(list_entry(l, struct deletion, node)->id, id))
 			return true;
 	return false;
 }
@@ -92,10 +92,13 @@ int stored_make_room(struct manager *m, struct err *e)
 	if (m->n_stored < m->config.stored.max_active)
 		return 0;
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
-		for (struct sandbox *s = m->buckets[i]; s; s = s->next)
+		list_for_each(l, &m->buckets[i]) {
+			struct sandbox *s = list_entry(l, struct sandbox, node);
+
 			if (s->stored && s->state != SANDBOX_CREATING && sandbox_is_idle(s) &&
 			    (!oldest || s->used_ns < oldest->used_ns))
 				oldest = s;
+		}
 	if (!oldest)
 		return err_set(e, ERR_MAX_SESSIONS, 0,
 			       "All %u sandboxes that may be active at a time are at work. Wait "
@@ -134,9 +137,9 @@ static void unmake(struct manager *m, const char *id)
 
 	if (!d)
 		return;
-	*d = (struct deletion){.manager = m, .next = m->deletions};
+	d->manager = m;
 	(void)snprintf(d->id, sizeof(d->id), "%s", id);
-	m->deletions = d;
+	list_prepend(&m->deletions, &d->node);
 	if (!g->ops->forget)
 		on_forgotten(NULL, d);
 	else if (g->ops->forget(g, id, on_forgotten, d, &e) < 0)
@@ -216,12 +219,7 @@ static void on_dropped(const struct err *e, void *user);
 
 static void deletion_end(struct deletion *d, const struct err *e)
 {
-	struct deletion **at = &d->manager->deletions;
-
-	while (*at && *at != d)
-		at = &(*at)->next;
-	if (*at)
-		*at = d->next;
+	list_remove(&d->node);
 	if (e)
 		LOG_ERROR("sandbox_delete_failed", LOG_S("session_id", d->id),
 			  LOG_S("error", e->text));
@@ -284,14 +282,16 @@ static int delete_stored(struct manager *m, const char *owner, const char *id, s
 	struct deletion *d = calloc(1, sizeof(*d));
 	if (!d)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a deletion");
-	*d = (struct deletion){.manager = m, .next = m->deletions, .cb = cb, .user = user};
+	d->manager = m;
+	d->cb = cb;
+	d->user = user;
 	(void)snprintf(d->owner, sizeof(d->owner), "%s", owner);
 	(void)snprintf(d->id, sizeof(d->id), "%s", id);
-	m->deletions = d;
+	list_prepend(&m->deletions, &d->node);
 	r = s ? sandbox_drop(s, on_dropped, d, e)
 	      : m->engine->ops->forget(m->engine, id, on_forgotten, d, e);
 	if (r < 0) {
-		m->deletions = d->next;
+		list_remove(&d->node);
 		free(d);
 	}
 	return r;
@@ -320,6 +320,6 @@ void stored_forget_deletions(struct manager *m)
 	struct err e = ERR_INIT;
 
 	(void)err_set(&e, ERR_CANCELLED, 0, "the server is shutting down");
-	while (m->deletions)
-		deletion_end(m->deletions, &e);
+	while (!list_is_empty(&m->deletions))
+		deletion_end(list_first(&m->deletions, struct deletion, node), &e);
 }

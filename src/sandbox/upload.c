@@ -12,7 +12,7 @@
 #define TURN_BYTES (4u << 20) /* of source, per turn of the loop */
 
 struct upload {
-	struct upload *next;
+	struct list node;        /* of its sandbox */
 	struct sandbox *sandbox; /* reference */
 	char *path;
 	bool overwrite;
@@ -58,7 +58,7 @@ static void finish(struct upload *u, const struct err *e)
 	struct sandbox *s = u->sandbox;
 
 	u->turn = sd_event_source_disable_unref(u->turn);
-	s->uploads = u->next;
+	list_remove(&u->node);
 	/* First the next one: the callback may add another, which then waits its turn. */
 	start_next(s);
 	u->on_done(u->written, e, u->user);
@@ -146,7 +146,7 @@ static const struct file_writer_ops writer_ops = {on_ready, on_end};
  * error. */
 static void start_next(struct sandbox *s)
 {
-	struct upload *u = s->uploads;
+	struct upload *u = list_first(&s->uploads, struct upload, node);
 
 	if (u && file_writer_new(s, u->path, u->overwrite, &writer_ops, u, &u->writer, &u->err) < 0)
 		finish(u, &u->err);
@@ -154,7 +154,7 @@ static void start_next(struct sandbox *s)
 
 int sandbox_upload(struct sandbox *s, const struct upload_request *request, struct err *e)
 {
-	struct upload *u = calloc(1, sizeof(*u)), **at = &s->uploads;
+	struct upload *u = calloc(1, sizeof(*u));
 	int r = sandbox_check_free(s, e);
 
 	if (u)
@@ -162,7 +162,7 @@ int sandbox_upload(struct sandbox *s, const struct upload_request *request, stru
 	if (r == 0 && (!u || !u->path))
 		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an upload");
 	/* The first is started here, so that its failure can be returned. */
-	if (r == 0 && !s->uploads)
+	if (r == 0 && list_is_empty(&s->uploads))
 		r = file_writer_new(s, u->path, request->overwrite, &writer_ops, u, &u->writer, e);
 	if (r < 0) {
 		if (u)
@@ -175,8 +175,6 @@ int sandbox_upload(struct sandbox *s, const struct upload_request *request, stru
 	u->source = request->source;
 	u->on_done = request->on_done;
 	u->user = request->user;
-	while (*at)
-		at = &(*at)->next;
-	*at = u;
+	list_append(&s->uploads, &u->node);
 	return 0;
 }
