@@ -142,9 +142,7 @@ void egress_conn_free(struct egress_conn *c)
 	(void)fd_close(c->client);
 	buf_done(&c->to_server);
 	buf_done(&c->to_client);
-	*c->prev = c->next;
-	if (c->next)
-		c->next->prev = c->prev;
+	list_remove(&c->node);
 	free(c);
 	g->usage.connections--;
 	if (g->io)
@@ -378,11 +376,7 @@ void egress_conn_new(struct egress_gate *g, int client)
 	c->server = -1;
 	buf_init(&c->to_server, CONN_BUFFER);
 	buf_init(&c->to_client, CONN_BUFFER);
-	c->next = g->conns;
-	c->prev = &g->conns;
-	if (c->next)
-		c->next->prev = &c->next;
-	g->conns = c;
+	list_prepend(&g->conns, &c->node);
 	g->usage.connections++;
 	c->begin_ns = now_ns();
 	if (sd_event_add_io(loop, &c->client_io, client, EPOLLIN, on_client, c) < 0 ||

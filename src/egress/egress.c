@@ -29,6 +29,7 @@ int egress_new(const struct egress_config *config, struct egress **ret, struct e
 
 	if (!x)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the egress proxy");
+	list_init(&x->gates);
 	x->config = *config;
 	x->resolver = config->resolver ? config->resolver : egress_resolver_new(config->loop);
 	x->own_resolver = !config->resolver;
@@ -44,8 +45,8 @@ struct egress *egress_free(struct egress *x)
 {
 	if (!x)
 		return NULL;
-	while (x->gates)
-		(void)egress_close_gate(x->gates);
+	while (!list_is_empty(&x->gates))
+		(void)egress_close_gate(list_first(&x->gates, struct egress_gate, node));
 	if (x->own_resolver)
 		x->resolver->free(x->resolver);
 	free(x);
@@ -134,8 +135,8 @@ int egress_open_gate(struct egress *x, int fd, const char *label, struct egress_
 	cut_label(g->label, label);
 	g->credit = MAX((uint64_t)CREDIT, (uint64_t)g->limits.per_minute * CREDIT / BURST_PART);
 	g->credit_ns = now_ns();
-	g->next = x->gates;
-	x->gates = g;
+	list_init(&g->conns);
+	list_prepend(&x->gates, &g->node);
 	int r = fd_set_nonblock(fd, true);
 	r = r < 0 ? r : sd_event_add_io(x->config.loop, &g->io, fd, EPOLLIN, on_accept, g);
 	r = r < 0 ? r
@@ -154,12 +155,10 @@ struct egress_gate *egress_close_gate(struct egress_gate *g)
 {
 	if (!g)
 		return NULL;
-	struct egress_gate **at = &g->egress->gates;
-	while (*at != g)
-		at = &(*at)->next;
-	*at = g->next;
-	while (g->conns) {
-		struct egress_conn *c = g->conns;
+	list_remove(&g->node);
+	list_for_each(l, &g->conns) {
+		struct egress_conn *c = list_entry(l, struct egress_conn, node);
+
 		if (c->allowed)
 			egress_conn_event(c, EGRESS_ENDED, EGRESS_REASON_CLOSED);
 		else if (c->state != CONN_LINGER)

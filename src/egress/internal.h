@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "base/list.h"
 #include "egress/address.h"
 #include "egress/egress.h"
 #include "egress/head.h"
@@ -16,21 +17,21 @@ struct egress {
 	struct egress_config config;
 	struct egress_resolver *resolver;
 	bool own_resolver;
-	struct egress_gate *gates;
+	struct list gates;
 };
 
 struct egress_conn;
 
 struct egress_gate {
 	struct egress *egress;
-	struct egress_gate *next;
+	struct list node; /* of struct egress */
 	char label[EGRESS_LABEL_MAX + 1];
 	struct egress_policy *policy; /* reference */
 	struct egress_limits limits;
 	int fd;
 	sd_event_source *io;
 	sd_event_source *timer; /* when the next connection may come */
-	struct egress_conn *conns;
+	struct list conns;
 	struct egress_usage usage;
 	uint64_t credit; /* thousandths of a connection */
 	uint64_t credit_ns;
@@ -47,7 +48,7 @@ enum conn_state {
 
 struct egress_conn {
 	struct egress_gate *gate;
-	struct egress_conn *next, **prev;
+	struct list node; /* of the gate */
 	enum conn_state state;
 	int client, server;
 	sd_event_source *client_io, *server_io, *timer;

@@ -8,7 +8,8 @@ R(BAD_REQUEST, "bad_request", 400, "this is not a request that a proxy understan
 R(HEAD_TOO_LARGE, "head_too_large", 431, "the request's head is too large")
 R(HEAD_TIMEOUT, "head_timeout", 408, "the request did not arrive in time")
 R(BAD_TARGET, "bad_target", 400, "the target is neither HOST:PORT nor an http:// address")
-R(BAD_HOST, "bad_host", 400, "the host is not a plain lower-case-able name of ASCII letters, digits, '-' and '.'")
+R(BAD_HOST, "bad_host", 400,
+  "the host is not a plain lower-case-able name of ASCII letters, digits, '-' and '.'")
 R(HOST_MISMATCH, "host_mismatch", 400, "Host is not the host of the target")
 R(BODY_FORM, "body_form", 411, "a body needs a Content-Length here")
 R(UPGRADE, "upgrade", 400, "no change of protocol here")

@@ -9,6 +9,7 @@
 #include "egress/resolve.h"
 
 #include "base/fdio.h"
+#include "base/list.h"
 #include "egress/egress.h"
 
 #include <netdb.h>
@@ -25,9 +26,9 @@ enum query_state { QUERY_WAITS, QUERY_ASKED, QUERY_ANSWERED };
 
 struct egress_query {
 	struct workers *all;
-	struct egress_query *next; /* of the list that it is in */
-	enum query_state state;    /* under the lock */
-	bool dropped;              /* under the lock: nobody waits for it */
+	struct list node;       /* of struct shared: waiting or answered */
+	enum query_state state; /* under the lock */
+	bool dropped;           /* under the lock: nobody waits for it */
 	char name[EGRESS_HOST_MAX + 1];
 	egress_answer_fn cb;
 	void *user;
@@ -39,7 +40,7 @@ struct egress_query {
 struct shared {
 	pthread_mutex_t lock;
 	pthread_cond_t work; /* something waits, or the end has come */
-	struct egress_query *waiting, *answered;
+	struct list waiting, answered;
 	unsigned threads, idle;
 	bool ended;
 	int wake; /* eventfd: something was answered */
@@ -52,14 +53,6 @@ struct workers {
 	sd_event_source *io;
 	unsigned n; /* questions that somebody waits for */
 };
-
-static void append(struct egress_query **list, struct egress_query *q)
-{
-	q->next = NULL;
-	while (*list)
-		list = &(*list)->next;
-	*list = q;
-}
 
 /* ---- a thread ---- */
 
@@ -89,16 +82,15 @@ static struct egress_query *take(struct shared *s)
 
 	(void)clock_gettime(CLOCK_MONOTONIC, &until);
 	until.tv_sec += IDLE_S;
-	while (!s->waiting && !s->ended && r == 0) {
+	while (list_is_empty(&s->waiting) && !s->ended && r == 0) {
 		s->idle++;
 		r = pthread_cond_timedwait(&s->work, &s->lock, &until);
 		s->idle--;
 	}
-	struct egress_query *q = s->ended ? NULL : s->waiting;
-	if (q) {
-		s->waiting = q->next;
-		q->state = QUERY_ASKED;
-	}
+	if (s->ended || list_is_empty(&s->waiting))
+		return NULL;
+	struct egress_query *q = list_pop_first(&s->waiting, struct egress_query, node);
+	q->state = QUERY_ASKED;
 	return q;
 }
 
@@ -130,7 +122,7 @@ static void *work(void *user)
 			continue;
 		}
 		q->state = QUERY_ANSWERED;
-		append(&s->answered, q);
+		list_append(&s->answered, &q->node);
 		if (eventfd_write(s->wake, 1) < 0)
 			break; /* it counts to 2^64: cannot be */
 	}
@@ -163,9 +155,7 @@ static void start_thread(struct shared *s)
 static struct egress_query *take_answered(struct shared *s)
 {
 	(void)pthread_mutex_lock(&s->lock);
-	struct egress_query *q = s->answered;
-	if (q)
-		s->answered = q->next;
+	struct egress_query *q = list_pop_first(&s->answered, struct egress_query, node);
 	(void)pthread_mutex_unlock(&s->lock);
 	return q;
 }
@@ -196,26 +186,19 @@ static struct egress_query *ask(struct egress_resolver *resolver, const char *na
 
 	if (!q)
 		return NULL;
+	list_init(&q->node);
 	q->all = all;
 	q->cb = cb;
 	q->user = user;
 	memcpy(q->name, name, strnlen(name, EGRESS_HOST_MAX));
 	all->n++;
 	(void)pthread_mutex_lock(&s->lock);
-	append(&s->waiting, q);
+	list_append(&s->waiting, &q->node);
 	if (s->idle == 0 && s->threads < EGRESS_WORKERS)
 		start_thread(s);
 	(void)pthread_cond_signal(&s->work);
 	(void)pthread_mutex_unlock(&s->lock);
 	return q;
-}
-
-static void remove_from(struct egress_query **list, struct egress_query *q)
-{
-	while (*list && *list != q)
-		list = &(*list)->next;
-	if (*list)
-		*list = q->next;
 }
 
 static void cancel(struct egress_query *q)
@@ -226,9 +209,8 @@ static void cancel(struct egress_query *q)
 	all->n--;
 	(void)pthread_mutex_lock(&s->lock);
 	bool asked = q->state == QUERY_ASKED;
-	q->dropped = true; /* a thread that has it throws it away */
-	remove_from(&s->waiting, q);
-	remove_from(&s->answered, q);
+	q->dropped = true;     /* a thread that has it throws it away */
+	list_remove(&q->node); /* in no list while a thread has it */
 	(void)pthread_mutex_unlock(&s->lock);
 	if (!asked)
 		free(q);
@@ -255,6 +237,8 @@ static struct shared *new_shared(void)
 
 	if (!s)
 		return NULL;
+	list_init(&s->waiting);
+	list_init(&s->answered);
 	s->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (s->wake >= 0 && pthread_condattr_init(&attr) == 0) {
 		int r = pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
