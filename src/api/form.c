@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: several files in one multipart/form-data request. All of the body goes into one nameless
- * file first, in which each part is a range; only when the form ended well are its files written,
- * one after the other, each whole or not at all, as by PUT. What is kept meanwhile: the parser and
- * the names. */
+/* REST: several files in one multipart/form-data request. The bytes of each part go straight into a
+ * nameless file of the workspace. When the whole form has come and is good, the files get their
+ * names one after the other, in the order of the form; until then nothing of it is visible.
+ *
+ * The body is paused at the head of each part until the engine has opened the file of that part.
+ * Every part must be a file: a part without a filename is refused. */
 #include "api/rest.h"
 
-#include "base/fdio.h"
 #include "base/text.h"
 #include "http/multipart.h"
+#include "sandbox/file_writer.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,35 +18,36 @@
 #define OVERHEAD_MAX ((uint64_t)MULTIPART_PARTS_MAX * (MULTIPART_HEAD_MAX + 256))
 
 struct form_file {
+	struct form *form;
 	char *path; /* owned; in the engine's form */
-	uint64_t off;
-	uint64_t len;
+	struct file_writer *writer;
 };
 
 struct form {
 	struct rest_call *call;
 	struct multipart parser;
-	int fd;
 	uint64_t body;  /* bytes that came */
-	uint64_t files; /* bytes of them that are files': the end of what FD has */
+	uint64_t files; /* bytes of them that belong to files */
+	bool opening;   /* the file of the last part is being opened; the body is paused */
 	bool overwrite;
 	char folder[ENGINE_PATH_MAX]; /* "": the workspace */
 	struct form_file file[MULTIPART_PARTS_MAX];
 	unsigned n;
-	unsigned next;   /* to be written */
+	unsigned next;   /* the next to get its name */
 	json_t *written; /* owned array */
 };
 
 static void form_free(struct form *f)
 {
-	for (unsigned i = 0; i < f->n; i++)
+	for (unsigned i = 0; i < f->n; i++) {
+		f->file[i].writer = file_writer_drop(f->file[i].writer);
 		free(f->file[i].path);
+	}
 	json_decref(f->written);
-	f->fd = fd_close(f->fd);
 	free(f);
 }
 
-/* Ends all of it. -EIO, so that a reader of the body stops. */
+/* Ends the form. Returns -EIO, so that a reader of the body stops. */
 static int fail(struct form *f, const struct err *e)
 {
 	struct rest_call *c = f->call;
@@ -66,6 +69,50 @@ static void on_form_gone(void *user)
 	rest_refuse(f->call, ERR_CANCELLED, "the client has left");
 	form_free(f);
 }
+
+/* ---- the files ---- */
+
+static void name_next(struct form *f)
+{
+	struct rest_call *c = f->call;
+
+	if (f->next < f->n) {
+		file_writer_commit(f->file[f->next].writer);
+		return;
+	}
+	rest_reply(c, 201, json_pack("{s:O}", "files", f->written));
+	form_free(f);
+}
+
+static void on_ready(void *user)
+{
+	struct form_file *file = user;
+
+	file->form->opening = false;
+	http_request_resume_body(file->form->call->req);
+}
+
+static void on_end(uint64_t written, const struct err *e, void *user)
+{
+	struct form_file *file = user;
+	struct form *f = file->form;
+
+	file->writer = NULL;
+	if (e) {
+		struct err error = *e;
+
+		(void)err_wrap(&error, "'%.300s'", file->path);
+		(void)fail(f, &error);
+		return;
+	}
+	(void)json_array_append_new(
+	    f->written,
+	    json_pack("{s:o, s:I}", "path", rest_name(file->path), "size", (json_int_t)written));
+	f->next++;
+	name_next(f);
+}
+
+static const struct file_writer_ops writer_ops = {on_ready, on_end};
 
 /* ---- the body ---- */
 
@@ -104,100 +151,66 @@ static int on_part(const struct multipart_part *part, void *user, struct err *e)
 		free(path);
 		return r;
 	}
-	f->file[f->n++] = (struct form_file){.path = path, .off = f->files};
-	return 0;
+	struct form_file *file = &f->file[f->n];
+	*file = (struct form_file){.form = f, .path = path};
+	f->n++;
+	r = file_writer_new(f->call->sandbox, path, f->overwrite, &writer_ops, file, &file->writer,
+			    e);
+	if (r < 0)
+		return err_wrap(e, "'%.300s'", path);
+	f->opening = true;
+	return MULTIPART_STOP;
 }
 
 static int on_data(const void *data, size_t len, void *user, struct err *e)
 {
 	struct form *f = user;
 	const uint64_t max = f->call->api->config.max_upload_bytes;
-	int r;
 
 	if (len > max - f->files)
 		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0,
 			       "the files have more than %ju bytes together", (uintmax_t)max);
-	r = fd_write_all(f->fd, data, len);
-	if (r < 0)
-		return err_set(e, ERR_NO_SPACE, -r, "keeping the upload");
 	f->files += len;
-	return 0;
+	return file_writer_add(f->file[f->n - 1].writer, data, len, e);
 }
 
 static int on_part_end(void *user, struct err *e UNUSED)
 {
-	struct form *f = user;
-	struct form_file *last = &f->file[f->n - 1];
+	const struct form *f = user;
 
-	last->len = f->files - last->off;
+	file_writer_close(f->file[f->n - 1].writer);
 	return 0;
 }
 
 static const struct multipart_ops form_ops = {on_part, on_data, on_part_end};
 
-/* ---- the files ---- */
-
-static void write_next(struct form *f);
-
-static void on_written(uint64_t written, const struct err *e, void *user)
-{
-	struct form *f = user;
-	const char *path = f->file[f->next].path;
-	struct err error = e ? *e : ERR_INIT;
-
-	if (e) {
-		(void)err_wrap(&error, "'%.300s'", path);
-		(void)fail(f, &error);
-		return;
-	}
-	(void)json_array_append_new(f->written, json_pack("{s:o, s:I}", "path", rest_name(path),
-							  "size", (json_int_t)written));
-	f->next++;
-	write_next(f);
-}
-
-static void write_next(struct form *f)
-{
-	struct rest_call *c = f->call;
-	struct err e = ERR_INIT;
-
-	if (f->next == f->n) {
-		rest_reply(c, 201, json_pack("{s:O}", "files", f->written));
-		form_free(f);
-		return;
-	}
-	struct upload_request request = {
-	    .path = f->file[f->next].path,
-	    .overwrite = f->overwrite,
-	    .source = {.fd = f->fd, .off = f->file[f->next].off, .len = f->file[f->next].len},
-	    .on_done = on_written,
-	    .user = f,
-	};
-	if (sandbox_upload(c->sandbox, &request, &e) < 0)
-		(void)fail(f, &e);
-}
-
 static int on_bytes(struct http_request *req, const void *data, size_t len, void *user)
 {
 	struct form *f = user;
 	struct err e = ERR_INIT;
+	size_t taken = 0;
 	int r;
 
 	if (data) {
-		f->body += len;
-		r = multipart_feed(&f->parser, data, len, &e);
+		r = multipart_feed(&f->parser, data, len, &taken, &e);
+		f->body += taken;
 		if (r == 0 && f->body - f->files > OVERHEAD_MAX)
 			r = err_set(&e, ERR_UPLOAD_TOO_LARGE, 0,
 				    "the form has too much that is no file");
-		return r < 0 ? fail(f, &e) : 0;
+		if (r < 0)
+			return fail(f, &e);
+		if (f->opening)
+			http_request_pause_body(req, len - taken);
+		return 0;
 	}
 	r = multipart_end(&f->parser, &e);
 	if (r == 0 && f->n == 0)
 		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "there is no file in the form");
 	if (r < 0)
 		return fail(f, &e);
+	/* All of it is here: from now on the files are made, with or without a client. */
 	http_request_on_gone(req, rest_on_gone, f->call);
-	write_next(f);
+	name_next(f);
 	return 0;
 }
 
@@ -218,9 +231,6 @@ static int form_begin(struct form *f, struct err *e)
 	if (len != UINT64_MAX && len > OVERHEAD_MAX &&
 	    len - OVERHEAD_MAX > f->call->api->config.max_upload_bytes)
 		return err_set(e, ERR_UPLOAD_TOO_LARGE, 0, "the form has too many bytes");
-	f->fd = rest_spool(e);
-	if (f->fd < 0)
-		return f->fd;
 	f->written = json_array();
 	return f->written ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a form");
 }
@@ -235,7 +245,6 @@ static void post_files(struct rest_call *c)
 		return;
 	}
 	f->call = c;
-	f->fd = -1;
 	f->overwrite = rest_query_bool(c, "overwrite");
 	c->action = "file.put";
 	if (form_begin(f, &e) < 0) {

@@ -149,8 +149,6 @@ void rest_get_file(struct rest_call *c);
 void rest_put_file(struct rest_call *c);
 void rest_delete_file(struct rest_call *c);
 json_t *rest_name(const char *name); /* any bytes as a JSON string */
-/* A nameless file for an upload until all of it is there; owned, or negative with E set. */
-int rest_spool(struct err *e) MUST_CHECK;
 /* form.c */
 void rest_post_files(struct rest_call *c);
 /* folder.c: folder PATH of c->sandbox as an archive, "tar" or "zip" */

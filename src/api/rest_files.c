@@ -1,29 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: files of a workspace. Bytes go through in constant memory: downloads by sendfile, uploads
- * into a nameless file first, so that the workspace gets all of it or nothing. */
+/* REST: files of a workspace, in constant memory. Downloads go out by sendfile(2). The bytes of an
+ * upload go from the socket into a nameless file of the workspace, which gets its name when all of
+ * them have come; no byte of the body is read before that file is open. */
 #include "api/rest.h"
 
 #include "api/files.h"
-#include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/file_writer.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
-
-#define SPOOL_DIR "/tmp"
-
-int rest_spool(struct err *e)
-{
-	int fd = open(SPOOL_DIR, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-
-	if (fd < 0)
-		fd = memfd_create("upload", MFD_CLOEXEC);
-	return fd < 0 ? err_set(e, ERR_NO_SPACE, errno, "no place to keep the upload") : fd;
-}
 
 json_t *rest_name(const char *name)
 {
@@ -133,29 +121,25 @@ void rest_get_file(struct rest_call *c)
 
 struct upload {
 	struct rest_call *call;
-	int fd;
-	uint64_t len;
-	bool overwrite;
+	struct file_writer *writer;
 	char path[ENGINE_PATH_MAX];
 };
 
 static void upload_free(struct upload *u)
 {
-	u->fd = fd_close(u->fd);
+	u->writer = file_writer_drop(u->writer);
 	free(u);
 }
 
-static void on_written(uint64_t written, const struct err *e, void *user)
+static int fail_upload(struct upload *u, const struct err *e)
 {
-	struct upload *u = user;
+	struct rest_call *c = u->call;
 
-	if (e)
-		rest_fail(u->call, e);
-	else
-		rest_reply(u->call, 201,
-			   json_pack("{s:o, s:I}", "path", rest_name(u->path), "size",
-				     (json_int_t)written));
+	if (c->req)
+		http_request_on_gone(c->req, NULL, NULL);
+	rest_fail(c, e);
 	upload_free(u);
+	return -EIO;
 }
 
 static void on_upload_gone(void *user)
@@ -165,14 +149,6 @@ static void on_upload_gone(void *user)
 	u->call->req = NULL;
 	rest_refuse(u->call, ERR_CANCELLED, "the client has left");
 	upload_free(u);
-}
-
-static int fail_upload(struct upload *u, const struct err *e)
-{
-	http_request_on_gone(u->call->req, NULL, NULL);
-	rest_fail(u->call, e);
-	upload_free(u);
-	return -EIO;
 }
 
 static uint64_t upload_max(const struct rest_call *c)
@@ -192,26 +168,40 @@ static int on_bytes(struct http_request *req, const void *data, size_t len, void
 	struct upload *u = user;
 	struct err e = ERR_INIT;
 
-	if (len > upload_max(u->call) - u->len)
-		return fail_upload(u, too_large(u->call, &e));
-	if (data) {
-		int r = fd_write_all(u->fd, data, len);
-		u->len += len;
-		if (r == 0)
-			return 0;
-		(void)err_set(&e, ERR_NO_SPACE, -r, "keeping the upload");
-		return fail_upload(u, &e);
+	if (!data) {
+		/* All of it is here: from now on the file is made, with or without a client. */
+		http_request_on_gone(req, rest_on_gone, u->call);
+		file_writer_commit(u->writer);
+		return 0;
 	}
-	struct upload_request request = {
-	    .path = u->path,
-	    .overwrite = u->overwrite,
-	    .source = {.fd = u->fd, .len = u->len},
-	    .on_done = on_written,
-	    .user = u,
-	};
-	http_request_on_gone(req, rest_on_gone, u->call);
-	return sandbox_upload(u->call->sandbox, &request, &e) < 0 ? fail_upload(u, &e) : 0;
+	if (len > upload_max(u->call) - file_writer_written(u->writer))
+		return fail_upload(u, too_large(u->call, &e));
+	return file_writer_add(u->writer, data, len, &e) < 0 ? fail_upload(u, &e) : 0;
 }
+
+static void on_ready(void *user)
+{
+	struct upload *u = user;
+
+	http_request_read_body(u->call->req, on_bytes, u);
+}
+
+static void on_written(uint64_t written, const struct err *e, void *user)
+{
+	struct upload *u = user;
+
+	u->writer = NULL;
+	if (e) {
+		(void)fail_upload(u, e);
+		return;
+	}
+	rest_reply(
+	    u->call, 201,
+	    json_pack("{s:o, s:I}", "path", rest_name(u->path), "size", (json_int_t)written));
+	upload_free(u);
+}
+
+static const struct file_writer_ops upload_ops = {on_ready, on_written};
 
 static void put_file(struct rest_call *c)
 {
@@ -229,19 +219,14 @@ static void put_file(struct rest_call *c)
 		return;
 	}
 	u->call = c;
-	u->overwrite = rest_query_bool(c, "overwrite");
-	u->fd = rest_spool(&e);
-	if (u->fd < 0) {
-		rest_fail(c, &e);
-		upload_free(u);
-		return;
-	}
 	if (!need_path(c, u->path)) {
 		upload_free(u);
 		return;
 	}
 	http_request_on_gone(c->req, on_upload_gone, u);
-	http_request_read_body(c->req, on_bytes, u);
+	if (file_writer_new(c->sandbox, u->path, rest_query_bool(c, "overwrite"), &upload_ops, u,
+			    &u->writer, &e) < 0)
+		(void)fail_upload(u, &e);
 }
 
 void rest_put_file(struct rest_call *c)

@@ -29,16 +29,27 @@ void body_begin(struct http_request *req)
 		     (body->framing == HTTP_BODY_LENGTH && body->left == 0);
 }
 
-/* Hands N bytes to the reader. False: the reader has had enough or answered. */
-static bool hand_over(struct http_conn *c, const char *data, size_t n)
+/* Hands *N bytes to the reader; leaves in *N how many it has taken. False: the reader wants no more,
+ * or it has answered. */
+static bool hand_over(struct http_conn *c, const char *data, size_t *n)
 {
 	struct http_request *req = c->req;
 	struct http_body *body = &req->body;
 
-	const int r = body->on_data(req, data, n, body->userdata);
+	body->left -= body->framing == HTTP_BODY_LENGTH ? *n : 0;
+	body->total += *n;
+	const int r = body->on_data(req, data, *n, body->userdata);
 
 	if (c->state != HTTP_CONN_REQUEST)
 		return false; /* answered: neither REQ nor BODY may exist any more */
+	const size_t untaken = body->untaken;
+	body->untaken = 0;
+	*n -= untaken;
+	body->total -= untaken;
+	if (body->framing == HTTP_BODY_LENGTH)
+		body->left += untaken;
+	else
+		http_chunk_untake(&body->chunk, untaken);
 	if (r < 0)
 		body->wanted = false;
 	return r >= 0;
@@ -57,16 +68,14 @@ static int feed_length(struct http_conn *c)
 {
 	struct http_body *body = &c->req->body;
 	struct http_in *in = &c->in;
-	const size_t n = body->left < in->len ? (size_t)body->left : in->len;
+	size_t n = body->left < in->len ? (size_t)body->left : in->len;
 	bool more = true;
 
 	if (n > 0) {
-		body->left -= n;
-		body->total += n;
-		more = hand_over(c, in->data + in->off, n);
+		more = hand_over(c, in->data + in->off, &n);
 		input_consume(in, n);
 	}
-	return more && body->left == 0 ? finish(c) : 0;
+	return more && body->left == 0 && !body->paused ? finish(c) : 0;
 }
 
 static int feed_chunked(struct http_conn *c)
@@ -82,15 +91,18 @@ static int feed_chunked(struct http_conn *c)
 
 		if (used < 0)
 			return 400;
-		body->total += n;
-		if (body->total > body->max ||
-		    http_chunk_announced(&body->chunk) > body->max - body->total)
+		if (n > body->max - body->total ||
+		    http_chunk_announced(&body->chunk) > body->max - body->total - n)
 			return 413;
-		if (data && !hand_over(c, data, n)) {
+		if (data) { /* USED and N are the same then */
+			const bool more = hand_over(c, data, &n);
+
+			input_consume(in, n);
+			if (!more)
+				return 0;
+		} else {
 			input_consume(in, (size_t)used);
-			return 0;
 		}
-		input_consume(in, (size_t)used);
 		if (http_chunk_done(&body->chunk))
 			return finish(c);
 	}
@@ -130,9 +142,10 @@ void http_request_read_body(struct http_request *req, http_body_fn on_data, void
 	conn_schedule(c);
 }
 
-void http_request_pause_body(struct http_request *req)
+void http_request_pause_body(struct http_request *req, size_t untaken)
 {
 	req->body.paused = true;
+	req->body.untaken = untaken;
 	if (!req->conn->in_run)
 		conn_update(req->conn);
 }

@@ -92,6 +92,13 @@ uint64_t http_chunk_announced(const struct http_chunk *c)
 	return c->state == CHUNK_DATA ? c->left : 0;
 }
 
+void http_chunk_untake(struct http_chunk *c, size_t n)
+{
+	if (n > 0)
+		c->state = CHUNK_DATA;
+	c->left += n;
+}
+
 bool http_chunk_done(const struct http_chunk *c)
 {
 	return c->state == CHUNK_DONE;

@@ -23,4 +23,6 @@ int64_t http_chunk_next(struct http_chunk *c, const char *buf, size_t len, const
 			size_t *ret_n) MUST_CHECK;
 /* Bytes that the current chunk still announces; 0 while its size is being read. */
 uint64_t http_chunk_announced(const struct http_chunk *c);
+/* Takes back the last N bytes of the data that http_chunk_next() has just returned. */
+void http_chunk_untake(struct http_chunk *c, size_t n);
 bool http_chunk_done(const struct http_chunk *c);

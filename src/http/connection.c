@@ -111,7 +111,10 @@ static uint32_t wanted_events(const struct http_conn *c)
 	case HTTP_CONN_REQUEST:
 		if (c->req->body.wanted && !c->req->body.paused && !c->req->body.done)
 			return EPOLLIN | (sending ? (uint32_t)EPOLLOUT : 0);
-		return EPOLLRDHUP | (sending ? (uint32_t)EPOLLOUT : 0);
+		/* A client that shuts down its side in the middle of its body may only have
+		 * sent all of it: that is known when it has been read. */
+		return (c->req->body.done ? (uint32_t)EPOLLRDHUP : 0) |
+		       (sending ? (uint32_t)EPOLLOUT : 0);
 	case HTTP_CONN_REPLY:
 		return EPOLLOUT; /* a client that only shut down its side still reads */
 	case HTTP_CONN_STREAM:

@@ -173,6 +173,7 @@ struct http_body {
 	struct http_chunk chunk;
 	bool wanted; /* somebody reads */
 	bool paused;
+	size_t untaken; /* of the piece that on_data has now */
 	bool done;
 	http_body_fn on_data;
 	void *userdata;

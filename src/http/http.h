@@ -211,8 +211,10 @@ void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userda
  * asked with Expect: 100-continue is told to go on by this call. */
 typedef int (*http_body_fn)(struct http_request *req, const void *data, size_t len, void *userdata);
 void http_request_read_body(struct http_request *req, http_body_fn on_data, void *userdata);
-/* Back-pressure: stop reading from the socket, and go on. */
-void http_request_pause_body(struct http_request *req);
+/* Back-pressure: stops reading from the socket. The last UNTAKEN bytes of the piece that on_data has
+ * just been given come again after the resume; 0 outside of on_data. While the body is paused, no
+ * timeout runs, and a client that shuts down its side is not noticed. */
+void http_request_pause_body(struct http_request *req, size_t untaken);
 void http_request_resume_body(struct http_request *req);
 
 /* ---- answers --------------------------------------------------------------------------------- */

@@ -30,6 +30,7 @@ int multipart_init(struct multipart *m, const char *content_type, const struct m
 	m->user = user;
 	m->state = MULTIPART_DATA;
 	m->in_part = false;
+	m->stop = false;
 	m->delimiter_len =
 	    (size_t)snprintf(m->delimiter, sizeof(m->delimiter), "\r\n--%s", boundary);
 	/* A body begins as if a line had ended before it. */
@@ -152,7 +153,11 @@ static int end_head(struct multipart *m, struct err *e)
 	m->in_part = true;
 	/* A part without a byte may end with the very line end of its head. */
 	m->matched = m->virtual = LINE_END;
-	return m->ops->on_part(&part, m->user, e);
+	r = m->ops->on_part(&part, m->user, e);
+	if (r < 0)
+		return r;
+	m->stop = r == MULTIPART_STOP;
+	return 0;
 }
 
 static int64_t step_head(struct multipart *m, const char *p, size_t n, struct err *e)
@@ -178,7 +183,8 @@ static int64_t step_epilogue(struct multipart *m UNUSED, const char *p UNUSED, s
 	return (int64_t)n;
 }
 
-int multipart_feed(struct multipart *m, const void *data, size_t len, struct err *e)
+int multipart_feed(struct multipart *m, const void *data, size_t len, size_t *ret_taken,
+		   struct err *e)
 {
 	static const step_fn steps[] = {
 	    [MULTIPART_DATA] = step_data,         [MULTIPART_BOUNDARY] = step_boundary,
@@ -188,7 +194,8 @@ int multipart_feed(struct multipart *m, const void *data, size_t len, struct err
 	};
 	const char *p = data;
 
-	while (len > 0) {
+	m->stop = false;
+	while (len > 0 && !m->stop) {
 		const int64_t used = steps[m->state](m, p, len, e);
 
 		if (used < 0)
@@ -196,6 +203,7 @@ int multipart_feed(struct multipart *m, const void *data, size_t len, struct err
 		p += used;
 		len -= (size_t)used;
 	}
+	*ret_taken = (size_t)(p - (const char *)data);
 	return 0;
 }
 

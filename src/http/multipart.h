@@ -31,7 +31,9 @@ struct multipart_part {
 };
 
 /* Return 0, or a negative errno with E set: multipart_feed() then returns it, and the parser is not
- * touched again (a callback may have freed it). */
+ * touched again (a callback may have freed it). on_part may also return MULTIPART_STOP: then
+ * multipart_feed() returns at once, before the data of the part. */
+#define MULTIPART_STOP 1
 struct multipart_ops {
 	int (*on_part)(const struct multipart_part *part, void *user, struct err *e);
 	int (*on_data)(const void *data, size_t len, void *user, struct err *e); /* LEN > 0 */
@@ -54,6 +56,7 @@ struct multipart {
 	void *user;
 	enum multipart_state state;
 	bool in_part;
+	bool stop;                                      /* on_part has asked for it */
 	char delimiter[4 + MULTIPART_BOUNDARY_MAX + 1]; /* CR LF - - boundary */
 	size_t delimiter_len;
 	size_t matched; /* bytes of it that were seen */
@@ -69,7 +72,9 @@ struct multipart {
  * ERR_UPLOAD_TOO_LARGE (-E2BIG). */
 int multipart_init(struct multipart *m, const char *content_type, const struct multipart_ops *ops,
 		   void *user, struct err *e) MUST_CHECK;
-int multipart_feed(struct multipart *m, const void *data, size_t len, struct err *e) MUST_CHECK;
+/* *RET_TAKEN: bytes that were used up, LEN unless on_part has stopped it. */
+int multipart_feed(struct multipart *m, const void *data, size_t len, size_t *ret_taken,
+		   struct err *e) MUST_CHECK;
 /* The body has ended: was its last boundary there? */
 int multipart_end(const struct multipart *m, struct err *e) MUST_CHECK;
 

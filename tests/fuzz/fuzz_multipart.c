@@ -19,6 +19,7 @@ struct heard {
 	size_t data_at;  /* where the data of this part begins */
 	const char *delimiter;
 	unsigned parts, ends;
+	bool stops; /* on_part stops the parser every time */
 };
 
 static int on_part(const struct multipart_part *part, void *user, struct err *e UNUSED)
@@ -32,7 +33,7 @@ static int on_part(const struct multipart_part *part, void *user, struct err *e 
 	ASSERT(text_is_utf8(filename, strlen(filename)));
 	ASSERT(buf_printf(&h->text, "[%s|%s]", part->name, filename) == 0);
 	h->data_at = h->text.len;
-	return 0;
+	return h->stops ? MULTIPART_STOP : 0;
 }
 
 static int on_data(const void *data, size_t len, void *user, struct err *e UNUSED)
@@ -64,12 +65,16 @@ static int feed(const char *type, const char *body, size_t len, unsigned seed, s
 	int r = multipart_init(&m, type, &ops, h, &e);
 
 	h->delimiter = m.delimiter;
+	h->stops = seed % 2 == 1;
 	for (size_t at = 0; r == 0 && at < len;) {
 		seed = seed > 0 ? seed * 1103515245u + 12345u : 0;
-		const size_t n = seed ? MIN(len - at, (size_t)1 + (seed >> 16) % 40) : len;
+		const size_t n = seed ? MIN(len - at, (size_t)1 + (seed >> 16) % 40) : len - at;
+		size_t taken = 0;
 
-		r = multipart_feed(&m, body + at, n, &e);
-		at += n;
+		r = multipart_feed(&m, body + at, n, &taken, &e);
+		/* Less than all only where on_part has stopped it. */
+		ASSERT(r < 0 || taken == n || (h->stops && taken <= n));
+		at += r < 0 ? n : taken;
 	}
 	if (r == 0)
 		r = multipart_end(&m, &e);

@@ -65,11 +65,16 @@ static int on_piece(struct http_request *req, const void *data, size_t len, void
 	struct world *world = userdata;
 
 	world->body_calls++;
-	world->body_bytes += len;
 	if (world->pause_next && data) {
+		const size_t untaken = MIN(len, world->untaken);
+
 		world->pause_next = false;
-		http_request_pause_body(req);
+		len -= untaken;
+		http_request_pause_body(req, untaken);
 	}
+	for (size_t i = 0; i < len; i++)
+		world->body_sum = world->body_sum * 31 + (unsigned char)((const char *)data)[i];
+	world->body_bytes += len;
 	if (!data) {
 		world->body_end = true;
 		http_respond_text(req, 200, "text/plain", "got it");

@@ -20,6 +20,8 @@ struct world {
 	unsigned body_calls;
 	bool body_end;
 	bool pause_next;
+	size_t untaken;    /* of the piece at which the body is paused */
+	uint32_t body_sum; /* of all bytes, in their order */
 };
 
 extern struct world w;

@@ -160,6 +160,75 @@ static void test_large_upload_in_pieces(void **state)
 	client_close(&c);
 }
 
+/* What was not taken before a pause comes again after it, and nothing comes twice. */
+static void test_pause_inside_a_piece(void **state)
+{
+	static const struct {
+		const char *framing;
+		const char *head, *tail; /* of the data */
+		size_t untaken;
+	} rows[] = {
+	    {"Content-Length: 50000\r\n\r\n", "", "", 0},
+	    {"Content-Length: 50000\r\n\r\n", "", "", 1},
+	    {"Content-Length: 50000\r\n\r\n", "", "", 50000},
+	    {"Transfer-Encoding: chunked\r\n\r\n", "c350\r\n", "\r\n0\r\n\r\n", 0},
+	    {"Transfer-Encoding: chunked\r\n\r\n", "c350\r\n", "\r\n0\r\n\r\n", 1},
+	    {"Transfer-Encoding: chunked\r\n\r\n", "c350\r\n", "\r\n0\r\n\r\n", 50000},
+	};
+	static char data[50000];
+	uint32_t sum = 0;
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(data); i++) {
+		data[i] = (char)(i * 7 + i / 251);
+		sum = sum * 31 + (unsigned char)data[i];
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct http_client c;
+
+		w.body_bytes = 0;
+		w.body_sum = 0;
+		w.body_end = false;
+		w.untaken = rows[i].untaken;
+		w.pause_next = true;
+		client_open(&c, w.loop, w.port);
+		client_send_str(&c, "POST /upload HTTP/1.1\r\n" HOST);
+		client_send_str(&c, rows[i].framing);
+		client_send_str(&c, rows[i].head);
+		client_send(&c, data, sizeof(data));
+		client_send_str(&c, rows[i].tail);
+		client_send_str(&c, "GET /hello HTTP/1.1\r\n" HOST "\r\n");
+		client_pump(&c, 20);
+		assert_false(w.pause_next);
+		assert_false(w.body_end);
+		http_request_resume_body(w.held);
+		assert_true(client_wait_for(&c, "got it"));
+		assert_int_equal(w.body_bytes, sizeof(data));
+		assert_int_equal(w.body_sum, sum);
+		assert_true(client_wait_for(&c, "hello")); /* the request behind the body */
+		client_close(&c);
+	}
+	w.untaken = 0;
+}
+
+/* A client may shut down its side behind a body that is paused: it still waits for the answer. */
+static void test_half_close_while_paused(void **state)
+{
+	struct http_client c;
+
+	(void)state;
+	w.body_end = false;
+	w.pause_next = true;
+	client_open(&c, w.loop, w.port);
+	client_send_str(&c, "POST /upload HTTP/1.1\r\n" HOST "Content-Length: 3\r\n\r\nabc");
+	(void)shutdown(c.fd, SHUT_WR);
+	client_pump(&c, 20);
+	assert_non_null(w.held);
+	http_request_resume_body(w.held);
+	assert_true(client_wait_for(&c, "got it"));
+	client_close(&c);
+}
+
 /* A body that never stops coming costs others, and other sources of the loop, no more than a turn
  * or two. */
 static void test_flood_starves_nobody(void **state)
@@ -647,6 +716,8 @@ int main(void)
 	    T(test_gone_client_is_noticed),
 	    T(test_broken_body_is_refused_and_told),
 	    T(test_large_upload_in_pieces),
+	    T(test_pause_inside_a_piece),
+	    T(test_half_close_while_paused),
 	    T(test_flood_starves_nobody),
 	    T(test_files),
 	    T(test_large_file_to_a_slow_reader),

@@ -25,6 +25,7 @@ struct talk {
 	struct buf heard;
 	unsigned parts, ends;
 	int stop_at_part; /* 0: never */
+	bool stops;       /* on_part stops the parser, which then goes on with the rest */
 };
 
 static int on_part(const struct multipart_part *part, void *user, struct err *e)
@@ -33,7 +34,9 @@ static int on_part(const struct multipart_part *part, void *user, struct err *e)
 
 	if (++t->parts == (unsigned)t->stop_at_part)
 		return err_set(e, ERR_CANCELLED, 0, "enough");
-	return buf_printf(&t->heard, "[%s|%s]", part->name, part->filename ? part->filename : "-");
+	const int r =
+	    buf_printf(&t->heard, "[%s|%s]", part->name, part->filename ? part->filename : "-");
+	return r < 0 || !t->stops ? r : MULTIPART_STOP;
 }
 
 static int on_data(const void *data, size_t len, void *user, struct err *e)
@@ -60,7 +63,7 @@ static const struct multipart_ops ops = {on_part, on_data, on_part_end};
 /* Feeds BODY in the pieces [0,A) [A,B) [B,LEN). Owned text, or NULL: refused. */
 static char *talk(const char *type, const char *body, size_t len, size_t a, size_t b)
 {
-	struct talk t = {.heard = BUF_INIT(TALK_MAX)};
+	struct talk t = {.heard = BUF_INIT(TALK_MAX), .stops = a % 2 == 0};
 	const size_t cuts[] = {0, a, b, len};
 	struct multipart m;
 	struct err e = ERR_INIT;
@@ -73,7 +76,8 @@ static char *talk(const char *type, const char *body, size_t len, size_t a, size
 
 		assert_non_null(piece);
 		memcpy(piece, body + cuts[i], n);
-		r = multipart_feed(&m, piece, n, &e);
+		for (size_t at = 0, taken = 0; r == 0 && at < n; at += taken)
+			r = multipart_feed(&m, piece + at, n - at, &taken, &e);
 		free(piece);
 	}
 	if (r == 0)
@@ -285,10 +289,11 @@ static void test_callback_stops(void **state)
 	struct talk t = {.heard = BUF_INIT(TALK_MAX), .stop_at_part = 2};
 	struct multipart m;
 	struct err e = ERR_INIT;
+	size_t taken;
 
 	(void)state;
 	assert_int_equal(multipart_init(&m, TYPE, &ops, &t, &e), 0);
-	assert_true(multipart_feed(&m, body, sizeof(body) - 1, &e) < 0);
+	assert_true(multipart_feed(&m, body, sizeof(body) - 1, &taken, &e) < 0);
 	assert_int_equal(e.code, ERR_CANCELLED);
 	assert_int_equal(t.parts, 2);
 	assert_string_equal(buf_str(&t.heard), "[f|a]x.");
