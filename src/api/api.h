@@ -37,6 +37,8 @@ struct api *api_free(struct api *a);
 /* Adds the routes for listeners of SCOPES. */
 int api_add_routes(struct api *a, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;
+/* Cancels the runs that were begun with credentials which are revoked now (auth.h). */
+void api_end_callers(struct api *a);
 /* For http_config.log: counts answers and bytes. A may be NULL. */
 void api_note_request(struct api *a, struct http_request *req, int status, uint64_t bytes,
 		      uint64_t ns);

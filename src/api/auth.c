@@ -9,11 +9,12 @@
 #include <sodium.h>
 #include <string.h>
 
+#define WATCH_NS        (250 * NS_PER_MS) /* between two looks at credentials that end */
+#define WATCH_SLACK_US  (50 * 1000)
 #define TRIES_SLOTS     1024u
 #define TRIES_PAIR_MAX  5u  /* failures of one name from one address in a window */
 #define TRIES_ADDR_MAX  30u /* of one address */
 #define TRIES_WINDOW_NS (60 * NS_PER_S)
-#define VERSION_HEX     16
 
 struct tries {
 	uint64_t since_ns;
@@ -22,6 +23,10 @@ struct tries {
 
 struct auth {
 	struct auth_config config;
+	struct list live; /* callers whose credential can end, all that anybody holds */
+	sd_event_source *watch;
+	uint64_t epoch; /* of the store's credentials, when the live ones were judged last */
+	bool watching;
 	uint8_t token_key[JWT_KEY_BYTES];
 	uint8_t tries_key[crypto_shorthash_KEYBYTES];
 	struct tries tries[TRIES_SLOTS];
@@ -42,8 +47,10 @@ void caller_unref(void *who)
 {
 	struct caller *w = who;
 
-	if (w && --w->refs == 0)
-		free(w);
+	if (!w || --w->refs > 0)
+		return;
+	list_remove(&w->live);
+	free(w);
 }
 
 static struct caller *caller_new(struct auth *a, enum caller_how how)
@@ -55,6 +62,7 @@ static struct caller *caller_new(struct auth *a, enum caller_how how)
 		return NULL;
 	}
 	w->refs = 1;
+	list_init(&w->live);
 	w->how = how;
 	w->admin = true; /* the local user; others are cut down by take_user() */
 	(void)snprintf(w->name, sizeof(w->name), "%s", a->config.local_name);
@@ -77,83 +85,24 @@ static void take_key(struct caller *w, const struct store_key *k)
 	memcpy(w->key_id, k->id, sizeof(w->key_id));
 }
 
-/* The tools of the exact profiles; `full` has all. */
-static const struct {
-	const char *profile;
-	const char *tool;
-} profile_tools[] = {
-    {"code", "sandbox_upload_file"},
-    {"code", "sandbox_run_python"},
-    {"code", "sandbox_read_artifact"},
-    {"code", "sandbox_list_artifacts"},
-    {"code", "sandbox_close_session"},
-    {"classic", "create_sandbox"},
-    {"classic", "list_sandboxes"},
-    {"classic", "execute_python_code"},
-    {"classic", "install_package_in_sandbox"},
-    {"classic", "check_package_installation_status"},
-    {"classic", "execute_terminal_command"},
-    {"classic", "upload_file_to_sandbox"},
-};
-
-bool auth_may_call(const void *caller, const char *tool, bool read_only)
-{
-	const struct caller *w = caller;
-
-	if (w->read_only && !read_only)
-		return false;
-	if (!w->profile[0] || streq(w->profile, "full"))
-		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(profile_tools); i++)
-		if (streq(profile_tools[i].tool, tool))
-			return streq(w->profile, "both") ||
-			       streq(w->profile, profile_tools[i].profile);
-	return false;
-}
-
-/* What changes something over HTTP, by its operationId, and a tool of each profile that does the
- * same. None of theirs removes a stored sandbox, or makes or ends a key. */
-static const struct {
-	const char *operation;
-	const char *tool;
-} same_as[] = {
-    {"createSandbox", "create_sandbox"},     {"startRun", "sandbox_run_python"},
-    {"startRun", "execute_python_code"},     {"cancelRun", "sandbox_run_python"},
-    {"cancelRun", "execute_python_code"},    {"postFiles", "sandbox_upload_file"},
-    {"postFiles", "upload_file_to_sandbox"}, {"putFile", "sandbox_upload_file"},
-    {"putFile", "upload_file_to_sandbox"},   {"installPackages", "install_package_in_sandbox"},
-};
-
-bool auth_may_change(const struct caller *who, const char *operation)
-{
-	if (who->read_only)
-		return false;
-	if (!who->profile[0] || streq(who->profile, "full"))
-		return true;
-	for (size_t i = 0; i < ARRAY_SIZE(same_as); i++)
-		if (streq(same_as[i].operation, operation) &&
-		    auth_may_call(who, same_as[i].tool, false))
-			return true;
-	return false;
-}
-
 /* ---- tokens ---- */
 
 /* Tokens end with the password that they were given for. */
-static void version_of(const struct auth *a, const struct store_user *u, char ret[VERSION_HEX + 1])
+static void version_of(const struct auth *a, const struct store_user *u,
+		       char ret[AUTH_VERSION_SIZE])
 {
 	uint8_t hash[crypto_generichash_BYTES_MIN];
 
 	(void)crypto_generichash(hash, sizeof(hash), (const uint8_t *)u->hash, strlen(u->hash),
 				 a->token_key, sizeof(a->token_key));
-	text_hex(hash, VERSION_HEX / 2, ret);
+	text_hex(hash, (AUTH_VERSION_SIZE - 1) / 2, ret);
 }
 
 int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err *e)
 {
 	json_int_t now = (json_int_t)(now_wall_ns() / NS_PER_S);
 	json_int_t life = (json_int_t)(a->config.token_ns / NS_PER_S);
-	char version[VERSION_HEX + 1];
+	char version[AUTH_VERSION_SIZE];
 
 	version_of(a, u, version);
 	json_t *claims = json_pack("{s:s, s:s, s:s, s:I, s:I}", "sub", u->name, "uid", u->id, "v",
@@ -163,9 +112,10 @@ int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "a token") : 0;
 }
 
-static bool check_token(struct auth *a, const char *token, struct store_user *ret)
+static bool check_token(struct auth *a, const char *token, struct store_user *ret,
+			uint64_t *ret_until_ms)
 {
-	char version[VERSION_HEX + 1];
+	char version[AUTH_VERSION_SIZE];
 	json_t *claims = jwt_open(a->token_key, token);
 	const char *uid = json_string_value(json_object_get(claims, "uid"));
 	const char *v = json_string_value(json_object_get(claims, "v"));
@@ -176,9 +126,109 @@ static bool check_token(struct auth *a, const char *token, struct store_user *re
 	if (good) {
 		version_of(a, ret, version);
 		good = streq(version, v);
+		*ret_until_ms = (uint64_t)until * 1000;
 	}
 	json_decref(claims);
 	return good;
+}
+
+/* ---- credentials that end while something is open ----
+ *
+ * Each request is judged when it arrives. What stays open after that (streams, sessions' calls,
+ * tasks, runs) holds a reference to its caller. Four times a second the callers that anybody holds
+ * are judged again, if the store says that a credential may have ended anywhere; one whose
+ * credential ended or has other rights now is marked, and on_ended() ends what it has open. */
+
+static bool same_rights(const struct caller *a, const struct caller *b)
+{
+	return streq(a->owner, b->owner) && a->admin == b->admin && a->read_only == b->read_only &&
+	       streq(a->profile, b->profile);
+}
+
+/* 1: the credential still has the same rights, 0: no, negative: that cannot be said now. */
+static int judge(struct auth *a, const struct caller *w)
+{
+	struct caller now = {.admin = true};
+	char version[AUTH_VERSION_SIZE];
+	struct err e = ERR_INIT;
+	struct store_user u;
+	struct store_key k;
+	int r = w->how == CALLER_KEY ? store_key_get(a->config.store, w->key_id, &k, &u, &e)
+				     : store_user_get(a->config.store, w->owner, &u, &e);
+
+	if (r <= 0)
+		return r;
+	take_user(&now, &u);
+	if (w->how == CALLER_KEY) {
+		take_key(&now, &k);
+		return same_rights(w, &now);
+	}
+	version_of(a, &u, version);
+	return u.active && streq(version, w->version) && same_rights(w, &now);
+}
+
+/* Returns how many ended; *RET_DONE is false if one could not be judged. */
+static unsigned judge_all(struct auth *a, bool changed, bool *ret_done)
+{
+	uint64_t now_ms = store_now_ms();
+	unsigned n = 0;
+
+	*ret_done = true;
+	list_for_each(l, &a->live) {
+		struct caller *w = list_entry(l, struct caller, live);
+		int r = changed && w->ended == CALLER_LIVE ? judge(a, w) : 1;
+
+		if (w->ended != CALLER_LIVE)
+			continue;
+		if (w->until_ms && w->until_ms <= now_ms)
+			w->ended = CALLER_EXPIRED;
+		else if (r == 0)
+			w->ended = CALLER_REVOKED;
+		else if (r < 0)
+			*ret_done = false;
+		n += w->ended != CALLER_LIVE;
+	}
+	return n;
+}
+
+static int on_watch(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct auth *a = user;
+	uint64_t epoch = a->epoch;
+	struct err e = ERR_INIT;
+	bool done;
+
+	if (list_is_empty(&a->live)) {
+		a->watching = false;
+		return 0;
+	}
+	if (store_credentials_epoch(a->config.store, &epoch, &e) < 0)
+		LOG_WARNING("credentials_not_judged", LOG_S("error", e.text));
+	unsigned n = judge_all(a, epoch != a->epoch, &done);
+	if (done)
+		a->epoch = epoch;
+	if (n > 0)
+		LOG_INFO("credentials_ended", LOG_U("callers", n));
+	if (n > 0 && a->config.on_ended)
+		a->config.on_ended(a->config.user);
+	(void)sd_event_source_set_time_relative(source, WATCH_NS / NS_PER_US);
+	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	return 0;
+}
+
+static void watch(struct auth *a, struct caller *w)
+{
+	list_append(&a->live, &w->live);
+	if (a->watching || !a->watch)
+		return;
+	a->watching = true;
+	(void)sd_event_source_set_time_relative(a->watch, WATCH_NS / NS_PER_US);
+	(void)sd_event_source_set_enabled(a->watch, SD_EVENT_ONESHOT);
+}
+
+bool auth_has_ended(const void *caller)
+{
+	return ((const struct caller *)caller)->ended != CALLER_LIVE;
 }
 
 /* ---- credentials ---- */
@@ -188,6 +238,7 @@ static struct caller *by_store(struct auth *a, const char *credential)
 	struct store_user u;
 	struct store_key k;
 	struct caller *w = NULL;
+	uint64_t until_ms = 0;
 
 	if (!a->config.store)
 		return NULL;
@@ -199,12 +250,18 @@ static struct caller *by_store(struct auth *a, const char *credential)
 		if (w) {
 			take_user(w, &u);
 			take_key(w, &k);
+			w->until_ms = k.expires_ms;
 		}
-	} else if (r == 0 && check_token(a, credential, &u)) {
+	} else if (r == 0 && check_token(a, credential, &u, &until_ms)) {
 		w = caller_new(a, CALLER_TOKEN);
-		if (w)
+		if (w) {
 			take_user(w, &u);
+			version_of(a, &u, w->version);
+			w->until_ms = until_ms;
+		}
 	}
+	if (w)
+		watch(a, w);
 	return w;
 }
 
@@ -305,9 +362,17 @@ int auth_new(const struct auth_config *config, struct auth **ret, struct err *e)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "users");
 	a->config = *config;
 	rand_bytes(a->tries_key, sizeof(a->tries_key));
+	list_init(&a->live);
 	int r = config->store ? store_secret(config->store, "jwt", a->token_key, e) : 0;
+	if (r == 0 && config->store && config->loop) {
+		r = sd_event_add_time(config->loop, &a->watch, CLOCK_MONOTONIC, 0, WATCH_SLACK_US,
+				      on_watch, a);
+		r = r < 0 ? r : sd_event_source_set_enabled(a->watch, SD_EVENT_OFF);
+		if (r < 0)
+			(void)err_set(e, ERR_SYSTEM, -r, "the event loop");
+	}
 	if (r < 0) {
-		free(a);
+		(void)auth_free(a);
 		return r;
 	}
 	*ret = a;
@@ -316,8 +381,13 @@ int auth_new(const struct auth_config *config, struct auth **ret, struct err *e)
 
 struct auth *auth_free(struct auth *a)
 {
-	if (a)
-		sodium_memzero(a, sizeof(*a));
+	if (!a)
+		return NULL;
+	(void)sd_event_source_disable_unref(a->watch);
+	/* A caller that somebody still holds must not find this list later. */
+	list_for_each(l, &a->live)
+		list_remove(l);
+	sodium_memzero(a, sizeof(*a));
 	free(a);
 	return NULL;
 }

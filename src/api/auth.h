@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks, and what they may: bound to one request or one MCP session, never to the process.
+/* Who asks, and what they may: bound to one request and what that request began, never to the
+ * process or to a session.
  *
  * Credentials, in this order: `Authorization: Bearer` (a token of a login, or a key), `X-API-Key`,
  * and on routes that take it `?api_key=`. The first one that is there decides. The server's static
  * key (SANDBOX_API_KEY), and everybody on a server that asks for nothing, are the local user. */
 #pragma once
 
+#include "base/list.h"
 #include "http/http.h"
 #include "http/static_keys.h"
 #include "store/store.h"
@@ -19,8 +21,19 @@ enum caller_how {
 	CALLER_TOKEN,
 };
 
+/* A credential may end while something that it opened goes on. */
+enum caller_end {
+	CALLER_LIVE,
+	CALLER_EXPIRED,
+	CALLER_REVOKED, /* or has other rights now, or its user is gone or not active */
+};
+
+#define AUTH_VERSION_SIZE 17 /* of a password, as tokens name it */
+
 struct caller {
+	struct list live; /* of callers whose credential can end; else in no list */
 	unsigned refs;
+	enum caller_end ended; /* from then on it may do nothing more */
 	enum caller_how how;
 	char owner[STORE_OWNER_SIZE]; /* of sandboxes; "" = the local user */
 	char name[STORE_NAME_SIZE];
@@ -29,6 +42,8 @@ struct caller {
 	char profile[CALLER_PROFILE_SIZE]; /* "" = the server's */
 	uint64_t expires_ms;               /* of its key; 0 = never */
 	char key_id[STORE_ID_SIZE];        /* of CALLER_KEY */
+	uint64_t until_ms;                 /* end of the credential, key or token; 0 = none */
+	char version[AUTH_VERSION_SIZE];   /* of CALLER_TOKEN: the password it was given for */
 };
 
 struct auth;
@@ -39,6 +54,11 @@ struct auth_config {
 	bool required;                       /* who shows nothing is refused */
 	const char *local_name;              /* borrowed; what the local user is called */
 	uint64_t token_ns;                   /* life of a token */
+	sd_event *loop;                      /* borrowed; NULL: what is open is not judged again */
+	/* Credentials ended, at most a third of a second ago: end what they have open. auth_has_ended()
+	 * knows them. May be NULL. */
+	void (*on_ended)(void *user);
+	void *user;
 };
 
 int auth_new(const struct auth_config *config, struct auth **ret, struct err *e) MUST_CHECK;
@@ -57,9 +77,14 @@ const struct caller *auth_caller(const struct http_request *req);
 struct caller *caller_ref(const struct caller *who);
 void caller_unref(void *who);
 
+/* CALLER is a struct caller. For http_server_end_callers(). */
+bool auth_has_ended(const void *caller);
+
 /* May CALLER (a struct caller) use this tool: not all, where its key is for reading or for one
  * profile. For mcp_server_config.may_call. */
 bool auth_may_call(const void *caller, const char *tool, bool read_only);
+/* The same for a method of MCP. For mcp_server_config.may_ask. */
+bool auth_may_ask(const void *caller, const char *method);
 
 /* The same for what changes something over HTTP: may WHO do OPERATION, an operationId of the
  * routes? */

@@ -30,12 +30,14 @@ struct api_run {
 	char id[RUN_ID_SIZE];
 	char sandbox_id[SANDBOX_ID_MAX + 1];
 	char owner[STORE_OWNER_SIZE];
+	struct caller *who; /* reference while it runs */
 	char *code;
 	uint64_t ended_ns;
 	json_t *result;   /* once it has ended */
 	uint64_t printed; /* bytes of output in it */
 	struct buf log;   /* events as they were sent */
 	bool log_full;
+	bool revoked; /* it is being cancelled, because the credential that began it is */
 	struct {
 		char bytes[TAIL_BYTES];
 		size_t len;
@@ -49,6 +51,7 @@ struct api_run {
 static void run_free(struct api_run *r)
 {
 	(void)sandbox_unref(r->sandbox);
+	caller_unref(r->who);
 	json_decref(r->result);
 	buf_done(&r->log);
 	free(r->code);
@@ -228,6 +231,7 @@ static void on_done(struct run *run UNUSED, const struct run_result *result, con
 	r->run = NULL;
 	r->ended_ns = now_ns();
 	r->sandbox = sandbox_unref(r->sandbox);
+	caller_unref(TAKE_PTR(r->who));
 	r->result = result_json(r, result, e);
 	r->printed = result ? result->out.len + result->err.len + result->value.len : 0;
 	if (!r->result)
@@ -318,6 +322,7 @@ static void start(struct rest_call *c)
 	list_init(&r->followers);
 	r->log = BUF_INIT(LOG_MAX);
 	r->sandbox = sandbox_ref(c->sandbox);
+	r->who = caller_ref(c->who);
 	(void)snprintf(r->owner, sizeof(r->owner), "%s", c->owner);
 	(void)snprintf(r->sandbox_id, sizeof(r->sandbox_id), "%s", sandbox_id(c->sandbox));
 	if (sandbox_run(c->sandbox, &request, &r->run, &e) < 0) {
@@ -332,6 +337,28 @@ static void start(struct rest_call *c)
 		r->waiter = c;
 	else
 		rest_reply(c, 201, run_json(r));
+}
+
+static struct api_run *run_of_revoked(const struct api *a)
+{
+	list_for_each(l, &a->runs) {
+		struct api_run *r = list_entry(l, struct api_run, node);
+
+		if (r->run && !r->revoked && r->who->ended == CALLER_REVOKED)
+			return r;
+	}
+	return NULL;
+}
+
+void api_end_callers(struct api *a)
+{
+	struct api_run *r;
+
+	/* From the start again each time: a run that waits in a queue ends inside of the call. */
+	while ((r = run_of_revoked(a))) {
+		r->revoked = true;
+		run_cancel(r->run);
+	}
 }
 
 void rest_start_run(struct rest_call *c)

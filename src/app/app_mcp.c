@@ -17,6 +17,7 @@ static int open_registry(struct app *a, struct err *e)
 	    .title = profile->title,
 	    .instructions = profile->instructions,
 	    .may_call = auth_may_call,
+	    .may_ask = auth_may_ask,
 	    .icons = profile->icons,
 	    .offers = MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS,
 	};

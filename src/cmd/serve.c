@@ -155,6 +155,27 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	return r < 0 ? sd_event_exit(s->app.loop, 0) : 0;
 }
 
+static enum mcp_ended how_ended(const void *principal_data)
+{
+	const struct caller *who = principal_data;
+
+	if (who->ended == CALLER_LIVE)
+		return MCP_ENDED_NOT;
+	return who->ended == CALLER_REVOKED ? MCP_ENDED_TASKS : MCP_ENDED_CALLS;
+}
+
+/* First connections, so that nothing more goes out on them, then the work. */
+static void on_credentials_ended(void *user)
+{
+	struct serve *s = user;
+
+	if (!s->http || !s->transport || !s->api)
+		return;
+	http_server_end_callers(s->http, auth_has_ended);
+	mcp_server_end_credentials(s->app.mcp, how_ended);
+	api_end_callers(s->api);
+}
+
 static int open_auth(struct serve *s, struct err *e)
 {
 	const struct settings *set = &s->app.settings;
@@ -164,6 +185,9 @@ static int open_auth(struct serve *s, struct err *e)
 	    .required = set->require_auth || s->keys,
 	    .local_name = set->default_user_id,
 	    .token_ns = (uint64_t)set->token_minutes * 60 * NS_PER_S,
+	    .loop = s->app.loop,
+	    .on_ended = on_credentials_ended,
+	    .user = s,
 	};
 
 	return auth_new(&config, &s->auth, e);
@@ -228,14 +252,14 @@ static int open_api(struct serve *s, struct err *e)
 	return r < 0 ? r : api_add_routes(s->api, s->http, HTTP_SCOPE_MAIN, e);
 }
 
-/* Only those who may not have everything need to be known to the tools. */
 static void identify(struct http_request *req, struct mcp_peer_config *peer, void *user UNUSED)
 {
 	const struct caller *who = auth_caller(req);
 
-	if (!who || (!who->read_only && !who->profile[0]))
+	if (!who)
 		return;
 	peer->principal_data = caller_ref(who);
+	peer->limited = who->read_only || who->profile[0];
 	peer->principal_unref = caller_unref;
 }
 

@@ -62,6 +62,14 @@ static void tell_owner(struct http_conn *c, enum http_state was)
 		ops->on_close(c->stream.userdata);
 }
 
+static void drop_caller(struct http_conn *c)
+{
+	if (c->caller_unref)
+		c->caller_unref(c->caller);
+	c->caller = NULL;
+	c->caller_unref = NULL;
+}
+
 void conn_close(struct http_conn *c)
 {
 	struct http_server *s = c->server;
@@ -79,6 +87,7 @@ void conn_close(struct http_conn *c)
 	http_peers_drop(TAKE_PTR(c->peer));
 	tell_owner(c, was);
 	request_free(TAKE_PTR(c->req));
+	drop_caller(c);
 	input_drop(&c->in);
 	out_drop(&c->out);
 	server_resume_accept(s);
@@ -196,6 +205,38 @@ void conn_refuse(struct http_conn *c, int status)
 		c->broken = true;
 }
 
+/* The caller of what is open may have nothing any more. The owner of a stream is told as if the
+ * client had left; the client sees a proper end. A request without an answer gets 401. An answer on
+ * its way is cut only if it is a file: any other one is in the queue already. */
+static void end_open(struct http_conn *c)
+{
+	const struct http_stream_ops *ops = c->stream.ops;
+
+	c->caller_ended = false;
+	if (c->state == HTTP_CONN_REQUEST) {
+		conn_refuse(c, 401);
+	} else if (c->state == HTTP_CONN_STREAM) {
+		c->state = HTTP_CONN_REPLY;
+		c->keep_alive = false;
+		if (!c->http10 && out_add(&c->out, "0\r\n\r\n", 5) < 0)
+			c->broken = true;
+		if (ops && ops->on_close)
+			ops->on_close(c->stream.userdata);
+	} else if (c->state == HTTP_CONN_REPLY && c->out.file_left > 0) {
+		c->broken = true;
+	}
+}
+
+void conn_end_caller(struct http_conn *c, bool (*ended)(const void *caller))
+{
+	const void *caller = c->req ? c->req->caller : c->caller;
+
+	if (!caller || !ended(caller))
+		return;
+	c->caller_ended = true;
+	conn_schedule(c);
+}
+
 static enum step receive(struct http_conn *c, size_t max)
 {
 	const int n = input_recv(c, max);
@@ -272,6 +313,10 @@ static void request_done(struct http_conn *c)
 	const struct http_config *cfg = &c->server->cfg;
 	struct http_request *req = c->req;
 
+	if (req && c->state == HTTP_CONN_STREAM) {
+		c->caller = TAKE_PTR(req->caller);
+		c->caller_unref = TAKE_PTR(req->caller_unref);
+	}
 	if (req && cfg->log)
 		cfg->log(req, req->status, req->sent_bytes, now_ns() - req->start_ns,
 			 cfg->log_userdata);
@@ -285,6 +330,7 @@ static enum step reply_done(struct http_conn *c)
 
 	KILL_POINT(ANSWER_WRITTEN);
 	request_done(c);
+	drop_caller(c);
 	if (c->keep_alive && !unread && !c->server->draining) {
 		c->state = HTTP_CONN_HEAD;
 		c->moved = true;
@@ -350,6 +396,8 @@ void conn_run(struct http_conn *c)
 	if (c->state == HTTP_CONN_DEAD)
 		return;
 	c->in_run = true;
+	if (c->caller_ended)
+		end_open(c);
 	for (unsigned i = 0; i < HTTP_STEPS_MAX && step == STEP_AGAIN && !c->broken; i++)
 		step = steps[c->state](c);
 	if (input_keep(&c->in) < 0)

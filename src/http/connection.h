@@ -148,10 +148,11 @@ struct http_conn {
 	bool skipped; /* the one empty line before a request */
 	bool keep_alive;
 	bool http10;
-	bool broken;     /* the next run closes */
-	bool drain_owed; /* on_drain after the queue is empty */
-	bool moved;      /* bytes went in or out: the timer starts anew */
-	size_t trickled; /* bytes of the body since it did */
+	bool broken;       /* the next run closes */
+	bool caller_ended; /* the next run ends what is open */
+	bool drain_owed;   /* on_drain after the queue is empty */
+	bool moved;        /* bytes went in or out: the timer starts anew */
+	size_t trickled;   /* bytes of the body since it did */
 	enum http_timer timer;
 	uint64_t deadline_ns;
 	struct http_peer *peer; /* or NULL */
@@ -162,6 +163,8 @@ struct http_conn {
 	struct http_out out;
 	struct http_request *req; /* until the answer is out; NULL on streams */
 	struct http_stream stream;
+	void *caller; /* of the stream: the request's caller, kept until the stream is over */
+	void (*caller_unref)(void *caller);
 };
 
 /* Body of the request that is being read. */
@@ -223,6 +226,9 @@ void conn_update(struct http_conn *c); /* epoll interest and timer, from the sta
 void conn_break(struct http_conn *c);  /* closes soon; safe anywhere */
 /* Answers without a handler and ends the connection; a waiting handler's on_gone runs first. */
 void conn_refuse(struct http_conn *c, int status);
+/* Ends what the connection has open in its next run, if its caller is one that ENDED names. Calls
+ * nobody else: lists of connections may be walked meanwhile. */
+void conn_end_caller(struct http_conn *c, bool (*ended)(const void *caller));
 
 /* input.c */
 int input_recv(struct http_conn *c, size_t max); /* bytes, 0 = end, -EAGAIN, -errno */

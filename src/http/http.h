@@ -131,6 +131,10 @@ struct http_server *http_server_free(struct http_server *s);
 void http_server_drain(struct http_server *s);
 unsigned http_server_busy(const struct http_server *s);
 
+/* Ends every open request and stream whose caller (http_request_set_caller()) ENDED names: the
+ * owners are told as if the client had left. A request without an answer gets 401. */
+void http_server_end_callers(struct http_server *s, bool (*ended)(const void *caller));
+
 /* Adds a table (borrowed until free) of N rows for listeners with one of SCOPES. Handlers get
  * USERDATA. Two rows with the same pattern must not share a method. -EINVAL: bad pattern. */
 int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n,
@@ -195,8 +199,8 @@ const char *http_request_origin(const struct http_request *req);
 void http_request_set_principal(struct http_request *req, const char *principal);
 const char *http_request_principal(const struct http_request *req);
 
-/* What the auth hook knows about the caller; UNREF (may be NULL) runs once, when the request is
- * over. NULL before that. */
+/* What the auth hook knows about the caller; UNREF (may be NULL) runs once, when the request and the
+ * stream that it may have become are over. NULL before that. */
 void http_request_set_caller(struct http_request *req, void *caller, void (*unref)(void *caller));
 void *http_request_caller(const struct http_request *req);
 

@@ -379,3 +379,10 @@ int http_server_add_routes(struct http_server *s, const struct http_route *rows,
 {
 	return http_routes_add(&s->routes, rows, n, scopes, userdata);
 }
+
+void http_server_end_callers(struct http_server *s, bool (*ended)(const void *caller))
+{
+	for (int t = 0; t < HTTP_TIMER_MAX_; t++)
+		list_for_each(node, &s->timers[t])
+			conn_end_caller(list_entry(node, struct http_conn, timer_link), ended);
+}

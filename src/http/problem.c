@@ -15,6 +15,7 @@ static const struct refusal {
 	const char *detail;
 } refusals[] = {
     {400, ERR_BAD_REQUEST, "the request is not well-formed"},
+    {401, ERR_UNAUTHORIZED, "the credential of this request has ended"},
     {404, ERR_NOT_FOUND, "there is nothing at this path"},
     {405, ERR_METHOD_NOT_ALLOWED, "this path takes other methods; the header Allow names them"},
     {408, ERR_REQUEST_TIMEOUT, "the request did not arrive in time"},

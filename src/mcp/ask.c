@@ -381,6 +381,9 @@ void ask_answer(struct mcp_peer *p, const json_t *message, const struct lifted *
 	if (!a)
 		return; /* late, or never asked */
 	c = a->call;
+	/* A read key of the same user must not agree to what a full key asked for. */
+	if (!identity_may(p->server, p->who, c->item))
+		return;
 	/* An elicitation that the client refused with an error is a "cancel". */
 	if (!result && streq(a->method, "elicitation/create"))
 		result = json_pack("{s:s}", "action", "cancel");

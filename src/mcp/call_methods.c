@@ -75,13 +75,30 @@ static bool check_arguments(struct mcp_call *c, const struct item *tool)
 	return true;
 }
 
+bool identity_may(const struct mcp_server *s, const struct identity *who, const struct item *tool)
+{
+	const json_t *hints = tool ? json_object_get(tool->doc, "annotations") : NULL;
+
+	return !tool || !tool->call || !s->config.may_call || !who->limited ||
+	       s->config.may_call(who->data, tool->key,
+				  json_is_true(json_object_get(hints, "readOnlyHint")));
+}
+
+bool identity_may_see(const struct mcp_server *s, const struct identity *who,
+		      const struct item *tool)
+{
+	return !tool || !s->config.may_call || !who->limited ||
+	       s->config.may_call(who->data, tool->key, true);
+}
+
+bool identity_may_ask(const struct mcp_server *s, const struct identity *who, const char *method)
+{
+	return !s->config.may_ask || !who->limited || s->config.may_ask(who->data, method);
+}
+
 bool call_may(const struct mcp_call *c, const struct item *tool)
 {
-	const json_t *hints = json_object_get(tool->doc, "annotations");
-
-	return !c->server->config.may_call || !c->who->data ||
-	       c->server->config.may_call(c->who->data, tool->key,
-					  json_is_true(json_object_get(hints, "readOnlyHint")));
+	return identity_may(c->server, c->who, tool);
 }
 
 void run_tools_call(struct mcp_call *c)

@@ -133,7 +133,7 @@ static void run_list(struct mcp_call *c, enum item_kind kind)
 	json_t *items;
 	size_t next;
 
-	if (kind == ITEM_TOOL && s->config.may_call && c->who->data) {
+	if (kind == ITEM_TOOL && s->config.may_call && c->who->limited) {
 		answer_allowed(c);
 		return;
 	}

@@ -118,9 +118,12 @@ struct mcp_server_config {
 	unsigned ask_timeout_s; /* longest wait for a client's answer to us; default 600 */
 	unsigned list_ttl_ms;   /* caching hint on lists; default 0 = do not reuse */
 
-	/* May who has this principal_data call TOOL, and see it listed? READ_ONLY is what its
-	 * annotations say. Asked only for peers with principal_data; NULL: they may all. */
+	/* May the client with this principal_data call TOOL, and see it listed? READ_ONLY is what
+	 * the tool's annotations say. Asked only for limited clients (mcp_peer_config.limited);
+	 * NULL: they may call all. */
 	bool (*may_call)(const void *principal_data, const char *tool, bool read_only);
+	/* The same for a method of the protocol ("resources/subscribe"). */
+	bool (*may_ask)(const void *principal_data, const char *method);
 };
 
 #define MCP_STATE_KEY_BYTES 32

@@ -112,9 +112,17 @@ struct identity {
 	unsigned refs;
 	char *principal; /* owned */
 	void *data;
+	bool limited; /* may not have all */
 	void (*data_unref)(void *);
 };
 
+/* May the holder of this credential have the tool? Everybody may do what is no
+ * tool. */
+bool identity_may(const struct mcp_server *s, const struct identity *who, const struct item *tool);
+/* May it see what the tool did? */
+bool identity_may_see(const struct mcp_server *s, const struct identity *who,
+		      const struct item *tool);
+bool identity_may_ask(const struct mcp_server *s, const struct identity *who, const char *method);
 struct identity *identity_unref(struct identity *who);
 
 struct mcp_peer {
@@ -326,6 +334,8 @@ void task_fail(struct mcp_call *call, int code, const char *message, json_t *dat
 void task_need_input(struct mcp_call *call, json_t *questions); /* owned */
 void task_expire(struct mcp_server *s, int64_t now);
 void task_drop_all(struct mcp_server *s);
+/* Cancels the tasks that credentials began for which ENDED says so. */
+void task_end_credentials(struct mcp_server *s, enum mcp_ended (*ended)(const void *data));
 json_t *task_view(const struct task *t);    /* flat task object, new reference */
 json_t *task_details(const struct task *t); /* and how it ended or what it asks */
 
@@ -333,7 +343,7 @@ json_t *task_details(const struct task *t); /* and how it ended or what it asks 
 void listen_end(struct mcp_call *call); /* with its result */
 void listen_remove(struct mcp_call *call);
 void listen_task_changed(struct mcp_server *s, const char *principal, const char *id,
-			 const struct task *t);
+			 const struct item *tool, const struct task *t);
 
 /* schema.c: a subset of JSON Schema 2020-12 on VALUE. 0, or -EINVAL and a sentence in E. */
 int schema_check(const struct mcp_call *call, const json_t *schema, const json_t *value,

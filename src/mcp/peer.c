@@ -29,6 +29,7 @@ struct mcp_peer *mcp_peer_new(struct mcp_server *server, const struct mcp_peer_c
 	}
 	who->refs = 1;
 	who->data = config->principal_data;
+	who->limited = config->limited;
 	who->data_unref = config->principal_unref;
 	p->refs = 1;
 	p->server = server;
@@ -85,6 +86,26 @@ void mcp_peer_close(struct mcp_peer *p)
 	peer_unref(p);
 }
 
+bool mcp_peer_set_credential(struct mcp_peer *p, void *data, bool limited,
+			     void (*unref)(void *data))
+{
+	struct identity *who = calloc(1, sizeof(*who));
+
+	if (who)
+		who->principal = strdup(p->who->principal);
+	if (!who || !who->principal) {
+		free(who);
+		return false;
+	}
+	who->refs = 1;
+	who->data = data;
+	who->limited = limited;
+	who->data_unref = unref;
+	identity_unref(p->who);
+	p->who = who;
+	return true;
+}
+
 void *mcp_peer_user(const struct mcp_peer *p)
 {
 	return p->user;
@@ -139,6 +160,31 @@ static bool is_listen(const struct mcp_call *c, const void *arg)
 static bool has_sink(const struct mcp_call *c, const void *arg)
 {
 	return c->sink == arg;
+}
+
+static struct mcp_call *call_of_ended(struct mcp_server *s,
+				      enum mcp_ended (*ended)(const void *data))
+{
+	list_for_each(peer, &s->peers) {
+		list_for_each(node, &list_entry(peer, struct mcp_peer, node)->calls) {
+			struct mcp_call *c = list_entry(node, struct mcp_call, node);
+
+			if (!c->cancelled && !c->finished && c->who->data &&
+			    ended(c->who->data) != MCP_ENDED_NOT)
+				return c;
+		}
+	}
+	return NULL;
+}
+
+void mcp_server_end_credentials(struct mcp_server *s, enum mcp_ended (*ended)(const void *data))
+{
+	struct mcp_call *c;
+
+	/* From the start again each time: a sink's end may close its peer. */
+	while ((c = call_of_ended(s, ended)))
+		call_cancel(c);
+	task_end_credentials(s, ended);
 }
 
 void mcp_peer_end_listens(struct mcp_peer *p)

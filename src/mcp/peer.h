@@ -73,6 +73,8 @@ struct mcp_peer_config {
 	 * principal. "" or NULL: the one local user. Copied. */
 	const char *principal;
 	void *principal_data; /* for handlers: mcp_call_principal_data() */
+	/* The principal may not have all: config.may_call and config.may_ask decide. */
+	bool limited;
 	/* Called once with principal_data, when the peer and the last of its calls (tasks outlive
 	 * their peer) are gone. May be NULL. */
 	void (*principal_unref)(void *data);
@@ -83,6 +85,22 @@ struct mcp_peer *mcp_peer_new(struct mcp_server *server, const struct mcp_peer_c
 /* The client is gone (or the session over): cancels its calls, listens and questions. No sink or
  * peer operation is called any more, also not from within. Its tasks go on. NULL is fine. */
 void mcp_peer_close(struct mcp_peer *peer);
+
+/* The messages that follow come with another credential of the same principal: what they begin has
+ * its rights, what is under way keeps those it began with. LIMITED and the two others are as in
+ * mcp_peer_config; DATA is taken. False: no memory, nothing has changed and DATA is the caller's. */
+bool mcp_peer_set_credential(struct mcp_peer *peer, void *data, bool limited,
+			     void (*unref)(void *data)) MUST_CHECK;
+
+/* Cancels the calls whose principal_data ENDED names, and their tasks if it says MCP_ENDED_TASKS
+ * too: a credential that was revoked. */
+enum mcp_ended {
+	MCP_ENDED_NOT,
+	MCP_ENDED_CALLS, /* it expired: what a task does was begun in time */
+	MCP_ENDED_TASKS,
+};
+void mcp_server_end_credentials(struct mcp_server *server,
+				enum mcp_ended (*ended)(const void *principal_data));
 
 void *mcp_peer_user(const struct mcp_peer *peer);
 const char *mcp_peer_principal(const struct mcp_peer *peer);

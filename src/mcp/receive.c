@@ -126,7 +126,8 @@ static void notification(struct mcp_peer *p, const struct incoming *in)
 	if (in->claims && p->transport == MCP_TRANSPORT_HTTP)
 		return;
 	c = find_call(p, id);
-	if (c)
+	/* A read key of the same user must not end what a full key began in this session. */
+	if (c && identity_may(p->server, p->who, c->item))
 		call_cancel(c);
 }
 
@@ -167,7 +168,10 @@ static void run(struct mcp_call *c, const struct method *m)
 	mcp_call_ref(c);
 	c->method = m;
 	c->checking = false;
-	m->run(c);
+	if (!identity_may_ask(c->server, c->who, m->name))
+		call_fail(c, MCP_ERR_PARAMS, NULL, "The key of this client may not do %s", m->name);
+	else
+		m->run(c);
 	c->facts = NULL;
 	mcp_call_unref(c);
 }

@@ -62,9 +62,10 @@ static json_t *honour(const struct mcp_call *c, const json_t *asked, json_t *ret
 	static const struct {
 		const char *filter;
 		unsigned offer;
+		const char *method; /* that looks at the same */
 	} arrays[] = {
-	    {"resourceSubscriptions", MCP_OFFER_RESOURCES_SUBSCRIBE},
-	    {"taskIds", MCP_OFFER_TASKS},
+	    {"resourceSubscriptions", MCP_OFFER_RESOURCES_SUBSCRIBE, "resources/subscribe"},
+	    {"taskIds", MCP_OFFER_TASKS, "tasks/get"},
 	};
 	json_t *filter = json_object();
 
@@ -79,7 +80,8 @@ static json_t *honour(const struct mcp_call *c, const json_t *asked, json_t *ret
 		const json_t *array = json_object_get(asked, arrays[i].filter);
 		json_t *set;
 
-		if (!(offers & arrays[i].offer) || json_array_size(array) == 0)
+		if (!(offers & arrays[i].offer) || json_array_size(array) == 0 ||
+		    !identity_may_ask(c->server, c->who, arrays[i].method))
 			continue;
 		set = set_of(array);
 		json_object_set_new(ret_echo, arrays[i].filter, names_of(set));
@@ -225,13 +227,13 @@ void mcp_server_resource_updated(struct mcp_server *s, const char *uri, const ch
 }
 
 void listen_task_changed(struct mcp_server *s, const char *principal, const char *id,
-			 const struct task *t)
+			 const struct item *tool, const struct task *t)
 {
 	list_for_each(node, &s->listens) {
 		struct mcp_call *c = list_entry(node, struct mcp_call, listen_node);
 
 		if (json_object_get(json_object_get(c->listen, "taskIds"), id) &&
-		    for_principal(c->who, principal)) {
+		    for_principal(c->who, principal) && identity_may_see(s, c->who, tool)) {
 			json_t *view = task_details(t);
 
 			tell(c, "notifications/tasks", view);

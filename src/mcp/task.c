@@ -29,6 +29,7 @@ struct task {
 	struct mcp_server *server;
 	struct mcp_call *call; /* NULL once it is finished */
 	char *principal;       /* owned */
+	struct item *tool;     /* reference */
 	char id[2 * TASK_ID_BYTES + 1];
 	enum task_status status;
 	int64_t created_ms;
@@ -52,6 +53,7 @@ static void task_free(struct task *t)
 	json_decref(t->error);
 	json_decref(t->questions);
 	free(t->principal);
+	item_unref(t->tool);
 	free(t);
 }
 
@@ -100,7 +102,7 @@ static void changed(struct task *t, enum task_status status)
 	t->updated_ms = server_now_ms(t->server);
 	if (!t->call)
 		t->finished_tick_ms = server_tick_ms(t->server);
-	listen_task_changed(t->server, t->principal, t->id, t);
+	listen_task_changed(t->server, t->principal, t->id, t->tool, t);
 }
 
 static struct task *task_find(const struct mcp_call *c)
@@ -113,7 +115,10 @@ static struct task *task_find(const struct mcp_call *c)
 		struct task *t = list_entry(node, struct task, node);
 
 		if (streq(t->id, id))
-			return streq(t->principal, c->who->principal) ? t : NULL;
+			return streq(t->principal, c->who->principal) &&
+				       identity_may_see(c->server, c->who, t->tool)
+				   ? t
+				   : NULL;
 	}
 	return NULL;
 }
@@ -169,6 +174,7 @@ static struct task *task_new(struct mcp_call *c, unsigned poll_ms, unsigned ttl_
 	}
 	t->server = c->server;
 	t->call = c;
+	t->tool = c->item ? item_ref(c->item) : NULL;
 	rand_hex(t->id, TASK_ID_BYTES);
 	t->status = TASK_WORKING;
 	t->created_ms = t->updated_ms = server_now_ms(c->server);
@@ -305,6 +311,17 @@ static struct task *wanted(struct mcp_call *c)
 	return t;
 }
 
+/* The same, for one that is about to be changed. */
+static struct task *wanted_to_change(struct mcp_call *c)
+{
+	struct task *t = wanted(c);
+
+	if (!t || identity_may(c->server, c->who, t->tool))
+		return t;
+	call_fail(c, MCP_ERR_PARAMS, NULL, "The key of this client may not change this task");
+	return NULL;
+}
+
 void run_tasks_get(struct mcp_call *c)
 {
 	struct task *t = wanted(c);
@@ -313,26 +330,53 @@ void run_tasks_get(struct mcp_call *c)
 		mcp_call_finish(c, task_details(t));
 }
 
+static void cancel(struct task *t)
+{
+	struct mcp_call *work = t->call;
+
+	if (!work || t->status == TASK_CANCELLED)
+		return;
+	/* Known as cancelled before the handler hears of it and may finish. */
+	changed(t, TASK_CANCELLED);
+	t->finished_tick_ms = server_tick_ms(t->server);
+	call_cancel(work);
+}
+
 void run_tasks_cancel(struct mcp_call *c)
 {
-	struct task *t = wanted(c);
-	struct mcp_call *work = t ? t->call : NULL;
+	struct task *t = wanted_to_change(c);
 
 	if (!t)
 		return;
-	if (work && t->status != TASK_CANCELLED) {
-		/* Known as cancelled before the handler hears of it and may finish. */
-		changed(t, TASK_CANCELLED);
-		t->finished_tick_ms = server_tick_ms(t->server);
-		call_cancel(work);
-	}
+	cancel(t);
 	mcp_call_finish(c, json_object());
+}
+
+static struct task *task_of_ended(struct mcp_server *s, enum mcp_ended (*ended)(const void *data))
+{
+	list_for_each(node, &s->tasks) {
+		struct task *t = list_entry(node, struct task, node);
+
+		if (t->call && t->status != TASK_CANCELLED && t->call->who->data &&
+		    ended(t->call->who->data) == MCP_ENDED_TASKS)
+			return t;
+	}
+	return NULL;
+}
+
+void task_end_credentials(struct mcp_server *s, enum mcp_ended (*ended)(const void *data))
+{
+	struct task *t;
+
+	/* From the start again each time: the end of one task may change the list. */
+	while ((t = task_of_ended(s, ended)))
+		cancel(t);
 }
 
 void run_tasks_update(struct mcp_call *c)
 {
 	json_t *responses = json_object_get(c->params, "inputResponses");
-	struct task *t = wanted(c);
+	struct task *t = wanted_to_change(c);
 	struct mcp_call *work = t ? t->call : NULL;
 	bool all;
 	const char *key;

@@ -137,6 +137,33 @@ int store_key_check(struct store *s, const char *text, struct store_key *ret_key
 	return 1;
 }
 
+int store_key_get(struct store *s, const char *id, struct store_key *ret_key,
+		  struct store_user *ret_user, struct err *e)
+{
+	struct store_user owner = {0};
+	struct store_key key = {0};
+	sqlite3_stmt *st = db_begin(&s->db, Q_KEY_GET, e, "ti", id, (int64_t)store_now_ms());
+
+	if (!st)
+		return -e->errnum;
+	int r = db_step(&s->db, st, e);
+	if (r == 1)
+		read_key(st, &key);
+	db_end(&st);
+	if (r > 0)
+		r = store_user_get(s, key.user, &owner, e);
+	if (r <= 0 || !owner.active)
+		return MIN(r, 0);
+	*ret_key = key;
+	*ret_user = owner;
+	return 1;
+}
+
+int store_credentials_epoch(struct store *s, uint64_t *ret, struct err *e)
+{
+	return db_number(&s->db, ret, db_begin(&s->db, Q_EPOCH, e, ""), e);
+}
+
 int store_key_revoke(struct store *s, const char *user, const char *id, struct err *e)
 {
 	return user ? db_change(&s->db, Q_KEY_REVOKE_OWN, e, "tt", id, user)

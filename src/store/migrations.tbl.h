@@ -87,3 +87,24 @@ M(1, "CREATE TABLE meta("
      " BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;")
 M(2, "ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '';")
 M(3, "ALTER TABLE sandboxes ADD COLUMN place TEXT NOT NULL DEFAULT '';")
+/* The epoch grows when a credential may have ended or lost rights, whichever process changed it. */
+M(4, "CREATE TABLE credentials(id INTEGER PRIMARY KEY CHECK(id = 1), epoch INTEGER NOT NULL) STRICT;"
+     "INSERT INTO credentials VALUES(1, 1);"
+     "CREATE TRIGGER credentials_user_gone AFTER DELETE ON users BEGIN"
+     " UPDATE credentials SET epoch = epoch + 1; END;"
+     "CREATE TRIGGER credentials_user_changed AFTER UPDATE ON users"
+     " WHEN old.hash IS NOT new.hash OR old.role <> new.role OR old.active <> new.active BEGIN"
+     " UPDATE credentials SET epoch = epoch + 1; END;"
+     "CREATE TRIGGER credentials_key_gone AFTER DELETE ON keys BEGIN"
+     " UPDATE credentials SET epoch = epoch + 1; END;"
+     "CREATE TRIGGER credentials_key_changed AFTER UPDATE ON keys"
+     " WHEN old.scope <> new.scope OR old.profile <> new.profile OR old.user <> new.user"
+     "  OR old.expires_ms <> new.expires_ms OR old.digest <> new.digest BEGIN"
+     " UPDATE credentials SET epoch = epoch + 1; END;"
+     "CREATE TABLE invitations("
+     " id TEXT PRIMARY KEY NOT NULL,"
+     " digest BLOB NOT NULL UNIQUE CHECK(length(digest) = 32),"
+     " role INTEGER NOT NULL,"
+     " note TEXT NOT NULL,"
+     " created_ms INTEGER NOT NULL,"
+     " expires_ms INTEGER NOT NULL) STRICT;")

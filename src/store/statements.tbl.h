@@ -5,6 +5,7 @@
 	" quota_sandboxes, quota_cpu_s, quota_disk, quota_runs"
 #define KEY_COLUMNS                                                                                \
 	"k.id, k.user, k.name, k.hint, k.scope, k.profile, k.created_ms, k.expires_ms, k.used_ms"
+#define INVITATION_COLUMNS "id, role, note, created_ms, expires_ms"
 #define SANDBOX_COLUMNS                                                                            \
 	"id, owner, name, image, persist, disk_bytes, created_ms, used_ms, network, place"
 #define PACKAGE_COLUMNS "sandbox, name, version, status, text, started_ms, ended_ms"
@@ -44,6 +45,19 @@ Q(KEY_REVOKE_OWN, "DELETE FROM keys WHERE id = ?1 AND user = ?2")
 Q(KEY_REVOKE_NAMED, "DELETE FROM keys WHERE user = ?1 AND name = ?2")
 Q(KEY_LIST, "SELECT " KEY_COLUMNS " FROM keys k ORDER BY k.user, k.created_ms")
 Q(KEY_LIST_OWN, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.user = ?1 ORDER BY k.created_ms")
+
+Q(KEY_GET, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.id = ?1"
+	   " AND (k.expires_ms = 0 OR k.expires_ms > ?2)")
+Q(EPOCH, "SELECT epoch FROM credentials")
+
+Q(INVITATION_ADD, "INSERT INTO invitations VALUES(?1, ?2, ?3, ?4, ?5, ?6)")
+Q(INVITATION_FIND, "SELECT " INVITATION_COLUMNS " FROM invitations WHERE digest = ?1"
+		   " AND expires_ms > ?2")
+Q(INVITATION_LIST, "SELECT " INVITATION_COLUMNS " FROM invitations WHERE expires_ms > ?1"
+		   " ORDER BY created_ms")
+Q(INVITATION_REMOVE, "DELETE FROM invitations WHERE id = ?1")
+Q(INVITATION_PRUNE, "DELETE FROM invitations WHERE expires_ms <= ?1")
+Q(INVITATION_COUNT, "SELECT count(*) FROM invitations")
 
 Q(SANDBOX_ADD, "INSERT INTO sandboxes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
 Q(SANDBOX_GET, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1")

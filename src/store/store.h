@@ -198,6 +198,12 @@ int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e
 /* The key TEXT and its user; 0 when it is unknown, expired or revoked, or its user not active. */
 int store_key_check(struct store *s, const char *text, struct store_key *ret_key,
 		    struct store_user *ret_user, struct err *e) MUST_CHECK;
+/* The key with that ID and its user; 0 as above. Does not count as a use. */
+int store_key_get(struct store *s, const char *id, struct store_key *ret_key,
+		  struct store_user *ret_user, struct err *e) MUST_CHECK;
+/* Grows whenever a credential may have ended or lost rights: a key was removed or narrowed, a user
+ * removed, deactivated or given another role or password, here or in another process. One read. */
+int store_credentials_epoch(struct store *s, uint64_t *ret, struct err *e) MUST_CHECK;
 /* Removes key ID, of USER when that is not NULL. Durable: it never comes back. 1 or 0. */
 int store_key_revoke(struct store *s, const char *user, const char *id, struct err *e) MUST_CHECK;
 /* Removes all keys of USER with this NAME. Durable. */

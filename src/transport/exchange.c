@@ -259,6 +259,10 @@ static enum mcp_session_fact find_session(struct exchange *ex)
 		id = NULL;
 	if (id)
 		ex->session = session_find(ex->t, ex->req, id);
+	if (ex->session && !peer_take_credential(ex->t, ex->req, ex->session->peer)) {
+		ex->session = NULL;
+		return MCP_SESSION_KNOWN; /* receive() says that memory is short */
+	}
 	if (ex->session) {
 		session_touch(ex->session);
 		list_append(&ex->session->exchanges, &ex->session_node);

@@ -103,6 +103,10 @@ struct mcp_reader *reader_get(struct transport_http *t);
 void reader_put(struct transport_http *t, struct mcp_reader *reader);
 struct mcp_peer *peer_make(struct transport_http *t, struct http_request *req,
 			   const struct mcp_peer_ops *ops, enum mcp_transport kind, void *user);
+/* From now on the peer's messages have the rights of the credential of REQ: each POST is judged by
+ * its own. False: no memory. */
+bool peer_take_credential(struct transport_http *t, struct http_request *req,
+			  struct mcp_peer *peer) MUST_CHECK;
 /* Headers for browsers, where the Origin is allowed. */
 void cors_add(struct http_request *req);
 /* A refusal with a JSON-RPC error body. */

@@ -76,6 +76,19 @@ struct mcp_peer *peer_make(struct transport_http *t, struct http_request *req,
 	return peer;
 }
 
+bool peer_take_credential(struct transport_http *t, struct http_request *req, struct mcp_peer *peer)
+{
+	struct mcp_peer_config cfg = {0};
+
+	if (t->cfg.identify)
+		t->cfg.identify(req, &cfg, t->cfg.userdata);
+	if (mcp_peer_set_credential(peer, cfg.principal_data, cfg.limited, cfg.principal_unref))
+		return true;
+	if (cfg.principal_unref)
+		cfg.principal_unref(cfg.principal_data);
+	return false;
+}
+
 void cors_add(struct http_request *req)
 {
 	const char *origin = http_request_origin(req);
@@ -213,8 +226,8 @@ static int add_routes(struct transport_http *t)
 	    {HTTP_DELETE, "/mcp", on_delete, HTTP_ROUTE_AUTH, 0},
 	    {HTTP_OPTIONS, "/mcp", on_options, 0, 0},
 	    {HTTP_GET, "/sse", on_sse, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
-	    {HTTP_POST, "/messages", on_messages, HTTP_ROUTE_STREAM_BODY, max},
-	    {HTTP_POST, "/messages/", on_messages, HTTP_ROUTE_STREAM_BODY, max},
+	    {HTTP_POST, "/messages", on_messages, post | HTTP_ROUTE_QUERY_KEY, max},
+	    {HTTP_POST, "/messages/", on_messages, post | HTTP_ROUTE_QUERY_KEY, max},
 	};
 
 	_Static_assert(ARRAY_SIZE(rows) <= ARRAY_SIZE(t->rows), "room for all rows");

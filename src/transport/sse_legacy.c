@@ -3,11 +3,14 @@
  * in. Line ends, answers and their texts are those that clients of the second family know. */
 #include "transport/http_session.h"
 
+#include "base/buf.h"
 #include "base/rand.h"
 #include "base/text.h"
 
 #include <stdio.h>
 #include <string.h>
+
+#define ENDPOINT_MAX 4096u /* bytes of the event that names the way in */
 
 struct sse_conn {
 	struct keyed key; /* first */
@@ -116,16 +119,39 @@ static struct sse_conn *conn_new(struct transport_http *t, struct http_request *
 	return c;
 }
 
+/* The event that says where messages go. A client that can only put its key into the URL of its
+ * stream posts to the URL that it is told here and adds nothing: so the key is in that URL, too. */
+static int make_endpoint(const struct http_request *req, const char *id, struct buf *ret)
+{
+	static const char plain[] =
+	    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._~";
+	const char *key = http_request_query(req, "api_key");
+	int r = buf_printf(ret, "event: endpoint\r\ndata: /messages/?session_id=%s", id);
+
+	if (http_request_header(req, "authorization") || http_request_header(req, "x-api-key"))
+		key = NULL;
+	if (key && r == 0)
+		r = buf_add_str(ret, "&api_key=");
+	for (; key && *key && r == 0; key++)
+		r = strchr(plain, *key) ? buf_add_char(ret, *key)
+					: buf_printf(ret, "%%%02X", (unsigned)(uint8_t)*key);
+	return r < 0 ? r : buf_add_str(ret, "\r\n\r\n");
+}
+
 void on_sse(struct http_request *req, void *userdata)
 {
 	struct transport_http *t = userdata;
 	const bool room = !t->finishing && t->counts.sessions + t->counts.sse < t->cfg.sessions_max;
 	struct sse_conn *c = room ? conn_new(t, req) : NULL;
-	char text[128];
-	int n;
+	_cleanup_(buf_done) struct buf endpoint = BUF_INIT(ENDPOINT_MAX);
 
 	if (!c) {
 		http_respond_text(req, 503, "text/plain; charset=utf-8", "Too many connections");
+		return;
+	}
+	if (make_endpoint(req, c->key.id, &endpoint) < 0) {
+		conn_free(c);
+		http_respond_text(req, 503, "text/plain; charset=utf-8", "Out of memory");
 		return;
 	}
 	cors_add(req);
@@ -133,9 +159,7 @@ void on_sse(struct http_request *req, void *userdata)
 		conn_free(c);
 		return;
 	}
-	n = snprintf(text, sizeof(text),
-		     "event: endpoint\r\ndata: /messages/?session_id=%s\r\n\r\n", c->key.id);
-	if (sse_raw(&c->sse, text, (size_t)n) < 0) {
+	if (sse_raw(&c->sse, buf_str(&endpoint), endpoint.len) < 0) {
 		sse_abort(&c->sse);
 		conn_free(c);
 	}
@@ -212,6 +236,11 @@ static void receive(struct sse_post *p)
 		post_free(p);
 		return;
 	}
+	if (!peer_take_credential(p->t, req, p->conn->peer)) {
+		answer(req, 503, "Out of memory");
+		post_free(p);
+		return;
+	}
 	p->in_receive = true;
 	mcp_peer_receive(p->conn->peer, p->reader, NULL, &p->sink);
 	p->in_receive = false;
@@ -272,7 +301,8 @@ void on_messages(struct http_request *req, void *userdata)
 		return;
 	}
 	c = find_conn(t, id);
-	if (!c) {
+	/* A stream belongs to the principal that opened it. */
+	if (!c || !streq(mcp_peer_principal(c->peer), http_request_principal(req))) {
 		answer(req, 404, "Could not find session");
 		return;
 	}

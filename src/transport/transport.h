@@ -48,9 +48,8 @@ struct transport_stdio *transport_stdio_free(struct transport_stdio *t);
 /* ---- HTTP ----
  *
  * Adds to an http_server: /mcp (POST, GET, DELETE, OPTIONS), /sse (GET), /messages and /messages/
- * (POST). Rows have HTTP_ROUTE_AUTH, but for the OPTIONS of /mcp and for /messages/, whose
- * unguessable session id is the key (clients cannot send another: it is all that the endpoint event
- * gives them). */
+ * (POST). All rows but OPTIONS of /mcp have HTTP_ROUTE_AUTH. Sessions and streams belong to the
+ * principal that opened them; what a message may do is decided by the credential of its own POST. */
 
 struct transport_http;
 
@@ -63,9 +62,9 @@ struct transport_http_config {
 	unsigned sessions_max;    /* legacy sessions and SSE connections; 0 = 16,384 */
 	uint64_t session_idle_ns; /* 0 = 30 min without request or stream */
 	uint64_t keepalive_ns;    /* comment on a silent stream; 0 = 15 s */
-	/* May be NULL. Fills principal_data and principal_unref of PEER, which is about to be made
-	 * for the client of REQ; its principal is http_request_principal(), and sessions are bound
-	 * to that. */
+	/* May be NULL. Fills principal_data, limited and principal_unref of PEER from the credential
+	 * of REQ: for a new peer, and for each later POST. The principal is
+	 * http_request_principal(), and sessions are bound to that. */
 	void (*identify)(struct http_request *req, struct mcp_peer_config *peer, void *userdata);
 	void *userdata;
 };

@@ -17,6 +17,8 @@
 
 #include <cmocka.h>
 
+#define PATH_SIZE 96 /* of the way in that an SSE client is told */
+
 struct world {
 	sd_event *loop;
 	struct http_server *http;
@@ -472,7 +474,7 @@ static void test_too_large_messages(void **state)
 
 /* ---- HTTP+SSE ---- */
 
-static void open_sse(struct http_client *c, char ret_path[80], const char *line)
+static void open_sse(struct http_client *c, char ret_path[PATH_SIZE], const char *line)
 {
 	const char *p;
 
@@ -480,13 +482,13 @@ static void open_sse(struct http_client *c, char ret_path[80], const char *line)
 	send_request(c, line, "Accept: text/event-stream\r\n", "");
 	assert_true(client_wait_for(c, "event: endpoint\r\ndata: /messages/?session_id="));
 	p = strstr(c->data, "/messages/");
-	(void)snprintf(ret_path, 80, "POST %.*s", (int)strcspn(p, "\r"), p);
-	assert_int_equal(strlen(strchr(ret_path, '=') + 1), 32);
+	(void)snprintf(ret_path, PATH_SIZE, "POST %.*s", (int)strcspn(p, "\r"), p);
+	assert_int_equal(strcspn(strchr(ret_path, '=') + 1, "&"), 32);
 }
 
 static void test_sse(void **state)
 {
-	char path[80];
+	char path[PATH_SIZE];
 	struct http_client c, other;
 
 	(void)state;
@@ -521,7 +523,7 @@ static void test_sse(void **state)
 
 static void test_sse_ends_in_the_middle_of_a_post(void **state)
 {
-	char path[80], head[300];
+	char path[PATH_SIZE], head[300];
 	struct http_client c, poster;
 
 	(void)state;
@@ -542,7 +544,7 @@ static void test_sse_ends_in_the_middle_of_a_post(void **state)
 /* Its questions die with a stream; nothing is said on it any more. */
 static void test_sse_ends_while_a_question_is_open(void **state)
 {
-	char path[80];
+	char path[PATH_SIZE];
 	struct http_client c, other;
 
 	(void)state;
@@ -636,13 +638,20 @@ static void test_clients_that_vanish_anywhere(void **state)
 
 static void test_sse_key_in_the_query(void **state)
 {
-	char path[80];
+	char path[PATH_SIZE];
 	struct http_client c;
 
 	(void)state;
+	/* The way in has the key, because the client can send it nowhere else. */
 	open_sse(&c, path, "GET /sse?api_key=alice-key");
+	assert_non_null(strstr(path, "&api_key=alice-key"));
 	expect(202, path, JSON_TYPES, PING(1), "Accepted");
 	assert_true(client_wait_for(&c, "\"result\":{}"));
+	/* Without it the id is worth nothing, and with another one it is unknown. */
+	*strchr(path, '&') = '\0';
+	expect(401, path, JSON_TYPES, PING(2), "Authentication required");
+	expect(404, path, JSON_TYPES "X-Api-Key: bob-key\r\n", PING(2), "Could not find session");
+	expect(202, path, JSON_TYPES "X-Api-Key: alice-key\r\n", PING(2), "Accepted");
 	client_close(&c);
 }
 
