@@ -128,7 +128,7 @@ static int begin_opener(struct app *a, struct err *e)
 	if (!chosen && starts_in_root())
 		return 0;
 
-	if (!local || !profile_of(s)->classic)
+	if (!local || profile_of(s)->tools == TOOLS_IN_CODE)
 		return 0;
 	return opener_start(s->local_roots, &a->opener, e);
 }

@@ -30,16 +30,10 @@ static int open_registry(struct app *a, struct err *e)
 	a->mcp = mcp_server_new(&config, e);
 	if (!a->mcp)
 		return -ENOMEM;
-	int r = profile->code ? tools_add_code(a->tools, a->mcp, e) : 0;
-	if (r >= 0 && profile->classic)
-		r = tools_add_classic(a->tools, a->mcp, full, e);
+	int r = tools_add(a->tools, a->mcp, profile->tools, e);
 	if (r < 0 || !full)
 		return r;
-	r = tools_add_extras(a->tools, a->mcp, e);
-	r = r < 0 ? r : tools_add_packages(a->tools, a->mcp, e);
-	if (r >= 0 && a->settings.network_ask)
-		r = tools_add_network(a->tools, a->mcp, e);
-	r = r < 0 ? r : tools_add_resources(a->tools, a->mcp, e);
+	r = tools_add_resources(a->tools, a->mcp, e);
 	return r < 0 ? r : tools_add_prompts(a->tools, a->mcp, e);
 }
 
@@ -77,6 +71,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .max_upload_bytes = (uint64_t)s->max_upload_bytes,
 	    .max_read_bytes = (uint64_t)s->max_artifact_read_bytes,
 	    .max_line_bytes = line_bound(s),
+	    .network_ask = s->network_ask,
 	    .has_extras = profile_of(s)->full,
 	    .max_code_bytes = (uint64_t)s->max_code_bytes,
 	    .exec_timeout_s = (uint64_t)s->exec_timeout_s,

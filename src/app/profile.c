@@ -16,11 +16,11 @@ static const char server_icons[] =
     "\",\"mimeType\":\"image/svg+xml\",\"sizes\":[\"any\"]}]";
 
 static const struct profile profiles[] = {
-    {"code", "code_sandbox_mcp", NULL, true, true, false, false, NULL, NULL},
-    {"classic", "Python Sandbox Executor", NULL, false, false, true, false,
+    {"code", "code_sandbox_mcp", NULL, true, true, TOOLS_IN_CODE, false, NULL, NULL},
+    {"classic", "Python Sandbox Executor", NULL, false, false, TOOLS_IN_CLASSIC, false,
      tools_classic_instructions, NULL},
-    {"both", "caisson", "Caisson", false, true, true, false, NULL, NULL},
-    {"full", "caisson", "Caisson", false, true, true, true,
+    {"both", "caisson", "Caisson", false, true, TOOLS_IN_BOTH, false, NULL, NULL},
+    {"full", "caisson", "Caisson", false, true, TOOLS_IN_FULL, true,
      "Runs Python and shell commands in isolated sandboxes without network. A session is made "
      "by the first call; give its session_id back to go on with its files in /mnt/data. Each run "
      "of sandbox_run_python starts a fresh interpreter unless stateful is true. When a run "

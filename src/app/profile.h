@@ -3,17 +3,18 @@
 #pragma once
 
 #include "config/settings.h"
+#include "tools/tools.h"
 
 #include <stdbool.h>
 
 struct profile {
 	const char *profile; /* the value of the setting */
 	const char *server_name;
-	const char *title;        /* NULL: none */
-	bool log_file;            /* written by default */
-	bool code;                /* the tools of the first family */
-	bool classic;             /* those of the second */
-	bool full;                /* and the extras */
+	const char *title; /* NULL: none */
+	bool log_file;     /* written by default */
+	bool code;         /* says what a server of the first family says of itself */
+	enum tools_profile tools;
+	bool full;                /* with resources, prompts, completion and tasks */
 	const char *instructions; /* NULL: none */
 	const char *icons;        /* JSON array; NULL: none */
 };

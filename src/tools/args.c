@@ -3,6 +3,7 @@
 
 #include "base/buf.h"
 #include "base/text.h"
+#include "tools/table.h"
 
 #include <math.h>
 #include <string.h>
@@ -174,95 +175,99 @@ static bool is_bool(const json_t *v, bool *ret)
 	return false;
 }
 
-/* 1 = good, 0 = a line was added, or -errno. */
-static int check_value(struct buf *out, const struct arg_spec *spec, const json_t *v)
+static bool has_type(enum arg_type type, const json_t *v)
 {
 	bool ignored;
 
-	switch (spec->type) {
-	case ARG_STRING_OR_NULL:
-		if (json_is_null(v))
-			return 1;
-		__attribute__((fallthrough));
+	switch (type) {
 	case ARG_STRING:
-		return json_is_string(v)
-			   ? 1
-			   : add_error(out, spec->name, "Input should be a valid string",
-				       "string_type", v);
+		return json_is_string(v);
 	case ARG_BOOL:
-		if (is_bool(v, &ignored))
-			return 1;
-		if (json_is_string(v) || json_is_number(v))
-			return add_error(
-			    out, spec->name,
-			    "Input should be a valid boolean, unable to interpret input",
-			    "bool_parsing", v);
-		return add_error(out, spec->name, "Input should be a valid boolean", "bool_type",
-				 v);
-	case ARG_INT_OR_NULL:
-		return json_is_integer(v) || json_is_null(v)
-			   ? 1
-			   : add_error(out, spec->name, "Input should be a valid integer",
-				       "int_type", v);
-	case ARG_LIST_OR_NULL:
-		if (json_is_null(v))
-			return 1;
-		__attribute__((fallthrough));
-	case ARG_LIST:
-		return json_is_array(v) ? 1
-					: add_error(out, spec->name, "Input should be a valid list",
-						    "list_type", v);
+		return is_bool(v, &ignored);
+	case ARG_INT:
+		return json_is_integer(v);
+	case ARG_STRINGS:
+	case ARG_OBJECTS:
+	case ARG_ARTIFACTS:
+		return json_is_array(v);
 	}
-	return 1;
+	return false;
 }
 
-static const struct arg_spec *find_spec(const struct arg_spec *specs, size_t n, const char *name)
+static bool is_good(const struct tool_arg *arg, const json_t *v)
 {
-	for (size_t i = 0; i < n; i++)
-		if (streq(specs[i].name, name))
-			return &specs[i];
+	return ((arg->flags & ARG_NULL) && json_is_null(v)) || has_type(arg->type, v);
+}
+
+/* What pydantic says about a value V of the wrong type. */
+static int add_wrong_type(struct buf *out, const struct tool_arg *arg, const json_t *v)
+{
+	static const struct {
+		const char *message;
+		const char *type;
+	} faults[] = {
+	    [ARG_STRING] = {"Input should be a valid string", "string_type"},
+	    [ARG_BOOL] = {"Input should be a valid boolean", "bool_type"},
+	    [ARG_INT] = {"Input should be a valid integer", "int_type"},
+	    [ARG_STRINGS] = {"Input should be a valid list", "list_type"},
+	    [ARG_OBJECTS] = {"Input should be a valid list", "list_type"},
+	};
+
+	if (arg->type == ARG_BOOL && (json_is_string(v) || json_is_number(v)))
+		return add_error(out, arg->name,
+				 "Input should be a valid boolean, unable to interpret input",
+				 "bool_parsing", v);
+	return add_error(out, arg->name, faults[arg->type].message, faults[arg->type].type, v);
+}
+
+static const struct tool_arg *find_arg(const struct tool_arg *args, const char *name)
+{
+	for (; args->name; args++)
+		if (streq(args->name, name))
+			return args;
 	return NULL;
 }
 
 /* Adds a paragraph per mistake to OUT; returns their number or -errno. */
-static int find_mistakes(struct buf *out, const struct arg_spec *specs, size_t n,
-			 const json_t *arguments)
+static int find_mistakes(struct buf *out, const struct tool_arg *args, const json_t *arguments)
 {
-	int mistakes = 0, r = 0;
+	int mistakes = 0;
 
-	for (size_t i = 0; i < n; i++) {
-		const json_t *v = json_object_get(arguments, specs[i].name);
-		if (v)
-			r = check_value(out, &specs[i], v);
-		else if (specs[i].required)
-			r = add_error(out, specs[i].name, "Missing required argument",
-				      "missing_argument", arguments);
-		else
+	for (const struct tool_arg *a = args; a->name; a++) {
+		const json_t *v = json_object_get(arguments, a->name);
+		int r;
+
+		if (v ? is_good(a, v) : !(a->flags & ARG_REQUIRED))
 			continue;
+		if (v)
+			r = add_wrong_type(out, a, v);
+		else
+			r = add_error(out, a->name, "Missing required argument", "missing_argument",
+				      arguments);
 		if (r < 0)
 			return r;
-		mistakes += r == 0 ? 1 : 0;
+		mistakes++;
 	}
 	json_t *mutable_arguments = (json_t *)(uintptr_t)arguments;
 	for (void *it = json_object_iter(mutable_arguments); it;
 	     it = json_object_iter_next(mutable_arguments, it)) {
-		if (find_spec(specs, n, json_object_iter_key(it)))
+		if (find_arg(args, json_object_iter_key(it)))
 			continue;
 		mistakes++;
-		r = add_error(out, json_object_iter_key(it), "Unexpected keyword argument",
-			      "unexpected_keyword_argument", json_object_iter_value(it));
+		int r = add_error(out, json_object_iter_key(it), "Unexpected keyword argument",
+				  "unexpected_keyword_argument", json_object_iter_value(it));
 		if (r < 0)
 			return r;
 	}
 	return mistakes;
 }
 
-bool args_check(const char *tool, const struct arg_spec *specs, size_t n, const json_t *arguments,
+bool args_check(const char *tool, const struct tool_arg *args, const json_t *arguments,
 		char **ret_text)
 {
 	_cleanup_(buf_done) struct buf found = BUF_INIT(TEXT_MAX);
 	_cleanup_(buf_done) struct buf out = BUF_INIT(TEXT_MAX + 256);
-	int mistakes = find_mistakes(&found, specs, n, arguments);
+	int mistakes = find_mistakes(&found, args, arguments);
 
 	*ret_text = NULL;
 	if (mistakes == 0)
@@ -279,6 +284,84 @@ bool args_check(const char *tool, const struct arg_spec *specs, size_t n, const 
 	*ret_text = buf_take(&out);
 	return false;
 }
+
+/* ---- bounds ---- */
+
+/* Says which range N (a value, or the length of a list) is outside of. */
+static bool in_bounds(const struct tool_arg *arg, int64_t n, char *text)
+{
+	const char *what = arg->type == ARG_INT ? "must be" : "must have";
+	const char *items = arg->type == ARG_INT ? "" : " items";
+
+	if ((arg->min == 0 && arg->max == 0) || (n >= arg->min && (arg->max == 0 || n <= arg->max)))
+		return true;
+	if (arg->max == 0)
+		(void)snprintf(text, ARGS_FAULT_SIZE, "%s %s at least %jd%s", arg->name, what,
+			       (intmax_t)arg->min, items);
+	else
+		(void)snprintf(text, ARGS_FAULT_SIZE, "%s %s from %jd to %jd%s", arg->name, what,
+			       (intmax_t)arg->min, (intmax_t)arg->max, items);
+	return false;
+}
+
+/* Is ITEM an object with the members of FIELDS, and no other? */
+static bool is_object_of(const struct tool_arg *fields, const json_t *item)
+{
+	size_t known = 0;
+
+	for (const struct tool_arg *f = fields; f->name; f++) {
+		const json_t *v = json_object_get(item, f->name);
+
+		if (v ? !is_good(f, v) : (f->flags & ARG_REQUIRED) != 0)
+			return false;
+		known += v != NULL;
+	}
+	return json_is_object(item) && known == json_object_size(item);
+}
+
+/* "branches[1] must be an object of name (optional) and code" */
+static void say_fields(const struct tool_arg *arg, size_t i, char *text)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(ARGS_FAULT_SIZE - 1);
+	int r = buf_printf(&b, "%s[%zu] must be an object of", arg->name, i);
+
+	for (const struct tool_arg *f = arg->fields; f->name && r == 0; f++)
+		r = buf_printf(&b, "%s %s%s", f == arg->fields ? "" : " and", f->name,
+			       f->flags & ARG_REQUIRED ? "" : " (optional)");
+	(void)snprintf(text, ARGS_FAULT_SIZE, "%s", buf_str(&b));
+}
+
+static bool has_good_items(const struct tool_arg *arg, const json_t *list, char *text)
+{
+	const json_t *item;
+	size_t i;
+
+	if (!in_bounds(arg, (int64_t)json_array_size(list), text))
+		return false;
+	json_array_foreach(list, i, item) {
+		if (arg->type != ARG_OBJECTS || is_object_of(arg->fields, item))
+			continue;
+		say_fields(arg, i, text);
+		return false;
+	}
+	return true;
+}
+
+const struct tool_arg *args_find_fault(const struct tool_arg *args, const json_t *arguments,
+				       char *text)
+{
+	for (; args->name; args++) {
+		const json_t *v = json_object_get(arguments, args->name);
+
+		if (json_is_integer(v) && args->type == ARG_INT
+			? !in_bounds(args, json_integer_value(v), text)
+			: json_is_array(v) && !has_good_items(args, v, text))
+			return args;
+	}
+	return NULL;
+}
+
+/* ---- values ---- */
 
 bool args_bool(const json_t *arguments, const char *name, bool absent)
 {

@@ -13,24 +13,18 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum arg_type {
-	ARG_STRING,
-	ARG_STRING_OR_NULL,
-	ARG_BOOL, /* also the words and numbers that pydantic takes for one: "yes", 0, "off" ... */
-	ARG_INT_OR_NULL,
-	ARG_LIST,
-	ARG_LIST_OR_NULL,
-};
+struct tool_arg;
 
-struct arg_spec {
-	const char *name;
-	enum arg_type type;
-	bool required;
-};
-
-/* True when ARGUMENTS fit. Otherwise *RET_TEXT says what does not: owned, NULL without memory. */
-bool args_check(const char *tool, const struct arg_spec *specs, size_t n, const json_t *arguments,
+/* True when ARGUMENTS have the names and types of ARGS. Otherwise *RET_TEXT says what is wrong:
+ * owned, NULL without memory. */
+bool args_check(const char *tool, const struct tool_arg *args, const json_t *arguments,
 		char **ret_text);
+/* The first argument whose value or length is out of bounds, or whose items are not what its fields
+ * say; NULL when there is none. TEXT (ARGS_FAULT_SIZE bytes) says what is wrong. ARGUMENTS have
+ * passed args_check(). */
+#define ARGS_FAULT_SIZE 256
+const struct tool_arg *args_find_fault(const struct tool_arg *args, const json_t *arguments,
+				       char *text);
 
 /* Values of checked arguments. */
 bool args_bool(const json_t *arguments, const char *name, bool absent);

@@ -34,18 +34,6 @@ void classic_call_free(struct classic_call *c)
 	free(c);
 }
 
-bool classic_check_args(struct mcp_call *call, const char *tool, const struct arg_spec *specs,
-			size_t n, const json_t *arguments)
-{
-	_cleanup_free_ char *text = NULL;
-
-	if (args_check(tool, specs, n, arguments, &text))
-		return true;
-	mcp_call_finish(call, mcp_tool_error("Error calling tool '%s': %s", tool,
-					     text ? text : "invalid arguments"));
-	return false;
-}
-
 const char *classic_arg(const struct mcp_call *call, const json_t *arguments, const char *name)
 {
 	struct mcp_text_ref ref = tools_text_arg(call, arguments, name);
@@ -172,12 +160,10 @@ static void on_created(struct sandbox *s, const struct err *e, void *user)
 
 void classic_create(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {{"name", ARG_STRING_OR_NULL, false}};
 	struct tools *t = user;
 	const char *name;
 
-	if (!classic_check_args(call, "create_sandbox", specs, ARRAY_SIZE(specs), arguments) ||
-	    !classic_get_name(call, arguments, &name))
+	if (!classic_get_name(call, arguments, &name))
 		return;
 	struct classic_call *c = classic_call_new(call, t, sizeof(*c));
 	if (c)
@@ -276,13 +262,11 @@ static void list_next(struct list_call *c)
 		classic_open(&c->base, c->rows[c->at].id);
 }
 
-void classic_list(struct mcp_call *call, json_t *arguments, void *user)
+void classic_list(struct mcp_call *call, json_t *arguments UNUSED, void *user)
 {
 	struct tools *t = user;
 	struct err e = ERR_INIT;
 
-	if (!classic_check_args(call, "list_sandboxes", NULL, 0, arguments))
-		return;
 	struct list_call *c = classic_call_new(call, t, sizeof(*c));
 	if (!c)
 		return;
@@ -317,12 +301,9 @@ static void on_deleted(const struct err *e, void *user)
 
 void classic_delete(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {{"sandbox_id", ARG_STRING, true}};
 	struct tools *t = user;
 	struct err e = ERR_INIT;
 
-	if (!classic_check_args(call, "delete_sandbox", specs, ARRAY_SIZE(specs), arguments))
-		return;
 	const char *id = classic_arg(call, arguments, "sandbox_id");
 	struct classic_call *c = classic_call_new(call, t, sizeof(*c));
 	if (!c)

@@ -29,9 +29,6 @@ struct classic_call {
 void *classic_call_new(struct mcp_call *call, struct tools *tools, size_t size);
 void classic_call_free(struct classic_call *c); /* frees the object with free(3) */
 
-/* Checks arguments as tools_check_args(), with the words of this family. */
-bool classic_check_args(struct mcp_call *call, const char *tool, const struct arg_spec *specs,
-			size_t n, const json_t *arguments);
 /* A short string argument, NUL-terminated; NULL when it is absent, long, or holds a NUL byte. */
 const char *classic_arg(const struct mcp_call *call, const json_t *arguments, const char *name);
 

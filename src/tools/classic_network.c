@@ -64,18 +64,12 @@ static void finish_refused(struct mcp_call *call, const struct err *e)
 
 void classic_create_chosen(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"name", ARG_STRING_OR_NULL, false},
-	    {"network", ARG_STRING_OR_NULL, false},
-	    {"domains", ARG_LIST_OR_NULL, false},
-	};
 	struct tools *t = user;
 	struct sandbox_choice network;
 	struct err e = ERR_INIT;
 	const char *name;
 
-	if (!classic_check_args(call, "create_sandbox", specs, ARRAY_SIZE(specs), arguments) ||
-	    !classic_get_name(call, arguments, &name))
+	if (!classic_get_name(call, arguments, &name))
 		return;
 	if (choose(t, call, arguments, &network, &e) < 0) {
 		finish_refused(call, &e);

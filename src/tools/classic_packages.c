@@ -126,16 +126,8 @@ static void on_ready(struct classic_call *base, const struct err *e)
 	}
 }
 
-static void start(struct mcp_call *call, const json_t *arguments, struct tools *t, const char *tool,
-		  bool check)
+static void start(struct mcp_call *call, const json_t *arguments, struct tools *t, bool check)
 {
-	static const struct arg_spec specs[] = {
-	    {"sandbox_id", ARG_STRING, true},
-	    {"package_name", ARG_STRING, true},
-	};
-
-	if (!classic_check_args(call, tool, specs, ARRAY_SIZE(specs), arguments))
-		return;
 	const char *id = classic_arg(call, arguments, "sandbox_id");
 	const char *spec = classic_arg(call, arguments, "package_name");
 	struct package_call *c = classic_call_new(call, t, sizeof(*c));
@@ -153,10 +145,10 @@ static void start(struct mcp_call *call, const json_t *arguments, struct tools *
 
 void classic_install(struct mcp_call *call, json_t *arguments, void *user)
 {
-	start(call, arguments, user, "install_package_in_sandbox", false);
+	start(call, arguments, user, false);
 }
 
 void classic_check(struct mcp_call *call, json_t *arguments, void *user)
 {
-	start(call, arguments, user, "check_package_installation_status", true);
+	start(call, arguments, user, true);
 }

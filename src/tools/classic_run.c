@@ -145,14 +145,8 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const ch
 
 void classic_execute(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"sandbox_id", ARG_STRING, true},
-	    {"code", ARG_STRING, true},
-	};
 	struct tools *t = user;
 
-	if (!classic_check_args(call, "execute_python_code", specs, ARRAY_SIZE(specs), arguments))
-		return;
 	const char *id = id_of(call, arguments);
 	if (!id) {
 		classic_finish_denied(call);
@@ -274,14 +268,6 @@ static void choose_kept(struct run_call *c)
 
 static void terminal(struct mcp_call *call, json_t *arguments, struct tools *t, bool keep)
 {
-	static const struct arg_spec specs[] = {
-	    {"sandbox_id", ARG_STRING, true},
-	    {"command", ARG_STRING, true},
-	};
-
-	if (!classic_check_args(call, "execute_terminal_command", specs, ARRAY_SIZE(specs),
-				arguments))
-		return;
 	const char *id = id_of(call, arguments);
 	struct mcp_text_ref command = tools_text_arg(call, arguments, "command");
 	if (!id || command.len > t->config.max_code_bytes) {

@@ -150,16 +150,8 @@ static void on_ready(struct classic_call *base, const struct err *e)
 
 void classic_upload(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"sandbox_id", ARG_STRING, true},
-	    {"local_file_path", ARG_STRING, true},
-	    {"dest_path", ARG_STRING, false},
-	};
 	struct tools *t = user;
 
-	if (!classic_check_args(call, "upload_file_to_sandbox", specs, ARRAY_SIZE(specs),
-				arguments))
-		return;
 	const char *id = classic_arg(call, arguments, "sandbox_id");
 	const char *local = classic_arg(call, arguments, "local_file_path");
 	const char *dest = classic_arg(call, arguments, "dest_path");

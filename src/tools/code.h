@@ -4,7 +4,6 @@
 
 #include "tools/common.h"
 
-/* A call of the family that waits for something; first member of what a tool needs besides. */
 /* Checks the session id in ARGUMENTS; *RET_ID (SANDBOX_ID_MAX + 1 bytes) is "" when it may be and
  * is left out. False: the call is finished. */
 bool code_session_id(struct mcp_call *call, const json_t *arguments, char *ret_id);
@@ -17,4 +16,6 @@ void code_finish_err(struct mcp_call *call, const char *id, const struct err *e)
 
 void code_upload_file(struct mcp_call *call, json_t *arguments, void *user);
 void code_run_python(struct mcp_call *call, json_t *arguments, void *user);
+void code_list_artifacts(struct mcp_call *call, json_t *arguments, void *user);
+void code_close_session(struct mcp_call *call, json_t *arguments, void *user);
 void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user);

@@ -154,19 +154,12 @@ static void on_checked(int r, void *user)
 
 void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"filename", ARG_STRING, true},
-	    {"content_base64", ARG_STRING, true},
-	    {"session_id", ARG_STRING_OR_NULL, false},
-	    {"overwrite", ARG_BOOL, false},
-	};
 	struct tools *t = user;
 	char id[SANDBOX_ID_MAX + 1];
 	struct mcp_text_ref name;
 	struct upload_source source;
 
-	if (!tools_check_args(call, "sandbox_upload_file", specs, ARRAY_SIZE(specs), arguments) ||
-	    !check_upload(t, call, arguments, id, &name, &source))
+	if (!check_upload(t, call, arguments, id, &name, &source))
 		return;
 	struct upload_call *c = tool_call_new(t, call, NULL, sizeof(*c));
 	if (!c)
@@ -288,16 +281,11 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 
 void code_read_artifact(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true},
-	    {"path", ARG_STRING, true},
-	};
 	struct tools *t = user;
 	char id[SANDBOX_ID_MAX + 1];
 	struct err e = ERR_INIT;
 
-	if (!tools_check_args(call, "sandbox_read_artifact", specs, ARRAY_SIZE(specs), arguments) ||
-	    !code_session_id(call, arguments, id))
+	if (!code_session_id(call, arguments, id))
 		return;
 	struct sandbox *s = code_session(t, call, id);
 	struct read_call *c = s ? tool_call_new(t, call, s, sizeof(*c)) : NULL;

@@ -67,15 +67,10 @@ static size_t count_characters(const char *text, size_t len)
 
 void code_run_python(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"code", ARG_STRING, true},
-	    {"session_id", ARG_STRING_OR_NULL, false},
-	};
 	struct tools *t = user;
 	char id[SANDBOX_ID_MAX + 1];
 
-	if (!tools_check_args(call, "sandbox_run_python", specs, ARRAY_SIZE(specs), arguments) ||
-	    !code_session_id(call, arguments, id))
+	if (!code_session_id(call, arguments, id))
 		return;
 	struct mcp_text_ref code = tools_text_arg(call, arguments, "code");
 	if (code.len > t->config.max_code_bytes) {

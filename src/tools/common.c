@@ -20,6 +20,7 @@ struct tools *tools_new(const struct tools_config *config, struct err *e)
 		return NULL;
 	}
 	list_init(&t->asked);
+	list_init(&t->bound);
 	t->config = *config;
 	return t;
 }
@@ -31,42 +32,9 @@ struct tools *tools_free(struct tools *t)
 	t->resources = resources_free(t->resources);
 	tools_free_names(t);
 	asked_free(&t->asked);
+	tools_free_bound(t);
 	free(t);
 	return NULL;
-}
-
-int tools_add_rows(struct mcp_server *server, const struct tool_row *rows, size_t n, void *user,
-		   struct err *e)
-{
-	for (size_t i = 0; i < n; i++) {
-		const struct tool_row *row = &rows[i];
-		struct mcp_tool tool = {
-		    .name = row->name,
-		    .title = row->title,
-		    .description = row->description,
-		    .input_schema = row->input_schema,
-		    .output_schema = row->output_schema,
-		    .annotations = row->annotations,
-		    .flags = MCP_TOOL_VALIDATES_ITSELF,
-		    .call = row->call,
-		    .user = user,
-		};
-		int r = mcp_server_add_tool(server, &tool, e);
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}
-
-bool tools_check_args(struct mcp_call *call, const char *tool, const struct arg_spec *specs,
-		      size_t n, const json_t *arguments)
-{
-	_cleanup_free_ char *text = NULL;
-
-	if (args_check(tool, specs, n, arguments, &text))
-		return true;
-	mcp_call_finish(call, mcp_tool_error("%s", text ? text : "invalid arguments"));
-	return false;
 }
 
 struct mcp_text_ref tools_text_arg(const struct mcp_call *call, const json_t *arguments,

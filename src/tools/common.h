@@ -16,9 +16,13 @@ struct tools {
 	struct resources *resources; /* owned, or NULL */
 	struct package_names *names; /* completion.c's; owned, or NULL */
 	struct list asked;           /* asked.h */
+	struct list bound;           /* register.c */
 };
 
 #define TOOLS_WORKSPACE "/mnt/data/"
+
+/* register.c */
+void tools_free_bound(struct tools *t);
 
 /* completion.c */
 void tools_complete(struct mcp_call *call, const struct mcp_completion *what, void *user);
@@ -34,24 +38,6 @@ struct tool_call {
  * memory. */
 void *tool_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s, size_t size);
 void tool_call_free(struct tool_call *c); /* frees the object with free(3) */
-
-/* Adds a row's tool to the registry. */
-struct tool_row {
-	const char *name;
-	const char *title;
-	const char *description;
-	const char *input_schema;
-	const char *output_schema;
-	const char *annotations;
-	mcp_tool_fn call;
-};
-int tools_add_rows(struct mcp_server *server, const struct tool_row *rows, size_t n, void *user,
-		   struct err *e) MUST_CHECK;
-
-/* Checks arguments; when they do not fit the call is finished with the text and the answer is
- * false. */
-bool tools_check_args(struct mcp_call *call, const char *tool, const struct arg_spec *specs,
-		      size_t n, const json_t *arguments);
 
 /* A string argument; absent and null give a text of NULL with fd -1. */
 struct mcp_text_ref tools_text_arg(const struct mcp_call *call, const json_t *arguments,

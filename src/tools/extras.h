@@ -12,7 +12,6 @@
 #define EXTRAS_IMAGES_MAX      4             /* pictures in one answer */
 #define EXTRAS_IMAGE_BYTES_MAX (1536u << 10) /* of one picture */
 
-/* A call at work on one sandbox. Each tool's own state begins with it. */
 /* Finishes with an error; HINT NULL: that of the code's row. */
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
     PRINTF(4, 5);
@@ -53,16 +52,24 @@ void extras_read_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_write_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_view_image(struct mcp_call *call, json_t *arguments, void *user);
+void extras_info(struct mcp_call *call, json_t *arguments, void *user);
+void extras_delete(struct mcp_call *call, json_t *arguments, void *user);
+void extras_checkpoint(struct mcp_call *call, json_t *arguments, void *user);
+void extras_restore(struct mcp_call *call, json_t *arguments, void *user);
+void extras_branch(struct mcp_call *call, json_t *arguments, void *user);
+void extras_fork(struct mcp_call *call, json_t *arguments, void *user);
+void extras_install(struct mcp_call *call, json_t *arguments, void *user);
+void extras_list_packages(struct mcp_call *call, json_t *arguments, void *user);
+void extras_uninstall(struct mcp_call *call, json_t *arguments, void *user);
+void extras_allow_domain(struct mcp_call *call, json_t *arguments, void *user);
 
 /* What was kept of an output as text: valid UTF-8, cut in the middle when it is longer than MAX
  * bytes, and NOTE after it. */
 json_t *extras_output(const struct run_output *output, size_t max, const char *note);
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
-json_t *extras_checkpoint(const struct checkpoint *c);
+json_t *extras_json_checkpoint(const struct checkpoint *c);
 /* extras_network.c: adds `network`, and `domains` where it was made with a list of its own. */
 int extras_add_network(json_t *object, const struct tools *t, const struct sandbox *s) MUST_CHECK;
 /* The hosts that S was allowed since. */
 json_t *extras_domains(const struct sandbox *s);
-/* extras_points.c: sandbox_checkpoint, _restore, _branch, _fork. */
-int extras_add_points(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #define NEW_FILES_MAX 50 /* named in the answer of one branch */
-#define TIMEOUT_MAX   INT64_C(604800)
 
 struct branch_call {
 	struct tools *tools;
@@ -90,7 +89,7 @@ static void on_kept(size_t i UNUSED, const struct checkpoint *k, const struct er
 	json_t *object = json_array_get(c->list, json_array_size(c->list) - 1);
 
 	if (k) {
-		json_t *kept = extras_checkpoint(k);
+		json_t *kept = extras_json_checkpoint(k);
 		(void)!json_object_del(kept, "age_s");
 		(void)!json_object_update(object, kept);
 		json_decref(kept);
@@ -132,15 +131,6 @@ static void fail_item(struct mcp_call *call, size_t i, const char *what)
 		    "branches[%zu]: %s", i, what);
 }
 
-/* What is known of an item: a misspelt name must not be passed over. */
-static bool has_only_known(const json_t *item)
-{
-	size_t known =
-	    (json_object_get(item, "name") ? 1U : 0U) + (json_object_get(item, "code") ? 1U : 0U);
-
-	return json_object_size(item) == known;
-}
-
 static bool take_name(struct branch_call *c, size_t i, const json_t *item)
 {
 	const json_t *name = json_object_get(item, "name");
@@ -155,9 +145,8 @@ static bool take_item(struct branch_call *c, size_t i, const json_t *item)
 {
 	struct mcp_text_ref code;
 
-	if (!json_is_object(item) || !has_only_known(item) ||
-	    mcp_call_text(c->call, json_object_get(item, "code"), &code) < 0) {
-		fail_item(c->call, i, "an object with code and, if you like, name is needed");
+	if (mcp_call_text(c->call, json_object_get(item, "code"), &code) < 0) {
+		fail_item(c->call, i, "the code cannot be read");
 		return false;
 	}
 	if (code.len > c->tools->config.max_code_bytes) {
@@ -183,33 +172,22 @@ static bool take_item(struct branch_call *c, size_t i, const json_t *item)
 static bool take_items(struct branch_call *c, const json_t *list)
 {
 	c->n = json_array_size(list);
-	if (c->n == 0 || c->n > BRANCHES_MAX) {
-		extras_fail(c->call, "invalid_argument", "Try the most promising ones first.",
-			    "From 1 to %d branches can be tried at once", BRANCHES_MAX);
-		return false;
-	}
 	for (size_t i = 0; i < c->n; i++)
 		if (!take_item(c, i, json_array_get(list, i)))
 			return false;
 	return true;
 }
 
-static bool take_timeout(struct branch_call *c, const json_t *arguments)
+static void take_timeout(struct branch_call *c, const json_t *arguments)
 {
 	uint64_t limit = c->tools->config.exec_timeout_s * NS_PER_S;
 	int64_t seconds;
 
 	if (!args_int(arguments, "timeout_s", &seconds))
-		return true;
-	if (seconds < 1 || seconds > TIMEOUT_MAX) {
-		extras_fail(c->call, "invalid_argument", "Give whole seconds, such as 30.",
-			    "timeout_s must be from 1 to %jd", (intmax_t)TIMEOUT_MAX);
-		return false;
-	}
+		return;
 	c->timeout_ns = (uint64_t)seconds * NS_PER_S;
 	if (limit > 0)
 		c->timeout_ns = MIN(c->timeout_ns, limit);
-	return true;
 }
 
 static void begin(struct branch_call *c)
@@ -235,14 +213,6 @@ static void begin(struct branch_call *c)
 
 void extras_branch(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true},
-	    {"branches", ARG_LIST, true},
-	    {"timeout_s", ARG_INT_OR_NULL, false},
-	};
-
-	if (!tools_check_args(call, "sandbox_branch", specs, ARRAY_SIZE(specs), arguments))
-		return;
 	struct sandbox *s = extras_session(user, call, arguments);
 	if (!s)
 		return;
@@ -255,7 +225,8 @@ void extras_branch(struct mcp_call *call, json_t *arguments, void *user)
 	c->tools = user;
 	c->call = call;
 	c->sandbox = sandbox_ref(s);
-	if (take_items(c, json_object_get(arguments, "branches")) && take_timeout(c, arguments))
+	take_timeout(c, arguments);
+	if (take_items(c, json_object_get(arguments, "branches")))
 		begin(c);
 	else
 		branch_call_free(c);

@@ -189,26 +189,18 @@ static void on_read(int fd, const struct engine_file *info, const struct err *e,
 
 void extras_read_file(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true},
-	    {"path", ARG_STRING, true},
-	    {"start_line", ARG_INT_OR_NULL, false},
-	    {"end_line", ARG_INT_OR_NULL, false},
-	};
 	struct tools *t = user;
 	char path[ENGINE_PATH_MAX];
 	int64_t first = 1, last = 0;
 
-	if (!tools_check_args(call, "sandbox_read_file", specs, ARRAY_SIZE(specs), arguments))
-		return;
 	struct sandbox *s = extras_session(t, call, arguments);
 	if (!s || !extras_path(call, arguments, path))
 		return;
 	bool has_last = args_int(arguments, "end_line", &last);
 	(void)args_int(arguments, "start_line", &first);
-	if (first < 1 || (has_last && last < first)) {
+	if (has_last && last < first) {
 		extras_fail(call, "invalid_argument", "The first line is line 1.",
-			    "start_line must be at least 1, and end_line not before it");
+			    "end_line must not be before start_line");
 		return;
 	}
 	struct file_call *c = file_call_new(t, call);
@@ -280,17 +272,10 @@ static void on_write_session(struct sandbox *s, const struct err *e, void *user)
 
 void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"path", ARG_STRING, true},
-	    {"content", ARG_STRING, true},
-	    {"session_id", ARG_STRING_OR_NULL, false},
-	    {"overwrite", ARG_BOOL, false},
-	};
 	struct tools *t = user;
 	char id[SANDBOX_ID_MAX + 1], path[ENGINE_PATH_MAX];
 
-	if (!tools_check_args(call, "sandbox_write_file", specs, ARRAY_SIZE(specs), arguments) ||
-	    !extras_session_id(call, arguments, true, id) || !extras_path(call, arguments, path))
+	if (!extras_session_id(call, arguments, true, id) || !extras_path(call, arguments, path))
 		return;
 	struct mcp_text_ref content = tools_text_arg(call, arguments, "content");
 	if (content.len > t->config.max_upload_bytes) {
@@ -395,16 +380,9 @@ static void on_edit(int fd, const struct engine_file *info, const struct err *e,
 
 void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true}, {"path", ARG_STRING, true},
-	    {"old_text", ARG_STRING, true},   {"new_text", ARG_STRING, true},
-	    {"replace_all", ARG_BOOL, false},
-	};
 	struct tools *t = user;
 	char path[ENGINE_PATH_MAX];
 
-	if (!tools_check_args(call, "sandbox_edit_file", specs, ARRAY_SIZE(specs), arguments))
-		return;
 	struct sandbox *s = extras_session(t, call, arguments);
 	if (!s || !extras_path(call, arguments, path))
 		return;
@@ -490,15 +468,9 @@ static void on_view(int fd, const struct engine_file *info, const struct err *e,
 
 void extras_view_image(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true},
-	    {"path", ARG_STRING, true},
-	};
 	struct tools *t = user;
 	char path[ENGINE_PATH_MAX];
 
-	if (!tools_check_args(call, "sandbox_view_image", specs, ARRAY_SIZE(specs), arguments))
-		return;
 	struct sandbox *s = extras_session(t, call, arguments);
 	if (!s || !extras_path(call, arguments, path))
 		return;

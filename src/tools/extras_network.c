@@ -4,7 +4,6 @@
  * The model gives no reasons to show: it would write what makes people say yes. */
 #include "base/rand.h"
 #include "tools/extras.h"
-#include "tools/rows.h"
 
 #include <string.h>
 
@@ -107,18 +106,13 @@ static bool may_ask(struct tools *t, struct mcp_call *call, const struct sandbox
 	return false;
 }
 
-static void allow_domain(struct mcp_call *call, json_t *arguments, void *user)
+void extras_allow_domain(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true},
-	    {"domain", ARG_STRING, true},
-	};
 	struct tools *t = user;
 	char domain[EGRESS_ENTRY_SIZE];
 	struct err e = ERR_INIT;
 
-	if (!tools_check_args(call, "sandbox_allow_domain", specs, ARRAY_SIZE(specs), arguments) ||
-	    !get_domain(call, arguments, domain))
+	if (!get_domain(call, arguments, domain))
 		return;
 	struct sandbox *s = extras_session(t, call, arguments);
 	if (!s || !may_ask(t, call, s, domain))
@@ -141,30 +135,4 @@ static void allow_domain(struct mcp_call *call, json_t *arguments, void *user)
 	else
 		extras_fail(call, "declined", "Go on without it; do not ask again unprompted.",
 			    "The person did not allow %s.", domain);
-}
-
-static const struct tool_row rows[] = {
-    {
-	.name = "sandbox_allow_domain",
-	.title = "Allow Sandbox a Domain",
-	.description =
-	    "Ask the person for leave that a sandbox reaches one more host. It then is reached by "
-	    "HTTP and HTTPS through the proxy that HTTP_PROXY and HTTPS_PROXY name in the sandbox "
-	    "(requests, urllib and curl use it by themselves), until the session ends.\n\nArgs:\n"
-	    "session_id: the session that needs it.\n"
-	    "domain: one name, such as api.example.org (ports 80 and 443), or name:port.\n\n"
-	    "Returns session_id, status (allowed), domain and network_allowed (all that were "
-	    "allowed). Fails with declined when the person says no, with asked_too_often after "
-	    "that "
-	    "happened repeatedly, and with cannot_ask where the client cannot ask.",
-	.input_schema =
-	    OBJ("\"session_id\":" STR_ ",\"domain\":" STR_, "\"session_id\",\"domain\""),
-	.annotations = HINTS_OPEN("Allow Sandbox a Domain", "false", "false", "true", "true"),
-	.call = allow_domain,
-    },
-};
-
-int tools_add_network(struct tools *t, struct mcp_server *server, struct err *e)
-{
-	return tools_add_rows(server, rows, ARRAY_SIZE(rows), t, e);
 }

@@ -2,7 +2,6 @@
 /* Packages of a sandbox: the tools of the profile `full`. Installing tells its progress, can be
  * cancelled, and goes on as a task where it takes long and the client knows tasks. */
 #include "tools/extras.h"
-#include "tools/rows.h"
 
 #include "base/rand.h"
 #include "base/text.h"
@@ -249,88 +248,17 @@ static void start(struct tools *t, struct mcp_call *call, const json_t *argument
 		manager_activate(m, owner, id, on_open, c);
 }
 
-static void install(struct mcp_call *call, json_t *arguments, void *user)
+void extras_install(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"packages", ARG_STRING, true},
-	    {"session_id", ARG_STRING_OR_NULL, false},
-	};
-
-	if (tools_check_args(call, "sandbox_install_packages", specs, ARRAY_SIZE(specs), arguments))
-		start(user, call, arguments, INSTALL);
+	start(user, call, arguments, INSTALL);
 }
 
-static void uninstall(struct mcp_call *call, json_t *arguments, void *user)
+void extras_uninstall(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"packages", ARG_STRING, true},
-	    {"session_id", ARG_STRING, true},
-	};
-
-	if (tools_check_args(call, "sandbox_uninstall_packages", specs, ARRAY_SIZE(specs),
-			     arguments))
-		start(user, call, arguments, UNINSTALL);
+	start(user, call, arguments, UNINSTALL);
 }
 
-static void list(struct mcp_call *call, json_t *arguments, void *user)
+void extras_list_packages(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"session_id", ARG_STRING, true},
-	    {"all", ARG_BOOL, false},
-	};
-
-	if (tools_check_args(call, "sandbox_list_packages", specs, ARRAY_SIZE(specs), arguments))
-		start(user, call, arguments, LIST);
-}
-
-/* ---- registration ---- */
-
-static const struct tool_row rows[] = {
-    {
-	.name = "sandbox_install_packages",
-	.title = "Install Packages in Sandbox",
-	.description =
-	    "Install Python packages into a sandbox, from the package index of this server. The "
-	    "sandbox itself has no network; pip in a run cannot do it.\n\nArgs:\n"
-	    "packages: names with extras and versions where needed, such as \"requests\" or "
-	    "\"polars>=1.0 rich[jupyter]==13.9.4\", or lines of a requirements file. No options, "
-	    "addresses or paths.\n"
-	    "session_id: an earlier session, or a name for a new one; leave it out for a new "
-	    "one.\n\n"
-	    "Returns session_id, status (success), message and installed (name==version of all "
-	    "that is new). What the image has already is not installed again.",
-	.input_schema = OBJ("\"packages\":" STR_ ",\"session_id\":" STRNULL, "\"packages\""),
-	.annotations = HINTS_OPEN("Install Packages in Sandbox", "false", "false", "true", "true"),
-	.call = install,
-    },
-    {
-	.name = "sandbox_list_packages",
-	.title = "List Packages in Sandbox",
-	.description =
-	    "List the Python packages that were installed into a sandbox.\n\nArgs:\n"
-	    "session_id: the session to look at.\n"
-	    "all: also list what its image has (default false).\n\n"
-	    "Returns session_id and installed (name and version), with all also of_image.",
-	.input_schema = OBJ("\"session_id\":" STR_ ",\"all\":" FALSE_, "\"session_id\""),
-	.annotations = HINTS("List Packages in Sandbox", "true", "false", "true"),
-	.call = list,
-    },
-    {
-	.name = "sandbox_uninstall_packages",
-	.title = "Uninstall Packages in Sandbox",
-	.description = "Remove Python packages that were installed into a sandbox. What other "
-		       "packages need is not looked at; packages of the image stay.\n\nArgs:\n"
-		       "packages: names, separated by blanks.\n"
-		       "session_id: the session that has them.\n\n"
-		       "Returns session_id, status (success) and message.",
-	.input_schema =
-	    OBJ("\"packages\":" STR_ ",\"session_id\":" STR_, "\"packages\",\"session_id\""),
-	.annotations = HINTS("Uninstall Packages in Sandbox", "false", "true", "true"),
-	.call = uninstall,
-    },
-};
-
-int tools_add_packages(struct tools *t, struct mcp_server *server, struct err *e)
-{
-	return t->config.packages ? tools_add_rows(server, rows, ARRAY_SIZE(rows), t, e) : 0;
+	start(user, call, arguments, LIST);
 }

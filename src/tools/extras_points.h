@@ -7,5 +7,3 @@
 /* TEXT as the name of a checkpoint (CHECKPOINT_NAME_MAX + 1 bytes); the manager looks at its
  * letters. False: the call is finished. */
 bool extras_point_name(struct mcp_call *call, const char *text, char *ret);
-
-void extras_branch(struct mcp_call *call, json_t *arguments, void *user);

@@ -13,8 +13,7 @@
 
 #include <string.h>
 
-#define SHELL_MAX   120000u /* bytes of a command: the kernel takes 128 KiB in one argument */
-#define TIMEOUT_MAX INT64_C(604800)
+#define SHELL_MAX 120000u /* bytes of a command: the kernel takes 128 KiB in one argument */
 
 /* A run that has ended and whose pictures are being read. */
 struct pictures {
@@ -230,21 +229,12 @@ static void finish(struct run_call *c, const struct run_result *result, const st
 
 /* ---- the calls ---- */
 
-/* 0 = none given. False: the call is finished. */
-static bool take_timeout(struct mcp_call *call, const json_t *arguments, uint64_t *ret_ns)
+/* 0 = none given. */
+static uint64_t take_timeout(const json_t *arguments)
 {
 	int64_t seconds;
 
-	*ret_ns = 0;
-	if (!args_int(arguments, "timeout_s", &seconds))
-		return true;
-	if (seconds < 1 || seconds > TIMEOUT_MAX) {
-		extras_fail(call, "invalid_argument", "Give whole seconds, such as 30.",
-			    "timeout_s must be from 1 to %jd", (intmax_t)TIMEOUT_MAX);
-		return false;
-	}
-	*ret_ns = (uint64_t)seconds * NS_PER_S;
-	return true;
+	return args_int(arguments, "timeout_s", &seconds) ? (uint64_t)seconds * NS_PER_S : 0;
 }
 
 /* Common to both tools: checks, and a call that is ready but for what it runs. */
@@ -252,10 +242,9 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 				const char *key, uint64_t max)
 {
 	char id[SANDBOX_ID_MAX + 1];
-	uint64_t timeout;
+	uint64_t timeout = take_timeout(arguments);
 
-	if (!extras_session_id(call, arguments, true, id) ||
-	    !take_timeout(call, arguments, &timeout))
+	if (!extras_session_id(call, arguments, true, id))
 		return NULL;
 	struct mcp_text_ref text = tools_text_arg(call, arguments, key);
 	if (text.len > max) {
@@ -283,16 +272,8 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 
 void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"code", ARG_STRING, true},
-	    {"session_id", ARG_STRING_OR_NULL, false},
-	    {"timeout_s", ARG_INT_OR_NULL, false},
-	    {"stateful", ARG_BOOL, false},
-	};
 	struct tools *t = user;
 
-	if (!tools_check_args(call, "sandbox_run_python", specs, ARRAY_SIZE(specs), arguments))
-		return;
 	struct run_call *c = prepare(t, call, arguments, "code", t->config.max_code_bytes);
 	if (!c)
 		return;
@@ -306,18 +287,11 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 
 void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
 {
-	static const struct arg_spec specs[] = {
-	    {"command", ARG_STRING, true},
-	    {"session_id", ARG_STRING_OR_NULL, false},
-	    {"timeout_s", ARG_INT_OR_NULL, false},
-	};
 	/* Models write bash; small images have none. */
 	static const char shell[] = "if command -v bash >/dev/null 2>&1; then exec bash -c \"$0\"; "
 				    "else exec sh -c \"$0\"; fi";
 	struct tools *t = user;
 
-	if (!tools_check_args(call, "sandbox_run_shell", specs, ARRAY_SIZE(specs), arguments))
-		return;
 	struct run_call *c = prepare(t, call, arguments, "command",
 				     MIN(t->config.max_code_bytes, (uint64_t)SHELL_MAX));
 	if (!c)

@@ -15,6 +15,15 @@
 
 struct tools;
 
+/* A set of tools that a client sees; each tool is in one or several. */
+enum tools_profile {
+	TOOLS_IN_CODE = 1 << 0,    /* the first family, exactly */
+	TOOLS_IN_CLASSIC = 1 << 1, /* the second family, exactly */
+	TOOLS_IN_BOTH = 1 << 2,    /* the two together */
+	TOOLS_IN_FULL = 1 << 3,    /* what works best for a model */
+};
+
+#define TOOLS_TIMEOUT_MAX_S   604800 /* the longest time that a call may ask for: a week */
 #define TOOLS_LINK_QUERY_SIZE 80
 #define TOOLS_INSTALL_WAIT_NS UINT64_C(5000000000) /* an installation is answered then at last */
 
@@ -31,6 +40,7 @@ struct tools_config {
 				  * instead; 0 = any. The TypeScript SDKs end a connection when more
 				  * than 10 MiB wait for them: a line, and the piece (64 KiB) in
 				  * which it ends */
+	bool network_ask;        /* a model may have its person asked for hosts */
 	bool has_extras;         /* what refusals may point to */
 	uint64_t max_code_bytes;
 	uint64_t exec_timeout_s;  /* what the text of a timeout says */
@@ -69,18 +79,9 @@ struct tools *tools_new(const struct tools_config *config, struct err *e);
 /* Registries that got tools of it must be gone. NULL is fine. */
 struct tools *tools_free(struct tools *t);
 
-/* The five tools of the first family, exactly. */
-int tools_add_code(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
-/* The seven tools of the second family, exactly; MORE: and those that it lacks. */
-int tools_add_classic(struct tools *t, struct mcp_server *server, bool more,
-		      struct err *e) MUST_CHECK;
-/* The extras of the profile `full`. */
-int tools_add_extras(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
-/* Packages of a sandbox, in the profile `full`; nothing where config.packages is NULL. */
-int tools_add_packages(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
-/* Hosts that a person allows a sandbox, in the profile `full`; where the manager's
- * config.network_ask is set. */
-int tools_add_network(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
+/* Adds the tools of PROFILE, as far as this server has what they need. */
+int tools_add(struct tools *t, struct mcp_server *server, enum tools_profile profile,
+	      struct err *e) MUST_CHECK;
 /* Artifacts as resources, told of when they change. Once per manager. */
 int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 /* What the profile `classic` says to a model at the start: the order in which its tools are used.

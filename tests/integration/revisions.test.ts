@@ -2,6 +2,7 @@
 // Every protocol revision through the official v2 client (both eras) and by hand: the same tools, the same results.
 
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
 import { describe, it } from 'node:test';
 import { Client, StreamableHTTPClientTransport, type VersionNegotiationMode } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
@@ -58,6 +59,19 @@ for (const wire of wires) {
 	});
 }
 
+/** The tools of an exact profile, each as the newest revision lists it. */
+function published(profile: string): string[] {
+	return fs.readFileSync(new URL(`../lib/contracts/tools-${profile}.jsonl`, import.meta.url), 'utf8').trimEnd().split('\n');
+}
+
+/** The same tool without the members that came with a later revision. */
+function asIn(version: string, tool: string): string {
+	if (version >= '2025-06-18')
+		return tool;
+	const { title: _title, outputSchema: _schema, annotations, ...rest } = JSON.parse(tool) as Json;
+	return JSON.stringify(version >= '2025-03-26' && annotations ? { ...rest, annotations } : rest);
+}
+
 describe('initialize by hand', () => {
 	for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
 		it(`${version} is taken as asked`, async () => {
@@ -72,6 +86,22 @@ describe('initialize by hand', () => {
 				assert.equal(JSON.parse(run.result.content[0].text).stdout, '1\n');
 			} finally {
 				await c.end();
+			}
+		});
+	}
+	for (const profile of ['code', 'classic', 'both']) {
+		it(`tools/list of the exact profile ${profile} is what it always was, in every revision`, async () => {
+			const tools = (profile === 'both' ? ['code', 'classic'] : [profile]).flatMap(published);
+			for (const version of ['2024-11-05', '2025-03-26', '2025-06-18', '2025-11-25']) {
+				const c = new RawClient({}, ['stdio', '--profile', profile]);
+				try {
+					await c.initialize(version);
+					await c.request('tools/list');
+					const want = tools.map((line) => asIn(version, line)).join(',');
+					assert.equal(c.lines.at(-1), `{"jsonrpc":"2.0","id":"r2","result":{"tools":[${want}]}}`);
+				} finally {
+					await c.end();
+				}
 			}
 		});
 	}

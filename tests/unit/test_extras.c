@@ -136,8 +136,7 @@ static int setup(void **state)
 	talk_open(&w->talk, MCP_TRANSPORT_STDIO,
 		  MCP_OFFER_RESOURCES_LIST_CHANGED | MCP_OFFER_RESOURCES_SUBSCRIBE |
 		      MCP_OFFER_COMPLETIONS);
-	assert_int_equal(tools_add_code(w->tools, w->talk.server, &e), 0);
-	assert_int_equal(tools_add_extras(w->tools, w->talk.server, &e), 0);
+	assert_int_equal(tools_add(w->tools, w->talk.server, TOOLS_IN_FULL, &e), 0);
 	assert_int_equal(tools_add_resources(w->tools, w->talk.server, &e), 0);
 	assert_int_equal(tools_add_prompts(w->tools, w->talk.server, &e), 0);
 	talk_handshake(&w->talk, "2025-11-25", "{}");

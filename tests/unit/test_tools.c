@@ -70,7 +70,7 @@ static int setup(void **state)
 	w->tools = tools_new(&tools, &e);
 	assert_non_null(w->tools);
 	talk_open(&w->talk, MCP_TRANSPORT_STDIO, MCP_OFFER_LOGGING);
-	assert_int_equal(tools_add_code(w->tools, w->talk.server, &e), 0);
+	assert_int_equal(tools_add(w->tools, w->talk.server, TOOLS_IN_CODE, &e), 0);
 	talk_handshake(&w->talk, "2025-11-25", "{}");
 	*state = w;
 	return 0;

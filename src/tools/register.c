@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Adds the tools of a profile to an MCP server and checks the arguments of every call before the
+ * tool's own function sees them. */
+#include "tools/common.h"
+#include "tools/extras.h"
+#include "tools/table.h"
+
+#include "base/jsonio.h"
+
+#define DESCRIPTION_MAX 4096 /* bytes */
+
+/* What a registered tool needs in a call; kept as long as the struct tools. */
+struct bound_tool {
+	struct list node;
+	struct tools *tools;
+	const struct tool_row *row;
+};
+
+const struct tool_row *tool_row_at(size_t i)
+{
+	static const struct tool_row *const tables[] = {code_rows, classic_rows, full_rows};
+
+	for (size_t t = 0; t < ARRAY_SIZE(tables); t++)
+		for (const struct tool_row *row = tables[t]; row->name; row++)
+			if (i-- == 0)
+				return row;
+	return NULL;
+}
+
+void tools_free_bound(struct tools *t)
+{
+	list_for_each(node, &t->bound)
+		free(list_entry(node, struct bound_tool, node));
+	list_init(&t->bound);
+}
+
+/* ---- calls ---- */
+
+/* False: the call is finished. */
+static bool check(struct mcp_call *call, const struct tool_row *row, const json_t *arguments)
+{
+	_cleanup_free_ char *text = NULL;
+	char fault[ARGS_FAULT_SIZE];
+
+	if (!args_check(row->name, row->args, arguments, &text)) {
+		const char *shown = text ? text : "invalid arguments";
+
+		if (row->style == TOOL_STYLE_CLASSIC)
+			mcp_call_finish(
+			    call, mcp_tool_error("Error calling tool '%s': %s", row->name, shown));
+		else
+			mcp_call_finish(call, mcp_tool_error("%s", shown));
+		return false;
+	}
+	if (row->style != TOOL_STYLE_FULL)
+		return true;
+	const struct tool_arg *wrong = args_find_fault(row->args, arguments, fault);
+	if (wrong)
+		extras_fail(call, "invalid_argument", wrong->doc, "%s", fault);
+	return !wrong;
+}
+
+static void on_call(struct mcp_call *call, json_t *arguments, void *user)
+{
+	const struct bound_tool *b = user;
+
+	if (check(call, b->row, arguments))
+		b->row->call(call, arguments, b->tools);
+}
+
+/* ---- registration ---- */
+
+/* The text of JSON (owned), which NULL makes NULL as well. */
+static char *text_of(json_t *json)
+{
+	size_t len;
+	char *text = jsonio_text(json, JSON_COMPACT, &len);
+
+	json_decref(json);
+	return text;
+}
+
+static int add(struct mcp_server *server, const struct tool_row *row, struct bound_tool *bound,
+	       struct err *e)
+{
+	_cleanup_(buf_done) struct buf description = BUF_INIT(DESCRIPTION_MAX);
+	_cleanup_free_ char *input = text_of(tool_input_schema(row));
+	_cleanup_free_ char *output = row->result ? text_of(tool_output_schema(row)) : NULL;
+	_cleanup_free_ char *hints = row->title ? text_of(tool_annotations(row)) : NULL;
+
+	if (!input || (row->result && !output) || (row->title && !hints) ||
+	    tool_add_description(&description, row) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the tool '%s'", row->name);
+	const struct mcp_tool tool = {
+	    .name = row->name,
+	    .title = row->title,
+	    .description = buf_str(&description),
+	    .input_schema = input,
+	    .output_schema = output,
+	    .annotations = hints,
+	    .flags = MCP_TOOL_VALIDATES_ITSELF,
+	    .call = on_call,
+	    .user = bound,
+	};
+	return mcp_server_add_tool(server, &tool, e);
+}
+
+int tools_add(struct tools *t, struct mcp_server *server, enum tools_profile profile, struct err *e)
+{
+	const unsigned has = (t->config.packages ? TOOL_NEEDS_PACKAGES : 0U) |
+			     (t->config.network_ask ? TOOL_NEEDS_ASKING : 0U);
+	const struct tool_row *row;
+
+	for (size_t i = 0; (row = tool_row_at(i)); i++) {
+		if (!(row->profiles & profile) || (row->needs & ~has))
+			continue;
+		struct bound_tool *b = calloc(1, sizeof(*b));
+		if (!b)
+			return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the tools");
+		b->tools = t;
+		b->row = row;
+		list_append(&t->bound, &b->node);
+		int r = add(server, row, b, e);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
