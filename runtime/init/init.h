@@ -178,7 +178,7 @@ struct init {
 	int procs[INIT_FDS_MAX];
 	uint32_t n_procs;
 	struct proto_init_config config;
-	struct sock_filter filter[NATIVE_FILTER_MAX];
+	struct sock_filter filter[FILTER_MAX];
 	uint16_t n_filter;
 	struct init_run run;
 	struct init_leaving leaving[INIT_LEAVING_MAX];

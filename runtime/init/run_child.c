@@ -208,7 +208,7 @@ static void read_args(const struct run_child *c, struct strings *ret)
 static void tie(const struct run_child *c)
 {
 	if (c->in->landlock >= 0 && wall_stands(WALL_LANDLOCK)) {
-		int r = native_landlock_apply(c->in->landlock);
+		int r = landlock_apply(c->in->landlock);
 		if (r < 0)
 			give_up(c->error, -r);
 	}
@@ -221,7 +221,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 	/* execve(2) wants non-const and does not write */
 	char *text = (char *)(uintptr_t)(c->f->display ? runtime_display_text : runtime_boot_text);
 	char *argv[] = {python, flag, text, NULL};
-	int r = wall_stands(WALL_FILTER) ? native_filter_load(c->in->filter, c->in->n_filter) : 0;
+	int r = wall_stands(WALL_FILTER) ? filter_load(c->in->filter, c->in->n_filter) : 0;
 
 	if (r < 0)
 		give_up(c->error, -r);

@@ -392,7 +392,6 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (in->workspace < 0)
 		return -errno;
 	disk_start(in, open("/app/.venv", O_PATH | O_DIRECTORY | O_CLOEXEC));
-	in->landlock =
-	    native_landlock_prepare(""); /* a second wall: the sandbox stands without it */
+	in->landlock = landlock_prepare(""); /* a second wall: the sandbox stands without it */
 	return 0;
 }

@@ -137,9 +137,9 @@ static int tie(int ruleset)
 {
 	if (zygote.tied)
 		return 0;
-	int r = ruleset >= 0 ? native_landlock_apply(ruleset) : 0;
+	int r = ruleset >= 0 ? landlock_apply(ruleset) : 0;
 	if (r == 0 && zygote.n_filter > 0)
-		r = native_filter_load(zygote.filter, zygote.n_filter);
+		r = filter_load(zygote.filter, zygote.n_filter);
 	if (r == 0)
 		zygote.tied = 1;
 	return r;

@@ -87,11 +87,11 @@ static void folder_of(const char *path, char ret[PATH_MAX])
 static int confine(struct app *a, struct err *e)
 {
 	char log[PATH_MAX], socket[PATH_MAX], store[APP_STORE_PATH_MAX];
-	const struct native_places places = {.state = a->state_dir,
-					     .store = store,
-					     .log = log,
-					     .socket = socket,
-					     .wheels = a->settings.pip_wheel_dir};
+	const struct confine_places places = {.state = a->state_dir,
+					      .store = store,
+					      .log = log,
+					      .socket = socket,
+					      .wheels = a->settings.pip_wheel_dir};
 
 	app_store_path(a, store);
 	log_open(); /* its folder is there then */
@@ -99,12 +99,12 @@ static int confine(struct app *a, struct err *e)
 	folder_of(a->socket_path, socket);
 	/* While the paths can still be opened. Without Landlock the uid alone bounds the files;
 	 * `doctor` and the policy say so. */
-	_cleanup_fd_ int files = native_confine_files(&places);
+	_cleanup_fd_ int files = confine_files(&places);
 	a->has_landlock = files >= 0;
 	if (files < 0)
 		LOG_WARNING("no_landlock", LOG_I("errno", -files));
 	const int r = native_drop_front_privileges(a->monitor_fd, e);
-	return r < 0 ? r : native_confine_front(files, e);
+	return r < 0 ? r : confine_front(files, e);
 }
 
 static bool starts_in_root(void)

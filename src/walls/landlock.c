@@ -60,10 +60,10 @@ struct ll_path {
 	 FS_MAKE_SOCK | FS_MAKE_FIFO | FS_MAKE_SYM | FS_REFER | FS_TRUNCATE)
 
 static const uint64_t rights_of[] = {
-    [NATIVE_LANDLOCK_READ] = READ,
-    [NATIVE_LANDLOCK_WRITE] = WRITE,
-    [NATIVE_LANDLOCK_DEVICE] = DEVICE,
-    [NATIVE_LANDLOCK_TERMINAL] = DEVICE | FS_READ_DIR | FS_IOCTL_DEV,
+    [LANDLOCK_READ] = READ,
+    [LANDLOCK_WRITE] = WRITE,
+    [LANDLOCK_DEVICE] = DEVICE,
+    [LANDLOCK_TERMINAL] = DEVICE | FS_READ_DIR | FS_IOCTL_DEV,
 };
 
 /* the rights that exist for something that is not a folder; the kernel refuses the others there */
@@ -71,14 +71,14 @@ static const uint64_t rights_of[] = {
 
 static const struct {
 	const char *path;
-	enum native_landlock_rights rights;
+	enum landlock_rights rights;
 } table[] = {
-#define L(path, rights, why) {path, NATIVE_LANDLOCK_##rights},
-#include "walls/landlock.tbl.h"
+#define L(path, rights, why) {path, LANDLOCK_##rights},
+#include "walls/run_files.tbl.h"
 #undef L
 };
 
-int native_landlock_abi(void)
+int landlock_abi(void)
 {
 	long v = syscall(__NR_landlock_create_ruleset, NULL, 0, LL_VERSION);
 
@@ -105,10 +105,9 @@ static size_t ruleset_size_at(int abi)
 			  : offsetof(struct ll_ruleset, handled_net);
 }
 
-int native_landlock_add(int ruleset, const char *root, const char *path,
-			enum native_landlock_rights rights)
+int landlock_add(int ruleset, const char *root, const char *path, enum landlock_rights rights)
 {
-	const uint64_t allowed = rights_of[rights] & handled_at(native_landlock_abi());
+	const uint64_t allowed = rights_of[rights] & handled_at(landlock_abi());
 	char full[512];
 	size_t n = strlen(root);
 	size_t m = strlen(path);
@@ -136,11 +135,11 @@ int native_landlock_add(int ruleset, const char *root, const char *path,
 	return r;
 }
 
-int native_landlock_new(void)
+int landlock_new(void)
 {
-	int abi = native_landlock_abi();
+	int abi = landlock_abi();
 
-	if (abi < NATIVE_LANDLOCK_ABI_MIN)
+	if (abi < LANDLOCK_ABI_MIN)
 		return -EOPNOTSUPP;
 	struct ll_ruleset attr = {
 	    .handled_fs = handled_at(abi),
@@ -150,14 +149,14 @@ int native_landlock_new(void)
 	return fd < 0 ? -errno : fd;
 }
 
-int native_landlock_prepare(const char *root)
+int landlock_prepare(const char *root)
 {
-	int fd = native_landlock_new();
+	int fd = landlock_new();
 
 	if (fd < 0)
 		return fd;
 	for (size_t i = 0; i < sizeof(table) / sizeof(table[0]); i++) {
-		int r = native_landlock_add(fd, root, table[i].path, table[i].rights);
+		int r = landlock_add(fd, root, table[i].path, table[i].rights);
 
 		if (r < 0) {
 			(void)close(fd);
@@ -167,10 +166,10 @@ int native_landlock_prepare(const char *root)
 	return fd;
 }
 
-int native_landlock_apply(int ruleset_fd)
+int landlock_apply(int ruleset_fd)
 {
 	/* What hostile code is refused must not fill the host's audit log. */
-	unsigned int flags = native_landlock_abi() >= 7 ? LL_LOG_OFF : 0;
+	unsigned int flags = landlock_abi() >= 7 ? LL_LOG_OFF : 0;
 
 	if (syscall(__NR_landlock_restrict_self, ruleset_fd, flags) != 0)
 		return -errno;

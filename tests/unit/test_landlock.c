@@ -112,7 +112,7 @@ static int pipes_reopened(int to_parent UNUSED)
 static int signals_out(int to_parent)
 {
 	(void)to_parent;
-	if (native_landlock_abi() < 6)
+	if (landlock_abi() < 6)
 		return 77;
 	NEED(kill(getppid(), 0) < 0 && errno == EPERM);
 	NEED(kill(getpid(), 0) == 0);
@@ -130,7 +130,7 @@ static int abstract_sockets_out(int listener UNUSED)
 	int n =
 	    snprintf(un.sun_path + 1, sizeof(un.sun_path) - 1, "landlock-test-%d", (int)getppid());
 
-	if (native_landlock_abi() < 6)
+	if (landlock_abi() < 6)
 		return 77;
 	int s = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	NEED(s >= 0);
@@ -144,17 +144,15 @@ static void in_child(int (*fn)(int), int arg)
 {
 	int status;
 
-	if (native_landlock_abi() < NATIVE_LANDLOCK_ABI_MIN) {
-		print_message("skipped: this kernel has Landlock level %d\n",
-			      native_landlock_abi());
+	if (landlock_abi() < LANDLOCK_ABI_MIN) {
+		print_message("skipped: this kernel has Landlock level %d\n", landlock_abi());
 		skip();
 	}
-	int ruleset = native_landlock_prepare(root);
+	int ruleset = landlock_prepare(root);
 	assert_true(ruleset >= 0);
 	pid_t pid = fork();
 	if (pid == 0) {
-		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 ||
-		    native_landlock_apply(ruleset) != 0)
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0 || landlock_apply(ruleset) != 0)
 			_exit(2);
 		_exit(fn(arg));
 	}
@@ -163,8 +161,7 @@ static void in_child(int (*fn)(int), int arg)
 	(void)close(ruleset);
 	assert_true(WIFEXITED(status));
 	if (WEXITSTATUS(status) == 77) {
-		print_message("skipped: this kernel has Landlock level %d\n",
-			      native_landlock_abi());
+		print_message("skipped: this kernel has Landlock level %d\n", landlock_abi());
 		skip();
 	}
 	assert_int_equal(WEXITSTATUS(status), 0);
@@ -208,7 +205,7 @@ static void test_abstract_sockets(void **state)
 static void test_apply_needs_no_new_privs(void **state)
 {
 	(void)state;
-	assert_true(native_landlock_apply(-1) < 0);
+	assert_true(landlock_apply(-1) < 0);
 }
 
 int main(void)

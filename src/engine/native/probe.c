@@ -8,8 +8,8 @@
 #include "engine/engine.h"
 #include "engine/native/monitor/monitor.h"
 #include "walls/confine.h"
+#include "walls/filter.h"
 #include "walls/landlock.h"
-#include "walls/seccomp.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -156,18 +156,17 @@ static void probe_cgroup(struct native_probe *p)
 
 static bool can_filter(void)
 {
-	static struct native_filter f;
+	static struct filter_program f;
 	struct err e = ERR_INIT;
 	int status = 0;
 	uint32_t kill = SECCOMP_RET_KILL_PROCESS;
 
 	if (syscall(__NR_seccomp, SECCOMP_GET_ACTION_AVAIL, 0, &kill) != 0 ||
-	    native_filter_build(&f, &e) < 0)
+	    filter_compile(&filter_run, 0, &f, &e) < 0)
 		return false;
 	pid_t pid = fork();
 	if (pid == 0)
-		_exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-			      native_filter_load(f.insn, f.n) == 0
+		_exit(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && filter_load(f.insn, f.n) == 0
 			  ? 0
 			  : 1);
 	return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) &&
@@ -182,15 +181,14 @@ static void probe_front(struct native_probe *p)
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		const struct native_places none = {0};
+		const struct confine_places none = {0};
 		struct err e = ERR_INIT;
 		int done = 0;
-		int files = native_confine_files(&none);
+		int files = confine_files(&none);
 
 		if (files >= 0)
 			done |= FILES;
-		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-		    native_confine_front(files, &e) == 0)
+		if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && confine_front(files, &e) == 0)
 			done |= FILTER;
 		_exit(done);
 	}
@@ -212,7 +210,7 @@ static void probe_calls(struct native_probe *p)
 	(void)fd_close(fd);
 	p->close_range = syscall(__NR_close_range, ~0U, ~0U, 0) == 0;
 	p->seccomp = can_filter();
-	p->landlock = native_landlock_abi();
+	p->landlock = landlock_abi();
 	fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 	p->loop = fd >= 0;
 	(void)fd_close(fd);

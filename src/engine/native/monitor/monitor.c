@@ -9,6 +9,7 @@
 #include "engine/native/monitor/devices.h"
 #include "engine/native/monitor/workspace_store.h"
 #include "walls/confine.h"
+#include "walls/filter.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -139,12 +140,12 @@ static int start_memory(struct monitor *m)
  */
 static int start_program(struct monitor *m, struct err *e)
 {
-	_cleanup_free_ struct native_filter *filter = calloc(1, sizeof(*filter));
+	_cleanup_free_ struct filter_program *filter = calloc(1, sizeof(*filter));
 	int lifeline[2];
 
 	if (!filter)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "monitor");
-	int r = native_filter_build(filter, e);
+	int r = filter_compile(&filter_run, 0, filter, e);
 	if (r < 0)
 		return r;
 	m->init_program = fd_sealed_memfd("init", native_init_program,
@@ -199,7 +200,7 @@ static int start(struct monitor *m, struct instance *in, struct err *e)
 	instance_sweep(in);
 	m->ids.count = m->config->max_sandboxes;
 	if (m->root)
-		r = native_confine_monitor(e);
+		r = confine_monitor(e);
 	if (r < 0)
 		return r;
 	r = ids_reserve(&m->ids, m->root, in->run_dir, e);

@@ -21,7 +21,6 @@
 #include "engine/native/monitor/cgroup.h"
 #include "engine/native/monitor/zygote.h"
 #include "engine/native/native.h"
-#include "walls/seccomp.h"
 
 #include <limits.h>
 #include <stdbool.h>

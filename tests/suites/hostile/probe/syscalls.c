@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every system call number with every interesting argument, tried on the running kernel, and the
- * answers held against the table that the filter is made from.
+/* Tries every system call number with every interesting argument on the running kernel and compares
+ * the answers with the table of runs (run_calls.tbl.h).
  *
- *   syscalls           loads the filter itself. Nothing is ever carried out: an earlier filter
- * answers ERR_REACHED to each call that carries MARK as its sixth argument, and of two filters that
- * both answer with an error the kernel takes the younger one's. So an allowed call is seen as
- * ERR_REACHED and a refused one as what our filter says. syscalls --inside  is run in a sandbox,
- * whose filter is on already: tries what must be refused. syscalls --markdown  prints the table as
- * docs/system-calls.md.
+ *   syscalls             loads the filter itself. No call is ever carried out: an earlier filter
+ *                        answers ERR_REACHED to each call that carries MARK as its sixth argument.
+ *                        When both filters answer with an errno, the kernel takes that of the younger
+ *                        filter. So an allowed call shows as ERR_REACHED, a refused one as its errno
+ *   syscalls --inside    runs in a sandbox, where the filter is loaded already, and tries the calls
+ *                        that must be refused
+ *   syscalls --markdown  prints docs/system-calls.md
  *
- * Exit status 0: as the table says; 1: not (each difference on its own line); 2: could not be
- * tried. Built statically, so that it runs in any image. */
+ * Exit status 0: all answers are as the table says; 1: some are not (one line each); 2: the test
+ * could not run. Built statically, so that it runs in any image. */
 #include "argclasses.h"
-#include "walls/seccomp.h"
-#include "walls/sysnum.h"
+#include "filter_oracle.h"
+#include "walls/syscall_numbers.h"
 
 #include <errno.h>
 #include <linux/audit.h>
@@ -24,11 +25,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#if defined(__x86_64__)
-#define ARCH AUDIT_ARCH_X86_64
-#else
-#define ARCH AUDIT_ARCH_AARCH64
-#endif
 #define ERR_REACHED 3999 /* below the kernel's MAX_ERRNO of 4095, and nobody's error */
 #define MARK        0x5ca1ab1eU
 #define SHOWN_MAX   20   /* differences that are printed; all are counted */
@@ -48,7 +44,7 @@ static void wipe_mark(void)
 
 static void report(struct tally *t, uint32_t nr, const uint64_t args[6], int want, int got)
 {
-	const struct native_call *c = native_call_find(nr);
+	const struct filter_row *c = oracle_row(&filter_run, nr);
 
 	wipe_mark();
 	if (t->wrong++ < SHOWN_MAX)
@@ -77,7 +73,12 @@ static bool kernels_own(uint32_t nr)
 #endif
 }
 
-static void try_marked(const struct native_call *c, const uint64_t args[6], void *user)
+static int run_verdict(uint32_t nr, const uint64_t args[6])
+{
+	return oracle_verdict(&filter_run, FILTER_ARCH, nr, args, 0);
+}
+
+static void try_marked(const struct filter_row *c, const uint64_t args[6], void *user)
 {
 	struct tally *t = user;
 	uint64_t a[6];
@@ -86,10 +87,10 @@ static void try_marked(const struct native_call *c, const uint64_t args[6], void
 		return;
 	memcpy(a, args, sizeof(a));
 	a[5] = MARK;
-	int want = native_filter_verdict(ARCH, c->nr, a);
+	int want = run_verdict(c->nr, a);
 	if (want == 0)
 		want = ERR_REACHED;
-	else if (want == NATIVE_VERDICT_NOOP)
+	else if (want == FILTER_PRETEND)
 		want = 0;
 	int got = call(c->nr, a);
 	t->tried++;
@@ -101,10 +102,10 @@ static void try_marked(const struct native_call *c, const uint64_t args[6], void
 /* A number without a row. */
 static void try_number(uint32_t nr, struct tally *t)
 {
-	const struct native_call none = {.nr = nr, .name = "no row", .rule = -1};
+	const struct filter_row none = {.nr = nr, .name = "no row"};
 
-	if (!native_call_find(nr))
-		(void)argclass_each(&none, try_marked, t);
+	if (!oracle_row(&filter_run, nr))
+		(void)argclass_each(&none, 0, try_marked, t);
 }
 
 static int load_net(void)
@@ -116,7 +117,7 @@ static int load_net(void)
 	    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 	};
 
-	return native_filter_load(net, ARRAY_SIZE(net));
+	return filter_load(net, ARRAY_SIZE(net));
 }
 
 /* FN must be killed by SIGSYS. */
@@ -192,29 +193,27 @@ static void try_foreign(struct tally *t, bool int80)
 /* In a child, because the filter stays. */
 static int sweep(void)
 {
-	static struct native_filter filter;
+	static struct filter_program filter;
 	struct err e = ERR_INIT;
 	struct tally t = {0};
-	const struct native_call *calls;
-	size_t n = native_call_all(&calls);
 	bool int80 = false;
 
 #if defined(__x86_64__)
 	int80 = has_int80();
 #endif
-	if (native_filter_build(&filter, &e) < 0) {
+	if (filter_compile(&filter_run, 0, &filter, &e) < 0) {
 		(void)printf("%s\n", e.text);
 		return 2;
 	}
 	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 ? load_net() : -errno;
 	if (r == 0)
-		r = native_filter_load(filter.insn, filter.n);
+		r = filter_load(filter.insn, filter.n);
 	if (r < 0) {
 		(void)printf("the filter could not be loaded: %s\n", strerror(-r));
 		return 2;
 	}
-	for (size_t i = 0; i < n; i++)
-		(void)argclass_each(&calls[i], try_marked, &t);
+	for (size_t i = 0; i < filter_run.n; i++)
+		(void)argclass_each(&filter_run.rows[i], 0, try_marked, &t);
 	static const uint32_t far[] = {4096, 65536, 0x3fffffff, 0xffffffff};
 	for (uint32_t nr = 0; nr < NR_END; nr++)
 		try_number(nr, &t);
@@ -229,12 +228,12 @@ static int sweep(void)
 
 /* Inside: only what the table refuses is tried, with arguments that no kernel can do anything with
  * should the wall be missing (all ones: no descriptor, no pointer, no known flag). */
-static void try_refused(const struct native_call *c, const uint64_t args[6], void *user)
+static void try_refused(const struct filter_row *c, const uint64_t args[6], void *user)
 {
 	struct tally *t = user;
-	int want = native_filter_verdict(ARCH, c->nr, args);
+	int want = run_verdict(c->nr, args);
 
-	if (kernels_own(c->nr) || want <= 0 || (c->rule < 0 && args[0] == 0))
+	if (kernels_own(c->nr) || want <= 0 || (c->n_when == 0 && args[0] == 0))
 		return;
 	pid_t self = getpid();
 	int got = call(c->nr, args);
@@ -248,39 +247,25 @@ static void try_refused(const struct native_call *c, const uint64_t args[6], voi
 
 static int inside(void)
 {
-	const struct native_call *calls;
-	size_t n = native_call_all(&calls);
 	struct tally t = {0};
 
-	for (size_t i = 0; i < n; i++)
-		(void)argclass_each(&calls[i], try_refused, &t);
+	for (size_t i = 0; i < filter_run.n; i++)
+		(void)argclass_each(&filter_run.rows[i], 0, try_refused, &t);
 	try_foreign(&t, true);
 	(void)printf("%lu calls tried, %lu wrong\n", t.tried, t.wrong);
 	return t.wrong ? 1 : 0;
 }
 
-/* In the order of the table, which is that of native_call.rule. */
-static const struct {
-	const char *name, *error, *text;
-} rule_texts[] = {
-#define RULE(name, err, ...) {#name, #err, #__VA_ARGS__},
-#include "walls/seccomp_rules.tbl.h"
-#undef RULE
-};
+/* ---- the page ---- */
 
-static const char *answer_text(const struct native_call *c)
+static const char *answer_text(const struct filter_row *row)
 {
-	static char by_rule[64];
-
-	if (c->rule >= 0) {
-		(void)snprintf(by_rule, sizeof(by_rule), "by the rule *%s*",
-			       rule_texts[c->rule].name);
-		return by_rule;
-	}
-	switch (c->verdict) {
+	if (row->n_when > 0)
+		return "depends on its arguments";
+	switch (row->verdict) {
 	case 0:
 		return "allowed";
-	case NATIVE_VERDICT_NOOP:
+	case FILTER_PRETEND:
 		return "success, no effect";
 	case ENOSYS:
 		return "ENOSYS";
@@ -289,30 +274,57 @@ static const char *answer_text(const struct native_call *c)
 	}
 }
 
+static void print_table(const struct filter_table *t)
+{
+	(void)printf("| call | answer | why |\n|---|---|---|\n");
+	for (size_t i = 0; i < t->n; i++)
+		(void)printf("| %s | %s | %s |\n", t->rows[i].name, answer_text(&t->rows[i]),
+			     t->rows[i].why);
+}
+
+static void print_arguments(const struct filter_table *t)
+{
+	(void)printf("\n```\n");
+	for (size_t i = 0; i < t->n; i++)
+		if (t->rows[i].n_when > 0)
+			(void)printf("%s, else %s: %s\n", t->rows[i].name,
+				     t->rows[i].verdict == ENOSYS ? "ENOSYS" : "EPERM",
+				     t->rows[i].when_text);
+	(void)printf("```\n");
+}
+
 static int markdown(void)
 {
-	const struct native_call *calls;
-	size_t n = native_call_all(&calls);
-
-	(void)printf("# System calls of a sandbox\n\n"
-		     "Made from `src/walls/seccomp.tbl.h` by `syscalls-probe --markdown`, "
-		     "and the test `system-calls-page` fails when it is not:\n"
-		     "no row and no rule changes without somebody writing down here what is "
-		     "expected of it. A number without a row answers ENOSYS; 32-bit\n"
-		     "and x32 calls end the process.\n\n"
-		     "| call | answer | why |\n|---|---|---|\n");
-	for (size_t i = 0; i < n; i++)
-		(void)printf("| %s | %s | %s |\n", calls[i].name, answer_text(&calls[i]),
-			     calls[i].why);
-	(void)printf("\n## Rules for arguments\n\n"
-		     "Arguments count from 0; one clause must hold as a whole. `IN`: one of the "
-		     "values; `OUT`: none of them; `BITS`: no other bit;\n"
-		     "`CLEAR`: none of the bits; `MASKED`: one of the values after masking. The "
-		     "reasons are in `seccomp_rules.tbl.h`.\n\n```\n");
-	for (size_t i = 0; i < ARRAY_SIZE(rule_texts); i++)
-		(void)printf("%s, else %s: %s\n", rule_texts[i].name, rule_texts[i].error,
-			     rule_texts[i].text);
-	(void)printf("```\n");
+	(void)printf(
+	    "# System calls\n\n"
+	    "Which system calls a run, the front and the monitor may make. `syscalls-probe "
+	    "--markdown` makes this page from the tables in `src/walls`\n"
+	    "(`run_calls.tbl.h`, `front_calls.tbl.h`, `monitor_calls.tbl.h`). The test "
+	    "`system-calls-page` fails when the page differs from the tables.\n"
+	    "So nobody changes a row or an argument without writing here what is expected.\n\n"
+	    "## Runs\n\n"
+	    "A call without a row answers ENOSYS. 32-bit and x32 calls kill the process.\n\n");
+	print_table(&filter_run);
+	(void)printf(
+	    "\n### Arguments\n\n"
+	    "The call is allowed when one `WHEN` holds. A `WHEN` holds when all its conditions "
+	    "hold. Arguments count from 0; the lower 32 bits are compared\n"
+	    "(`HIGH`: the upper 32). `IN`: one of the values; `NOT_IN`: none of them; "
+	    "`MASKED`: one of the values after masking; `ONLY_BITS`: no other bit\n"
+	    "is set; `NO_BITS`: none of the bits is set; `ANY_BIT`: one of the bits is set; "
+	    "`SELF`: the process's own id.\n");
+	print_arguments(&filter_run);
+	(void)printf("\n## Front\n\n"
+		     "A call without a row answers EPERM. x32 calls answer ENOSYS, 32-bit calls "
+		     "kill the process.\n\n");
+	print_table(&filter_front);
+	(void)printf("\n### Arguments of the front's calls\n");
+	print_arguments(&filter_front);
+	(void)printf("\n## Monitor\n\n"
+		     "Only where the server was started by root. A call without a row is allowed; "
+		     "the capabilities that remain limit what it can do.\n"
+		     "x32 calls answer ENOSYS, 32-bit calls kill the process.\n\n");
+	print_table(&filter_monitor);
 	return 0;
 }
 
