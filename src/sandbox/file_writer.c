@@ -28,6 +28,11 @@ struct file_writer {
 	char path[];
 };
 
+static void lost(const struct file_writer *w, struct err *e)
+{
+	(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended", w->sandbox->id);
+}
+
 /* Out of the list of the sandbox, and freed. */
 static void writer_free(struct file_writer *w)
 {
@@ -55,9 +60,14 @@ static void writer_end(struct file_writer *w, const struct err *e)
 	(void)sandbox_unref(s);
 }
 
-static void lost(const struct file_writer *w, struct err *e)
+/* The end by an answer of the engine, which calls it cancelled when the sandbox was destroyed. */
+static void engine_answered(struct file_writer *w, const struct err *e)
 {
-	(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended", w->sandbox->id);
+	struct err ended = ERR_INIT;
+
+	if (e && e->code == ERR_CANCELLED)
+		lost(w, &ended);
+	writer_end(w, ended.code == ERR_NONE ? e : &ended);
 }
 
 /* ---- commit and drop ---- */
@@ -67,7 +77,7 @@ static void on_committed(const struct err *e, void *user)
 	struct file_writer *w = user;
 
 	sandbox_forget_inventory(w->sandbox);
-	writer_end(w, e);
+	engine_answered(w, e);
 }
 
 static void begin_commit(struct file_writer *w)
@@ -131,12 +141,17 @@ static void on_put(int fd, const struct err *e, void *user)
 {
 	struct file_writer *w = user;
 	const bool dropped = w->state == WRITER_DROPPING;
+	struct err ended = ERR_INIT;
 
 	w->fd = fd;
+	if (!e && !dropped && w->sandbox->state != SANDBOX_READY) { /* it ended meanwhile */
+		lost(w, &ended);
+		e = &ended;
+	}
 	if (e && dropped) {
 		writer_free(w);
 	} else if (e) {
-		writer_end(w, e);
+		engine_answered(w, e);
 	} else if (dropped) {
 		begin_drop(w);
 	} else {

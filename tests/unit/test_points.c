@@ -4,6 +4,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "manager_world.h"
+#include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
 #include "sandbox/points.h"
 
@@ -188,6 +189,115 @@ static void test_busy(void **state)
 	manager_world_turn(&w->m);
 	assert_int_equal(t.n, 1);
 	assert_false(sandbox_is_busy(w->sandbox));
+}
+
+/* ---- writers of files ---- */
+
+struct wrote {
+	unsigned ready, ended;
+	uint64_t written;
+	enum err_code code;
+};
+
+static void on_writer_ready(void *user)
+{
+	struct wrote *t = user;
+
+	t->ready++;
+}
+
+static void on_writer_end(uint64_t written, const struct err *e, void *user)
+{
+	struct wrote *t = user;
+
+	t->ended++;
+	t->written = written;
+	t->code = e ? e->code : ERR_NONE;
+}
+
+static struct file_writer *begin_file(struct world *w, const char *path, struct wrote *t)
+{
+	static const struct file_writer_ops ops = {on_writer_ready, on_writer_end};
+	struct file_writer *ret = NULL;
+	struct err e = ERR_INIT;
+
+	assert_int_equal(file_writer_new(w->sandbox, path, false, &ops, t, &ret, &e), 0);
+	return ret;
+}
+
+/* A writer that waits for bytes does not keep a checkpoint away; its commit waits for one. */
+static void test_writer_and_checkpoint(void **state)
+{
+	struct world *w = *state;
+	struct wrote t = {0};
+	struct told told = {0};
+	struct err e = ERR_INIT;
+	struct file_writer *f = begin_file(w, "f", &t);
+
+	assert_true(sandbox_checkpoint(w->sandbox, "a", on_point, &told, &e) < 0);
+	manager_world_turn(&w->m);
+	assert_int_equal(t.ready, 1);
+	assert_int_equal(file_writer_add(f, "abc", 3, &e), 0);
+	assert_false(sandbox_is_idle(w->sandbox));
+	e = ERR_INIT;
+	assert_int_equal(sandbox_checkpoint(w->sandbox, "a", on_point, &told, &e), 0);
+	file_writer_commit(f);
+	assert_int_equal(told.n, 0);
+	manager_world_turn(&w->m);
+	assert_int_equal(told.n, 1);
+	assert_int_equal(t.ended, 1);
+	assert_int_equal(t.code, ERR_NONE);
+	assert_int_equal(t.written, 3);
+	assert_true(sandbox_is_idle(w->sandbox));
+}
+
+/* Dropped while it is opened and later, beside another one for the same path. */
+static void test_writer_dropped(void **state)
+{
+	struct world *w = *state;
+	struct wrote t = {0}, second = {0};
+	struct err e = ERR_INIT;
+	struct file_writer *f = begin_file(w, "f", &t);
+
+	assert_null(file_writer_drop(f));
+	manager_world_turn(&w->m);
+	f = begin_file(w, "f", &t);
+	struct file_writer *g = begin_file(w, "f", &second);
+	manager_world_turn(&w->m);
+	assert_int_equal(t.ready, 1);
+	assert_int_equal(file_writer_add(f, "x", 1, &e), 0);
+	file_writer_close(f);
+	file_writer_commit(g);
+	assert_null(file_writer_drop(f));
+	manager_world_turn(&w->m);
+	assert_int_equal(t.ended, 0);
+	assert_int_equal(second.ended, 1);
+	assert_int_equal(second.code, ERR_NONE);
+	assert_int_equal(second.written, 0);
+	assert_true(sandbox_is_idle(w->sandbox));
+}
+
+/* The sandbox ends while one writer is open and one waits to commit. */
+static void test_writer_loses_its_sandbox(void **state)
+{
+	struct world *w = *state;
+	struct wrote open = {0}, waiting = {0};
+	struct told told = {0};
+	struct err e = ERR_INIT;
+
+	(void)begin_file(w, "open", &open);
+	struct file_writer *f = begin_file(w, "waiting", &waiting);
+	manager_world_turn(&w->m);
+	assert_int_equal(sandbox_checkpoint(w->sandbox, "a", on_point, &told, &e), 0);
+	file_writer_commit(f);
+	assert_int_equal(waiting.ended, 0);
+	assert_int_equal(sandbox_close(w->sandbox, true, NULL, NULL, &e), 0);
+	assert_int_equal(open.ended, 1);
+	assert_int_equal(open.code, ERR_SANDBOX_LOST);
+	assert_int_equal(waiting.ended, 1);
+	assert_int_equal(waiting.code, ERR_SANDBOX_LOST);
+	manager_world_turn(&w->m);
+	assert_int_equal(told.n, 1);
 }
 
 /* ---- branches ---- */
@@ -409,6 +519,9 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_names_and_limit, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_failed_successor_leaves_the_old, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_busy, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_writer_and_checkpoint, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_writer_dropped, setup, teardown),
+	    cmocka_unit_test_setup_teardown(test_writer_loses_its_sandbox, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branches, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branch_refused, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_branch_cannot_return, setup, teardown),
