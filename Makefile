@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop api hostile inside kill-points load soak fuzz-smoke install clean help
+.PHONY: build all setup run test demo image bench lint format conformance interop api hostile inside kill-points load soak fuzz-smoke verify install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -21,7 +21,7 @@ run: ## set up, build, make the default image, serve on 127.0.0.1:8181
 	@tools/setup run && $(MAKE) --no-print-directory build
 	@$(B)/caisson image build science --if-missing && exec $(B)/caisson serve $(ARGS)
 
-test: ## set up, build, run every test (ARGS: tests/run --help)
+test: ## set up, build, run unit and integration tests (ARGS: tests/run --help)
 	@tools/setup && $(MAKE) --no-print-directory all
 	@tests/run $(ARGS)
 
@@ -42,31 +42,34 @@ format: ## bring the C files to the layout of the project
 	@tools/format
 
 conformance: all ## the official MCP conformance suite
-	@tests/suites/conformance/run $(ARGS)
+	@tests/run conformance $(ARGS)
 
 interop: build ## real clients over every transport
-	@tests/suites/interop/run $(ARGS)
+	@tests/run interop $(ARGS)
 
 api: build ## the REST description against the server
-	@tests/suites/api/run $(ARGS)
+	@tests/run api $(ARGS)
 
-hostile: all ## hostile code against every engine
-	@tests/suites/hostile/run $(ARGS)
+hostile: all ## attacks from inside sandboxes and by clients (ARGS: tests/run hostile --help)
+	@tests/run hostile $(ARGS)
 
-inside: build ## the tests of Python and its packages, in sandboxes (ARGS: --quick, tests/suites/inside/run --help)
-	@tests/suites/inside/run $(ARGS)
+inside: build ## the tests of Python and its packages, run in sandboxes (ARGS: --quick, tests/run inside --help)
+	@tests/run inside $(ARGS)
 
-kill-points: ## SIGKILL at every step of every operation (ARGS: tests/suites/kill/run --help)
-	@tests/suites/kill/run $(ARGS)
+kill-points: ## SIGKILL at every step of making, running and ending a sandbox (ARGS: tests/run kill --help)
+	@tests/run kill $(ARGS)
 
-load: all ## good and hostile clients together, for minutes (ARGS: tests/suites/load/run --help)
-	@tests/suites/load/run $(ARGS)
+load: all ## good and hostile clients together for ten minutes (ARGS: tests/run load --help)
+	@tests/run load $(ARGS)
 
-soak: all ## sandboxes come and go 100,000 times; nothing may be left (ARGS: tests/suites/soak/run --help)
-	@tests/suites/soak/run $(ARGS)
+soak: all ## make and end 100,000 sandboxes; nothing may be left (ARGS: tests/run soak --help)
+	@tests/run soak $(ARGS)
 
 fuzz-smoke: ## every fuzz target for half a minute (ARGS: tools/fuzz-smoke --help)
 	@tools/fuzz-smoke $(ARGS)
+
+verify: ## everything of every suite, for hours; writes docs/verified.md (ARGS: .ci/run --help)
+	@.ci/run --all $(ARGS)
 
 install: build ## install under the prefix of the build (DESTDIR is honoured)
 	@meson install -C $(B)

@@ -7,6 +7,7 @@
  * every process of it to be gone within a second, and its groups and lock files to be gone then
  * (front) or after the next start (monitor, both). */
 #include "outside.h"
+#include "state_dir.h"
 
 #include "base/attr.h"
 #include "base/rand.h"
@@ -165,6 +166,7 @@ int main(int argc, char **argv)
 	static char count[] = SANDBOXES;
 	static char option_only[] = "--only";
 	static char only[] = "hello";
+	char root[PATH_MAX];
 	char *hold[32] = {argc > 1 ? argv[1] : NULL, option_hold, count};
 	char *next[32] = {argc > 1 ? argv[1] : NULL, option_only, only};
 
@@ -172,7 +174,8 @@ int main(int argc, char **argv)
 		return 64;
 	for (int i = 2; i < argc; i++)
 		hold[i + 1] = next[i + 1] = argv[i];
-	if (access("/var/lib/caisson/images/science/root", F_OK) < 0) {
+	(void)snprintf(root, sizeof(root), "%s/images/science/root", test_state_dir());
+	if (access(root, F_OK) < 0) {
 		(void)printf("1..0 # SKIP the image 'science' is not built\n");
 		return 0;
 	}

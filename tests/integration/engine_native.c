@@ -10,6 +10,7 @@
  * each, then waits to be killed (engine_deaths.c). */
 #include "engine_client.h"
 #include "outside.h"
+#include "state_dir.h"
 
 #include "base/parse.h"
 #include "base/rand.h"
@@ -41,7 +42,7 @@ static struct options {
 	uint64_t as;
 	uint64_t warm;
 	uint64_t pool;
-} options = {.state_dir = "/var/lib/caisson", .image = "science"};
+} options = {.image = "science"};
 
 static struct outcome o; /* of the call at hand */
 
@@ -1070,6 +1071,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && streq(argv[1], "monitor"))
 		return cmd_monitor(argc - 1, argv + 1);
+	options.state_dir = test_state_dir();
 	parse_options(argc, argv);
 	if (!begin_tests(options.state_dir, options.image, options.as))
 		return 0;

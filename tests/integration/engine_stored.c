@@ -6,6 +6,7 @@
  * TAP on stdout. As UID: gives up root first and so tests what a plain user gets. Images are taken
  * from the state folder; stored workspaces go to one of its own below /tmp. */
 #include "engine_client.h"
+#include "state_dir.h"
 
 #include "base/parse.h"
 #include "base/rand.h"
@@ -26,7 +27,7 @@ static struct options {
 	const char *image;
 	const char *only;
 	uint64_t as;
-} options = {.state_dir = "/var/lib/caisson", .image = "science"};
+} options = {.image = "science"};
 
 static struct outcome o;     /* of the call at hand */
 static struct client second; /* another engine with the same state folder */
@@ -364,6 +365,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && streq(argv[1], "monitor"))
 		return cmd_monitor(argc - 1, argv + 1);
+	options.state_dir = test_state_dir();
 	parse_options(argc, argv);
 	if (!begin_tests(options.state_dir, options.image, options.as))
 		return 0;

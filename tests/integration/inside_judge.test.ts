@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { judge, type Line, type Row } from '../suites/inside/judge.ts';
-import { known, skips } from '../suites/inside/known.ts';
+import { known, skips, timed } from '../suites/inside/known.ts';
 import type { Module } from '../suites/inside/modules.ts';
 
 const module: Module = { name: 'test.test_os', how: 'unittest', quick: false };
@@ -20,10 +20,15 @@ function isFailure(r: Row): boolean {
 }
 
 describe('the judge of tests/suites/inside', () => {
-	it('a failure is one unless it is listed, or the test passes alone', () => {
+	it('a failure is one unless it is listed; a test that passes alone is flaky', () => {
 		assert.ok(isFailure(row('fail', 'test.test_os.New.test_new')));
 		assert.equal(row('fail', listed).forbidden, 1);
-		assert.deepEqual(row('fail', 'test.test_os.New.test_new', '', 'pass').again, ['test.test_os.New.test_new']);
+		const again = row('fail', 'test.test_os.New.test_new', '', 'pass');
+		assert.deepEqual([again.flaky, again.passed, again.failed], [['test.test_os.New.test_new'], 0, []]);
+	});
+	it('a test that asserts a time, and passes alone, has passed', () => {
+		const again = row('fail', `${timed[0]!}New.test_new`, '', 'pass');
+		assert.deepEqual([again.flaky, again.passed, again.failed], [[], 1, []]);
 	});
 	it('a listed test that passes is a failure', () => assert.ok(isFailure(row('pass', listed))));
 	it('a listed test that may pass is counted as what it did', () => {

@@ -3,6 +3,8 @@
  * monitor (and with it all sandboxes) at once, and the host is as before.
  *
  *   monitor_abuse [--as UID] */
+#include "state_dir.h"
+
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -17,7 +19,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define STATE_DIR   "/var/lib/caisson"
 #define SLOTS       4
 #define END_WAIT_MS 20000 /* it is there at once but on a machine that is very busy */
 
@@ -213,7 +214,7 @@ static const struct {
     {"an unexpected descriptor", descriptor},
 };
 
-static const struct native_monitor_config config = {.state_dir = STATE_DIR, .max_sandboxes = SLOTS};
+static struct native_monitor_config config = {.max_sandboxes = SLOTS};
 
 static int start(void)
 {
@@ -303,6 +304,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && streq(argv[1], "monitor"))
 		return cmd_monitor(argc - 1, argv + 1);
+	config.state_dir = test_state_dir();
 	if (argc == 3 && streq(argv[1], "--as") && geteuid() == 0) {
 		expect(parse_u64(argv[2], 1, 65533, &as) == 0 && setgroups(0, NULL) == 0 &&
 			   setresgid((gid_t)as, (gid_t)as, (gid_t)as) == 0 &&

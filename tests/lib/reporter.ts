@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reporter for node:test: one JSON line per case, for runner.ts to count. Suites are not cases.
 
+import type { Outcome } from './count.ts';
+
 interface Data {
 	name: string;
 	nesting: number;
@@ -12,7 +14,7 @@ interface Data {
 
 export interface Row {
 	name: string;
-	outcome: 'passed' | 'failed' | 'skipped';
+	outcome: Outcome;
 	ms: number;
 	why?: string;
 	/** t.diagnostic('budget: …'): what was used of a budget, shown also when the case passes. */
@@ -45,11 +47,11 @@ export default async function* report(events: AsyncIterable<{ type: string; data
 			continue;
 		const row: Row = {
 			name: [...path.slice(0, data.nesting), data.name].join(' › '),
-			outcome: data.skip ? 'skipped' : type === 'test:pass' ? 'passed' : 'failed',
+			outcome: typeof data.skip === 'string' ? 'skipped' : data.skip ? 'failed' : type === 'test:pass' ? 'passed' : 'failed',
 			ms: Math.round(data.details?.duration_ms ?? 0),
 		};
 		if (data.skip)
-			row.why = typeof data.skip === 'string' ? data.skip : 'no reason given';
+			row.why = typeof data.skip === 'string' ? data.skip : 'it skipped itself and gave no reason';
 		else if (row.outcome === 'failed')
 			row.why = reason(data.details?.error);
 		yield JSON.stringify(row) + '\n';

@@ -1,65 +1,61 @@
 // SPDX-License-Identifier: Apache-2.0
-// The whole test run: unit tests, then every integration file in every mode that this host can do.
-// Prints one line per failure and per skip, one row per mode, and `N passed, N failed, N skipped` last.
+// `tests/run` without a suite: unit tests, then every integration file in every mode that this host can do, then a virtual machine.
+// Prints one line per file, failure and skip, one row per mode, and the closing line.
 
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { parseArgs } from 'node:util';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
-import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from './env.ts';
+import { afterSecondRun, Count, type Outcome } from './count.ts';
+import { openCopy, top, type Mode } from './env.ts';
+import { ensureImages } from './images.ts';
+import { asPlain, askDoctor, isRoot, modes, type Ability } from './modes.ts';
+import { options, sampled, sampledUsage } from './options.ts';
 import { owned, sweep } from './owned.ts';
 import type { Row } from './reporter.ts';
+import { Sample } from './sample.ts';
 import { runUnits } from './units.ts';
 import { runVm } from './vm.ts';
 
-const usage = `usage: tests/run [options]
+const usage = `usage: tests/run [options]          unit and integration tests
+       tests/run SUITE [options]    a suite of tests/suites (tests/run SUITE --help)
   --only TEXT      only integration files whose name contains TEXT (may be repeated)
   --case REGEX     only cases whose name matches
   --mode MODE      root or user (may be repeated; default: both where possible)
-  --jobs N         test files at a time (default 3)
-  --no-vm          not on cgroup v2 in a virtual machine
+  --jobs N         test files at a time (default: 3)
+  --no-vm          without the virtual machine with cgroup v2
   --units          unit tests alone
   --no-units       no unit tests
   --sanitize       test build-asan/ (address and undefined-behaviour sanitizers)
   --build DIR      test another build folder
   --image NAME     image to use instead of science
-  --slow-ms N      also list cases slower than N milliseconds`;
+  --slow-ms N      also list cases slower than N milliseconds
+${sampledUsage}`;
 
-const { values: opt } = parseArgs({
-	options: {
-		only: { type: 'string', multiple: true },
-		case: { type: 'string' },
-		mode: { type: 'string', multiple: true },
-		jobs: { type: 'string', default: '3' },
-		units: { type: 'boolean', default: false },
-		'no-vm': { type: 'boolean', default: false },
-		'no-units': { type: 'boolean', default: false },
-		sanitize: { type: 'boolean', default: false },
-		build: { type: 'string' },
-		image: { type: 'string' },
-		'slow-ms': { type: 'string' },
-		help: { type: 'boolean', short: 'h', default: false },
-	},
+const opt = options(usage, {
+	only: { type: 'string', multiple: true },
+	case: { type: 'string' },
+	mode: { type: 'string', multiple: true },
+	jobs: { type: 'string', default: '3' },
+	units: { type: 'boolean', default: false },
+	'no-vm': { type: 'boolean', default: false },
+	'no-units': { type: 'boolean', default: false },
+	sanitize: { type: 'boolean', default: false },
+	build: { type: 'string' },
+	image: { type: 'string' },
+	'slow-ms': { type: 'string' },
+	...sampled,
 });
-if (opt.help) {
-	console.log(usage);
-	process.exit(0);
-}
 
-const isRoot = process.getuid!() === 0;
 const jobs = Math.max(1, Number(opt.jobs) || 1);
 const buildDir = path.resolve(opt.build ?? path.join(top, opt.sanitize ? 'build-asan' : 'build'));
 const fileLimitMs = (opt.sanitize ? 1200 : 420) * 1000;
 const started = performance.now();
+const sample = new Sample(opt.sample, opt.seed);
 
-interface Place {
-	mode: Mode;
+interface Place extends Ability {
 	title: string;
 	binary: string;
-	possible: boolean;
-	why: string; // why not
-	enforced: string[]; // limits that hold hard, in doctor's words
 	cold?: boolean; // interpreters are started, not forked: only the files of coldFiles
 }
 
@@ -80,68 +76,25 @@ fs.chmodSync(scratch, 0o755);
 const working = new Set<ChildProcess>();
 process.on('exit', () => working.forEach((c) => c.kill('SIGTERM')));
 
-function asPlain(argv: string[]): string[] {
-	return isRoot ? ['setpriv', '--reuid', String(PLAIN_UID), '--regid', String(PLAIN_UID), '--clear-groups', '--', ...argv] : argv;
-}
-
-function tryRun(argv: string[], env: Record<string, string> = {}): { ok: boolean; out: string } {
-	const r = spawnSync(argv[0]!, argv.slice(1), { encoding: 'utf8', env: { PATH: process.env.PATH!, ...env }, timeout: 30_000 });
-	return { ok: r.status === 0, out: r.stdout ?? '' };
-}
-
 /** A path of the binary that the plain user can execute: the checkout may be in a closed folder. */
-function reachable(binary: string): string {
-	return !isRoot || tryRun(asPlain(['test', '-x', binary])).ok ? binary : openCopy(binary, scratch);
-}
-
-/** What `caisson doctor --json` of that user says: can it make sandboxes, and which limits hold hard. */
-function askDoctor(mode: Mode, binary: string): Pick<Place, 'possible' | 'why' | 'enforced' | 'title'> {
-	const state = path.join(scratch, `state-${mode}`);
-	fs.mkdirSync(state);
-	if (fs.existsSync(imagesDir))
-		fs.symlinkSync(imagesDir, path.join(state, 'images'));
-	if (isRoot && mode === 'user')
-		fs.chownSync(state, PLAIN_UID, PLAIN_UID);
-	const argv = [binary, 'doctor', '--json'];
-	const r = tryRun(mode === 'user' ? asPlain(argv) : argv, { SANDBOX_STATE_DIR: state, HOME: state });
-	const who = mode === 'root' ? 'root' : 'plain user';
-	try {
-		const said = JSON.parse(r.out) as { status: number; cgroup: string; enforced: string[]; rows: { what: string; state: string; value: string }[] };
-		const missing = said.rows.filter((row) => row.state === 'missing');
-		return {
-			title: `${who}, cgroup ${said.cgroup}`,
-			possible: missing.length === 0,
-			why: missing.map((row) => `${row.what}: ${row.value}`).join('; '),
-			enforced: said.enforced,
-		};
-	} catch {
-		// No verdict is no excuse: the tests run and show what is wrong.
-		return { title: `${who}, doctor gives no verdict`, possible: true, why: '', enforced: [] };
-	}
-}
-
-function places(): Place[] {
+function binaryOf(mode: Mode): string {
 	const binary = path.join(buildDir, 'caisson');
-	const wanted = new Set(opt.mode ?? ['root', 'user']);
-	const found: Place[] = [];
-	for (const mode of ['root', 'user'] as Mode[]) {
-		if (!wanted.has(mode))
-			continue;
-		const own = mode === 'user' ? reachable(binary) : binary;
-		if (mode === 'root' && !isRoot)
-			found.push({ mode, binary: own, title: 'root', possible: false, why: 'started without root', enforced: [] });
-		else
-			found.push({ mode, binary: own, ...askDoctor(mode, own) });
-	}
-	return found;
+	return isRoot && mode === 'user' && !canExecute(binary) ? openCopy(binary, scratch) : binary;
 }
 
-/** The image that the tests use; building it is part of the set-up. */
-function ensureImage(): boolean {
-	const name = opt.image ?? 'science';
-	const r = spawnSync(path.join(buildDir, 'caisson'), ['image', 'build', name, '--if-missing'],
-		{ stdio: ['ignore', 2, 2], env: { ...process.env, SANDBOX_STATE_DIR: path.dirname(imagesDir) } });
-	return r.status === 0;
+function canExecute(binary: string): boolean {
+	const [command, ...args] = asPlain(['test', '-x', binary]);
+	return spawnSync(command!, args).status === 0;
+}
+
+/** Each mode, with warm and with cold interpreters. */
+function places(): Place[] {
+	return modes.filter((m) => !opt.mode || opt.mode.includes(m)).flatMap((mode) => {
+		const binary = binaryOf(mode);
+		const can = askDoctor(mode, binary, scratch);
+		const title = `${mode === 'root' ? 'root' : 'plain user'}, cgroup ${can.cgroup}`;
+		return [{ ...can, title, binary }, { ...can, title: `${title}, cold`, binary, cold: true }];
+	});
 }
 
 /** The same product on a host with cgroup v2: a virtual machine. */
@@ -157,6 +110,10 @@ async function virtualMachine(): Promise<Tally> {
 	show(tally.title, tally.rows);
 	return tally;
 }
+
+/** The fixed core of a sample: one file for each thing that the server does with memory of its own. */
+const coreFiles = ['deaths', 'endings', 'files', 'lifecycle', 'rest', 'runs', 'validation', 'wire'];
+const SHARE = 0.3; // of all other files
 
 /** What must look the same when no warm interpreter is there; everywhere else the product's default holds. */
 const coldFiles = ['endings', 'runs', 'workflows'];
@@ -228,10 +185,15 @@ function runFile(file: string, place: Place): Promise<Row[]> {
 	});
 }
 
+/** A case that was cancelled with its suite: the suite's own row says why. */
+function isEcho(r: Row): boolean {
+	return r.why === 'test did not finish before its parent and was cancelled';
+}
+
 function show(title: string, rows: Row[]): void {
 	for (const r of rows) {
-		if (r.why === 'test did not finish before its parent and was cancelled')
-			continue; // the parent's own row says why
+		if (isEcho(r))
+			continue;
 		if (r.outcome === 'failed')
 			say(`FAILED  [${title}] ${r.name}\n${(r.why ?? '').split('\n').slice(0, 25).map((l) => `        ${l}`).join('\n')}`);
 		else if (r.outcome === 'skipped')
@@ -259,34 +221,41 @@ async function runJob(job: Job): Promise<Row[]> {
 	return rows;
 }
 
-/** A machine that was too slow for a test is not a defect of the product: a file that failed beside others is run once more by
- * itself, and that counts. What needed it is printed at the end, so that it is not forgotten. */
+/** Runs a file that failed once more, alone. What passes now is flaky, unless its title says that it asserts a time. */
 async function runAgain(job: Job, first: Row[]): Promise<void> {
 	say(`again   [${job.place.title}] ${path.basename(job.file)}, alone`);
 	const rows = await runJob(job);
+	const failed = first.filter((r) => r.outcome === 'failed' && !isEcho(r));
+	for (const r of failed.filter((f) => !rows.some((k) => k.name === f.name && k.outcome !== 'passed'))) {
+		const outcome = afterSecondRun(r.name);
+		secondTries.push(`${outcome === 'flaky' ? 'flaky' : 'timing'}  [${job.place.title}] ${r.name}: ${(r.why ?? '').split('\n')[0]}`);
+		const passed = rows.find((k) => k.name === r.name);
+		if (passed)
+			passed.outcome = outcome;
+		else // the file itself had failed, not one of its cases
+			rows.push({ ...r, outcome });
+	}
 	job.tally.rows.push(...rows);
-	if (!rows.some((r) => r.outcome === 'failed'))
-		secondTries.push(...first.filter((r) => r.outcome === 'failed').map((r) => `[${job.place.title}] ${r.name}`));
 }
 
 async function runModes(tallies: Tally[]): Promise<void> {
 	const files = integrationFiles();
 	const queue: Job[] = [];
 	const failed: { job: Job; rows: Row[] }[] = [];
-	for (const place of places().flatMap((p) => [p, { ...p, title: `${p.title}, cold`, cold: true }])) {
+	for (const place of places()) {
 		const tally: Tally = { title: place.title, rows: [] };
 		tallies.push(tally);
-		if (!place.possible) {
-			tally.note = `skipped: ${place.why}`;
-			tally.rows.push({ name: 'all integration tests', outcome: 'skipped', ms: 0, why: place.why });
+		if (place.missing) {
+			tally.note = `skipped: ${place.missing}`;
+			tally.rows.push({ name: 'all integration tests', outcome: 'skipped', ms: 0, why: place.missing });
 			show(place.title, tally.rows);
 			continue;
 		}
 		for (const file of files)
-			if (belongs(file, place))
+			if (belongs(file, place) && sample.picks(`${path.basename(file)} ${place.mode}${place.cold ? ' cold' : ''}`, SHARE, place.mode === 'root' && !place.cold && coreFiles.includes(path.basename(file, '.test.ts'))))
 				queue.push({ file, place, tally });
-		if ((place.cold || opt.sanitize) && opt.only && !queue.some((job) => job.place === place))
-			tallies.pop(); // --only named none of its files
+		if ((((place.cold || opt.sanitize) && opt.only) || sample.on) && !queue.some((job) => job.place === place))
+			tallies.pop(); // --only or the sample has none of its files
 	}
 	queue.sort((a, b) => weight(b.file) - weight(a.file)); // the long ones first
 	const worker = async (): Promise<void> => {
@@ -337,24 +306,23 @@ function weight(file: string): number {
 	return at < 0 ? 0 : heavy.length - at;
 }
 
-function summary(tallies: Tally[]): boolean {
-	const total = { passed: 0, failed: 0, skipped: 0 };
+function summary(tallies: Tally[]): Count {
+	const total = new Count();
 	const width = Math.max(...tallies.map((t) => t.title.length), 4);
-	say('');
-	say(`${'mode'.padEnd(width)}  cases  passed  failed  skipped`);
+	const columns: Outcome[] = ['passed', 'failed', 'skipped', 'flaky'];
+	say(`\n${'mode'.padEnd(width)}  cases${columns.map((c) => c.padStart(9)).join('')}`);
 	for (const t of tallies) {
-		const n = { passed: 0, failed: 0, skipped: 0 };
+		const n = new Count();
 		for (const r of t.rows) {
-			n[r.outcome]++;
-			total[r.outcome]++;
+			n.add(r.outcome);
+			total.add(r.outcome);
 		}
-		say(`${t.title.padEnd(width)}  ${String(t.rows.length).padStart(5)}  ${String(n.passed).padStart(6)}  ${String(n.failed).padStart(6)}  ${String(n.skipped).padStart(7)}${t.note ? `  ${t.note}` : ''}`);
+		say(`${t.title.padEnd(width)}  ${String(t.rows.length).padStart(5)}${columns.map((c) => String(n[c]).padStart(9)).join('')}${t.note ? `  ${t.note}` : ''}`);
 	}
-	for (const name of secondTries)
-		say(`second try: ${name}`);
+	secondTries.forEach(say);
+	sample.tell('files in their modes');
 	say(`\n${((performance.now() - started) / 1000).toFixed(0)} s in all`);
-	say(`${total.passed} passed, ${total.failed} failed, ${total.skipped} skipped`);
-	return total.failed === 0 && total.passed > 0;
+	return total;
 }
 
 const tallies: Tally[] = [];
@@ -372,16 +340,15 @@ function failure(title: string, why: string): Tally {
 /** The engine's own interface, without a server above it, and programs that must do the same plain, cold and warm. */
 function engine(): Tally {
 	const title = 'engine, by itself';
-	const tally: Tally = { title, rows: process.getuid!() === 0 ? runUnits(buildDir, ['engine'], 1) : [{ name: title, outcome: 'skipped', ms: 0, why: 'its programs need root' }] };
+	const tally: Tally = { title, rows: isRoot ? runUnits(buildDir, ['engine'], 1) : [{ name: title, outcome: 'skipped', ms: 0, why: 'its programs need root' }] };
 	show(title, tally.rows);
 	return tally;
 }
 
 if (!opt.units) {
-	if (!fs.existsSync(path.join(buildDir, 'caisson')))
-		tallies.push(failure('integration', `no ${path.relative(top, buildDir)}/caisson: build it first (make)`));
-	else if (!ensureImage())
-		tallies.push(failure('integration', 'the image could not be built (make image)'));
+	const missing = ensureImages(buildDir, opt.image ?? 'science', 'base'); // cases about images copy `base`, the smallest
+	if (missing)
+		tallies.push(failure('integration', `the image ${missing} could not be built`));
 	else
 		await runModes(tallies);
 	if (!opt.only && !opt.mode && !opt.sanitize && !opt['no-units'])
@@ -389,4 +356,4 @@ if (!opt.units) {
 	if (!opt['no-vm'] && !opt.only && !opt.mode && !opt.sanitize)
 		tallies.push(await virtualMachine());
 }
-process.exitCode = summary(tallies) ? 0 : 1;
+summary(tallies).close();

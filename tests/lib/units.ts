@@ -4,6 +4,7 @@
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { spawnSync } from 'node:child_process';
+import { imagesDir } from './env.ts';
 import type { Row } from './reporter.ts';
 
 interface MesonTest {
@@ -19,28 +20,30 @@ const cmockaCase = /^\[\s*(OK|FAILED|SKIPPED)\s*\] (\S+)/gm;
 /** Drivers write TAP on stdout. */
 const tapCase = /^(not ok|ok) \d+ - (.+)$/gm;
 
+/** A case of cmocka prints `skipped: REASON` before it skips itself. One without a reason has failed. */
+function skippedRow(name: string, why?: string): Row {
+	return { name, outcome: why ? 'skipped' : 'failed', ms: 0, why: why ?? 'it skipped itself and printed no reason' };
+}
+
 function casesOf(t: MesonTest): Row[] {
 	const ms = Math.round(t.duration * 1000);
 	const rows: Row[] = [];
 	const seen = new Set<string>();
+	const reasons = [...`${t.stdout ?? ''}`.matchAll(/^skipped: (.+)$/gm)].map((m) => m[1]!);
 	for (const m of `${t.stdout ?? ''}\n${t.stderr ?? ''}`.matchAll(cmockaCase)) {
 		const name = m[2]!;
 		if (m[1] === 'OK')
 			rows.push({ name: `${t.name} › ${name}`, outcome: 'passed', ms: 0 });
 		else if (!seen.has(name)) // a failed case is named again in cmocka's summary
-			rows.push({
-				name: `${t.name} › ${name}`,
-				outcome: m[1] === 'FAILED' ? 'failed' : 'skipped',
-				ms: 0,
-				why: m[1] === 'FAILED' ? `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) : 'skipped by the test itself',
-			});
+			rows.push(m[1] === 'FAILED' ? { name: `${t.name} › ${name}`, outcome: 'failed', ms: 0, why: `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) }
+				: skippedRow(`${t.name} › ${name}`, reasons.shift()));
 		seen.add(name);
 	}
 	for (const m of (t.stdout ?? '').matchAll(tapCase))
 		rows.push({ name: `${t.name} › ${m[2]}`, outcome: m[1] === 'ok' ? 'passed' : 'failed', ms: 0, why: m[1] === 'ok' ? undefined : `${t.stdout ?? ''}${t.stderr ?? ''}`.slice(-4000) });
 	const good = t.result === 'OK' || t.result === 'EXPECTEDFAIL';
 	if (t.result === 'SKIP')
-		return [{ name: t.name, outcome: 'skipped', ms, why: (t.stderr || t.stdout || 'exit status 77').trim().slice(-300) }];
+		return [{ ...skippedRow(t.name, (t.stderr || t.stdout)?.trim().slice(-300)), ms }];
 	if (rows.length === 0 || (!good && !rows.some((r) => r.outcome === 'failed')))
 		rows.push({
 			name: t.name,
@@ -51,11 +54,14 @@ function casesOf(t: MesonTest): Row[] {
 	return rows;
 }
 
+/** The time limits of the unit tests are for a machine that does nothing else; a program that hangs still ends. */
+const PATIENCE = '8';
+
 export function runUnits(buildDir: string, suites: string[], jobs: number): Row[] {
-	const args = ['test', '-C', buildDir, '--num-processes', String(jobs), '--print-errorlogs'];
+	const args = ['test', '-C', buildDir, '--num-processes', String(jobs), '--timeout-multiplier', PATIENCE, '--print-errorlogs'];
 	for (const s of suites)
 		args.push('--suite', s);
-	const run = spawnSync('meson', args, { encoding: 'utf8', maxBuffer: 1 << 28 });
+	const run = spawnSync('meson', args, { encoding: 'utf8', maxBuffer: 1 << 28, env: { ...process.env, CAISSON_TEST_IMAGES: imagesDir } });
 	const log = path.join(buildDir, 'meson-logs', 'testlog.json');
 	if (run.error || !fs.existsSync(log) || /No tests defined|No suitable tests/.test(run.stdout))
 		return [{ name: 'meson test', outcome: 'failed', ms: 0, why: `${run.error?.message ?? ''}${run.stdout ?? ''}${run.stderr ?? ''}`.slice(-4000) }];

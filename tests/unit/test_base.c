@@ -276,8 +276,10 @@ static void log_follows_no_link(void **state)
 	struct stat st;
 
 	(void)state;
-	if (geteuid() != 0)
+	if (geteuid() != 0) {
+		print_message("skipped: only root's log may be led elsewhere\n");
 		skip();
+	}
 	assert_non_null(mkdtemp(dir));
 	(void)snprintf(path, sizeof(path), "%s/log", dir);
 	(void)snprintf(other, sizeof(other), "%s/other", dir);

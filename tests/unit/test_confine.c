@@ -336,7 +336,7 @@ static void test_files(void **state)
 {
 	(void)state;
 	if (landlock_abi() < LANDLOCK_ABI_MIN) {
-		print_message("this kernel has no Landlock\n");
+		print_message("skipped: this kernel has no Landlock\n");
 		skip();
 	}
 	in_child(files);
@@ -378,7 +378,7 @@ static void test_monitor(void **state)
 {
 	(void)state;
 	if (geteuid() != 0) {
-		print_message("only root's monitor has anything to give up\n");
+		print_message("skipped: only root's monitor has anything to give up\n");
 		skip();
 	}
 	in_child(monitor);

@@ -6,7 +6,7 @@ import * as path from 'node:path';
 import { top } from '../../lib/env.ts';
 import type { Json, Session } from '../../lib/session.ts';
 
-/** A failure that begins so is final; any other (a machine that was too slow for a wait) is tried once more, and the first reason stays in the row. */
+/** How the message of a failure begins when an attack got through. */
 export const WORKED = 'attempts that worked';
 
 export interface Outside {

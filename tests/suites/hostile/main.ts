@@ -4,46 +4,50 @@
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { spawn, spawnSync } from 'node:child_process';
-import * as readline from 'node:readline';
-import { parseArgs } from 'node:util';
-import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from '../../lib/env.ts';
+import { Count, type Outcome } from '../../lib/count.ts';
+import { openCopy, top, type Mode } from '../../lib/env.ts';
+import { ensureImages } from '../../lib/images.ts';
+import { askDoctor, isRoot, modes, runRows } from '../../lib/modes.ts';
+import { options, sampled, sampledUsage } from '../../lib/options.ts';
 import { owned, sweep } from '../../lib/owned.ts';
+import { Sample } from '../../lib/sample.ts';
 import { makeTestingBuild, testingBuild } from '../../lib/testing-build.ts';
 import { runVm } from '../../lib/vm.ts';
-import { rowOf, twinOf, wallNames } from './case.ts';
+import { rowOf, twinOf, wallNames, type Case } from './case.ts';
 import { cases } from './cases/all.ts';
 import { programOf } from './judge.ts';
 import { Summary } from './summary.ts';
 import type { Row } from './suite.ts';
 import { runTwin } from './twins.ts';
 
-const { values: opt } = parseArgs({
-	options: {
-		case: { type: 'string', default: '' },
-		mode: { type: 'string', multiple: true },
-		warm: { type: 'string', multiple: true },
-		build: { type: 'string', default: path.join(top, 'build') },
-		image: { type: 'string' },
-		list: { type: 'boolean', default: false },
-		export: { type: 'string' },
-		twins: { type: 'boolean', default: false },
-		times: { type: 'string', default: '1' },
-		vm: { type: 'boolean', default: false },
-		'no-vm': { type: 'boolean', default: false },
-		help: { type: 'boolean', short: 'h', default: false },
-	},
-});
-if (opt.help) {
-	console.log(`usage: tests/suites/hostile/run [--case REGEX] [--mode root|user]… [--warm on|off]… [--build DIR] [--image NAME] [--times N] [--no-vm] [--list | --twins | --vm | --export DIR]
-  --times N     each case N times, without twins: --case '^9[ab]$' --times 30 is a minute each of swapping what is read
-  --vm          what control groups hold, in a virtual machine with cgroup v2, and nothing else; a run without options has it as its last mode
-  --no-vm       not that
-  --export DIR  write the programs of the cases, and a table of what they must do, for a machine without Node`);
-	process.exit(0);
-}
+const usage = `usage: tests/run hostile [options]
+  --case REGEX  only the cases whose id matches
+  --mode MODE   root or user (may be repeated; default: both)
+  --warm STATE  on or off: warm or cold interpreters (may be repeated; default: both)
+  --build DIR   test another build folder
+  --image NAME  the image of the sandboxes (default: science)
+  --times N     each case N times, without twins: --case '^9[ab]$' --times 30 swaps paths for a minute each
+  --twins       only the twins: every case must fail where its walls are missing
+  --vm          only the virtual machine with cgroup v2, which is the last mode of a run without options
+  --no-vm       everything but the virtual machine
+  --list        print the cases and end
+  --export DIR  write the programs of the cases, and a table of what they must do, for a machine without Node
+${sampledUsage}`;
 
-const suite = path.join(top, 'tests/suites/hostile/suite.ts');
+const opt = options(usage, {
+	case: { type: 'string', default: '' },
+	mode: { type: 'string', multiple: true },
+	warm: { type: 'string', multiple: true },
+	build: { type: 'string', default: path.join(top, 'build') },
+	image: { type: 'string', default: 'science' },
+	list: { type: 'boolean', default: false },
+	export: { type: 'string' },
+	twins: { type: 'boolean', default: false },
+	times: { type: 'string', default: '1' },
+	vm: { type: 'boolean', default: false },
+	'no-vm': { type: 'boolean', default: false },
+	...sampled,
+});
 if (opt.list) {
 	const rows = new Map<number, number>();
 	for (const c of cases) {
@@ -54,79 +58,61 @@ if (opt.list) {
 	process.exit(0);
 }
 
+const named = cases.filter((c) => new RegExp(opt.case).test(c.id));
 if (opt.export) {
-	const chosen = cases.filter((c) => c.code && !c.before && new RegExp(opt.case).test(c.id));
+	const chosen = named.filter((c) => c.code && !c.before);
 	for (const c of chosen)
 		fs.writeFileSync(path.join(opt.export, `${c.id}.py`), programOf(c.code));
 	fs.writeFileSync(path.join(opt.export, 'table'), chosen.map((c) => `${[c.id, c.held ?? 1, c.ends ?? 0, c.attack].join('\t')}\n`).join(''));
 	process.exit(0);
 }
 
-const isRoot = process.getuid!() === 0;
+const count = new Count();
+const summary = new Summary();
+const sample = new Sample(opt.sample, opt.seed);
+if (ensureImages(opt.build, opt.image)) {
+	console.log(`FAILED  the image ${opt.image} could not be built`);
+	count.add('failed');
+	count.close();
+}
 sweep(os.tmpdir(), 'caisson-hostile-', 'caisson-test-');
 const scratch = owned('caisson-hostile-');
 fs.chmodSync(scratch, 0o755);
 const binary = openCopy(path.join(opt.build, 'caisson'), scratch);
 
-function asMode(mode: Mode, argv: string[]): string[] {
-	const id = String(PLAIN_UID);
-	return isRoot && mode === 'user' ? ['setpriv', '--reuid', id, '--regid', id, '--clear-groups', '--', ...argv] : argv;
+/** A pattern for exactly these cases. */
+function patternOf(chosen: Case[]): string {
+	return `^(${chosen.map((c) => c.id).join('|') || 'none'})$`;
 }
 
-interface Verdict {
-	status: number;
-	enforced: string[];
-	cgroup: string;
-	rows: { state: string; what: string; value: string }[];
+function runSuite(mode: Mode, warm: string, chosen: Case[], enforced: string[], show: (r: Row) => void, more: Record<string, string> = {}): Promise<number> {
+	return runRows<Row>('hostile/suite.ts', {
+		CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGE: opt.image, CAISSON_TEST_ENFORCED: enforced.join(','),
+		HOSTILE_BUILD: opt.build, HOSTILE_CASE: patternOf(chosen), HOSTILE_TIMES: opt.times, HOSTILE_WARM: warm, ...more,
+	}, show, { net: Boolean(more.HOSTILE_WITHOUT) }); // twins have a network of their own (fakenet.ts)
 }
 
-function doctor(mode: Mode): Verdict | undefined {
-	const [cmd, ...args] = asMode(mode, [binary, 'doctor', '--json']);
-	const r = spawnSync(cmd!, args, { encoding: 'utf8', env: { PATH: process.env.PATH, SANDBOX_STATE_DIR: path.dirname(imagesDir) } });
-	try {
-		return JSON.parse(r.stdout);
-	} catch {
-		return undefined;
-	}
-}
-
-function runSuite(mode: Mode, warm: string, enforced: string[], show: (r: Row) => void, more: Record<string, string> = {}): Promise<number> {
-	return new Promise((resolve) => {
-		// A mount namespace of its own, so that what others mount meanwhile is not taken for a leak; for twins a network too (fakenet.ts).
-		const spaces = more.HOSTILE_WITHOUT ? ['--mount', '--net'] : ['--mount'];
-		const argv = [...(isRoot ? ['unshare', ...spaces, '--propagation', 'private', '--'] : []), process.execPath, suite];
-		const child = spawn(argv[0]!, argv.slice(1), {
-			stdio: ['ignore', 'pipe', 'inherit'],
-			env: {
-				...process.env, CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGES: imagesDir, CAISSON_TEST_IMAGE: opt.image,
-				CAISSON_TEST_ENFORCED: enforced.join(','), HOSTILE_BUILD: opt.build, HOSTILE_CASE: opt.case, HOSTILE_TIMES: opt.times, HOSTILE_WARM: warm, ...more,
-			},
-		});
-		readline.createInterface({ input: child.stdout }).on('line', (l) => show(JSON.parse(l) as Row));
-		child.on('close', (code) => resolve(code ?? 1));
-	});
-}
-
-const count = { passed: 0, failed: 0, skipped: 0 };
-const summary = new Summary();
-function tellTwin(id: string, outcome: 'passed' | 'failed' | 'skipped', why: string): void {
-	count[outcome]++;
+function tellTwin(id: string, outcome: Outcome, why: string): void {
+	count.add(outcome);
 	summary.add('twins that failed', id, outcome);
-	console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'no twin' }[outcome].padEnd(12)}${id.padEnd(5)}${why}`);
+	console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'no twin', flaky: '' }[outcome].padEnd(12)}${id.padEnd(5)}${why}`);
 }
+
+/** With --sample a quarter of the twins runs. */
+const TWINS = 0.25;
+const twins = named.filter((c) => sample.picks(`twin of ${c.id}`, TWINS));
 
 async function bareTwins(): Promise<void> {
-	const only = new RegExp(opt.case);
 	console.log('\nthe other programs without any wall');
-	const queue = cases.filter((k) => only.test(k.id) && twinOf(k) === 'bare');
+	const queue = twins.filter((k) => twinOf(k) === 'bare');
 	const worker = async (): Promise<void> => {
 		for (let c = queue.shift(); c; c = queue.shift()) {
-			const r = await runTwin(c, opt.image ?? 'science');
+			const r = await runTwin(c, opt.image);
 			tellTwin(c.id, r.outcome, r.why);
 		}
 	};
 	await Promise.all(Array.from({ length: os.availableParallelism() }, worker)); // each has namespaces of its own
-	for (const c of cases.filter((k) => only.test(k.id) && k.noTwin))
+	for (const c of named.filter((k) => k.noTwin))
 		tellTwin(c.id, 'skipped', c.noTwin!);
 	const kinds = { without: 0, bare: 0, planted: 0, none: 0 };
 	for (const c of cases)
@@ -138,21 +124,15 @@ async function bareTwins(): Promise<void> {
 async function virtualMachine(): Promise<void> {
 	const column = 'virtual machine, cgroup v2, cold';
 	console.log(`\nnative, ${column}`);
-	let said = await runVm(opt.build, 'hostile');
-	if (said.rows.some((r) => !r.held)) { // an emulated machine beside whatever else this one does: as in suite.ts, once more
-		console.log('again, for it was not held or too slow:');
-		for (const r of said.rows.filter((k) => !k.held))
-			console.log(`        ${r.name}\n${r.why ?? ''}`);
-		said = await runVm(opt.build, 'hostile');
-	}
+	const said = await runVm(opt.build, 'hostile');
 	if (said.skipped) {
 		console.log(`skipped ${said.skipped}`);
-		count.skipped++;
+		count.add('skipped');
 	}
 	for (const r of said.rows) {
 		const id = /^\d+[a-z] /.exec(r.name)?.[0].trim();
 		const outcome = r.held ? 'passed' : 'failed';
-		count[outcome]++;
+		count.add(outcome);
 		if (id)
 			summary.add(column, id, outcome);
 		console.log(`${(r.held ? 'held' : 'BROKEN').padEnd(8)}${r.name}`);
@@ -161,63 +141,68 @@ async function virtualMachine(): Promise<void> {
 		console.log(why);
 }
 
-/** A wall that no case names, a name that is no wall: both are defects of the table. */
+/** A wall that no case names, and a name that is no wall, are defects of the table. */
 function checkWalls(): void {
 	const used = new Set(cases.flatMap((c) => c.without?.walls ?? []));
 	const known = new Set(wallNames());
 	const odd = [...[...used].filter((w) => !known.has(w)).map((w) => `${w} is not in src/base/walls.tbl.h`), ...[...known].filter((w) => !used.has(w)).map((w) => `no case names the wall ${w}`)];
 	for (const what of odd)
 		console.log(`BROKEN  ${what}`);
-	count.failed += odd.length;
+	count.add('failed', odd.length);
 }
 
-/** The build where walls can be left out, one by one, and the cases that name theirs. */
+/** Cases that name their walls run in a build where these can be left out one by one. */
 async function withoutWalls(): Promise<void> {
-	const only = new RegExp(opt.case);
 	checkWalls();
-	if (!cases.some((c) => ['without', 'planted'].includes(twinOf(c)) && only.test(c.id)))
+	const chosen = twins.filter((c) => ['without', 'planted'].includes(twinOf(c)));
+	if (chosen.length === 0)
 		return;
-	const dir = testingBuild;
 	console.log('\nthe cases without the walls that they name, or with the damage planted');
 	const built = makeTestingBuild('caisson', 'tests/suites/hostile/syscalls-probe');
-	const weak = built ? openCopy(path.join(dir, 'caisson'), scratch, 'caisson-without-walls') : '';
-	const code = !built ? 1 : await runSuite('root', 'off', doctor('root')?.enforced ?? [], (r) => tellTwin(r.id, r.outcome, (r.why ?? '').split('\n')[0]!.slice(0, 150)), { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: dir, CAISSON_TEST_BINARY: weak });
+	const weak = built ? openCopy(path.join(testingBuild, 'caisson'), scratch, 'caisson-without-walls') : '';
+	const tell = (r: Row): void => tellTwin(r.id, r.outcome, (r.why ?? '').split('\n')[0]!.slice(0, 150));
+	const more = { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: testingBuild, CAISSON_TEST_BINARY: weak };
+	const code = !built ? 1 : await runSuite('root', 'off', chosen, askDoctor('root', binary, scratch).enforced, tell, more);
 	if (code !== 0) {
 		console.log(`BROKEN  the suite without walls ended with status ${code}`);
-		count.failed++;
+		count.add('failed');
 	}
 }
 
-for (const mode of (opt.twins || opt.vm ? [] : (opt.mode ?? ['root', 'user'])) as Mode[]) {
-	if (mode === 'root' && !isRoot) {
-		console.log('root: skipped, started without root');
-		count.skipped++;
-		continue;
+/** A mode and how its interpreters start. */
+const corners = modes.flatMap((mode) => ['off', 'on'].map((warm) => ({ mode, warm, title: `${mode}, ${warm === 'on' ? 'warm' : 'cold'}` })));
+
+/** With --sample each case runs in one corner, which the seed chooses, and in each other one with this share. */
+const MORE = 0.15;
+
+async function runCorner({ mode, warm, title }: (typeof corners)[number]): Promise<void> {
+	const can = askDoctor(mode, binary, scratch);
+	if (can.missing) {
+		console.log(`\n${title}: skipped, ${can.missing}`);
+		count.add('skipped');
+		return;
 	}
-	const said = doctor(mode);
-	const missing = said?.rows.filter((r) => r.state === 'missing') ?? [];
-	if (missing.length > 0) {
-		console.log(`${mode}: skipped, ${missing.map((r) => `${r.what}: ${r.value}`).join('; ')}`);
-		count.skipped++;
-		continue;
-	}
-	for (const warm of opt.warm ?? ['off', 'on']) {
-		console.log(`\nnative, ${mode}, cgroup ${said?.cgroup ?? '?'}, ${warm === 'on' ? 'warm' : 'cold'}`);
-		let n = 0;
-		const code = await runSuite(mode, warm, said?.enforced ?? [], (r) => {
-			n++;
-			count[r.outcome]++;
-			summary.add(`${mode}, ${warm === 'on' ? 'warm' : 'cold'}`, r.id, r.outcome);
-			console.log(`${{ passed: 'held', failed: 'BROKEN', skipped: 'skipped' }[r.outcome].padEnd(8)}${r.id.padEnd(5)}${String(r.ms).padStart(6)} ms  ${r.attack}`);
-			if (r.why)
-				console.log(r.why.split('\n').slice(0, 12).map((l) => `           ${l}`).join('\n'));
-		});
-		if (code !== 0 || n === 0) {
-			console.log(`BROKEN  the suite ended with status ${code} after ${n} cases`);
-			count.failed++;
-		}
+	const at = corners.findIndex((c) => c.mode === mode && c.warm === warm);
+	const chosen = named.filter((c) => sample.picks(`${c.id} ${title}`, MORE, sample.turn(c.id, corners.length) === at));
+	console.log(`\nnative, cgroup ${can.cgroup}, ${title}: ${chosen.length} of ${cases.length} cases`);
+	let n = 0;
+	const code = await runSuite(mode, warm, chosen, can.enforced, (r) => {
+		n++;
+		count.add(r.outcome);
+		summary.add(title, r.id, r.outcome);
+		console.log(`${{ passed: 'held', failed: 'BROKEN', skipped: 'skipped' }[r.outcome].padEnd(8)}${r.id.padEnd(5)}${String(r.ms).padStart(6)} ms  ${r.attack}`);
+		if (r.why)
+			console.log(r.why.split('\n').slice(0, 12).map((l) => `           ${l}`).join('\n'));
+	});
+	if (code !== 0 || n === 0) {
+		console.log(`BROKEN  the suite ended with status ${code} after ${n} cases`);
+		count.add('failed');
 	}
 }
+
+if (!opt.twins && !opt.vm)
+	for (const corner of corners.filter((c) => (opt.mode ?? modes).includes(c.mode) && (opt.warm ?? ['off', 'on']).includes(c.warm)))
+		await runCorner(corner);
 const all = !opt.case && !opt.mode && !opt.warm && !opt.twins && opt.times === '1';
 if (opt.vm || (all && !opt['no-vm']))
 	await virtualMachine();
@@ -225,6 +210,6 @@ if (isRoot && opt.times === '1' && !opt.vm)
 	await withoutWalls();
 if ((opt.twins || isRoot) && opt.times === '1' && !opt.vm)
 	await bareTwins();
-console.log(`\n${summary.lines().join('\n')}`);
-console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
-process.exit(count.failed > 0 ? 1 : 0);
+console.log(`\n${summary.lines().join('\n')}\n`);
+sample.tell('results of cases and twins');
+count.close();

@@ -4,7 +4,7 @@
 import { rowOf } from './case.ts';
 import { kinds } from './cases/all.ts';
 
-export type Outcome = 'passed' | 'failed' | 'skipped';
+type Outcome = 'passed' | 'failed' | 'skipped' | 'flaky';
 
 const kindOf = new Map(kinds.flatMap(([kind, list]) => list.map((c) => [c.id, kind] as const)));
 
@@ -29,7 +29,7 @@ export class Summary {
 		const rows = this.columns.get(column) ?? new Map<string, Record<Outcome, number>>();
 		this.columns.set(column, rows);
 		const kind = kindOf.get(id)!;
-		const n = rows.get(kind) ?? { passed: 0, failed: 0, skipped: 0 };
+		const n = rows.get(kind) ?? { passed: 0, failed: 0, skipped: 0, flaky: 0 };
 		rows.set(kind, n);
 		n[outcome]++;
 	}

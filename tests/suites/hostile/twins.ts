@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A case that cannot fail proves nothing. Here every program that judges itself runs once more without the walls: as root of a
 // bare user namespace, in the same image, with the host's /dev and a whole /proc, no filter, no Landlock, no limits.
-// There at least one of its attempts must be reported BROKEN. Run by `tests/suites/hostile/run --twins`.
+// There at least one of its attempts must be reported BROKEN. Run by `tests/run hostile --twins`.
 
 import * as fs from 'node:fs';
 import * as os from 'node:os';

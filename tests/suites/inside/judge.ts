@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From what tests said in a sandbox to what a run says: every failure is new or listed, every listed one fails.
 
-import { known, skips, type Where } from './known.ts';
+import { known, skips, timed, type Where } from './known.ts';
 import type { Module } from './modules.ts';
 
 export interface Line {
@@ -32,8 +32,8 @@ export interface Row {
 	skipped: Finding[];
 	/** Failed and listed. */
 	forbidden: number;
-	/** Passed alone, after a failure among the others. */
-	again: string[];
+	/** Failed among the others, and passed alone. */
+	flaky: string[];
 	failed: Finding[];
 	ms: number;
 }
@@ -63,7 +63,7 @@ export function maySkip(test: string, why: string): boolean {
 }
 
 export function judge(m: Module, first: Said, w: Where, second?: Said): Row {
-	const row: Row = { module: m.name, passed: 0, skipped: [], forbidden: 0, again: [], failed: [], ms: 0 };
+	const row: Row = { module: m.name, passed: 0, skipped: [], forbidden: 0, flaky: [], failed: [], ms: 0 };
 	const add = (test: string, why: string): void => void row.failed.push({ test, why });
 	const later = ends(second?.lines ?? []);
 	for (const [test, l] of ends(first.lines)) {
@@ -78,15 +78,15 @@ export function judge(m: Module, first: Said, w: Where, second?: Said): Row {
 			add(test, listed ? 'it passes, but it is listed as one that cannot' : l.end === 'start' ? 'the process ended in it' : l.why);
 		} else if (listed) {
 			row.forbidden++;
-		} else {
+		} else if (l.end === 'pass' || timed.some((t) => test.startsWith(t))) {
 			row.passed++;
-			if (l.end !== 'pass')
-				row.again.push(test);
+		} else {
+			row.flaky.push(test);
 		}
 	}
 	if (!hasEnded(first))
 		add(m.name, first.bad ?? 'it broke off');
-	else if (row.passed + row.skipped.length + row.forbidden + row.failed.length === 0)
+	else if (row.passed + row.flaky.length + row.skipped.length + row.forbidden + row.failed.length === 0)
 		add(m.name, 'it has no tests');
 	return row;
 }

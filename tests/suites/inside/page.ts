@@ -23,14 +23,14 @@ export function markdown(): string {
 	return `# What works inside
 
 The walls must not stop what Python and its packages promise. \`make inside\` runs their own tests in sandboxes of the built server, as root and as a plain user,
-with warm and with cold interpreters (\`tests/inside\`; \`make inside ARGS=--quick\` is the part of a minute and a half that CI runs, as root with warm interpreters
+with warm and with cold interpreters (\`tests/suites/inside\`; \`make inside ARGS=--quick\` takes a minute and a half, as root with warm interpreters
 and as a plain user with cold ones). This page is made from its tables, and every run compares.
 
 | mode | modules | standard library: passed | left out | cannot | packages: passed | left out | cannot |
 |---|---|---|---|---|---|---|---|
 ${table()}
 
-The figures are those of runs, with how many of the modules they have (\`tests/suites/inside/run --report FILE\`, \`tests/suites/inside/run --count FILE\`). Of all modes together ${forbidden} tests cannot pass; they are in the table below. A failure
+The figures are those of runs, with how many of the modules they have (\`tests/run inside --report FILE\`, \`tests/run inside --count FILE\`). Of all modes together ${forbidden} tests cannot pass; they are in the table below. A failure
 that is not there fails the run, and so does a listed test that passes, or one that leaves itself out for a reason that nobody wrote down (${skips.length} groups of them: other
 systems, other builds of Python, programs and families of sockets that are not there). A reason that is an error of a system call counts only for the tests that it is written down for.
 

@@ -4,14 +4,14 @@
 import * as path from 'node:path';
 import * as readline from 'node:readline';
 import { within } from '../../lib/wait.ts';
+import { interpreter, type Generation } from './environments.ts';
 import { clientEnv, here, MODERN, program, stdioCommand, stdioEnv, url, type Client, type Era, type Json, type Target, type ToolResult,
 	type Transport } from './client.ts';
 
 const LINE_MS = 90_000;
 const END_MS = 10_000;
 
-/** GENERATION 1 or 2; the folder with both environments is CAISSON_INTEROP_PYTHON. */
-export async function python(generation: 1 | 2, transport: Transport, era: Era, target: Target): Promise<Client> {
+export async function python(generation: Generation, transport: Transport, era: Era, target: Target): Promise<Client> {
 	const how = {
 		transport,
 		era: era === 'modern' ? MODERN : era,
@@ -20,8 +20,7 @@ export async function python(generation: 1 | 2, transport: Transport, era: Era, 
 		url: url(target, transport),
 		headers: target.headers,
 	};
-	const interpreter = path.join(process.env.CAISSON_INTEROP_PYTHON!, `python-${generation}`, 'bin', 'python');
-	const p = program([interpreter, path.join(here, 'python', 'driver.py'), JSON.stringify(how)], clientEnv(), true);
+	const p = program([interpreter(generation), path.join(here, 'python', 'driver.py'), JSON.stringify(how)], clientEnv(), true);
 	const lines = readline.createInterface({ input: p.child.stdout! })[Symbol.asyncIterator]();
 	const next = async (what: string): Promise<Json> => {
 		const line = await within(`${what} through Python`, lines.next(), LINE_MS).catch(async (e) => {

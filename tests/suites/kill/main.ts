@@ -4,32 +4,34 @@
 import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import * as readline from 'node:readline';
-import { spawn, spawnSync } from 'node:child_process';
-import { parseArgs } from 'node:util';
-import { imagesDir, openCopy, PLAIN_UID, top, type Mode } from '../../lib/env.ts';
+import { Count } from '../../lib/count.ts';
+import { openCopy, type Mode } from '../../lib/env.ts';
+import { ensureImages } from '../../lib/images.ts';
+import { askDoctor, modes, runRows } from '../../lib/modes.ts';
+import { options, sampled, sampledUsage } from '../../lib/options.ts';
 import { owned, sweep } from '../../lib/owned.ts';
+import { Sample } from '../../lib/sample.ts';
 import { makeTestingBuild, testingBuild } from '../../lib/testing-build.ts';
 import { points } from './points.ts';
 import { scenarios } from './scenarios.ts';
 import type { Row } from './suite.ts';
 
-const { values: opt } = parseArgs({
-	options: {
-		case: { type: 'string', default: '' },
-		mode: { type: 'string', multiple: true, default: ['root', 'user'] },
-		jobs: { type: 'string', default: '2' },
-		image: { type: 'string', default: 'base' },
-		list: { type: 'boolean', default: false },
-		quick: { type: 'boolean', default: false },
-		help: { type: 'boolean', short: 'h', default: false },
-	},
+const usage = `usage: tests/run kill [options]
+  --case REGEX  only what matches; the pattern is compared with SCENARIO/POINT/VICTIM
+  --mode MODE   root or user (may be repeated; default: both)
+  --jobs N      servers at a time (default: 2)
+  --image NAME  the image of the sandboxes (default: base)
+  --list        print the points and end
+${sampledUsage}`;
+
+const opt = options(usage, {
+	case: { type: 'string', default: '' },
+	mode: { type: 'string', multiple: true },
+	jobs: { type: 'string', default: '2' },
+	image: { type: 'string', default: 'base' },
+	list: { type: 'boolean', default: false },
+	...sampled,
 });
-if (opt.help) {
-	console.log('usage: tests/suites/kill/run [--case REGEX] [--mode root|user]… [--jobs N] [--image NAME] [--quick] [--list]\n' +
-		'REGEX is matched with SCENARIO/POINT/VICTIM. --quick: root kills the process itself and one other at each point, the plain user the process itself.');
-	process.exit(0);
-}
 if (opt.list) {
 	for (const p of points)
 		console.log(`${p.name.padEnd(18)}${p.who.padEnd(13)}${p.what}  [${scenarios.filter((s) => s.points.includes(p.name)).map((s) => s.name).join(', ')}]`);
@@ -37,84 +39,68 @@ if (opt.list) {
 	process.exit(0);
 }
 
-const isRoot = process.getuid!() === 0;
 sweep(os.tmpdir(), 'caisson-kill-', 'caisson-test-');
 const scratch = owned('caisson-kill-');
 fs.chmodSync(scratch, 0o755);
-const binary = path.join(scratch, 'caisson'); // a path that the plain user can reach
-const count = { passed: 0, failed: 0, skipped: 0 };
+const count = new Count();
+const sample = new Sample(opt.sample, opt.seed);
 
 function fail(text: string): void {
 	console.log(`FAILED  ${text}`);
-	count.failed++;
+	count.add('failed');
 }
 
-/** Why sandboxes cannot be made in that mode; undefined = they can. */
-function missing(mode: Mode): string | undefined {
-	const id = String(PLAIN_UID);
-	const argv = [...(isRoot && mode === 'user' ? ['setpriv', '--reuid', id, '--regid', id, '--clear-groups', '--'] : []), binary, 'doctor', '--json'];
-	const r = spawnSync(argv[0]!, argv.slice(1), { encoding: 'utf8', env: { PATH: process.env.PATH, SANDBOX_STATE_DIR: path.dirname(imagesDir) } });
-	try {
-		const rows = (JSON.parse(r.stdout).rows as { state: string; what: string; value: string }[]).filter((x) => x.state === 'missing');
-		return rows.length > 0 ? rows.map((x) => `${x.what}: ${x.value}`).join('; ') : undefined;
-	} catch {
-		return undefined; // no verdict is no excuse
-	}
+/** The lines of one row. */
+function show(r: Row): void {
+	console.log(`${(r.outcome === 'passed' ? 'held' : r.outcome === 'failed' ? 'FAILED' : r.outcome).padEnd(8)}${r.point.padEnd(18)}${r.victim.padEnd(9)}${r.what.padEnd(26)}${String(r.ms).padStart(6)} ms  ${r.scenario}`);
+	if (r.why)
+		console.log(r.why.split('\n').slice(0, 12).map((l) => `        ${l}`).join('\n'));
 }
 
-function runPart(mode: Mode, part: number, parts: number, show: (r: Row) => void): Promise<number> {
-	return new Promise((resolve) => {
-		// A mount namespace of its own, so that what others mount meanwhile is not taken for a leak.
-		const argv = [...(isRoot ? ['unshare', '--mount', '--propagation', 'private', '--'] : []), path.join(testingBuild, 'tests/suites/kill/nursery'), process.execPath, path.join(top, 'tests/suites/kill/suite.ts')];
-		const child = spawn(argv[0]!, argv.slice(1), {
-			stdio: ['ignore', 'pipe', 'inherit'],
-			env: {
-				...process.env, NODE_NO_WARNINGS: '1', CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGES: imagesDir, CAISSON_TEST_IMAGE: opt.image,
-				KILL_PART: `${part}/${parts}`, KILL_CASE: opt.case, KILL_OTHERS: !opt.quick ? 'all' : mode === 'root' ? 'one' : 'none',
-			},
-		});
-		readline.createInterface({ input: child.stdout }).on('line', (l) => show(JSON.parse(l) as Row));
-		child.on('close', (code) => resolve(code ?? 1));
-	});
-}
-
-async function runMode(mode: Mode): Promise<void> {
-	const passed = new Set<string>(); // points that were reached
+async function runMode(mode: Mode, binary: string): Promise<void> {
+	const reached = new Set<string>();
 	const began = performance.now();
 	const jobs = Math.max(1, Number(opt.jobs) || 1);
 	console.log(`\nnative, ${mode}`);
-	const show = (r: Row): void => {
-		if (r.outcome === 'absent') // there was no such process at that moment: reached all the same
-			return void passed.add(r.point);
-		count[r.outcome]++;
-		if (r.outcome === 'passed')
-			passed.add(r.point);
-		console.log(`${{ passed: 'held', failed: 'FAILED' }[r.outcome].padEnd(8)}${r.point.padEnd(18)}${r.victim.padEnd(9)}${r.what.padEnd(26)}${String(r.ms).padStart(6)} ms  ${r.scenario}`);
-		if (r.why)
-			console.log(r.why.split('\n').slice(0, 12).map((l) => `        ${l}`).join('\n'));
+	const take = (r: Row): void => {
+		if (r.outcome === 'left out')
+			return sample.note(0, 1);
+		sample.note(1, 1);
+		if (r.outcome !== 'failed')
+			reached.add(r.point);
+		if (r.outcome === 'absent') // the point was reached, and there was no such process to kill
+			return;
+		count.add(r.outcome);
+		show(r);
 	};
-	const codes = await Promise.all(Array.from({ length: jobs }, (_, i) => runPart(mode, i, jobs, show)));
+	const nursery = path.join(testingBuild, 'tests/suites/kill/nursery');
+	const codes = await Promise.all(Array.from({ length: jobs }, (_, i) => runRows<Row>('kill/suite.ts', {
+		CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGE: opt.image,
+		KILL_PART: `${i}/${jobs}`, KILL_CASE: opt.case, KILL_SEED: sample.on ? sample.seed : '',
+	}, take, { under: [nursery] })));
 	for (const code of codes.filter((c) => c !== 0))
 		fail(`a worker ended with status ${code}`);
-	const never = points.filter((p) => !passed.has(p.name) && !(mode === 'user' && p.rootOnly));
-	if (!opt.case && never.length > 0)
+	const never = points.filter((p) => !reached.has(p.name) && !(mode === 'user' && p.rootOnly));
+	if (!opt.case && never.length > 0 && !(sample.on && mode === 'user')) // root's part of a sample has all points
 		fail(`never reached: ${never.map((p) => p.name).join(' ')}`);
-	console.log(`${passed.size} of ${points.length} points, ${((performance.now() - began) / 1000).toFixed(0)} s`);
+	console.log(`${reached.size} of ${points.length} points, ${((performance.now() - began) / 1000).toFixed(0)} s`);
 }
 
 if (!makeTestingBuild('caisson', 'tests/suites/kill/nursery')) {
 	fail('the build with kill points');
+} else if (ensureImages(testingBuild, opt.image)) {
+	fail(`the image ${opt.image} could not be built`);
 } else {
-	openCopy(path.join(testingBuild, 'caisson'), scratch); // which is `binary`
-	for (const mode of opt.mode as Mode[]) {
-		const why = mode === 'root' && !isRoot ? 'started without root' : missing(mode);
-		if (why) {
-			console.log(`${mode}: skipped, ${why}`);
-			count.skipped++;
+	const binary = openCopy(path.join(testingBuild, 'caisson'), scratch); // a path that the plain user can reach
+	for (const mode of (opt.mode ?? modes) as Mode[]) {
+		const can = askDoctor(mode, binary, scratch);
+		if (can.missing) {
+			console.log(`${mode}: skipped, ${can.missing}`);
+			count.add('skipped');
 		} else {
-			await runMode(mode);
+			await runMode(mode, binary);
 		}
 	}
 }
-console.log(`\n${count.passed} passed, ${count.failed} failed, ${count.skipped} skipped`);
-process.exit(count.failed > 0 || count.passed === 0 ? 1 : 0);
+sample.tell('kills');
+count.close();

@@ -25,7 +25,7 @@ const { values: opt } = parseArgs({
 	},
 });
 if (opt.help) {
-	console.log('usage: tests/suites/load/run [--minutes 10] [--calm-minutes 1] [--clients 64] [--hostile 16 of them] [--cpu-limit 0.1 cores of a sandbox] [--report FILE]');
+	console.log('usage: tests/run load [--minutes 10] [--calm-minutes 1] [--clients 64] [--hostile 16 of them] [--cpu-limit 0.1 cores of a sandbox] [--report FILE]');
 	process.exit(0);
 }
 

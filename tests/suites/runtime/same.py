@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""same.py BUILD [--root IMAGE] [--python PATH] [--preload FILE] [--science] [NAME...]
+"""same.py BUILD [--image NAME] [--python PATH] [--science] [NAME...]
 
 Runs every program of cases.py three ways in one stand-in sandbox: plain `python3 -c`, cold (boot.py) and
 warm (zygote), and compares stdout, stderr and exit status. Prints the differences and one line a mode; the last
@@ -231,12 +231,13 @@ def env_of(options):
 def main():
 	p = argparse.ArgumentParser()
 	p.add_argument('build')
-	p.add_argument('--root', default='/')
+	p.add_argument('--image', help='an image of CAISSON_TEST_IMAGES; default: the Python of this machine')
 	p.add_argument('--python', default='/usr/bin/python3')
-	p.add_argument('--preload', default='')
 	p.add_argument('--science', action='store_true')
 	p.add_argument('names', nargs='*')
 	a = p.parse_intermixed_args()
+	image = os.path.join(os.environ.get('CAISSON_TEST_IMAGES', '/var/lib/caisson/images'), a.image) if a.image else ''
+	a.root = image + '/root' if a.image else '/'
 	signal.alarm(1500)
 	if os.geteuid() != 0 or not os.path.exists(a.root + '/usr/bin/python3'):
 		print('skipped: %s' % ('needs root' if os.geteuid() else 'no image at ' + a.root))
@@ -245,7 +246,7 @@ def main():
 	if library != '/usr/lib':  # a Python of one's own, linked to a library of its own
 		ENV['LD_LIBRARY_PATH'] = library
 		ENV['PATH'] = os.path.dirname(a.python) + ':' + ENV['PATH']
-	preload = open(a.preload).read().split() if a.preload else []
+	preload = open(image + '/preload').read().split() if a.image else []
 	zygote = spaces.Zygote(a.build, a.root, a.python, ' '.join(preload), ENV)
 	boot = spaces.constant(a.build + '/runtime/texts.h', 'runtime_boot_text')
 	box = spaces.Box(zygote, lambda sock: serve(sock, boot, a.python, 0))

@@ -23,7 +23,7 @@ const { values: options } = parseArgs({
 const cycles = Number(options.cycles);
 const connections = Number(options.connections);
 if (options.help || !(cycles >= 10) || !(connections >= 1)) {
-	console.log('usage: tests/suites/soak/run [--cycles N] [--connections N] [--pool N]');
+	console.log('usage: tests/run soak [--cycles N] [--connections N] [--pool N]');
 	process.exit(options.help ? 0 : 64);
 }
 

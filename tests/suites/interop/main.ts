@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every real client over every transport and in every era that it has, against the product: the same workflow in each
-// cell. Prints a line for each case; the last line is `N passed, N failed, N skipped`.
-//   matrix.ts [PART]    only the cases with PART in their name
+// cell. Prints a line for each case.
 
-import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
-import { binary, imagesDir, newStateDir } from '../../lib/env.ts';
+import { Count } from '../../lib/count.ts';
+import { binary, newStateDir } from '../../lib/env.ts';
+import { ensureImages } from '../../lib/images.ts';
+import { options } from '../../lib/options.ts';
 import { within } from '../../lib/wait.ts';
 import { MODERN, serve, type Client, type Era, type Profile, type Target, type Transport } from './client.ts';
+import { interpreter } from './environments.ts';
 import { bridgeCases, extraCases } from './extras.ts';
 import { fromStdio, toStdio } from './gateway.ts';
 import { inspector, mcpdo } from './inspector.ts';
@@ -69,20 +71,23 @@ async function cell(r: Row, target: Target): Promise<void> {
 	}
 }
 
-const part = process.argv[2] ?? '';
-let passed = 0;
-let failed = 0;
+const opt = options(`usage: tests/run interop [options]
+  --only PART   only the cases with PART in their name
+CAISSON_TEST_BINARY names another binary.`, {
+	only: { type: 'string', default: '' },
+});
+const count = new Count();
 
 async function run(c: Case): Promise<void> {
-	if (!c.name.includes(part))
+	if (!c.name.includes(opt.only))
 		return;
 	const begin = performance.now();
 	try {
 		await within(c.name, c.run(), CASE_MS);
-		passed++;
+		count.add('passed');
 		console.log(`ok      ${c.name} (${Math.round(performance.now() - begin)} ms)`);
 	} catch (e) {
-		failed++;
+		count.add('failed');
 		console.log(`FAILED  ${c.name}\n        ${String((e as Error).stack).split('\n').slice(0, 14).join('\n        ')}`);
 	}
 }
@@ -97,20 +102,13 @@ async function runTogether(cases: Case[]): Promise<void> {
 	await Promise.all(Array.from({ length: os.availableParallelism() }, worker));
 }
 
-function end(skipped: number): never {
-	console.log(`${passed} passed, ${failed} failed, ${skipped} skipped`);
-	process.exit(failed ? 1 : 0);
+if (ensureImages(path.dirname(binary), IMAGE)) {
+	console.log(`FAILED  the image ${IMAGE} could not be built`);
+	count.add('failed');
+	count.close();
 }
-
-if (!fs.existsSync(binary)) {
-	console.log(`no product at ${binary}: build first`);
-	failed++;
-	end(0);
-}
-if (!fs.existsSync(path.join(imagesDir, IMAGE))) {
-	console.log(`skipped: no image ${IMAGE} in ${imagesDir} (make image)`);
-	end(1);
-}
+for (const generation of [1, 2] as const) // beforehand, so that no case waits for pip
+	interpreter(generation);
 
 for (const profile of ['code', 'full'] as const satisfies readonly Profile[]) {
 	const server = await serve(profile);
@@ -143,4 +141,4 @@ const server = await serve('code', { SANDBOX_API_KEY: KEY });
 for (const c of keyCases(server.base, rows.filter((r) => r.remote), cell))
 	await run(c);
 await server.stop();
-end(0);
+count.close();

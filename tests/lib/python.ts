@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// Environments of Python with pinned packages, for suites whose clients are written in Python.
+
+import * as fs from 'node:fs';
+import * as os from 'node:os';
+import * as path from 'node:path';
+import { spawnSync } from 'node:child_process';
+
+function must(argv: string[], hint: string): void {
+	const r = spawnSync(argv[0]!, argv.slice(1), { stdio: ['ignore', 2, 2] });
+	if (r.status !== 0)
+		throw new Error(`${argv[0]} ended with ${r.status ?? r.error?.message}: ${hint}`);
+}
+
+/** The folder with the programs of the environment NAME, which has the packages of LIST. An environment that is only half made is made again. */
+export function pythonEnvironment(name: string, list: string): string {
+	const folder = path.join(process.env.XDG_CACHE_HOME || path.join(os.homedir(), '.cache'), 'caisson', name);
+	const stamp = path.join(folder, '.installed-for');
+	if (!fs.existsSync(stamp) || !fs.readFileSync(stamp).equals(fs.readFileSync(list))) {
+		fs.rmSync(folder, { recursive: true, force: true });
+		must([fs.existsSync('/usr/bin/python3') ? '/usr/bin/python3' : 'python3', '-m', 'venv', folder], "no environment for Python: run 'make setup'");
+		must([path.join(folder, 'bin/pip'), 'install', '--quiet', '--disable-pip-version-check', '--only-binary', ':all:', '-r', list],
+			"pip could not fetch the packages: check the network or pip's index setting");
+		fs.copyFileSync(list, stamp);
+	}
+	return path.join(folder, 'bin');
+}
