@@ -65,7 +65,8 @@ static void finish_register(struct api_wait *w, const char *hash, const struct e
 
 	if (r == 0) {
 		(void)snprintf(u.hash, sizeof(u.hash), "%s", hash);
-		r = store_user_add(store, &u, &e);
+		r = w->text[0] ? store_user_join(store, &u, w->text, &e)
+			       : store_user_add(store, &u, &e);
 	}
 	if (r == 0)
 		r = fresh_key(w->api, u.id, key, &e);
@@ -114,34 +115,55 @@ static bool read_registration(struct http_request *req, const json_t *body, stru
 	return false;
 }
 
-static void post_register(struct http_request *req, void *user)
+/* May somebody with INVITATION (may be NULL) make an account? False: answered. */
+static bool may_register(struct api *a, struct http_request *req, const char *invitation)
 {
-	struct api *a = user;
+	struct store_invitation found;
+	struct err e = ERR_INIT;
+	int r = invitation ? store_invitation_find(a->config.store, invitation, &found, &e) : 0;
+
+	if (r > 0 || (!invitation && a->config.open_registration))
+		return true;
+	if (r < 0)
+		api_detail(req, err_code_http(e.code), e.text);
+	else if (invitation)
+		api_detail(req, 403, "This invitation is not valid any more");
+	else
+		api_detail(req, 403,
+			   "Registration is closed; ask the administrator of this server for an "
+			   "invitation");
+	return false;
+}
+
+static void register_user(struct api *a, struct http_request *req, const json_t *body)
+{
+	const char *invitation = json_string_value(json_object_get(body, "invitation"));
 	const char *password;
 	struct err e = ERR_INIT;
 	struct store_user u;
 
-	if (!a->config.open_registration) {
-		api_detail(req, 403,
-			   "Registration is closed; ask the administrator of this server");
+	if (!may_register(a, req, invitation) || !read_registration(req, body, &u, &password))
 		return;
+	struct api_wait *w = api_wait_new(a, req, NULL);
+	if (!w)
+		return;
+	w->user = u;
+	(void)snprintf(w->text, sizeof(w->text), "%s", invitation ? invitation : "");
+	if (store_hash_password(a->config.store, password, on_registered, w, &e) < 0) {
+		api_detail(req, err_code_http(e.code), e.text);
+		api_wait_free(w);
 	}
+}
+
+static void post_register(struct http_request *req, void *user)
+{
+	struct err e = ERR_INIT;
 	json_t *body = api_body(req, &e);
-	if (!body) {
+
+	if (body)
+		register_user(user, req, body);
+	else
 		invalid(req, "", e.text);
-		return;
-	}
-	if (read_registration(req, body, &u, &password)) {
-		struct api_wait *w = api_wait_new(a, req, NULL);
-		if (w) {
-			w->user = u;
-			if (store_hash_password(a->config.store, password, on_registered, w, &e) <
-			    0) {
-				api_detail(req, err_code_http(e.code), e.text);
-				api_wait_free(w);
-			}
-		}
-	}
 	json_decref(body);
 }
 

@@ -164,6 +164,10 @@ void rest_list_keys(struct rest_call *c);
 void rest_new_key(struct rest_call *c);
 void rest_revoke_key(struct rest_call *c);
 void rest_list_audit(struct rest_call *c);
+/* rest_invitations.c */
+void rest_list_invitations(struct rest_call *c);
+void rest_new_invitation(struct rest_call *c);
+void rest_withdraw_invitation(struct rest_call *c);
 /* stats.c */
 void rest_policy(struct rest_call *c);
 void rest_stats(struct rest_call *c);

@@ -129,6 +129,11 @@ static const struct rest_field key_body[] = {
     {"profile", REST_WORD, false, 0, 0, "code|classic|both|full", "only the tools of this profile"},
     {"expires_in_s", REST_INT, false, 1, INT64_C(3153600000), NULL, "seconds; never when missing"},
     END};
+static const struct rest_field invitation_body[] = {
+    {"role", REST_WORD, false, 0, 0, "user|admin", "of the account; user when missing"},
+    {"note", REST_TEXT, false, 0, NAME_MAX_, NULL, "for whom it is"},
+    {"expires_in_s", REST_INT, false, 60, INT64_C(31536000), NULL, "seconds; a week when missing"},
+    END};
 static const struct rest_field audit_query[] = {
     LIMIT,
     {"actor", REST_TEXT, false, 0, 63, NULL, "only of this user id; empty for the local user"},
@@ -202,6 +207,14 @@ const struct rest_route rest_routes[] = {
      REST_CHANGES | REST_STORE, key_body, owner_query, 201, "NewKey", "404", 0},
     {HTTP_DELETE, P("/keys/{key}"), "revokeKey", "Ends a key at once", rest_revoke_key,
      REST_CHANGES | REST_STORE, NULL, owner_query, 204, NULL, "404", 0},
+    {HTTP_GET, P("/invitations"), "listInvitations", "Invitations that can still be used",
+     rest_list_invitations, REST_ADMIN | REST_STORE, NULL, NULL, 200, "Invitations", "", 0},
+    {HTTP_POST, P("/invitations"), "newInvitation",
+     "One person may make an account with it, once; the only time it is shown", rest_new_invitation,
+     REST_ADMIN | REST_CHANGES | REST_STORE, invitation_body, NULL, 201, "NewInvitation", "429", 0},
+    {HTTP_DELETE, P("/invitations/{invitation}"), "withdrawInvitation", "Ends an invitation",
+     rest_withdraw_invitation, REST_ADMIN | REST_CHANGES | REST_STORE, NULL, NULL, 204, NULL, "404",
+     0},
     {HTTP_GET, P("/audit"), "listAudit", "Who did what, newest first", rest_list_audit,
      REST_ADMIN | REST_STORE, NULL, audit_query, 200, "AuditRows", "", 0},
 

@@ -67,12 +67,21 @@ S(Key,
 S(NewKey, "{\"type\":\"object\",\"required\":[\"id\",\"user\",\"scope\",\"key\"],\"properties\":{"
 	  "\"key\":" STRING "," KEY_MEMBERS "}}")
 S(Keys, LIST("keys", "Key"))
+#define INVITATION_MEMBERS                                                                         \
+	"\"id\":" STRING ",\"role\":{\"enum\":[\"user\",\"admin\"]},\"note\":" STRING              \
+	",\"created_at\":" TIME ",\"expires_at\":" TIME
+S(Invitation, "{\"type\":\"object\",\"required\":[\"id\",\"role\",\"expires_at\"],\"properties\":{"
+	      INVITATION_MEMBERS "}}")
+S(NewInvitation, "{\"type\":\"object\",\"required\":[\"id\",\"role\",\"expires_at\",\"invitation\"],"
+		 "\"properties\":{\"invitation\":" STRING "," INVITATION_MEMBERS "}}")
+S(Invitations, LIST("invitations", "Invitation"))
 S(AuditRow, "{\"type\":\"object\",\"required\":[\"id\",\"at\",\"actor\",\"action\",\"object\","
 	    "\"result\",\"detail\",\"peer\"]}")
 S(AuditRows, LIST("rows", "AuditRow"))
 S(Stats, "{\"type\":\"object\",\"required\":[\"sandboxes\",\"runs\",\"http_answers\","
 	 "\"output_bytes\"],\"properties\":{\"sandboxes\":" INTEGER ",\"http_answers\":" INTEGER
 	 ",\"output_bytes\":" INTEGER "}}")
+#undef INVITATION_MEMBERS
 #undef KEY_MEMBERS
 #undef LIST
 #undef TIME

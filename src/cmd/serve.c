@@ -37,6 +37,8 @@ struct serve {
 	char *page;
 	char *host_names; /* what hosts[] points into */
 	const char *hosts[HOSTS_MAX + 1];
+	char *origin_names; /* what origins[] points into */
+	const char *origins[HOSTS_MAX + 1];
 	char host[CMD_HOST_SIZE];
 	uint16_t port;
 	char base[BASE_SIZE];
@@ -61,21 +63,33 @@ static int find_address(struct serve *s, struct err *e)
 	return 0;
 }
 
-static int split_hosts(struct serve *s, struct err *e)
+/* TEXT, a list of names, into RET. The names point into *RET_COPY. */
+static int split_names(const char *text, const char *setting, char **ret_copy,
+		       const char *ret[HOSTS_MAX + 1], struct err *e)
 {
 	size_t n = 0;
 	char *rest = NULL;
 
-	s->host_names = strdup(s->app.settings.allowed_hosts);
-	if (!s->host_names)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "host names");
-	for (char *p = strtok_r(s->host_names, ", ", &rest); p; p = strtok_r(NULL, ", ", &rest)) {
+	*ret_copy = strdup(text);
+	if (!*ret_copy)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "%s", setting);
+	for (char *p = strtok_r(*ret_copy, ", ", &rest); p; p = strtok_r(NULL, ", ", &rest)) {
 		if (n == HOSTS_MAX)
-			return err_set(e, ERR_SETTING_INVALID, 0,
-				       "SANDBOX_ALLOWED_HOSTS: more than %d names", HOSTS_MAX);
-		s->hosts[n++] = p;
+			return err_set(e, ERR_SETTING_INVALID, 0, "%s: more than %d names", setting,
+				       HOSTS_MAX);
+		ret[n++] = p;
 	}
 	return 0;
+}
+
+static int split_hosts(struct serve *s, struct err *e)
+{
+	int r = split_names(s->app.settings.allowed_hosts, "SANDBOX_ALLOWED_HOSTS", &s->host_names,
+			    s->hosts, e);
+
+	return r < 0 ? r
+		     : split_names(s->app.settings.allowed_origins, "SANDBOX_ALLOWED_ORIGINS",
+				   &s->origin_names, s->origins, e);
 }
 
 static void make_base(struct serve *s)
@@ -206,6 +220,7 @@ static int open_http(struct serve *s, struct err *e)
 	    .idle_timeout_ns = (uint64_t)set->idle_timeout_s * NS_PER_S,
 	    .stall_timeout_ns = (uint64_t)set->stall_timeout_s * NS_PER_S,
 	    .hosts = s->hosts,
+	    .origins = s->origins,
 	    .log = log_request,
 	    .log_userdata = s,
 	};
@@ -227,6 +242,11 @@ static int open_http(struct serve *s, struct err *e)
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes") : 0;
 }
 
+static bool needs_key(const struct serve *s)
+{
+	return s->keys || s->app.settings.require_auth;
+}
+
 static int open_api(struct serve *s, struct err *e)
 {
 	const struct settings *set = &s->app.settings;
@@ -238,9 +258,10 @@ static int open_api(struct serve *s, struct err *e)
 	    .ledger = s->app.ledger,
 	    .packages = s->app.packages,
 	    .save_figures = !streq(set->save_figures, "off"),
-	    .open_registration = streq(set->open_registration, "auto")
-				     ? app_is_loopback(s->host)
-				     : streq(set->open_registration, "on"),
+	    .open_registration =
+		streq(set->open_registration, "auto")
+		    ? app_is_loopback(s->host) && !needs_key(s) && !set->public_url[0]
+		    : streq(set->open_registration, "on"),
 	    .max_upload_bytes = (uint64_t)set->max_upload_bytes,
 	    .max_code_bytes = (uint64_t)set->max_code_bytes,
 	    .version = CAISSON_VERSION,
@@ -280,11 +301,6 @@ static int open_transport(struct serve *s, struct err *e)
 static int open_bridge(struct serve *s, struct err *e)
 {
 	return s->socket.fd < 0 ? 0 : bridge_server_new(&s->app, &s->socket, &s->bridge, e);
-}
-
-static bool needs_key(const struct serve *s)
-{
-	return s->keys || s->app.settings.require_auth;
 }
 
 static int listen_all(struct serve *s, struct err *e)
@@ -358,6 +374,7 @@ static void serve_done(struct serve *s)
 	s->keys = http_keys_free(s->keys);
 	free(s->page);
 	free(s->host_names);
+	free(s->origin_names);
 	bridge_socket_close(&s->socket);
 }
 

@@ -17,6 +17,7 @@
 #define LINE_SIZE       (STORE_PASSWORD_MAX + 2)
 #define MS_PER_DAY      UINT64_C(86400000)
 #define OPTIONS_MAX     8
+#define INVITE_DAYS     7
 
 struct command {
 	const char *verb; /* "user" */
@@ -178,6 +179,58 @@ static int user_role(struct app *a, char **args, const char *const *options UNUS
 	return MIN(r, 0);
 }
 
+static int user_invite(struct app *a, char **args UNUSED, const char *const *options, struct err *e)
+{
+	struct store_invitation i = {.role = STORE_ROLE_USER};
+	char text[STORE_KEY_SIZE];
+	uint64_t days = INVITE_DAYS;
+	int r = parse_role(options[0], &i.role, e);
+
+	if (r == 0 && options[1] && parse_u64(options[1], 1, 365, &days) < 0)
+		r = err_set(e, ERR_USAGE, 0, "--days is a number from 1 to 365");
+	if (r == 0 && text_copy(i.note, sizeof(i.note), options[2] ? options[2] : "") < 0)
+		r = err_set(e, ERR_USAGE, 0, "the note is too long");
+	i.expires_ms = store_now_ms() + days * MS_PER_DAY;
+	r = r < 0 ? r : store_invitation_add(a->store, &i, text, e);
+	if (r < 0)
+		return r;
+	store_audit(a->store, NULL, "user.invite", i.id, "ok", i.note, NULL);
+	(void)fprintf(stderr,
+		      "This invitation is shown once. With it one person makes an account, within "
+		      "%ju days:\n"
+		      "  curl %s/api/register --json '{\"username\":\"…\",\"email\":\"…\","
+		      "\"password\":\"…\",\"invitation\":\"…\"}'\n",
+		      (uintmax_t)days,
+		      a->settings.public_url[0] ? a->settings.public_url : "http://127.0.0.1:8181");
+	(void)printf("%s\n", text);
+	return 0;
+}
+
+static void print_invitation(const struct store_invitation *i, void *arg UNUSED)
+{
+	(void)printf("%-36s  %-6s  expires", i->id, store_role_name(i->role));
+	print_date(i->expires_ms, "");
+	(void)printf("  %s\n", i->note);
+}
+
+static int user_invitations(struct app *a, char **args UNUSED, const char *const *options UNUSED,
+			    struct err *e)
+{
+	return store_invitation_each(a->store, print_invitation, NULL, e);
+}
+
+static int user_uninvite(struct app *a, char **args, const char *const *options UNUSED,
+			 struct err *e)
+{
+	int r = store_invitation_remove(a->store, args[0], e);
+
+	if (r == 0)
+		return err_set(e, ERR_NOT_FOUND, 0, "there is no invitation %s", args[0]);
+	if (r > 0)
+		store_audit(a->store, NULL, "user.uninvite", args[0], "ok", NULL, NULL);
+	return MIN(r, 0);
+}
+
 /* ---- caisson key ---- */
 
 static int key_new(struct app *a, char **args, const char *const *options, struct err *e)
@@ -248,6 +301,14 @@ static const struct command commands[] = {
     {"user", "rm", 1, user_rm, {NULL}, "rm NAME"},
     {"user", "passwd", 1, user_passwd, {"password"}, "passwd NAME [--password generate]"},
     {"user", "role", 2, user_role, {NULL}, "role NAME user|admin"},
+    {"user",
+     "invite",
+     0,
+     user_invite,
+     {"role", "days", "note"},
+     "invite [--role user|admin] [--days N] [--note TEXT]"},
+    {"user", "invitations", 0, user_invitations, {NULL}, "invitations"},
+    {"user", "uninvite", 1, user_uninvite, {NULL}, "uninvite ID"},
     {"key",
      "new",
      1,

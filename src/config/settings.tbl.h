@@ -97,6 +97,10 @@ S(STR, public_url, "server.public_url", "SANDBOX_PUBLIC_URL", "", 0, 1000,
 S(STR, allowed_hosts, "server.allowed_hosts", "SANDBOX_ALLOWED_HOSTS", "", 0, 2000,
   "host names separated by commas, or *",
   "Further names under which browsers and clients may address the server.")
+S(STR, allowed_origins, "server.allowed_origins", "SANDBOX_ALLOWED_ORIGINS", "", 0, 2000,
+  "origins such as http://localhost:6274 separated by commas, or *",
+  "Origins whose pages may use the server from a browser, besides those that come from the server "
+  "itself. Programs that are no browsers send no Origin and need nothing here.")
 S(SECRET, api_key, "auth.api_key", "SANDBOX_API_KEY", "", 0, 200, "at least 16 characters",
   "Key that HTTP clients must send. Needed to listen on more than loopback.")
 S(BOOL, require_auth, "auth.require_auth", "SANDBOX_REQUIRE_AUTH", "off", 0, 1, "on or off",
@@ -107,8 +111,9 @@ S(STR, default_user_id, "auth.default_user_id", "SANDBOX_DEFAULT_USER_ID", "root
   "What the tools of the second family call the local user, who needs no account.")
 S(CHOICE, open_registration, "auth.open_registration", "SANDBOX_OPEN_REGISTRATION", "auto", 0, 0,
   "auto|on|off",
-  "Whether anybody may make an account over HTTP; `auto`: only where no other machine can reach the "
-  "server.")
+  "Whether anybody may make an account over HTTP; `auto`: only where the server asks nobody who it is "
+  "and no other machine can reach it. An invitation (`caisson user invite`) lets one person in "
+  "wherever this is off.")
 S(INT, token_minutes, "auth.token_minutes", "SANDBOX_TOKEN_MINUTES", "300", 1, 525600,
   "whole minutes from 1 to 525600", "Life of the token that a login gives.")
 S(PATH, db_path, "auth.db_path", "SANDBOX_DB_PATH", "", 0, 4000, "an absolute path, or nothing",

@@ -75,14 +75,19 @@ static bool same(const struct http_host *host, const char *name)
 	return strlen(name) == host->len && strncasecmp(host->name, name, host->len) == 0;
 }
 
+static bool is_loopback(const struct http_host *host)
+{
+	static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (same(host, names[i]))
+			return true;
+	return false;
+}
+
 bool http_host_is_ours(const struct http_host *host, const char *local, const char *const *hosts)
 {
-	static const char *const loopback[] = {"localhost", "127.0.0.1", "[::1]"};
-
-	for (size_t i = 0; i < ARRAY_SIZE(loopback); i++)
-		if (same(host, loopback[i]))
-			return true;
-	if (local && same(host, local))
+	if (is_loopback(host) || (local && same(host, local)))
 		return true;
 	for (; hosts && *hosts; hosts++)
 		if (strcmp(*hosts, "*") == 0 || same(host, *hosts))
@@ -90,12 +95,29 @@ bool http_host_is_ours(const struct http_host *host, const char *local, const ch
 	return false;
 }
 
-bool http_origin_is_ours(const char *origin, const char *local, const char *const *hosts)
+/* Scheme and all, as browsers send it. */
+static bool is_listed(const char *origin, const char *const *list, bool any)
 {
-	struct http_host host;
-
-	for (const char *const *h = hosts; h && *h; h++)
-		if (strcmp(*h, "*") == 0 || strcasecmp(*h, origin) == 0)
+	for (; list && *list; list++)
+		if ((any && strcmp(*list, "*") == 0) || strcasecmp(*list, origin) == 0)
 			return true;
-	return http_origin_parse(origin, &host) == 0 && http_host_is_ours(&host, local, hosts);
+	return false;
+}
+
+bool http_origin_is_ours(const char *origin, const struct http_origins *may)
+{
+	struct http_host from, to;
+
+	if (is_listed(origin, may->origins, true) || is_listed(origin, may->hosts, false))
+		return true;
+	if (http_origin_parse(origin, &from) < 0)
+		return false;
+	for (const char *const *h = may->hosts; h && *h; h++)
+		if (same(&from, *h))
+			return true;
+	if (!may->host || http_host_parse(may->host, strlen(may->host), &to) < 0 ||
+	    from.port != to.port)
+		return false;
+	return (is_loopback(&from) && is_loopback(&to)) ||
+	       (from.len == to.len && strncasecmp(from.name, to.name, to.len) == 0);
 }

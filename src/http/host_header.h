@@ -24,5 +24,14 @@ int http_origin_parse(const char *origin, struct http_host *ret) MUST_CHECK;
  * be NULL), or one of HOSTS (NULL-terminated, may be NULL; "*" is any)? Case is ignored. */
 bool http_host_is_ours(const struct http_host *host, const char *local, const char *const *hosts);
 
-/* Is ORIGIN one of HOSTS word by word ("vscode-webview://x"), or of a host that is ours? */
-bool http_origin_is_ours(const char *origin, const char *local, const char *const *hosts);
+struct http_origins {
+	const char *host;           /* Host of the request, one of ours; NULL: none */
+	const char *const *hosts;   /* names that the operator gave; NULL-terminated, may be NULL */
+	const char *const *origins; /* the same, of origins; "*" is any */
+};
+
+/* May pages of ORIGIN use us? Those that came from the very address that the request went to may
+ * (localhost and 127.0.0.1 are one, if the port is the same), those of a host that the operator
+ * named, and the origins that the operator named word by word ("vscode-webview://x"). Pages that
+ * other ports of this machine serve may not: another account may have made them. */
+bool http_origin_is_ours(const char *origin, const struct http_origins *may);

@@ -111,8 +111,10 @@ struct http_config {
 	uint64_t stall_timeout_ns;
 	const char *const *hosts; /* borrowed until free: extra names that Host and Origin may have,
 				   * NULL-terminated; "*" allows any. Loopback names and the address
-				   * that the connection came to are always allowed */
-	http_auth_fn auth;        /* NULL: rows with HTTP_ROUTE_AUTH are open */
+				   * that the connection came to are always allowed as Host */
+	const char *const *origins; /* borrowed until free: further origins whose pages may use the
+				     * server, NULL-terminated; "*" allows any; may be NULL */
+	http_auth_fn auth;          /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;
 	void *log_userdata;

@@ -92,7 +92,12 @@ static bool check_names(struct http_request *req)
 	}
 	if (!origin || req->conn->is_unix)
 		return true;
-	if (http_origin_is_ours(origin, local, req->conn->server->cfg.hosts)) {
+	const struct http_origins may = {
+	    .host = host_is_ours(req, local) ? http_request_header(req, "host") : NULL,
+	    .hosts = req->conn->server->cfg.hosts,
+	    .origins = req->conn->server->cfg.origins,
+	};
+	if (http_origin_is_ours(origin, &may)) {
 		req->origin = origin;
 		return true;
 	}

@@ -58,6 +58,14 @@ uint64_t column_u64(sqlite3_stmt *st, int column);
 /* Copies FROM (NULL: "") and cuts it at a character. */
 void copy_text(char *ret, size_t size, const char *from);
 
+/* PREFIX (4 bytes) and 256 random bits as text: a key, an invitation. */
+void store_random_text(const char *prefix, char ret[STORE_KEY_SIZE]);
+/* What is kept of such a text. */
+int store_digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BYTES],
+		 struct err *e) MUST_CHECK;
+/* store_user_add() inside of a transaction that is open. */
+int user_insert(struct store *s, struct store_user *u, struct err *e) MUST_CHECK;
+
 /* ---- what the helper does (queue.c, password.c) ---- */
 
 enum note_kind {

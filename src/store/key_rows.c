@@ -38,7 +38,7 @@ int store_scope_parse(const char *word, enum store_scope *ret)
 	return -EINVAL;
 }
 
-static int digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BYTES], struct err *e)
+int store_digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BYTES], struct err *e)
 {
 	if (!s->has_pepper) {
 		int r = store_secret(s, "keys", s->pepper, e);
@@ -51,21 +51,30 @@ static int digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BY
 	return 0;
 }
 
-int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e)
+void store_random_text(const char *prefix, char ret[STORE_KEY_SIZE])
 {
-	uint8_t random[KEY_RANDOM], hash[STORE_SECRET_BYTES];
-	char text[STORE_KEY_SIZE] = KEY_PREFIX;
-	struct store_key added = *k;
+	uint8_t random[KEY_RANDOM];
+	size_t len = strlen(prefix);
 
 	rand_bytes(random, sizeof(random));
-	(void)sodium_bin2base64(text + strlen(KEY_PREFIX), sizeof(text) - strlen(KEY_PREFIX),
-				random, sizeof(random), sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+	memcpy(ret, prefix, len);
+	(void)sodium_bin2base64(ret + len, STORE_KEY_SIZE - len, random, sizeof(random),
+				sodium_base64_VARIANT_URLSAFE_NO_PADDING);
 	sodium_memzero(random, sizeof(random));
+}
+
+int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e)
+{
+	uint8_t hash[STORE_SECRET_BYTES];
+	char text[STORE_KEY_SIZE];
+	struct store_key added = *k;
+
+	store_random_text(KEY_PREFIX, text);
 	store_uuid(added.id);
 	(void)snprintf(added.hint, sizeof(added.hint), "%.*s", HINT_CHARS, text);
 	added.created_ms = store_now_ms();
 	added.used_ms = 0;
-	int r = digest(s, text, hash, e);
+	int r = store_digest(s, text, hash, e);
 	if (r == 0)
 		r = db_change(&s->db, Q_KEY_ADD, e, "ttttbitii", added.id, added.user, added.name,
 			      added.hint, hash, sizeof(hash), (int64_t)added.scope, added.profile,
@@ -120,7 +129,7 @@ int store_key_check(struct store *s, const char *text, struct store_key *ret_key
 
 	if (!text_starts_with(text, KEY_PREFIX) || strlen(text) >= STORE_KEY_SIZE)
 		return 0;
-	int r = digest(s, text, hash, e);
+	int r = store_digest(s, text, hash, e);
 	r = r < 0 ? r : find_key(s, hash, now, &key, e);
 	if (r > 0)
 		r = store_user_get(s, key.user, &owner, e);

@@ -213,6 +213,38 @@ int store_key_revoke_named(struct store *s, const char *user, const char *name,
 int store_key_each(struct store *s, const char *user, store_key_fn fn, void *arg,
 		   struct err *e) MUST_CHECK;
 
+/* ---- invitations ------------------------------------------------------------------------------
+ */
+
+/* With one of these, one person makes an account, once, before it expires. */
+struct store_invitation {
+	char id[STORE_ID_SIZE];
+	enum store_role role;       /* of the account */
+	char note[STORE_NAME_SIZE]; /* for whom */
+	uint64_t created_ms;
+	uint64_t expires_ms;
+};
+
+typedef void (*store_invitation_fn)(const struct store_invitation *i, void *user);
+
+#define STORE_INVITATIONS_MAX 1000 /* that have neither been used nor expired */
+
+/* id and created_ms are filled in; RET (STORE_KEY_SIZE bytes) is the invitation itself, which is
+ * kept nowhere. Durable. QUOTA_EXCEEDED: there are too many. */
+int store_invitation_add(struct store *s, struct store_invitation *i, char *ret,
+			 struct err *e) MUST_CHECK;
+/* 0: unknown, used, withdrawn or expired. */
+int store_invitation_find(struct store *s, const char *text, struct store_invitation *ret,
+			  struct err *e) MUST_CHECK;
+int store_invitation_each(struct store *s, store_invitation_fn fn, void *user,
+			  struct err *e) MUST_CHECK;
+/* Durable. 1 or 0. */
+int store_invitation_remove(struct store *s, const char *id, struct err *e) MUST_CHECK;
+/* store_user_add() with the role of the invitation TEXT, which is used up by it: both or neither.
+ * FORBIDDEN (-EACCES) when it is no good. */
+int store_user_join(struct store *s, struct store_user *u, const char *text,
+		    struct err *e) MUST_CHECK;
+
 /* ---- persistent sandboxes ----------------------------------------------------------------------
  */
 

@@ -88,25 +88,30 @@ static int check_free(struct store *s, const struct store_user *u, struct err *e
 	return r;
 }
 
-int store_user_add(struct store *s, struct store_user *u, struct err *e)
+int user_insert(struct store *s, struct store_user *u, struct err *e)
 {
 	struct store_user added = *u;
-	int r = db_transaction(&s->db, true, e);
 
 	store_uuid(added.id);
 	added.created_ms = store_now_ms();
-	if (r == 0)
-		r = check_free(s, &added, e);
+	int r = check_free(s, &added, e);
 	if (r == 0)
 		r = db_run(&s->db, Q_USER_ADD, NULL, e, "ttttiiiiiii", added.id, added.name,
 			   added.email, added.hash, (int64_t)added.role, (int64_t)added.active,
 			   (int64_t)added.created_ms, added.quota.sandboxes,
 			   added.quota.cpu_s_per_day, added.quota.disk_bytes,
 			   added.quota.runs_per_minute);
-	r = db_finish(&s->db, true, r, e);
 	if (r == 0)
 		*u = added;
 	return r;
+}
+
+int store_user_add(struct store *s, struct store_user *u, struct err *e)
+{
+	int r = db_transaction(&s->db, true, e);
+
+	r = r < 0 ? r : user_insert(s, u, e);
+	return db_finish(&s->db, true, r, e);
 }
 
 int store_user_update(struct store *s, const struct store_user *u, struct err *e)

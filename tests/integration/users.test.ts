@@ -398,3 +398,59 @@ describe('a server that asks who it is', () => {
 		assert.ok(!text.includes('secret.txt","w"'), 'no code');
 	});
 });
+
+describe('registration where the server asks who it is', () => {
+	const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_PUBLIC_URL: 'https://box.example.org', SANDBOX_ALLOWED_HOSTS: 'box.example.org' };
+	let program: Program;
+	let base: string;
+	let admin: string;
+
+	async function cli(...args: string[]): Promise<string> {
+		const r = await caisson(args, { env });
+		assert.equal(r.code, 0, r.stderr.toString());
+		return r.stdout.toString().trim();
+	}
+	const join = (username: string, invitation?: unknown): Promise<Answer> =>
+		ask('POST', `${base}/api/register`, { json: { username, email: `${username}@example.org`, password, ...(invitation === undefined ? {} : { invitation }) } });
+
+	before(async () => {
+		await cli('user', 'add', 'root', '--role', 'admin', '--password', 'none');
+		admin = await cli('key', 'new', 'root', '--scope', 'admin');
+		({ program, base } = await serve({ profile: 'full', env }));
+	});
+	after(async () => {
+		await program.end();
+	});
+
+	it('nobody makes an account, unless he was invited', async () => {
+		assert.equal((await join('mallory')).status, 403);
+		for (const wrong of ['', 'csi_', 'csi_AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA', admin, 'x'.repeat(5000)])
+			assert.equal((await join('mallory', wrong)).status, 403, wrong.slice(0, 20));
+		const invitation = await cli('user', 'invite', '--note', 'for Ada');
+		assert.match(invitation, /^csi_\S{43}$/);
+		assert.match(await cli('user', 'invitations'), /user +expires .* for Ada$/);
+		assert.equal((await ask('POST', `${base}/api/register`, { json: { username: 'ada', invitation } })).status, 422, 'what is not well-formed uses nothing up');
+		const both = await Promise.all(['ada', 'eve'].map((name) => join(name, invitation)));
+		assert.deepEqual(both.map((r) => r.status).sort(), [200, 403], 'it is good for one');
+		const made = both.find((r) => r.status === 200)!.body;
+		assert.equal((await ask('GET', `${base}/api/v1/me`, { key: made.api_key })).body.admin, false);
+		assert.equal((await join('bob', invitation)).status, 403);
+		assert.equal(await cli('user', 'invitations'), '');
+	});
+
+	it('over HTTP, by administrators alone', async () => {
+		const user = (await join('carl', await cli('user', 'invite'))).body.api_key;
+		for (const [method, path, json] of [['GET', '/invitations'], ['POST', '/invitations', {}], ['DELETE', '/invitations/x']] as const)
+			assert.equal((await ask(method, `${base}/api/v1${path}`, { key: user, json })).status, 403);
+		const made = await ask('POST', `${base}/api/v1/invitations`, { key: admin, json: { role: 'admin', note: 'a colleague', expires_in_s: 60 } });
+		assert.deepEqual([made.status, made.body.role], [201, 'admin'], JSON.stringify(made.body));
+		const list = (await ask('GET', `${base}/api/v1/invitations`, { key: admin })).body.invitations;
+		assert.deepEqual(list.map((i: Json) => [i.id, i.note, i.invitation]), [[made.body.id, 'a colleague', undefined]]);
+		assert.equal((await ask('DELETE', `${base}/api/v1/invitations/${made.body.id}`, { key: admin })).status, 204);
+		assert.equal((await ask('DELETE', `${base}/api/v1/invitations/${made.body.id}`, { key: admin })).status, 404);
+		assert.equal((await join('dora', made.body.invitation)).status, 403, 'withdrawn');
+		const rows = (await ask('GET', `${base}/api/v1/audit`, { key: admin })).body.rows.map((r: Json) => r.action);
+		for (const action of ['user.invite', 'user.uninvite', 'user.register'])
+			assert.ok(rows.includes(action), action);
+	});
+});

@@ -227,6 +227,9 @@ describe('Streamable HTTP', () => {
 	it('a foreign Origin or Host is refused, our own is not', async () => {
 		assert.equal((await post(JSON.stringify(initialize), { origin: 'http://evil.example.com' })).status, 403);
 		assert.equal((await post(JSON.stringify(initialize), { origin: `http://localhost:${port}` })).status, 200);
+		// A page that somebody else serves on this machine is foreign, too.
+		assert.equal((await post(JSON.stringify(initialize), { origin: 'http://localhost:3000' })).status, 403);
+		assert.equal((await fetch(`${base}/mcp`, { method: 'OPTIONS', headers: { origin: 'http://127.0.0.1:3000' } })).headers.get('access-control-allow-origin'), null);
 		assert.equal((await raw(`POST /mcp HTTP/1.1\r\nHost: evil.example.com\r\nContent-Type: application/json\r\nContent-Length: 2\r\nConnection: close\r\n\r\n{}`)).slice(9, 12), '403');
 	});
 	function raw(bytes: string | Buffer): Promise<string> {

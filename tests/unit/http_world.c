@@ -162,6 +162,7 @@ int world_setup_with(const struct http_config *limits)
 {
 	static const char *const keys[] = {"sesame"};
 	static const char *const hosts[] = {"box.example", NULL};
+	static const char *const origins[] = {"http://localhost:6274", "vscode-webview://x", NULL};
 	struct http_config cfg = *limits;
 	struct http_listener *l;
 	struct err e = ERR_INIT;
@@ -169,6 +170,7 @@ int world_setup_with(const struct http_config *limits)
 	w = (struct world){0};
 	assert_int_equal(http_keys_new(keys, NULL, 1, &w.keys), 0);
 	cfg.hosts = hosts;
+	cfg.origins = origins;
 	cfg.auth = http_keys_check;
 	cfg.auth_userdata = w.keys;
 	assert_int_equal(sd_event_new(&w.loop), 0);

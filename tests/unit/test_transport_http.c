@@ -33,7 +33,8 @@ static struct world w;
 static int setup_with(bool with_keys)
 {
 	static const char *const keys[] = {"alice-key", "bob-key"};
-	struct http_config http = {0};
+	static const char *const origins[] = {"http://localhost:3000", NULL};
+	struct http_config http = {.origins = origins};
 	struct transport_http_config cfg = {.sessions_max = 3, .keepalive_ns = 2 * NS_PER_S};
 	struct http_listener *l;
 	struct err e = ERR_INIT;
@@ -366,6 +367,7 @@ static void test_browsers(void **state)
 	       "mcp-param-region, evil\r\n",
 	       "", "mcp-name, mcp-param-region\r\n");
 	expect(403, "OPTIONS /mcp", "Origin: http://evil.example\r\n", "", "Origin");
+	expect(403, "OPTIONS /mcp", "Origin: http://localhost:3001\r\n", "", "Origin");
 	expect(403, "POST /mcp", JSON_TYPES "Origin: http://evil.example\r\n",
 	       INITIALIZE("2025-06-18"), "");
 	expect(200, "POST /mcp", JSON_TYPES "Origin: http://localhost:3000\r\n",
