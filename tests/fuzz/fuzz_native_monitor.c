@@ -177,7 +177,7 @@ static void hear_zygotes(void)
 {
 	for (size_t i = 0; i < WORLD_IMAGES * (size_t)2; i++) {
 		struct template *t = &m.templates[i / 2];
-		struct zygote *z = i % 2 ? &t->nursery.successor : &t->nursery.current;
+		struct zygote *z = i % 2 ? &t->zygotes.successor : &t->zygotes.current;
 		char byte;
 
 		if (z->state == ZYGOTE_NONE)

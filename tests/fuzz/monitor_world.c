@@ -285,7 +285,7 @@ uint32_t ids_stored(const struct ids *ids UNUSED, uint32_t slots, const char *ke
 	return ID_FIRST + slots;
 }
 
-int stored_forget(const char *state_dir UNUSED, const char *key)
+int workspace_forget(const char *state_dir UNUSED, const char *key)
 {
 	for (const char *c = key; *c; c++)
 		ASSERT((*c >= 'a' && *c <= 'z') || (*c >= '0' && *c <= '9') ||
@@ -294,7 +294,7 @@ int stored_forget(const char *state_dir UNUSED, const char *key)
 	return key[0] == 'b' ? -EBUSY : 0;
 }
 
-void stored_sweep(const struct monitor *m UNUSED)
+void workspace_sweep(const struct monitor *m UNUSED)
 {
 }
 
@@ -394,10 +394,11 @@ static void check_box(const struct monitor *m, uint32_t slot)
 		helpers += m->boxes[i].helper_of == slot + 1;
 	ASSERT(b->helpers == helpers);
 	ASSERT((b->state != BOX_FREE) == groups[slot]);
-	ASSERT((b->maker > 0) == (b->state == BOX_MAKING));
+	const bool making = b->state == BOX_MAKING || b->state == BOX_DOOMED;
+	ASSERT((b->maker > 0) == making);
 	ASSERT((b->init > 0) == (b->state == BOX_LIVE || b->state == BOX_ENDING));
-	ASSERT((b->channel >= 0) == (b->state == BOX_MAKING));
-	ASSERT(announced[slot] == (b->state != BOX_FREE && b->state != BOX_MAKING));
+	ASSERT((b->channel >= 0) == making);
+	ASSERT(announced[slot] == (b->state != BOX_FREE && !making));
 	if (b->state == BOX_FREE)
 		ASSERT(b->warm < 0 && !b->lock && !b->image && !b->waits_for && !b->helper_of);
 }
@@ -405,7 +406,7 @@ static void check_box(const struct monitor *m, uint32_t slot)
 /* Who waits for a zygote stands in its queue once, and the queue ends where it says. */
 static void check_queue(const struct monitor *m, const struct template *t)
 {
-	const struct nursery *n = &t->nursery;
+	const struct zygotes *n = &t->zygotes;
 	uint32_t waiting = 0, queued = 0, last = 0, boxes = 0;
 
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++) {
@@ -427,7 +428,7 @@ void world_check(const struct monitor *m)
 
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++) {
 		check_box(m, i);
-		making += m->boxes[i].state == BOX_MAKING;
+		making += m->boxes[i].state == BOX_MAKING || m->boxes[i].state == BOX_DOOMED;
 	}
 	ASSERT(m->n_making == making);
 	for (size_t i = 0; i < WORLD_IMAGES; i++)

@@ -105,7 +105,7 @@ static void test_limits(void **state UNUSED)
 #undef REFUSED
 }
 
-static void test_create_plan(void **state UNUSED)
+static void test_create_request(void **state UNUSED)
 {
 	struct native_monitor_config config = {.max_sandboxes = 2};
 	struct box boxes[2] = {{.state = BOX_FREE}, {.state = BOX_LIVE}};
@@ -121,28 +121,29 @@ static void test_create_plan(void **state UNUSED)
 		       .nofile = 100},
 	    .image = "science",
 	};
-	struct proto_mon_create c = good;
+	union proto_frame f = {.create = good};
+	struct proto_mon_create *c = &f.create;
 
-	assert_int_equal(plan_check_create(&m, &c), 0);
-	c.slot = 1; /* in use */
-	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
-	c.slot = 2; /* beyond the last */
-	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
-	c = good;
-	c.warm = 2;
-	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
-	c = good;
-	memset(c.image, 'a', sizeof(c.image)); /* no end */
-	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+	assert_int_equal(requests_check(&m, &f), 0);
+	c->slot = 1; /* in use */
+	assert_int_equal(requests_check(&m, &f), -EINVAL);
+	c->slot = 2; /* beyond the last */
+	assert_int_equal(requests_check(&m, &f), -EINVAL);
+	*c = good;
+	c->warm = 2;
+	assert_int_equal(requests_check(&m, &f), -EINVAL);
+	*c = good;
+	memset(c->image, 'a', sizeof(c->image)); /* no end */
+	assert_int_equal(requests_check(&m, &f), -EINVAL);
 	static const char *const names[] = {"", "..", "../x", "a/b", "A", ".hidden", "a\nb"};
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		c = good;
-		(void)snprintf(c.image, sizeof(c.image), "%s", names[i]);
-		assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+		*c = good;
+		(void)snprintf(c->image, sizeof(c->image), "%s", names[i]);
+		assert_int_equal(requests_check(&m, &f), -EINVAL);
 	}
-	c = good;
-	c.limits.pids = 0;
-	assert_int_equal(plan_check_create(&m, &c), -EINVAL);
+	*c = good;
+	c->limits.pids = 0;
+	assert_int_equal(requests_check(&m, &f), -EINVAL);
 }
 
 static void test_subids(void **state UNUSED)
@@ -229,7 +230,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_messages), cmocka_unit_test(test_paths),
-	    cmocka_unit_test(test_limits),   cmocka_unit_test(test_create_plan),
+	    cmocka_unit_test(test_limits),   cmocka_unit_test(test_create_request),
 	    cmocka_unit_test(test_subids),   cmocka_unit_test(test_groups),
 	};
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One sandbox from request to end, as the monitor sees it:
- *   FREE -create-> MAKING -maker ended well-> LIVE -destroy-> ENDING -init reaped-> FREE
- * A maker that failed, or an init that ends on its own, leads to FREE from wherever it was. */
+/* One sandbox from request to end, as the monitor sees it. The states and what leads from one to the
+ * other are in the table `next`; its picture is in monitor.h. */
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/rand.h"
+#include "base/walls.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/monitor/workspace_store.h"
 #include "engine/native/sys.h"
@@ -15,8 +15,48 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* What runs get: they are to die before anything else on this host does. */
+/* oom_score_adj of runs: when the host runs out of memory, they are killed before other processes. */
 #define RUN_OOM_SCORE 800u
+
+enum box_event {
+	BOX_MAKER_FORKED,
+	BOX_MAKER_DONE,   /* it ended well: init exists */
+	BOX_MAKER_FAILED, /* no init is left */
+	BOX_DESTROY,      /* the front, or the end of the sandbox that this one helps */
+	BOX_INIT_ENDED,   /* init was reaped and nobody helps this sandbox */
+	BOX_INIT_FIRST,   /* init was reaped, but sandboxes that help this one are left */
+	BOX_HELPERS_GONE, /* the last of them is gone */
+	BOX_EVENT_MAX_,
+};
+
+/* What follows a state; 0 = the event cannot happen in that state. */
+#define TO(state) (1 + (state))
+static const uint8_t next[BOX_STATE_MAX_][BOX_EVENT_MAX_] = {
+    [BOX_FREE] = {[BOX_MAKER_FORKED] = TO(BOX_MAKING), [BOX_DESTROY] = TO(BOX_FREE)},
+    [BOX_MAKING] = {[BOX_MAKER_DONE] = TO(BOX_LIVE),
+		    [BOX_MAKER_FAILED] = TO(BOX_FREE),
+		    [BOX_DESTROY] = TO(BOX_DOOMED)},
+    [BOX_DOOMED] = {[BOX_MAKER_DONE] = TO(BOX_ENDING),
+		    [BOX_MAKER_FAILED] = TO(BOX_FREE),
+		    [BOX_DESTROY] = TO(BOX_DOOMED)},
+    [BOX_LIVE] = {[BOX_DESTROY] = TO(BOX_ENDING),
+		  [BOX_INIT_ENDED] = TO(BOX_FREE),
+		  [BOX_INIT_FIRST] = TO(BOX_WAITING)},
+    [BOX_ENDING] = {[BOX_DESTROY] = TO(BOX_ENDING),
+		    [BOX_INIT_ENDED] = TO(BOX_FREE),
+		    [BOX_INIT_FIRST] = TO(BOX_WAITING)},
+    [BOX_WAITING] = {[BOX_DESTROY] = TO(BOX_WAITING), [BOX_HELPERS_GONE] = TO(BOX_FREE)},
+};
+
+/* The only place that changes a state. Returns the state before. */
+static enum box_state move(struct box *b, enum box_event event)
+{
+	const enum box_state before = b->state;
+
+	ASSERT(next[before][event] != 0);
+	b->state = (enum box_state)(next[before][event] - 1);
+	return before;
+}
 
 static void answer(struct monitor *m, uint32_t slot, enum proto_step step, int errnum)
 {
@@ -28,7 +68,8 @@ static void answer(struct monitor *m, uint32_t slot, enum proto_step step, int e
 	monitor_send(m, &c.head, NULL, 0);
 }
 
-static void box_reset(struct monitor *m, uint32_t slot)
+/* Gives back all that the box in SLOT holds. */
+static void release(struct monitor *m, uint32_t slot)
 {
 	struct box *b = &m->boxes[slot];
 
@@ -42,14 +83,11 @@ static void box_reset(struct monitor *m, uint32_t slot)
 	b->lock = image_lock_unref(b->lock);
 	if (b->image) {
 		b->image->boxes--;
-		if (!b->unused)
+		if (!(b->wanted & PROTO_SLOT_UNUSED))
 			b->image->used_at = now_ns();
 	}
 	b->image = NULL;
-	b->state = BOX_FREE;
-	b->doomed = false;
-	b->unused = false;
-	b->count = false;
+	b->wanted = 0;
 }
 
 /* The first message to init waits in its socket before init exists. */
@@ -140,7 +178,7 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	if (r < 0)
 		return r;
 	r = send_config(m, front, c, &b->fds, interpreter,
-			t->nursery.current.state == ZYGOTE_READY);
+			t->zygotes.current.state == ZYGOTE_READY);
 	if (r < 0)
 		return r;
 	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO, .uid = b->uid};
@@ -173,14 +211,30 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 	t->boxes++;
 	b->lock = image_lock_ref(t->lock);
 	b->maker = pid;
-	b->state = BOX_MAKING;
+	(void)move(b, BOX_MAKER_FORKED);
 	m->n_making++;
 	reap_watch(m, slot, false);
 	KILL_POINT(MAKER_FORKED);
 	return 0;
 }
 
-void sandbox_create(struct monitor *m, const struct proto_mon_create *asked)
+/* Only in builds for tests of the tests (base/walls.h): limits that limit nothing. */
+static void leave_out_walls(struct proto_limits *l)
+{
+	if (!wall_stands(WALL_MEMORY))
+		l->memory_bytes *= 8;
+	if (!wall_stands(WALL_PIDS))
+		l->pids *= 8;
+	if (!wall_stands(WALL_NOFILE))
+		l->nofile = 20000;
+	if (!wall_stands(WALL_DISK)) {
+		l->workspace_bytes *= 16;
+		l->workspace_inodes *= 1024;
+		l->tmp_bytes *= 64;
+	}
+}
+
+void box_create(struct monitor *m, const struct proto_mon_create *asked)
 {
 	struct proto_mon_create request = *asked;
 	const struct proto_mon_create *c = &request;
@@ -189,7 +243,7 @@ void sandbox_create(struct monitor *m, const struct proto_mon_create *asked)
 	struct template *t;
 
 	KILL_POINT(CREATE_TAKEN);
-	plan_leave_out(&request.limits);
+	leave_out_walls(&request.limits);
 	if (template_get(m, c->image, &t, why) < 0) {
 		answer(m, c->slot, why->step, why->errnum);
 		return;
@@ -202,7 +256,7 @@ void sandbox_create(struct monitor *m, const struct proto_mon_create *asked)
 	KILL_POINT(CGROUP_MADE);
 	r = start_maker(m, c->slot, t, c);
 	if (r < 0) {
-		box_reset(m, c->slot);
+		release(m, c->slot);
 		answer(m, c->slot, r == -ESRCH ? PROTO_STEP_HELPER : PROTO_STEP_FORK, -r);
 	}
 }
@@ -235,89 +289,13 @@ static void announce(struct monitor *m, uint32_t slot)
 	cgroup_fds_close(&b->fds);
 }
 
-/* A helper lives in what its parent has: a parent that has ended is gone when its last helper is.
- * PARENT: as box.helper_of. */
-static void helper_gone(struct monitor *m, uint32_t parent)
+static void kill_init(const struct box *b)
 {
-	if (parent && m->boxes[parent - 1].state == BOX_WAITING)
-		sandbox_gone(m, parent - 1);
+	(void)kill(b->init, SIGKILL);
+	KILL_POINT(INIT_KILLED);
 }
 
-void sandbox_made(struct monitor *m, uint32_t slot, int status)
-{
-	struct box *b = &m->boxes[slot];
-	const struct report *r = &m->reports[slot];
-
-	KILL_POINT(MAKER_ENDED);
-	m->n_making--;
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || r->pid <= 0) {
-		/* An init that exists although its maker died (killed from outside) must not
-		 * outlive it. */
-		if (r->pid > 0 && !reap_is_early(m, r->pid))
-			(void)kill(r->pid, SIGKILL);
-		uint32_t step = r->step;
-		uint32_t parent = b->helper_of;
-		int errnum = r->errnum;
-		box_reset(m, slot);
-		answer(m, slot, step, errnum);
-		helper_gone(m, parent);
-		if (WIFSIGNALED(status)) /* it could not remove what it was making aside */
-			stored_sweep(m);
-		return;
-	}
-	b->init = r->pid;
-	b->uid = r->uid;
-	b->state = BOX_LIVE;
-	announce(m, slot);
-	if (reap_is_early(m, b->init)) {
-		b->init = 0;
-		sandbox_gone(m, slot);
-		return;
-	}
-	reap_watch(m, slot, true);
-	if (b->doomed)
-		sandbox_destroy(m, slot, b->unused ? PROTO_SLOT_UNUSED : 0);
-	else if (b->warm >= 0 && b->image)
-		zygote_want(m, b->image, slot);
-	else
-		zygote_forget(m, slot); /* closes the channel: init hears that it stays cold */
-}
-
-static void end_helpers(struct monitor *m, uint32_t slot)
-{
-	for (uint32_t i = 0; m->boxes[slot].helpers > 0 && i < m->config->max_sandboxes; i++)
-		if (m->boxes[i].helper_of == slot + 1)
-			sandbox_destroy(m, i, 0);
-}
-
-void sandbox_destroy(struct monitor *m, uint32_t slot, uint32_t flags)
-{
-	struct box *b = &m->boxes[slot];
-
-	KILL_POINT(DESTROY_TAKEN);
-	if (b->state != BOX_FREE) {
-		b->unused = flags & PROTO_SLOT_UNUSED;
-		b->count |= (flags & PROTO_SLOT_COUNT) != 0;
-	}
-	end_helpers(m, slot);
-	switch (b->state) {
-	case BOX_MAKING:
-		b->doomed = true;
-		break;
-	case BOX_LIVE:
-		(void)kill(b->init, SIGKILL);
-		KILL_POINT(INIT_KILLED);
-		b->state = BOX_ENDING;
-		break;
-	case BOX_FREE: /* it ended on its own while the request was on its way */
-	case BOX_ENDING:
-	case BOX_WAITING:
-	default:
-		break;
-	}
-}
-
-/* Nothing of it runs any more, so this is all of it; 0 = nothing counts it. */
+/* Nothing of the sandbox runs any more, so this is its total; 0 = nothing here counts it. */
 static uint64_t cpu_of(struct monitor *m, uint32_t slot)
 {
 	struct cgroup_use use = {0};
@@ -326,45 +304,131 @@ static uint64_t cpu_of(struct monitor *m, uint32_t slot)
 	return use.cpu_ns;
 }
 
-void sandbox_gone(struct monitor *m, uint32_t slot)
+static void helper_gone(struct monitor *m, uint32_t parent);
+
+/* Nothing of the sandbox is left: its slot is free again, and the front hears of it. */
+static void finish(struct monitor *m, uint32_t slot, enum box_event event)
 {
 	struct proto_mon_gone g = {.head = PROTO_HEAD(MON_GONE, proto_mon_gone), .slot = slot};
 	struct box *b = &m->boxes[slot];
-	uint32_t parent = b->helper_of;
+	const uint32_t parent = b->helper_of;
 
-	zygote_forget(m, slot);           /* nobody is there to be given an interpreter */
-	b->count |= b->state == BOX_LIVE; /* on its own: a run may be in it */
-	if (b->helpers > 0) {
-		b->state = BOX_WAITING;
-		end_helpers(m, slot);
-		return;
-	}
 	KILL_POINT(INIT_REAPED);
-	if (b->count)
+	if (b->wanted & PROTO_SLOT_COUNT)
 		g.cpu_ns = cpu_of(m, slot);
-	box_reset(m, slot);
+	(void)move(b, event);
+	release(m, slot);
 	KILL_POINT(CGROUP_REMOVED);
 	monitor_send(m, &g.head, NULL, 0);
 	KILL_POINT(GONE_SENT);
 	helper_gone(m, parent);
 }
 
-void sandbox_forget(struct monitor *m, const struct proto_mon_forget *f)
+/* A helper uses mounts of the sandbox that it helps. So a sandbox that has ended is gone only when
+ * the last of its helpers is gone. PARENT: as box.helper_of. */
+static void helper_gone(struct monitor *m, uint32_t parent)
+{
+	if (parent && m->boxes[parent - 1].state == BOX_WAITING &&
+	    m->boxes[parent - 1].helpers == 0)
+		finish(m, parent - 1, BOX_HELPERS_GONE);
+}
+
+static void maker_failed(struct monitor *m, uint32_t slot, int status)
+{
+	struct box *b = &m->boxes[slot];
+	const struct report r = m->reports[slot];
+	const uint32_t parent = b->helper_of;
+
+	/* The maker may have died (killed from outside) after it had cloned init. */
+	if (r.pid > 0 && !reap_is_early(m, r.pid))
+		(void)kill(r.pid, SIGKILL);
+	(void)move(b, BOX_MAKER_FAILED);
+	release(m, slot);
+	answer(m, slot, r.step, r.errnum);
+	helper_gone(m, parent);
+	if (WIFSIGNALED(status)) /* it could not remove the workspace that it was making */
+		workspace_sweep(m);
+}
+
+void box_made(struct monitor *m, uint32_t slot, int status)
+{
+	struct box *b = &m->boxes[slot];
+	const struct report *r = &m->reports[slot];
+
+	KILL_POINT(MAKER_ENDED);
+	m->n_making--;
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || r->pid <= 0) {
+		maker_failed(m, slot, status);
+		return;
+	}
+	b->init = r->pid;
+	b->uid = r->uid;
+	(void)move(b, BOX_MAKER_DONE);
+	announce(m, slot);
+	if (reap_is_early(m, b->init)) {
+		b->init = 0;
+		box_gone(m, slot);
+		return;
+	}
+	reap_watch(m, slot, true);
+	if (b->state == BOX_ENDING)
+		kill_init(b);
+	else if (b->warm >= 0 && b->image)
+		zygote_want(m, b->image, slot);
+	else
+		zygote_forget(m, slot); /* closes the channel: init learns that it stays cold */
+}
+
+static void end_helpers(struct monitor *m, uint32_t slot)
+{
+	for (uint32_t i = 0; m->boxes[slot].helpers > 0 && i < m->config->max_sandboxes; i++)
+		if (m->boxes[i].helper_of == slot + 1)
+			box_destroy(m, i, 0);
+}
+
+void box_destroy(struct monitor *m, uint32_t slot, uint32_t flags)
+{
+	struct box *b = &m->boxes[slot];
+
+	KILL_POINT(DESTROY_TAKEN);
+	if (b->state != BOX_FREE) /* else it ended on its own while the request was on its way */
+		b->wanted = (b->wanted & PROTO_SLOT_COUNT) | flags;
+	end_helpers(m, slot);
+	if (move(b, BOX_DESTROY) == BOX_LIVE)
+		kill_init(b);
+}
+
+void box_gone(struct monitor *m, uint32_t slot)
+{
+	struct box *b = &m->boxes[slot];
+
+	zygote_forget(m, slot);   /* there is nothing left to give an interpreter to */
+	if (b->state == BOX_LIVE) /* it ended on its own: a run may have been in it */
+		b->wanted |= PROTO_SLOT_COUNT;
+	if (b->helpers == 0) {
+		finish(m, slot, BOX_INIT_ENDED);
+		return;
+	}
+	(void)move(b, BOX_INIT_FIRST);
+	end_helpers(m, slot);
+}
+
+void box_forget(struct monitor *m, const struct proto_mon_forget *f)
 {
 	struct proto_mon_forgotten a = {.head = PROTO_HEAD(MON_FORGOTTEN, proto_mon_forgotten),
 					.seq = f->seq};
-	int r = stored_forget(m->config->state_dir, f->persist);
+	int r = workspace_forget(m->config->state_dir, f->persist);
 
 	if (r == 0) {
 		KILL_POINT(STORED_DEAD);
-		stored_sweep(m);
+		workspace_sweep(m);
 	}
 	a.errnum = -r;
 	monitor_send(m, &a.head, NULL, 0);
 	KILL_POINT(STORED_FORGOTTEN);
 }
 
-void sandbox_warm(struct monitor *m, uint32_t slot)
+void box_warm(struct monitor *m, uint32_t slot)
 {
 	struct box *b = &m->boxes[slot];
 	struct proto_mon_warmed w = {.head = PROTO_HEAD(MON_WARMED, proto_mon_warmed),
@@ -375,14 +439,14 @@ void sandbox_warm(struct monitor *m, uint32_t slot)
 		zygote_forget(m, slot); /* an older request of it */
 		interpreter = make_warm_channel(b);
 		b->image->used_at = now_ns();
-		w.soon = b->image->nursery.current.state == ZYGOTE_READY;
+		w.soon = b->image->zygotes.current.state == ZYGOTE_READY;
 	}
 	monitor_send(m, &w.head, &interpreter, interpreter >= 0 ? 1 : 0);
 	if (interpreter >= 0)
 		zygote_want(m, b->image, slot);
 }
 
-void sandbox_usage(struct monitor *m, uint32_t slot)
+void box_usage(struct monitor *m, uint32_t slot)
 {
 	struct cgroup_use use = {0};
 	struct proto_mon_used u = {.head = PROTO_HEAD(MON_USED, proto_mon_used), .slot = slot};

@@ -82,8 +82,8 @@ static int take_packages(const struct maker *k)
 
 static void open_disk(const struct maker *k, struct mounts *mounts)
 {
-	int r = stored_open_disk(k->state_dir, k->persist, k->limits, k->ids->base + k->uid,
-				 &mounts->store);
+	int r = workspace_open_disk(k->state_dir, k->persist, k->limits, k->ids->base + k->uid,
+				    &mounts->store);
 
 	if (r < 0)
 		give_up(k, PROTO_STEP_STORED, -r);
@@ -91,8 +91,8 @@ static void open_disk(const struct maker *k, struct mounts *mounts)
 
 static void open_folder(const struct maker *k, struct mounts *mounts)
 {
-	int r = stored_open_folder(k->state_dir, k->persist, &k->report->uid, &mounts->store,
-				   &mounts->lock);
+	int r = workspace_open_folder(k->state_dir, k->persist, &k->report->uid, &mounts->store,
+				      &mounts->lock);
 
 	if (r < 0)
 		give_up(k, PROTO_STEP_STORED, -r);

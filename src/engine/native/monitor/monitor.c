@@ -43,7 +43,7 @@ static bool take_signals(struct monitor *m)
 /* Each image may have two: the one in use and its successor. */
 static struct zygote *zygote_at(struct monitor *m, size_t i)
 {
-	struct nursery *n = &m->templates[i / 2].nursery;
+	struct zygotes *n = &m->templates[i / 2].zygotes;
 
 	return i % 2 == 0 ? &n->current : &n->successor;
 }
@@ -213,7 +213,7 @@ static int start(struct monitor *m, struct instance *in, struct err *e)
 	if (r == 0)
 		r = start_program(m, e);
 	if (r == 0)
-		stored_sweep(m);
+		workspace_sweep(m);
 	return r;
 }
 
@@ -222,9 +222,9 @@ static void say_hello(struct monitor *m, const struct err *e)
 	struct proto_mon_hello h = {
 	    .head = PROTO_HEAD(MON_HELLO, proto_mon_hello),
 	    .version = PROTO_VERSION,
-	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK | stored_enforced(m) |
+	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK | workspace_enforced(m) |
 			(m->ids.mode != IDS_SINGLE ? PROTO_CAP_OWN_UID : 0u),
-	    .best_effort = m->cgroup.best_effort | stored_best_effort(m),
+	    .best_effort = m->cgroup.best_effort | workspace_best_effort(m),
 	    .slots = m->config->max_sandboxes,
 	    .front_uid = m->ids.mode == IDS_RANGE ? m->ids.base + ID_FRONT : 0,
 	    .err_code = e->code,

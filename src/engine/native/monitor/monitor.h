@@ -1,19 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The privileged process: what its files share.
+/* The monitor: the privileged process of the native engine. This header is what its files share.
  *
- * Theory of operation. Single-threaded, one ppoll loop (monitor.c) over two descriptors: the
- * channel to the front and a signalfd. Everything it is told is a fixed-size message (proto.h),
- * checked field by field (requests.c, plan.c); anything else ends the process and with it every
- * sandbox.
+ * Theory of operation. The monitor makes sandboxes and ends them; it knows nothing of what runs in
+ * them. It is single-threaded. One poll loop (monitor.c) waits for
+ *   - the channel to the front: fixed-size messages (engine/inside/proto.h). requests.c checks every
+ *     field and dispatches by one table. A message that breaks a rule ends the monitor, and with it
+ *     every sandbox;
+ *   - a signalfd: a child has ended, or the monitor is told to end (SIGTERM, SIGINT);
+ *   - the channels of the zygotes, two for each image at most.
+ * Disks are slow, so the monitor leaves file work to children. It never opens a file that a run can
+ * write, and it never reads what a run writes.
  *
- * It never touches a file of a sandbox, never reads what a sandbox writes, and holds no descriptor
- * per sandbox: an init is its own child, so its pid is its name until it is reaped (reap.c).
+ * Children. All are forks of the monitor that do not execute a program, except where it is said:
+ *   template builder  makes the namespaces of one image, which the monitor keeps as two descriptors,
+ *                     and ends (image_template.c). The monitor waits for it
+ *   maker             makes the namespaces of one sandbox, clones init into them and ends (maker.c)
+ *   init              PID 1 of a sandbox. Its maker clones it with CLONE_PARENT, so it is a child of
+ *                     the monitor; it executes the init program from a sealed memfd
+ *   zygote            the image's Python, from which warm interpreters are forked (zygote.h). It is
+ *                     executed, too
+ *   sweeper           removes the files of stored workspaces that nobody can use any more, and ends
+ *                     (workspace_store.c)
+ *   newuidmap(1), newgidmap(1)  executed to map ids of /etc/subuid (ids.c). The monitor waits
+ * A child that the monitor does not wait for reports in shared memory (struct report), which the
+ * monitor reads after it has reaped the child. reap.c finds the sandbox of a pid in a hash table.
+ * Pids are safe names here: the kernel reuses the pid of a child only after the monitor reaped it.
  *
- * Processes that it makes, all of them from fork without exec until init:
- *   template  one per image, ends when the image's namespaces are built (image_template.c)
- *   maker     one per sandbox, ends when init is cloned (maker.c); init is the monitor's own child
- *             (CLONE_PARENT)
- * What they find out they write into shared memory (struct report), so no pipe is needed. */
+ * A sandbox is a struct box at the index SLOT, which the front chooses. Its states (lifecycle.c):
+ *
+ *        MON_CREATE: maker forked         maker done             init reaped
+ *   FREE ------------------------> MAKING ----------> LIVE ----------------------------> FREE
+ *                                    |                 |                                  ^
+ *                         MON_DESTROY|                 |MON_DESTROY: init killed          |
+ *                                    v                 v              init reaped         |
+ *                                  DOOMED ---------> ENDING ------------------------------+
+ *                                         maker done
+ *   MAKING, DOOMED -> FREE when the maker failed. LIVE, ENDING -> WAITING -> FREE when init ended while
+ *   helpers (sandboxes that write into the packages of this one) are left: they are killed first.
+ *
+ * The front hears MON_CREATED when a box leaves MAKING or DOOMED, and MON_GONE when it becomes FREE
+ * again afterwards. Apart from MAKING and DOOMED, the monitor holds no descriptor of a sandbox but the
+ * end of a channel that waits for a zygote (box.warm). */
 #pragma once
 
 #include "base/err.h"
@@ -70,7 +97,7 @@ struct template
 	uint64_t ctime_ns; /* an inode's number may be used again */
 	int userns, mntns;
 	struct image_lock *lock;
-	struct nursery nursery;
+	struct zygotes zygotes;
 	uint32_t boxes;   /* sandboxes that are made from it or live */
 	uint64_t used_at; /* when one was asked for, or the last that was used has ended */
 };
@@ -85,16 +112,16 @@ struct report {
 
 enum box_state {
 	BOX_FREE,
-	BOX_MAKING,
-	BOX_LIVE,
-	BOX_ENDING,
-	BOX_WAITING, /* init is gone, but helpers are left */
+	BOX_MAKING,  /* its maker runs */
+	BOX_DOOMED,  /* its maker runs, and the sandbox is to be destroyed */
+	BOX_LIVE,    /* init runs */
+	BOX_ENDING,  /* init was killed, but not reaped */
+	BOX_WAITING, /* init was reaped, but helpers are left */
+	BOX_STATE_MAX_,
 };
 struct box {
 	enum box_state state;
-	bool doomed; /* destroyed while it was being made */
-	bool unused; /* its end does not count as use of its image */
-	bool count;  /* MON_GONE says what it used */
+	uint32_t wanted; /* PROTO_SLOT_*: what the front wants of its end */
 	pid_t maker;
 	pid_t init;
 	uint32_t uid;          /* in Z */
@@ -143,25 +170,21 @@ struct monitor {
 void monitor_plain_signals(void);
 void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n);
 
-/* requests.c: serves what waits on the channel, some at a time; -errno: it has ended, or something
- * came that is no request (-EPROTO, -EINVAL), and so must the monitor. */
+/* requests.c. Serves some of the messages that wait on the channel. -errno: the channel has ended, or a
+ * message was no valid request (-EPROTO, -EINVAL); then the monitor must end. */
 int requests_take(struct monitor *m) MUST_CHECK;
-
-/* plan.c: checks a request against everything that is known before anything is done. */
-int plan_check_create(const struct monitor *m, const struct proto_mon_create *c) MUST_CHECK;
-/* In a build for tests of the tests: limits so wide that they are none (base/walls.h). */
-void plan_leave_out(struct proto_limits *l);
-int plan_check_forget(const struct proto_mon_forget *f) MUST_CHECK;
+/* Checks a message that proto_check() has passed, against the state of the monitor, too. */
+int requests_check(const struct monitor *m, const union proto_frame *f) MUST_CHECK;
 
 /* lifecycle.c */
-void sandbox_create(struct monitor *m, const struct proto_mon_create *c);
-void sandbox_destroy(struct monitor *m, uint32_t slot, uint32_t flags); /* PROTO_SLOT_* */
+void box_create(struct monitor *m, const struct proto_mon_create *c);
+void box_destroy(struct monitor *m, uint32_t slot, uint32_t flags); /* PROTO_SLOT_* */
 /* A clean interpreter in place of the one it has lost; the answer goes out at once. */
-void sandbox_warm(struct monitor *m, uint32_t slot);
-void sandbox_usage(struct monitor *m, uint32_t slot);
-void sandbox_forget(struct monitor *m, const struct proto_mon_forget *f);
-void sandbox_made(struct monitor *m, uint32_t slot, int status); /* the maker has ended */
-void sandbox_gone(struct monitor *m, uint32_t slot);             /* init has ended */
+void box_warm(struct monitor *m, uint32_t slot);
+void box_usage(struct monitor *m, uint32_t slot);
+void box_forget(struct monitor *m, const struct proto_mon_forget *f);
+void box_made(struct monitor *m, uint32_t slot, int status); /* the maker has ended */
+void box_gone(struct monitor *m, uint32_t slot);             /* init has ended */
 
 /* maker.c: the maker process. Never returns. */
 struct maker {

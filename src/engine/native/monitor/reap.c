@@ -99,9 +99,9 @@ int reap_children(struct monitor *m)
 			if (note_early(m, pid) < 0)
 				return -ENOBUFS;
 		} else if ((link - 1) % 2 == CHAIN_MAKER) {
-			sandbox_made(m, slot, status);
+			box_made(m, slot, status);
 		} else {
-			sandbox_gone(m, slot);
+			box_gone(m, slot);
 		}
 		if (m->n_making == 0)
 			m->n_early = 0;

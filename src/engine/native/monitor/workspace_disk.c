@@ -128,12 +128,12 @@ static int fill_disk(int fd, const struct proto_limits *l)
 /* Whole or not at all: named only when it is complete and flushed. */
 static int make_disk(int dir, const char *name, const struct proto_limits *l)
 {
-	char aside[STORED_PATH_MAX];
+	char aside[WORKSPACE_PATH_MAX];
 	int r = check_host_space(dir);
 
 	if (r < 0)
 		return r;
-	stored_aside_name(aside, STORED_NEW);
+	workspace_aside_name(aside, WORKSPACE_NEW);
 	_cleanup_fd_ int fd = openat(dir, aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
@@ -150,19 +150,19 @@ static int make_disk(int dir, const char *name, const struct proto_limits *l)
 
 static int open_disk(const char *state_dir, const char *key, const struct proto_limits *l)
 {
-	char name[STORED_PATH_MAX];
-	_cleanup_fd_ int dir = stored_folder(state_dir);
+	char name[WORKSPACE_PATH_MAX];
+	_cleanup_fd_ int dir = workspace_root(state_dir);
 
 	if (dir < 0)
 		return dir;
 	(void)snprintf(name, sizeof(name), "%s.img", key);
-	int fd = stored_lock(dir, name, O_RDWR);
+	int fd = workspace_lock(dir, name, O_RDWR);
 	/* more than once, because a sweep may have come before the new one had its lock */
 	for (int i = 0; fd == -ENOENT && i < MAKE_TRIES; i++) {
 		int r = make_disk(dir, name, l);
 		if (r < 0 && r != -ENOENT)
 			return r;
-		fd = stored_lock(dir, name, O_RDWR);
+		fd = workspace_lock(dir, name, O_RDWR);
 	}
 	return fd;
 }
@@ -271,8 +271,8 @@ static int map_mount(int tree, uint32_t uid)
 	return mount_setattr(tree, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ? -errno : 0;
 }
 
-int stored_open_disk(const char *state_dir, const char *key, const struct proto_limits *limits,
-		     uint32_t uid, int *ret_tree)
+int workspace_open_disk(const char *state_dir, const char *key, const struct proto_limits *limits,
+			uint32_t uid, int *ret_tree)
 {
 	char device[32];
 	_cleanup_fd_ int disk = open_disk(state_dir, key, limits);

@@ -31,9 +31,9 @@ static int fill_folder(int dir, const char *aside, uint32_t uid)
 /* Whoever is here has the lock of KEY, so nobody else makes it. */
 static int make_folder(int dir, const char *key, uint32_t uid)
 {
-	char aside[STORED_PATH_MAX];
+	char aside[WORKSPACE_PATH_MAX];
 
-	stored_aside_name(aside, STORED_NEW);
+	workspace_aside_name(aside, WORKSPACE_NEW);
 	if (mkdirat(dir, aside, 0711) < 0)
 		return -errno;
 	int r = fill_folder(dir, aside, uid);
@@ -73,16 +73,16 @@ static int cut_tree(int fd)
 	return TAKE_FD(tree);
 }
 
-int stored_open_folder(const char *state_dir, const char *key, uint32_t *uid, int *ret_tree,
-		       int *ret_lock)
+int workspace_open_folder(const char *state_dir, const char *key, uint32_t *uid, int *ret_tree,
+			  int *ret_lock)
 {
-	char name[STORED_PATH_MAX];
-	_cleanup_fd_ int dir = stored_folder(state_dir);
+	char name[WORKSPACE_PATH_MAX];
+	_cleanup_fd_ int dir = workspace_root(state_dir);
 
 	if (dir < 0)
 		return dir;
 	(void)snprintf(name, sizeof(name), "%s.lock", key);
-	_cleanup_fd_ int lock = stored_lock(dir, name, O_RDWR | O_CREAT);
+	_cleanup_fd_ int lock = workspace_lock(dir, name, O_RDWR | O_CREAT);
 	if (lock < 0)
 		return lock;
 	KILL_POINT(STORED_LOCKED);

@@ -22,7 +22,7 @@
 #define SWEEP_MAX     100000
 #define DEPTH_MAX     32 /* deeper folders are lifted to the top first */
 
-int stored_folder(const char *state_dir)
+int workspace_root(const char *state_dir)
 {
 	char path[PATH_MAX];
 
@@ -34,12 +34,12 @@ int stored_folder(const char *state_dir)
 	return fd < 0 ? -errno : fd;
 }
 
-void stored_aside_name(char ret[STORED_PATH_MAX], const char *prefix)
+void workspace_aside_name(char ret[WORKSPACE_PATH_MAX], const char *prefix)
 {
 	char random[17];
 
 	rand_hex(random, 8);
-	(void)snprintf(ret, STORED_PATH_MAX, "%s%s", prefix, random);
+	(void)snprintf(ret, WORKSPACE_PATH_MAX, "%s%s", prefix, random);
 }
 
 /* Whether FD is what NAME means now: who waited for the lock may hold what was removed meanwhile.
@@ -53,7 +53,7 @@ static bool is_still(int dir, const char *name, int fd)
 	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
-int stored_lock(int dir, const char *name, int flags)
+int workspace_lock(int dir, const char *name, int flags)
 {
 	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
 
@@ -77,7 +77,7 @@ int stored_lock(int dir, const char *name, int flags)
 
 static bool is_aside(const char *name)
 {
-	return text_starts_with(name, STORED_NEW) || text_starts_with(name, STORED_DEAD);
+	return text_starts_with(name, WORKSPACE_NEW) || text_starts_with(name, WORKSPACE_DEAD);
 }
 
 static int try_lock(int dir, const char *name, int flags)
@@ -93,11 +93,11 @@ static int try_lock(int dir, const char *name, int flags)
 
 static int forget_disk(int dir, const char *key)
 {
-	char name[STORED_PATH_MAX];
-	char aside[STORED_PATH_MAX];
+	char name[WORKSPACE_PATH_MAX];
+	char aside[WORKSPACE_PATH_MAX];
 
 	(void)snprintf(name, sizeof(name), "%s.img", key);
-	stored_aside_name(aside, STORED_DEAD);
+	workspace_aside_name(aside, WORKSPACE_DEAD);
 	_cleanup_fd_ int fd = try_lock(dir, name, O_RDWR);
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
@@ -107,11 +107,11 @@ static int forget_disk(int dir, const char *key)
 /* Its lock is a file of its own, and goes last. */
 static int forget_folder(int dir, const char *key)
 {
-	char name[STORED_PATH_MAX];
-	char aside[STORED_PATH_MAX];
+	char name[WORKSPACE_PATH_MAX];
+	char aside[WORKSPACE_PATH_MAX];
 
 	(void)snprintf(name, sizeof(name), "%s.lock", key);
-	stored_aside_name(aside, STORED_DEAD);
+	workspace_aside_name(aside, WORKSPACE_DEAD);
 	_cleanup_fd_ int fd = try_lock(dir, name, O_RDWR);
 	if (fd < 0)
 		return fd == -ENOENT ? 0 : fd;
@@ -120,9 +120,9 @@ static int forget_folder(int dir, const char *key)
 	return unlinkat(dir, name, 0) < 0 ? -errno : 0;
 }
 
-int stored_forget(const char *state_dir, const char *key)
+int workspace_forget(const char *state_dir, const char *key)
 {
-	_cleanup_fd_ int dir = stored_folder(state_dir);
+	_cleanup_fd_ int dir = workspace_root(state_dir);
 	int r = dir < 0 ? dir : forget_disk(dir, key);
 
 	return r < 0 ? r : forget_folder(dir, key);
@@ -145,13 +145,13 @@ static int empty(int top, int at, int depth)
 	if (!d)
 		return fd < 0 ? -errno : -ENOMEM;
 	while ((de = readdir(d))) {
-		char aside[STORED_PATH_MAX];
+		char aside[WORKSPACE_PATH_MAX];
 		if (is_dots(de->d_name) || unlinkat(fd, de->d_name, 0) == 0)
 			continue;
 		if (errno != EISDIR)
 			return -errno;
 		if (depth == DEPTH_MAX) {
-			stored_aside_name(aside, STORED_DEAD);
+			workspace_aside_name(aside, WORKSPACE_DEAD);
 			if (renameat(fd, de->d_name, top, aside) < 0)
 				return -errno;
 			again = 1;
@@ -235,7 +235,7 @@ NORETURN static void sweep_and_end(const struct monitor *m)
 	if (syscall(SYS_close_range, 3U, ~0U, 0) < 0)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, "caisson-sweep", 0, 0, 0);
-	_cleanup_fd_ int dir = stored_folder(m->config->state_dir);
+	_cleanup_fd_ int dir = workspace_root(m->config->state_dir);
 	KILL_POINT(SWEEP_BEGUN);
 	/* here, because the monitor must not wait for a disk */
 	if (dir >= 0 && fsync(dir) == 0 && become_root_of_folders(&m->ids) == 0)
@@ -243,7 +243,7 @@ NORETURN static void sweep_and_end(const struct monitor *m)
 	_exit(0);
 }
 
-void stored_sweep(const struct monitor *m)
+void workspace_sweep(const struct monitor *m)
 {
 	char path[PATH_MAX];
 
@@ -263,12 +263,12 @@ static bool has_disks(const struct monitor *m)
 	return m->root && access("/dev/loop-control", R_OK | W_OK) == 0;
 }
 
-uint32_t stored_enforced(const struct monitor *m)
+uint32_t workspace_enforced(const struct monitor *m)
 {
 	return has_disks(m) ? PROTO_CAP_PERSISTENT : 0;
 }
 
-uint32_t stored_best_effort(const struct monitor *m)
+uint32_t workspace_best_effort(const struct monitor *m)
 {
 	return m->root ? 0 : PROTO_CAP_PERSISTENT;
 }

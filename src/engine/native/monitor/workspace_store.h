@@ -28,36 +28,36 @@
 
 /* What of it this host allows: nothing, folders, or disks (PROTO_CAP_PERSISTENT in best_effort or
  * in enforced). */
-uint32_t stored_enforced(const struct monitor *m) MUST_CHECK;
-uint32_t stored_best_effort(const struct monitor *m) MUST_CHECK;
+uint32_t workspace_enforced(const struct monitor *m) MUST_CHECK;
+uint32_t workspace_best_effort(const struct monitor *m) MUST_CHECK;
 
 /* In the maker, as host root: the file system of KEY as a mount that is mounted nowhere, its files
  * mapped to host id UID. Made when there is none, at least BYTES and INODES large (one that is
  * there keeps its size). -EBUSY: another sandbox has it, here or elsewhere. */
-int stored_open_disk(const char *state_dir, const char *key, const struct proto_limits *limits,
-		     uint32_t uid, int *ret_tree) MUST_CHECK;
+int workspace_open_disk(const char *state_dir, const char *key, const struct proto_limits *limits,
+			uint32_t uid, int *ret_tree) MUST_CHECK;
 
 /* In the maker of a plain user, as root of Z but still among the host's mounts: the folder of KEY
  * likewise. *UID (in Z) is for a new one, and becomes the one that a folder has. *RET_LOCK must be
  * kept open as long as the mount is used. Leaves the host's mounts for a copy. */
-int stored_open_folder(const char *state_dir, const char *key, uint32_t *uid, int *ret_tree,
-		       int *ret_lock) MUST_CHECK;
+int workspace_open_folder(const char *state_dir, const char *key, uint32_t *uid, int *ret_tree,
+			  int *ret_lock) MUST_CHECK;
 
-/* Takes the workspace out of sight, for stored_sweep(); 0 also when there is none. -EBUSY: it is in
+/* Takes the workspace out of sight, for workspace_sweep(); 0 also when there is none. -EBUSY: it is in
  * use. */
-int stored_forget(const char *state_dir, const char *key) MUST_CHECK;
+int workspace_forget(const char *state_dir, const char *key) MUST_CHECK;
 
 /* Removes, in a process of its own, whatever was made or forgotten and left aside. */
-void stored_sweep(const struct monitor *m);
+void workspace_sweep(const struct monitor *m);
 
 /* workspace_store.c, for the files of this room */
-#define STORED_PATH_MAX 128 /* of a name within the folder */
-#define STORED_NEW      ".new-"
-#define STORED_DEAD     ".dead-"
+#define WORKSPACE_PATH_MAX 128 /* of a name within the folder */
+#define WORKSPACE_NEW      ".new-"
+#define WORKSPACE_DEAD     ".dead-"
 /* The folder of all workspaces, made when it is missing. */
-int stored_folder(const char *state_dir) MUST_CHECK;
+int workspace_root(const char *state_dir) MUST_CHECK;
 /* "PREFIX" and 16 random digits. */
-void stored_aside_name(char ret[STORED_PATH_MAX], const char *prefix);
+void workspace_aside_name(char ret[WORKSPACE_PATH_MAX], const char *prefix);
 /* Opens NAME in DIR and takes its lock; waits two seconds for one that is just ending.
  * -ENOENT, -EBUSY. */
-int stored_lock(int dir, const char *name, int flags) MUST_CHECK;
+int workspace_lock(int dir, const char *name, int flags) MUST_CHECK;

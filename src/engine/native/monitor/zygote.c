@@ -24,7 +24,7 @@
 void zygote_forget(struct monitor *m, uint32_t slot)
 {
 	struct box *b = &m->boxes[slot];
-	struct nursery *n = b->waits_for ? &b->waits_for->nursery : NULL;
+	struct zygotes *n = b->waits_for ? &b->waits_for->zygotes : NULL;
 
 	b->warm = fd_close(b->warm);
 	if (!n)
@@ -45,7 +45,7 @@ void zygote_forget(struct monitor *m, uint32_t slot)
 	b->warm_next = 0;
 }
 
-static void forget_all(struct monitor *m, struct nursery *n)
+static void forget_all(struct monitor *m, struct zygotes *n)
 {
 	while (n->first != 0)
 		zygote_forget(m, n->first - 1);
@@ -53,7 +53,7 @@ static void forget_all(struct monitor *m, struct nursery *n)
 
 static void enqueue(struct monitor *m, struct template *t, uint32_t slot)
 {
-	struct nursery *n = &t->nursery;
+	struct zygotes *n = &t->zygotes;
 	struct box *b = &m->boxes[slot];
 
 	b->waits_for = t;
@@ -85,7 +85,7 @@ static int ask(struct monitor *m, struct zygote *z, uint32_t slot)
 	return n < 0 ? (int)n : 0;
 }
 
-static void ask_next(struct monitor *m, struct nursery *n)
+static void ask_next(struct monitor *m, struct zygotes *n)
 {
 	struct zygote *z = &n->current;
 
@@ -116,7 +116,7 @@ static void end(struct zygote *z)
 }
 
 /* Its end, whoever began it. What it has forked lives on. */
-static void lost(struct monitor *m, struct nursery *n, struct zygote *z)
+static void lost(struct monitor *m, struct zygotes *n, struct zygote *z)
 {
 	uint32_t shift = MIN(n->failures, RETRY_SHIFT);
 
@@ -130,7 +130,7 @@ static void lost(struct monitor *m, struct nursery *n, struct zygote *z)
 
 /* The successor takes over, at once when there is nobody to take over from, else when it is READY
  * and the old one owes no answer. */
-static void promote(struct nursery *n)
+static void promote(struct zygotes *n)
 {
 	struct zygote *old = &n->current;
 
@@ -156,12 +156,12 @@ static bool is_due(const struct monitor *m, const struct zygote *z, uint64_t now
 static void start(struct monitor *m, struct template *t, struct zygote *z)
 {
 	if (zygote_start(m, t, z) < 0)
-		lost(m, &t->nursery, z);
+		lost(m, &t->zygotes, z);
 }
 
 void zygote_want(struct monitor *m, struct template *t, uint32_t slot)
 {
-	struct nursery *n = &t->nursery;
+	struct zygotes *n = &t->zygotes;
 	uint64_t now = now_ns();
 
 	if (n->current.state == ZYGOTE_NONE && n->failures >= FAILURES_MAX && now < n->retry_at) {
@@ -178,7 +178,7 @@ void zygote_want(struct monitor *m, struct template *t, uint32_t slot)
 /* ---- events ---- */
 
 /* True = a frame that was due. */
-static bool take_frame(struct nursery *n, struct zygote *z)
+static bool take_frame(struct zygotes *n, struct zygote *z)
 {
 	union {
 		struct rt_head h;
@@ -208,7 +208,7 @@ static bool take_frame(struct nursery *n, struct zygote *z)
 
 void zygote_event(struct monitor *m, struct template *t, struct zygote *z)
 {
-	struct nursery *n = &t->nursery;
+	struct zygotes *n = &t->zygotes;
 
 	if (!take_frame(n, z))
 		lost(m, n, z);
@@ -219,7 +219,7 @@ void zygote_event(struct monitor *m, struct template *t, struct zygote *z)
 bool zygote_reaped(struct monitor *m, pid_t pid)
 {
 	for (size_t i = 0; i < IMAGES_MAX; i++) {
-		struct nursery *n = &m->templates[i].nursery;
+		struct zygotes *n = &m->templates[i].zygotes;
 		struct zygote *both[] = {&n->current, &n->successor};
 		if (n->retired == pid) {
 			n->retired = 0;
@@ -253,7 +253,7 @@ static uint64_t drop_idle(struct monitor *m, struct template *t, uint64_t now)
 
 static uint64_t tick_one(struct monitor *m, struct template *t, uint64_t now)
 {
-	struct nursery *n = &t->nursery;
+	struct zygotes *n = &t->zygotes;
 
 	promote(n);
 	if (n->current.state == ZYGOTE_NONE && n->first != 0) {
@@ -283,7 +283,7 @@ uint64_t zygote_tick(struct monitor *m)
 
 void zygote_stop(struct monitor *m, struct template *t)
 {
-	struct nursery *n = &t->nursery;
+	struct zygotes *n = &t->zygotes;
 
 	end(&n->successor);
 	end(&n->current);

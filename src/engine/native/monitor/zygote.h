@@ -34,7 +34,7 @@ struct zygote {
 };
 
 /* What a template knows of its zygotes. */
-struct nursery {
+struct zygotes {
 	struct zygote current;
 	struct zygote successor; /* STARTING or READY beside `current` */
 	pid_t retired;           /* killed, not reaped yet; 0 = none */
