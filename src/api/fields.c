@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-size_t field_word(const struct rest_field *f, size_t *at, const char **ret)
+/* Walks the `words` of F. */
+static size_t field_word(const struct rest_field *f, size_t *at, const char **ret)
 {
 	const char *p = f->words + *at;
 	size_t len = strcspn(p, "|");

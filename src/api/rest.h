@@ -116,9 +116,8 @@ bool rest_query_bool(const struct rest_call *c, const char *name);
 int fields_check(const struct rest_field *fields, const json_t *body, struct err *e) MUST_CHECK;
 int fields_check_query(const struct rest_field *fields, struct http_request *req,
 		       struct err *e) MUST_CHECK;
-json_t *fields_schema(const struct rest_field *fields);                      /* of a body */
-json_t *fields_parameters(const struct rest_field *fields);                  /* of a query: array */
-size_t field_word(const struct rest_field *f, size_t *at, const char **ret); /* walks `words` */
+json_t *fields_schema(const struct rest_field *fields);     /* of a body */
+json_t *fields_parameters(const struct rest_field *fields); /* of a query: array */
 
 /* ---- the rest of the room ---- */
 

@@ -41,7 +41,7 @@ static const char *const summaries[] = {
     "No sandbox can be made until what is marked MISSING is mended.",
 };
 
-const char *doctor_state_name(enum doctor_state s)
+static const char *state_name(enum doctor_state s)
 {
 	return states[s].name;
 }
@@ -71,10 +71,9 @@ static int print_json(const struct doctor_facts *f, const struct doctor_row *row
 
 	for (size_t i = 0; i < doctor_n_checks; i++)
 		(void)json_array_append_new(
-		    list,
-		    json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id, "what",
-			      doctor_checks[i].what, "state", doctor_state_name(rows[i].state),
-			      "value", rows[i].value, "mend", rows[i].mend));
+		    list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id, "what",
+				    doctor_checks[i].what, "state", state_name(rows[i].state),
+				    "value", rows[i].value, "mend", rows[i].mend));
 	json_t *doc =
 	    json_pack("{s:s, s:i, s:s, s:b, s:s, s:o, s:o, s:o}", "version", CAISSON_VERSION,
 		      "status", status, "summary", summaries[status], "root", f->probe.uid == 0,

@@ -38,8 +38,6 @@ struct doctor_check {
 extern const struct doctor_check doctor_checks[];
 extern const size_t doctor_n_checks;
 
-const char *doctor_state_name(enum doctor_state s);
-
 /* ---- doctor_bugs.c ---- */
 struct kernel_version;
 void row_known_bugs(const struct doctor_facts *f, struct doctor_row *r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One connection through a gate: request, decision, TLS greeting, and what ends it. */
-#include "egress/internal.h"
+#include "egress/gate.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"

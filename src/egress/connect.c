@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a name that is allowed to a connection with an address that was checked. */
-#include "egress/internal.h"
+#include "egress/gate.h"
 
 #include "base/fdio.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Gates: listening, how many and how often, and what is told of them. */
-#include "egress/internal.h"
+#include "egress/gate.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"
@@ -180,21 +180,12 @@ void egress_gate_set_policy(struct egress_gate *g, struct egress_policy *policy)
 	g->policy = policy;
 }
 
-void egress_gate_usage(const struct egress_gate *g, struct egress_usage *ret)
-{
-	*ret = g->usage;
-}
-
 void egress_conn_event(const struct egress_conn *c, enum egress_verdict verdict,
 		       enum egress_reason why)
 {
 	struct egress_gate *g = c->gate;
 	char address[EGRESS_ADDRESS_TEXT] = "";
 
-	if (verdict == EGRESS_ALLOWED)
-		g->usage.allowed++;
-	if (verdict == EGRESS_REFUSED)
-		g->usage.refused++;
 	if (!g->egress->config.audit)
 		return;
 	if (c->at < c->n_addresses)

@@ -137,9 +137,3 @@ struct egress_gate *egress_close_gate(struct egress_gate *g);
 
 /* From now on new requests are held against POLICY, which gets a reference. */
 void egress_gate_set_policy(struct egress_gate *g, struct egress_policy *policy);
-
-struct egress_usage {
-	unsigned connections; /* now */
-	uint64_t allowed, refused, bytes;
-};
-void egress_gate_usage(const struct egress_gate *g, struct egress_usage *ret);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bytes in both directions once everything was checked. Each direction has a bounded buffer; a side
  * that does not read stops the other one. The end of one direction is passed on as such. */
-#include "egress/internal.h"
+#include "egress/gate.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"

@@ -9,11 +9,6 @@
 #include <string.h>
 #include <strings.h>
 
-enum http_method http_request_method(const struct http_request *req)
-{
-	return req->head.method;
-}
-
 const char *http_request_path(const struct http_request *req)
 {
 	return req->text + req->head.target;
@@ -33,17 +28,6 @@ const char *http_request_param(const struct http_request *req, const char *name)
 const char *http_request_header(const struct http_request *req, const char *name)
 {
 	return http_head_get(req->text, &req->head, name);
-}
-
-bool http_request_next_header(const struct http_request *req, size_t *i, const char **ret_name,
-			      const char **ret_value)
-{
-	if (*i >= req->head.n_fields)
-		return false;
-	*ret_name = req->text + req->head.fields[*i].name;
-	*ret_value = req->text + req->head.fields[*i].value;
-	(*i)++;
-	return true;
 }
 
 const char *http_request_query(const struct http_request *req, const char *name)
@@ -68,7 +52,7 @@ bool http_request_content_type_is(const struct http_request *req, const char *ty
 }
 
 /* Does one element of an Accept list cover TYPE? Parameters are ignored, but for q=0. */
-static bool range_covers(const char *range, size_t len, const char *type, bool wildcards)
+static bool range_covers(const char *range, size_t len, const char *type)
 {
 	const char *semi = memchr(range, ';', len);
 	const char *slash = strchr(type, '/');
@@ -85,13 +69,13 @@ static bool range_covers(const char *range, size_t len, const char *type, bool w
 		n--;
 	if (n == strlen(type) && strncasecmp(range, type, n) == 0)
 		return true;
-	if (!wildcards || n < 3 || range[n - 1] != '*')
+	if (n < 3 || range[n - 1] != '*')
 		return false;
 	return (n == 3 && range[0] == '*') ||
 	       (n == major + 1 && strncasecmp(range, type, major) == 0);
 }
 
-static bool accepts(const struct http_request *req, const char *type, bool wildcards)
+static bool accepts(const struct http_request *req, const char *type)
 {
 	const char *p;
 
@@ -102,7 +86,7 @@ static bool accepts(const struct http_request *req, const char *type, bool wildc
 		for (p += strspn(p, ", \t"); *p; p += strspn(p, ", \t")) {
 			const size_t len = strcspn(p, ",");
 
-			if (range_covers(p, len, type, wildcards))
+			if (range_covers(p, len, type))
 				return true;
 			p += len;
 		}
@@ -112,12 +96,7 @@ static bool accepts(const struct http_request *req, const char *type, bool wildc
 
 bool http_request_accepts(const struct http_request *req, const char *type)
 {
-	return !http_request_header(req, "accept") || accepts(req, type, true);
-}
-
-bool http_request_accepts_exactly(const struct http_request *req, const char *type)
-{
-	return accepts(req, type, false);
+	return !http_request_header(req, "accept") || accepts(req, type);
 }
 
 /* ---- body, peer, names ---- */
@@ -136,25 +115,12 @@ uint64_t http_request_body_length(const struct http_request *req)
 	return req->head.framing == HTTP_BODY_LENGTH ? req->head.content_length : 0;
 }
 
-uid_t http_request_peer_uid(const struct http_request *req)
-{
-	struct ucred cred;
-	socklen_t len = sizeof(cred);
-
-	if (!req->conn->is_unix ||
-	    getsockopt(req->conn->fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) < 0)
-		return (uid_t)-1;
-	return cred.uid;
-}
-
 static void format_peer(const struct http_request *req, char *ret, size_t size)
 {
 	char text[HTTP_ADDRESS_TEXT];
 	union http_address peer;
 
-	if (req->conn->is_unix) {
-		(void)snprintf(ret, size, "unix:uid=%u", http_request_peer_uid(req));
-	} else if (!http_address_peer(req->conn->fd, &peer)) {
+	if (!http_address_peer(req->conn->fd, &peer)) {
 		(void)snprintf(ret, size, "gone");
 	} else {
 		http_address_text(&peer, text);
@@ -172,34 +138,9 @@ const char *http_request_peer(const struct http_request *req)
 	return req->peer;
 }
 
-bool http_request_peer_is_loopback(const struct http_request *req)
-{
-	union http_address peer;
-
-	return req->conn->is_unix ||
-	       (http_address_peer(req->conn->fd, &peer) && http_address_is_loopback(&peer));
-}
-
-unsigned http_request_scopes(const struct http_request *req)
-{
-	return req->conn->scopes;
-}
-
 unsigned http_request_route_flags(const struct http_request *req)
 {
 	return req->match.row ? req->match.row->flags : 0;
-}
-
-const char *http_request_base_url(const struct http_request *req)
-{
-	struct http_request *mut = req->conn->req;
-	const char *host = req->head.host ? req->text + req->head.host : "localhost";
-	struct buf url = BUF_INIT(512);
-
-	if (mut && !mut->base_url && buf_printf(&url, "http://%s", host) == 0)
-		mut->base_url = buf_take(&url);
-	buf_done(&url);
-	return req->base_url ? req->base_url : "http://localhost";
 }
 
 const char *http_request_origin(const struct http_request *req)

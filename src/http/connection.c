@@ -32,7 +32,6 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, struc
 	c->fd = fd;
 	c->events = EPOLLIN;
 	c->scopes = l->scopes;
-	c->is_unix = l->is_unix;
 	c->fresh = true;
 	c->out.fd = -1;
 	list_init(&c->timer_link);
@@ -44,8 +43,7 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, struc
 		return r;
 	}
 	/* Answers are written in one piece: waiting for more only costs time. */
-	if (!c->is_unix)
-		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	s->n_conns++;
 	c->peer = peer;
 	conn_update(c);

@@ -70,10 +70,6 @@ struct http_listener {
 	struct list node; /* of the server: listening or dead */
 	int fd;
 	unsigned scopes;
-	bool is_unix;
-	char *path; /* of the unix socket, removed at the close */
-	dev_t dev;
-	ino_t ino;
 };
 
 struct http_server {
@@ -142,7 +138,6 @@ struct http_conn {
 	int fd;
 	uint32_t events; /* registered with epoll */
 	unsigned scopes;
-	bool is_unix;
 	bool in_run;
 	bool fresh;   /* no request yet */
 	bool skipped; /* the one empty line before a request */
@@ -199,7 +194,6 @@ struct http_request {
 	uint64_t sent_bytes;
 	uint64_t start_ns;
 	const char *origin;
-	char *base_url;
 	char principal[64];
 	char peer[64];
 	char *text; /* raw head (cut into strings), then decoded path, then decoded query */

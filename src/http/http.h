@@ -147,18 +147,10 @@ int http_server_add_routes(struct http_server *s, const struct http_route *rows,
  * A taken port is -EADDRINUSE. */
 int http_server_listen(struct http_server *s, const char *host, uint16_t port, unsigned scopes,
 		       uint16_t *ret_port, struct http_listener **ret, struct err *e) MUST_CHECK;
-/* Unix socket at PATH with MODE; a dead socket file in the way is replaced, a live one is
- * -EADDRINUSE. The file is removed when the listener closes. No Host or Origin check there. */
-int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode, unsigned scopes,
-			    struct http_listener **ret, struct err *e) MUST_CHECK;
-/* FD is a listening stream socket (socket activation); taken on success. */
-int http_server_listen_fd(struct http_server *s, int fd, unsigned scopes,
-			  struct http_listener **ret) MUST_CHECK;
 void http_listener_close(struct http_listener *l);
 
 /* ---- request --------------------------------------------------------------------------------- */
 
-enum http_method http_request_method(const struct http_request *req);
 /* Raw path as sent (without query), printable ASCII. */
 const char *http_request_path(const struct http_request *req);
 /* Decoded {param}; never empty, never contains NUL, '/' (but in `{name...}`), and is never "." or
@@ -167,9 +159,6 @@ const char *http_request_param(const struct http_request *req, const char *name)
 /* Header value without surrounding blanks, NULL when absent. NAME in any case. Headers that must be
  * single are single (a second one is 400); of others the first is returned. */
 const char *http_request_header(const struct http_request *req, const char *name);
-/* Walks all headers: *i starts at 0; false at the end. */
-bool http_request_next_header(const struct http_request *req, size_t *i, const char **ret_name,
-			      const char **ret_value);
 /* Percent-decoded query value ('+' is a blank), NULL when absent. First one wins. Never contains
  * NUL; may be invalid UTF-8. A query that does not decode makes the request 400 before routing. */
 const char *http_request_query(const struct http_request *req, const char *name);
@@ -177,23 +166,15 @@ const char *http_request_query(const struct http_request *req, const char *name)
 bool http_request_content_type_is(const struct http_request *req, const char *type);
 /* True when Accept names TYPE or a wildcard that covers it, or is absent. */
 bool http_request_accepts(const struct http_request *req, const char *type);
-/* Same, but only when Accept names TYPE itself. */
-bool http_request_accepts_exactly(const struct http_request *req, const char *type);
 
 /* Whole body of a row without HTTP_ROUTE_STREAM_BODY; NUL-terminated for convenience. */
 const char *http_request_body(const struct http_request *req, size_t *ret_len);
 /* Declared length, or UINT64_MAX when chunked. */
 uint64_t http_request_body_length(const struct http_request *req);
 
-/* "127.0.0.1:41234", "[::1]:41234", "unix:uid=1000". */
+/* "127.0.0.1:41234", "[::1]:41234". */
 const char *http_request_peer(const struct http_request *req);
-bool http_request_peer_is_loopback(const struct http_request *req); /* unix counts */
-/* Uid of the peer of a unix socket, (uid_t)-1 otherwise. */
-uid_t http_request_peer_uid(const struct http_request *req);
-unsigned http_request_scopes(const struct http_request *req); /* of the listener */
 unsigned http_request_route_flags(const struct http_request *req);
-/* "http://host:port" as the client addressed us (validated Host, else the local address). */
-const char *http_request_base_url(const struct http_request *req);
 /* Value of Origin when present and allowed, else NULL: for Access-Control-Allow-Origin. */
 const char *http_request_origin(const struct http_request *req);
 
@@ -247,17 +228,6 @@ void http_respond_text(struct http_request *req, int status, const char *type, c
 void http_respond_problem(struct http_request *req, enum err_code code, const char *detail,
 			  const char *more);
 #define HTTP_PROBLEM_TYPE "application/problem+json"
-
-/* Static page: DATA lives as long as the server; ETAG quoted ("\"abc\"") or NULL. */
-struct http_static {
-	const char *type;
-	const char *etag;
-	const char *cache_control; /* NULL: no-cache */
-	const void *data;
-	size_t len;
-};
-void http_respond_static(struct http_request *req, const struct http_static *page);
-
 /* A regular file by descriptor, sent with sendfile, in constant memory. Handles HEAD, one Range
  * (several: the whole file), If-Range, If-None-Match, If-Modified-Since (RFC 9110 §13, §14).
  * FD is taken, always. The file may shrink while it is sent: the connection is then cut. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening sockets: addresses, unix sockets, descriptors from outside. */
+/* Listening TCP sockets. */
 #include "http/connection.h"
 
 #include "base/text.h"
@@ -11,8 +11,7 @@
 
 #define BACKLOG 1024
 
-static int add_listener(struct http_server *s, int fd, unsigned scopes, bool is_unix,
-			struct http_listener **ret)
+static int add_listener(struct http_server *s, int fd, unsigned scopes, struct http_listener **ret)
 {
 	struct http_listener *l = calloc(1, sizeof(*l));
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = l};
@@ -23,7 +22,6 @@ static int add_listener(struct http_server *s, int fd, unsigned scopes, bool is_
 	l->server = s;
 	l->fd = fd;
 	l->scopes = scopes;
-	l->is_unix = is_unix;
 	if (epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		const int r = -errno;
 
@@ -55,7 +53,7 @@ int http_server_listen(struct http_server *s, const char *host, uint16_t port, u
 		(void)setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &one, sizeof(one));
 	if (bind(fd, &addr.any, len) < 0 || listen(fd, BACKLOG) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "listen on %s port %u", host, port);
-	r = add_listener(s, fd, scopes, false, ret);
+	r = add_listener(s, fd, scopes, ret);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "watch the listener of %s port %u", host, port);
 	if (ret_port)
@@ -64,71 +62,10 @@ int http_server_listen(struct http_server *s, const char *host, uint16_t port, u
 	return 0;
 }
 
-/* A socket file whose owner is dead refuses connections. */
-static bool is_dead_socket(const union http_address *addr, socklen_t len)
-{
-	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	return fd >= 0 && connect(fd, &addr->any, len) < 0 && errno == ECONNREFUSED;
-}
-
-int http_server_listen_unix(struct http_server *s, const char *path, mode_t mode, unsigned scopes,
-			    struct http_listener **ret, struct err *e)
-{
-	union http_address addr = {.un = {.sun_family = AF_UNIX}};
-	const socklen_t len = sizeof(addr.un);
-	_cleanup_fd_ int fd = -1;
-	struct http_listener *l = NULL;
-	struct stat st;
-	mode_t old;
-	int r;
-
-	if (text_copy(addr.un.sun_path, sizeof(addr.un.sun_path), path) < 0)
-		return err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "socket path '%s'", path);
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return err_set(e, ERR_SYSTEM, errno, "socket for '%s'", path);
-	if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) && is_dead_socket(&addr, len))
-		(void)unlink(path);
-	/* The file is born with its mode: no moment in which others may connect. */
-	old = umask(0777 & ~mode);
-	r = bind(fd, &addr.any, len) < 0 ? -errno : 0;
-	(void)umask(old);
-	if (r < 0)
-		return err_set(e, ERR_SYSTEM, -r, "bind '%s'", path);
-	if (listen(fd, BACKLOG) < 0 || lstat(path, &st) < 0)
-		return err_set(e, ERR_SYSTEM, errno, "listen on '%s'", path);
-	r = add_listener(s, fd, scopes, true, &l);
-	if (r < 0 || !l)
-		return err_set(e, ERR_SYSTEM, -r, "watch the listener of '%s'", path);
-	TAKE_FD(fd);
-	l->path = strdup(path);
-	l->dev = st.st_dev;
-	l->ino = st.st_ino;
-	*ret = l;
-	return 0;
-}
-
-int http_server_listen_fd(struct http_server *s, int fd, unsigned scopes,
-			  struct http_listener **ret)
-{
-	union http_address addr;
-
-	if (!http_address_local(fd, &addr))
-		return -errno;
-	return add_listener(s, fd, scopes, addr.any.sa_family == AF_UNIX, ret);
-}
-
 void http_listener_close(struct http_listener *l)
 {
-	struct stat st;
-
 	list_remove(&l->node);
-	/* Only our own file: another instance may have put its socket there since. */
-	if (l->path && lstat(l->path, &st) == 0 && st.st_dev == l->dev && st.st_ino == l->ino)
-		(void)unlink(l->path);
 	l->fd = fd_close(l->fd);
-	free(l->path);
 	/* An event for it may be in the batch that is being handled: freed at the end of its turn.
 	 */
 	list_append(&l->server->dead_listeners, &l->node);

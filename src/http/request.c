@@ -39,7 +39,6 @@ void request_free(struct http_request *req)
 	buf_done(&req->body.whole);
 	if (req->caller_unref)
 		req->caller_unref(req->caller);
-	free(req->base_url);
 	free(req);
 }
 
@@ -65,8 +64,6 @@ static bool host_is_ours(const struct http_request *req, const char *local)
 	const char *value = req->head.host ? req->text + req->head.host : NULL;
 	struct http_host host;
 
-	if (req->conn->is_unix)
-		return true;
 	if (!value) /* HTTP/1.0 without one: no browser, so no rebinding */
 		return true;
 	return http_host_parse(value, strlen(value), &host) == 0 &&
@@ -80,7 +77,7 @@ static bool check_names(struct http_request *req)
 	char local[HTTP_ADDRESS_TEXT] = "";
 	union http_address address;
 
-	if (!req->conn->is_unix && http_address_local(req->conn->fd, &address))
+	if (http_address_local(req->conn->fd, &address))
 		http_address_text(&address, local);
 	if (!wall_stands(WALL_ORIGIN))
 		return true;
@@ -90,7 +87,7 @@ static bool check_names(struct http_request *req)
 				     NULL);
 		return false;
 	}
-	if (!origin || req->conn->is_unix)
+	if (!origin)
 		return true;
 	const struct http_origins may = {
 	    .host = host_is_ours(req, local) ? http_request_header(req, "host") : NULL,

@@ -175,21 +175,3 @@ void http_respond_text(struct http_request *req, int status, const char *type, c
 {
 	http_respond(req, status, type, text, strlen(text));
 }
-
-void http_respond_static(struct http_request *req, const struct http_static *page)
-{
-	const char *known = http_request_header(req, "if-none-match");
-	int r = http_add_header(req, "Cache-Control",
-				page->cache_control ? page->cache_control : "no-cache");
-
-	if (r == 0 && page->etag)
-		r = http_add_header(req, "ETag", page->etag);
-	if (r < 0) {
-		reply_failed(req);
-		return;
-	}
-	if (page->etag && known && http_etag_in_list(known, page->etag, true))
-		http_respond(req, 304, NULL, NULL, 0);
-	else
-		http_respond(req, 200, page->type, page->data, page->len);
-}

@@ -9,13 +9,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 union http_address {
 	struct sockaddr any;
 	struct sockaddr_in in;
 	struct sockaddr_in6 in6;
-	struct sockaddr_un un;
 };
 
 #define HTTP_ADDRESS_TEXT (INET6_ADDRSTRLEN + 2)

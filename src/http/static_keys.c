@@ -88,18 +88,3 @@ const char *http_keys_find(const struct http_keys *set, const char *key)
 			found = set->keys[i].principal;
 	return found;
 }
-
-bool http_keys_check(struct http_request *req, void *userdata)
-{
-	const char *key = http_request_key(req);
-	const char *principal = key ? http_keys_find(userdata, key) : NULL;
-
-	if (!principal) {
-		http_respond_problem(req, ERR_UNAUTHORIZED,
-				     key ? "The API key is not valid" : "Authentication required",
-				     NULL);
-		return false;
-	}
-	http_request_set_principal(req, principal);
-	return true;
-}

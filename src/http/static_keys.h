@@ -18,10 +18,6 @@ int http_keys_new(const char *const *keys, const char *const *principals, size_t
 		  struct http_keys **ret) MUST_CHECK;
 struct http_keys *http_keys_free(struct http_keys *keys);
 
-/* An http_auth_fn; USERDATA is a struct http_keys. Answers 401 where the key is missing or wrong.
- */
-bool http_keys_check(struct http_request *req, void *userdata);
-
 /* The principal that KEY stands for, borrowed; NULL: none of SET (which may be NULL). */
 const char *http_keys_find(const struct http_keys *set, const char *key);
 

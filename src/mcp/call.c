@@ -226,29 +226,9 @@ void mcp_call_close_stream(struct mcp_call *c, unsigned retry_ms)
 
 /* ---- what handlers ask ---- */
 
-enum mcp_era mcp_call_era(const struct mcp_call *c)
-{
-	return c->modern ? MCP_ERA_MODERN : MCP_ERA_LEGACY;
-}
-
-enum mcp_revision mcp_call_revision(const struct mcp_call *c)
-{
-	return c->revision;
-}
-
-struct mcp_server *mcp_call_server(const struct mcp_call *c)
-{
-	return c->server;
-}
-
 const char *mcp_call_principal(const struct mcp_call *c)
 {
 	return c->who->principal;
-}
-
-void *mcp_call_principal_data(const struct mcp_call *c)
-{
-	return c->who->data;
 }
 
 void mcp_call_set_data(struct mcp_call *c, void *data, void (*free_fn)(void *))
@@ -257,11 +237,6 @@ void mcp_call_set_data(struct mcp_call *c, void *data, void (*free_fn)(void *))
 		c->data_free(c->data);
 	c->data = data;
 	c->data_free = free_fn;
-}
-
-void *mcp_call_data(const struct mcp_call *c)
-{
-	return c->data;
 }
 
 json_t *mcp_call_meta(const struct mcp_call *c)

@@ -66,17 +66,6 @@ json_t *mcp_audio(const char *base64, size_t len, const char *mime_type)
 	return media("audio", base64, len, mime_type);
 }
 
-json_t *mcp_resource_link(const char *uri, const char *name, const char *title,
-			  const char *description, const char *mime_type, long long size)
-{
-	json_t *b = json_pack("{s:s,s:s,s:s}", "type", "resource_link", "uri", uri, "name", name);
-
-	return done(b, b && set_string(b, "title", title) &&
-			   set_string(b, "description", description) &&
-			   set_string(b, "mimeType", mime_type) &&
-			   (size < 0 || json_object_set_new(b, "size", json_integer(size)) == 0));
-}
-
 json_t *mcp_embedded(json_t *resource)
 {
 	return json_pack("{s:s,s:o}", "type", "resource", "resource", resource);

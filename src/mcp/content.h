@@ -15,8 +15,6 @@ json_t *mcp_textf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 json_t *mcp_image(const char *base64, size_t len, const char *mime_type);
 json_t *mcp_audio(const char *base64, size_t len, const char *mime_type);
 /* SIZE < 0: not said. Everything but URI and NAME may be NULL. */
-json_t *mcp_resource_link(const char *uri, const char *name, const char *title,
-			  const char *description, const char *mime_type, long long size);
 /* RESOURCE: owned, from mcp_resource_text() or mcp_resource_blob(). */
 json_t *mcp_embedded(json_t *resource);
 

@@ -293,22 +293,17 @@ typedef void (*mcp_cancel_fn)(struct mcp_call *call, void *user);
 void mcp_call_on_cancel(struct mcp_call *call, mcp_cancel_fn cb, void *user);
 bool mcp_call_is_cancelled(const struct mcp_call *call);
 
-enum mcp_era mcp_call_era(const struct mcp_call *call);
-enum mcp_revision mcp_call_revision(const struct mcp_call *call);
 /* Has the client declared it? PATH with dots, e.g. "elicitation", "elicitation.url",
  * "sampling.tools". Extensions: mcp_call_client_extension(call, "io.modelcontextprotocol/ui"). */
 bool mcp_call_client_has(const struct mcp_call *call, const char *path);
 json_t *mcp_call_client_extension(const struct mcp_call *call, const char *id); /* borrowed, NULL */
-struct mcp_server *mcp_call_server(const struct mcp_call *call);
 /* Does the answer travel as a line of stdio? Clients may have a limit there. */
 bool mcp_call_is_on_stdio(const struct mcp_call *call);
 /* Who asks, as the transport said (peer.h). The strings live as long as the call. */
 const char *mcp_call_principal(const struct mcp_call *call);
-void *mcp_call_principal_data(const struct mcp_call *call);
 /* The handler's own pointer; kept across the rounds of mcp_call_need_input(). FREE_FN runs when
  * the call dies; it may be NULL. */
 void mcp_call_set_data(struct mcp_call *call, void *data, void (*free_fn)(void *));
-void *mcp_call_data(const struct mcp_call *call);
 /* The request's _meta (borrowed, may be NULL): trace context and the like. */
 json_t *mcp_call_meta(const struct mcp_call *call);
 

@@ -296,7 +296,6 @@ char *wire_response_raw(const json_t *id, const char *result, size_t result_len,
 char *wire_error(const json_t *id, int code, const char *message, json_t *data, size_t *ret_len);
 json_t *wire_notification(const char *method, json_t *params); /* params owned */
 json_t *wire_request(const char *id, const char *method, json_t *params);
-int wire_append(struct buf *b, const json_t *value) MUST_CHECK;
 
 /* header.c: Mcp-* headers. */
 /* Trims, decodes the =?base64?…?= form. 0 and an owned string, or -EINVAL. */

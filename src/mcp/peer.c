@@ -116,11 +116,6 @@ const char *mcp_peer_principal(const struct mcp_peer *p)
 	return p->who->principal;
 }
 
-void *mcp_peer_principal_data(const struct mcp_peer *p)
-{
-	return p->who->data;
-}
-
 bool mcp_peer_is_session(const struct mcp_peer *p)
 {
 	return p->session;

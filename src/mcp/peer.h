@@ -72,7 +72,7 @@ struct mcp_peer_config {
 	/* Who it is, after authentication. Handles (tasks, requestState) work only for the same
 	 * principal. "" or NULL: the one local user. Copied. */
 	const char *principal;
-	void *principal_data; /* for handlers: mcp_call_principal_data() */
+	void *principal_data; /* for may_call, may_ask and ended */
 	/* The principal may not have all: config.may_call and config.may_ask decide. */
 	bool limited;
 	/* Called once with principal_data, when the peer and the last of its calls (tasks outlive
@@ -104,7 +104,6 @@ void mcp_server_end_credentials(struct mcp_server *server,
 
 void *mcp_peer_user(const struct mcp_peer *peer);
 const char *mcp_peer_principal(const struct mcp_peer *peer);
-void *mcp_peer_principal_data(const struct mcp_peer *peer);
 /* An initialize was answered with a result. */
 bool mcp_peer_is_session(const struct mcp_peer *peer);
 /* What initialize agreed on; MCP_REV_NONE before. Priming events only from 2025-11-25 on. */

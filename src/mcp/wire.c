@@ -6,7 +6,7 @@
 
 #define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
 
-int wire_append(struct buf *b, const json_t *value)
+static int append(struct buf *b, const json_t *value)
 {
 	return jsonio_add(b, value, DUMP_FLAGS);
 }
@@ -26,7 +26,7 @@ static char *take(struct buf *b, int r, size_t *ret_len)
 char *wire_text(const json_t *message, size_t *ret_len)
 {
 	struct buf b = BUF_INIT(WIRE_MAX);
-	int r = message ? wire_append(&b, message) : -ENOMEM;
+	int r = message ? append(&b, message) : -ENOMEM;
 
 	return take(&b, r, ret_len);
 }
@@ -38,7 +38,7 @@ static int begin(struct buf *b, const json_t *id)
 	if (r == 0 && id) {
 		r = buf_add_str(b, ",\"id\":");
 		if (r == 0)
-			r = wire_append(b, id);
+			r = append(b, id);
 	}
 	return r;
 }
@@ -67,7 +67,7 @@ char *wire_response(const json_t *id, const json_t *result, size_t *ret_len)
 	if (r == 0)
 		r = buf_add_str(&b, ",\"result\":");
 	if (r == 0)
-		r = wire_append(&b, result);
+		r = append(&b, result);
 	if (r == 0)
 		r = buf_add_char(&b, '}');
 	return take(&b, r, ret_len);
@@ -91,7 +91,7 @@ char *wire_error(const json_t *id, int code, const char *message, json_t *data, 
 	if (r == 0)
 		r = buf_add_str(&b, ",\"error\":");
 	if (r == 0)
-		r = wire_append(&b, error);
+		r = append(&b, error);
 	if (r == 0)
 		r = buf_add_char(&b, '}');
 	json_decref(error);

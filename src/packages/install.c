@@ -51,7 +51,7 @@ static void end(struct job *j, enum package_word word, const char *message, cons
 	packages_pump(p);
 }
 
-void job_succeed(struct job *j, const char *message, const json_t *installed)
+static void job_succeed(struct job *j, const char *message, const json_t *installed)
 {
 	end(j, PACKAGE_SUCCESS, message, NULL, installed);
 }

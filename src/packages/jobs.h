@@ -103,7 +103,6 @@ struct packages {
 void job_start(struct job *j);
 /* It ends now: tells whoever waits, frees J, starts what waited for it. INSTALLED: array of
  * strings, or NULL. */
-void job_succeed(struct job *j, const char *message, const json_t *installed);
 void job_fail(struct job *j, const char *message, const char *errors);
 /* The message of E, with the end of what the script in BOX (may be NULL) wrote. */
 void job_fail_err(struct job *j, const struct err *e, const struct box *box);

@@ -15,11 +15,6 @@ const char *run_id(const struct run *r)
 	return r->id;
 }
 
-struct sandbox *run_sandbox(struct run *r)
-{
-	return r->sandbox;
-}
-
 static void make_run_id(char ret[RUN_ID_SIZE])
 {
 	char stamp[20], random[5];

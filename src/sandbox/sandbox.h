@@ -341,7 +341,6 @@ struct run_request {
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
 		struct err *e) MUST_CHECK;
 const char *run_id(const struct run *r);
-struct sandbox *run_sandbox(struct run *r);
 /* Kills everything of the run; on_done follows, of one that waits for its turn from inside. */
 void run_cancel(struct run *r);
 /* Sends SIGINT or SIGTERM to the run's processes. */

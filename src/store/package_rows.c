@@ -43,22 +43,3 @@ int store_package_remove(struct store *s, const char *sandbox, const char *name,
 
 	return r < 0 ? r : changes > 0;
 }
-
-int store_package_each(struct store *s, const char *sandbox, const char *status,
-		       store_package_fn fn, void *user, struct err *e)
-{
-	_cleanup_(db_end) sqlite3_stmt *st =
-	    db_begin(&s->db, Q_PACKAGE_LIST, e, "tt", sandbox, status ? status : "");
-	int r = st ? 1 : -e->errnum;
-
-	while (r > 0) {
-		struct store_package p;
-
-		r = db_step(&s->db, st, e);
-		if (r > 0) {
-			read_package(st, &p);
-			fn(sandbox, &p, user);
-		}
-	}
-	return r;
-}

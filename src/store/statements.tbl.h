@@ -75,8 +75,6 @@ Q(SANDBOX_USED, "UPDATE sandboxes SET used_ms = max(used_ms, ?2) WHERE id = ?1")
 Q(PACKAGE_SET, "INSERT OR REPLACE INTO packages VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
 Q(PACKAGE_GET, "SELECT " PACKAGE_COLUMNS " FROM packages WHERE sandbox = ?1 AND name = ?2")
 Q(PACKAGE_REMOVE, "DELETE FROM packages WHERE sandbox = ?1 AND name = ?2")
-Q(PACKAGE_LIST, "SELECT " PACKAGE_COLUMNS " FROM packages WHERE sandbox = ?1"
-		" AND (?2 = '' OR status = ?2) ORDER BY name")
 
 Q(RUN_ADD, "INSERT INTO runs(id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms,"
 	   " cpu_us, peak_bytes, out_bytes) VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)")

@@ -307,8 +307,6 @@ struct store_package {
 	uint64_t ended_ms; /* 0 = not yet */
 };
 
-typedef void (*store_package_fn)(const char *sandbox, const struct store_package *p, void *user);
-
 /* Adds or replaces the row (SANDBOX, P->name). NOT_FOUND: no such sandbox. */
 int store_package_set(struct store *s, const char *sandbox, const struct store_package *p,
 		      struct err *e) MUST_CHECK;
@@ -316,9 +314,6 @@ int store_package_get(struct store *s, const char *sandbox, const char *name,
 		      struct store_package *ret, struct err *e) MUST_CHECK;
 int store_package_remove(struct store *s, const char *sandbox, const char *name,
 			 struct err *e) MUST_CHECK;
-/* By name. STATUS NULL: any. */
-int store_package_each(struct store *s, const char *sandbox, const char *status,
-		       store_package_fn fn, void *user, struct err *e) MUST_CHECK;
 
 /* ---- history of runs, usage
  * ---------------------------------------------------------------------- */

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "http_client.h"
 
+#include "http/static_keys.h"
+
 #include "base/rand.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #define PATIENCE_NS (30 * NS_PER_S) /* a test that needs it has failed */
 #define TURN_US     2000
@@ -26,15 +27,6 @@ void client_open(struct http_client *c, sd_event *loop, uint16_t port)
 
 	client_init(c, loop, socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 	ASSERT(connect(c->fd, (const struct sockaddr *)&in, sizeof(in)) == 0);
-}
-
-void client_open_unix(struct http_client *c, sd_event *loop, const char *path)
-{
-	struct sockaddr_un un = {.sun_family = AF_UNIX};
-
-	memcpy(un.sun_path, path, strlen(path));
-	client_init(c, loop, socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-	ASSERT(connect(c->fd, (const struct sockaddr *)&un, sizeof(un)) == 0);
 }
 
 void client_close(struct http_client *c)
@@ -136,4 +128,19 @@ int client_status(const struct http_client *c)
 	if (c->len < 12 || memcmp(c->data, "HTTP/1.1 ", 9) != 0)
 		return 0;
 	return (c->data[9] - '0') * 100 + (c->data[10] - '0') * 10 + c->data[11] - '0';
+}
+
+bool client_check_key(struct http_request *req, void *userdata)
+{
+	const char *key = http_request_key(req);
+	const char *principal = key ? http_keys_find(userdata, key) : NULL;
+
+	if (!principal) {
+		http_respond_problem(req, ERR_UNAUTHORIZED,
+				     key ? "The API key is not valid" : "Authentication required",
+				     NULL);
+		return false;
+	}
+	http_request_set_principal(req, principal);
+	return true;
 }

@@ -15,7 +15,6 @@ struct http_client {
 };
 
 void client_open(struct http_client *c, sd_event *loop, uint16_t port);
-void client_open_unix(struct http_client *c, sd_event *loop, const char *path);
 void client_close(struct http_client *c);
 /* Sends as much as goes, running the loop, until all is sent or the server has closed. */
 void client_send(struct http_client *c, const void *data, size_t len);
@@ -28,3 +27,6 @@ void client_pump(struct http_client *c, unsigned ms);
 bool client_take(struct http_client *c);
 void client_clear(struct http_client *c);
 int client_status(const struct http_client *c);
+
+/* http_config.auth of a test server: USERDATA is the struct http_keys that clients must know one of. */
+bool client_check_key(struct http_request *req, void *userdata);

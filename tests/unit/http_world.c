@@ -171,7 +171,7 @@ int world_setup_with(const struct http_config *limits)
 	assert_int_equal(http_keys_new(keys, NULL, 1, &w.keys), 0);
 	cfg.hosts = hosts;
 	cfg.origins = origins;
-	cfg.auth = http_keys_check;
+	cfg.auth = client_check_key;
 	cfg.auth_userdata = w.keys;
 	assert_int_equal(sd_event_new(&w.loop), 0);
 	assert_int_equal(http_server_new(w.loop, &cfg, &w.server), 0);

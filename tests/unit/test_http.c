@@ -407,31 +407,6 @@ static void test_stream_behind_a_large_message(void **state)
 	client_close(&other);
 }
 
-static void test_unix_socket(void **state)
-{
-	char path[] = "/tmp/caisson-test-XXXXXX/sock";
-	struct http_listener *l, *second;
-	struct err e = ERR_INIT;
-	struct http_client c;
-
-	(void)state;
-	path[24] = '\0';
-	assert_non_null(mkdtemp(path));
-	path[24] = '/';
-	assert_int_equal(http_server_listen_unix(w.server, path, 0600, HTTP_SCOPE_MAIN, &l, &e), 0);
-	assert_int_equal(
-	    http_server_listen_unix(w.server, path, 0600, HTTP_SCOPE_MAIN, &second, &e),
-	    -EADDRINUSE);
-	client_open_unix(&c, w.loop, path);
-	client_send_str(&c, "GET /hello HTTP/1.1\r\nHost: whatever\r\n\r\n");
-	assert_true(client_wait_for(&c, "hello"));
-	client_close(&c);
-	http_listener_close(l);
-	assert_int_equal(access(path, F_OK), -1);
-	path[24] = '\0';
-	assert_int_equal(rmdir(path), 0);
-}
-
 static void test_drain(void **state)
 {
 	struct http_client c, idle;
@@ -724,7 +699,6 @@ int main(void)
 	    T(test_stream),
 	    T(test_stream_to_nobody_and_to_a_slow_reader),
 	    T(test_stream_behind_a_large_message),
-	    T(test_unix_socket),
 	    T(test_drain),
 	    L(test_slow_clients_are_dropped),
 	    L(test_trickling_body_is_dropped),

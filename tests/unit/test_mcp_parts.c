@@ -258,14 +258,10 @@ static void test_content(void **state)
 	assert_null(mcp_text("\xff", 1));
 	assert_null(mcp_tool_result(mcp_blocks(2, mcp_textf("a"), mcp_text("\xff", 1)),
 				    json_object(), true));
-	assert_null(mcp_resource_link("\xff", "n", NULL, NULL, NULL, -1));
-	v = mcp_tool_result(
-	    mcp_blocks(2, mcp_textf("%d", 5), mcp_resource_link("u", "n", "t", NULL, "m", 7)), NULL,
-	    true);
+	v = mcp_tool_result(mcp_blocks(2, mcp_textf("%d", 5), mcp_text("u", 1)), NULL, true);
 	text = json_dumps(v, JSON_COMPACT);
 	assert_string_equal(text, "{\"content\":[{\"type\":\"text\",\"text\":\"5\"},{\"type\":"
-				  "\"resource_link\",\"uri\":\"u\",\"name\":\"n\",\"title\":\"t\","
-				  "\"mimeType\":\"m\",\"size\":7}],\"isError\":true}");
+				  "\"text\",\"text\":\"u\"}],\"isError\":true}");
 	free(text);
 	json_decref(v);
 	v = json_array();

@@ -79,37 +79,11 @@ static void test_tells_the_truth(void **state)
 		assert_false(p.enforced & ENGINE_CAP_CPU);
 }
 
-/* A host without one thing is a host without sandboxes, or a weaker one, never silently the same.
- */
-static void test_usable_needs_every_wall(void **state)
-{
-	struct native_probe p = {
-	    .seccomp = true, .openat2 = true, .pidfd = true, .close_range = true};
-	bool *const flags[] = {&p.seccomp, &p.openat2, &p.pidfd, &p.close_range};
-
-	(void)state;
-	assert_true(native_probe_usable(&p));
-	for (int i = 0; i < PROBE_TRY_MAX_; i++) {
-		p.tried[i] = EPERM;
-		assert_int_equal(native_probe_usable(&p), !probe_try_needed((enum probe_try)i));
-		p.tried[i] = PROBE_NOT_THERE;
-		assert_int_equal(native_probe_usable(&p), !probe_try_needed((enum probe_try)i));
-		p.tried[i] = 0;
-		assert_true(probe_try_text((enum probe_try)i)[0] != '\0');
-	}
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
-		*flags[i] = false;
-		assert_false(native_probe_usable(&p));
-		*flags[i] = true;
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_nothing_stays),
 	    cmocka_unit_test(test_tells_the_truth),
-	    cmocka_unit_test(test_usable_needs_every_wall),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

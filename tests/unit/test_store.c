@@ -498,20 +498,12 @@ static void test_sandbox_room_of_all(void **state)
 	assert_int_equal(store_sandbox_add(w->s, &c, &room, &e), 0);
 }
 
-static void note_package(const char *sandbox UNUSED, const struct store_package *p, void *user)
-{
-	struct buf *b = user;
-
-	assert_int_equal(buf_printf(b, "%s=%s ", p->name, p->version), 0);
-}
-
 static void test_packages(void **state)
 {
 	struct world *w = *state;
 	struct store_sandbox b = add_sandbox(w, "");
 	struct store_package p = {.name = "six", .status = "installing", .started_ms = 5}, got;
 	struct err e = ERR_INIT;
-	_cleanup_(buf_done) struct buf list = BUF_INIT(1000);
 
 	assert_int_equal(store_package_set(w->s, b.id, &p, &e), 0);
 	(void)snprintf(p.status, sizeof(p.status), "success");
@@ -523,9 +515,6 @@ static void test_packages(void **state)
 	assert_int_equal(store_package_get(w->s, b.id, "six", &got, &e), 1);
 	assert_string_equal(got.version, "1.17.0");
 	assert_int_equal(got.started_ms, 5);
-	assert_int_equal(store_package_each(w->s, b.id, NULL, note_package, &list, &e), 0);
-	assert_int_equal(store_package_each(w->s, b.id, "success", note_package, &list, &e), 0);
-	assert_string_equal(buf_str(&list), "attrs=1.17.0 six=1.17.0 six=1.17.0 ");
 	assert_int_equal(store_package_remove(w->s, b.id, "attrs", &e), 1);
 	/* They go with their sandbox, and do not come without one. */
 	assert_int_equal(store_sandbox_remove(w->s, b.id, &e), 1);

@@ -44,7 +44,7 @@ static int setup_with(bool with_keys)
 	assert_int_equal(sd_event_new(&w.loop), 0);
 	if (with_keys) {
 		assert_int_equal(http_keys_new(keys, NULL, 2, &w.keys), 0);
-		http.auth = http_keys_check;
+		http.auth = client_check_key;
 		http.auth_userdata = w.keys;
 	}
 	assert_int_equal(http_server_new(w.loop, &http, &w.http), 0);

@@ -44,14 +44,6 @@ bool probe_try_needed(enum probe_try t)
 	return tries[t].needed;
 }
 
-bool native_probe_usable(const struct native_probe *p)
-{
-	for (size_t i = 0; i < PROBE_TRY_MAX_; i++)
-		if (tries[i].needed && p->tried[i] != 0)
-			return false;
-	return p->seccomp && p->openat2 && p->pidfd && p->close_range;
-}
-
 /* The first line of a small file, without its newline; "" when it cannot be read. */
 static bool read_line(const char *path, char *ret, size_t size)
 {

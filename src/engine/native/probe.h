@@ -82,8 +82,6 @@ void native_probe(struct native_probe *ret);
 
 const char *probe_try_text(enum probe_try t);
 bool probe_try_needed(enum probe_try t);
-/* Whether sandboxes can be made at all. */
-bool native_probe_usable(const struct native_probe *p);
 
 /* ---- parts (probe_ns.c), for tests ---- */
 void probe_namespaces(struct native_probe *p);

@@ -32,7 +32,10 @@ struct egress_gate {
 	sd_event_source *io;
 	sd_event_source *timer; /* when the next connection may come */
 	struct list conns;
-	struct egress_usage usage;
+	struct {
+		unsigned connections; /* now */
+		uint64_t bytes;
+	} usage;
 	uint64_t credit; /* thousandths of a connection */
 	uint64_t credit_ns;
 };
