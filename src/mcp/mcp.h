@@ -313,11 +313,23 @@ json_t *mcp_call_meta(const struct mcp_call *call);
  * decoded (escapes resolved, UTF-8 checked) into a spill file, and a placeholder takes its place in
  * the arguments. mcp_call_text() hides the difference. Handlers that accept no long text may
  * refuse one that has fd >= 0. */
+enum mcp_text_form {
+	MCP_TEXT_AS_SENT,
+	MCP_TEXT_DECODED,    /* fd has the bytes that the base64 text stands for */
+	MCP_TEXT_NOT_BASE64, /* it should be base64 and is not: fd has nothing of use */
+};
+
+/* The values under this key are base64. Long ones are decoded on the way into the spill file, once,
+ * so that nobody has to read them again to check or to decode them. */
+#define MCP_BASE64_KEY "content_base64"
+
 struct mcp_text_ref {
 	const char *text; /* NULL when it was lifted; else NUL-terminated, may hold NUL bytes */
-	size_t len;       /* bytes of UTF-8 in either case */
+	size_t len;       /* bytes of UTF-8 that the client sent, in either case */
 	int fd;           /* -1, or a descriptor borrowed until the call is finished */
-	uint64_t off;     /* where the text begins in fd; read with pread(2) */
+	uint64_t off;     /* where the string begins in fd; read with pread(2) */
+	size_t fd_len;    /* its bytes there: LEN, or what it decodes to */
+	enum mcp_text_form form;
 };
 /* -EINVAL when STRING is no JSON string. */
 int mcp_call_text(const struct mcp_call *call, const json_t *string,

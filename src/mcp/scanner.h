@@ -59,6 +59,7 @@ struct scanner {
 	unsigned depth;
 	uint64_t is_object;  /* bit N: the container at depth N + 1 is an object */
 	const char *literal; /* what is still to come of true, false or null */
+	size_t key_start;    /* of the last key, in rest */
 	size_t string_start; /* of the current string, in rest */
 	bool in_key;
 	bool lifting;

@@ -48,6 +48,32 @@ static bool spill_decoded(struct scanner *s, const char *raw, size_t len)
 	return true;
 }
 
+/* Is the current string the value of KEY? The key may have been sent with escapes. */
+static bool is_value_of(const struct scanner *s, const char *key)
+{
+	static const char between[] = "\":\"";
+	const size_t n_between = sizeof(between) - 1;
+	const char *p = s->rest.data + s->key_start, *end = s->rest.data + s->string_start;
+
+	if ((size_t)(end - p) < n_between || memcmp(end - n_between, between, n_between) != 0)
+		return false;
+	for (end -= n_between; p < end && *key; key++) {
+		unsigned char c = (unsigned char)*p++;
+
+		if (c == '\\' && *p != 'u') {
+			c = (unsigned char)escape_value((unsigned char)*p++);
+		} else if (c == '\\') {
+			const unsigned cp = escape_hex4(p + 1);
+
+			c = cp < 0x80 ? (unsigned char)cp : 0;
+			p += 5;
+		}
+		if (c != (unsigned char)*key)
+			return false;
+	}
+	return p == end && !*key;
+}
+
 /* The current string has become long: from here on it goes to the file. */
 static bool begin_lifting(struct scanner *s)
 {
@@ -57,7 +83,7 @@ static bool begin_lifting(struct scanner *s)
 		return scan_discard(s, SCAN_VALUES);
 	if (!s->lifted)
 		s->lifted = lifted_new(s->limits.spill_dir);
-	if (!s->lifted || lifted_begin(s->lifted) < 0)
+	if (!s->lifted || lifted_begin(s->lifted, is_value_of(s, MCP_BASE64_KEY)) < 0)
 		return scan_discard(s, SCAN_NO_SPILL);
 	if (!spill_decoded(s, s->rest.data + start, s->rest.len - start))
 		return false;
@@ -86,6 +112,8 @@ bool scan_begin_string(struct scanner *s, bool is_key)
 	if (!scan_keep_char(s, '"'))
 		return false;
 	s->string_start = s->rest.len;
+	if (is_key)
+		s->key_start = s->rest.len;
 	return true;
 }
 

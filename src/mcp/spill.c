@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mcp/spill.h"
 
+#include "base/base64.h"
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/parse.h"
@@ -13,20 +14,26 @@
 #define NONCE_BYTES 16U
 #define PENDING_MAX (64U << 10) /* bytes gathered before a write */
 #define STRINGS_MAX 65536U      /* lifted strings of one message */
+#define DECODE_STEP (16U << 10) /* characters of base64 at a time */
 
 static const char prefix[] = "lifted:";
+
+struct lifted_string {
+	uint64_t off;
+	uint64_t len;      /* in the file */
+	uint64_t text_len; /* as it was sent */
+	enum mcp_text_form form;
+};
 
 struct lifted {
 	unsigned refs;
 	int fd;
 	char nonce[2 * NONCE_BYTES + 1];
-	uint64_t size;      /* bytes in the file and in PENDING */
-	struct buf pending; /* not written yet */
-	struct {
-		uint64_t off;
-		uint64_t len;
-	} * strings; /* owned */
+	uint64_t size;                 /* bytes in the file and in PENDING */
+	struct buf pending;            /* not written yet */
+	struct lifted_string *strings; /* owned */
 	size_t n;
+	struct base64_decoder decoder; /* of the string that is being added to */
 };
 
 struct lifted *lifted_new(const char *dir)
@@ -64,9 +71,9 @@ struct lifted *lifted_unref(struct lifted *l)
 	return NULL;
 }
 
-int lifted_begin(struct lifted *l)
+int lifted_begin(struct lifted *l, bool base64)
 {
-	void *v;
+	struct lifted_string *v;
 
 	if (l->n == STRINGS_MAX)
 		return -E2BIG;
@@ -74,7 +81,9 @@ int lifted_begin(struct lifted *l)
 	if (!v)
 		return -ENOMEM;
 	l->strings = v;
-	l->strings[l->n].off = l->size;
+	l->strings[l->n] = (struct lifted_string){
+	    .off = l->size, .form = base64 ? MCP_TEXT_DECODED : MCP_TEXT_AS_SENT};
+	l->decoder = (struct base64_decoder){0};
 	return 0;
 }
 
@@ -86,7 +95,7 @@ static int flush(struct lifted *l)
 	return r;
 }
 
-int lifted_add(struct lifted *l, const char *data, size_t len)
+static int store(struct lifted *l, const void *data, size_t len)
 {
 	/* Long pieces go straight to the file. */
 	bool direct = len > PENDING_MAX / 4;
@@ -101,13 +110,53 @@ int lifted_add(struct lifted *l, const char *data, size_t len)
 	return direct ? fd_write_all(l->fd, data, len) : buf_add(&l->pending, data, len);
 }
 
+/* Adds what TEXT decodes to. Text that is no base64 is not kept. */
+static int decode(struct lifted *l, const char *text, size_t len)
+{
+	uint8_t bytes[BASE64_DECODED_MAX(DECODE_STEP)];
+	int r = 0;
+
+	while (r == 0 && len > 0) {
+		const size_t n = MIN(len, (size_t)DECODE_STEP);
+		size_t n_bytes = 0;
+
+		if (base64_decode(&l->decoder, text, n, bytes, &n_bytes) < 0) {
+			l->strings[l->n].form = MCP_TEXT_NOT_BASE64;
+			return 0;
+		}
+		r = store(l, bytes, n_bytes);
+		text += n;
+		len -= n;
+	}
+	return r;
+}
+
+int lifted_add(struct lifted *l, const char *data, size_t len)
+{
+	struct lifted_string *string = &l->strings[l->n];
+
+	string->text_len += len;
+	switch (string->form) {
+	case MCP_TEXT_AS_SENT:
+		return store(l, data, len);
+	case MCP_TEXT_DECODED:
+		return decode(l, data, len);
+	case MCP_TEXT_NOT_BASE64:
+		break;
+	}
+	return 0;
+}
+
 int lifted_end(struct lifted *l, char *ret)
 {
+	struct lifted_string *string = &l->strings[l->n];
 	int r = flush(l);
 
 	if (r < 0)
 		return r;
-	l->strings[l->n].len = l->size - l->strings[l->n].off;
+	if (string->form == MCP_TEXT_DECODED && base64_decode_end(&l->decoder) < 0)
+		string->form = MCP_TEXT_NOT_BASE64;
+	string->len = l->size - string->off;
 	(void)snprintf(ret, LIFTED_NAME_MAX, "%s%s:%zu", prefix, l->nonce, l->n);
 	l->n++;
 	return 0;
@@ -128,9 +177,11 @@ bool lifted_find(const struct lifted *l, const char *text, size_t len, struct mc
 	if (l->n == 0 || parse_u64_n(text, len, 0, l->n - 1, &i) < 0)
 		return false;
 	*ret = (struct mcp_text_ref){
-	    .len = (size_t)l->strings[i].len,
+	    .len = (size_t)l->strings[i].text_len,
 	    .fd = l->fd,
 	    .off = l->strings[i].off,
+	    .fd_len = (size_t)l->strings[i].len,
+	    .form = l->strings[i].form,
 	};
 	return true;
 }

@@ -13,8 +13,9 @@ struct lifted *lifted_new(const char *dir);
 struct lifted *lifted_ref(struct lifted *l);
 struct lifted *lifted_unref(struct lifted *l);
 
-/* Begins a string, adds to it, ends it. */
-int lifted_begin(struct lifted *l) MUST_CHECK;
+/* Begins a string, adds to it, ends it. BASE64: what is added is base64 text; the file gets what it
+ * decodes to. */
+int lifted_begin(struct lifted *l, bool base64) MUST_CHECK;
 int lifted_add(struct lifted *l, const char *data, size_t len) MUST_CHECK;
 /* RET: room for LIFTED_NAME_MAX bytes: the placeholder that stands for the string. It holds a
  * random number that a client cannot know, so that no string of a client can be taken for one. */

@@ -31,8 +31,8 @@ static int hash_lifted(crypto_generichash_state *h, const struct mcp_text_ref *r
 	char piece[16384];
 	uint64_t done = 0;
 
-	while (done < ref->len) {
-		size_t want = MIN(sizeof(piece), (size_t)(ref->len - done));
+	while (done < ref->fd_len) {
+		size_t want = MIN(sizeof(piece), (size_t)(ref->fd_len - done));
 		ssize_t n = pread(ref->fd, piece, want, (off_t)(ref->off + done));
 
 		if (n <= 0)

@@ -428,7 +428,6 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 		list_init(&m->buckets[i]);
 	list_init(&m->deletions);
 	list_init(&m->replies);
-	list_init(&m->checks);
 	rand_bytes(m->hash_key, sizeof(m->hash_key));
 	int r = sd_event_add_time_relative(config->loop, &m->sweep_timer, CLOCK_MONOTONIC,
 					   config->sweep_ns / NS_PER_US, NS_PER_S / NS_PER_US,
@@ -502,7 +501,6 @@ struct manager *manager_free(struct manager *m)
 		m->engine->ops->close(m->engine);
 		m->engine = NULL;
 	}
-	upload_checks_end(m);
 	stored_forget_deletions(m);
 	manager_flush_replies(m);
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)

@@ -71,7 +71,6 @@ struct manager {
 	unsigned n_stored; /* of them */
 	struct list deletions;
 	struct list replies;
-	struct list checks; /* struct upload_check */
 	sd_event_source *sweep_timer;
 	bool closing;
 	struct manager_ledger ledger;
@@ -142,14 +141,6 @@ void sandbox_next_run(struct sandbox *s);
 void sandbox_changed(struct sandbox *s, const char *path);
 /* Files may have changed by other means than a run. */
 void sandbox_forget_inventory(struct sandbox *s);
-
-#define UPLOAD_PIECE_BYTES (192u << 10) /* of source; a multiple of 4 */
-/* The next piece of the source, at most UPLOAD_PIECE_BYTES: borrowed, maybe in SPACE, which has as
- * many. Returns its length, 0 at the end, or -errno. */
-ssize_t upload_read_piece(const struct upload_source *source, uint64_t at, char *space,
-			  const char **ret);
-/* Tells all who still wait for upload_check_base64() -ECANCELED. */
-void upload_checks_end(struct manager *m);
 
 /* file_writer.c. Does the engine work for a writer? Checkpoints wait for that, not for writers that
  * wait for bytes. */

@@ -379,23 +379,15 @@ struct upload_source {
 	int fd;
 	uint64_t off;
 	uint64_t len;
-	bool base64; /* the bytes are base64 text */
 };
 struct upload_request {
 	const char *path;
 	bool overwrite;
 	struct upload_source source;
-	/* WRITTEN: size of the file. FILE_EXISTS, NO_SPACE, INVALID_CONTENT ... */
+	/* WRITTEN: size of the file. FILE_EXISTS, NO_SPACE ... */
 	void (*on_done)(uint64_t written, const struct err *e, void *user);
 	void *user;
 };
-/* R: as upload_check_base64() returns it at once, or -ECANCELED at the end of the manager. */
-typedef void (*upload_check_fn)(int r, void *user);
-/* Is the source good base64? 0 or -errno (-EINVAL: it is not) where a turn of the loop is enough to
- * tell; else 1, and CB is told later. The source stays valid until then; its length is the caller's
- * to limit. */
-int upload_check_base64(struct manager *m, const struct upload_source *source, upload_check_fn cb,
-			void *user) MUST_CHECK;
 /* Writes a file; appears whole or not at all. A few MiB per turn of the loop. */
 int sandbox_upload(struct sandbox *s, const struct upload_request *request,
 		   struct err *e) MUST_CHECK;

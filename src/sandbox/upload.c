@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads: a few MiB per turn of the event loop, straight from where the text lies to the file, so
- * that memory stays constant and other clients are served in between. Uploads of one sandbox go one
- * after the other: two for one name cannot mix. */
-#include "base/base64.h"
+/* Uploads whose bytes the server has already, in memory or in a file. A few MiB per turn of the event
+ * loop, so that other clients are served in between. Uploads of one sandbox go one after the other.
+ */
 #include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
 
 #include <string.h>
 #include <unistd.h>
 
-#define TURN_BYTES (4u << 20) /* of source, per turn of the loop */
+#define TURN_BYTES  (4u << 20) /* per turn of the loop */
+#define PIECE_BYTES (192u << 10)
 
 struct upload {
 	struct list node;        /* of its sandbox */
@@ -19,7 +19,6 @@ struct upload {
 	struct upload_source source;
 	uint64_t done; /* bytes of source used */
 	uint64_t written;
-	struct base64_decoder decoder;
 	struct file_writer *writer; /* while this is the first of the queue */
 	sd_event_source *turn;
 	struct err err; /* why it failed, when code is not NONE */
@@ -29,18 +28,21 @@ struct upload {
 
 static void start_next(struct sandbox *s);
 
-ssize_t upload_read_piece(const struct upload_source *source, uint64_t at, char *space,
-			  const char **ret)
+/* The next piece of the source; borrowed, maybe in SPACE, which has PIECE_BYTES. Returns its length or
+ * -errno. */
+static ssize_t read_piece(const struct upload *u, char *space, const char **ret)
 {
-	size_t want = (size_t)MIN(source->len - at, (uint64_t)UPLOAD_PIECE_BYTES);
+	const struct upload_source *source = &u->source;
+	size_t want = (size_t)MIN(source->len - u->done, (uint64_t)PIECE_BYTES);
 
 	if (source->data) {
-		*ret = source->data + at;
+		*ret = source->data + u->done;
 		return (ssize_t)want;
 	}
 	size_t n = 0;
 	while (n < want) {
-		ssize_t got = pread(source->fd, space + n, want - n, (off_t)(source->off + at + n));
+		ssize_t got =
+		    pread(source->fd, space + n, want - n, (off_t)(source->off + u->done + n));
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got < 0)
@@ -75,43 +77,29 @@ static void on_end(uint64_t written, const struct err *e, void *user)
 	finish(u, e);
 }
 
-static int write_piece(struct upload *u, char *space, uint8_t *decoded)
+static int write_piece(struct upload *u, char *space)
 {
 	const char *piece = NULL;
-	ssize_t n = upload_read_piece(&u->source, u->done, space, &piece);
+	ssize_t n = read_piece(u, space, &piece);
 
 	if (n < 0)
 		return err_set(&u->err, ERR_SYSTEM, (int)-n, "reading the upload");
-	const void *data = piece;
-	size_t len = (size_t)n;
-	if (u->source.base64) {
-		if (base64_decode(&u->decoder, piece, (size_t)n, decoded, &len) < 0)
-			return err_set(&u->err, ERR_INVALID_CONTENT, 0,
-				       "content_base64 is not valid base64");
-		data = decoded;
-	}
 	u->done += (uint64_t)n;
-	return file_writer_add(u->writer, data, len, &u->err);
+	return file_writer_add(u->writer, piece, (size_t)n, &u->err);
 }
 
 static int on_turn(sd_event_source *source UNUSED, void *user)
 {
 	struct upload *u = user;
-	_cleanup_free_ char *space = malloc(UPLOAD_PIECE_BYTES);
-	_cleanup_free_ uint8_t *decoded = malloc(UPLOAD_PIECE_BYTES);
+	_cleanup_free_ char *space = malloc(PIECE_BYTES);
 	uint64_t stop = MIN(u->source.len, u->done + TURN_BYTES);
 
-	sandbox_touch(u->sandbox);
-	if (!space || !decoded)
+	if (!space)
 		(void)err_set(&u->err, ERR_OUT_OF_MEMORY, ENOMEM, "an upload");
 	while (u->err.code == ERR_NONE && u->done < stop)
-		if (write_piece(u, space, decoded) < 0)
-			break;
+		(void)!write_piece(u, space);
 	if (u->err.code == ERR_NONE && u->done < u->source.len)
 		return 0;
-	if (u->err.code == ERR_NONE && u->source.base64 && base64_decode_end(&u->decoder) < 0)
-		(void)err_set(&u->err, ERR_INVALID_CONTENT, 0,
-			      "content_base64 is not valid base64");
 	u->turn = sd_event_source_disable_unref(u->turn);
 	if (u->err.code == ERR_NONE) {
 		file_writer_commit(u->writer);

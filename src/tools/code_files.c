@@ -25,8 +25,16 @@ struct upload_call {
 	char id[SANDBOX_ID_MAX + 1];
 	char name[NAME_MAX_ + 1];
 	bool overwrite;
-	struct upload_source source; /* lives in the call's arguments or spill file */
+	struct upload_source source; /* lives in `bytes` or in the call's spill file */
+	char *bytes;                 /* owned, or NULL */
+	size_t text_len;             /* of the base64 text */
 };
+
+static void upload_free(struct upload_call *c)
+{
+	free(c->bytes);
+	tool_call_free(&c->base);
+}
 
 static void upload_fail(struct upload_call *c, const struct err *e)
 {
@@ -36,7 +44,7 @@ static void upload_fail(struct upload_call *c, const struct err *e)
 	else
 		code_finish_err(c->base.call, c->base.sandbox ? sandbox_id(c->base.sandbox) : c->id,
 				e);
-	tool_call_free(&c->base);
+	upload_free(c);
 }
 
 static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user)
@@ -53,7 +61,7 @@ static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user
 	tools_note(c->base.call, MCP_LEVEL_INFO, "Uploaded to %s in session %s", path, id);
 	mcp_call_progress(c->base.call, 1.0, 1.0, NULL);
 	tools_finish(c->base.call, json_pack("{s:s, s:s}", "session_id", id, "path", path));
-	tool_call_free(&c->base);
+	upload_free(c);
 }
 
 static void on_upload_session(struct sandbox *s, const struct err *e, void *user)
@@ -107,13 +115,13 @@ static bool check_filename(struct mcp_call *call, const struct mcp_text_ref *nam
  * False: the call is finished. */
 static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *arguments,
 			 char *ret_id, struct mcp_text_ref *ret_name,
-			 struct upload_source *ret_source)
+			 struct mcp_text_ref *ret_content)
 {
 	uint64_t max = t->config.max_upload_bytes;
 
 	if (!code_session_id(call, arguments, ret_id))
 		return false;
-	struct mcp_text_ref content = tools_text_arg(call, arguments, "content_base64");
+	const struct mcp_text_ref content = tools_text_arg(call, arguments, MCP_BASE64_KEY);
 	if (content.len > max / 3 * 4 + max % 3 * 4 / 3 + 4) {
 		tools_finish_errorf(call, "upload_too_large", "Upload exceeds %juMB limit.",
 				    (uintmax_t)(max / MIB));
@@ -122,44 +130,46 @@ static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *a
 	*ret_name = tools_text_arg(call, arguments, "filename");
 	if (!check_filename(call, ret_name))
 		return false;
-	*ret_source = (struct upload_source){.data = content.text,
-					     .fd = content.fd,
-					     .off = content.off,
-					     .len = content.len,
-					     .base64 = true};
+	*ret_content = content;
 	return true;
 }
 
-/* R: whether the content is base64. */
-static void on_checked(int r, void *user)
+/* The bytes that CONTENT stands for. A long one was decoded while it arrived; a short one is decoded
+ * here. False: the call is finished. */
+static bool take_content(struct upload_call *c, const struct mcp_text_ref *content)
 {
-	struct upload_call *c = user;
-	struct mcp_call *call = c->base.call;
+	struct base64_decoder decoder = {0};
+	size_t n = 0;
+	bool good = content->form == MCP_TEXT_DECODED;
 
-	if (r < 0 || mcp_call_is_cancelled(call)) {
-		if (r == -EINVAL)
-			tools_finish_errorf(call, "invalid_content",
-					    "content_base64 is not valid base64");
-		else
-			tools_finish_errorf(call, "execution_failed", "The upload was not read");
-		tool_call_free(&c->base);
-		return;
+	c->text_len = content->len;
+	c->source =
+	    (struct upload_source){.fd = content->fd, .off = content->off, .len = content->fd_len};
+	if (content->text) {
+		c->bytes = malloc(BASE64_DECODED_MAX(content->len) + 1);
+		if (!c->bytes) {
+			tools_finish_errorf(c->base.call, "execution_failed",
+					    "The upload was not read");
+			return false;
+		}
+		good = base64_decode(&decoder, content->text, content->len, (uint8_t *)c->bytes,
+				     &n) == 0 &&
+		       base64_decode_end(&decoder) == 0;
+		c->source = (struct upload_source){.data = c->bytes, .fd = -1, .len = n};
 	}
-	tools_note(call, MCP_LEVEL_INFO, "Uploading %s (%ju base64 characters)", c->name,
-		   (uintmax_t)c->source.len);
-	mcp_call_progress(call, 0.1, 1.0, NULL);
-	manager_open(c->base.tools->config.manager, mcp_call_principal(call), *c->id ? c->id : NULL,
-		     on_upload_session, c);
+	if (!good)
+		tools_finish_errorf(c->base.call, "invalid_content",
+				    "content_base64 is not valid base64");
+	return good;
 }
 
 void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 {
 	struct tools *t = user;
 	char id[SANDBOX_ID_MAX + 1];
-	struct mcp_text_ref name;
-	struct upload_source source;
+	struct mcp_text_ref name, content;
 
-	if (!check_upload(t, call, arguments, id, &name, &source))
+	if (!check_upload(t, call, arguments, id, &name, &content))
 		return;
 	struct upload_call *c = tool_call_new(t, call, NULL, sizeof(*c));
 	if (!c)
@@ -167,10 +177,15 @@ void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 	memcpy(c->id, id, sizeof(id));
 	memcpy(c->name, name.text, name.len + 1);
 	c->overwrite = args_bool(arguments, "overwrite", false);
-	c->source = source;
-	const int r = upload_check_base64(t->config.manager, &c->source, on_checked, c);
-	if (r <= 0)
-		on_checked(r, c);
+	if (!take_content(c, &content)) {
+		upload_free(c);
+		return;
+	}
+	tools_note(call, MCP_LEVEL_INFO, "Uploading %s (%ju base64 characters)", c->name,
+		   (uintmax_t)c->text_len);
+	mcp_call_progress(call, 0.1, 1.0, NULL);
+	manager_open(t->config.manager, mcp_call_principal(call), *c->id ? c->id : NULL,
+		     on_upload_session, c);
 }
 
 /* ---- sandbox_read_artifact ---- */

@@ -292,6 +292,74 @@ static void test_lifting(void **state)
 	}
 }
 
+/* Long values of content_base64 arrive decoded, however the text was cut and its key written. */
+static void test_base64(void **state)
+{
+#define KEY "{\"content_base64\":\""
+	static const struct {
+		const char *text;
+		enum mcp_text_form form;
+		const char *bytes;
+	} rows[] = {
+	    {KEY "MDEyMzQ1Njc4OWFiY2RlZg==\"}", MCP_TEXT_DECODED, "0123456789abcdef"},
+	    {KEY "MDEyMzQ1Njc4OWFiY2Rl\"}", MCP_TEXT_DECODED, "0123456789abcde"},
+	    {"{\"content\\u005fbase64\":\"MDEyMzQ1Njc4OWFiY2Rl\"}", MCP_TEXT_DECODED,
+	     "0123456789abcde"},
+	    {"{ \"content_base64\" : \"MDEyMzQ1\\u004ejc4OWFiY2Rl\" }", MCP_TEXT_DECODED,
+	     "0123456789abcde"},
+	    {KEY "Pz8\\/Pz8\\/Pz8\\/Pz8\\/Pz8\\/\"}", MCP_TEXT_DECODED,
+	     "\?\?\?\?\?\?\?\?\?\?\?\?\?\?\?"},
+	    {KEY "MDEyMzQ1Njc4OWFiY2RlZg=\"}", MCP_TEXT_NOT_BASE64, NULL},
+	    {KEY "MDEyMzQ1Njc4OWFiY2RlZg\"}", MCP_TEXT_NOT_BASE64, NULL},
+	    {KEY "MDEyMzQ1Njc4OWFi==2RlZg==\"}", MCP_TEXT_NOT_BASE64, NULL},
+	    {KEY "MDEyMzQ1 jc4OWFiY2RlZg==\"}", MCP_TEXT_NOT_BASE64, NULL},
+	    {KEY "MDEyMzQ1\\njc4OWFiY2RlZg==\"}", MCP_TEXT_NOT_BASE64, NULL},
+	    {"{\"content_base6\":\"MDEyMzQ1Njc4OWFiY2Rl\"}", MCP_TEXT_AS_SENT,
+	     "MDEyMzQ1Njc4OWFiY2Rl"},
+	    {"{\"content_base64\":[\"MDEyMzQ1Njc4OWFiY2Rl\"]}", MCP_TEXT_AS_SENT,
+	     "MDEyMzQ1Njc4OWFiY2Rl"},
+	    {"{\"content_base64\":{\"a\":\"MDEyMzQ1Njc4OWFiY2Rl\"}}", MCP_TEXT_AS_SENT,
+	     "MDEyMzQ1Njc4OWFiY2Rl"},
+	};
+
+	struct scan_limits limits = small;
+
+	(void)state;
+	limits.lift_min = 19; /* the longest key here */
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const size_t len = strlen(rows[i].text);
+
+		for (size_t piece = 1; piece <= len; piece++) {
+			struct scanner s;
+			struct mcp_text_ref ref;
+			char bytes[64] = "";
+
+			scanner_init(&s, &limits);
+			assert_int_equal(scan(&s, rows[i].text, len, piece), SCAN_OK);
+			json_t *root = json_loadb(s.rest.data, s.rest.len, 0, NULL);
+			json_t *value = json_object_iter_value(json_object_iter(root));
+			if (json_is_array(value))
+				value = json_array_get(value, 0);
+			if (json_is_object(value))
+				value = json_object_get(value, "a");
+			assert_true(lifted_find(s.lifted, json_string_value(value),
+						json_string_length(value), &ref));
+			assert_int_equal(ref.form, rows[i].form);
+			if (rows[i].bytes) {
+				assert_int_equal(ref.fd_len, strlen(rows[i].bytes));
+				assert_int_equal(pread(ref.fd, bytes, ref.fd_len, (off_t)ref.off),
+						 ref.fd_len);
+				assert_string_equal(bytes, rows[i].bytes);
+			}
+			if (ref.form == MCP_TEXT_AS_SENT)
+				assert_int_equal(ref.len, ref.fd_len);
+			json_decref(root);
+			scanner_done(&s);
+		}
+	}
+#undef KEY
+}
+
 /* Another message's placeholder, a damaged one and one out of range are ordinary strings. */
 static void test_placeholders(void **state)
 {
@@ -303,7 +371,7 @@ static void test_placeholders(void **state)
 	(void)state;
 	assert_non_null(a);
 	assert_non_null(b);
-	assert_int_equal(lifted_begin(a), 0);
+	assert_int_equal(lifted_begin(a, false), 0);
 	assert_int_equal(lifted_add(a, "abc", 3), 0);
 	assert_int_equal(lifted_end(a, name), 0);
 	assert_true(lifted_find(a, name, strlen(name), &ref));
@@ -402,6 +470,7 @@ int main(void)
 	    cmocka_unit_test(test_sizes),
 	    cmocka_unit_test(test_id_of_a_refused_message),
 	    cmocka_unit_test(test_lifting),
+	    cmocka_unit_test(test_base64),
 	    cmocka_unit_test(test_placeholders),
 	    cmocka_unit_test(test_no_spill),
 	    cmocka_unit_test(test_mutations),

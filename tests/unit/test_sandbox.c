@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The manager on the fake engine: creation, cap, expiry, runs, artifacts, uploads, paths, types. */
-#include "base/base64.h"
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -548,13 +547,13 @@ static void on_uploaded(uint64_t written, const struct err *e, void *user)
 }
 
 static struct uploaded upload(struct manager_world *w, struct sandbox *s, const char *name,
-			      const char *base64, bool overwrite)
+			      const char *text, bool overwrite)
 {
 	struct uploaded u = {0};
 	struct upload_request q = {
 	    .path = name,
 	    .overwrite = overwrite,
-	    .source = {.data = base64, .fd = -1, .len = strlen(base64), .base64 = true},
+	    .source = {.data = text, .fd = -1, .len = strlen(text)},
 	    .on_done = on_uploaded,
 	    .user = &u,
 	};
@@ -572,13 +571,12 @@ static void test_upload(void **state)
 {
 	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
-	struct uploaded u = upload(w, s, "a.txt", "aGVsbG8=", false);
+	struct uploaded u = upload(w, s, "a.txt", "hello", false);
 
 	assert_int_equal(u.err.code, ERR_NONE);
 	assert_int_equal(u.written, 5);
-	assert_int_equal(upload(w, s, "a.txt", "eA==", false).err.code, ERR_FILE_EXISTS);
-	assert_int_equal(upload(w, s, "a.txt", "eA==", true).written, 1);
-	assert_int_equal(upload(w, s, "b.txt", "eA=", false).err.code, ERR_INVALID_CONTENT);
+	assert_int_equal(upload(w, s, "a.txt", "x", false).err.code, ERR_FILE_EXISTS);
+	assert_int_equal(upload(w, s, "a.txt", "x", true).written, 1);
 	/* An upload is not an artifact of the run after it. */
 	assert_string_equal(run_code(w, s, "wc;").artifacts, "c ");
 }
@@ -601,74 +599,27 @@ static void test_uploads_queue(void **state)
 	assert_int_equal(u[2].err.code, ERR_FILE_EXISTS);
 }
 
-static void on_checked(int r, void *user)
-{
-	int *checked = user;
-
-	assert_int_equal(*checked, -EINPROGRESS);
-	*checked = r;
-}
-
-static void test_check_base64(void **state)
-{
-	static const struct {
-		const char *text;
-		int r;
-	} cases[] = {
-	    {"", 0}, {"eA==", 0}, {"eA=", -EINVAL}, {"eA==eA==", -EINVAL}, {"e?==", -EINVAL}};
-	struct manager_world *w = *state;
-	struct upload_source source = {.fd = -1, .len = 12000000};
-	int checked = -EINPROGRESS, waiting = -EINPROGRESS;
-	char *text = malloc(source.len);
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		const struct upload_source small = {
-		    .data = cases[i].text, .fd = -1, .len = strlen(cases[i].text)};
-		assert_int_equal(upload_check_base64(w->manager, &small, NULL, NULL), cases[i].r);
-	}
-	assert_non_null(text);
-	memset(text, 'A', source.len);
-	text[source.len - 2] = '!';
-	source.data = text;
-	assert_int_equal(upload_check_base64(w->manager, &source, on_checked, &checked), 1);
-	manager_world_turn(w);
-	assert_int_equal(checked, -EINVAL);
-	/* Who still waits is told at the end of the manager. */
-	assert_int_equal(upload_check_base64(w->manager, &source, on_checked, &waiting), 1);
-	upload_checks_end(w->manager);
-	assert_int_equal(waiting, -ECANCELED);
-	free(text);
-}
-
 static void test_upload_from_a_file(void **state)
 {
 	struct manager_world *w = *state;
 	struct sandbox *s = open_sandbox(w, "one");
 	struct uploaded u = {0};
 	size_t size = 5000001;
-	char *data = malloc(BASE64_ENCODED_LEN(size) + 3);
 	uint8_t *raw = malloc(size);
 	FILE *f = tmpfile();
-	int checked = -EINPROGRESS;
 
-	assert_true(data && raw && f);
+	assert_true(raw && f);
 	for (size_t i = 0; i < size; i++)
 		raw[i] = (uint8_t)(i * 7);
-	memcpy(data, "abc", 3);
-	base64_encode(raw, size, data + 3);
-	assert_int_equal(fwrite(data, 1, BASE64_ENCODED_LEN(size) + 3, f),
-			 BASE64_ENCODED_LEN(size) + 3);
+	assert_int_equal(fwrite("abc", 1, 3, f), 3);
+	assert_int_equal(fwrite(raw, 1, size, f), size);
 	assert_int_equal(fflush(f), 0);
 	struct upload_request q = {
 	    .path = "big",
-	    .source = {.fd = fileno(f), .off = 3, .len = BASE64_ENCODED_LEN(size), .base64 = true},
+	    .source = {.fd = fileno(f), .off = 3, .len = size},
 	    .on_done = on_uploaded,
 	    .user = &u,
 	};
-	assert_int_equal(upload_check_base64(w->manager, &q.source, on_checked, &checked), 1);
-	assert_int_equal(checked, -EINPROGRESS);
-	manager_world_turn(w);
-	assert_int_equal(checked, 0);
 	assert_int_equal(sandbox_upload(s, &q, &u.err), 0);
 	manager_world_turn(w);
 	assert_int_equal(u.written, size);
@@ -683,7 +634,6 @@ static void test_upload_from_a_file(void **state)
 	(void)fclose(f);
 	free(back);
 	free(raw);
-	free(data);
 }
 
 /* ---- tables and pure functions ---- */
@@ -932,7 +882,6 @@ int main(void)
 	    T(test_books),
 	    T(test_upload),
 	    T(test_uploads_queue),
-	    T(test_check_base64),
 	    T(test_upload_from_a_file),
 #undef T
 	    cmocka_unit_test(test_paths),
