@@ -118,6 +118,17 @@ static json_t *run_json(const struct api_run *r)
 			 "running");
 }
 
+/* The whole of what was kept, with a line where something is left out. */
+static json_t *output_json(const struct run_output *output)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(output->len * 3 + RUN_OUTPUT_MARK);
+	bool cut;
+
+	return run_output_add(&b, output, SIZE_MAX, NULL, &cut) < 0
+		   ? NULL
+		   : json_stringn_nocheck(buf_str(&b), b.len);
+}
+
 static json_t *result_json(const struct api_run *r, const struct run_result *result,
 			   const struct err *e)
 {
@@ -138,9 +149,8 @@ static json_t *result_json(const struct api_run *r, const struct run_result *res
 	return json_pack(
 	    "{s:s, s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:b, s:I, s:I, s:I, s:o}", "id", r->id,
 	    "sandbox", r->sandbox_id, "status", "done", "reason", run_reason_name(result->reason),
-	    "exit_code", result->exit_code, "stdout", bytes_json(result->out.data, result->out.len),
-	    "stderr", bytes_json(result->err.data, result->err.len), "value",
-	    bytes_json(result->value.data, result->value.len), "stdout_truncated",
+	    "exit_code", result->exit_code, "stdout", output_json(&result->out), "stderr",
+	    output_json(&result->err), "value", output_json(&result->value), "stdout_truncated",
 	    result->out.truncated, "stderr_truncated", result->err.truncated, "duration_ms",
 	    (json_int_t)result->duration_ms, "cpu_ms", (json_int_t)(result->cpu_ns / NS_PER_MS),
 	    "peak_bytes", (json_int_t)result->peak_bytes, "artifacts", files);

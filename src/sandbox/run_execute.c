@@ -68,16 +68,16 @@ static void on_output(struct engine_run *handle UNUSED, enum engine_stream strea
 {
 	struct run *r = user;
 
-	if (r->request.on_output)
-		r->request.on_output(r, stream, data, len, r->request.user);
-	if (r->request.unbounded)
-		return;
-	struct buf *b = &r->output[stream];
-	size_t room = b->max - b->len;
-	if (len > room)
-		r->truncated[stream] = true;
-	if (buf_add(b, data, MIN(len, room)) < 0)
-		r->truncated[stream] = true;
+	struct kept_output *k = &r->output[stream];
+	/* Who follows a run sees as much of it as is kept, from the beginning. */
+	size_t room = r->request.unbounded || k->total + len <= k->data.max ? len
+		      : k->total < k->data.max ? (size_t)(k->data.max - k->total)
+					       : 0;
+
+	if (r->request.on_output && room > 0)
+		r->request.on_output(r, stream, data, room, r->request.user);
+	if (!r->request.unbounded)
+		kept_output_add(k, data, len);
 }
 
 static bool wants_artifacts(const struct run *r)
@@ -123,8 +123,8 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 {
 	struct sandbox *s = r->sandbox;
 	const struct manager_config *config = &s->manager->config;
-	/* One byte more than is kept tells that there was more. */
-	uint64_t kept = q->unbounded ? 0 : sandbox_output_max(s) + 1;
+	/* All of it comes where the end is kept. Otherwise one byte more tells that there was more. */
+	uint64_t wanted = q->head_only ? sandbox_output_max(s) + 1 : 0;
 	uint64_t timeout = q->timeout_ns == 0 ? sandbox_run_timeout_ns(s) : q->timeout_ns;
 	const char *env[SANDBOX_NETWORK_ENV_MAX];
 	struct engine_run_spec spec = {
@@ -139,7 +139,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	    .stdin_fd = -1,
 	    .timeout_ns = timeout == SANDBOX_RUN_NO_TIMEOUT ? 0 : timeout,
 	    .grace_ns = config->grace_ns,
-	    .output_max = {0, kept, kept},
+	    .output_max = {0, wanted, wanted},
 	    .output_kill = q->unbounded ? 0 : config->output_stop,
 	    .on_output = on_output,
 	    .on_done = on_engine_done,

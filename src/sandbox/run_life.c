@@ -30,7 +30,7 @@ static void make_run_id(char ret[RUN_ID_SIZE])
 static void run_free(struct run *r)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
-		buf_done(&r->output[i]);
+		kept_output_done(&r->output[i]);
 	for (char **p = r->argv; p && *p; p++)
 		free(*p);
 	free(r->argv);
@@ -52,8 +52,8 @@ static void run_note(struct run *r, const struct run_result *result)
 	    .exit_code = RUN_EXIT_CODE_KILLED,
 	    .duration_ms = (now_ns() - r->start_ns) / NS_PER_MS,
 	    .cpu_ns = r->end.cpu_ns, /* 0 where the server itself ended */
-	    .out = {.total = r->output[ENGINE_STDOUT].len},
-	    .err = {.total = r->output[ENGINE_STDERR].len},
+	    .out = {.total = r->output[ENGINE_STDOUT].total},
+	    .err = {.total = r->output[ENGINE_STDERR].total},
 	};
 
 	if (!result && r->began)
@@ -207,7 +207,7 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 	r->request.cwd = NULL;
 	r->sandbox = sandbox_ref(s);
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
-		buf_init(&r->output[i], (size_t)sandbox_output_max(s));
+		kept_output_init(&r->output[i], (size_t)sandbox_output_max(s), request->head_only);
 	if (!wait)
 		s->run = r;
 	int x = wait ? enqueue(r, request, e) : run_execute(r, request, e);

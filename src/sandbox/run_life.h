@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "sandbox/manager.h"
+#include "sandbox/output.h"
 
 #define RUN_EXIT_CODE_KILLED 137 /* of a run that was ended, whoever did it */
 
@@ -24,9 +25,8 @@ struct run {
 	char *code;
 	char **argv;
 	char *cwd;
-	struct engine_run *handle;            /* while executing */
-	struct buf output[ENGINE_RESULT + 1]; /* by enum engine_stream */
-	bool truncated[ENGINE_RESULT + 1];
+	struct engine_run *handle;                    /* while executing */
+	struct kept_output output[ENGINE_RESULT + 1]; /* by enum engine_stream */
 	bool cancelled;
 	bool began;        /* the engine has it, or had */
 	uint32_t ticket;   /* of the ledger */

@@ -74,20 +74,21 @@ static void log_end(const struct run *r, const struct run_result *result)
 		 LOG_U("duration_ms", result->duration_ms), LOG_B("warm", result->warm),
 		 LOG_B("named_end", r->end.named_end));
 	for (int i = ENGINE_STDOUT; i <= ENGINE_STDERR; i++)
-		if (r->truncated[i])
+		if (i == ENGINE_STDOUT ? result->out.truncated : result->err.truncated)
 			LOG_WARNING(events[i], LOG_S("session_id", r->sandbox->id),
 				    LOG_S("run_id", r->id),
 				    LOG_U("original_bytes", r->end.output_total[i]),
 				    LOG_U("limit_bytes", sandbox_output_max(r->sandbox)));
 }
 
-static struct run_output output_of(const struct run *r, enum engine_stream stream)
+static struct run_output output_of(struct run *r, enum engine_stream stream)
 {
-	return (struct run_output){.data = buf_str(&r->output[stream]),
-				   .len = r->output[stream].len,
-				   .truncated = r->truncated[stream],
-				   .total = stream == ENGINE_RESULT ? r->output[stream].len
-								    : r->end.output_total[stream]};
+	struct run_output output = kept_output_end(&r->output[stream]);
+
+	/* The engine also counts what it did not deliver. */
+	if (stream != ENGINE_RESULT)
+		output.total = MAX(output.total, r->end.output_total[stream]);
+	return output;
 }
 
 void run_report(struct run *r)

@@ -14,6 +14,7 @@
  * before it has returned. Texts passed in are borrowed for the duration of the call. */
 #pragma once
 
+#include "base/buf.h"
 #include "egress/egress.h"
 #include "engine/engine.h"
 
@@ -288,9 +289,17 @@ struct artifact {
 struct run_output { /* what was kept of one stream: any bytes */
 	const char *data;
 	size_t len;
-	bool truncated; /* there was more */
+	size_t head;    /* bytes from the beginning; those after it are from the end */
+	bool truncated; /* there was more, between the two */
 	uint64_t total; /* bytes that were written */
 };
+
+/* Appends O as valid UTF-8, at most MAX bytes of it: beginning, a line that says how many bytes
+ * were left out, end. WHERE says in that line what to do about it; may be NULL. *RET_CUT: there is
+ * such a line. */
+#define RUN_OUTPUT_MARK 160 /* bytes of that line without WHERE */
+int run_output_add(struct buf *b, const struct run_output *o, size_t max, const char *where,
+		   bool *ret_cut) MUST_CHECK;
 
 struct run_result {
 	const char *id;
@@ -322,6 +331,7 @@ struct run_request {
 	const char *cwd;
 	uint64_t timeout_ns;   /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
 	bool unbounded;        /* all output is streamed and none kept */
+	bool head_only;        /* of long output only the beginning is kept */
 	bool no_artifacts;     /* no inventory before and after */
 	bool queued;           /* waits for its turn where others are SESSION_BUSY */
 	bool artifacts_always; /* also of a run that failed */

@@ -31,30 +31,21 @@ static void note_of(const struct run_result *result, uint64_t timeout_ns, char r
 		(void)snprintf(ret, NOTE_MAX, "\nCancelled");
 }
 
-static int add_cut(struct buf *b, const char *name, const struct run_output *o)
-{
-	return o->truncated ? buf_printf(b, "\n[%s cut: %zu of %ju bytes are shown]", name, o->len,
-					 (uintmax_t)o->total)
-			    : 0;
-}
-
 static json_t *error_stream(const struct run_result *result, uint64_t timeout_ns)
 {
-	_cleanup_(buf_done) struct buf b = BUF_INIT(result->err.len * 3 + 4 * NOTE_MAX);
 	char note[NOTE_MAX];
+	bool cut;
 
 	note_of(result, timeout_ns, note);
-	int r = text_add_utf8_lossy(&b, result->err.data, result->err.len);
-	r = r < 0 ? r : buf_add_str(&b, note);
-	r = r < 0 ? r : add_cut(&b, "stdout", &result->out);
-	r = r < 0 ? r : add_cut(&b, "stderr", &result->err);
-	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&b), b.len);
+	return tools_json_output(&result->err, SIZE_MAX, NULL, note, &cut);
 }
 
 static json_t *streams(const struct run_call *c, const struct run_result *result)
 {
+	bool cut;
+
 	return json_pack("{s:o, s:o, s:i}", "stdout",
-			 tools_json_bytes(result->out.data, result->out.len), "stderr",
+			 tools_json_output(&result->out, SIZE_MAX, NULL, "", &cut), "stderr",
 			 error_stream(result, sandbox_run_timeout_ns(c->sandbox)), "exit_code",
 			 result->exit_code);
 }

@@ -86,6 +86,7 @@ void code_run_python(struct mcp_call *call, json_t *arguments, void *user)
 		   count_characters(c->text, c->text_len));
 	c->request.kind = ENGINE_RUN_PYTHON;
 	c->request.display = t->config.save_figures;
+	c->request.head_only = true; /* the contract: the first bytes, without a mark */
 	c->request.code = c->text;
 	c->request.code_len = c->text_len;
 	c->finish = finish;

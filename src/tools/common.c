@@ -152,6 +152,17 @@ json_t *tools_json_bytes(const void *data, size_t len)
 	return json_stringn_nocheck(buf_str(&b), b.len);
 }
 
+json_t *tools_json_output(const struct run_output *output, size_t max, const char *where,
+			  const char *note, bool *ret_cut)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(MIN(output->len, max) * 3 + RUN_OUTPUT_MARK +
+						    strlen(note) + (where ? strlen(where) : 0));
+	int r = run_output_add(&b, output, max, where, ret_cut);
+
+	r = r < 0 ? r : buf_add_str(&b, note);
+	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&b), b.len);
+}
+
 json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(LINK_MAX_BYTES);

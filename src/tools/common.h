@@ -69,6 +69,10 @@ void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fm
 
 /* JSON string of hostile bytes, invalid UTF-8 replaced. */
 json_t *tools_json_bytes(const void *data, size_t len);
+/* JSON string of what was kept of an output (run_output_add()), and NOTE after it. *RET_CUT: some of
+ * it is left out. */
+json_t *tools_json_output(const struct run_output *output, size_t max, const char *where,
+			  const char *note, bool *ret_cut);
 /* Link to a file of a sandbox, or JSON null. PATH: relative to the workspace. */
 json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path);
 /* {path, filename, size_bytes, mime_type, download_url} of a file directly in the workspace. */

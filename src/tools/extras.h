@@ -63,9 +63,8 @@ void extras_list_packages(struct mcp_call *call, json_t *arguments, void *user);
 void extras_uninstall(struct mcp_call *call, json_t *arguments, void *user);
 void extras_allow_domain(struct mcp_call *call, json_t *arguments, void *user);
 
-/* What was kept of an output as text: valid UTF-8, cut in the middle when it is longer than MAX
- * bytes, and NOTE after it. */
-json_t *extras_output(const struct run_output *output, size_t max, const char *note);
+/* What was kept of an output, at most MAX bytes, and NOTE after it. *RET_CUT: some is left out. */
+json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut);
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
 json_t *extras_json_checkpoint(const struct checkpoint *c);

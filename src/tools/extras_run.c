@@ -48,18 +48,12 @@ static void finish_object(struct mcp_call *call, json_t *object, json_t *picture
 					      false));
 }
 
-json_t *extras_output(const struct run_output *output, size_t max, const char *note)
+json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut)
 {
-	_cleanup_(buf_done) struct buf clean = BUF_INIT(output->len * 3 + 1);
-	_cleanup_(buf_done) struct buf cut = BUF_INIT(max + 512);
-	int r = text_add_utf8_lossy(&clean, output->data, output->len);
-
-	r = r < 0 ? r
-		  : extras_add_cut(&cut, buf_str(&clean), clean.len, max,
-				   "save long output to a file and read parts of it with "
-				   "sandbox_read_file");
-	r = r < 0 ? r : buf_add_str(&cut, note);
-	return r < 0 ? NULL : json_stringn_nocheck(buf_str(&cut), cut.len);
+	return tools_json_output(output, max,
+				 "save long output to a file and read parts of it with "
+				 "sandbox_read_file",
+				 note, ret_cut);
 }
 
 /* What a model must know about its session, once, when it happens. */
@@ -96,10 +90,13 @@ static int add_state(json_t *object, struct run_call *c, const struct run_result
 {
 	if (c->request.kind != ENGINE_RUN_STATEFUL)
 		return 0;
+	bool cut = false;
 	if (result->value.len > 0 &&
 	    json_object_set_new(
 		object, "result",
-		extras_output(&result->value, c->tools->config.result_chars / 3, "")) < 0)
+		extras_output(&result->value, c->tools->config.result_chars / 3, "", &cut)) < 0)
+		return -ENOMEM;
+	if (cut && json_object_set_new(object, "result_truncated", json_true()) < 0)
 		return -ENOMEM;
 	return json_object_set_new(object, "state", json_string(state_of(result)));
 }
@@ -116,13 +113,14 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 			       (uintmax_t)(c->request.timeout_ns > 0
 					       ? c->request.timeout_ns / NS_PER_S
 					       : c->tools->config.exec_timeout_s));
+	bool out_cut = false, err_cut = false;
+	json_t *out = extras_output(&result->out, budget - err_max, "", &out_cut);
+	json_t *err = extras_output(&result->err, MAX(err_max, budget / 3), note, &err_cut);
 	json_t *object = json_pack(
 	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
 	    sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code, "stdout",
-	    extras_output(&result->out, budget - err_max, ""), "stderr",
-	    extras_output(&result->err, MAX(err_max, budget / 3), note), "stdout_truncated",
-	    result->out.truncated, "stderr_truncated", result->err.truncated, "artifacts",
-	    tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
+	    out, "stderr", err, "stdout_truncated", out_cut, "stderr_truncated", err_cut,
+	    "artifacts", tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
 	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
 	const char *hint = hint_of(result);
 	if (object && add_state(object, c, result) < 0) {

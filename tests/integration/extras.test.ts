@@ -35,6 +35,38 @@ matrix('extras', { profile: 'full' }, (s) => {
 		assert.equal((await s().call('sandbox_edit_file', { session_id: 'text', path: 'sub/a.py', old_text: 'y = 2', new_text: 'y = 41' })).replaced, 1);
 		assert.equal((await s().call('sandbox_run_shell', { command: 'python3 sub/a.py', session_id: 'text' })).stdout, '42\n');
 	});
+	it('of long output the beginning and the end are kept, with the true count between them', async () => {
+		const r = await s().call('sandbox_run_python', { code: 'print("first")\nfor i in range(60000): print(i)\nprint("the answer is 42")', session_id: 'long' });
+		const [, left] = r.stdout.match(/\n\[\.\.\. (\d+) bytes left out; .*\.\.\.\]\n/)!;
+		const shown = r.stdout.length - r.stdout.match(/\n\[\.\.\. .*\.\.\.\]\n/)![0].length;
+		const written = 'first\n'.length + Array.from({ length: 60000 }, (_, i) => `${i}\n`).join('').length + 'the answer is 42\n'.length;
+		assert.equal(Number(left) + shown, written);
+		assert.ok(r.stdout.startsWith('first\n0\n') && r.stdout.endsWith('59999\nthe answer is 42\n'), r.stdout.slice(-100));
+		assert.deepEqual([r.stdout_truncated, r.stderr_truncated], [true, false]);
+	});
+	it('what only the budget of an answer cuts is told as cut, too', async () => {
+		const r = await s().call('sandbox_run_python', { code: 'print("x" * 60000)', session_id: 'long' });
+		assert.match(r.stdout, /^x+\n\[\.\.\. 20001 bytes left out; /);
+		assert.equal(r.stdout_truncated, true);
+	});
+	it('a traceback is whole, whatever was written before it', async () => {
+		const r = await s().call('sandbox_run_python', {
+			code: 'import sys\nfor i in range(50000): print("noise", i, file=sys.stderr)\ndef deep(n):\n    v = "' + 'y'.repeat(150) + '"\n    if n == 0: raise ValueError("the reason")\n' +
+				Array.from({ length: 40 }, (_, i) => `def f${i}(): ${i === 0 ? 'deep(0)' : `f${i - 1}()`}  # ${'z'.repeat(150)}`).join('\n') + '\nf39()',
+			session_id: 'long',
+		});
+		const at = r.stderr.indexOf('Traceback (most recent call last):');
+		assert.ok(at > 0 && r.stderr.slice(at).includes('in f39') && r.stderr.slice(at).includes('in f0') && !r.stderr.slice(at).includes('left out'), r.stderr.slice(-9000));
+		assert.ok(r.stderr.startsWith('noise 0\n') && r.stderr.trimEnd().endsWith('ValueError: the reason'));
+		assert.equal(r.stderr_truncated, true);
+	});
+	it('the value of a statement says when it is cut', async () => {
+		const r = await s().call('sandbox_run_python', { code: '"a" + "v" * 50000 + "z"', session_id: 'long', stateful: true });
+		assert.ok(r.result.startsWith("'av") && r.result.endsWith("vz'") && r.result.includes('left out'), r.result.slice(0, 50));
+		assert.equal(r.result_truncated, true);
+		const small = await s().call('sandbox_run_python', { code: '"small"', session_id: 'long', stateful: true });
+		assert.deepEqual([small.result, small.result_truncated], ["'small'", undefined]);
+	});
 	it('failures have a code, a message and a hint, and change nothing', async () => {
 		await s().call('sandbox_write_file', { path: 'f.txt', content: 'a a', session_id: 'fail' });
 		failure(await s().raw('sandbox_edit_file', { session_id: 'fail', path: 'f.txt', old_text: 'a', new_text: 'b' }), 'ambiguous_match');

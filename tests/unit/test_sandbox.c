@@ -271,8 +271,10 @@ static void test_output_is_bounded(void **state)
 	} rows[] = {
 	    {"oshort;", "short", false},
 	    {"o0123456789;", "0123456789", false},
-	    {"o0123456789A;", "0123456789", true},
-	    {"o01234;o56789;oA;", "0123456789", true},
+	    {"o0123456789A;", "012346789A", true},
+	    {"o01234;o56789;oA;", "012346789A", true},
+	    {"o01234;o56789;oABCDEFGHIJKLMNOPQR;", "01234NOPQR", true},
+	    {"o01234;o56789;oABC;oDEF;", "01234BCDEF", true},
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {

@@ -1,0 +1,160 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sandbox/output.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+#define TRACEBACK "Traceback (most recent call last):"
+
+/* ---- while it comes ---- */
+
+void kept_output_init(struct kept_output *k, size_t max, bool head_only)
+{
+	const size_t head = head_only ? max : max / 2;
+
+	*k = (struct kept_output){.head = head, .at = head};
+	buf_init(&k->data, max);
+}
+
+void kept_output_done(struct kept_output *k)
+{
+	buf_done(&k->data);
+}
+
+/* LEN bytes into the ring, which is what follows the head. */
+static void add_to_ring(struct kept_output *k, const char *data, size_t len)
+{
+	const size_t size = k->data.max - k->head;
+
+	if (size == 0)
+		return;
+	if (len > size) {
+		/* Those in front would be overwritten by the others. */
+		k->at = k->head + (k->at - k->head + len - size) % size;
+		data += len - size;
+		len = size;
+	}
+	while (len > 0) {
+		size_t n = MIN(len, k->data.max - k->at);
+
+		memcpy(k->data.data + k->at, data, n);
+		k->at = k->at + n == k->data.max ? k->head : k->at + n;
+		data += n;
+		len -= n;
+	}
+}
+
+void kept_output_add(struct kept_output *k, const void *data, size_t len)
+{
+	size_t room = MIN(k->data.max - k->data.len, len);
+
+	k->total += len;
+	if (k->lost)
+		return;
+	if (room > 0 && buf_add(&k->data, data, room) < 0) {
+		k->lost = true;
+		return;
+	}
+	if (len > room)
+		add_to_ring(k, (const char *)data + room, len - room);
+}
+
+/* ---- the end ---- */
+
+static void reverse(char *data, size_t len)
+{
+	for (size_t i = 0; i < len / 2; i++) {
+		char c = data[i];
+
+		data[i] = data[len - 1 - i];
+		data[len - 1 - i] = c;
+	}
+}
+
+struct run_output kept_output_end(struct kept_output *k)
+{
+	const bool truncated = k->total > k->data.len;
+
+	if (truncated && k->at > k->head) {
+		char *ring = k->data.data + k->head;
+		const size_t size = k->data.len - k->head, first = k->at - k->head;
+
+		reverse(ring, first);
+		reverse(ring + first, size - first);
+		reverse(ring, size);
+		k->at = k->head;
+	}
+	return (struct run_output){.data = buf_str(&k->data),
+				   .len = k->data.len,
+				   .head = truncated ? MIN(k->head, k->data.len) : k->data.len,
+				   .truncated = truncated,
+				   .total = k->total};
+}
+
+/* ---- as text ---- */
+
+static bool is_continuation(char c)
+{
+	return ((unsigned char)c & 0xC0) == 0x80;
+}
+
+/* The first LEN bytes of DATA without a character of UTF-8 that is cut in two. */
+static size_t whole_head(const char *data, size_t len)
+{
+	size_t back = 0;
+
+	while (back < 3 && back < len && is_continuation(data[len - 1 - back]))
+		back++;
+	if (back == len)
+		return len;
+	unsigned char lead = (unsigned char)data[len - 1 - back];
+	size_t want = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC0 ? 2 : 1;
+	return want > back + 1 ? len - 1 - back : len;
+}
+
+/* Where the last LEN bytes of DATA begin, without half a character. */
+static size_t whole_tail(const char *data, size_t len, size_t tail)
+{
+	size_t at = len - tail;
+
+	for (int i = 0; i < 3 && at < len && is_continuation(data[at]); i++)
+		at++;
+	return at;
+}
+
+/* The bytes from the last traceback of Python to the end; 0: there is none. */
+static size_t traceback_len(const char *data, size_t len)
+{
+	const size_t n = strlen(TRACEBACK);
+
+	for (size_t at = len < n ? 0 : len - n + 1; at > 0; at--)
+		if (memcmp(data + at - 1, TRACEBACK, n) == 0)
+			return len - (at - 1);
+	return 0;
+}
+
+int run_output_add(struct buf *b, const struct run_output *o, size_t max, const char *where,
+		   bool *ret_cut)
+{
+	size_t head = o->head, tail = o->len - o->head;
+
+	if (o->len > max) {
+		/* A traceback comes whole, if it fits at all. */
+		size_t want = MAX(max / 2, MIN(traceback_len(o->data, o->len), max));
+
+		tail = MIN(want, o->truncated ? tail : o->len);
+		head = MIN(max - tail, o->head);
+	}
+	*ret_cut = o->truncated || o->len > max;
+	if (!*ret_cut)
+		return text_add_utf8_lossy(b, o->data, o->len);
+	head = whole_head(o->data, head);
+	size_t at = whole_tail(o->data, o->len, tail);
+	uint64_t left_out = o->total - head - (o->len - at);
+	int r = text_add_utf8_lossy(b, o->data, head);
+	r = r < 0 ? r
+		  : buf_printf(b, "\n[... %ju bytes left out%s%s ...]\n", (uintmax_t)left_out,
+			       where ? "; " : "", where ? where : "");
+	return r < 0 ? r : text_add_utf8_lossy(b, o->data + at, o->len - at);
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The output of a run: how much of it is kept while it comes, and how what was kept is shown.
+ *
+ * Of a long stream the beginning and the end are kept, because the answer and the traceback are in
+ * the last lines. The first half of the buffer is filled once; the second half is a ring. */
+#pragma once
+
+#include "base/buf.h"
+#include "sandbox/sandbox.h"
+
+struct kept_output {
+	struct buf data;
+	size_t head;    /* bytes that are never overwritten */
+	size_t at;      /* where the ring goes on, once `data` is full */
+	uint64_t total; /* bytes that came */
+	bool lost;      /* no memory: nothing more is kept */
+};
+
+/* MAX: bytes to keep. HEAD_ONLY: all of them from the beginning. */
+void kept_output_init(struct kept_output *k, size_t max, bool head_only);
+void kept_output_done(struct kept_output *k);
+void kept_output_add(struct kept_output *k, const void *data, size_t len);
+/* Puts the ring in order: call once, at the end. The answer is borrowed from K. */
+struct run_output kept_output_end(struct kept_output *k);

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What is kept of a run's output and how it is shown: compared with a simple model, for every
+ * length of stream and of piece around the limits. */
+#include "base/text.h"
+#include "sandbox/output.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+/* cmocka wants those before it */
+#include <cmocka.h>
+
+#define MAX_KEPT 16
+#define MAX_SENT 64
+
+static void check_kept(size_t max, size_t sent, size_t piece, bool head_only)
+{
+	char all[MAX_SENT + 1];
+	struct kept_output k;
+
+	for (size_t i = 0; i < sent; i++)
+		all[i] = (char)('0' + i);
+	kept_output_init(&k, max, head_only);
+	for (size_t at = 0; at < sent; at += piece)
+		kept_output_add(&k, all + at, MIN(piece, sent - at));
+	struct run_output o = kept_output_end(&k);
+	const size_t head = sent <= max || head_only ? MIN(sent, max) : max / 2;
+	const size_t tail = MIN(sent, max) - head;
+
+	assert_int_equal(o.total, sent);
+	assert_int_equal(o.truncated, sent > max);
+	assert_int_equal(o.len, head + tail);
+	assert_int_equal(o.head, head);
+	assert_memory_equal(o.data, all, head);
+	assert_memory_equal(o.data + head, all + sent - tail, tail);
+	kept_output_done(&k);
+}
+
+static void test_kept(void **state UNUSED)
+{
+	for (size_t max = 1; max <= MAX_KEPT; max++)
+		for (size_t sent = 0; sent <= MAX_SENT; sent++)
+			for (size_t piece = 1; piece <= MAX_SENT; piece++) {
+				check_kept(max, sent, piece, false);
+				check_kept(max, sent, piece, true);
+			}
+}
+
+#define T "Traceback (most recent call last):"
+
+static const struct {
+	const char *sent;
+	size_t kept, shown;
+	const char *text;
+} shown_rows[] = {
+    {"short", 100, 100, "short"},
+    {"", 100, 100, ""},
+    {"0123456789", 10, 10, "0123456789"},
+    {"0123456789A", 10, 10, "01234\n[... 1 bytes left out; W ...]\n6789A"},
+    /* the answer's own limit; the count is of all that is missing */
+    {"0123456789", 10, 4, "01\n[... 6 bytes left out; W ...]\n89"},
+    {"0123456789ABCDEF", 10, 4, "01\n[... 12 bytes left out; W ...]\nEF"},
+    /* no half characters: \xC3\xBC is one of two bytes */
+    {"a\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC", 100, 4, "a\n[... 6 bytes left out; W ...]\n\xC3\xBC"},
+    {"\xC3\xBC\xC3\xBC\xC3\xBC\xC3\xBC", 6, 100,
+     "\xC3\xBC\n[... 4 bytes left out; W ...]\n\xC3\xBC"},
+    /* bytes that are no UTF-8 */
+    {"\xFF\xFE", 100, 100, "\xEF\xBF\xBD\xEF\xBF\xBD"},
+    /* a traceback comes whole where it fits */
+    {"0123456789" T "end", 100, 40, "012\n[... 7 bytes left out; W ...]\n" T "end"},
+};
+
+static void test_shown(void **state UNUSED)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(shown_rows); i++) {
+		_cleanup_(buf_done) struct buf b = BUF_INIT(1000);
+		struct kept_output k;
+		bool cut;
+
+		kept_output_init(&k, shown_rows[i].kept, false);
+		kept_output_add(&k, shown_rows[i].sent, strlen(shown_rows[i].sent));
+		struct run_output o = kept_output_end(&k);
+		assert_int_equal(run_output_add(&b, &o, shown_rows[i].shown, "W", &cut), 0);
+		assert_string_equal(buf_str(&b), shown_rows[i].text);
+		assert_int_equal(cut, strstr(shown_rows[i].text, "left out") != NULL);
+		kept_output_done(&k);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+	    cmocka_unit_test(test_kept),
+	    cmocka_unit_test(test_shown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
