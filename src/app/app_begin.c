@@ -114,16 +114,17 @@ static bool starts_in_root(void)
 	return getcwd(cwd, sizeof(cwd)) && streq(cwd, "/");
 }
 
-/* Files of this machine go only to those who are on it. The folder in which somebody starts the
- * program is offered without being asked for, but never all files of the machine (a service starts
- * in /), nor behind a proxy, where nobody knows who is on it: there the setting must be made. */
+/* Files of this machine go to clients on this machine. The opener has the rights of whoever starts
+ * the program. Without a setting it serves clients with the same uid, who come over stdio or a
+ * bridge, from the folder in which the program is started; but never all files of the machine (a
+ * service starts in /). Others on this machine get files only from folders that the operator named:
+ * whoever connects to a loopback port may be any account. */
 static int begin_opener(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
 	bool chosen = settings_is_explicit(s, SETTING_ID_local_roots);
 	bool local =
-	    a->mode == APP_STDIO || (a->mode == APP_SERVE && app_is_loopback(a->listen_host) &&
-				     (chosen || !s->public_url[0]));
+	    a->mode == APP_STDIO || (a->mode == APP_SERVE && app_is_loopback(a->listen_host));
 
 	if (!chosen && starts_in_root())
 		return 0;

@@ -87,6 +87,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .max_classic_code = (uint64_t)MAX(s->max_code_bytes, s->stored_output_bytes),
 	    .local_user = s->default_user_id,
 	    .open_local = a->opener ? opener_open : NULL,
+	    .local_for_others = settings_is_explicit(s, SETTING_ID_local_roots),
 	    .local_user_data = a->opener,
 	};
 	a->tools = tools_new(&tools, e);

@@ -232,9 +232,10 @@ S(BOOL, strict_ids, "sandbox.strict_ids", "SANDBOX_STRICT_IDS", "off", 0, 1, "on
   "make a session of that name.")
 S(STR, local_roots, "upload.local_roots", "SANDBOX_UPLOAD_LOCAL_ROOTS", ".", 0, 4000,
   "folders separated by ':', * for any path, or nothing",
-  "Folders of this machine from which `upload_file_to_sandbox` may read, for clients on this machine "
-  "alone; relative ones start in the working directory of the server. Behind a proxy (public_url), and "
-  "where the server is started in `/`, nothing may be read unless it is set.")
+  "Folders of this machine from which `upload_file_to_sandbox` may read, with the rights of whoever "
+  "started the server; relative ones start in its working directory. Unless it is set, only clients of "
+  "the same user may (`caisson stdio`), and nobody where the server is started in `/`. Set, it opens "
+  "these folders to every client of a server that listens on loopback.")
 S(STR, pip_index_url, "mirror.pypi_index_url", "SANDBOX_PIP_INDEX_URL", "", 0, 2000,
   "an http:// or https:// address, or nothing",
   "Package index (its `simple` page). It is trusted as written here, on a private address too. Empty: "

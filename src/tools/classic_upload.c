@@ -162,15 +162,18 @@ void classic_upload(struct mcp_call *call, json_t *arguments, void *user)
 	c->base.ready = on_ready;
 	c->local = strdup(local ? local : "");
 	c->dest = strdup(dest ? dest : CLASSIC_FOLDER);
-	if (!c->local || !c->dest || !c->local[0] || !t->config.open_local) {
+	bool may =
+	    t->config.open_local && (t->config.local_for_others || mcp_call_is_on_stdio(call));
+	if (!c->local || !c->dest || !c->local[0] || !may) {
 		classic_finish_error(
 		    call, "%s",
 		    !c->local || !c->dest ? "no memory"
-		    : !t->config.open_local
-			? "This server reads no files of its own machine: other machines can reach "
-			  "it, or upload.local_roots (SANDBOX_UPLOAD_LOCAL_ROOTS) is empty, or not "
-			  "set where the server was started in /. Write the file with "
-			  "execute_python_code, or upload it over HTTP."
+		    : !may
+			? "This server reads no files of its own machine for this client: over "
+			  "HTTP it does so only where other machines cannot reach it and "
+			  "upload.local_roots (SANDBOX_UPLOAD_LOCAL_ROOTS) names folders; over "
+			  "stdio not if that is empty, or the server was started in /. Write the "
+			  "file with execute_python_code, or upload it over HTTP."
 			: "Local file not found: ");
 		local_end(c);
 		return;

@@ -64,7 +64,9 @@ struct tools_config {
 	uint64_t max_classic_code;
 	const char *local_user; /* what it calls the owner ""; borrowed */
 	/* Opens a file of this machine beneath the folders that are allowed, with the rights of
-	 * whoever started the server. NULL: no tool may. */
+	 * whoever started the server. NULL: no tool may. For clients of the same uid, and for others
+	 * only where the operator named the folders. */
+	bool local_for_others;
 	int (*open_local)(void *user, const char *path, tools_local_fn cb, void *cb_user,
 			  struct err *e);
 	void *local_user_data;

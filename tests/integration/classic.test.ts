@@ -12,6 +12,7 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { newStateDir, scratch } from '../lib/env.ts';
 import { descendants, type Program } from '../lib/process.ts';
+import { RawClient } from '../lib/raw.ts';
 import { requestTimeoutMs, serve, type Json, type OpenOptions, type ToolResult } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
@@ -213,21 +214,26 @@ describe('files of the machine, where no folders were named', () => {
 	fs.writeFileSync(path.join(folder, 'large.csv'), 'a,bc\n');
 	const readable = { sandbox_id: NOBODYS, local_file_path: path.join(folder, 'local.csv') };
 
-	it('come from the folder that the server was started in', async () => {
-		const c = await openClassic({ cwd: folder, env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_MAX_UPLOAD_BYTES: '4' } });
+	it('come from the folder that it was started in, over stdio: whoever asks has the same uid', async () => {
+		const client = new RawClient({ cwd: folder, env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_MAX_UPLOAD_BYTES: '4' } }, ['stdio', '--profile', 'classic', '--no-bridge']);
 		try {
-			const sandbox_id = await c.create();
-			const r = await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'local.csv' });
+			await client.initialize();
+			const call = async (name: string, args: Json): Promise<Json> => {
+				const r = await client.request('tools/call', { name, arguments: args });
+				return JSON.parse(r.result.content[0].text);
+			};
+			const sandbox_id = (await call('create_sandbox', {})).sandbox_id;
+			const r = await call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'local.csv' });
 			assert.equal(r.success, true, r.message);
-			const large = await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'large.csv' });
+			const large = await call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'large.csv' });
 			assert.match(large.message, /large\.csv has 5 bytes, the limit is 4/);
-			const outside = await c.call('upload_file_to_sandbox', { sandbox_id, local_file_path: '/etc/passwd' });
+			const outside = await call('upload_file_to_sandbox', { sandbox_id, local_file_path: '/etc/passwd' });
 			assert.match(outside.message, /upload\.local_roots/);
 		} finally {
-			await c.stop();
+			await client.end();
 		}
 	});
-	for (const [what, options] of [['a server that was started in /', { cwd: '/' }],
+	for (const [what, options] of [['a server over HTTP, whoever asks', { cwd: folder }], ['a server that was started in /', { cwd: '/' }],
 		['a server behind a proxy', { cwd: folder, env: { SANDBOX_PUBLIC_URL: 'http://box.example.org' } }]] as const)
 		it(`are not read by ${what}`, async () => {
 			const c = await openClassic({ ...options, env: { SANDBOX_STATE_DIR: newStateDir(), ...('env' in options ? options.env : {}) } });
