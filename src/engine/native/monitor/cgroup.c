@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds of control groups share: finding the trees, small files, removal. */
+/* What all kinds of control groups share: finding the trees, reading and writing small files, removal. */
 #include "engine/native/monitor/cgroup.h"
 
 #include "base/fdio.h"
@@ -125,7 +125,8 @@ static bool parse_mount_line(const char *line, size_t len, struct mount_line *m)
 	return m->point_len > 0 && !memchr(m->point, '\\', m->point_len);
 }
 
-/* The own group in the tree of controller NAME: the third field of the matching line. */
+/* Finds the group of this process in the tree of controller NAME: the third field of its line in
+ * /proc/self/cgroup. */
 static bool own_group(const char *self, const char *name, const char **ret, size_t *ret_len)
 {
 	while (*self) {
@@ -161,7 +162,7 @@ int cgroup_find(const char *mountinfo, const char *self, const char *name, char 
 		    memcmp(m.type, type, m.type_len) != 0 ||
 		    (name && !has_item(m.options, m.options_len, name)))
 			continue;
-		/* A container may see only a part of the tree: the mount's root is cut off. */
+		/* A container may see only a part of the tree: cut off the path of the mount's root. */
 		size_t cut = m.root_len > 1 ? m.root_len : 0;
 		if (cut > own_len || memcmp(own, m.root, cut) != 0 ||
 		    (cut > 0 && cut < own_len && own[cut] != '/'))

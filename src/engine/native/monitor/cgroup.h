@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups behind one table: cgroup1.c, cgroup2.c, cgroup_none.c.
+/* Control groups. There are three kinds behind one table of functions: cgroup1.c (v1), cgroup2.c (v2) and
+ * cgroup_none.c (none).
  *
- *   <base>/caisson-XXXXXXXX/          of this monitor (INSTANCE)
- *       init                          every init; no limit, so that none is killed for its sandbox
- * (v2 only) s<slot>/                      one sandbox: the limits keep interpreters that wait
- * (memory tree, v2) run                       runs: unit of killing and of the out-of-memory
- * counter
+ *   <base>/caisson-XXXXXXXX/    the group of this monitor (INSTANCE)
+ *       init                    v2 only: every init. It has no limit, so that no init is killed for
+ *                               what its sandbox uses
+ *       s<slot>/                one sandbox: has the limits
+ *           keep                memory tree of v1, and v2: interpreters that wait
+ *           run                 memory tree of v1, and v2: runs. They are killed by this group, and its
+ *                               out-of-memory kills are counted
  *
- * init stays outside the limits on purpose: a sandbox whose memory is full must still be told and
- * ended.
+ * Init stays outside of the limits on purpose: when the memory of a sandbox is full, init must still
+ * report that and end the run.
  *
- * Moving a process takes a lock of the whole kernel for writing, which costs a grace period of RCU
- * (5-30 ms) whenever nobody has done it just before. Two ways around it: v1  a single thread that
- * moves itself needs no lock (cgroup_procs_write_start() in kernel/cgroup/cgroup.c): "0" into
- * `tasks`, not cgroup.procs. So the maker joins `run` before it makes the namespaces, which charges
- * what the kernel allocates for them to the sandbox and makes `run` the root of the cgroup
- *       namespace; then init leaves.
- *   v2  clone3(2) puts a child right into a group: the maker, and so init, is born in `init`. Runs
- * join `run` through cgroup.procs and pay, unless they were forked ahead. */
+ * Moving a process takes a lock of the whole kernel for writing. Unless somebody has just done the same,
+ * that costs a grace period of RCU (5-30 ms). Each kind has a way around it:
+ *   v1  A single thread that moves itself needs no lock (cgroup_procs_write_start() in
+ *       kernel/cgroup/cgroup.c): it writes "0" into `tasks`, not cgroup.procs. So the maker joins `run`
+ *       before it makes the namespaces. The kernel then charges what it allocates for them to the
+ *       sandbox, and `run` is the root of the cgroup namespace. Later init leaves the group.
+ *   v2  clone3(2) starts a child in a group: the maker, and so init, starts in `init`. Runs join `run`
+ *       through cgroup.procs and pay, unless they were forked ahead. */
 #pragma once
 
 #include "base/err.h"
@@ -30,15 +33,15 @@
 #define CGROUP_PROCS_MAX PROTO_CONFIG_PROCS_MAX
 
 struct cgroup_fds {
-	int join[CGROUP_PROCS_MAX]; /* "0" written here joins the run leaf; for runs, on v1 for the
-				       maker */
+	int join
+	    [CGROUP_PROCS_MAX]; /* whoever writes "0" here joins `run`: runs, and on v1 the maker */
 	uint32_t n;
-	int leave[CGROUP_PROCS_MAX]; /* v1: "0" written here leaves the limits; borrowed */
+	int leave[CGROUP_PROCS_MAX]; /* v1: whoever writes "0" here leaves the limits; borrowed */
 	uint32_t n_leave;
-	int into; /* v2: group that the maker is born in; borrowed, -1 = none */
-	int kill; /* cgroup.kill of the run leaf, -1 = none */
+	int into; /* v2: the group that the maker starts in; borrowed, -1 = none */
+	int kill; /* cgroup.kill of `run`, -1 = none */
 	int oom;  /* file with an "oom_kill N" line, for the front, -1 = none */
-	int peak; /* file with the highest use of memory, for the front, -1 = none */
+	int peak; /* file with the peak use of memory, for the front, -1 = none */
 };
 
 #define CGROUP_FDS_NONE ((struct cgroup_fds){.into = -1, .kill = -1, .oom = -1, .peak = -1})
@@ -63,25 +66,23 @@ struct cgroup {
 	uint32_t enforced; /* enum proto_cap bits */
 	uint32_t best_effort;
 	bool swap;                   /* swap is limited too */
-	int dir[CGROUP_TREE_MAX_];   /* the instance's folder in each tree, -1 = none */
-	int leave[CGROUP_TREE_MAX_]; /* v1: `tasks` where init goes; v2: the folder `init` */
-	char path[CGROUP_TREE_MAX_][PATH_MAX]; /* of dir; "" = none; what a sweep removes */
+	int dir[CGROUP_TREE_MAX_];   /* the group of the instance in each tree, -1 = none */
+	int leave[CGROUP_TREE_MAX_]; /* v1: the `tasks` that init goes to; v2: the folder `init` */
+	char path[CGROUP_TREE_MAX_][PATH_MAX]; /* of dir, for a later sweep; "" = none */
 };
 
 struct cgroup_ops {
 	const char *name; /* "v1", "v2", "none" */
-	/* Finds out whether this kind works here and makes the instance's groups. -ENOTSUP = not
-	 * here. */
+	/* Makes the groups of the instance. -ENOTSUP: this kind does not work here. */
 	int (*open)(struct cgroup *c, const char *instance);
-	/* Makes a sandbox's groups with its limits and opens what its makers need (owned by FDS).
-	 */
+	/* Makes the groups of a sandbox with its limits and opens their files (owned by FDS). */
 	int (*make)(struct cgroup *c, uint32_t slot, const struct proto_limits *l,
 		    struct cgroup_fds *fds);
 	void (*remove)(struct cgroup *c, uint32_t slot);
 	int (*use)(struct cgroup *c, uint32_t slot, struct cgroup_use *ret);
-	/* Memory of all sandboxes together, swap included. -ENOTSUP = nothing here limits it. */
+	/* Limits the memory of all sandboxes together, swap included. -ENOTSUP: this kind cannot. */
 	int (*limit_all)(struct cgroup *c, uint64_t bytes);
-	/* What they use of it; 0 = unknown. */
+	/* How much memory all sandboxes use together; 0 = unknown. */
 	uint64_t (*use_all)(struct cgroup *c);
 };
 
@@ -89,21 +90,21 @@ extern const struct cgroup_ops cgroup1_ops;
 extern const struct cgroup_ops cgroup2_ops;
 extern const struct cgroup_ops cgroup_none_ops;
 
-/* The best kind that works here; `none` always does. */
+/* Opens the best kind that works here; `none` always works. */
 int cgroup_open(struct cgroup *c, const char *instance, struct err *e) MUST_CHECK;
 void cgroup_close(struct cgroup *c); /* removes the instance's groups */
-/* Where "0" is written to join the keep leaf of SLOT, in every tree that has one; returns how many
- * (owned). */
+/* Opens the files into which a process writes "0" to join `keep` of SLOT, one for each tree that has it.
+ * Returns their number; the caller owns them. */
 uint32_t cgroup_open_keep(const struct cgroup *c, uint32_t slot, int ret[CGROUP_PROCS_MAX]);
 void cgroup_fds_close(struct cgroup_fds *fds);
-/* Removes the group at PATH and everything below it that is empty; true = nothing is left. */
+/* Removes the group at PATH with all groups below it, as far as they are empty; true = nothing is left. */
 bool cgroup_remove_tree(const char *path);
 
 /* ---- shared by the kinds (cgroup.c) ---- */
 
-/* The mount point of a v1 tree with controller NAME, or of v2 when NAME is NULL, and the own group
- * in it, as one absolute path. -ENOENT = not mounted. TEXT are the contents of /proc/self/mountinfo
- * and /proc/self/cgroup. */
+/* Finds the group of this process in the v1 tree with controller NAME, or in v2 when NAME is NULL, as an
+ * absolute path; its first *RET_MOUNT_LEN bytes are the mount point. -ENOENT: not mounted. MOUNTINFO and
+ * SELF are the contents of /proc/self/mountinfo and /proc/self/cgroup. */
 int cgroup_find(const char *mountinfo, const char *self, const char *name, char ret[PATH_MAX],
 		size_t *ret_mount_len) MUST_CHECK;
 int cgroup_mkdir(int dir, const char *name) MUST_CHECK; /* returns a descriptor of it */
@@ -112,4 +113,4 @@ int cgroup_write_u64(int dir, const char *name, uint64_t value) MUST_CHECK;
 int cgroup_read_u64(int dir, const char *name, uint64_t *ret) MUST_CHECK;
 int cgroup_read_key(int dir, const char *name, const char *key, uint64_t *ret) MUST_CHECK;
 void cgroup_slot_name(uint32_t slot, char ret[16]);
-void cgroup_rmdir(int dir, const char *slot); /* DIR/SLOT with its leaves */
+void cgroup_rmdir(int dir, const char *slot); /* removes DIR/SLOT with `run` and `keep` */

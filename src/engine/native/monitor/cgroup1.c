@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups v1: one tree per controller, below the monitor's own group in each. A v2 tree
- * beside them (hybrid hosts) is not used: what it could do (cgroup.kill) costs a move under the
- * kernel's lock per run (cgroup.h). Only the memory tree has leaves: nothing else is counted per
- * leaf. */
+/* Control groups v1: one tree for each controller; our groups lie below the monitor's own group in each
+ * tree. Hybrid hosts have a v2 tree, too. We do not use it: for its cgroup.kill every run would have to
+ * move under the kernel's lock (cgroup.h). Only in the memory tree a sandbox has the groups `run` and
+ * `keep`, because nothing else is counted separately for them. */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
@@ -21,7 +21,7 @@ static const struct {
     [CGROUP_MEMORY] = {"memory", PROTO_CAP_MEMORY},
     [CGROUP_CPU] = {"cpu", PROTO_CAP_CPU},
     [CGROUP_CPUACCT] = {"cpuacct",
-			0}, /* often mounted together with cpu: then the same folders twice */
+			0}, /* where it is mounted together with cpu, both are one folder */
     [CGROUP_PIDS] = {"pids", PROTO_CAP_PIDS},
 };
 
@@ -32,7 +32,7 @@ static int read_proc(const char *path, struct buf *b)
 	return fd < 0 ? -errno : fd_read_file(fd, b);
 }
 
-/* Makes the instance's group in one tree; a tree that is not there or not ours is left out. */
+/* Makes the group of the instance in one tree. Skips a tree that is missing or that we may not write. */
 static void open_tree_of(struct cgroup *c, size_t tree, const char *mountinfo, const char *self,
 			 const char *instance)
 {
@@ -67,8 +67,7 @@ static int v1_open(struct cgroup *c, const char *instance)
 		open_tree_of(c, i, buf_str(&mountinfo), buf_str(&self), instance);
 	if (!c->enforced)
 		return -ENOTSUP;
-	/* RLIMIT_NPROC holds where the pids tree does not; memory is polled where its tree is
-	 * missing. */
+	/* Without the pids tree RLIMIT_NPROC limits processes; without the memory tree init polls. */
 	c->enforced |= PROTO_CAP_PIDS;
 	if (!(c->enforced & PROTO_CAP_MEMORY))
 		c->best_effort |= PROTO_CAP_MEMORY;
@@ -81,7 +80,8 @@ static int limit_memory(const struct cgroup *c, int dir, uint64_t bytes)
 {
 	int r = cgroup_write_u64(dir, "memory.limit_in_bytes", bytes);
 
-	if (r == 0 && c->swap) /* memory and swap together; may not be below the limit of memory */
+	if (r == 0 &&
+	    c->swap) /* memory and swap together: may not be below the limit of memory alone, so it comes second */
 		r = cgroup_write_u64(dir, "memory.memsw.limit_in_bytes", bytes);
 	else if (r == 0)
 		r = cgroup_write(dir, "memory.swappiness", "0");

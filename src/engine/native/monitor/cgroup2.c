@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Control groups v2 (the unified tree), where it carries memory and pids.
+/* Control groups v2 (the unified tree), where it has the memory controller.
  *
- * Where the instance's group goes: with root, the own group when nobody but front and monitor is in
- * it (a unit with Delegate=yes), else the top; without root the nearest group above the own one
- * that is writable and passes its controllers on. A group with processes of its own can pass none
- * on (cgroups(7), "no internal processes"), so in the first case both processes move to a leaf. */
+ * Where the group of the instance goes: below our own group, when only the front and the monitor are in
+ * it (a unit with Delegate=yes). Else root takes the top of the tree, and a plain user the nearest group
+ * above its own one that it may write and that passes its controllers on. A group that contains processes
+ * cannot pass controllers on (cgroups(7), "no internal processes"), so in the first case the front and the
+ * monitor move to a group below. */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/parse.h"
@@ -35,7 +36,7 @@ static int read_at(int dir, const char *name, struct buf *b)
 	return fd < 0 ? -errno : fd_read_file(fd, b);
 }
 
-/* Which of our controllers the words in file NAME hold. */
+/* Which of our controllers the file NAME lists. */
 static uint32_t caps_in(int dir, const char *name)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(4096);
@@ -51,7 +52,7 @@ static uint32_t caps_in(int dir, const char *name)
 	return caps;
 }
 
-/* Passes on what DIR has; returns what its children then get. */
+/* Makes DIR pass its controllers on. Returns those that its children then have. */
 static uint32_t enable(int dir)
 {
 	uint32_t have = caps_in(dir, "cgroup.controllers");
@@ -65,7 +66,7 @@ static uint32_t enable(int dir)
 	return caps_in(dir, "cgroup.subtree_control");
 }
 
-/* Whether nobody but this process and the front lives in DIR. */
+/* Whether DIR contains no process but this one and the front. */
 static bool only_ours(int dir)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(FILE_MAX_BYTES);
@@ -99,7 +100,8 @@ static bool passes_on(int dir)
 	       faccessat(dir, "cgroup.procs", W_OK, AT_EACCESS) == 0;
 }
 
-/* The group that the instance's goes into; PATH is the own group at first and then that one. */
+/* Finds the group that will contain that of the instance. PATH is our own group; it becomes the path of
+ * the group that is returned. */
 static int find_base(char path[PATH_MAX], size_t mount_len, bool root)
 {
 	_cleanup_fd_ int own = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -155,7 +157,7 @@ static int v2_open(struct cgroup *c, const char *instance)
 	c->leave[CGROUP_UNIFIED] = TAKE_FD(leaf);
 	c->dir[CGROUP_UNIFIED] = TAKE_FD(dir);
 	c->enforced =
-	    caps | PROTO_CAP_PIDS; /* RLIMIT_NPROC holds where the controller is missing */
+	    caps | PROTO_CAP_PIDS; /* without the controller RLIMIT_NPROC limits processes */
 	c->swap = true;
 	return 0;
 }
@@ -166,7 +168,7 @@ static int limit_memory(int dir, uint64_t bytes)
 
 	if (r == 0)
 		r = cgroup_write(dir, "memory.swap.max", "0");
-	return r == -ENOENT ? 0 : r; /* a kernel without swap accounting has no swap to count */
+	return r == -ENOENT ? 0 : r; /* the file is missing in kernels without swap accounting */
 }
 
 static int make_limits(const struct cgroup *c, int dir, const struct proto_limits *l)
@@ -194,8 +196,8 @@ static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
 
 	if (r < 0 || keep < 0 || run < 0)
 		return r < 0 ? r : MIN(keep, run);
-	/* memory.oom.group stays 0: as on v1 the kernel kills one process, and a program whose
-	 * child was too big goes on and can say so. */
+	/* memory.oom.group stays 0: as on v1 the kernel kills one process. A program whose child was
+	 * too big goes on and can report it. */
 	fds->join[0] = openat(run, "cgroup.procs", O_WRONLY | O_CLOEXEC);
 	if (fds->join[0] < 0)
 		return -errno;
@@ -204,7 +206,7 @@ static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
 	fds->kill = openat(run, "cgroup.kill", O_WRONLY | O_CLOEXEC); /* Linux 5.14 */
 	fds->oom = openat(run, "memory.events.local", O_RDONLY | O_CLOEXEC);
 	fds->peak =
-	    openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* Linux 6.12: writable, starts again */
+	    openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* Linux 6.12: a write resets it */
 	if (fds->peak < 0)
 		fds->peak = openat(run, "memory.peak", O_RDONLY | O_CLOEXEC);
 	return 0;

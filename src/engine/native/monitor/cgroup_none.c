@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* No control groups: init watches memory by polling, RLIMIT_NPROC counts processes per user
- * namespace (Linux 5.14 and newer, getrlimit(2)) and so holds hard; CPU time is not limited. */
+/* No control groups. Init polls the use of memory. RLIMIT_NPROC limits processes for certain, because
+ * Linux 5.14 and newer count them per user namespace (getrlimit(2)). CPU time is not limited. */
 #include "engine/native/monitor/cgroup.h"
 
 static int none_open(struct cgroup *c, const char *instance UNUSED)

@@ -75,7 +75,7 @@ int devices_make(void)
 
 int devices_bind(void)
 {
-	/* Only added to what the host's mount has: its own flags are locked. */
+	/* Adds flags to those of the host's mount, which are locked. */
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC};
 	_cleanup_fd_ int dir = open("dev", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	char from[32];

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What /dev of a sandbox holds: six device nodes, the usual links, folders for pts and shm.
+/* /dev of a sandbox: six device nodes, the usual links, folders for pts and shm.
  *
- * As host root every sandbox gets nodes of its own: nodes that are bound from the host share their
- * inode with it, and inotify(7) on them would tell of every open of /dev/null on the whole machine.
- * A plain user may make no nodes, so there the host's are bound; SECURITY says what that gives
- * away. */
+ * When the server was started by root, every sandbox gets its own nodes. A node that is bound from the
+ * host shares the inode with the host, so inotify(7) on it would report every open of /dev/null on the
+ * machine. A plain user cannot make nodes, so the host's are bound there; SECURITY.md says what that
+ * reveals. */
 #pragma once
 
 #include "base/attr.h"
 
-/* A read-only tmpfs that is mounted nowhere yet; its descriptor, or -errno. */
+/* Makes a read-only tmpfs that is not mounted yet. Returns its descriptor, or -errno. */
 int devices_make(void) MUST_CHECK;
-/* The same as a folder `dev` of the working folder, with the host's nodes bound. */
+/* Fills the folder `dev` of the working folder in the same way, with the host's nodes bound. */
 int devices_bind(void) MUST_CHECK;

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which host ids the sandboxes of this monitor get, and the id maps of the user namespace Z.
+/* Which ids of the host the sandboxes of this monitor get, and the id maps of the user namespace Z.
  *
- * Root takes a range of 65,536 that nobody else uses: systemd's UIDS-GIDS page leaves 1879048192
- * and above to nobody; which of the ranges there are taken is said by lock files in the run folder.
- */
+ * A monitor of root takes a range of 65,536 ids from 1879048192 on, which systemd's page UIDS-GIDS
+ * assigns to nobody. A lock file in the run folder shows that another monitor has a range. */
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -102,7 +101,7 @@ static int find_subid(const char *path, uint32_t want, uint32_t *ret_first, uint
 			       ret_count);
 }
 
-/* ids->count holds how many sandboxes want an id of their own. */
+/* On entry ids->count is how many sandboxes want their own id. */
 static void choose_plain(struct ids *ids)
 {
 	uint32_t want = ids->count + 1;
@@ -143,7 +142,7 @@ uint32_t ids_slot(const struct ids *ids, uint32_t slot)
 
 uint32_t ids_stored(const struct ids *ids, uint32_t slots, const char *key)
 {
-	uint32_t hash = 2166136261u; /* FNV-1a: spreads names, nothing more is needed */
+	uint32_t hash = 2166136261u; /* FNV-1a; it only has to spread the names */
 
 	if (ids->mode == IDS_SINGLE)
 		return 0;
@@ -164,8 +163,8 @@ static int write_proc(pid_t pid, const char *name, const char *text)
 	return fd_write_all(fd, text, strlen(text));
 }
 
-/* The helpers are setuid: they may map what /etc/subuid grants, which the kernel alone would
- * refuse. */
+/* Runs newuidmap(1) or newgidmap(1). They are setuid root, so they may map the ids that /etc/subuid
+ * grants; the kernel would refuse these to a plain user. */
 static int run_idmap(const char *program, pid_t child, uint32_t own, uint32_t first, uint32_t count)
 {
 	char pid[16];
@@ -202,7 +201,7 @@ int ids_write_maps(const struct ids *ids, pid_t child)
 	int r;
 
 	switch (ids->mode) {
-	case IDS_RANGE: /* the last id is the front's and stays outside */
+	case IDS_RANGE: /* all but the last id, which is the front's */
 		(void)snprintf(map, sizeof(map), "0 %u %u\n", ids->base, IDS_PER_RANGE - 1);
 		r = write_proc(child, "uid_map", map);
 		return r < 0 ? r : write_proc(child, "gid_map", map);
@@ -211,7 +210,7 @@ int ids_write_maps(const struct ids *ids, pid_t child)
 		return r < 0 ? r : run_idmap(NEWGIDMAP, child, getgid(), ids->gid_base, ids->count);
 	case IDS_SINGLE:
 	default:
-		/* user_namespaces(7): one's own gid alone may be mapped once setgroups is off. */
+		/* user_namespaces(7): a process may map its own gid only after setgroups is off. */
 		r = write_proc(child, "setgroups", "deny");
 		(void)snprintf(map, sizeof(map), "0 %u 1\n", getuid());
 		if (r == 0)

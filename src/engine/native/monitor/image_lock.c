@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Locks of images in use. Who replaces or removes an image looks for them: src/image/image_store.h. */
+/* Locks of images in use. The code that replaces or removes an image respects them: src/image/image_store.h. */
 #include "engine/native/monitor/monitor.h"
 
 #include <fcntl.h>

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The namespaces of an image: a user namespace Z, in which every sandbox of the image gets its own,
- * and a small mount namespace that sandboxes copy. Built once by a forked child, then kept by two
- * descriptors.
+/* The template of an image: a user namespace Z, which contains the user namespaces of all sandboxes of
+ * the image, and a small mount namespace, which each sandbox copies. A forked child (the builder) makes
+ * both once; the monitor keeps them by two descriptors.
  *
  *   /           tmpfs, read-only
- *   /image      overlay of the skeleton and the image: what a sandbox binds as its root
- *   /skel       the skeleton: mount points and the few files of ours, whatever the image has
+ *   /image      overlay of the skeleton over the image: a sandbox binds it as its root
+ *   /skel       the skeleton: mount points and our few files (skeleton.c)
  *   /lower      the image's folder, read-only, nosuid, nodev
- *   /proc       the host's /proc: the kernel lets a user namespace mount a proc of its own only
- * where one is fully visible already (mount_too_revealing() in fs/namespace.c) /dev        the six
- * device nodes, bound, and the usual links /new        where init puts the sandbox's root together
+ *   /proc       the host's /proc. The kernel lets a user namespace mount a proc of its own only where
+ *               one is fully visible already (mount_too_revealing() in fs/namespace.c)
+ *   /dev        the six device nodes, bound, and the usual links
+ *   /new        where init puts the root of the sandbox together
  *   /ws         where init mounts the workspace, whose two folders it then binds
  *
- * The overlay's lower directories are named relative to the working folder, so mountinfo of a
- * sandbox names no path of the host. The child opens the image's folder before it changes its uid:
- * as the owner of the state folder it may, as Z's root it may not. */
+ * The overlay names its lower folders relative to the working folder, so that mountinfo of a sandbox
+ * shows no path of the host. The builder opens the image's folder before it changes its uid: the owner
+ * of the state folder may open it, Z's root may not. */
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/rand.h"
@@ -33,13 +34,14 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-/* <sys/mount.h> of glibc 2.36 clashes with <linux/mount.h>; what is used of it: */
+/* <sys/mount.h> of glibc 2.36 clashes with <linux/mount.h>. What we need of it: */
 int mount(const char *source, const char *target, const char *type, unsigned long flags,
 	  const void *data);
 int umount2(const char *target, int flags);
 #define UMOUNT_DETACH 2
 
-#define INOTIFY_MAX  "16" /* instances a sandbox; the host's own limit is 128 for all */
+#define INOTIFY_MAX                                                                                \
+	"16" /* instances for each sandbox; the host allows 128 to all of them together */
 #define BASE_OPTIONS "mode=0755,size=256k,nr_inodes=128"
 
 static const char *const base_dirs[] = {"image", "skel", "lower", "proc", "dev", "new", "ws"};
@@ -47,11 +49,10 @@ static const char *const base_dirs[] = {"image", "skel", "lower", "proc", "dev",
 /* ---- in the child ---- */
 
 struct builder {
-	char root[PATH_MAX]; /* of the image, on the host */
-	uint32_t owner;      /* uid that makes Z; 0 = one's own */
+	char root[PATH_MAX]; /* the image's root folder on the host */
+	uint32_t owner;      /* uid that creates Z; 0 = the current one */
 	int go;              /* readable once the id maps are written */
-	int done; /* written when Z is there and when all is built, then read until the monitor has
-		     the descriptors */
+	int done; /* the builder writes a byte when Z exists, and one when everything is built */
 	struct report *report;
 };
 
@@ -64,7 +65,7 @@ NORETURN static void give_up(const struct builder *b, enum proto_step step, int 
 
 static int make_base(void)
 {
-	/* Any folder that every host has serves as the place of the first mount. */
+	/* /tmp exists on every host, so it is the place of the first mount. */
 	if (mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("tmpfs", "/tmp", "tmpfs", MS_NOSUID | MS_NODEV, BASE_OPTIONS) < 0 ||
 	    chdir("/tmp") < 0)
@@ -96,7 +97,7 @@ static int bind_image(int image)
 	return 0;
 }
 
-/* pivot_root(2), "pivot_root(".", ".")": the old root ends up on top of the new one and goes. */
+/* pivot_root(".", "."), see pivot_root(2): puts the old root on top of the new one; then it is unmounted. */
 static int leave_host(void)
 {
 	if (mount(NULL, ".", NULL, MS_BIND | MS_REMOUNT | MS_RDONLY | MS_NOSUID | MS_NODEV, NULL) <
@@ -110,8 +111,8 @@ static int leave_host(void)
 
 static int become_root_of_z(void)
 {
-	/* Without setgroups in the single-id map (user_namespaces(7)) the old groups stay: they are
-	 * the user's own, and no sandbox keeps them beyond what its owner could do anyway. */
+	/* With a single-id map setgroups(2) is off (user_namespaces(7)), and the old groups stay. They
+	 * are the groups of the user who started the server, so they allow nothing new. */
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
 		return -errno;
 	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
@@ -120,11 +121,11 @@ static int become_root_of_z(void)
 	return prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-/* What sandboxes use of the tables that the kernel counts per user (inotify instances, pending
- * signals, namespaces) is charged to the *creator* of Z too (user_namespaces(7), inc_ucount()).
- * Were that root, one sandbox could take all 128 inotify instances of the host's own services. So
- * it is an id of our range that nobody else has. The working folder is the way to the image: the
- * new mount namespace takes it along, whatever the rights of that id. */
+/* The kernel counts inotify instances, pending signals and namespaces per user, and charges those of a
+ * sandbox to the *creator* of Z, too (user_namespaces(7), inc_ucount()). If root created Z, one sandbox
+ * could take all 128 inotify instances of root's services. So an id of our range that nobody else has
+ * creates Z. That id may not open the image's folder; the folder is reached as the working folder, which
+ * the new mount namespace takes along. */
 static int enter_namespaces(const struct builder *b)
 {
 	if (chdir(b->root) < 0)
@@ -134,8 +135,9 @@ static int enter_namespaces(const struct builder *b)
 	return unshare(CLONE_NEWUSER | CLONE_NEWNS) < 0 ? -errno : 0;
 }
 
-/* One sandbox is not to take what there is for all of them. Not fatal: /proc/sys may be read-only
- * in a container. Read where the writer's user namespace is, so this is Z's own. */
+/* Keeps one sandbox from taking the inotify instances of all. A failure is not fatal: /proc/sys may be
+ * read-only in a container. The file belongs to the user namespace of the process that opens it, so this
+ * sets the limit of Z. */
 static void limit_watchers(void)
 {
 	_cleanup_fd_ int fd = open("/proc/sys/user/max_inotify_instances", O_WRONLY | O_CLOEXEC);
@@ -179,7 +181,8 @@ NORETURN static void build(const struct builder *b)
 		give_up(b, PROTO_STEP_TEMPLATE_PIVOT, -r);
 	KILL_POINT(TEMPLATE_BUILT);
 	if (write(b->done, "", 1) == 1)
-		(void)!read(b->go, &byte, 1); /* until the monitor has opened the namespaces */
+		(void)!read(b->go, &byte,
+			    1); /* returns when the monitor has opened the namespaces */
 	_exit(0);
 }
 
@@ -242,16 +245,16 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 		b.done = done[1];
 		build(&b);
 	}
-	fd_close_many(&done_write, 1); /* its end must be seen */
+	fd_close_many(&done_write, 1); /* else the end of the builder would not end the read */
 	if (read(done_read, &byte, 1) != 1)
-		r = -EIO; /* the child has said why */
+		r = -EIO; /* the builder has reported why */
 	else if ((r = ids_write_maps(&m->ids, child)) < 0)
 		refuse(why, PROTO_STEP_TEMPLATE_IDS, -r);
 	else if (write(go_write, "", 1) != 1 || read(done_read, &byte, 1) != 1)
-		r = -EIO; /* the child has said why */
+		r = -EIO; /* the builder has reported why */
 	else if ((r = take_namespaces(t, child)) < 0)
 		refuse(why, PROTO_STEP_TEMPLATE_FORK, -r);
-	fd_close_many(&go_write, 1); /* the child may end */
+	fd_close_many(&go_write, 1); /* the builder may end */
 	if (r < 0)
 		(void)kill(child, SIGKILL);
 	while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
@@ -264,7 +267,7 @@ void template_free(struct monitor *m, struct template *t)
 	if (!t->image[0])
 		return;
 	zygote_stop(m, t);
-	/* Its place may be another image's before these are made: they stay cold then. */
+	/* Another image may get this place before these sandboxes are made; they stay cold then. */
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++)
 		if (m->boxes[i].image == t)
 			m->boxes[i].image = NULL;
@@ -283,8 +286,8 @@ static struct template *find(struct monitor *m, const char *image, const struct 
 		struct template *t = &m->templates[i];
 		if (streq(t->image, image)) {
 			if (t->dev != st->st_dev || t->ino != st->st_ino)
-				template_free(m, t); /* the image was replaced; its sandboxes keep
-							what they have */
+				template_free(m,
+					      t); /* the image was replaced; its sandboxes stay */
 			return t;
 		}
 		if (!t->image[0] || (oldest->image[0] && t->used_at < oldest->used_at))
@@ -294,7 +297,7 @@ static struct template *find(struct monitor *m, const char *image, const struct 
 	return oldest;
 }
 
-/* The folder that is built from must be the one that is locked. */
+/* Builds from the folder ROOT and checks that it still is the one that was locked. */
 static int build_locked(struct monitor *m, struct template *t, const char *root, struct report *why)
 {
 	struct stat st;

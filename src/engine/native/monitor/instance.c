@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* "This monitor lives": a lock file per monitor, whose text names the folders that it made. A later
- * start takes the lock of a dead one (the kernel has let go of it), removes those folders if they
- * are empty, and then the file. A pid would prove nothing: pids come back. */
+/* Each monitor holds a lock file, whose text names the control groups that the monitor made. When a
+ * monitor dies, the kernel releases its lock. A later start can take it then: it removes the groups that
+ * are empty, and then the file. The pid in a file would prove nothing, because pids are reused. */
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -13,12 +13,12 @@
 #include <sys/stat.h>
 
 #define RECORD_MAX     65536u
-#define SWEEP_MAX      4096 /* lock files looked at in one start */
+#define SWEEP_MAX      4096 /* lock files that one start looks at */
 #define LOCK_TRIES_MAX 16
 #define LOCK_PREFIX    "caisson-"
 #define LOCK_SUFFIX    ".lock"
 
-/* The folder must be ours alone: whoever can write here can make us remove groups. */
+/* Only we may write the run folder: another writer could make us remove groups. */
 static int check_run_dir(const char *path, struct err *e)
 {
 	struct stat st;
@@ -52,8 +52,8 @@ static int open_run_dir(struct instance *in, bool root, struct err *e)
 	return check_run_dir(in->run_dir, e);
 }
 
-/* A sweep may take a fresh file for a dead one between its making and its locking, and remove it:
- * then it has no name any more, and another is made. */
+/* Between our open(2) and our flock(2) the sweep of another monitor may take the new file for one of a
+ * dead monitor and remove it. Then the file has no name any more, and the caller tries again. */
 static int make_lock(struct instance *in, struct err *e)
 {
 	char id[9];
@@ -110,7 +110,7 @@ static bool is_lock_name(const char *name)
 	       strlen(name) > strlen(LOCK_PREFIX LOCK_SUFFIX);
 }
 
-/* The recorded paths are removed only where their last part is the name of the dead instance. */
+/* Removes the recorded paths, but only those whose last part is the name of the dead instance. */
 static bool sweep_record(char *text, const char *name)
 {
 	bool clean = true;
@@ -142,7 +142,7 @@ static void sweep_one(const struct instance *in, const char *file)
 	if (fd_read_file(fd, &b) < 0)
 		return;
 	if (b.len == 0 ||
-	    sweep_record(b.data, name)) /* else its last processes are just ending: next time */
+	    sweep_record(b.data, name)) /* else its last processes are ending: next time */
 		(void)unlink(path);
 }
 

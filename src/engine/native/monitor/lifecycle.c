@@ -90,7 +90,7 @@ static void release(struct monitor *m, uint32_t slot)
 	b->wanted = 0;
 }
 
-/* The first message to init waits in its socket before init exists. */
+/* Sends the first message to init before init exists: it waits in the socket. */
 static int send_config(struct monitor *m, int channel, const struct proto_mon_create *q,
 		       const struct cgroup_fds *g, int warm, bool soon)
 {
@@ -120,8 +120,7 @@ static int send_config(struct monitor *m, int channel, const struct proto_mon_cr
 	return sent < 0 ? (int)sent : 0;
 }
 
-/* The channel between init and a clean interpreter; init's end, or -1: then the sandbox is a cold
- * one. */
+/* Makes the channel between init and a warm interpreter. Returns init's end; -1: the sandbox stays cold. */
 static int make_warm_channel(struct box *b)
 {
 	int pair[2];
@@ -130,15 +129,15 @@ static int make_warm_channel(struct box *b)
 
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
-	/* now: the first frame may come before init looks, and brings its pid only then (unix(7))
-	 */
+	/* Set now: the first frame may come before init looks, and it carries the sender's pid only if the
+	 * option was set when it was sent (unix(7)). */
 	(void)setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on));
 	b->warm = pair[1];
 	return pair[0];
 }
 
-/* A helper has the uid of the sandbox that it helps. A pidfd, because the monitor may reap that one
- * before the maker has looked. */
+/* A helper has the uid of the sandbox that it helps. *RET is a pidfd of that one's init: the monitor may
+ * reap the init before the maker uses it, and its pid may be reused then. */
 static int choose_uid(struct monitor *m, const struct proto_mon_create *c, int *ret)
 {
 	struct box *b = &m->boxes[c->slot];
@@ -202,7 +201,7 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 		return pid;
 	if (pid == 0)
 		maker_run(&k);
-	/* init has its own copies, waiting in its socket */
+	/* copies for init wait in its socket */
 	fd_close_many(b->fds.join, b->fds.n);
 	b->fds.n = 0;
 	b->fds.kill = fd_close(b->fds.kill);
@@ -436,7 +435,7 @@ void box_warm(struct monitor *m, uint32_t slot)
 	_cleanup_fd_ int interpreter = -1;
 
 	if (b->state == BOX_LIVE && b->image && m->config->warm) {
-		zygote_forget(m, slot); /* an older request of it */
+		zygote_forget(m, slot); /* an older request of the same box */
 		interpreter = make_warm_channel(b);
 		b->image->used_at = now_ns();
 		w.soon = b->image->zygotes.current.state == ZYGOTE_READY;

@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The maker: a short-lived child of the monitor that makes a sandbox's namespaces and init in them.
+/* The maker: a short-lived child of the monitor that makes the namespaces of one sandbox and clones init
+ * into them. Its steps, and why they come in this order:
  *
- * Order, and why:
- *   0. as host root: open the stored workspace, if one is wanted (a plain user does that in 2)
- *   1. v1: join the run groups: what the kernel allocates from here on is the sandbox's, and so is
- * the root of its cgroup namespace. v2: it was cloned into the group of all inits (cgroup.h says
- * why)
- *      Then, as host root only, its device nodes: nobody else may make them (devices.h)
- *   2. enter Z (user, then mount): now root of Z, nothing on the host
- *   3. become the sandbox's uid, make its user namespace, map 1000 to that uid; the kernel lets a
- *      process map its own uid without privilege, so nobody has to wait for anybody
- *   4. clone init into the other six: they belong to the new user namespace. CLONE_PARENT makes it
- * the monitor's child
- *   5. in the child: leave the groups (v1), keep the three capabilities that init needs across
- * execve(2) (a uid that is not 0 keeps only ambient ones, capabilities(7)), execute init from its
- * sealed memfd Steps 2-5 run with memory of the monitor, but hold nothing secret: no key, no code,
- * no output. */
+ *   0. Root only: open the stored workspace, if there is one. (A plain user does this in step 2.)
+ *   1. Control groups. v1: join the groups of runs, so that the kernel charges what it allocates from
+ *      here on to the sandbox, and the cgroup namespace has its root there. v2: the maker was cloned
+ *      into the group of all inits (cgroup.h says why). Then, root only: make the device nodes, which
+ *      nobody else may do (devices.h).
+ *   2. Enter Z: its user namespace, then its mount namespace. The maker is root of Z now and has no
+ *      rights on the host.
+ *   3. Become the sandbox's uid, make its user namespace and map 1000 to that uid. A process may map its
+ *      own uid without privileges, so no other process has to help.
+ *   4. Clone init into the other six namespaces, which then belong to the new user namespace.
+ *      CLONE_PARENT makes init a child of the monitor.
+ *   5. In the child: leave the groups (v1), make the three capabilities that init needs ambient, because
+ *      a uid other than 0 loses all others at execve(2) (capabilities(7)), and execute init from its
+ *      sealed memfd.
+ *
+ * Steps 2 to 5 run with the memory of the monitor. It holds no secret: no key, no code, no output. */
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/walls.h"
@@ -35,13 +37,13 @@
 #include <sys/syscall.h>
 
 #define INNER_ID 1000
-#define HIGH_FD  16 /* above all that init starts with */
+#define HIGH_FD  16 /* above all descriptors that init starts with */
 
-/* NEWNS, NEWNET: its own mounts and network. SYS_ADMIN mounts and names the host, NET_ADMIN brings
- * up loopback, SETPCAP empties the bounding set. */
+/* SYS_ADMIN: to mount and to set the host name. NET_ADMIN: to bring loopback up. SETPCAP: to empty the
+ * bounding set. They hold only in the namespaces of the sandbox. */
 static const unsigned init_caps[] = {CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_SETPCAP};
 
-/* What init gets to mount: descriptors, -1 = none. */
+/* Descriptors of the mounts that init gets; -1 = none. */
 struct mounts {
 	int dev;
 	int store;
@@ -63,8 +65,8 @@ static void write_zero(const struct maker *k, const int *fds, uint32_t n)
 			give_up(k, PROTO_STEP_CGROUP_JOIN, errno);
 }
 
-/* The folder of packages of the sandbox that is helped, cut out of its mounts. Root of Z may enter
- * what was made inside Z; no run can mount anything there, so the path is what init has made it. */
+/* Copies the mount of the packages out of the sandbox that is helped. Root of Z may enter namespaces that
+ * were made inside Z. No run can mount anything, so the path leads to the mount that init has made. */
 static int take_packages(const struct maker *k)
 {
 	if (k->helped < 0)
@@ -112,7 +114,7 @@ static void enter_z(const struct maker *k, struct mounts *mounts)
 	uint32_t uid = k->report->uid;
 	if (setresgid(uid, uid, uid) < 0 || setresuid(uid, uid, uid) < 0)
 		give_up(k, PROTO_STEP_ENTER, errno);
-	/* else /proc/self/uid_map belongs to the host's root (proc(5)) */
+	/* else /proc/self/uid_map would belong to the host's root (proc(5)) */
 	if (prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
 		give_up(k, PROTO_STEP_ENTER, errno);
 }
@@ -163,7 +165,7 @@ static int lift(const struct maker *k, int fd)
 	return high;
 }
 
-/* Descriptors 0, 1 and those of PROTO_START_; nothing else, and no gap is filled by chance. */
+/* Leaves descriptors 0, 1 and those of PROTO_START_* open. Those that are not wanted are closed, too. */
 static void place(const struct maker *k, const struct mounts *m)
 {
 	const int wanted[PROTO_START_END] = {
@@ -183,7 +185,7 @@ static void place(const struct maker *k, const struct mounts *m)
 		give_up(k, PROTO_STEP_EXEC, errno);
 }
 
-/* Init starts without even a working folder of the host. */
+/* Runs in the child that becomes init. Not even its working folder is one of the host. */
 NORETURN static void start_init(const struct maker *k, const struct mounts *m)
 {
 	static char name[] = "init";

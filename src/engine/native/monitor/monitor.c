@@ -29,7 +29,7 @@ void monitor_send(struct monitor *m, const struct proto_head *frame, const int *
 		(void)!fd_send(m->channel, frame, frame->size, fds, n, 0);
 }
 
-/* Returns false when it was told to end. */
+/* Returns false when the monitor must end. */
 static bool take_signals(struct monitor *m)
 {
 	struct signalfd_siginfo info;
@@ -40,7 +40,7 @@ static bool take_signals(struct monitor *m)
 	return reap_children(m) == 0;
 }
 
-/* Each image may have two: the one in use and its successor. */
+/* Each image has at most two zygotes: the current one and its successor. */
 static struct zygote *zygote_at(struct monitor *m, size_t i)
 {
 	struct zygotes *n = &m->templates[i / 2].zygotes;
@@ -84,7 +84,7 @@ static void loop(struct monitor *m)
 
 /* ---- start and end ---- */
 
-/* By the system call, for the C library does not give out the two that it uses itself. */
+/* Makes the system call itself: the C library does not let us touch the two signals that it uses. */
 void monitor_plain_signals(void)
 {
 	static const struct {
@@ -136,8 +136,8 @@ static int start_memory(struct monitor *m)
 	return reap_init(m);
 }
 
-/* init must be able to execute it, so it is readable for all; sealed, so that nobody can change it.
- */
+/* The memfds that every sandbox shares. They are sealed, so that no process can change them; that of
+ * init has the mode 0555, because init executes it with the uid of a sandbox. */
 static int start_program(struct monitor *m, struct err *e)
 {
 	_cleanup_free_ struct filter_program *filter = calloc(1, sizeof(*filter));
@@ -167,7 +167,7 @@ static int start_program(struct monitor *m, struct err *e)
 	return 0;
 }
 
-/* Host root without CAP_MKNOD (some containers) binds the host's nodes, as a plain user does. */
+/* Root without CAP_MKNOD (in some containers) binds the host's device nodes, as a plain user does. */
 static void try_devices(struct monitor *m)
 {
 	_cleanup_fd_ int dev = m->root ? devices_make() : -1;
@@ -258,7 +258,7 @@ int monitor_main(const struct native_monitor_config *config)
 	in.lock = -1;
 	(void)umask(022);
 	(void)prctl(PR_SET_NAME, "caisson-monitor", 0, 0,
-		    0); /* it was executed as /proc/self/exe */
+		    0); /* its name would be "exe", after /proc/self/exe */
 	int r = start(&m, &in, &e);
 	say_hello(&m, &e);
 	if (r == 0)

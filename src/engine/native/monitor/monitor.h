@@ -8,8 +8,8 @@
  *     every sandbox;
  *   - a signalfd: a child has ended, or the monitor is told to end (SIGTERM, SIGINT);
  *   - the channels of the zygotes, two for each image at most.
- * Disks are slow, so the monitor leaves file work to children. It never opens a file that a run can
- * write, and it never reads what a run writes.
+ * Disks are slow, so the monitor leaves file work to children. It never reads what a run
+ * has written; of a stored workspace it opens only the disk image or the lock file, to lock it.
  *
  * Children. All are forks of the monitor that do not execute a program, except where it is said:
  *   template builder  makes the namespaces of one image, which the monitor keeps as two descriptors,
@@ -55,21 +55,21 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#define MONITOR_FD    3  /* its channel */
+#define MONITOR_FD    3  /* its channel to the front */
 #define IMAGES_MAX    16 /* templates kept at a time */
-#define LOCKS_MAX     64 /* images in use at a time, replaced ones included */
+#define LOCKS_MAX     64 /* images in use at a time, with those that were replaced meanwhile */
 #define IDS_PER_RANGE 65536u
 #define ID_FRONT      65535u /* offset of the front's uid in the range; not mapped in Z */
-#define ID_OWNER      65533u /* of the uid that is Z's creator: no process has it */
-#define ID_FIRST      1024u  /* offset of slot 0's uid in Z */
-#define EARLY_MAX     256
-#define END_WAIT_MS   900 /* from end of the channel to exit, at most */
+#define ID_OWNER      65533u /* offset of the uid that creates Z; no process runs with it */
+#define ID_FIRST      1024u  /* the uid of slot 0 in Z */
+#define EARLY_MAX     256    /* see monitor.early */
+#define END_WAIT_MS   900    /* how long the monitor waits for its children at its own end */
 
-/* Ids: how Z is mapped (ids.c). */
+/* How the user namespace Z is mapped (ids.c). Z contains the namespaces of all sandboxes. */
 enum ids_mode {
-	IDS_RANGE,  /* root: a range reserved by a lock file */
-	IDS_SUBUID, /* plain user: own uid as Z's root, /etc/subuid beyond, by newuidmap(1) */
-	IDS_SINGLE, /* plain user: the own uid alone */
+	IDS_RANGE, /* root: a range that a lock file reserves */
+	IDS_SUBUID, /* plain user: its uid is Z's root, the others come from /etc/subuid by newuidmap(1) */
+	IDS_SINGLE, /* plain user: its uid is the only one in Z */
 };
 struct ids {
 	enum ids_mode mode;
@@ -79,7 +79,7 @@ struct ids {
 	int lock; /* RANGE: the descriptor that holds the reservation */
 };
 
-/* An image in use (image_lock.c): flock(LOCK_SH) on its root folder keeps the files of a replaced
+/* An image in use (image_lock.c). A shared flock(2) on its root folder keeps the files of a replaced
  * image until its template and the last of its sandboxes are gone. */
 struct image_lock {
 	int fd;         /* owned while USERS > 0 */
@@ -88,21 +88,22 @@ struct image_lock {
 	ino_t ino;
 };
 
-/* One image's namespaces (image_template.c). */
+/* The namespaces of one image, which every sandbox of the image copies (image_template.c). */
 struct template
 {
 	char image[PROTO_IMAGE_MAX]; /* "" = unused */
-	dev_t dev;                   /* of the root folder it was made from */
+	dev_t dev;                   /* of the root folder that it was made from */
 	ino_t ino;
-	uint64_t ctime_ns; /* an inode's number may be used again */
+	uint64_t ctime_ns; /* of that folder; the file system may reuse the number of an inode */
 	int userns, mntns;
 	struct image_lock *lock;
 	struct zygotes zygotes;
-	uint32_t boxes;   /* sandboxes that are made from it or live */
-	uint64_t used_at; /* when one was asked for, or the last that was used has ended */
+	uint32_t boxes;   /* sandboxes that were made from it, or are being made */
+	uint64_t used_at; /* when a sandbox was last requested, or a used one ended */
 };
 
-/* What a forked helper found out; shared memory, written by the helper, read after it has ended. */
+/* What a maker or a template builder reports: it writes the report into shared memory, and the monitor
+ * reads it after the child has ended. */
 struct report {
 	uint32_t step;
 	int32_t errnum;
@@ -125,16 +126,17 @@ struct box {
 	pid_t maker;
 	pid_t init;
 	uint32_t uid;          /* in Z */
-	uint32_t helper_of;    /* slot + 1, 0 = of none */
-	uint32_t helpers;      /* how many say so of this one */
-	int channel;           /* BOX_MAKING: the front's end, until it is sent; else -1 */
-	struct cgroup_fds fds; /* BOX_MAKING: for the front */
-	int warm; /* the clean interpreter's end of its channel until the zygote has it; -1 */
-	struct template *image;     /* it was made from; NULL = that one is gone */
-	struct image_lock *lock;    /* of its image */
-	struct template *waits_for; /* in this one's queue; NULL = in none */
-	uint32_t warm_next;
-	uint32_t pid_next[2]; /* chains of the pid table: maker, init; slot + 1 */
+	uint32_t helper_of;    /* slot + 1 of the sandbox that it helps; 0 = none */
+	uint32_t helpers;      /* how many boxes help this one */
+	int channel;           /* while the maker runs: the front's end; else -1 */
+	struct cgroup_fds fds; /* while the maker runs: for the front */
+	int warm; /* the interpreter's end of its channel, until the zygote gets it; else -1 */
+	struct template *image;  /* that it was made from; NULL = the template is gone */
+	struct image_lock *lock; /* of its image */
+	struct template
+	    *waits_for;       /* the box waits in the queue of this template; NULL = in none */
+	uint32_t warm_next;   /* in that queue: slot + 1; 0 = the last */
+	uint32_t pid_next[2]; /* chains of the pid table for maker and init (reap.c) */
 };
 
 struct monitor {
@@ -143,31 +145,34 @@ struct monitor {
 	int lifeline_read, lifeline_write;
 	int init_program; /* sealed memfd */
 	int filter;       /* sealed memfd: struct sock_filter[] */
-	int extension;    /* sealed memfd: what a zygote loads; -1 = no zygotes */
+	int extension;    /* sealed memfd: the extension that a zygote loads; -1 = no zygotes */
 	bool root;
-	bool own_devices; /* device nodes may be made here */
+	bool own_devices; /* this host lets us make device nodes */
 	bool ending;
 	struct ids ids;
 	struct cgroup cgroup;
 	const struct native_monitor_config *config;
 	struct template templates[IMAGES_MAX];
 	struct image_lock locks[LOCKS_MAX];
-	struct box *boxes;      /* config->max_sandboxes */
-	struct report *reports; /* shared; same index; [max_sandboxes] is the template's */
-	uint32_t *pid_table;    /* slot + 1 by pid; see reap.c */
+	struct box *boxes; /* config->max_sandboxes */
+	struct report
+	    *reports; /* shared memory; same index; [max_sandboxes] is for template builders */
+	uint32_t *pid_table; /* finds a box by a pid (reap.c) */
 	uint32_t pid_mask;
 	uint32_t n_making;
-	pid_t early[EARLY_MAX]; /* children that ended before their maker had said whose init they
-				   are */
+	/* Inits that were reaped before their maker, so that nothing says yet whose they are. */
+	pid_t early[EARLY_MAX];
 	uint32_t n_early;
-	struct instance *instance; /* the lock that says "alive" (instance.c) */
+	struct instance
+	    *instance; /* the lock file that says that this monitor lives (instance.c) */
 };
 
-/* monitor.c. A front that is gone is noticed by the loop; sending does not fail. */
-/* In a process that becomes another program: nothing is ignored or blocked any more, which would
- * outlive execve(2) (whoever started the server in the background of a script had SIGINT ignored).
- */
+/* monitor.c */
+
+/* For a process that will execute a program: resets ignored and blocked signals, which would outlive
+ * execve(2). (A shell script that starts the server in the background ignores SIGINT for it.) */
 void monitor_plain_signals(void);
+/* Does not fail: the loop notices when the front is gone. */
 void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n);
 
 /* requests.c. Serves some of the messages that wait on the channel. -errno: the channel has ended, or a
@@ -179,14 +184,14 @@ int requests_check(const struct monitor *m, const union proto_frame *f) MUST_CHE
 /* lifecycle.c */
 void box_create(struct monitor *m, const struct proto_mon_create *c);
 void box_destroy(struct monitor *m, uint32_t slot, uint32_t flags); /* PROTO_SLOT_* */
-/* A clean interpreter in place of the one it has lost; the answer goes out at once. */
+/* Requests a warm interpreter in place of a lost one. The answer goes out at once. */
 void box_warm(struct monitor *m, uint32_t slot);
 void box_usage(struct monitor *m, uint32_t slot);
 void box_forget(struct monitor *m, const struct proto_mon_forget *f);
-void box_made(struct monitor *m, uint32_t slot, int status); /* the maker has ended */
-void box_gone(struct monitor *m, uint32_t slot);             /* init has ended */
+void box_made(struct monitor *m, uint32_t slot, int status); /* the maker was reaped */
+void box_gone(struct monitor *m, uint32_t slot);             /* init was reaped */
 
-/* maker.c: the maker process. Never returns. */
+/* maker.c: what the maker process does. */
 struct maker {
 	const struct template *t;
 	const struct ids *ids;
@@ -194,9 +199,9 @@ struct maker {
 	const char *persist; /* key of a stored workspace, or "" */
 	const struct proto_limits *limits;
 	bool root;
-	bool own_devices; /* host root that may make device nodes */
-	uint32_t uid;     /* in Z; that of a stored folder wins */
-	int helped;       /* pidfd of the sandbox whose packages this one gets, -1 = none */
+	bool own_devices; /* as monitor.own_devices */
+	uint32_t uid;     /* in Z; a stored folder keeps its own instead */
+	int helped;       /* pidfd of the init whose packages this sandbox mounts, -1 = none */
 	int channel;      /* init's end */
 	int program;
 	struct report *report;
@@ -204,8 +209,7 @@ struct maker {
 };
 NORETURN void maker_run(const struct maker *k);
 
-/* image_lock.c. Takes the lock of the folder ROOT; -errno on failure (EBUSY: it is being removed).
- */
+/* image_lock.c. Locks the folder ROOT. -EBUSY: somebody is removing it. */
 int image_lock_take(struct monitor *m, const char *root, struct image_lock **ret) MUST_CHECK;
 struct image_lock *image_lock_ref(struct image_lock *l);
 struct image_lock *image_lock_unref(struct image_lock *l); /* NULL is fine; returns NULL */
@@ -215,10 +219,10 @@ int template_get(struct monitor *m, const char *image, struct template **ret,
 		 struct report *why) MUST_CHECK;
 void template_free(struct monitor *m, struct template *t);
 
-/* skeleton.c: fills the folder SKEL; IMAGE is what it will lie upon. 0 or -errno. */
+/* skeleton.c: fills the folder SKEL, which an overlay will put over the folder IMAGE. 0 or -errno. */
 int skeleton_make(int skel, int image) MUST_CHECK;
 
-/* zygote_start.c: on success Z, which was NONE, is STARTING as one of T's. 0 or -errno. */
+/* zygote_start.c: Z, which must be NONE, becomes STARTING as a zygote of T. 0 or -errno. */
 int zygote_start(struct monitor *m, const struct template *t, struct zygote *z) MUST_CHECK;
 
 /* ids.c */
@@ -226,13 +230,14 @@ int ids_reserve(struct ids *ids, bool root, const char *run_dir, struct err *e) 
 int ids_write_maps(const struct ids *ids, pid_t child) MUST_CHECK;
 /* The id in Z of the sandbox in SLOT. */
 uint32_t ids_slot(const struct ids *ids, uint32_t slot);
-/* The id in Z for a new stored folder, if possible one that no slot below SLOTS has. */
+/* The id in Z for a new stored folder; if there are enough ids, one that no slot below SLOTS has. */
 uint32_t ids_stored(const struct ids *ids, uint32_t slots, const char *key);
-/* "name:first:count" lines of subuid(5) for NAME or UID: the first range of at least WANT ids. */
+/* TEXT is a file as in subuid(5), lines of "name:first:count". Finds the first range of NAME or UID with
+ * at least WANT ids. */
 int ids_parse_subid(const char *text, const char *name, uid_t uid, uint32_t want,
 		    uint32_t *ret_first, uint32_t *ret_count) MUST_CHECK;
 
-/* instance.c: run folder, "this instance lives" lock, leftovers of the dead. */
+/* instance.c: the run folder, the lock that says that this monitor lives, what dead monitors left. */
 struct instance {
 	char run_dir[PATH_MAX];
 	char name[32]; /* "caisson-XXXXXXXX": the name of its control groups */
@@ -240,7 +245,7 @@ struct instance {
 	int lock;
 };
 int instance_open(struct instance *in, bool root, struct err *e) MUST_CHECK;
-/* Writes the folders that a later start removes when this instance is dead. */
+/* Records the folders that a later start removes once this instance is dead. */
 int instance_record(struct instance *in, const struct cgroup *c, struct err *e) MUST_CHECK;
 void instance_sweep(const struct instance *in);
 void instance_close(struct instance *in);
@@ -248,6 +253,7 @@ void instance_close(struct instance *in);
 /* reap.c */
 int reap_init(struct monitor *m) MUST_CHECK;
 void reap_watch(struct monitor *m, uint32_t slot, bool init); /* boxes[slot].maker or .init */
-bool reap_is_early(struct monitor *m, pid_t pid);             /* forgets it */
-int reap_children(struct monitor *m) MUST_CHECK; /* all that have ended; -errno = tables are full */
-void reap_all(struct monitor *m);                /* kills all and waits, END_WAIT_MS at most */
+bool reap_is_early(struct monitor *m, pid_t pid);             /* takes PID out of monitor.early */
+int reap_children(struct monitor *m)
+    MUST_CHECK;                   /* all that ended; -ENOBUFS = monitor.early is full */
+void reap_all(struct monitor *m); /* kills all and waits, at most END_WAIT_MS */

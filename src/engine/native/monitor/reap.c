@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Children: whose they are, and what follows from their end. A table from pid to slot keeps the
- * cost of an end independent of the number of sandboxes. Pids are safe names here: all are own
- * children, and a pid is not given out again before its zombie is reaped. */
+/* Reaps children and tells the file that each one belongs to. A hash table finds the box of a pid, so
+ * that reaping costs the same for any number of sandboxes. Each bucket is a chain through the boxes
+ * (box.pid_next), and a box can be in two chains: for its maker and for its init. */
 #include "base/rand.h"
 #include "engine/native/monitor/monitor.h"
 
@@ -12,7 +12,7 @@
 
 enum { CHAIN_MAKER = 0, CHAIN_INIT = 1 };
 
-/* A link of a chain: (slot * 2 + kind) + 1; 0 = end. */
+/* A link of a chain is slot * 2 + kind + 1; 0 is the end. */
 static uint32_t link_of(uint32_t slot, int kind)
 {
 	return slot * 2 + (uint32_t)kind + 1;
@@ -50,7 +50,7 @@ void reap_watch(struct monitor *m, uint32_t slot, bool init)
 	*head = link;
 }
 
-/* Takes PID out of the table; 0 = it is not there. */
+/* Takes PID out of the table. Returns its link; 0 = it is not there. */
 static uint32_t take(struct monitor *m, pid_t pid)
 {
 	for (uint32_t *at = &m->pid_table[(uint32_t)pid & m->pid_mask]; *at; at = next_of(m, *at)) {
@@ -78,7 +78,7 @@ bool reap_is_early(struct monitor *m, pid_t pid)
 static int note_early(struct monitor *m, pid_t pid)
 {
 	if (m->n_making == 0)
-		return 0; /* an orphan that came to us as subreaper */
+		return 0; /* an orphan: we are its subreaper, prctl(2) */
 	if (m->n_early == EARLY_MAX)
 		return -ENOBUFS;
 	m->early[m->n_early++] = pid;

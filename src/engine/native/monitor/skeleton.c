@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every sandbox has whatever its image has: mount points, the few files of /etc, and what
- * answers instead of installers. It is the upper layer of a sandbox's root. */
+/* The skeleton: what every sandbox has, whatever its image contains. That is mount points, a few files of
+ * /etc, and programs that answer in place of installers. An overlay puts it over the image. */
 #include "base/fdio.h"
 #include "engine/native/monitor/monitor.h"
 
@@ -19,12 +19,12 @@ static const struct {
     {"run", 0755},       {"usr", 0755},      {"usr/local", 0755},    {"usr/local/bin", 0755},
 };
 
-/* An installation could only wait for a network that is not there, or for an index that the network
- * does not lead to (CAISSON_PACKAGES=tool, from sandbox/network.c), so it is told at once who can
- * do it: what goes by the program's name here, what goes by `python -m pip` in the module below.
- * Everything else is the program's own; where it can ask the index, asks none, or is told of
- * another one, that is all. The first word that is a command decides; the words before it are
- * options and their values. */
+/* `pip install` in a sandbox without network, or whose network does not lead to the package index
+ * (CAISSON_PACKAGES=tool, from sandbox/network.c), would only wait and fail. So it says at once which tool
+ * installs packages. The shell script answers for the programs pip, pip3 and uv, the module below for
+ * `python -m pip`. Both hand everything else to the real program: other commands, and installations that
+ * can ask the index, need none (--no-index) or name another one. The first word that is a command decides;
+ * words before it are options and their values. */
 #define TOOL                                                                                       \
 	"Packages are installed by the tool sandbox_install_packages (or "                         \
 	"install_package_in_sandbox)."
@@ -57,7 +57,7 @@ static const char installer[] =
     "echo \"$me: not found\" >&2\n"
     "exit 127\n";
 
-/* pip/__main__.py, where the image has one; its last lines are those of pip's own. */
+/* Replaces pip/__main__.py, where the image has one. Its last lines are those of pip's own file. */
 static const char module[] =
     "import os\n"
     "import sys\n"
@@ -108,7 +108,7 @@ static const struct {
     {"usr/local/bin/uv", installer, 0755},
 };
 
-/* Take the place of what an image has there, where it has it. %u: 3.N of an interpreter. */
+/* Files that replace one of the image, if the image has it. %u stands for N of Python 3.N. */
 #define MINOR_MIN 8u
 #define MINOR_MAX 30u
 static const struct {
@@ -143,7 +143,7 @@ static int make_parents(int skel, const char *path)
 	return 0;
 }
 
-/* Where one of the parts is a link, a folder of ours in its place would hide all that is there. */
+/* Does nothing when a part of PATH is a link: our folder in its place would hide everything below it. */
 static int cover(int skel, int image, const char *path, const char *text, mode_t mode)
 {
 	_cleanup_fd_ int there = fd_open_beneath(image, path, O_RDONLY, 0);

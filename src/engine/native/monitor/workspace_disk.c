@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stored workspace as an ext4 file system in a sparse file. Host root only. */
+/* A stored workspace as an ext4 file system in a sparse file. Only a monitor of root can do this. */
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/rand.h"
@@ -23,16 +23,16 @@
 #define BLOCK_BYTES   4096u
 #define JOURNAL_BYTES (UINT64_C(4) << 20)
 #define INODE_BYTES   256u
-#define INODES_OWN    13u /* reserved ones, lost+found, the two folders */
-#define SPARE_SHIFT   6   /* bitmaps and group descriptors: far less than a 64th */
+#define INODES_OWN    13u /* inodes that ext4 reserves, lost+found, the two folders */
+#define SPARE_SHIFT   6   /* a 64th for bitmaps and group descriptors, which need far less */
 #define SPARE_BYTES   (UINT64_C(1) << 20)
-#define HOST_RESERVE  (UINT64_C(64) << 20) /* a new disk wants this much free space on the host */
+#define HOST_RESERVE  (UINT64_C(64) << 20) /* a new disk needs this much free space on the host */
 #define LOOP_TRIES    32
 #define MAKE_TRIES    3
 #define LOOP_MAJOR    7
 
-/* Everything is named, so that no configuration of the host decides. No resize_inode: a disk keeps
- * its size, and its reserved blocks would count. */
+/* All features are named, so that no configuration of the host decides. resize_inode is left out: a disk
+ * keeps its size, and the blocks that the feature reserves would take room. */
 #define FEATURES                                                                                   \
 	"none,has_journal,ext_attr,dir_index,filetype,extent,64bit,flex_bg,sparse_super,"          \
 	"large_file,huge_file,dir_nlink,extra_isize,metadata_csum"
@@ -40,7 +40,7 @@
 
 static const char *const mkfs_paths[] = {"/usr/sbin/mke2fs", "/sbin/mke2fs"};
 
-/* ---- a new one ---- */
+/* ---- a new disk ---- */
 
 NORETURN static void exec_mkfs(int disk, uint64_t inodes)
 {
@@ -95,7 +95,7 @@ static int make_fs(int disk, uint64_t inodes)
 	return WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
-/* How large the file must be, so that the workspace has at least the bytes and inodes of L. */
+/* The size of the file, so that the workspace has at least the bytes and inodes of L. */
 static uint64_t disk_bytes(const struct proto_limits *l, uint64_t inodes)
 {
 	uint64_t n = l->workspace_bytes + (l->workspace_bytes >> SPARE_SHIFT) +
@@ -125,7 +125,7 @@ static int fill_disk(int fd, const struct proto_limits *l)
 	return r;
 }
 
-/* Whole or not at all: named only when it is complete and flushed. */
+/* Gives the disk its name only when it is complete and flushed. */
 static int make_disk(int dir, const char *name, const struct proto_limits *l)
 {
 	char aside[WORKSPACE_PATH_MAX];
@@ -157,7 +157,7 @@ static int open_disk(const char *state_dir, const char *key, const struct proto_
 		return dir;
 	(void)snprintf(name, sizeof(name), "%s.img", key);
 	int fd = workspace_lock(dir, name, O_RDWR);
-	/* more than once, because a sweep may have come before the new one had its lock */
+	/* more than once, because a sweep may remove the new disk before it is locked */
 	for (int i = 0; fd == -ENOENT && i < MAKE_TRIES; i++) {
 		int r = make_disk(dir, name, l);
 		if (r < 0 && r != -ENOENT)
@@ -169,7 +169,7 @@ static int open_disk(const char *state_dir, const char *key, const struct proto_
 
 /* ---- from file to mount ---- */
 
-/* A node that no device manager made is made here; the kernel knows the device by its number. */
+/* Makes the device node when no device manager has made it; the kernel knows the device by its number. */
 static int open_loop(int number, char path[32])
 {
 	(void)snprintf(path, 32, "/dev/loop%d", number);
@@ -180,8 +180,8 @@ static int open_loop(int number, char path[32])
 	return fd < 0 ? -errno : fd;
 }
 
-/* The device lets go of the file by itself when its last user does. Somebody else may take a free
- * device first: then another one. */
+/* Attaches the disk to a loop device, which the kernel frees after its last user (AUTOCLEAR). Another
+ * process may take a free device before us: then we try the next one. */
 static int attach_loop(int disk, char path[32])
 {
 	struct loop_config c = {.fd = (uint32_t)disk,
@@ -206,8 +206,8 @@ static int attach_loop(int disk, char path[32])
 	return -EAGAIN;
 }
 
-/* noinit_itable: the kernel would fill the tables with the zeros that a hole gives anyway. discard:
- * what is removed inside becomes a hole again. */
+/* noinit_itable: else the kernel would write zeros into tables, where a hole reads as zeros anyway.
+ * discard: removed files become holes in the sparse file again. */
 static int mount_disk(const char *device)
 {
 	static const char *const flags[] = {"noinit_itable", "discard"};
@@ -228,7 +228,8 @@ static int mount_disk(const char *device)
 	return tree < 0 ? -errno : tree;
 }
 
-/* A user namespace that nobody lives in, only to say which id on the disk is which on the host. */
+/* Makes a user namespace whose id map says which id on the disk is which on the host. No process stays in
+ * it. */
 static int make_mapping(uint32_t uid)
 {
 	static const char *const maps[] = {"uid_map", "gid_map"};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stored workspace as a folder: for a plain user, who may mount no file system from a file. The
- * kernel counts nothing here, so the limits of bytes and inodes are best effort (init watches). */
+/* A stored workspace as a folder, for a plain user, who may not mount a file system from a file. The
+ * kernel counts nothing here, so init watches the limits of bytes and inodes; they are best effort. */
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/text.h"
@@ -28,7 +28,7 @@ static int fill_folder(int dir, const char *aside, uint32_t uid)
 	return fsync(fd) < 0 ? -errno : 0;
 }
 
-/* Whoever is here has the lock of KEY, so nobody else makes it. */
+/* The caller holds the lock of KEY, so no other process makes the folder. */
 static int make_folder(int dir, const char *key, uint32_t uid)
 {
 	char aside[WORKSPACE_PATH_MAX];
@@ -46,7 +46,7 @@ static int make_folder(int dir, const char *key, uint32_t uid)
 	return r;
 }
 
-/* The uid that a folder has had from its beginning. */
+/* Sets *UID to the uid that the folder got when it was made. */
 static int take_uid(int fd, uint32_t *uid)
 {
 	struct stat st;
@@ -59,8 +59,8 @@ static int take_uid(int fd, uint32_t *uid)
 	return 0;
 }
 
-/* A user namespace may cut mounts only out of a mount namespace of its own; the working folder is
- * the way into its copy. */
+/* Copies the folder FD as a mount. A process may copy mounts only in a mount namespace that belongs to its
+ * user namespace. So it makes one; its working folder leads to the folder there. */
 static int cut_tree(int fd)
 {
 	struct mount_attr attr = {.attr_set = MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV};

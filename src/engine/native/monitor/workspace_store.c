@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names, locks and the end of stored workspaces. Theory of operation: workspace_store.h. */
+/* Names, locks and removal of stored workspaces. Theory of operation: workspace_store.h. */
 #include "engine/native/monitor/workspace_store.h"
 
 #include "base/fdio.h"
@@ -20,7 +20,7 @@
 #define LOCK_TRIES    200
 #define LOCK_PAUSE_NS (10 * NS_PER_MS)
 #define SWEEP_MAX     100000
-#define DEPTH_MAX     32 /* deeper folders are lifted to the top first */
+#define DEPTH_MAX     32 /* deeper folders are moved to the top first */
 
 int workspace_root(const char *state_dir)
 {
@@ -42,8 +42,7 @@ void workspace_aside_name(char ret[WORKSPACE_PATH_MAX], const char *prefix)
 	(void)snprintf(ret, WORKSPACE_PATH_MAX, "%s%s", prefix, random);
 }
 
-/* Whether FD is what NAME means now: who waited for the lock may hold what was removed meanwhile.
- */
+/* Whether FD is still the file NAME: it may have been removed while we waited for the lock. */
 static bool is_still(int dir, const char *name, int fd)
 {
 	struct stat a;
@@ -73,7 +72,7 @@ int workspace_lock(int dir, const char *name, int flags)
 	return -EBUSY;
 }
 
-/* ---- the end ---- */
+/* ---- removal ---- */
 
 static bool is_aside(const char *name)
 {
@@ -104,7 +103,7 @@ static int forget_disk(int dir, const char *key)
 	return renameat(dir, name, dir, aside) < 0 ? -errno : 0;
 }
 
-/* Its lock is a file of its own, and goes last. */
+/* The lock of a folder is a file beside it, which is removed last. */
 static int forget_folder(int dir, const char *key)
 {
 	char name[WORKSPACE_PATH_MAX];
@@ -133,8 +132,8 @@ static bool is_dots(const char *name)
 	return streq(name, ".") || streq(name, "..");
 }
 
-/* Empties a folder without following anything. What lies too deep is moved to TOP, for a later
- * round; returns whether there was such a thing, or -errno. */
+/* Empties a folder without following links. Folders that lie too deep are moved to TOP, for another round.
+ * Returns 1 when there were such folders, 0, or -errno. */
 static int empty(int top, int at, int depth)
 {
 	int fd = openat(at, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -185,7 +184,7 @@ static void remove_aside(int dir, const char *name)
 		(void)unlinkat(dir, name, AT_REMOVEDIR);
 }
 
-/* Who is making something aside has its lock. */
+/* Skips workspaces that are being made: their makers hold the lock. */
 static void sweep(int dir)
 {
 	int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -202,7 +201,8 @@ static void sweep(int dir)
 	}
 }
 
-/* Files of a folder belong to ids that only root of a user namespace with these ids may touch. */
+/* Files in folders of a plain user belong to ids of /etc/subuid. Only root of a user namespace with these
+ * ids may remove them. */
 static int become_root_of_folders(const struct ids *ids)
 {
 	int ready[2];
@@ -231,13 +231,13 @@ static int become_root_of_folders(const struct ids *ids)
 
 NORETURN static void sweep_and_end(const struct monitor *m)
 {
-	/* nothing of the monitor's: with its lifeline open its end would not be seen */
+	/* Close everything: with the lifeline open, inits would not see the end of the monitor. */
 	if (syscall(SYS_close_range, 3U, ~0U, 0) < 0)
 		_exit(1);
 	(void)prctl(PR_SET_NAME, "caisson-sweep", 0, 0, 0);
 	_cleanup_fd_ int dir = workspace_root(m->config->state_dir);
 	KILL_POINT(SWEEP_BEGUN);
-	/* here, because the monitor must not wait for a disk */
+	/* fsync(2) here, because the monitor must not wait for a disk */
 	if (dir >= 0 && fsync(dir) == 0 && become_root_of_folders(&m->ids) == 0)
 		sweep(dir);
 	_exit(0);
@@ -251,7 +251,7 @@ void workspace_sweep(const struct monitor *m)
 		sizeof(path) ||
 	    access(path, F_OK) < 0)
 		return;
-	/* What it leaves when it is ended early is removed by the next one. */
+	/* When it is killed, the next one goes on. */
 	if (sys_clone(0, SIGCHLD, -1) == 0)
 		sweep_and_end(m);
 }

@@ -1,63 +1,63 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stored workspaces: they outlive their sandbox, this process and the machine's power.
+/* Stored workspaces. They outlive their sandbox, the monitor and a loss of power.
  *
- *   <state-dir>/workspaces/        0700, the monitor's
- *     KEY.img                      as host root: a sparse file with an ext4 file system
- *     KEY/ and KEY.lock            as a plain user, who may mount no such thing: a folder
- *     .new-XXXX, .dead-XXXX        being made, being removed; the next start clears them away
+ *   <state-dir>/workspaces/        mode 0700, owned by the monitor
+ *     KEY.img                      root: a sparse file with an ext4 file system
+ *     KEY/ and KEY.lock            plain user, who may not mount a file: a folder
+ *     .new-XXXX, .dead-XXXX        being made, being removed; the next start removes what is left
  *
- * A workspace appears under its name whole or not at all (made aside, flushed, renamed), and goes
- * at once (renamed, then removed). Who may use it is said by flock(2):
+ * A workspace appears under its name complete or not at all (it is made under another name, flushed, and
+ * renamed). It disappears at once (it is renamed, then removed). A lock of flock(2) keeps it for one
+ * sandbox:
  *
- *   disk     the lock belongs to the open file that the loop device holds. The kernel lets go of
- *            the device with the last mount, so the lock lasts exactly as long as something can
- *            write to the file system, whoever is killed in between, and needs no clean-up
- *   folder   the lock belongs to a file that init holds open; it ends with init
+ *   disk     The lock belongs to the open file of the loop device. The kernel frees the device with the
+ *            last mount. So the lock lasts exactly as long as somebody can write to the file system,
+ *            whichever process is killed, and it needs no clean-up.
+ *   folder   The lock belongs to a file that init holds open. It ends with init.
  *
- * Why ext4 with a journal: the kernel alone writes its structures, so what a run does to its files
- * cannot make a broken file system, and after a loss of power the journal is replayed by the mount.
- * The journal has its smallest size (4 MiB of space, none of it used by an idle workspace).
+ * Why ext4 with a journal: only the kernel writes the structures of the file system, so a run cannot break
+ * them, and after a loss of power the next mount replays the journal. The journal has the smallest size
+ * that ext4 allows, 4 MiB; an idle workspace uses none of it.
  *
- * Ids: a sandbox has another uid at each activation. On the disk everything belongs to 1000, and
- * the mount is mapped to the uid at hand. A plain user cannot map mounts: a folder keeps the uid
- * that it got when it was made, and its sandboxes take that one. */
+ * Ids: a sandbox has another uid each time it is activated. On a disk everything belongs to 1000, and the
+ * mount maps 1000 to the current uid. A plain user cannot map mounts: a folder keeps the uid that it got
+ * when it was made, and its sandboxes take that uid. */
 #pragma once
 
 #include "base/attr.h"
 #include "engine/native/monitor/monitor.h"
 
-/* What of it this host allows: nothing, folders, or disks (PROTO_CAP_PERSISTENT in best_effort or
- * in enforced). */
+/* Which kind this host allows: PROTO_CAP_PERSISTENT in `enforced` means disks, in `best_effort` folders. */
 uint32_t workspace_enforced(const struct monitor *m) MUST_CHECK;
 uint32_t workspace_best_effort(const struct monitor *m) MUST_CHECK;
 
-/* In the maker, as host root: the file system of KEY as a mount that is mounted nowhere, its files
- * mapped to host id UID. Made when there is none, at least BYTES and INODES large (one that is
- * there keeps its size). -EBUSY: another sandbox has it, here or elsewhere. */
+/* In the maker, as root: opens the file system of KEY as a mount that is not attached yet, with its files
+ * mapped to the host id UID. A missing workspace is made, with room for the bytes and inodes of LIMITS; an
+ * existing one keeps its size. -EBUSY: another sandbox uses it, of this server or another. */
 int workspace_open_disk(const char *state_dir, const char *key, const struct proto_limits *limits,
 			uint32_t uid, int *ret_tree) MUST_CHECK;
 
-/* In the maker of a plain user, as root of Z but still among the host's mounts: the folder of KEY
- * likewise. *UID (in Z) is for a new one, and becomes the one that a folder has. *RET_LOCK must be
- * kept open as long as the mount is used. Leaves the host's mounts for a copy. */
+/* The same for a folder: in the maker of a plain user, as root of Z, but still in the host's mount
+ * namespace; returns in a copy of that. *UID (in Z) is for a new folder, and becomes the uid of the folder.
+ * *RET_LOCK must stay open as long as the mount is used. */
 int workspace_open_folder(const char *state_dir, const char *key, uint32_t *uid, int *ret_tree,
 			  int *ret_lock) MUST_CHECK;
 
-/* Takes the workspace out of sight, for workspace_sweep(); 0 also when there is none. -EBUSY: it is in
- * use. */
+/* Renames the workspace, so that workspace_sweep() removes it. 0 also when there is none. -EBUSY: it is
+ * in use. */
 int workspace_forget(const char *state_dir, const char *key) MUST_CHECK;
 
-/* Removes, in a process of its own, whatever was made or forgotten and left aside. */
+/* Starts a process that removes all workspaces that were not completed or were forgotten. */
 void workspace_sweep(const struct monitor *m);
 
-/* workspace_store.c, for the files of this room */
-#define WORKSPACE_PATH_MAX 128 /* of a name within the folder */
+/* ---- for workspace_disk.c and workspace_folder.c ---- */
+#define WORKSPACE_PATH_MAX 128 /* of a name in the folder */
 #define WORKSPACE_NEW      ".new-"
 #define WORKSPACE_DEAD     ".dead-"
-/* The folder of all workspaces, made when it is missing. */
+/* Opens the folder of all workspaces; makes it when it is missing. */
 int workspace_root(const char *state_dir) MUST_CHECK;
 /* "PREFIX" and 16 random digits. */
 void workspace_aside_name(char ret[WORKSPACE_PATH_MAX], const char *prefix);
-/* Opens NAME in DIR and takes its lock; waits two seconds for one that is just ending.
+/* Opens NAME in DIR and takes its lock. Waits two seconds, because a sandbox that had it may be ending.
  * -ENOENT, -EBUSY. */
 int workspace_lock(int dir, const char *name, int flags) MUST_CHECK;

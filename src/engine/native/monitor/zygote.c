@@ -13,11 +13,12 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
-#define IN_FLIGHT_MAX 4 /* the rest waits here: a zygote forks one at a time */
-#define INNER_ID      1000
-#define RETRY_NS      NS_PER_S /* after the first failure; doubled with each */
-#define RETRY_SHIFT   6        /* at most: 64 s */
-#define FAILURES_MAX  3        /* in a row: then nobody waits for the next start */
+#define IN_FLIGHT_MAX                                                                              \
+	4 /* requests; the rest waits in the queue, for a zygote forks one at a time */
+#define INNER_ID     1000     /* uid and gid of runs in their sandbox */
+#define RETRY_NS     NS_PER_S /* after the first failure; doubles with each one */
+#define RETRY_SHIFT  6        /* at most: 64 s */
+#define FAILURES_MAX 3        /* in a row; then the queue is given up */
 
 /* ---- the queue ---- */
 
@@ -65,7 +66,7 @@ static void enqueue(struct monitor *m, struct template *t, uint32_t slot)
 	n->last = slot + 1;
 }
 
-/* RT_CLEAN for the box in SLOT. */
+/* Sends RT_CLEAN for the box in SLOT. */
 static int ask(struct monitor *m, struct zygote *z, uint32_t slot)
 {
 	struct box *b = &m->boxes[slot];
@@ -115,7 +116,7 @@ static void end(struct zygote *z)
 	z->in_flight = 0;
 }
 
-/* Its end, whoever began it. What it has forked lives on. */
+/* Z has ended or must end. The processes that it has forked live on. */
 static void lost(struct monitor *m, struct zygotes *n, struct zygote *z)
 {
 	uint32_t shift = MIN(n->failures, RETRY_SHIFT);
@@ -128,8 +129,8 @@ static void lost(struct monitor *m, struct zygotes *n, struct zygote *z)
 		forget_all(m, n);
 }
 
-/* The successor takes over, at once when there is nobody to take over from, else when it is READY
- * and the old one owes no answer. */
+/* The successor becomes the current zygote: at once when there is none, else when the successor is READY
+ * and the current one owes no answer. */
 static void promote(struct zygotes *n)
 {
 	struct zygote *old = &n->current;
@@ -172,12 +173,12 @@ void zygote_want(struct monitor *m, struct template *t, uint32_t slot)
 	if (is_due(m, &n->current, now) && n->successor.state == ZYGOTE_NONE &&
 	    n->successor.pid == 0 && now >= n->retry_at)
 		start(m, t, &n->successor);
-	ask_next(m, n); /* zygote_tick() starts one where there is none */
+	ask_next(m, n); /* if there is none, zygote_tick() starts one */
 }
 
 /* ---- events ---- */
 
-/* True = a frame that was due. */
+/* Returns whether the frame was one that may come now. */
 static bool take_frame(struct zygotes *n, struct zygote *z)
 {
 	union {
@@ -202,7 +203,7 @@ static bool take_frame(struct zygotes *n, struct zygote *z)
 	if (len != sizeof(f.h) || z->state != ZYGOTE_READY || f.h.kind != RT_CLEAN_DONE ||
 	    z->in_flight == 0)
 		return false;
-	z->in_flight--; /* why one failed is init's to notice: its channel has ended */
+	z->in_flight--; /* also when the fork failed: init notices, because its channel ends */
 	return true;
 }
 
@@ -237,8 +238,8 @@ bool zygote_reaped(struct monitor *m, pid_t pid)
 	return false;
 }
 
-/* Nobody has asked for a sandbox of T for the time of the setting, and none is left: the image's
- * namespaces, its lock and its zygote go. The next sandbox makes them again. */
+/* When T has no sandboxes and none was requested for zygote.idle_s seconds, its namespaces, its lock and
+ * its zygote go. The next sandbox makes them again. */
 static uint64_t drop_idle(struct monitor *m, struct template *t, uint64_t now)
 {
 	uint64_t idle_ns = m->config->zygote.idle_s * NS_PER_S;
@@ -258,7 +259,7 @@ static uint64_t tick_one(struct monitor *m, struct template *t, uint64_t now)
 	promote(n);
 	if (n->current.state == ZYGOTE_NONE && n->first != 0) {
 		if (n->current.pid > 0)
-			return 0; /* the end of it is told by a signal */
+			return 0; /* it is dying: SIGCHLD will wake the loop */
 		if (now < n->retry_at)
 			return n->retry_at;
 		start(m, t, &n->current);

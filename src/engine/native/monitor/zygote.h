@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The zygote of an image, seen from the monitor: started with the first warm sandbox, asked for
- * clean interpreters, started anew when it has died, renewed on a schedule, dropped when nobody
- * needs it. What it is: runtime/zygote/extension.h; what it is told: runtime/frames.h.
+/* The zygotes of images, as the monitor sees them. A zygote is the image's Python with its modules
+ * loaded; warm interpreters are forked from it. The monitor starts it with the first warm sandbox of an
+ * image, requests interpreters, starts it again after it has died, renews it, and drops it when the image
+ * is idle. The zygote itself: runtime/zygote/extension.h; its messages: runtime/frames.h.
  *
- *   NONE -want-> STARTING -its first frame-> READY -its channel ends-> NONE (not again before
- *   retry_at)
+ *   NONE --requested--> STARTING --its first frame--> READY --its channel ends--> NONE
+ *                                                     (not started again before retry_at)
  *
- * A sandbox that comes while it is not READY waits in a queue with its end of the interpreter
- * channel and runs cold meanwhile; after FAILURES_MAX failures in a row the queue is given up.
- * Renewal: forks share layout of memory and hash seed with the zygote, so one that is old or has
- * forked often gets a successor beside it, which takes its place when it is READY. Nobody waits for
- * that. A zygote is root of Z and runs no submitted code; it is believed nothing but that it is
- * there, and that it has answered. */
+ * A sandbox that asks while no zygote is READY waits in a queue and runs cold meanwhile. After
+ * FAILURES_MAX failures in a row the queue is given up.
+ *
+ * Renewal: forks share the memory layout and the hash seed of their zygote. So a zygote that is old or
+ * has forked often gets a successor, which takes its place when it is READY. No sandbox waits for that.
+ *
+ * A zygote is root of Z, but it runs no submitted code. The monitor believes nothing that it says
+ * except that it has started and that it has answered a request. */
 #pragma once
 
 #include "engine/inside/proto.h"
@@ -28,12 +31,12 @@ struct zygote {
 	enum zygote_state state;
 	pid_t pid; /* 0 = reaped, or never started */
 	int channel;
-	uint32_t in_flight; /* questions without an answer */
-	uint32_t forks;     /* clean interpreters that it was asked for */
+	uint32_t in_flight; /* requests without an answer */
+	uint32_t forks;     /* interpreters that were requested of it */
 	uint64_t born_at;
 };
 
-/* What a template knows of its zygotes. */
+/* The zygotes of one template, and the boxes that wait for one. */
 struct zygotes {
 	struct zygote current;
 	struct zygote successor; /* STARTING or READY beside `current` */
@@ -43,16 +46,16 @@ struct zygotes {
 	uint32_t first, last; /* queue of boxes that wait: slot + 1, linked by box.warm_next */
 };
 
-/* The sandbox in SLOT, which is live, is to get a clean interpreter; its box has the channel. */
+/* Requests an interpreter for the sandbox in SLOT, which is LIVE and whose box has the channel. */
 void zygote_want(struct monitor *m, struct template *t, uint32_t slot);
-/* The box's channel and its place in the queue are given up. */
+/* Closes the channel of the box and takes it out of the queue. */
 void zygote_forget(struct monitor *m, uint32_t slot);
-/* Z, one of T's, has said something or ended. */
+/* The channel of Z, a zygote of T, is readable or has ended. */
 void zygote_event(struct monitor *m, struct template *t, struct zygote *z);
-/* Whether PID was a zygote. */
+/* Notes the end of the zygote PID; false = PID was no zygote. */
 bool zygote_reaped(struct monitor *m, pid_t pid);
-/* Starts, promotes and drops what is due. Returns when it wants to be called again (CLOCK_MONOTONIC
- * ns), 0 = never. */
+/* Starts, promotes and drops zygotes that are due. Returns when to call it again (CLOCK_MONOTONIC, ns);
+ * 0 = no need. */
 uint64_t zygote_tick(struct monitor *m);
-/* The template goes: so do its zygotes. Sandboxes keep the interpreters they have. */
+/* Ends the zygotes of T. Sandboxes keep the interpreters that they have. */
 void zygote_stop(struct monitor *m, struct template *t);

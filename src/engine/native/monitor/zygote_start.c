@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a fork of the monitor to the image's Python as a zygote: enters Z as its root, gets mounts,
- * network and IPC of its own, makes the image its root and executes. Nothing of the host is left in
- * it. */
+/* How a fork of the monitor becomes a zygote: it enters Z as its root, gets its own mounts, network and
+ * IPC, makes the image its root and executes the image's Python. Nothing of the host is left in it. */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/kill_points.h"
@@ -34,8 +33,8 @@ struct start {
 	char preload[RT_PRELOAD_MAX + sizeof("CAISSON_PRELOAD=")];
 };
 
-/* What every run sees, so that what libraries work out while they are imported is right for runs.
- * One BLAS thread: a second one would not survive the fork. */
+/* The environment that every run has, so that what libraries compute while they are imported is right for
+ * runs. One BLAS thread, because other threads do not survive fork(2). */
 static char *const environment[] = {
     (char[]){"PATH=/usr/local/bin:/usr/bin:/bin"},
     (char[]){"HOME=/home/sandbox"},
@@ -48,7 +47,8 @@ static char *const environment[] = {
     (char[]){"OMP_NUM_THREADS=1"},
 };
 
-/* The image's list: module names, blank-separated. Anything else in it and nothing is preloaded. */
+/* Reads the image's list of modules to preload, separated by blanks. When it contains any other character,
+ * nothing is preloaded. */
 static void read_preload(struct monitor *m, const struct template *t, struct start *s)
 {
 	static const char allowed[] =
@@ -70,18 +70,18 @@ static void read_preload(struct monitor *m, const struct template *t, struct sta
 
 static int enter_z(const struct start *s)
 {
-	struct rlimit no_core = {1, 1}; /* as runs have it, and why: run_limits() of init */
+	struct rlimit no_core = {1, 1}; /* as for runs; run_limits() of init says why */
 
 	if (setns(s->t->userns, CLONE_NEWUSER) < 0 || setns(s->t->mntns, CLONE_NEWNS) < 0)
 		return -errno;
-	if (setgroups(0, NULL) < 0 && errno != EPERM) /* single-id map: setgroups is off */
+	if (setgroups(0, NULL) < 0 && errno != EPERM) /* a single-id map switches setgroups off */
 		return -errno;
 	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
 		return -errno;
 	if (unshare(CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC | CLONE_NEWUTS) < 0)
 		return -errno;
 	(void)setrlimit(RLIMIT_CORE, &no_core);
-	/* after the change of uid, which clears it; the channel's end says the same, later */
+	/* set after the change of uid, which clears it (prctl(2)) */
 	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 ? -errno : 0;
 }
 
@@ -139,7 +139,7 @@ NORETURN static void become_zygote(struct start *s)
 	env[ARRAY_SIZE(environment) + 1] = NULL;
 	if (enter_z(s) == 0 && enter_image() == 0 && place_fds(s) == 0)
 		(void)execve(PYTHON, argv, env);
-	_exit(127); /* seen as the end of the channel: everything stays cold */
+	_exit(127); /* the monitor sees the end of the channel, and the sandboxes stay cold */
 }
 
 int zygote_start(struct monitor *m, const struct template *t, struct zygote *z)
