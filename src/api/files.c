@@ -24,7 +24,19 @@ struct links {
 	uint8_t key[crypto_generichash_KEYBYTES];
 };
 
-/* Types that a browser would run as a page of our origin. */
+/* For types that a browser runs as a page. Self-contained pages work (plotly writes its library and
+ * its data into the file), but their origin is opaque: no cookie or storage of this server, and no
+ * other page, is within their reach. They can load from their own text, data: and blob: URLs alone;
+ * requests, forms, popups, frames of other sites, plug-ins and WebRTC are refused. What no header
+ * can refuse is that a page leaves for another address by itself. */
+#define PAGE_POLICY                                                                                \
+	"sandbox allow-scripts; default-src 'none'; "                                              \
+	"script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data: "   \
+	"blob:; img-src data: blob:; font-src data: blob:; media-src data: blob:; "                \
+	"connect-src data: blob:; worker-src data: blob:; base-uri 'none'; form-action 'none'; "   \
+	"webrtc 'block'"
+
+/* Types that a browser runs as a page. */
 static const char *const active_types[] = {
     "text/html", "image/svg+xml", "application/xhtml+xml", "text/xml", "application/xml",
 };
@@ -163,9 +175,13 @@ void files_respond(struct http_request *req, int fd, const struct engine_file *i
 		       text_starts_with(type, "text/") ? "; charset=utf-8" : "");
 	(void)snprintf(etag, sizeof(etag), "\"%jx-%jx-%jx\"", (uintmax_t)info->inode,
 		       (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
-	/* A page that a sandbox made must not act as a page of this server. */
-	if (is_active(type))
-		(void)http_add_header(req, "Content-Security-Policy", "sandbox");
+	if (is_active(type)) {
+		(void)http_add_header(req, "Content-Security-Policy", PAGE_POLICY);
+		/* The link may carry a signature: nobody else is to read it. */
+		(void)http_add_header(req, "Referrer-Policy", "no-referrer");
+		/* A host name that is looked up says something, too. */
+		(void)http_add_header(req, "X-DNS-Prefetch-Control", "off");
+	}
 	struct http_file file = {
 	    .size = info->size,
 	    .type = full_type,

@@ -51,6 +51,37 @@ matrix('links', {}, (s) => {
 		assert.equal(changed.status, 200);
 		assert.notEqual(changed.headers.get('etag'), etag);
 	});
+	it('pages have scripts and an origin of nobody, and may load nothing from anywhere', async () => {
+		const active = ['a.html', 'a.htm', 'a.svg', 'a.xhtml', 'a.xml', 'a.HTML'];
+		for (const name of [...active, 'a.png', 'a.txt', 'a.json', 'a', 'a.js', 'a.css']) {
+			await s().upload(name, '<script>1</script>', 'pages');
+			const url = await linkOf(s(), 'pages', name);
+			const answers = [await fetch(url), await fetch(url, { method: 'HEAD' }), await fetch(url, { headers: { range: 'bytes=0-1' } })];
+			for (const r of answers) {
+				await r.arrayBuffer();
+				assert.equal(r.headers.get('x-content-type-options'), 'nosniff', name);
+				const policy = r.headers.get('content-security-policy');
+				if (!active.includes(name)) {
+					assert.equal(policy, null, name);
+					assert.doesNotMatch(r.headers.get('content-type')!, /html|xml/, name);
+					continue;
+				}
+				const rules = new Map(policy!.split(';').map((rule) => rule.trim().split(' ')).map(([key, ...values]) => [key!, values]));
+				assert.deepEqual(rules.get('sandbox'), ['allow-scripts'], 'no origin of ours, no forms, popups, downloads, dialogs or other tabs');
+				assert.deepEqual(rules.get('default-src'), ["'none'"]);
+				for (const key of ['base-uri', 'form-action'])
+					assert.deepEqual(rules.get(key), ["'none'"]);
+				for (const [key, values] of rules)
+					if (key.endsWith('-src'))
+						for (const value of values)
+							assert.ok(["'none'", "'unsafe-inline'", "'unsafe-eval'", 'data:', 'blob:'].includes(value), `${key} ${value}`);
+				for (const value of ["'unsafe-inline'", "'unsafe-eval'"])
+					assert.ok(rules.get('script-src')!.includes(value), 'charts carry their library in the page');
+				assert.equal(r.headers.get('referrer-policy'), 'no-referrer');
+				assert.equal(r.headers.get('x-dns-prefetch-control'), 'off');
+			}
+		}
+	});
 	it('ranges', async () => {
 		await s().upload('digits.txt', '0123456789', 'web');
 		const url = await linkOf(s(), 'web', 'digits.txt');

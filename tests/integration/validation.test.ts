@@ -98,14 +98,19 @@ matrix('A06 upload size', { env: { SANDBOX_MAX_UPLOAD_BYTES: '10' } }, (s) => {
 });
 
 matrix('A18 base64', {}, (s) => {
-	const bad = ['%%%%', 'YWJj\n', 'YWJ j', 'YWI', 'YWI==', 'YW-_', '=', 'YQ=a', 'YR==\r\n', 'YQ==YQ==', 'é'];
+	const long = 'QUJD'.repeat(50_000); // decoded on another way than short ones
+	const bad = ['%%%%', 'YWJj\n', 'YWJ j', 'YWI', 'YWI==', 'YW-_', '=', 'YQ=a', 'YR==\r\n', 'YQ==YQ==', 'é', `${long}!`, `!${long}`, `${long}Q`, `${long}QQ==QQ==`, `${long}\n`];
 	for (const text of bad) {
-		it(`refuses ${JSON.stringify(text)} and creates no session`, async () => {
+		it(`refuses ${JSON.stringify(text.slice(-12))} of ${text.length} characters and creates no session`, async () => {
 			const r = await s().call('sandbox_upload_file', { filename: 'a.txt', content_base64: text, session_id: 'b64' });
 			isError(r, 'invalid_content', 'content_base64 is not valid base64');
 			isError(await s().close('b64'), 'session_not_found', 'No active session with id b64');
 		});
 	}
+	it('takes a long file', async () => {
+		await s().upload('long', 'ABC'.repeat(50_000), 'b64ok');
+		assert.equal((await s().read('b64ok', '/mnt/data/long')).toString(), 'ABC'.repeat(50_000));
+	});
 	it('takes an empty file', async () => {
 		await s().upload('empty', '', 'b64ok');
 		assert.equal((await s().read('b64ok', '/mnt/data/empty')).length, 0);
