@@ -55,7 +55,8 @@ enum rt_kind {
 	 * and the filter, and says RT_READY. No answer but that; a failure is an EOF there. */
 	RT_FORK,
 	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source and, when RT_STATEFUL
-	 * is set, the place for the result text. After it: struct rt_run, env bytes, cwd bytes. */
+	 * is set, the place for the result text;
+	 * when RT_TAIL is set, the output tail. After it: struct rt_run, env bytes, cwd bytes. */
 	RT_RUN,
 	/* spare → init, stateful runs only: the code has returned and this process is the state
 	 * from now on; it waits for RT_FORK. A stateless run has no channel: its end is its exit,
@@ -113,6 +114,7 @@ enum rt_run_flag {
 	 * kills it. Only the kernel's freeing of the memory is left then, which is not waited for.
 	 */
 	RT_NAMED_END = 1u << 2,
+	RT_TAIL = 1u << 3, /* the last descriptor is that of base/output_tail.h */
 };
 
 /* The name (prctl(2), PR_SET_NAME; at most 15 characters) of a run that is over: exit status and

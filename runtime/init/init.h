@@ -146,7 +146,7 @@ struct init_waiting {
 	struct proto_init_run f;
 	uint32_t asked; /* how often for another interpreter, where the one to fork from was lost */
 	uint64_t until; /* then it starts cold */
-	int fds[PROTO_RUN_BASE_FDS + 3];
+	int fds[PROTO_RUN_BASE_FDS + PROTO_RUN_MORE_FDS];
 	size_t n;
 };
 
@@ -265,7 +265,7 @@ size_t venv_extend(char *env, size_t len, size_t room, uint32_t *count);
 struct run_child {
 	const struct init *in;
 	const struct proto_init_run *f;
-	int out, err, args, code, result, stdin_fd; /* -1 = none */
+	int out, err, args, code, result, stdin_fd, tail; /* -1 = none */
 	int error;
 };
 _Noreturn void run_child(const struct run_child *c);

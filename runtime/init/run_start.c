@@ -52,6 +52,7 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 	c->code = (f->fds & PROTO_RUN_CODE) && at < n ? fds[at++] : -1;
 	c->result = (f->fds & PROTO_RUN_RESULT) && at < n ? fds[at++] : -1;
 	c->stdin_fd = (f->fds & PROTO_RUN_STDIN) && at < n ? fds[at++] : -1;
+	c->tail = (f->fds & PROTO_RUN_TAIL) && at < n ? fds[at++] : -1;
 	bool wants_code = f->kind != PROTO_RUN_ARGV;
 	bool right_result =
 	    f->kind == PROTO_RUN_ARGV || (c->result >= 0) == (f->kind == PROTO_RUN_STATEFUL);
@@ -61,7 +62,8 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 static bool is_possible(const struct proto_init_run *f)
 {
 	return f->run != 0 && f->kind >= PROTO_RUN_PYTHON && f->kind <= PROTO_RUN_STATEFUL &&
-	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN | PROTO_RUN_RESULT)) == 0 &&
+	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN | PROTO_RUN_RESULT |
+				     PROTO_RUN_TAIL)) == 0 &&
 	       f->argc <= PROTO_ARG_MAX && f->envc <= PROTO_ARG_MAX && f->args_size > 0 &&
 	       f->args_size <= PROTO_ARGS_MAX && (f->kind == PROTO_RUN_ARGV) == (f->argc != 0);
 }

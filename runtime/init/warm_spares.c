@@ -300,14 +300,20 @@ int warm_send_run(int channel, const struct run_child *c)
 {
 	static struct rt_run_frame t;
 	int null = c->stdin_fd < 0 ? open("/dev/null", O_RDONLY | O_CLOEXEC) : -1;
-	int fds[] = {c->stdin_fd < 0 ? null : c->stdin_fd, c->out, c->err, c->code, c->result};
-	size_t n = c->result >= 0 ? 5 : 4;
+	int fds[6] = {c->stdin_fd < 0 ? null : c->stdin_fd, c->out, c->err, c->code};
+	size_t n = 4;
+	if (c->result >= 0)
+		fds[n++] = c->result;
+	if (c->tail >= 0)
+		fds[n++] = c->tail;
 	int r = read_args(c->f, c->args, &t);
 
 	if (r == 0) {
 		t.run.flags |= c->f->kind == PROTO_RUN_STATEFUL ? RT_STATEFUL : RT_NAMED_END;
 		if (c->f->display)
 			t.run.flags |= RT_DISPLAY;
+		if (c->tail >= 0)
+			t.run.flags |= RT_TAIL;
 		size_t len = sizeof(t.run) + t.run.env_len + t.run.cwd_len;
 		ssize_t sent = fd_send(channel, &t, len, fds, n, MSG_DONTWAIT);
 		r = sent < 0 ? (int)sent : 0;

@@ -31,6 +31,8 @@ def extension(fd):
 
 
 def install(c, control, program):
+	global Stream, register
+	Stream, register = c.stream_type(io.TextIOWrapper), c.register
 	c.setup(control, program, refresh, enter, load, flush, leave, show if sys.version_info < (3, 13) else None,
 	        cell, result, rest, finish)
 
@@ -280,6 +282,8 @@ def hold(channel, result, display):
 	survey()
 	known = frozenset(sys.modules)
 	install(c, -1, b'')
+	for fd, name in (1, 'stdout'), (2, 'stderr'):
+		stream(fd, 'w', name, getattr(sys, name))
 	c.prepare(text, channel, result)
 	show_figures(display)
 	sys.excepthook = c.hold
@@ -349,11 +353,20 @@ def refresh(session, has_time):
 		ahead(session)
 
 
+Stream = register = None  # the extension's: a TextIOWrapper that writes at once
+
+
 def stream(fd, mode, name, like):
-	binary = open(fd, mode + 'b', closefd=False)
-	binary.raw.name = '<%s>' % name
-	line = fd == 2 or binary.isatty()
-	text = io.TextIOWrapper(binary, like.encoding, like.errors, '\n', line)
+	"""A standard stream as `python3 -u` makes it; what is written is in the pipe when the call returns."""
+	if mode == 'r':
+		binary = open(fd, 'rb', closefd=False)
+		binary.raw.name = '<%s>' % name
+		text = io.TextIOWrapper(binary, like.encoding, like.errors, '\n', binary.isatty(), True)
+	else:
+		binary = open(fd, 'wb', 0, closefd=False)
+		binary.name = '<%s>' % name
+		text = Stream(binary, like.encoding, like.errors, '\n', False, True)
+		register(text, fd, name == 'stderr')
 	text.mode = mode
 	setattr(sys, name, text)
 	setattr(sys, '__%s__' % name, text)

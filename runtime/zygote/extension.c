@@ -152,6 +152,30 @@ static PyObject *hold(PyObject *self, PyObject *args)
 	run_hold(held.text, held.channel, held.result);
 }
 
+PyDoc_STRVAR(stream_type_doc, "stream_type(TextIOWrapper) -> type - of streams that write at once; "
+			      "replaces print(), too");
+
+static PyObject *stream_type(PyObject *self, PyObject *base)
+{
+	(void)self;
+	return through_type(base);
+}
+
+PyDoc_STRVAR(register_doc, "register(stream, fd, is_stderr) - STREAM writes to FD from now on");
+
+static PyObject *register_stream(PyObject *self, PyObject *args)
+{
+	PyObject *stream;
+	int fd;
+	int is_stderr;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "Oip", &stream, &fd, &is_stderr))
+		return NULL;
+	through_register(stream, fd, is_stderr != 0);
+	Py_RETURN_NONE;
+}
+
 static PyMethodDef methods[] = {
     {"setup", setup, METH_VARARGS, setup_doc},
     {"gather", gather, METH_NOARGS, gather_doc},
@@ -162,6 +186,8 @@ static PyMethodDef methods[] = {
     {"serve", serve, METH_VARARGS, serve_doc},
     {"prepare", prepare, METH_VARARGS, prepare_doc},
     {"hold", hold, METH_VARARGS, hold_doc},
+    {"stream_type", stream_type, METH_O, stream_type_doc},
+    {"register", register_stream, METH_VARARGS, register_doc},
     {NULL, NULL, 0, NULL},
 };
 

@@ -24,6 +24,7 @@
 #include "frames.h"
 
 #include <linux/filter.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -111,3 +112,20 @@ void end_begin(int named);
 /* Names the end of the run with STATUS and stops, where that cannot be told from exiting. Returns
  * when it can, or when somebody let the process go on: it then exits. */
 void end_name(int status);
+
+/* written_through.c. The type of streams that write every call at once: a subclass of BASE, which
+ * is io.TextIOWrapper. Also replaces builtins.print. A new reference, or NULL with an exception. */
+PyObject *through_type(PyObject *base);
+/* STREAM, of that type, writes to the descriptor FD. It takes the place of the standard output or
+ * error stream that was registered before. */
+void through_register(PyObject *stream, int fd, bool is_stderr);
+
+/* output_tail.c. Writes LEN bytes to FD; with tail_write() what goes to standard output may wait in
+ * the tail. 0, or -1 with an exception. */
+int write_all(int fd, const char *bytes, size_t len);
+int tail_write(int fd, const char *bytes, size_t len);
+int tail_flush(void); /* 0, or -1 with an exception */
+int tail_watch(void); /* once, in the zygote; -1 = no memory */
+/* The run that begins has the tail in FD, which stays the caller's. */
+void tail_begin(int fd);
+void tail_end(void); /* what is in it is written, and it is not used again */

@@ -191,7 +191,8 @@ static int frame_fits(const struct frame *f)
 
 	return f->u.h.kind == RT_RUN && f->len >= sizeof(*run) && run->env_len <= RT_ENV_MAX &&
 	       run->cwd_len <= RT_CWD_MAX && f->len == sizeof(*run) + run->env_len + run->cwd_len &&
-	       f->n_fds == (run->flags & RT_STATEFUL ? 5U : 4U);
+	       f->n_fds ==
+		   4U + (run->flags & RT_STATEFUL ? 1U : 0U) + (run->flags & RT_TAIL ? 1U : 0U);
 }
 
 /* Before threads are joined and exit handlers run: pyplot's closes all figures. */
@@ -299,6 +300,7 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 	Py_DECREF(space);
 	(void)close(result);
 	(void)fflush(NULL);
+	tail_end();
 	drop_streams();
 	(void)prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	report(channel, &o, (uint32_t)lost);
@@ -329,6 +331,10 @@ _Noreturn void run_start(struct frame *f, int channel)
 	if (!frame_fits(f) || take_streams(f) < 0)
 		_exit(1);
 	KILL_POINT(RUN_ENTERED);
+	if (f->u.run.flags & RT_TAIL) {
+		tail_begin(f->fds[f->n_fds - 1]);
+		(void)close(f->fds[f->n_fds - 1]);
+	}
 	if (stateful) { /* out of the way of programs that count their descriptors */
 		int high = fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD);
 		result = fcntl(f->fds[4], F_DUPFD_CLOEXEC, HIGH_FD);

@@ -17,6 +17,7 @@ static const char *const base_env[] = {
     "LANG=C.UTF-8",
     "MPLBACKEND=Agg",
     "MPLCONFIGDIR=/tmp/.config/matplotlib",
+    "PYTHONUNBUFFERED=1", /* programs started by name print at once, too */
     NULL,
 };
 

@@ -8,6 +8,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
+#include "engine/inside/tail_reader.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -18,11 +19,17 @@
 #include <sys/syscall.h>
 
 #define PIECE_BYTES    65536
-#define READS_PER_TURN 4          /* a flood must not starve the loop */
-#define DRAIN_MAX      (4u << 20) /* bytes after the end; a pipe holds at most fs.pipe-max-size */
-#define STATE_WAIT_NS  (35 * NS_PER_S)
-#define RESULT_MAX     (256u << 10) /* bytes; the interpreter keeps its text below */
-#define BACKSTOP_NS    (3 * NS_PER_S)
+#define READS_PER_TURN 4           /* a flood must not starve the loop */
+#define PIPE_BYTES     (256 << 10) /* what a run may print while nobody reads */
+/* After a look at a stream the next one waits so long. Meanwhile a run that prints a line a system
+ * call wakes nobody: with a reader that waits each of those takes three times as long. */
+#define LOOK_EVERY_US UINT64_C(4000)
+#define TAIL_AFTER_US UINT64_C(20000) /* from output in the pipe to a look at the tail */
+#define TAIL_AGAIN_US UINT64_C(2000)  /* while the run is just changing it */
+#define DRAIN_MAX     (4u << 20) /* bytes after the end; a pipe holds at most fs.pipe-max-size */
+#define STATE_WAIT_NS (35 * NS_PER_S)
+#define RESULT_MAX    (256u << 10) /* bytes; the interpreter keeps its text below */
+#define BACKSTOP_NS   (3 * NS_PER_S)
 
 struct engine_run {
 	struct native_sandbox *s;
@@ -30,6 +37,9 @@ struct engine_run {
 	int fd[3];
 	int result; /* stateful, report: memfd that the run writes its result to, else -1 */
 	sd_event_source *source[3];
+	sd_event_source *pause[3];  /* timer: then the stream is looked at again */
+	struct output_tail *tail;   /* output that needs no system call, NULL = none */
+	sd_event_source *tail_look; /* timer */
 	uint64_t total[3];
 	uint64_t max[3];
 	uint64_t kill_at; /* spec.output_kill */
@@ -100,6 +110,7 @@ static void deliver(struct engine_run *r, enum engine_stream s, const char *data
 static void close_stream(struct engine_run *r, enum engine_stream s)
 {
 	r->source[s] = sd_event_source_disable_unref(r->source[s]);
+	r->pause[s] = sd_event_source_disable_unref(r->pause[s]);
 	r->fd[s] = fd_close(r->fd[s]);
 }
 
@@ -124,17 +135,89 @@ static bool read_stream(struct engine_run *r, enum engine_stream s, size_t times
 	return true;
 }
 
+static int on_pause_over(sd_event_source *source, uint64_t at UNUSED, void *user)
+{
+	struct engine_run *r = user;
+
+	for (size_t s = 0; s < ARRAY_SIZE(r->pause); s++)
+		if (r->pause[s] == source && r->source[s])
+			(void)sd_event_source_set_enabled(r->source[s], SD_EVENT_ON);
+	return 0;
+}
+
+/* A timer that cannot be had costs speed only: the stream stays enabled. */
+static void pause_stream(struct engine_run *r, enum engine_stream s)
+{
+	int q;
+
+	if (!r->source[s]) /* at its end */
+		return;
+	if (r->pause[s]) {
+		q = sd_event_source_set_time_relative(r->pause[s], LOOK_EVERY_US);
+		if (q >= 0)
+			q = sd_event_source_set_enabled(r->pause[s], SD_EVENT_ONESHOT);
+	} else {
+		q = sd_event_add_time_relative(r->s->g->loop, &r->pause[s], CLOCK_MONOTONIC,
+					       LOOK_EVERY_US, NS_PER_MS / NS_PER_US, on_pause_over,
+					       r);
+	}
+	if (q >= 0)
+		(void)sd_event_source_set_enabled(r->source[s], SD_EVENT_OFF);
+}
+
+static int arm_tail(struct engine_run *r, uint64_t after_us);
+
+/* Bytes in the pipe are older than those in the tail. */
+static int on_tail(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)
+{
+	static char bytes[OUTPUT_TAIL_ROOM]; /* one loop, one thread */
+	struct engine_run *r = user;
+	bool again;
+
+	if (!tail_hold(r->tail, &again))
+		return again ? arm_tail(r, TAIL_AGAIN_US) : 0;
+	bool more = read_stream(r, ENGINE_STDOUT, READS_PER_TURN);
+	size_t n = more ? 0 : tail_take(r->tail, bytes);
+	if (n > 0)
+		deliver(r, ENGINE_STDOUT, bytes, n);
+	tail_release(r->tail, more || n > 0);
+	return more || n > 0 ? arm_tail(r, TAIL_AFTER_US) : 0;
+}
+
+static int arm_tail(struct engine_run *r, uint64_t after_us)
+{
+	if (!r->tail_look)
+		return sd_event_add_time_relative(r->s->g->loop, &r->tail_look, CLOCK_MONOTONIC,
+						  after_us, NS_PER_MS / NS_PER_US, on_tail, r);
+	int q = sd_event_source_set_time_relative(r->tail_look, after_us);
+	return q < 0 ? q : sd_event_source_set_enabled(r->tail_look, SD_EVENT_ONESHOT);
+}
+
+/* Whatever its state: nobody changes it any more. */
+static void deliver_tail(struct engine_run *r)
+{
+	static char bytes[OUTPUT_TAIL_ROOM];
+	size_t n = r->tail ? tail_take(r->tail, bytes) : 0;
+
+	if (n > 0)
+		deliver(r, ENGINE_STDOUT, bytes, n);
+}
+
 static int on_stdout(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED,
 		     void *user)
 {
-	(void)read_stream(user, ENGINE_STDOUT, READS_PER_TURN);
-	return 0;
+	struct engine_run *r = user;
+
+	(void)read_stream(r, ENGINE_STDOUT, READS_PER_TURN);
+	pause_stream(r, ENGINE_STDOUT);
+	return r->tail ? arm_tail(r, TAIL_AFTER_US) : 0;
 }
 
 static int on_stderr(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED,
 		     void *user)
 {
 	(void)read_stream(user, ENGINE_STDERR, READS_PER_TURN);
+	pause_stream(user, ENGINE_STDERR);
 	return 0;
 }
 
@@ -155,6 +238,8 @@ static void run_free(struct engine_run *r)
 	close_stream(r, ENGINE_STDOUT);
 	close_stream(r, ENGINE_STDERR);
 	r->backstop = sd_event_source_disable_unref(r->backstop);
+	r->tail_look = sd_event_source_disable_unref(r->tail_look);
+	tail_unmap(r->tail);
 	r->result = fd_close(r->result);
 	free(r);
 }
@@ -166,6 +251,7 @@ static void finish(struct engine_run *r, struct engine_run_result *res, const st
 	struct native_sandbox *s = r->s;
 
 	(void)read_stream(r, ENGINE_STDOUT, DRAIN_MAX / PIECE_BYTES);
+	deliver_tail(r);
 	(void)read_stream(r, ENGINE_STDERR, DRAIN_MAX / PIECE_BYTES);
 	if (res)
 		deliver_result(r);
@@ -339,6 +425,7 @@ static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_han
 	r->fd[s] = p[0];
 	if (fchmod(writer, 0622) < 0)
 		return -errno;
+	(void)fcntl(writer, F_SETPIPE_SZ, PIPE_BYTES); /* best effort: pipe(7) has limits */
 	int q = fd_set_nonblock(p[0], true);
 	if (q == 0)
 		q = sd_event_add_io(r->s->g->loop, &r->source[s], p[0], EPOLLIN, handler, r);
@@ -407,6 +494,13 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 			return q;
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_STDIN;
+	}
+	if (spec->kind != ENGINE_RUN_ARGV) {
+		q = tail_make(&r->tail);
+		if (q < 0)
+			return q;
+		fds[(*n)++] = q;
+		m->fds |= PROTO_RUN_TAIL;
 	}
 	return 0;
 }

@@ -20,7 +20,7 @@ M(INIT_FAILED, I, F, proto_init_failed, 0, "a step of the set-up failed; init en
 M(INIT_COLD, I, F, proto_init_cold, 0, "the clean interpreter is gone; runs are cold until there is another")
 M(INIT_WARM, F, I, proto_init_warm, 1, "the channel to a new clean interpreter; or there will be none")
 M(INIT_REST, F, I, proto_init_note, 0, "let go of every interpreter that can be made again")
-M(INIT_RUN, F, I, proto_init_run, 6, "start a run")
+M(INIT_RUN, F, I, proto_init_run, 7, "start a run")
 M(INIT_SIGNAL, F, I, proto_init_signal, 0, "signal the run, or end it")
 M(INIT_ENDED, I, F, proto_init_ended, 0, "a run has ended and nothing of it is left")
 M(INIT_FILE, F, I, proto_init_file, 0, "open, put, commit, remove, list, measure")

@@ -242,9 +242,16 @@ enum proto_warm { PROTO_WARM_NO, PROTO_WARM_YES, PROTO_WARM_COMING };
 enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
 
 /* Descriptors: stdout, stderr, args, then as `fds` says: code, result (STATEFUL; ARGV may have it:
- * then it is descriptor 3 of the command), stdin. `args` is a sealed
+ * then it is descriptor 3 of the command), stdin, tail (base/output_tail.h). `args` is a sealed
  * memfd of NUL-terminated strings: working folder, argv (ARGV only), environment. */
-enum { PROTO_RUN_CODE = 1, PROTO_RUN_STDIN = 2, PROTO_RUN_RESULT = 4, PROTO_RUN_BASE_FDS = 3 };
+enum {
+	PROTO_RUN_CODE = 1,
+	PROTO_RUN_STDIN = 2,
+	PROTO_RUN_RESULT = 4,
+	PROTO_RUN_TAIL = 8,
+	PROTO_RUN_BASE_FDS = 3,
+	PROTO_RUN_MORE_FDS = 4, /* at most, beside those */
+};
 struct proto_init_run {
 	struct proto_head head;
 	uint32_t run;  /* serial, never 0 */

@@ -87,7 +87,7 @@ CASES = {
 	'stdout_fd_closed': "import os; print('x'); os.close(1)",
 	'stdout_bytes': "import sys; sys.stdout.buffer.write(b'\\xff\\xfe\\n'); print('\\udcff')",
 	'stdout_surrogate': "print('\\ud800')",
-	'streams': "import sys\nfor s in (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__):\n    print(s, s.encoding, s.errors, s.line_buffering, s.write_through, s.newlines, s.isatty(), s.fileno(), s.name, s.mode, s.buffer.name, s.buffer.raw, s.closed, s.buffer.raw.closefd)",
+	'streams': "import sys\nfor s in (sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__):\n    print(s, s.encoding, s.errors, s.line_buffering, s.write_through, s.newlines, s.isatty(), s.fileno(), s.name, s.mode, s.buffer.name, getattr(s.buffer, 'raw', s.buffer), s.closed, getattr(s.buffer, 'raw', s.buffer).closefd)",
 	'stderr_order': "import sys; print('out'); print('err', file=sys.stderr); sys.stderr.write('partial'); print('out2')",
 	'subprocess_order': "import subprocess, sys; print('first'); sys.stdout.flush(); subprocess.run(['echo', 'second']); print('third')",
 	'input_eof': "input('? ')",

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The run's side of the output tail (base/output_tail.h): the last bytes of standard output are in
+ * memory that the reader of the pipe has, too.
+ *
+ * Order is kept where a program can see it. Before a program is started or the process forks, the
+ * tail is written to the pipe and not used again: two processes that print are in order only when
+ * both write. The same holds when descriptor 1 is another file than at the start of the run; that
+ * is looked at each time before the tail is opened, and flush() closes it, so whoever flushes and
+ * then redirects the descriptor is right. */
+#include "extension.h"
+
+#include "base/output_tail.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CHUNK_BYTES 4096u  /* PIPE_BUF: such a write is whole or not at all, pipe(7) */
+#define WAIT_NS     50000L /* for the reader or another thread */
+
+/* Of every version since 3.8, but not of the limited API. */
+extern int PySys_AddAuditHook(int (*hook)(const char *, PyObject *, void *), void *user);
+
+static struct {
+	struct output_tail *map; /* NULL = none, or not used again */
+	struct output_tail
+	    *mapped; /* stays while threads may be at work in it: a later run unmaps it */
+	int *own;    /* 1 in the run's first process, 0 in its forks: MADV_WIPEONFORK */
+	dev_t dev;   /* what descriptor 1 is */
+	ino_t ino;
+} tail;
+
+static struct output_tail *usable(void)
+{
+	return tail.map && *tail.own ? tail.map : NULL;
+}
+
+int write_all(int fd, const char *bytes, size_t len)
+{
+	while (len > 0) {
+		ssize_t n;
+		int errnum;
+		Py_BEGIN_ALLOW_THREADS n = write(fd, bytes, len);
+		errnum = errno;
+		Py_END_ALLOW_THREADS if (n < 0 && errnum == EINTR)
+		{
+			if (PyErr_CheckSignals() < 0)
+				return -1;
+			continue;
+		}
+		if (n < 0) {
+			errno = errnum;
+			(void)PyErr_SetFromErrno(PyExc_OSError);
+			return -1;
+		}
+		bytes += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* The state before: OPEN = it is BUSY now and ours, otherwise CLOSED. Never called with the tail
+ * held; whoever holds it does so for microseconds, and a thread that holds it while it writes does
+ * not need the interpreter's lock to let it go. */
+static uint32_t hold(struct output_tail *t)
+{
+	const struct timespec wait = {.tv_nsec = WAIT_NS};
+
+	for (;;) {
+		uint32_t state = OUTPUT_TAIL_OPEN;
+		if (atomic_compare_exchange_strong(&t->state, &state, OUTPUT_TAIL_BUSY) ||
+		    state == OUTPUT_TAIL_CLOSED)
+			return state;
+		(void)nanosleep(&wait, NULL);
+	}
+}
+
+/* What is in the tail goes to the pipe. A signal does not end it: its handler may print. 0, or the
+ * errno. */
+static int drain(struct output_tail *t, int fd)
+{
+	uint32_t at = 0;
+	uint32_t len = t->len <= OUTPUT_TAIL_ROOM ? t->len : 0;
+	int errnum = 0;
+
+	while (at < len && errnum == 0) {
+		uint32_t left = len - at;
+		ssize_t n = write(fd, t->bytes + at, left < CHUNK_BYTES ? left : CHUNK_BYTES);
+		if (n < 0 && errno != EINTR)
+			errnum = errno;
+		at += n > 0 ? (uint32_t)n : 0;
+		atomic_store(&t->at, at);
+	}
+	atomic_store(&t->len, 0);
+	atomic_store(&t->at, 0);
+	return errnum;
+}
+
+/* Written to the pipe and closed; without the interpreter. 0, or the errno. */
+static int flush(int fd)
+{
+	struct output_tail *t = usable();
+
+	if (!t || hold(t) == OUTPUT_TAIL_CLOSED)
+		return 0;
+	int errnum = drain(t, fd);
+	atomic_store(&t->state, OUTPUT_TAIL_CLOSED);
+	return errnum;
+}
+
+static int raise_if(int errnum)
+{
+	if (errnum == 0)
+		return 0;
+	errno = errnum;
+	(void)PyErr_SetFromErrno(PyExc_OSError);
+	return -1;
+}
+
+int tail_flush(void)
+{
+	int errnum;
+
+	if (!usable())
+		return 0;
+	Py_BEGIN_ALLOW_THREADS errnum = flush(STDOUT_FILENO);
+	Py_END_ALLOW_THREADS return raise_if(errnum);
+}
+
+void tail_end(void)
+{
+	(void)flush(STDOUT_FILENO);
+	tail.map = NULL;
+}
+
+static int is_same_pipe(void)
+{
+	struct stat st;
+
+	return fstat(STDOUT_FILENO, &st) == 0 && st.st_dev == tail.dev && st.st_ino == tail.ino;
+}
+
+/* The reader hears of it by the pipe, and looks at the tail from then on. */
+static int write_and_open(struct output_tail *t, const char *bytes, size_t len)
+{
+	uint32_t closed = OUTPUT_TAIL_CLOSED;
+
+	if (write_all(STDOUT_FILENO, bytes, len) < 0)
+		return -1;
+	if (usable() != t)
+		return 0;
+	if (!is_same_pipe())
+		tail_end();
+	else
+		(void)atomic_compare_exchange_strong(&t->state, &closed, OUTPUT_TAIL_OPEN);
+	return 0;
+}
+
+/* There is no room: all of it by the pipe. The tail stays open. */
+static int write_full(struct output_tail *t, const char *bytes, size_t len)
+{
+	int errnum;
+
+	Py_BEGIN_ALLOW_THREADS errnum = drain(t, STDOUT_FILENO);
+	if (errnum == 0 && len <= OUTPUT_TAIL_ROOM) {
+		memcpy(t->bytes, bytes, len);
+		atomic_store(&t->len, (uint32_t)len);
+		len = 0;
+	}
+	atomic_store(&t->state, OUTPUT_TAIL_OPEN);
+	Py_END_ALLOW_THREADS if (errnum != 0) return raise_if(errnum);
+	return len > 0 ? write_all(STDOUT_FILENO, bytes, len) : 0;
+}
+
+int tail_write(int fd, const char *bytes, size_t len)
+{
+	struct output_tail *t = fd == STDOUT_FILENO ? usable() : NULL;
+
+	if (!t || len == 0)
+		return write_all(fd, bytes, len);
+	if (hold(t) == OUTPUT_TAIL_CLOSED)
+		return write_and_open(t, bytes, len);
+	uint32_t at = atomic_load_explicit(&t->len, memory_order_relaxed);
+	if (at > OUTPUT_TAIL_ROOM || len > OUTPUT_TAIL_ROOM - at)
+		return write_full(t, bytes, len);
+	memcpy(t->bytes + at, bytes, len);
+	atomic_store_explicit(&t->len, at + (uint32_t)len, memory_order_relaxed);
+	atomic_store_explicit(&t->state, OUTPUT_TAIL_OPEN, memory_order_release);
+	return 0;
+}
+
+/* ---- other processes ---- */
+
+/* Those by which a program is started without fork(3): subprocess uses vfork(2). */
+static int on_audit(const char *event, PyObject *args, void *user)
+{
+	static const char *const names[] = {"subprocess.Popen", "os.system", "os.posix_spawn",
+					    "os.exec"};
+
+	(void)args;
+	(void)user;
+	if (!tail.map || (event[0] != 's' && event[0] != 'o'))
+		return 0;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (strcmp(event, names[i]) == 0)
+			tail_end();
+	return 0;
+}
+
+static void before_fork(void)
+{
+	if (usable())
+		tail_end();
+}
+
+int tail_watch(void)
+{
+	return PySys_AddAuditHook(on_audit, NULL) == 0 &&
+		       pthread_atfork(before_fork, NULL, NULL) == 0
+		   ? 0
+		   : -1;
+}
+
+void tail_begin(int fd)
+{
+	struct stat st;
+	void *own = tail.own;
+
+	if (tail.mapped)
+		(void)munmap(tail.mapped, OUTPUT_TAIL_BYTES);
+	tail.map = tail.mapped = NULL;
+	if (!own)
+		own = mmap(NULL, sizeof(int), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			   -1, 0);
+	if (own == MAP_FAILED || madvise(own, sizeof(int), MADV_WIPEONFORK) < 0 ||
+	    fstat(STDOUT_FILENO, &st) < 0)
+		return; /* output goes to the pipe at once */
+	tail.own = own;
+	void *map = mmap(NULL, OUTPUT_TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (map == MAP_FAILED)
+		return;
+	tail.dev = st.st_dev;
+	tail.ino = st.st_ino;
+	tail.map = tail.mapped = map;
+	*tail.own = 1;
+}
