@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes and scope-bound cleanups. Every cleanup preserves errno and accepts the empty value.
- */
+/* Attributes, and cleanups at the end of a scope. Every cleanup preserves errno and does nothing for
+ * the empty value (NULL, -1). */
 #pragma once
 
 #include <dirent.h>
@@ -22,7 +22,7 @@
 #define MIN(a, b)                       ((a) < (b) ? (a) : (b))
 #define MAX(a, b)                       ((a) > (b) ? (a) : (b))
 
-/* Hand the value over and leave the empty value behind, so that the cleanup does nothing. */
+/* Returns the value and leaves the empty value in the variable, so that its cleanup does nothing. */
 #define TAKE_PTR(p)                                                                                \
 	({                                                                                         \
 		__typeof__(p) taken_ = (p);                                                        \
@@ -80,7 +80,7 @@ static inline void cleanup_dir(DIR **d)
 #define _cleanup_file_ _cleanup_(cleanup_file)
 #define _cleanup_dir_  _cleanup_(cleanup_dir)
 
-/* A broken promise of our own code. Never on something that a client, a file or the kernel can
- * cause: those return errors. Aborts in release builds too. */
+/* For bugs of our own code only. What a client, a file or the kernel can cause returns an error
+ * instead. Aborts in release builds too. */
 NORETURN void assert_failed(const char *expr, const char *file, int line);
 #define ASSERT(e) ((e) ? (void)0 : assert_failed(#e, __FILE__, __LINE__))

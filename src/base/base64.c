@@ -5,7 +5,7 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* Value of a character, BAD for what is none. */
+/* The table of values by character; BAD for a character that is not in the alphabet. */
 static const uint8_t *values(void)
 {
 	static uint8_t table[256];
@@ -21,7 +21,7 @@ static const uint8_t *values(void)
 	return table;
 }
 
-/* The last group: "xx==" or "xxx=". What stands in its unused bits does not matter. */
+/* The last group: "xx==" or "xxx=". Its unused bits are ignored. */
 static int decode_pad(struct base64_decoder *d, uint8_t *ret, size_t *n)
 {
 	if (d->n_chars < 2 || d->n_chars + ++d->n_pad > 4)
@@ -37,8 +37,8 @@ static int decode_pad(struct base64_decoder *d, uint8_t *ret, size_t *n)
 	return 0;
 }
 
-/* The whole groups of four at the beginning of TEXT, as far as they are good: characters used. RET
- * may be NULL. */
+/* Decodes whole groups of four from the beginning of TEXT and stops before the first wrong one.
+ * Returns the number of characters used. RET may be NULL. */
 static size_t decode_groups(const uint8_t *value, const char *text, size_t len, uint8_t *ret)
 {
 	const uint8_t *t = (const uint8_t *)text;
@@ -48,7 +48,7 @@ static size_t decode_groups(const uint8_t *value, const char *text, size_t len, 
 		const uint8_t a = value[t[i]], b = value[t[i + 1]];
 		const uint8_t c = value[t[i + 2]], e = value[t[i + 3]];
 
-		if ((a | b | c | e) & 0x80) /* BAD; the values have six bits */
+		if ((a | b | c | e) & 0x80) /* one of them is BAD; values have six bits */
 			break;
 		if (!ret)
 			continue;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing byte buffer that is given its maximum at birth. Past the maximum an append fails with
- * -ENOBUFS and leaves the buffer as it was; -ENOMEM likewise. One byte beyond `len` is always
+/* A growing byte buffer with a fixed maximum. An append past the maximum fails with -ENOBUFS, one
+ * without memory with -ENOMEM; both leave the buffer as it was. One byte beyond `len` is always
  * allocated and NUL, so `data` may be read as a string once `len` > 0 (buf_str() always). */
 #pragma once
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Typed errors for failures that a person or a client will read.
  *
- * A function that can fail so takes `struct err *e` (the caller's stack, never NULL) as its last
- * parameter and returns a negative errno. Success leaves `e` untouched; failure leaves the other
+ * A function with such failures takes `struct err *e` (on the caller's stack, never NULL) as its
+ * last parameter and returns a negative errno. Success leaves `e` untouched; failure leaves the other
  * outputs untouched. Inside a module plain negative errno values are enough.
  * No allocation, any thread, async-signal-safe apart from the formatting itself. */
 #pragma once

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of all errors that a person or a client can read.
+/* All errors that a person or a client can read.
  * E(NAME, "code", http, exit, "hint")
  *   code  the word that clients see in `error`; it never changes once released
  *   http  status of REST and link answers
  *   exit  exit status of the command line (sysexits.h where one fits)
- *   hint  what to do about it; empty where the message says it all
+ *   hint  what to do about it; empty if the message says so already
  * The codes of the first tool family are those of its published contract. */
 E(INVALID_SESSION_ID, "invalid_session_id", 400, 64, "")
 E(INVALID_FILENAME, "invalid_filename", 400, 64, "")

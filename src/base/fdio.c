@@ -197,8 +197,8 @@ int fd_open_beneath(int dir, const char *path, int flags, mode_t mode)
 	if (!wall_stands(WALL_NONBLOCK))
 		how.flags &= ~(uint64_t)O_NONBLOCK;
 
-	/* EAGAIN: a rename raced with the walk (openat2(2)); trying again is the remedy. Bounded,
-	 * because a lease on the file gives the same answer for as long as its owner likes. */
+	/* EAGAIN: a rename raced with the lookup, and openat2(2) says to try again. The tries are
+	 * bounded, because a lease on the file gives the same error for as long as its owner likes. */
 	for (int tries = 0;; tries++) {
 		long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
 		if (fd >= 0)

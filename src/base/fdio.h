@@ -12,8 +12,8 @@
 
 #define FDIO_PASS_MAX 16 /* descriptors per message */
 
-/* Until all is written; restarts on EINTR, waits on EAGAIN (so: for files and blocking
- * descriptors). */
+/* Writes all of it. Restarts on EINTR and waits on EAGAIN, so it is for files and descriptors that
+ * may block. */
 int fd_write_all(int fd, const void *data, size_t len) MUST_CHECK;
 /* Exactly LEN bytes; -ENODATA at an early end of file. */
 int fd_read_exact(int fd, void *ret, size_t len) MUST_CHECK;
@@ -34,14 +34,14 @@ ssize_t fd_send(int sock, const void *data, size_t len, const int *fds, size_t n
 ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t *ret_n,
 		int flags) MUST_CHECK;
 void fd_close_many(int *fds, size_t n);
-/* All from FIRST on, between fork and exec. 0 or -errno. Linux >= 5.9. */
+/* Closes every descriptor from FIRST on; for use between fork and exec. Linux >= 5.9. */
 int fd_close_from(unsigned first) MUST_CHECK;
 
 /* openat2(2) with RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV and
  * O_CLOEXEC|O_NOCTTY|O_NONBLOCK|O_NOFOLLOW added to FLAGS: no name can lead out of DIR, block, or
  * follow a link. Linux >= 5.6. */
 int fd_open_beneath(int dir, const char *path, int flags, mode_t mode) MUST_CHECK;
-/* Makes PATH and its parents (mode for each new one); no error when it is there. */
+/* Makes PATH and its missing parents, each with MODE. No error if it exists. */
 int fd_make_dirs(const char *path, mode_t mode) MUST_CHECK;
 /* A memfd with the bytes, sealed against every change. */
 int fd_sealed_memfd(const char *name, const void *data, size_t len) MUST_CHECK;

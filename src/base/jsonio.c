@@ -16,7 +16,7 @@ static struct {
 	_Alignas(16) char space[RESERVE_BYTES];
 	size_t used;
 	bool starved;
-	json_malloc_t malloc; /* what jansson has while nothing is read */
+	json_malloc_t malloc; /* what jansson uses while nothing is being read */
 	json_free_t free;
 } reserve;
 
@@ -72,7 +72,7 @@ int jsonio_read(const char *text, size_t len, size_t flags, json_t **ret, json_e
 	reserve.starved = false;
 	reserve.used = 0;
 	*ret = json_load_callback(feed, &source, flags, e);
-	if (reserve.starved) { /* what is of the reserve goes with it */
+	if (reserve.starved) { /* parts of it lie in the reserve */
 		json_decref(*ret);
 		*ret = NULL;
 	}
@@ -86,7 +86,7 @@ int jsonio_read(const char *text, size_t len, size_t flags, json_t **ret, json_e
 
 struct sink {
 	struct buf *b;
-	int r; /* the first failure: jansson does not look at each */
+	int r; /* the first failure: jansson ignores some */
 };
 
 static int put(const char *data, size_t len, void *user)

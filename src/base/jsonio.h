@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* JSON texts in and out, whatever happens to memory.
+/* Reading and writing JSON texts, correct also when memory runs out.
  *
- * jansson 2.14 goes on where it must not when an allocation fails: its reader loses a byte and then
- * stops the program by an assertion, its writer leaves out a key. So everybody reads and writes by
- * these functions. One thread at a time. */
+ * When an allocation fails, jansson 2.14 continues wrongly: its reader loses a byte and then fails
+ * an assertion, which ends the program; its writer leaves out a key. So all JSON texts are read and
+ * written with these functions. One thread at a time. */
 #pragma once
 
 #include "base/attr.h"
@@ -11,8 +11,8 @@
 
 #include <jansson.h>
 
-/* As json_loadb(), and as it is meant: *RET is a new reference with 0; -ENOMEM; -EBADMSG with the
- * reason in E (may be NULL). */
+/* Like json_loadb(). 0: *RET is a new reference. -ENOMEM, or -EBADMSG with the reason in E, which
+ * may be NULL. */
 int jsonio_read(const char *text, size_t len, size_t flags, json_t **ret,
 		json_error_t *e) MUST_CHECK;
 /* Appends the text of VALUE (json_dumps()'s FLAGS); -ENOMEM, or -ENOBUFS past the buffer's maximum.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Part of test builds alone. Nothing but system calls: it runs between forks, and in processes that
- * are about to be somebody else. */
+/* In test builds only. It makes system calls and nothing else, because it also runs between fork and
+ * exec. */
 #include "base/kill_points.h"
 
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 
 #define STATUS_KILLED 137
 
-/* Kept across fork(2); after execve(2) mapped again by the descriptor. */
+/* The mapping survives fork(2). After execve(2) the file is mapped again from its descriptor. */
 static struct kill_control *map(void)
 {
 	static struct kill_control *control;
@@ -64,5 +64,5 @@ void kill_point_pass(enum kill_point p)
 		return;
 	}
 	(void)kill(getpid(), SIGKILL);
-	_exit(STATUS_KILLED); /* the first process of a namespace is not killed by itself */
+	_exit(STATUS_KILLED); /* the first process of a pid namespace cannot kill itself */
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where a test build can be stopped or killed: K(NAME, "process", "what has just happened").
- * The process is that which passes; tests/suites/kill has for each row an operation that must reach it. */
+ * The process is the one that passes the point. For each row tests/suites/kill has an operation that
+ * must reach it. */
 
 /* ---- creation ---- */
 K(REQUEST_READ, "front", "the head of a request was checked")

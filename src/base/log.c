@@ -25,8 +25,8 @@ static struct {
 	bool file_broken;
 	uint64_t written; /* bytes in the current file */
 	uint64_t lost;    /* lines that could not be written to it, in all */
-	bool failing;     /* the last one could not */
-	bool torn;        /* a part of it is there */
+	bool failing;     /* the last line could not */
+	bool torn;        /* and a part of it was written */
 } state = {.level = LOG_LEVEL_INFO, .to_stderr = true, .fd = -1};
 
 static const char *const level_names[] = {"debug", "info", "warning", "error", "critical"};
@@ -144,8 +144,8 @@ static int open_file(void)
 	int r = fd_make_dirs(dirname(copy), 0755);
 	if (r < 0)
 		return r;
-	/* The default path is relative: root in a folder of somebody else must not be led to write
-	 * elsewhere by a link, nor into a file that has another name too. */
+	/* The default path is relative. If root starts in another user's folder, a symbolic or hard
+	 * link there must not make root write elsewhere. */
 	int links = geteuid() == 0 ? O_NOFOLLOW : 0;
 	_cleanup_fd_ int fd =
 	    open(state.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | links, 0600);
@@ -174,12 +174,11 @@ static void rotate(void)
 	if (moved)
 		state.fd = fd_close(state.fd);
 	else if (ftruncate(state.fd, 0) == 0)
-		/* The folder is not ours to change: better the past is lost than the disk is full.
-		 */
+		/* The folder cannot be changed. Losing old lines is better than a full disk. */
 		state.written = 0;
 }
 
-/* False: said once, and never tried again. */
+/* False: the file cannot be opened. That is said once, and not tried again. */
 static bool open_or_say(void)
 {
 	int r = open_file();
@@ -209,7 +208,7 @@ uint64_t log_lost(void)
 	return state.lost;
 }
 
-/* One line, or what a full disk takes of it. */
+/* Writes one line, or as much of it as fits on a full disk. */
 static int write_line(const char *line, size_t len)
 {
 	if (state.torn && write(state.fd, "\n", 1) != 1)
@@ -224,8 +223,8 @@ static int write_line(const char *line, size_t len)
 	return state.torn ? -ENOSPC : 0;
 }
 
-/* A full disk must not stop the server: the line is lost, the next one tries again. Said once each
- * time that it begins. */
+/* A full disk must not stop the server: the line is lost and the next one tries again. The failure
+ * is reported once each time that it begins. */
 static void write_file(const char *line, size_t len)
 {
 	if (state.fd >= 0 && state.written + len > LOG_FILE_MAX)
@@ -253,7 +252,7 @@ void log_emit(enum log_level level, const char *event, const struct log_field *f
 		if (state.path && !state.file_broken)
 			write_file(line.data, line.len);
 		if (state.to_stderr && fd_write_all(STDERR_FILENO, line.data, line.len) < 0)
-			state.to_stderr = false; /* nobody reads it any more */
+			state.to_stderr = false; /* stderr is closed */
 	}
 	errno = saved;
 }

@@ -5,7 +5,7 @@
  *
  * Strings are escaped (control bytes, quotes, invalid UTF-8) and cut at LOG_VALUE_MAX, so a hostile
  * value can neither forge a line nor reach a terminal raw. Submitted code, its output, uploaded
- * content and keys are never logged. Library layers return errors; the border logs once.
+ * content and keys are never logged. Library layers return errors; the outermost caller logs once.
  * Single-threaded (front, monitor, command line). Nothing ever goes to stdout. */
 #pragma once
 
@@ -45,7 +45,7 @@ struct log_field {
 #define LOG_U(k, v) ((struct log_field){.key = (k), .type = LOG_TYPE_U64, .u = (v)})
 #define LOG_B(k, v) ((struct log_field){.key = (k), .type = LOG_TYPE_BOOL, .b = (v)})
 
-/* The lead {.key = NULL} row lets an event have no fields at all. */
+/* The first row {.key = NULL} allows an event without fields. */
 #define LOG_AT(level, event, ...)                                                                  \
 	do {                                                                                       \
 		if (log_wants(level)) {                                                            \
@@ -65,17 +65,15 @@ struct log_config {
 	const char *file; /* NULL = none; parent folders are made; opened at the first line */
 };
 
-/* Replaces the configuration. Before the first call: INFO, console, stderr. A file that cannot be
- * opened is said once on stderr, and the log goes on without it. */
+/* Replaces the configuration. Before the first call: INFO, console, stderr. If the file cannot be
+ * opened, stderr says so once and the log goes on without it. */
 void log_configure(const struct log_config *c);
-/* Opens the file now instead of at the first line: for those who give up their rights afterwards.
- */
+/* Opens the file now instead of at the first line; for processes that give up privileges next. */
 void log_open(void);
 void log_close(void);
-/* Lines that the file could not take (a full disk): said once on stderr each time that it begins.
- */
+/* How many lines were lost because the file could not be written (a full disk). */
 uint64_t log_lost(void);
-/* The file that is written, or NULL; borrowed until the next log_configure(). */
+/* Path of the log file, or NULL. Borrowed until the next log_configure(). */
 const char *log_path(void);
 bool log_wants(enum log_level level);
 void log_emit(enum log_level level, const char *event, const struct log_field *fields, size_t n);

@@ -23,7 +23,7 @@ int parse_size(const char *s, uint64_t min, uint64_t max, uint64_t *ret) MUST_CH
 /* true/false, yes/no, on/off, 1/0 in any case. */
 int parse_bool(const char *s, bool *ret) MUST_CHECK;
 
-/* The id grammars. Length-based: a trailing newline or NUL is just another wrong byte. */
+/* The grammars of ids. They take a length, so that a NUL or newline at the end is a wrong byte. */
 bool parse_is_session_id(const char *s, size_t len); /* [A-Za-z0-9_-]{1,64} */
 bool parse_is_filename(const char *s,
 		       size_t len); /* [A-Za-z0-9._-]{1,255}; `..` is not looked at */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Walls that a *test* build can leave out (meson setup -Dremovable_walls=true), one by one, so that
- * a hostile case is seen to succeed without the wall that it is about. In every other build
- * wall_stands() is true at compile time and nothing of this is in the program: `make lint` looks.
+/* Walls that a *test* build can leave out, one by one (meson setup -Dremovable_walls=true). It shows
+ * that an attack succeeds without the wall that it is about. In every other build wall_stands() is
+ * true at compile time and the program has none of this; `make lint` checks that.
  *
- * The table is walls.tbl.h; its names are those of tests/suites/hostile (a case's `without`). A
- * process is told by its environment, which is otherwise empty in the monitor and in init. */
+ * The table is walls.tbl.h; cases of tests/suites/hostile use its names in `without`. A process is
+ * told by its environment, which is otherwise empty in the monitor and in init. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The walls that a test build can leave out (walls.h), and what goes when one does.
- * W(NAME, "name in a case of tests/suites/hostile", "what stands no more"); a wall that no case names is
- * refused by tests/run hostile. */
+/* The walls that a test build can leave out (walls.h).
+ * W(NAME, "name in a case of tests/suites/hostile", "what is missing without it"). tests/run hostile
+ * fails for a wall that no case names. */
 W(FILTER, "filter", "the system call filter of a run")
 W(LANDLOCK, "landlock", "the Landlock rules of a run")
 W(DESCRIPTORS, "descriptors", "a run starts with its own descriptors alone")

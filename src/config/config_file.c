@@ -23,7 +23,8 @@ struct reader {
 	struct err *e;
 };
 
-/* Keys of the second family's file: an own name here, or NULL for what has no meaning here. */
+/* Keys of the second tool family's config.toml: our key for the same thing, or NULL if the key has no
+ * meaning here. */
 static const struct {
 	const char *key;
 	const char *ours;
@@ -52,7 +53,7 @@ static bool is_bare(char c)
 	       c == '_' || c == '-';
 }
 
-/* A bare, maybe dotted key, appended to RET (which may hold a table's name already). */
+/* Appends a bare key, which may have dots, to RET, which may hold the name of a table already. */
 static int read_key(struct reader *r, char *ret)
 {
 	size_t n = strlen(ret);
@@ -144,7 +145,8 @@ static int read_string(struct reader *r, struct buf *value)
 	return 0;
 }
 
-/* A number or a truth value: taken as it stands; the setting's own reader judges it. */
+/* A number or a truth value is taken as it is written; the reader of the setting checks it. */
+
 /* The text is not NUL-terminated: strspn(3) would read on. */
 static bool all_of(const char *s, size_t n, const char *set)
 {
@@ -296,7 +298,7 @@ static int read_fd(struct settings *s, int fd, const char *path, struct err *e)
 
 static int open_regular(const char *path, int flags, struct stat *st)
 {
-	/* O_NONBLOCK: a FIFO in the place of the file must not hang the start. */
+	/* O_NONBLOCK: if the path is a FIFO, opening it must not block the start. */
 	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
 
 	if (fd < 0 || fstat(fd, st) < 0)

@@ -49,7 +49,7 @@ int config_socket_path(const struct settings *s, char *ret, size_t size, struct 
 		(void)snprintf(path, sizeof(path), "/run/caisson/server.sock");
 	else if (!off && runtime && runtime[0] == '/')
 		(void)snprintf(path, sizeof(path), "%s/caisson/server.sock", runtime);
-	/* A runtime folder whose name is too long for an address has no socket. */
+	/* If the path of the runtime folder is too long for a socket address, there is no socket. */
 	if (text_copy(ret, size, path) < 0)
 		ret[0] = '\0';
 	return 0;

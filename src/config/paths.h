@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where things are by default. */
+/* Default places of files and folders. */
 #pragma once
 
 #include "config/settings.h"
 
-/* The state folder that the settings ask for, not resolved and not made: --state-dir, else
+/* The state folder of the settings, neither resolved nor made: --state-dir, else
  * /var/lib/caisson as root, $XDG_DATA_HOME/caisson or ~/.local/share/caisson otherwise. Always
  * absolute. */
 int config_state_dir(const struct settings *s, char *ret, size_t size, struct err *e) MUST_CHECK;
@@ -13,7 +13,7 @@ int config_state_dir(const struct settings *s, char *ret, size_t size, struct er
  * science; a `:latest` at the end of any name is dropped. RET has 64 bytes. */
 int config_image_name(const struct settings *s, char *ret, struct err *e) MUST_CHECK;
 
-/* The socket that `serve` and `stdio` meet on: --socket, else /run/caisson/server.sock as root,
- * $XDG_RUNTIME_DIR/caisson/server.sock otherwise. RET is "" when there is none: `off`, or a user
- * without a runtime folder. */
+/* The socket over which `stdio` finds `serve`: --socket, else /run/caisson/server.sock as root,
+ * $XDG_RUNTIME_DIR/caisson/server.sock otherwise. RET is "" if there is none: the setting is
+ * `off`, or the user has no runtime folder. */
 int config_socket_path(const struct settings *s, char *ret, size_t size, struct err *e) MUST_CHECK;

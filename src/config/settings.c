@@ -195,7 +195,7 @@ int settings_init(struct settings *s)
 		int r =
 		    settings_set(s, id, setting_rows[id].def, SETTING_FROM_DEFAULT, "default", &e);
 		if (r < 0) {
-			/* A default that its own row refuses is a broken table. */
+			/* The defaults of the table are valid, so memory is all that can be missing. */
 			ASSERT(e.code == ERR_OUT_OF_MEMORY);
 			settings_done(s);
 			return r;
@@ -215,7 +215,7 @@ void settings_done(struct settings *s)
 	}
 }
 
-/* Value of the variable NAME: the exact name if there, else the last one that differs in case. */
+/* Value of the variable NAME. Without it: the last variable whose name differs only in case. */
 static const char *env_value(char *const *environment, const char *name)
 {
 	size_t len = strlen(name);

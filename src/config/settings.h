@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Settings: defaults < file < environment < flags. The table is settings.tbl.h.
  *
- * A bad value stops the start: settings_*() fails with ERR_SETTING_INVALID and one line that names
- * where it came from, the value, and what is allowed. Each value knows its source, because a limit
- * that somebody set explicitly and that cannot be enforced is refused, a default one is not. */
+ * A wrong value stops the start: settings_*() fails with ERR_SETTING_INVALID and one line that names
+ * where the value came from, the value, and what is allowed. Each value remembers its source: the
+ * server refuses to start if a limit that was set explicitly cannot be enforced, but not if a default
+ * cannot. */
 #pragma once
 
 #include "base/err.h"
@@ -13,7 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* What a value of each type may look like. Blanks around a value are ignored except in texts. */
+/* The form of each type of value. Blanks around a value are ignored, except in texts. */
 enum setting_type {
 	SETTING_STR,    /* text */
 	SETTING_PATH,   /* text without NUL */
@@ -80,16 +81,17 @@ extern const struct setting_row setting_rows[SETTING_ID_MAX_];
 int settings_init(struct settings *s) MUST_CHECK;
 void settings_done(struct settings *s); /* cleanup: _cleanup_(settings_done) */
 
-/* Takes what ENVIRON has. Names count in any case; the one in capitals wins. Unknown SANDBOX_*
- * names are ignored. */
+/* Takes the settings from ENVIRONMENT. Names may be in upper or lower case; the upper-case name takes
+ * precedence. Unknown SANDBOX_* names are ignored. */
 int settings_read_env(struct settings *s, char *const *environment, struct err *e) MUST_CHECK;
 
-/* Takes every `--name VALUE` and `--name=VALUE` that is a setting out of ARGV (from index 1 up to
- * `--`) and closes the gaps; *ARGC shrinks. What is left is the verb's. */
+/* Removes every `--name VALUE` and `--name=VALUE` that is a setting from ARGV, from index 1 up to
+ * `--`, and adjusts *ARGC. The rest is for the verb. */
 int settings_read_flags(struct settings *s, int *argc, char **argv, struct err *e) MUST_CHECK;
 
 /* Sets one value from its text. WHERE names it in a refusal ("SANDBOX_IMAGE", "--image",
- * "config.toml:3: session.image"). A lower source never overwrites a higher one. */
+ * "config.toml:3: session.image"). A value from a lower source never replaces one from a higher
+ * source. */
 int settings_set(struct settings *s, enum setting_id id, const char *text,
 		 enum setting_source source, const char *where, struct err *e) MUST_CHECK;
 
@@ -98,7 +100,7 @@ bool settings_is_explicit(const struct settings *s, enum setting_id id);
 /* Row with this KEY of the file, or SETTING_ID_MAX_. */
 enum setting_id settings_find_key(const char *key, size_t len);
 
-/* The value as a user would write it; secrets as "(set)" or "". Cut to SIZE. */
+/* The value as a user would write it; secrets are "(set)" or "". Cut to SIZE. */
 void settings_format(const struct settings *s, enum setting_id id, char *ret, size_t size);
 const char *setting_source_name(enum setting_source source);
 
