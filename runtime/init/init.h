@@ -348,6 +348,15 @@ _Noreturn void copier_main(const struct init *in, bool undo, int out);
 bool watch_memory(const struct init *in);
 uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, those of files left out */
 
+/* network.c */
+/* Makes the socket buffers of the sandbox's network namespace small. Needs a mount namespace that
+ * shows a whole /proc, so before pivot_root, and CAP_NET_ADMIN in the sandbox's user namespace. */
+void sockets_bound(void);
+/* True = so many TCP and UDP sockets are open that they can hold more than the memory limit. */
+bool sockets_watch(const struct init *in);
+int loopback_up(void);   /* 0 or -errno */
+int egress_listen(void); /* the socket on 127.0.0.1:PROTO_EGRESS_PORT, or -errno */
+
 /* sysv_ipc.c: bytes that System V objects of the sandbox take, attached or not: of segments what is
  * in memory or swapped, of semaphores and messages what the kernel needs for them. */
 uint64_t ipc_segments(void);

@@ -8,7 +8,7 @@
  * (their file systems) and without one (memfd_create(2), while a process has them open), System V
  * objects. What is mapped of files and segments in memory is in both counts of shared memory, so
  * the larger of the two is taken.
- * Not counted, and bounded by open files and processes alone: buffers of sockets and pipes, files
+ * Not counted, and bounded by open files and processes alone: buffers of UNIX sockets and pipes, files
  * without a name that are in flight in them, and those of a process that lets nobody look into it.
  */
 #include "init.h"

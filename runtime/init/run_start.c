@@ -18,11 +18,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WATCH_EVERY_NS UINT64_C(20000000)
-#define LOOK_AGAIN_NS  UINT64_C(200000)
-#define STATE_WAIT_NS  UINT64_C(30000000000) /* for an interpreter that can hold a state at all */
-#define ASK_MAX        3 /* one that arrives goes with what the last run left, or the next fork */
-#define SPARE_WAIT_NS  UINT64_C(2000000000) /* then the run starts cold */
+#define WATCH_EVERY_NS   UINT64_C(20000000)  /* looks at memory and sockets */
+#define SOCKETS_EVERY_NS UINT64_C(100000000) /* looks at sockets alone: a group counts memory */
+#define LOOK_AGAIN_NS    UINT64_C(200000)
+#define STATE_WAIT_NS    UINT64_C(30000000000) /* for an interpreter that can hold a state at all */
+#define ASK_MAX          3 /* one that arrives goes with what the last run left, or the next fork */
+#define SPARE_WAIT_NS    UINT64_C(2000000000) /* then the run starts cold */
 
 static uint64_t later(uint64_t from, uint64_t by)
 {
@@ -68,6 +69,11 @@ static bool is_possible(const struct proto_init_run *f)
 	       f->args_size <= PROTO_ARGS_MAX && (f->kind == PROTO_RUN_ARGV) == (f->argc != 0);
 }
 
+static uint64_t watch_every(const struct init *in)
+{
+	return in->config.poll_memory ? WATCH_EVERY_NS : SOCKETS_EVERY_NS;
+}
+
 static void start_clock(struct init *in, const struct proto_init_run *f)
 {
 	struct init_run *r = &in->run;
@@ -75,7 +81,7 @@ static void start_clock(struct init *in, const struct proto_init_run *f)
 	r->term_at = f->timeout_ns > 0 && wall_stands(WALL_DEADLINE)
 			 ? later(r->started_ns, f->timeout_ns)
 			 : 0;
-	in->watch_at = in->config.poll_memory ? later(r->started_ns, WATCH_EVERY_NS) : 0;
+	in->watch_at = later(r->started_ns, watch_every(in));
 }
 
 static void start_cold(struct init *in, struct run_child *c)
@@ -404,8 +410,8 @@ static void watch(struct init *in, uint64_t t)
 {
 	if (in->watch_at == 0 || t < in->watch_at)
 		return;
-	in->watch_at = later(t, WATCH_EVERY_NS);
-	if (in->run.killing || !watch_memory(in))
+	in->watch_at = later(t, watch_every(in));
+	if (in->run.killing || !(sockets_watch(in) || (in->config.poll_memory && watch_memory(in))))
 		return;
 	in->run.flags |= PROTO_ENDED_OOM;
 	kill_run(in);

@@ -12,14 +12,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/capability.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,19 +24,18 @@
  * inodes, and so see each other's locks and, by inotify, each other's every open. Pages stay
  * shared, they belong to the layers. Relative to the template's root, so that mountinfo names no
  * path of the host. */
-#define IMAGE_LAYERS   "lowerdir=skel:lower"
-#define NEW_ROOT       "/new"
-#define STORE          "/ws" /* the file system of the workspace and its packages */
-#define HOST_NAME      "sandbox"
-#define HOME_BYTES     (UINT64_C(16) << 20)
-#define SMALL_INODES   4096u
-#define TMP_INODES     65536u
-#define EGRESS_BACKLOG 128
-#define PTYS_MAX       64 /* of the host's global table, kernel.pty.max */
-#define MPL_FROM       "/opt/caisson/mpl"
-#define MPL_TO         "/tmp/.config/matplotlib"
-#define MPL_FILES_MAX  16
-#define MPL_BYTES_MAX  (4u << 20)
+#define IMAGE_LAYERS  "lowerdir=skel:lower"
+#define NEW_ROOT      "/new"
+#define STORE         "/ws" /* the file system of the workspace and its packages */
+#define HOST_NAME     "sandbox"
+#define HOME_BYTES    (UINT64_C(16) << 20)
+#define SMALL_INODES  4096u
+#define TMP_INODES    65536u
+#define PTYS_MAX      64 /* of the host's global table, kernel.pty.max */
+#define MPL_FROM      "/opt/caisson/mpl"
+#define MPL_TO        "/tmp/.config/matplotlib"
+#define MPL_FILES_MAX 16
+#define MPL_BYTES_MAX (4u << 20)
 
 enum mount_kind {
 	MOUNT_OVERLAY,
@@ -301,33 +296,6 @@ static int copy_fonts(void)
 	return r;
 }
 
-static int loopback_up(void)
-{
-	_cleanup_fd_ int sock = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct ifreq ifr = {.ifr_name = "lo"};
-
-	if (sock < 0 || ioctl(sock, SIOCGIFFLAGS, &ifr) < 0)
-		return -errno;
-	ifr.ifr_flags = (short)(ifr.ifr_flags | IFF_UP);
-	return ioctl(sock, SIOCSIFFLAGS, &ifr) < 0 ? -errno : 0;
-}
-
-/* The only way out: a socket that listens in here and is answered by the front out there. It is
- * made before anything of a tenant runs, so that nobody else can have the port. */
-static int make_egress(struct init *in)
-{
-	struct sockaddr_in to = {.sin_family = AF_INET,
-				 .sin_port = htons(PROTO_EGRESS_PORT),
-				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	_cleanup_fd_ int sock = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-
-	if (sock < 0 || bind(sock, (const struct sockaddr *)&to, sizeof(to)) < 0 ||
-	    listen(sock, EGRESS_BACKLOG) < 0)
-		return -errno;
-	in->egress = TAKE_FD(sock);
-	return 0;
-}
-
 int init_drop(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -360,6 +328,8 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (sethostname(HOST_NAME, strlen(HOST_NAME)) < 0)
 		return -errno;
 	(void)umask(0);
+	if (wall_stands(WALL_NET)) /* without it these would be the host's settings */
+		sockets_bound();
 	*ret_step = PROTO_STEP_WORKSPACE;
 	r = mount_store(in);
 	for (size_t i = 0; i < sizeof(mounts) / sizeof(mounts[0]) && r == 0; i++) {
@@ -378,8 +348,9 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (wall_stands(WALL_NET) && (r = loopback_up()) < 0)
 		return r;
 	*ret_step = PROTO_STEP_EGRESS;
-	if ((in->config.fds & PROTO_CONFIG_EGRESS) && (r = make_egress(in)) < 0)
-		return r;
+	/* Made before anything of a tenant runs, so that nobody else can have the port. */
+	if ((in->config.fds & PROTO_CONFIG_EGRESS) && (in->egress = egress_listen()) < 0)
+		return in->egress;
 	*ret_step = PROTO_STEP_CAPS;
 	if ((r = init_drop()) < 0)
 		return r;

@@ -10,7 +10,9 @@
  *   REFUSE(name, errno, why)                  fails with ERRNO
  *   PRETEND(name, why)                        reports success and does nothing
  *
- * WHEN(condition, …) holds when all its conditions hold. Arguments count from 0. Conditions:
+ * WHEN(condition, …) holds when all its conditions hold. PRETEND_WHEN(condition, …) may stand in its
+ * place: when it holds, the call reports success and does nothing. The first one that holds decides.
+ * Arguments count from 0. Conditions:
  *
  *   IN(arg, value, …)             the argument is one of the values
  *   NOT_IN(arg, value, …)         the argument is none of the values
@@ -65,7 +67,8 @@ struct filter_cond {
 	size_t n;
 };
 
-struct filter_clause { /* WHEN: all conditions must hold */
+struct filter_clause { /* all conditions must hold */
+	int verdict;   /* WHEN: 0; PRETEND_WHEN: FILTER_PRETEND */
 	const struct filter_cond *conds;
 	size_t n;
 };
@@ -74,7 +77,7 @@ struct filter_row {
 	const char *name;
 	const char *why;
 	const char *when_text;            /* the clauses as the table has them; NULL = none */
-	const struct filter_clause *when; /* one must hold; else VERDICT */
+	const struct filter_clause *when; /* the first that holds decides; none: VERDICT */
 	size_t n_when;
 	uint32_t nr;
 	int verdict;

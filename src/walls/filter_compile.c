@@ -156,7 +156,7 @@ static struct label emit_row(struct writer *w, const struct filter_row *row)
 
 	for (size_t i = row->n_when; i > 0; i--) {
 		const struct filter_clause *when = &row->when[i - 1];
-		struct label ok = verdict(0);
+		struct label ok = verdict(when->verdict);
 
 		for (size_t k = when->n; k > 0; k--)
 			ok = emit_cond(w, &when->conds[k - 1], ok, fail);

@@ -91,11 +91,13 @@
 #define ONLY_BITS(arg, bits)   COND(arg, false, ~(uint32_t)(bits), 0)
 #define NO_BITS(arg, bits)     COND(arg, false, bits, 0)
 #define ANY_BIT(arg, bits)     COND(arg, true, bits, 0)
-#define WHEN(...)                                                                                  \
+#define CLAUSE(verdict_, ...)                                                                      \
 	{                                                                                          \
-		(const struct filter_cond[]){__VA_ARGS__},                                         \
-		    COUNT_OF(struct filter_cond, __VA_ARGS__)                                      \
+		.verdict = (verdict_), .conds = (const struct filter_cond[]){__VA_ARGS__},         \
+		.n = COUNT_OF(struct filter_cond, __VA_ARGS__)                                     \
 	}
+#define WHEN(...)         CLAUSE(0, __VA_ARGS__)
+#define PRETEND_WHEN(...) CLAUSE(FILTER_PRETEND, __VA_ARGS__)
 
 #define ROW(name_, why_, verdict_)                                                                 \
 	.name = #name_, .why = (why_), .nr = __NR_##name_, .verdict = (verdict_)

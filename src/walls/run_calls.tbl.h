@@ -238,21 +238,25 @@ REFUSE(futex_wake, ENOSYS, "new surface; futex is there")
 REFUSE(futex_requeue, ENOSYS, "new surface; futex is there")
 ALLOW(sched_yield, "threads")
 ALLOW(sched_getaffinity, "os.cpu_count, BLAS")
-ALLOW(sched_setaffinity, "BLAS; inside the cpuset")
+/* init has the uid of the runs. Were it moved to one busy CPU or to a lower priority, it would end runs late. */
+ALLOW_IF(sched_setaffinity, EPERM, "BLAS; inside the cpuset; not of PID 1", WHEN(NOT_IN(0, 1)))
 ALLOW(sched_getparam, "threads")
-ALLOW(sched_setparam, "threads; real time needs a capability")
+ALLOW_IF(sched_setparam, EPERM, "threads; real time needs a capability; not of PID 1", WHEN(NOT_IN(0, 1)))
 ALLOW(sched_getscheduler, "threads")
 ALLOW_IF(sched_setscheduler, EPERM, "OTHER, BATCH and IDLE; no real time, no deadline, no loadable scheduler",
-	 WHEN(MASKED(1, ~SCHED_RESET_ON_FORK, SCHED_OTHER, SCHED_BATCH, SCHED_IDLE)))
+	 WHEN(NOT_IN(0, 1), MASKED(1, ~SCHED_RESET_ON_FORK, SCHED_OTHER, SCHED_BATCH, SCHED_IDLE)))
 ALLOW(sched_getattr, "threads")
 REFUSE(sched_setattr, EPERM, "its policy is behind a pointer; sched_setscheduler is there")
 ALLOW(sched_get_priority_max, "threads")
 ALLOW(sched_get_priority_min, "threads")
 ALLOW(sched_rr_get_interval, "threads")
 ALLOW(getpriority, "nice")
-ALLOW(setpriority, "nice; only downwards without a capability")
+/* By process group or user these would reach init, too; a lower priority cannot be raised again. */
+ALLOW_IF(setpriority, EPERM, "nice of the caller; only downwards without a capability",
+	 WHEN(IN(0, PRIO_PROCESS), IN(1, 0)))
 ALLOW(ioprio_get, "ionice, psutil")
-ALLOW(ioprio_set, "ionice; real time needs a capability")
+ALLOW_IF(ioprio_set, EPERM, "ionice of the caller; real time needs a capability",
+	 WHEN(IN(0, 1 /* IOPRIO_WHO_PROCESS */), IN(1, 0)))
 ALLOW(getrusage, "resource")
 ALLOW(getrlimit, "resource")
 ALLOW_IF(setrlimit, EPERM, "lowering; not RLIMIT_CORE: at 0 the kernel still pipes cores to a handler of the host, see core(5)",
@@ -349,8 +353,11 @@ ALLOW_IF(sendmsg, EPERM, "no MSG_OOB", WHEN(NO_BITS(2, MSG_OOB)))
 ALLOW_IF(recvmsg, EPERM, "no MSG_OOB", WHEN(NO_BITS(2, MSG_OOB)))
 ALLOW_IF(sendmmsg, EPERM, "no MSG_OOB", WHEN(NO_BITS(3, MSG_OOB)))
 ALLOW_IF(recvmmsg, EPERM, "no MSG_OOB", WHEN(NO_BITS(3, MSG_OOB)))
-ALLOW_IF(setsockopt, EPERM, "everyday options by name; no filters, no ULP, no packet tables",
-	 WHEN(IN(1, SOL_SOCKET), IN(2, SO_REUSEADDR, SO_KEEPALIVE, SO_SNDBUF, SO_RCVBUF, SO_LINGER, SO_REUSEPORT,
+/* A socket whose receive buffer was enlarged passes the size on to connections that nobody has accepted, and those
+ * belong to no control group. Programs take a buffer that did not grow: the kernel may limit it silently, socket(7). */
+ALLOW_IF(setsockopt, EPERM, "everyday options by name, sizes of buffers without effect; no filters, no ULP, no packet tables",
+	 PRETEND_WHEN(IN(1, SOL_SOCKET), IN(2, SO_SNDBUF, SO_RCVBUF)),
+	 WHEN(IN(1, SOL_SOCKET), IN(2, SO_REUSEADDR, SO_KEEPALIVE, SO_LINGER, SO_REUSEPORT,
 	      SO_BROADCAST, SO_PASSCRED, SO_RCVLOWAT, SO_RCVTIMEO, SO_SNDTIMEO, SO_PRIORITY, SO_DONTROUTE,
 	      SO_OOBINLINE, SO_RCVTIMEO_NEW, SO_SNDTIMEO_NEW)),
 	 WHEN(IN(1, IPPROTO_TCP), IN(2, TCP_NODELAY, TCP_CORK, TCP_KEEPIDLE, TCP_KEEPINTVL, TCP_KEEPCNT,

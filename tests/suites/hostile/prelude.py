@@ -36,7 +36,7 @@ NR = dict(
     name_to_handle_at=(303, 264), open_by_handle_at=(304, 265), seccomp=(317, 277), vmsplice=(278, 75), mbind=(237, 235),
     set_mempolicy=(238, 237), migrate_pages=(256, 238), move_pages=(279, 239), memfd_secret=(447, 447), cachestat=(451, 451),
     process_madvise=(440, 440), process_mrelease=(448, 448), personality=(135, 92), prctl=(157, 167), prlimit64=(302, 261), mknodat=(259, 33),
-    sched_setattr=(314, 274), madvise=(28, 233), landlock_create_ruleset=(444, 444), landlock_restrict_self=(446, 446), io_setup=(206, 0), capset=(126, 91),
+    sched_setattr=(314, 274), madvise=(28, 233), landlock_create_ruleset=(444, 444), landlock_restrict_self=(446, 446), io_setup=(206, 0), ioprio_set=(251, 30), capset=(126, 91),
     setsockopt=(54, 208), ioctl=(16, 29), shmget=(29, 194), getpid=(39, 172), vhangup=(153, 58), kexec_file_load=(320, 294),
 )
 X86_ONLY = dict(iopl=172, ioperm=173, modify_ldt=154, uselib=134, arch_prctl=158)

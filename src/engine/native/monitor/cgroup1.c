@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
+#include "base/walls.h"
 #include "engine/native/monitor/cgroup.h"
 
 #include <fcntl.h>
@@ -13,6 +14,7 @@
 
 #define PERIOD_US      100000u
 #define FILE_MAX_BYTES (4u << 20) /* of mountinfo */
+#define SOCKETS_MAX    (UINT64_C(64) << 20)
 
 static const struct {
 	const char *controller; /* NULL = not on v1 */
@@ -88,6 +90,16 @@ static int limit_memory(const struct cgroup *c, int dir, uint64_t bytes)
 	return r;
 }
 
+/* Buffers of sockets have a counter of their own on v1, memory.kmem.tcp (TCP by name, UDP too). It
+ * counts from when it has a limit, in each group by itself; until then they are charged to nobody.
+ * A kernel without it has nothing to limit. */
+static void limit_sockets(int dir, uint64_t memory_bytes)
+{
+	if (wall_stands(WALL_SOCKETS))
+		(void)!cgroup_write_u64(dir, "memory.kmem.tcp.limit_in_bytes",
+					MIN(memory_bytes / 8, SOCKETS_MAX));
+}
+
 static int add_join(const struct cgroup *c, enum cgroup_tree tree, int dir, struct cgroup_fds *fds)
 {
 	int fd = openat(dir, "tasks", O_WRONLY | O_CLOEXEC);
@@ -108,6 +120,8 @@ static int make_memory(struct cgroup *c, int dir, const struct proto_limits *l,
 
 	if (r < 0 || keep < 0 || run < 0)
 		return r < 0 ? r : MIN(keep, run);
+	limit_sockets(keep, l->memory_bytes);
+	limit_sockets(run, l->memory_bytes);
 	fds->oom = openat(run, "memory.oom_control", O_RDONLY | O_CLOEXEC);
 	fds->peak = openat(run, "memory.max_usage_in_bytes", O_RDWR | O_CLOEXEC);
 	return add_join(c, CGROUP_MEMORY, run, fds);

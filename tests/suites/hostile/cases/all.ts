@@ -7,10 +7,11 @@ import { hostCases } from './host.ts';
 import { kernelCases } from './kernel.ts';
 import { limitCases } from './limits.ts';
 import { processCases } from './process.ts';
+import { socketCases } from './sockets.ts';
 
 /** The tables, by what is attacked. */
 export const kinds: [string, Case[]][] = [
-	['what others need: memory, CPU, disk, processes, tables', limitCases],
+	['what others need: memory, CPU, disk, processes, tables', [...limitCases, ...socketCases]],
 	['the kernel: system calls, /proc, namespaces, sockets, devices', kernelCases],
 	['the server through files', fileCases],
 	['the run: signals, survivors, streams, the warm interpreter', processCases],

@@ -147,6 +147,19 @@ for policy in (1, 2, 6, 7):
 refused_call("sched_setattr", 0, ctypes.c_char_p(b"x" * 64), 0)`,
 	},
 	{
+		id: '3f', without: { walls: ['filter'] }, attack: 'slow down PID 1, which ends runs at their deadline', must: 'refused', ends: 'any',
+		held: 6,
+		code: `
+refused("nice of init", lambda: os.setpriority(os.PRIO_PROCESS, 1, 19), errno.EPERM)
+refused("nice of the user", lambda: os.setpriority(os.PRIO_USER, 0, 19), errno.EPERM)
+refused("pin init", lambda: os.sched_setaffinity(1, {0}), errno.EPERM)
+refused("idle class for init", lambda: os.sched_setscheduler(1, os.SCHED_IDLE, os.sched_param(0)), errno.EPERM)
+refused_call("ioprio_set", 1, 1, 3 << 13, errors=(errno.EPERM,))
+refused_call("ioprio_set", 3, os.getuid(), 3 << 13, errors=(errno.EPERM,))
+os.setpriority(os.PRIO_PROCESS, 0, 5)
+os.sched_setaffinity(0, os.sched_getaffinity(0))`,
+	},
+	{
 		id: '3c', without: { walls: ['grace'] }, attack: 'stop oneself', must: 'a stopped run ends at the deadline', ends: 'timeout', held: 0,
 		code: `os.kill(os.getpid(), signal.SIGSTOP)`,
 	},

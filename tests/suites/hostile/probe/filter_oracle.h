@@ -52,6 +52,6 @@ static inline int oracle_verdict(const struct filter_table *t, uint32_t arch, ui
 		return t->unlisted;
 	for (size_t i = 0; i < row->n_when; i++)
 		if (oracle_when(&row->when[i], args, self))
-			return 0;
+			return row->when[i].verdict;
 	return row->verdict;
 }
