@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What handlers can ask a request. */
+/* The accessors of a request that handlers use. */
 #include "http/connection.h"
 
 #include "base/text.h"
@@ -51,7 +51,7 @@ bool http_request_content_type_is(const struct http_request *req, const char *ty
 	return *value == '\0' || *value == ';';
 }
 
-/* Does one element of an Accept list cover TYPE? Parameters are ignored, but for q=0. */
+/* Does one element of an Accept list cover TYPE? Parameters are ignored, except q=0. */
 static bool range_covers(const char *range, size_t len, const char *type)
 {
 	const char *semi = memchr(range, ';', len);
@@ -130,7 +130,7 @@ static void format_peer(const struct http_request *req, char *ret, size_t size)
 
 const char *http_request_peer(const struct http_request *req)
 {
-	/* Made on demand: most requests never show it. */
+	/* Built at the first call, because most requests never need it. */
 	struct http_request *mut = req->conn->req;
 
 	if (mut && *mut->peer == '\0')

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request bodies: framing, limits, and handing them on. */
+/* Request bodies: reads their framing, checks their size, and gives the bytes to a reader. */
 #include "http/connection.h"
 
 #include <string.h>
@@ -29,8 +29,8 @@ void body_begin(struct http_request *req)
 		     (body->framing == HTTP_BODY_LENGTH && body->left == 0);
 }
 
-/* Hands *N bytes to the reader; leaves in *N how many it has taken. False: the reader wants no more,
- * or it has answered. */
+/* Gives *N bytes to the reader. Afterwards *N says how many the reader took. Returns false when the
+ * reader wants no more or has answered. */
 static bool hand_over(struct http_conn *c, const char *data, size_t *n)
 {
 	struct http_request *req = c->req;
@@ -94,7 +94,7 @@ static int feed_chunked(struct http_conn *c)
 		if (n > body->max - body->total ||
 		    http_chunk_announced(&body->chunk) > body->max - body->total - n)
 			return 413;
-		if (data) { /* USED and N are the same then */
+		if (data) { /* for data, USED equals N */
 			const bool more = hand_over(c, data, &n);
 
 			input_consume(in, n);
@@ -132,7 +132,7 @@ void http_request_read_body(struct http_request *req, http_body_fn on_data, void
 	body->wanted = true;
 	body->on_data = on_data;
 	body->userdata = userdata;
-	if (body->done) { /* nothing will come: the end is told from the loop */
+	if (body->done) { /* there is no body: the loop reports its end */
 		body->done = false;
 		body->framing = HTTP_BODY_NONE;
 	} else if (req->head.expect_continue && c->in.len == 0 &&

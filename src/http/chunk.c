@@ -35,7 +35,7 @@ static int size_char(struct http_chunk *c, char ch)
 	return 0;
 }
 
-/* States that want exactly one character, and what follows. */
+/* States in which exactly one character is allowed, and the state after it. */
 static int fixed_char(struct http_chunk *c, char ch)
 {
 	static const struct {

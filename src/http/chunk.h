@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunked bodies, RFC 9112 §7.1 read strictly: hexadecimal size, CRLF, data, CRLF; no extensions
- * and no trailers (nobody sends them but those who try tricks). No allocation, no I/O; fuzzed. */
+/* Chunked bodies, RFC 9112 §7.1, read strictly: hexadecimal size, CRLF, data, CRLF. Extensions and
+ * trailers are refused: no usual client sends them, and request smuggling uses them. No allocation,
+ * no I/O; fuzzed. */
 #pragma once
 
 #include "base/attr.h"
@@ -15,13 +16,12 @@ struct http_chunk {
 	unsigned digits;
 };
 
-/* Looks at the next LEN bytes of BUF. Returns how many bytes of framing or data were used, or
- * -EBADMSG. When *RET_DATA is not NULL afterwards, *RET_N bytes there are body. Call again with the
- * rest until all is used or http_chunk_done(). Data comes in its own call, so one call gives
- * framing or data. */
+/* Reads from the LEN bytes of BUF. Returns how many bytes it used, or -EBADMSG. One call reads
+ * either framing or data: if *RET_DATA is not NULL, *RET_N bytes of the body are there. Call it
+ * again with the rest until all bytes are used or http_chunk_done() says true. */
 int64_t http_chunk_next(struct http_chunk *c, const char *buf, size_t len, const char **ret_data,
 			size_t *ret_n) MUST_CHECK;
-/* Bytes that the current chunk still announces; 0 while its size is being read. */
+/* Bytes of the current chunk that have not come yet; 0 while its size is being read. */
 uint64_t http_chunk_announced(const struct http_chunk *c);
 /* Takes back the last N bytes of the data that http_chunk_next() has just returned. */
 void http_chunk_untake(struct http_chunk *c, size_t n);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection: its states and steps. See the theory of operation in connection.h. */
+/* One connection: its states and steps. connection.h describes how they work together. */
 #include "http/connection.h"
 
 #include "base/kill_points.h"
@@ -42,7 +42,7 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, struc
 		free(c);
 		return r;
 	}
-	/* Answers are written in one piece: waiting for more only costs time. */
+	/* Answers are written in one piece, so Nagle's algorithm would only delay them. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	s->n_conns++;
 	c->peer = peer;
@@ -118,12 +118,12 @@ static uint32_t wanted_events(const struct http_conn *c)
 	case HTTP_CONN_REQUEST:
 		if (c->req->body.wanted && !c->req->body.paused && !c->req->body.done)
 			return EPOLLIN | (sending ? (uint32_t)EPOLLOUT : 0);
-		/* A client that shuts down its side in the middle of its body may only have
-		 * sent all of it: that is known when it has been read. */
+		/* A client may shut down its side right after the last byte of its body. Only when
+		 * the whole body has been read does the shutdown mean that the client has left. */
 		return (c->req->body.done ? (uint32_t)EPOLLRDHUP : 0) |
 		       (sending ? (uint32_t)EPOLLOUT : 0);
 	case HTTP_CONN_REPLY:
-		return EPOLLOUT; /* a client that only shut down its side still reads */
+		return EPOLLOUT; /* a client that shut down its side can still read */
 	case HTTP_CONN_STREAM:
 		return EPOLLRDHUP | (sending ? (uint32_t)EPOLLOUT : 0);
 	case HTTP_CONN_DEAD:
@@ -203,9 +203,9 @@ void conn_refuse(struct http_conn *c, int status)
 		c->broken = true;
 }
 
-/* The caller of what is open may have nothing any more. The owner of a stream is told as if the
- * client had left; the client sees a proper end. A request without an answer gets 401. An answer on
- * its way is cut only if it is a file: any other one is in the queue already. */
+/* The caller has lost the right to what this connection has open. The owner of a stream is told
+ * that the client has left; the client sees a proper end. A request without an answer gets 401. An
+ * answer that is being sent is cut only if it is a file: other answers are in the queue already. */
 static void end_open(struct http_conn *c)
 {
 	const struct http_stream_ops *ops = c->stream.ops;
@@ -305,7 +305,8 @@ static enum step step_request(struct http_conn *c)
 	return STEP_AGAIN;
 }
 
-/* Answered, or its stream has begun: an idle stream costs no more than its connection. */
+/* The request was answered, or its stream has begun. Its memory is freed, so that an idle stream
+ * costs no more than its connection. */
 static void request_done(struct http_conn *c)
 {
 	const struct http_config *cfg = &c->server->cfg;
@@ -321,7 +322,7 @@ static void request_done(struct http_conn *c)
 	request_free(TAKE_PTR(c->req));
 }
 
-/* The answer is out. */
+/* The answer has been sent. */
 static enum step reply_done(struct http_conn *c)
 {
 	const bool unread = c->req && !c->req->body.done;
@@ -334,8 +335,8 @@ static enum step reply_done(struct http_conn *c)
 		c->moved = true;
 		return STEP_AGAIN;
 	}
-	/* Closing with unread input makes the kernel send a reset, which may overtake the answer:
-	 * shut our side down and let the client close. */
+	/* If we close with unread input, the kernel sends a reset, which may overtake the answer.
+	 * So we shut down our side and let the client close. */
 	input_drop(&c->in);
 	if (shutdown(c->fd, SHUT_WR) < 0)
 		return STEP_CLOSE;
@@ -357,7 +358,7 @@ static enum step step_stream(struct http_conn *c)
 	int r;
 
 	request_done(c);
-	if (c->in.len > 0) { /* sent ahead of our answer, which has no end yet */
+	if (c->in.len > 0) { /* a pipelined request; our answer has no end yet */
 		c->keep_alive = false;
 		input_drop(&c->in);
 	}
@@ -416,8 +417,8 @@ void conn_on_event(struct http_conn *c, uint32_t events)
 
 	if (c->state == HTTP_CONN_DEAD)
 		return;
-	/* A client that has closed its side while we work or stream is gone: its runs are cancelled
-	 * now, not at the next write. */
+	/* A client that has closed its side while we work or stream has left. Its runs are
+	 * cancelled now, not at the next write. */
 	if ((events & (EPOLLERR | EPOLLHUP)) || half) {
 		conn_close(c);
 		return;

@@ -1,22 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/http: server, connection, request, and who does what.
+/* Private to src/http: the server, its connections and their requests.
  *
  * Theory of operation
- *   The server has an epoll instance of its own inside the sd-event loop: one event source, any
- * number of connections. A connection is always in one state; conn_run() takes steps until it would
- * block. Only conn_run(), the timer and http_server_free() close a connection. The functions of
- * http.h that handlers call (answers, streams) merely queue bytes and change the state; when they
- * are called from outside of conn_run(), conn_schedule() has the connection run soon. So no handler
- * is ever entered from inside another one, and no pointer dies under a caller. What is scheduled
- * waits for the end of a turn of the epoll instance, which an eventfd in it brings about. (Not a
- * defer source: sd-event keeps those pending with their first place in the queue, so one that is
- * armed again and again starves everything else in the process.) A closed connection's memory is
- * freed at the end of a turn: events for it that were fetched together with the one that closed it
- * find it marked dead.
  *
- *   Input: what recv(2) brings stands in the server's scratch block and is used from there; only an
- *   unfinished rest is copied into memory of the connection. Output: heads and small bodies are one
- *   block, then a large body, then a file range. Both cost an idle connection nothing. */
+ * The server has an epoll instance of its own inside the sd-event loop: one event source for any
+ * number of connections. A connection is always in one state (enum http_state); conn_run() takes
+ * steps until it would block. Only conn_run(), the timer and http_server_free() close a connection.
+ * The functions of http.h that handlers call (answers, streams) only queue bytes and change the
+ * state. If they are called from outside of conn_run(), conn_schedule() makes the connection run
+ * soon. So a handler is never entered from inside another one, and no pointer becomes invalid under
+ * its caller.
+ *
+ * Scheduled connections run at the end of a turn of the epoll instance; an eventfd in it causes
+ * that turn. An sd-event defer source cannot do this: it keeps its place at the head of the queue,
+ * so one that is armed again and again starves every other source of the process.
+ *
+ * The memory of a closed connection is freed at the end of the turn. Events for it may have been
+ * fetched together with the event that closed it; they find it marked dead.
+ *
+ * Input: recv(2) fills the server's scratch block, and the bytes are used from there. Only bytes
+ * that must wait are copied into memory of the connection. Output: heads and small bodies share one
+ * block; a large body and a file range follow it. Neither costs an idle connection anything. */
 #pragma once
 
 #include "base/buf.h"
@@ -33,7 +37,7 @@
 
 #define HTTP_SCRATCH_BYTES   (128u << 10)
 #define HTTP_HEAD_RECV       8192u       /* bytes asked for while a head is read */
-#define HTTP_CHUNKED_RECV    (16u << 10) /* more might be the next request's */
+#define HTTP_CHUNKED_RECV    (16u << 10) /* more could belong to the next request */
 #define HTTP_HEAD_DEFAULT    (32u << 10)
 #define HTTP_STREAM_QUEUE    (8u << 20)
 #define HTTP_CONNECTIONS_MAX 16000u
@@ -45,7 +49,9 @@
 #define HTTP_SENDFILE_SLICE  (1u << 20)
 #define HTTP_SMALL_BODY      (16u << 10) /* copied behind the head into one block */
 #define HTTP_EXTRA_MAX       4096u       /* bytes of headers that handlers add */
-#define HTTP_BODY_RATE_MIN   1024u       /* bytes a second; who sends less holds a connection */
+#define HTTP_BODY_RATE_MIN                                                                         \
+	1024u /* bytes a second; a slower client only holds a connection
+					  */
 #define HTTP_LINGER_NS       (3 * NS_PER_S)
 #define HTTP_ACCEPT_RETRY_NS NS_PER_S
 
@@ -53,8 +59,8 @@ enum http_timer {
 	HTTP_TIMER_NONE,
 	HTTP_TIMER_HEAD,   /* a whole head, or the first byte on a new connection */
 	HTTP_TIMER_IDLE,   /* between requests */
-	HTTP_TIMER_STALL,  /* body or answer that should move */
-	HTTP_TIMER_LINGER, /* answered and shut down, waiting for the client's close */
+	HTTP_TIMER_STALL,  /* a body or answer is expected to move */
+	HTTP_TIMER_LINGER, /* our side is shut down; the client should close */
 	HTTP_TIMER_MAX_,
 };
 
@@ -87,10 +93,11 @@ struct http_server {
 	unsigned n_conns;
 	bool draining;
 	bool accept_paused;
-	uint64_t accept_retry_ns; /* when paused for want of descriptors; 0: until a close */
+	uint64_t accept_retry_ns; /* set when descriptors ran out; 0: paused until a connection
+				   * closes */
 	uint64_t timer_armed_ns;  /* UINT64_MAX: off */
 	uint64_t timer_ns[HTTP_TIMER_MAX_];
-	size_t stall_bytes; /* of a body that count as moving */
+	size_t stall_bytes; /* bytes of a body that restart its stall timer */
 	struct http_peers peers;
 	struct list timers[HTTP_TIMER_MAX_]; /* connections by deadline; NONE: the others */
 	struct list ready;
@@ -103,7 +110,7 @@ struct http_server {
 enum http_state {
 	HTTP_CONN_HEAD,    /* waits for, or reads, a head */
 	HTTP_CONN_REQUEST, /* a handler has it and has not answered */
-	HTTP_CONN_REPLY,   /* the answer goes out */
+	HTTP_CONN_REPLY,   /* the answer is being sent */
 	HTTP_CONN_STREAM,  /* an open stream */
 	HTTP_CONN_LINGER,
 	HTTP_CONN_DEAD,
@@ -128,7 +135,7 @@ struct http_stream {
 	const struct http_stream_ops *ops;
 	void *userdata;
 	uint64_t last_write_ns;
-	size_t largest; /* write since the queue was last short; it does not count as waiting */
+	size_t largest; /* largest write since the queue was last short; not counted as waiting */
 };
 
 struct http_conn {
@@ -140,14 +147,14 @@ struct http_conn {
 	unsigned scopes;
 	bool in_run;
 	bool fresh;   /* no request yet */
-	bool skipped; /* the one empty line before a request */
+	bool skipped; /* the one empty line that RFC 9112 allows before a request was skipped */
 	bool keep_alive;
 	bool http10;
 	bool broken;       /* the next run closes */
-	bool caller_ended; /* the next run ends what is open */
-	bool drain_owed;   /* on_drain after the queue is empty */
-	bool moved;        /* bytes went in or out: the timer starts anew */
-	size_t trickled;   /* bytes of the body since it did */
+	bool caller_ended; /* the next run ends the open request or stream */
+	bool drain_owed;   /* call on_drain when the queue is empty */
+	bool moved;        /* bytes were received or sent: restart the timer */
+	size_t trickled;   /* bytes of the body since the timer was restarted */
 	enum http_timer timer;
 	uint64_t deadline_ns;
 	struct http_peer *peer; /* or NULL */
@@ -169,7 +176,7 @@ struct http_body {
 	uint64_t total; /* bytes so far */
 	uint64_t max;
 	struct http_chunk chunk;
-	bool wanted; /* somebody reads */
+	bool wanted; /* a handler reads it */
 	bool paused;
 	size_t untaken; /* of the piece that on_data has now */
 	bool done;
@@ -209,7 +216,7 @@ void server_schedule(struct http_server *s);
 const char *server_date_line(struct http_server *s);
 
 /* connection.c */
-/* PEER is the connection's when this is 0. */
+/* On success the connection owns PEER. */
 int conn_new(struct http_server *s, const struct http_listener *l, int fd, struct http_peer *peer);
 void conn_on_event(struct http_conn *c, uint32_t events);
 void conn_on_timeout(struct http_conn *c);
@@ -217,17 +224,18 @@ void conn_run(struct http_conn *c);
 void conn_close(struct http_conn *c);
 void conn_schedule(struct http_conn *c);
 void conn_update(struct http_conn *c); /* epoll interest and timer, from the state */
-void conn_break(struct http_conn *c);  /* closes soon; safe anywhere */
-/* Answers without a handler and ends the connection; a waiting handler's on_gone runs first. */
+void conn_break(struct http_conn *c);  /* closes in the next run; may be called anywhere */
+/* Sends a refusal without the handler and ends the connection. If a handler has the request, its
+ * on_gone is called first. */
 void conn_refuse(struct http_conn *c, int status);
-/* Ends what the connection has open in its next run, if its caller is one that ENDED names. Calls
- * nobody else: lists of connections may be walked meanwhile. */
+/* Lets the next run end what the connection has open, if ENDED says so of its caller. Calls no one
+ * else, so lists of connections may be walked meanwhile. */
 void conn_end_caller(struct http_conn *c, bool (*ended)(const void *caller));
 
 /* input.c */
 int input_recv(struct http_conn *c, size_t max); /* bytes, 0 = end, -EAGAIN, -errno */
 void input_consume(struct http_in *in, size_t n);
-int input_keep(struct http_in *in); /* copies what stands in the scratch block */
+int input_keep(struct http_in *in); /* copies the rest out of the scratch block */
 void input_drop(struct http_in *in);
 
 /* output.c */
@@ -243,12 +251,12 @@ void request_gone(struct http_conn *c); /* runs on_gone, frees */
 
 /* body.c */
 void body_begin(struct http_request *req);
-/* Feeds what is in the input. Returns the status to refuse with, or 0. */
+/* Gives the received bytes to the reader. Returns the status to refuse with, or 0. */
 int body_feed(struct http_conn *c);
 size_t body_recv_size(const struct http_body *body); /* 0: nothing more will come */
 
 /* problem.c */
-/* STATUS is one of those that this room refuses by itself. */
+/* STATUS is one that the HTTP server itself refuses with. */
 int problem_add(struct buf *out, int status);
 void request_refuse(struct http_request *req, int status);
 

@@ -95,7 +95,7 @@ bool http_host_is_ours(const struct http_host *host, const char *local, const ch
 	return false;
 }
 
-/* Scheme and all, as browsers send it. */
+/* Compared with its scheme, as browsers send it. */
 static bool is_listed(const char *origin, const char *const *list, bool any)
 {
 	for (; list && *list; list++)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Host and Origin: syntax, and which names are ours (the wall against DNS rebinding: a page of a
- * foreign name that resolves to this machine still sends its own name). */
+/* Host and Origin: their syntax, and which names are ours. This is the wall against DNS rebinding:
+ * when the name of a foreign site is made to resolve to this machine, its pages still send their
+ * own name. */
 #pragma once
 
 #include "base/attr.h"
@@ -14,7 +15,7 @@ struct http_host {
 	unsigned port; /* 0: none given */
 };
 
-/* "name", "name:port", "[v6]:port". -EINVAL otherwise, on an empty name too. */
+/* "name", "name:port" or "[v6]:port"; -EINVAL for everything else, also for an empty name. */
 int http_host_parse(const char *s, size_t len, struct http_host *ret) MUST_CHECK;
 
 /* "http://name:port" or "https://…" without a path; -EINVAL otherwise ("null", other schemes). */
@@ -30,8 +31,8 @@ struct http_origins {
 	const char *const *origins; /* the same, of origins; "*" is any */
 };
 
-/* May pages of ORIGIN use us? Those that came from the very address that the request went to may
- * (localhost and 127.0.0.1 are one, if the port is the same), those of a host that the operator
- * named, and the origins that the operator named word by word ("vscode-webview://x"). Pages that
- * other ports of this machine serve may not: another account may have made them. */
+/* May pages of ORIGIN use this server? Allowed are: the very address that the request was sent to
+ * (localhost and 127.0.0.1 count as one if the port is the same), hosts that the operator named,
+ * and origins that the operator named in full ("vscode-webview://x"). Pages from other ports of
+ * this machine are not allowed, because another account may serve them. */
 bool http_origin_is_ours(const char *origin, const struct http_origins *may);

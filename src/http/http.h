@@ -1,25 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* HTTP/1.1 server inside an sd-event loop: listeners, routes, requests, answers, streams.
  *
- * One thread, no blocking call. Everything that arrives is hostile: a request reaches a handler
- * only after its head passed the strict check of request_head.h (anything ambiguous is 400 and the
- * connection ends), its Host is one of ours, its Origin (when there is one) is allowed, and, where
- * the row asks for it, the auth hook agreed.
+ * One thread, no blocking call. Every byte that arrives is treated as hostile. A request reaches a
+ * handler only after these checks: its head passed the strict parser of request_head.h (anything
+ * ambiguous is 400 and ends the connection), its Host is one of ours, its Origin (if it has one) is
+ * allowed, and, if the row asks for it, the auth hook agreed.
  *
  * Life of a request
- *   The handler is called once: after the whole body when the row says nothing (the body is in
- *   memory, at most `body_max` bytes of the row), or right after the head when the row has
- *   HTTP_ROUTE_STREAM_BODY. It answers at once, or keeps the pointer and answers later.
- *   The pointer is valid until exactly one of these happened:
- *     - http_respond*() was called;
- *     - http_stream_begin() was called (from then on the stream is the handle);
- *     - the on_gone callback ran: the client left (noticed at once, EPOLLRDHUP) or the server ends.
- *   Nothing of the request may be touched after that; only strings that were taken from it stay
- *   readable until the handler or body callback that answered returns to the server.
  *
- * Answers never fail as far as the handler sees: without memory or without a client the connection
- * is closed. All callbacks come from the event loop or from inside the call that is documented so;
- * never from another thread. */
+ * The handler is called once. By default that is after the whole body has come: it is in memory and
+ * has at most `body_max` bytes of the row. With HTTP_ROUTE_STREAM_BODY it is right after the head.
+ * The handler answers at once, or keeps the pointer and answers later. The pointer is valid until
+ * exactly one of these happens:
+ *
+ *  - http_respond*() is called;
+ *  - http_stream_begin() is called (from then on the stream is the handle);
+ *  - the on_gone callback is called: the client left or the server ends. After the whole body has
+ *    been read, a client that leaves is noticed at once (EPOLLRDHUP).
+ *
+ * After that nothing of the request may be touched. Only strings that were taken from it stay
+ * readable, until the handler or body callback that answered returns to the server.
+ *
+ * For a handler, answering never fails: if there is no memory or no client, the connection is
+ * closed. All callbacks come from the event loop, or from inside a call that says so; never from
+ * another thread. */
 #pragma once
 
 #include "base/attr.h"
@@ -50,9 +54,9 @@ enum http_method {
 };
 
 enum http_route_flag {
-	HTTP_ROUTE_AUTH = 1u << 0, /* the auth hook must agree before the handler is called */
-	HTTP_ROUTE_STREAM_BODY = 1u
-				 << 1,   /* handler at the head; body by http_request_read_body() */
+	HTTP_ROUTE_AUTH = 1u << 0, /* the handler is called only if the auth hook agrees */
+	/* the handler is called at the head; it reads the body by http_request_read_body() */
+	HTTP_ROUTE_STREAM_BODY = 1u << 1,
 	HTTP_ROUTE_ANY_ORIGIN = 1u << 2, /* the handler checks Origin itself (public CORS) */
 	HTTP_ROUTE_QUERY_KEY = 1u << 3,  /* a key in the query (`api_key`) is acceptable here */
 	HTTP_ROUTE_ANY_HOST = 1u << 4,   /* probes that come with any Host (health checks) */
@@ -62,8 +66,8 @@ typedef void (*http_handler_fn)(struct http_request *req, void *userdata);
 
 /* One row of a routing table. PATTERN is a path whose segments are literal or `{name}` (exactly one
  * non-empty segment); a last segment `{name...}` takes one or more segments. Literals win over
- * parameters. A path that matches rows but none with the method is 405 with Allow; HEAD is served
- * by GET rows (the body is left out). OPTIONS without a row of its own answers 204 with Allow. */
+ * parameters. If rows have the path but not the method, the answer is 405 with Allow. GET rows also
+ * serve HEAD, without the body. OPTIONS without a row of its own is answered 204 with Allow. */
 /* NOLINTNEXTLINE(clang-analyzer-optin.performance.Padding): in the order in which rows are read */
 struct http_route {
 	unsigned methods;    /* HTTP_GET | … */
@@ -79,7 +83,7 @@ struct http_route {
 #define HTTP_QUERY_MAX        64 /* name=value pairs of one query */
 #define HTTP_HEADERS_MAX      64 /* header lines of one request */
 
-/* Which tables a listener shows; bits, a table is visible where both share one. */
+/* Which tables a listener serves: those that share a bit with it. */
 enum http_scope {
 	HTTP_SCOPE_MAIN = 1u << 0,  /* the port that has everything */
 	HTTP_SCOPE_LINKS = 1u << 1, /* artifact links only */
@@ -88,12 +92,12 @@ enum http_scope {
 
 /* ---- server ---------------------------------------------------------------------------------- */
 
-/* May this request pass? Called for rows with HTTP_ROUTE_AUTH after the head and before the body.
- * Returns true and may call http_request_set_principal(), or false after having answered (401, 403)
+/* May this request pass? Called for rows with HTTP_ROUTE_AUTH, after the head and before the body.
+ * Returns true, maybe after http_request_set_principal(); or false after it has answered (401, 403)
  * with http_respond(). */
 typedef bool (*http_auth_fn)(struct http_request *req, void *userdata);
 
-/* Every request that was answered, for the access log; the request is still readable. */
+/* Called after every answer, for the access log. The request is still readable. */
 typedef void (*http_log_fn)(struct http_request *req, int status, uint64_t bytes, uint64_t ns,
 			    void *userdata);
 
@@ -106,8 +110,8 @@ struct http_config {
 	size_t stream_queue_max;  /* bytes waiting on one stream before writes fail; 0 = 8 MiB */
 	uint64_t head_timeout_ns; /* whole head, first byte to last; 0 = 15 s */
 	uint64_t idle_timeout_ns; /* connection between requests; 0 = 75 s */
-	/* An answer that does not move, or a body of which that much time brings less than 1 KiB a
-	 * second; 0 = 60 s. */
+	/* Ends an answer that does not move, or a body that brings less than 1 KiB a second in that
+	 * time; 0 = 60 s. */
 	uint64_t stall_timeout_ns;
 	const char *const *hosts; /* borrowed until free: extra names that Host and Origin may have,
 				   * NULL-terminated; "*" allows any. Loopback names and the address
@@ -124,12 +128,13 @@ struct http_config {
 int http_server_new(sd_event *loop, const struct http_config *cfg,
 		    struct http_server **ret) MUST_CHECK;
 
-/* Ends every stream and open request (their on_gone / on_close callbacks run), closes everything.
- * Accepts NULL, returns NULL. */
+/* Ends every stream and open request (their on_gone / on_close callbacks are called) and closes
+ * everything. Accepts NULL, returns NULL. */
 struct http_server *http_server_free(struct http_server *s);
 
-/* Graceful end: listeners close, idle connections close, no keep-alive from now on; streams end
- * when their owner ends them. http_server_busy() counts connections with an unfinished answer. */
+/* Graceful end: listeners and idle connections close, and no connection is kept alive any more.
+ * Streams end when their owner ends them. http_server_busy() counts connections with an unfinished
+ * answer. */
 void http_server_drain(struct http_server *s);
 unsigned http_server_busy(const struct http_server *s);
 
@@ -137,45 +142,48 @@ unsigned http_server_busy(const struct http_server *s);
  * owners are told as if the client had left. A request without an answer gets 401. */
 void http_server_end_callers(struct http_server *s, bool (*ended)(const void *caller));
 
-/* Adds a table (borrowed until free) of N rows for listeners with one of SCOPES. Handlers get
- * USERDATA. Two rows with the same pattern must not share a method. -EINVAL: bad pattern. */
+/* Adds a table of N rows (borrowed until the server is freed) for listeners with one of SCOPES.
+ * Handlers get USERDATA. Two rows with the same pattern must not share a method. -EINVAL: a bad
+ * pattern. */
 int http_server_add_routes(struct http_server *s, const struct http_route *rows, size_t n,
 			   unsigned scopes, void *userdata) MUST_CHECK;
 
-/* Listens on HOST ("127.0.0.1", "::1", "0.0.0.0", "localhost"; no resolver is asked) and PORT
- * (0 = any free one). RET_PORT (may be NULL) is the port taken. The listener belongs to the server.
- * A taken port is -EADDRINUSE. */
+/* Listens on HOST ("127.0.0.1", "::1", "0.0.0.0", "localhost"; names are not resolved) and PORT (0
+ * = any free one). *RET_PORT (RET_PORT may be NULL) gets the port. The listener belongs to the
+ * server. -EADDRINUSE: the port is taken. */
 int http_server_listen(struct http_server *s, const char *host, uint16_t port, unsigned scopes,
 		       uint16_t *ret_port, struct http_listener **ret, struct err *e) MUST_CHECK;
 void http_listener_close(struct http_listener *l);
 
 /* ---- request --------------------------------------------------------------------------------- */
 
-/* Raw path as sent (without query), printable ASCII. */
+/* The path as it was sent, without the query: printable ASCII. */
 const char *http_request_path(const struct http_request *req);
-/* Decoded {param}; never empty, never contains NUL, '/' (but in `{name...}`), and is never "." or
- * ".."; any other byte is possible: validate UTF-8 where it matters. NULL: no such parameter. */
+/* The decoded {param}; NULL: the pattern has no such parameter. It is never empty, never contains
+ * NUL or '/' (except in `{name...}`), and is never "." or "..". Any other byte is possible: check
+ * for UTF-8 where it matters. */
 const char *http_request_param(const struct http_request *req, const char *name);
-/* Header value without surrounding blanks, NULL when absent. NAME in any case. Headers that must be
- * single are single (a second one is 400); of others the first is returned. */
+/* The value of a header without surrounding blanks, or NULL. NAME in any case. A second header of a
+ * name that must be single is 400; of other names the first is returned. */
 const char *http_request_header(const struct http_request *req, const char *name);
-/* Percent-decoded query value ('+' is a blank), NULL when absent. First one wins. Never contains
- * NUL; may be invalid UTF-8. A query that does not decode makes the request 400 before routing. */
+/* The percent-decoded value of a query parameter ('+' is a blank), or NULL; the first one wins.
+ * Never contains NUL; may be invalid UTF-8. A query that cannot be decoded is 400 before routing.
+ */
 const char *http_request_query(const struct http_request *req, const char *name);
 /* True when the media type of Content-Type is TYPE ("application/json"), parameters ignored. */
 bool http_request_content_type_is(const struct http_request *req, const char *type);
 /* True when Accept names TYPE or a wildcard that covers it, or is absent. */
 bool http_request_accepts(const struct http_request *req, const char *type);
 
-/* Whole body of a row without HTTP_ROUTE_STREAM_BODY; NUL-terminated for convenience. */
+/* The whole body, for rows without HTTP_ROUTE_STREAM_BODY. A NUL follows it for convenience. */
 const char *http_request_body(const struct http_request *req, size_t *ret_len);
-/* Declared length, or UINT64_MAX when chunked. */
+/* The declared length, or UINT64_MAX for a chunked body. */
 uint64_t http_request_body_length(const struct http_request *req);
 
 /* "127.0.0.1:41234", "[::1]:41234". */
 const char *http_request_peer(const struct http_request *req);
 unsigned http_request_route_flags(const struct http_request *req);
-/* Value of Origin when present and allowed, else NULL: for Access-Control-Allow-Origin. */
+/* The value of Origin if it is present and allowed, else NULL: for Access-Control-Allow-Origin. */
 const char *http_request_origin(const struct http_request *req);
 
 /* Who it is, set by the auth hook (copied; at most 63 bytes are kept); "" before that. */
@@ -187,15 +195,15 @@ const char *http_request_principal(const struct http_request *req);
 void http_request_set_caller(struct http_request *req, void *caller, void (*unref)(void *caller));
 void *http_request_caller(const struct http_request *req);
 
-/* The caller's state. ON_GONE runs once if the request ends without an answer of ours. */
+/* ON_GONE is called once if the request ends without an answer of ours. */
 void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userdata),
 			  void *userdata);
 
-/* Body of a HTTP_ROUTE_STREAM_BODY row. ON_DATA gets every piece as it arrives, and once (NULL, 0)
- * at the end; it returns 0 or a negative errno, which means "no more": the handler must have
- * answered by then, the rest is thrown away and the connection closes. It may answer at any time.
- * Until read_body is called nothing is read, so a handler can check things first; a client that
- * asked with Expect: 100-continue is told to go on by this call. */
+/* Reads the body, for rows with HTTP_ROUTE_STREAM_BODY. ON_DATA gets every piece as it arrives, and
+ * (NULL, 0) once at the end. It returns 0, or a negative errno for "no more": then it must have
+ * answered, the rest is thrown away and the connection closes. It may answer at any time. Nothing
+ * is read before this call, so a handler can check things first. A client that sent Expect:
+ * 100-continue is told to go on by this call. */
 typedef int (*http_body_fn)(struct http_request *req, const void *data, size_t len, void *userdata);
 void http_request_read_body(struct http_request *req, http_body_fn on_data, void *userdata);
 /* Back-pressure: stops reading from the socket. The last UNTAKEN bytes of the piece that on_data has
@@ -206,13 +214,14 @@ void http_request_resume_body(struct http_request *req);
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* Adds a header to the answer; before http_respond*() or http_stream_begin(). -EINVAL when NAME or
- * VALUE could break the head (control characters), -E2BIG when the answer's head is full (4 KiB).
+/* Adds a header to the answer; before http_respond*() or http_stream_begin(). -EINVAL: NAME or
+ * VALUE could break the head (control characters). -E2BIG: the head of the answer is full (4 KiB).
  */
 int http_add_header(struct http_request *req, const char *name, const char *value);
 
-/* TYPE NULL: no Content-Type. BODY is copied. HEAD sends the length and no body. Answers with a
- * type carry X-Content-Type-Options: nosniff, all carry Date and what the connection needs. */
+/* Answers with a copy of BODY. TYPE NULL: no Content-Type. HEAD gets the length and no body.
+ * Answers with a type carry X-Content-Type-Options: nosniff; all carry Date and the headers that
+ * the connection needs. */
 void http_respond(struct http_request *req, int status, const char *type, const void *body,
 		  size_t len);
 /* BODY is malloc'ed and taken. */
@@ -220,17 +229,18 @@ void http_respond_take(struct http_request *req, int status, const char *type, c
 		       size_t len);
 /* Body is a C string. */
 void http_respond_text(struct http_request *req, int status, const char *type, const char *text);
-/* A problem of RFC 9457 with the status of CODE: {"type","title","status","detail","code","hint"}
- * ("hint" where the code has one) and the members of MORE: JSON text such as `"files":[]`, or NULL.
- * DETAIL is any text, what is not UTF-8 in it is replaced. 401 has WWW-Authenticate, 429 of
- * rate_limited Retry-After. All that the server refuses by itself (400, 404, 405, 408, 413, 416,
- * 417, 431, 501, 503, 505) has this form, whatever the path. */
+/* Answers with a problem document of RFC 9457 and the status of CODE:
+ * {"type","title","status","detail","code","hint"} ("hint" if the code has one) and the members in
+ * MORE: JSON text such as `"files":[]`, or NULL. DETAIL is any text; bytes that are not UTF-8 are
+ * replaced. 401 has WWW-Authenticate, 429 of rate_limited has Retry-After. Everything that the
+ * server refuses by itself (400, 404, 405, 408, 413, 416, 417, 431, 501, 503, 505) has this form,
+ * whatever the path. */
 void http_respond_problem(struct http_request *req, enum err_code code, const char *detail,
 			  const char *more);
 #define HTTP_PROBLEM_TYPE "application/problem+json"
-/* A regular file by descriptor, sent with sendfile, in constant memory. Handles HEAD, one Range
- * (several: the whole file), If-Range, If-None-Match, If-Modified-Since (RFC 9110 §13, §14).
- * FD is taken, always. The file may shrink while it is sent: the connection is then cut. */
+/* Answers with a regular file, by sendfile(2) in constant memory. Handles HEAD, one Range (for
+ * several ranges the whole file is sent), If-Range, If-None-Match, If-Modified-Since (RFC 9110 §13,
+ * §14). FD is always taken. If the file shrinks while it is sent, the connection is cut. */
 struct http_file {
 	uint64_t size;
 	const char *type; /* media type, with charset where wanted */
@@ -252,23 +262,22 @@ struct http_stream_ops {
 	void (*on_drain)(void *userdata);
 };
 
-/* Begins a 200-style answer of unknown length (chunked; to HTTP/1.0 until the close). The request
- * is over for the caller. Returns NULL when the client is gone already: nothing more is called
- * then. */
+/* Begins an answer of unknown length (chunked; for HTTP/1.0 until the close). The request is over
+ * for the caller. Returns NULL if the client is gone already; then no callback is called. */
 struct http_stream *http_stream_begin(struct http_request *req, int status, const char *type,
 				      const struct http_stream_ops *ops, void *userdata);
 /* As above with the headers of a server-sent event stream. */
 struct http_stream *http_stream_begin_sse(struct http_request *req,
 					  const struct http_stream_ops *ops, void *userdata);
 /* Queues a copy and sends what the socket takes. -ENOBUFS: the queue was already over its limit and
- * nothing was taken (a slow reader: the caller ends the stream); -ENOMEM. Never calls back. One
- * write may be larger than the limit: as many bytes do not count for those that come after it. */
+ * nothing was taken (the reader is slow; the caller ends the stream). -ENOMEM. Never calls back.
+ * One write may be larger than the limit: its bytes do not count for the writes after it. */
 int http_stream_write(struct http_stream *st, const void *data, size_t len) MUST_CHECK;
 int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned n) MUST_CHECK;
 size_t http_stream_queued(const struct http_stream *st);
-/* Monotonic time of the last write: who sends keep-alives can skip busy streams. */
+/* Monotonic time of the last write. A sender of keep-alives can skip busy streams. */
 uint64_t http_stream_last_write_ns(const struct http_stream *st);
-/* Sends what is queued, then the proper end of the answer. ST is gone for the caller. */
+/* Sends what is queued, then the proper end of the answer. ST is invalid afterwards. */
 void http_stream_end(struct http_stream *st);
-/* Cuts the connection without a proper end. ST is gone. */
+/* Cuts the connection without a proper end. ST is invalid afterwards. */
 void http_stream_abort(struct http_stream *st);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server: its epoll instance inside the loop, connections in and out, one timer for all. */
+/* The server: an epoll instance inside the event loop, accepting and freeing connections, and one
+ * timer for all deadlines. */
 #include "http/connection.h"
 
 #include "base/rand.h"
@@ -54,7 +55,8 @@ void server_resume_accept(struct http_server *s)
 	s->accept_retry_ns = 0;
 }
 
-/* Makes room by closing the connection that has idled longest, or that is slowest with its head. */
+/* Makes room: closes the connection that has been idle for longest, or else the one that takes
+ * longest to send its head. */
 static bool evict(struct http_server *s)
 {
 	static const enum http_timer order[] = {HTTP_TIMER_IDLE, HTTP_TIMER_LINGER,
@@ -71,7 +73,7 @@ static bool evict(struct http_server *s)
 	return false;
 }
 
-/* Takes a connection, or closes it. */
+/* Accepts FD as a connection, or closes it. */
 static void admit(struct http_listener *l, int fd, const union http_address *from)
 {
 	struct http_server *s = l->server;
@@ -83,7 +85,7 @@ static void admit(struct http_listener *l, int fd, const union http_address *fro
 	(void)fd_close(fd);
 }
 
-/* False: stop accepting for now. */
+/* False: accept no more connections for now. */
 static bool accept_one(struct http_listener *l)
 {
 	struct http_server *s = l->server;
@@ -99,8 +101,8 @@ static bool accept_one(struct http_listener *l)
 	if (fd < 0) {
 		if (errno == ECONNABORTED || errno == EINTR)
 			return true;
-		/* Out of descriptors or memory: without a pause the loop would spin on the backlog.
-		 */
+		/* Out of descriptors or memory. Without a pause the loop would spin, because the
+		 * backlog stays readable. */
 		if (errno != EAGAIN && !evict(s))
 			server_pause_accept(s, now_ns() + HTTP_ACCEPT_RETRY_NS);
 		return false;
@@ -119,7 +121,8 @@ static void on_wake(struct http_server *s)
 	s->awake = false;
 }
 
-/* Those that become ready meanwhile wait for the next turn: others come first. */
+/* Connections that become ready meanwhile wait for the next turn, so that other event sources get
+ * theirs. */
 static void run_ready(struct http_server *s)
 {
 	struct list todo = LIST_INIT(todo);
@@ -160,7 +163,7 @@ static void dispatch(struct http_server *s, const struct epoll_event *ev)
 	}
 }
 
-/* One turn. */
+/* One turn of the epoll instance. */
 static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata)
 {
 	struct http_server *s = userdata;
@@ -220,7 +223,7 @@ static int on_timer(sd_event_source *src, uint64_t usec, void *userdata)
 				next = MIN(next, c->deadline_ns);
 				break;
 			}
-			c->moved = true; /* one deadline, one timeout */
+			c->moved = true; /* a deadline fires once */
 			conn_on_timeout(c);
 		}
 	}
@@ -321,7 +324,7 @@ int http_server_new(sd_event *loop, const struct http_config *cfg, struct http_s
 		http_server_free(s);
 		return r;
 	}
-	/* sendfile(2) has no MSG_NOSIGNAL. */
+	/* sendfile(2) has no MSG_NOSIGNAL, so SIGPIPE is ignored. */
 	(void)signal(SIGPIPE, SIG_IGN);
 	*ret = s;
 	return 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes from the socket: in the server's scratch block while they are used at once, in memory of
- * the connection when a rest has to wait. */
+/* Bytes from the socket. They stand in the server's scratch block while they are used at once. If
+ * some must wait, they are copied into memory of the connection. */
 #include "http/connection.h"
 
 #include <string.h>
 
 #define OWN_STEP 4096u
 
-/* Room for MAX more bytes behind what is there; only an unfinished head ever grows. */
+/* Makes room for MAX more bytes behind those that are there. Only an unfinished head ever grows. */
 static int own_grow(struct http_in *in, size_t max)
 {
 	const size_t cap = in->len + max;

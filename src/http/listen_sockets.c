@@ -66,8 +66,8 @@ void http_listener_close(struct http_listener *l)
 {
 	list_remove(&l->node);
 	l->fd = fd_close(l->fd);
-	/* An event for it may be in the batch that is being handled: freed at the end of its turn.
-	 */
+	/* An event for this listener may be in the batch that is being handled, so it is freed at
+	 * the end of the turn. */
 	list_append(&l->server->dead_listeners, &l->node);
 	server_schedule(l->server);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine that takes a body apart. A boundary is searched by its first byte, CR, which stands
- * nowhere else in it: when a match fails, none of the bytes behind its first can begin another. */
+/* The parser's state machine. A boundary is searched by its first byte, CR. CR occurs nowhere else
+ * in a boundary, so after a failed match none of the bytes behind the first one can begin another
+ * match. */
 #include "http/multipart.h"
 
 #include <errno.h>
@@ -9,7 +10,7 @@
 
 #define LINE_END 2 /* CR LF, the first bytes of the delimiter */
 
-/* Takes bytes from the front: how many, or a negative errno. */
+/* Uses bytes from the front of P. Returns how many, or a negative errno. */
 typedef int64_t (*step_fn)(struct multipart *m, const char *p, size_t n, struct err *e);
 
 static int bad(struct err *e, const char *what)
@@ -33,7 +34,7 @@ int multipart_init(struct multipart *m, const char *content_type, const struct m
 	m->stop = false;
 	m->delimiter_len =
 	    (size_t)snprintf(m->delimiter, sizeof(m->delimiter), "\r\n--%s", boundary);
-	/* A body begins as if a line had ended before it. */
+	/* The first boundary has no line end before it; we pretend that one was there. */
 	m->matched = m->virtual = LINE_END;
 	m->padding = 0;
 	m->n_parts = 0;
@@ -46,7 +47,7 @@ static int emit(struct multipart *m, const char *p, size_t n, struct err *e)
 	return m->in_part && n > 0 ? m->ops->on_data(p, n, m->user, e) : 0;
 }
 
-/* The delimiter is complete; DATA bytes of this piece were before it. */
+/* The delimiter is complete. The first DATA bytes of this piece were before it. */
 static int end_data(struct multipart *m, const char *p, size_t data, struct err *e)
 {
 	int r = emit(m, p, data, e);
@@ -63,7 +64,7 @@ static int end_data(struct multipart *m, const char *p, size_t data, struct err 
 
 static int64_t step_data(struct multipart *m, const char *p, size_t n, struct err *e)
 {
-	size_t earlier = m->matched; /* of the match, in pieces before this one */
+	size_t earlier = m->matched; /* bytes that matched in earlier pieces */
 	size_t i = 0;
 	int r;
 
@@ -82,7 +83,8 @@ static int64_t step_data(struct multipart *m, const char *p, size_t n, struct er
 			r = end_data(m, p, i - (m->matched - earlier), e);
 			return r < 0 ? r : (int64_t)i;
 		}
-		/* Not the boundary: what was kept back of earlier pieces was data. */
+		/* This was not the boundary, so the bytes that were held back from earlier pieces
+		 * are data. */
 		if (earlier > 0) {
 			r = emit(m, m->delimiter + m->virtual, earlier - m->virtual, e);
 			if (r < 0)
@@ -151,7 +153,8 @@ static int end_head(struct multipart *m, struct err *e)
 		return r;
 	m->state = MULTIPART_DATA;
 	m->in_part = true;
-	/* A part without a byte may end with the very line end of its head. */
+	/* The blank line of the head may itself be the line end before the boundary of an empty
+	 * part. */
 	m->matched = m->virtual = LINE_END;
 	r = m->ops->on_part(&part, m->user, e);
 	if (r < 0)

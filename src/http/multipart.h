@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* multipart/form-data (RFC 7578, RFC 2046) as its bytes come: an incremental parser without
- * allocations. What it says does not depend on how the bytes were split.
+/* An incremental parser for multipart/form-data (RFC 7578, RFC 2046). It allocates nothing, and its
+ * result does not depend on how the bytes were split.
  *
- * Strict where others disagree, so that nobody can hide a file from who looked at it before: a line
- * that begins with the boundary is the boundary or an error, every part has one
- * Content-Disposition: form-data with one `name`, parameters are there once, heads have neither
- * bare line ends nor folded lines nor control characters and are UTF-8, and the body ends with its
- * last boundary. What stands before the first boundary and after the last is skipped.
+ * It is strict where other parsers differ, so that a file cannot be hidden from a filter in front
+ * of us. A line that begins with the boundary is the boundary or an error. Every part has one
+ * Content-Disposition: form-data with one `name`; each parameter is there once. Heads have no bare
+ * line ends, folded lines or control characters, and are UTF-8. The body ends with its last
+ * boundary. Text before the first boundary and after the last one is skipped.
  *
- * Who calls it gives a limit to the whole of the body; memory is the struct and nothing else. */
+ * The caller limits the size of the whole body. The struct is all the memory that is used. */
 #pragma once
 
 #include "base/attr.h"
@@ -25,14 +25,15 @@
 /* Both are valid during the call. */
 struct multipart_part {
 	const char *name; /* UTF-8 without NUL */
-	/* NULL: a field that is no file. As sent, but for what forms escape: \" and \\ of quoted
-	 * strings and %22, %0D, %0A. May be "", may hold '/' and "..": the caller checks. */
+	/* NULL: a field that is not a file. Decoded are only the escapes of forms: \" and \\ in
+	 * quoted strings, and %22, %0D, %0A. May be "", and may have '/' and "..": the caller
+	 * checks. */
 	const char *filename;
 };
 
-/* Return 0, or a negative errno with E set: multipart_feed() then returns it, and the parser is not
- * touched again (a callback may have freed it). on_part may also return MULTIPART_STOP: then
- * multipart_feed() returns at once, before the data of the part. */
+/* A callback returns 0, or a negative errno with E set. multipart_feed() then returns it and does
+ * not touch the parser again (the callback may have freed it). on_part may also return
+ * MULTIPART_STOP: then multipart_feed() returns at once, before the data of the part. */
 #define MULTIPART_STOP 1
 struct multipart_ops {
 	int (*on_part)(const struct multipart_part *part, void *user, struct err *e);
@@ -41,48 +42,49 @@ struct multipart_ops {
 };
 
 enum multipart_state {
-	MULTIPART_DATA,     /* of a part, or what is before the first one */
-	MULTIPART_BOUNDARY, /* just behind one */
-	MULTIPART_DASH,     /* its first '-', if it is the last one */
+	MULTIPART_DATA,     /* data of a part, or text before the first one */
+	MULTIPART_BOUNDARY, /* right behind a boundary */
+	MULTIPART_DASH,     /* behind the first '-' of the last boundary */
 	MULTIPART_PADDING,
-	MULTIPART_LINE_END, /* its CR was there */
+	MULTIPART_LINE_END, /* behind the CR of the boundary's line */
 	MULTIPART_HEAD,
 	MULTIPART_EPILOGUE,
 };
 
-/* Private but for its size. */
+/* Private; it is here only so that callers know its size. */
 struct multipart {
 	const struct multipart_ops *ops; /* borrowed */
 	void *user;
 	enum multipart_state state;
 	bool in_part;
-	bool stop;                                      /* on_part has asked for it */
+	bool stop;                                      /* on_part returned MULTIPART_STOP */
 	char delimiter[4 + MULTIPART_BOUNDARY_MAX + 1]; /* CR LF - - boundary */
 	size_t delimiter_len;
-	size_t matched; /* bytes of it that were seen */
-	size_t virtual; /* of those, bytes that were not data: a line end that is not its own */
+	size_t matched; /* bytes of the delimiter that matched so far */
+	size_t virtual; /* of those, bytes that are not data if the match fails: the line end of a
+			 * head */
 	size_t padding;
 	unsigned n_parts;
 	size_t head_len;
 	char head[MULTIPART_HEAD_MAX + 1];
 };
 
-/* CONTENT_TYPE is the request's (NULL is refused). All failures here and below are
- * ERR_INVALID_ARGUMENT (-EINVAL) with a text for the client; too many parts are
+/* CONTENT_TYPE is that of the request; NULL is refused. All failures here and below are
+ * ERR_INVALID_ARGUMENT (-EINVAL) with a text for the client, except too many parts:
  * ERR_UPLOAD_TOO_LARGE (-E2BIG). */
 int multipart_init(struct multipart *m, const char *content_type, const struct multipart_ops *ops,
 		   void *user, struct err *e) MUST_CHECK;
-/* *RET_TAKEN: bytes that were used up, LEN unless on_part has stopped it. */
+/* *RET_TAKEN: bytes that were used: LEN, unless on_part stopped the parser. */
 int multipart_feed(struct multipart *m, const void *data, size_t len, size_t *ret_taken,
 		   struct err *e) MUST_CHECK;
-/* The body has ended: was its last boundary there? */
+/* The body has ended. An error if its last boundary is missing. */
 int multipart_end(const struct multipart *m, struct err *e) MUST_CHECK;
 
 /* ---- parts of it, for the parser (multipart_head.c) ---- */
 
 /* The boundary of CONTENT_TYPE, NUL-terminated; RET has MULTIPART_BOUNDARY_MAX + 1 bytes. */
 int multipart_boundary(const char *content_type, char *ret, struct err *e) MUST_CHECK;
-/* HEAD: LEN bytes of lines, each ending with CR LF, and a NUL behind them. It is changed: RET
+/* HEAD has LEN bytes: lines that end with CR LF, and a NUL behind them. It is changed, and RET
  * points into it. */
 int multipart_head_parse(char *head, size_t len, struct multipart_part *ret,
 			 struct err *e) MUST_CHECK;

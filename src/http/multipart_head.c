@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Parameters of Content-Type, and the heads of parts. */
+/* Parses the parameters of Content-Type and the heads of parts. */
 #include "base/text.h"
 #include "http/multipart.h"
 
@@ -11,10 +11,11 @@
 #define CONTENT_TYPE_MAX 512
 #define TYPE             "multipart/form-data"
 #define TOKEN            "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-/* RFC 2046: the blank may not be the last. */
+/* RFC 2046: the last character may not be a blank. */
 #define BOUNDARY_CHARS "'()+_,-./:=? 0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
-/* One `; name=value`; slices of the text, which is not terminated until all of it was read. */
+/* One `; name=value`. NAME and VALUE are slices; they are terminated only after the whole text was
+ * read. */
 struct param {
 	char *name, *value;
 	size_t name_len, value_len;
@@ -31,14 +32,14 @@ static char *skip_blanks(char *p)
 	return p + strspn(p, " \t");
 }
 
-/* The text of a quoted string whose opening quote is at *P, without its escapes, in place. */
+/* Reads a quoted string, whose opening quote is at *P, and removes its escapes in place. */
 static int read_quoted(char **p, struct param *param)
 {
 	char *from = *p + 1, *to = from;
 
 	param->value = to;
 	for (; *from != '"'; from++) {
-		/* Browsers send backslashes as they are: only these two are escapes. */
+		/* Browsers send backslashes as they are: only \" and \\ are escapes. */
 		if (*from == '\\' && (from[1] == '"' || from[1] == '\\'))
 			from++;
 		if (*from == '\0')
@@ -50,7 +51,7 @@ static int read_quoted(char **p, struct param *param)
 	return 0;
 }
 
-/* 1: *PARAM is the next one; 0: the text ends; -EINVAL. */
+/* Returns 1 with the next parameter in *PARAM, 0 at the end of the text, or -EINVAL. */
 static int next_param(char **at, struct param *param)
 {
 	char *p = skip_blanks(*at);
@@ -86,8 +87,8 @@ static bool is_named(const struct param *param, const char *name)
 	       strncasecmp(param->name, name, param->name_len) == 0;
 }
 
-/* Reads all parameters at P and keeps those of NAMES; a second one of the same name, and any of
- * them in the extended form `name*`, is refused. Values are terminated. */
+/* Reads all parameters at P and keeps the values of those in NAMES, NUL-terminated. Refuses a
+ * second parameter of one name, and each of NAMES in the extended form `name*`. */
 static int read_params(char *p, const char *const *names, char **ret, size_t n)
 {
 	size_t lens[4] = {0};
@@ -137,8 +138,8 @@ int multipart_boundary(const char *content_type, char *ret, struct err *e)
 	return 0;
 }
 
-/* %22, %0D and %0A, which is what forms escape in names, and nothing else: "100%25" is no escape.
- */
+/* Decodes %22, %0D and %0A, the only escapes that browsers use in names of forms: "100%25" stays as
+ * it is. */
 static void unescape(char *text)
 {
 	static const struct {
@@ -186,7 +187,8 @@ static int read_disposition(char *value, struct multipart_part *ret, struct err 
 	return 0;
 }
 
-/* Bytes go to the file as they are; nobody may think that they were decoded. */
+/* The bytes of a part are never decoded. An encoding is refused, because its sender expects that
+ * they are. */
 static int read_encoding(char *value, struct multipart_part *ret UNUSED, struct err *e)
 {
 	static const char *const plain[] = {"binary", "8bit", "7bit"};
@@ -197,7 +199,7 @@ static int read_encoding(char *value, struct multipart_part *ret UNUSED, struct 
 	return bad(e, "a part has a Content-Transfer-Encoding other than binary");
 }
 
-/* LINE is terminated, without its end. */
+/* LINE has no line end and is NUL-terminated. */
 static int read_line(char *line, struct multipart_part *ret, struct err *e)
 {
 	static const struct {

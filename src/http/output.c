@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bytes of an answer on their way out: a block, a large body behind it, a file behind that. */
+/* The bytes of an answer that wait to be sent: a block, then a large body, then a file. */
 #include "http/connection.h"
 
 #include <string.h>
@@ -97,7 +97,7 @@ static ssize_t send_file(struct http_conn *c)
 	const ssize_t n =
 	    sendfile(c->fd, o->fd, &off, (size_t)MIN(o->file_left, HTTP_SENDFILE_SLICE));
 
-	if (n == 0) { /* shorter than it was promised */
+	if (n == 0) { /* the file has become shorter */
 		errno = ENODATA;
 		return -1;
 	}

@@ -8,8 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define IPV6_MARK (UINT64_C(1) << 63) /* keeps the two kinds apart; global unicast is 2000::/3 */
-#define MIX       UINT64_C(0x9e3779b97f4a7c15)
+#define IPV6_MARK                                                                                  \
+	(UINT64_C(1) << 63) /* tells IPv6 keys from IPv4 keys; global unicast is 2000::/3,
+				       * so the bit is free */
+#define MIX UINT64_C(0x9e3779b97f4a7c15)
 
 void http_peers_init(struct http_peers *p, unsigned max, bool with_loopback)
 {
@@ -26,7 +28,7 @@ void http_peers_done(struct http_peers *p)
 			free(list_entry(n, struct http_peer, node));
 }
 
-/* False: not counted. */
+/* False: connections from this address are not counted. */
 static bool key_of(const struct http_peers *p, const union http_address *a, uint64_t *ret)
 {
 	uint64_t high;

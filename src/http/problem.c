@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Refusals: every error that is not a tool's or the second family's is a problem (RFC 9457). */
+/* Refusals. Every error is a problem document (RFC 9457), except those of tools and of the second
+ * tool family. */
 #include "http/connection.h"
 
 #include "base/text.h"
 
 #include <string.h>
 
-#define PROBLEM_MAX ((size_t)1 << 20) /* bytes of one, members of the caller included */
+#define PROBLEM_MAX ((size_t)1 << 20) /* bytes of one document, with the caller's members */
 
-/* What this room refuses by itself: at most one reason a status. */
+/* The refusals of the HTTP server itself: at most one reason for each status. */
 static const struct refusal {
 	int status;
 	enum err_code code;
@@ -28,7 +29,7 @@ static const struct refusal {
     {505, ERR_HTTP_VERSION, "HTTP/1.1 and HTTP/1.0 are spoken here"},
 };
 
-/* Appends S as the inside of a JSON string. What is not UTF-8 is replaced before. */
+/* Appends S as the inside of a JSON string. S is UTF-8: the caller has replaced everything else. */
 static int add_json_text(struct buf *out, const char *s)
 {
 	_cleanup_(buf_done) struct buf utf8 = BUF_INIT(4 * ERR_TEXT_MAX);
@@ -57,7 +58,8 @@ static int add_json_member(struct buf *out, const char *key, const char *value)
 	return r == 0 ? buf_add_char(out, '"') : r;
 }
 
-/* TYPE "about:blank": the status says it all, and its phrase is the title. */
+/* With type "about:blank" the status says everything, and the title is its phrase (RFC 9457
+ * §4.2.1). */
 static int add_problem(struct buf *out, enum err_code code, const char *detail, const char *more)
 {
 	const char *hint = err_code_hint(code);
@@ -99,7 +101,8 @@ void http_respond_problem(struct http_request *req, enum err_code code, const ch
 	struct buf body = BUF_INIT(PROBLEM_MAX);
 	int r = add_problem(&body, code, detail, more);
 
-	/* No resource_metadata: clients would begin OAuth, which is not here. */
+	/* Without resource_metadata: with it, MCP clients would begin OAuth, which this server does
+	 * not speak. */
 	if (r == 0 && code == ERR_UNAUTHORIZED)
 		r = http_add_header(req, "WWW-Authenticate", "Bearer realm=\"caisson\"");
 	if (r == 0 && code == ERR_RATE_LIMITED)

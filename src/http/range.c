@@ -8,7 +8,7 @@
 #include <strings.h>
 #include <time.h>
 
-/* DIGITS of LEN bytes; too large a number is as good as the largest. */
+/* Parses LEN digits. A number that is too large becomes the largest. */
 static bool parse_pos(const char *s, size_t len, uint64_t *ret)
 {
 	if (len == 0 || strspn(s, "0123456789") < len)
@@ -80,8 +80,8 @@ void http_date_format(int64_t unix_s, char ret[HTTP_DATE_SIZE])
 	const time_t t = (time_t)unix_s;
 	struct tm tm;
 
-	/* The locale stays "C": names are English. Fails only for years that do not fit in an int.
-	 */
+	/* The locale is always "C", so names are English. Fails only for years that do not fit in
+	 * an int. */
 	if (!gmtime_r(&t, &tm) ||
 	    strftime(ret, HTTP_DATE_SIZE, "%a, %d %b %Y %H:%M:%S GMT", &tm) == 0)
 		memcpy(ret, "Thu, 01 Jan 1970 00:00:00 GMT", HTTP_DATE_SIZE);
@@ -98,7 +98,8 @@ int http_date_parse(const char *s, int64_t *ret)
 		return -EINVAL;
 	when = (int64_t)timegm(&tm);
 	http_date_format(when, back);
-	if (strcmp(s, back) != 0) /* strptime(3) takes blanks, short numbers and wrong weekdays */
+	if (strcmp(s, back) != 0) /* strptime(3) accepts blanks, short numbers and wrong weekdays,
+				   * so the result is compared */
 		return -EINVAL;
 	*ret = when;
 	return 0;

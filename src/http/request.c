@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a checked head to a handler: routing, Host, Origin, the auth hook, limits, dispatch. */
+/* What happens between a checked head and the handler: routing, Host, Origin, the auth hook,
+ * limits, dispatch. */
 #include "http/connection.h"
 
 #include "base/kill_points.h"
@@ -64,7 +65,7 @@ static bool host_is_ours(const struct http_request *req, const char *local)
 	const char *value = req->head.host ? req->text + req->head.host : NULL;
 	struct http_host host;
 
-	if (!value) /* HTTP/1.0 without one: no browser, so no rebinding */
+	if (!value) /* HTTP/1.0 without Host: not from a browser, so no DNS rebinding */
 		return true;
 	return http_host_parse(value, strlen(value), &host) == 0 &&
 	       http_host_is_ours(&host, local, req->conn->server->cfg.hosts);
@@ -128,7 +129,7 @@ static void add_allow(struct http_request *req, unsigned allow)
 	(void)http_add_header(req, "Allow", value);
 }
 
-/* Answers what has no handler: 404, 405, OPTIONS. */
+/* Answers requests that have no handler: 404, 405, OPTIONS. */
 static void respond_unrouted(struct http_request *req)
 {
 	const unsigned allow = req->match.allow;
@@ -144,7 +145,8 @@ static void respond_unrouted(struct http_request *req)
 	}
 }
 
-/* Cuts target into path and query, decodes both, finds the row. 0 or the status to refuse with. */
+/* Cuts the target into path and query, decodes both, and finds the row of the routing table.
+ * Returns 0 or the status to refuse with. */
 static int route(struct http_request *req)
 {
 	char *target = req->text + req->head.target;
@@ -174,7 +176,7 @@ static int route(struct http_request *req)
 
 /* ---- dispatch ---- */
 
-/* Collects the body of a row that takes it in one piece, then calls the handler. */
+/* Collects the body for rows that take it in one piece, then calls the handler. */
 static int on_whole_body(struct http_request *req, const void *data, size_t len, void *userdata)
 {
 	(void)userdata;
@@ -233,7 +235,7 @@ void request_begin(struct http_conn *c, size_t head_len)
 	c->state = HTTP_CONN_REQUEST;
 	c->keep_alive = req->head.keep_alive;
 	c->http10 = req->head.minor == 0;
-	body_begin(req); /* what is unread matters for refusals, too */
+	body_begin(req); /* refusals need to know whether a body is unread */
 	KILL_POINT(REQUEST_READ);
 	if (!check_names(req))
 		return;

@@ -65,7 +65,7 @@ bool http_is_token(const char *s, size_t len)
 	return len > 0;
 }
 
-/* field-value: visible, blank, tab, obs-text (bytes over 0x7f). */
+/* A field value: visible characters, blanks, tabs and obs-text (bytes over 0x7f). */
 static bool is_value(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -77,7 +77,7 @@ static bool is_value(const char *s, size_t len)
 	return true;
 }
 
-/* Path and query are visible ASCII; a fragment never travels. */
+/* Path and query are visible ASCII. A fragment is never sent to a server. */
 static bool is_target(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -138,7 +138,7 @@ static int parse_request_line(char *buf, size_t len, struct http_head *head)
 	return 0;
 }
 
-/* ---- headers that steer us ---- */
+/* ---- headers that the server acts upon ---- */
 
 static int on_host(const char *value, struct http_head *head)
 {
@@ -148,7 +148,7 @@ static int on_host(const char *value, struct http_head *head)
 	return http_host_parse(value, strlen(value), &host) < 0 ? 400 : 0;
 }
 
-/* 1*DIGIT and nothing else; lists ("5, 5") and signs are refused. */
+/* 1*DIGIT and nothing else. Lists ("5, 5") and signs are refused. */
 static int on_content_length(const char *value, struct http_head *head)
 {
 	uint64_t n = 0;
@@ -203,7 +203,8 @@ static int on_connection(const char *value, struct http_head *head)
 	return 0;
 }
 
-/* Headers that may come once (a second one is a trick), and those that we act upon here. */
+/* Headers that may be there once only (a second one is an attack), and headers that the server acts
+ * upon. */
 static const struct steering {
 	const char *name;
 	bool single;
@@ -245,7 +246,8 @@ static int apply_field(const char *buf, const char *name, const char *value, str
 	return 0;
 }
 
-/* One line without its CRLF. A folded line starts with a blank, which is no token. */
+/* Parses one line without its CRLF. A folded line begins with a blank, so its name is no token and
+ * it is refused. */
 static int parse_field(char *buf, char *line, size_t len, struct http_head *head)
 {
 	char *colon = memchr(line, ':', len);
@@ -262,7 +264,7 @@ static int parse_field(char *buf, char *line, size_t len, struct http_head *head
 	while (end > value && (end[-1] == ' ' || end[-1] == '\t'))
 		end--;
 	*colon = '\0';
-	*end = '\0'; /* at the latest the CR of this line */
+	*end = '\0'; /* overwrites at most the CR of this line */
 	if (head->n_fields == HTTP_HEADERS_MAX)
 		return 431;
 	r = apply_field(buf, line, value, head);

@@ -1,25 +1,26 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request heads, RFC 9112 read strictly: what two readers could understand in two ways is refused.
+/* Request heads, RFC 9112 read strictly: anything that two readers could understand differently is
+ * refused.
  *
  * Refused with 400: bare CR, bare LF, NUL and other control characters, folded lines, blanks before
- * a colon, a second header of those that must be single, Content-Length with Transfer-Encoding, any
- * Transfer-Encoding but exactly `chunked`, missing or malformed Host, targets that are not a path.
- * No allocation, no I/O; fuzzed (tests/fuzz/fuzz_http_head.c). */
+ * a colon, a second header of a name that must be single, Content-Length with Transfer-Encoding,
+ * any Transfer-Encoding except exactly `chunked`, a missing or malformed Host, targets that are not
+ * a path. No allocation, no I/O; fuzzed (tests/fuzz/fuzz_http_head.c). */
 #pragma once
 
 #include "http/http.h"
 
 #define HTTP_HEAD_LIMIT 65535u /* offsets are 16 bits */
 
-/* Finds the end of a head in bytes that arrive in pieces. Zero-initialise per request. */
+/* Finds the end of a head that arrives in pieces. Zero-initialise it for each request. */
 struct http_scan {
-	size_t off;     /* bytes looked at */
+	size_t off;     /* bytes scanned so far */
 	unsigned state; /* private */
 };
 
-/* BUF holds everything of the request so far (LEN only grows). Returns the length of the head with
- * its final empty line, 0 when more is needed, -400 when the bytes can never become one. A head of
- * length 2 is a lone empty line, which RFC 9112 §2.2 asks to skip once. */
+/* BUF has the whole request so far; LEN only grows. Returns the length of the head with its final
+ * empty line, 0 if more bytes are needed, or -400 if the bytes can never become a head. Length 2 is
+ * an empty line alone, which RFC 9112 §2.2 says to skip once. */
 int http_head_scan(struct http_scan *scan, const char *buf, size_t len);
 
 struct http_field {
@@ -46,12 +47,12 @@ struct http_head {
 	struct http_field fields[HTTP_HEADERS_MAX];
 };
 
-/* BUF is a head of LEN bytes as http_head_scan() found it; it is cut into strings in place. Returns
- * 0 or the status to refuse with: 400, 417, 431, 501, 505. */
+/* BUF is a head of LEN bytes that http_head_scan() has found. It is cut into strings in place.
+ * Returns 0 or the status to refuse with: 400, 417, 431, 501, 505. */
 int http_head_parse(char *buf, size_t len, struct http_head *ret) MUST_CHECK;
 
 /* The value of the first header NAME (any case), or NULL. */
 const char *http_head_get(const char *buf, const struct http_head *head, const char *name);
 
-/* tchar of RFC 9110 §5.6.2; for names of headers that we send, too. */
+/* Is S a token of RFC 9110 §5.6.2? Also checks the names of headers that we send. */
 bool http_is_token(const char *s, size_t len);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers from memory: status lines, heads, bodies. */
+/* Answers whose body is in memory: status lines, heads, bodies. */
 #include "http/connection.h"
 
 #include "base/text.h"
@@ -59,7 +59,7 @@ const char *http_status_text(int status)
 	return "Unknown";
 }
 
-/* Field values may hold anything printable; control characters would end the line. */
+/* Field values may have any printable character. Control characters could end the line. */
 static bool is_clean(const char *s)
 {
 	for (; *s; s++)
@@ -87,14 +87,14 @@ int reply_head(struct http_request *req, int status, const char *type, bool has_
 	_cleanup_(buf_done) struct buf head = BUF_INIT(HTTP_EXTRA_MAX + 1024);
 	int r;
 
-	/* A body that nobody read, or never will, stands between this answer and the next request.
+	/* If the body was not read to its end, it stands between this answer and the next request.
 	 */
 	if (!req->body.done || (c->server->draining))
 		c->keep_alive = false;
 	req->status = status;
 	r = buf_printf(&head, "HTTP/1.1 %d %s\r\n%s", status, http_status_text(status),
 		       server_date_line(c->server));
-	if (r == 0 && type) /* what we say it is, it is: artifacts are whatever a sandbox wrote */
+	if (r == 0 && type) /* no sniffing: the bytes of an artifact are whatever a sandbox wrote */
 		r = buf_add_str(&head, "X-Content-Type-Options: nosniff\r\n");
 	if (r == 0 && type)
 		r = buf_printf(&head, "Content-Type: %s\r\n", type);

@@ -8,7 +8,8 @@ struct entry {
 	void *userdata;
 	unsigned scopes;
 	unsigned n_segs;
-	uint64_t rank; /* two bits a segment from the left: literal 3, parameter 2, tail 1 */
+	uint64_t rank; /* two bits for each segment, from the left: literal 3, parameter 2, tail 1
+		        */
 };
 
 struct http_routes {
@@ -19,13 +20,13 @@ struct http_routes {
 enum seg_kind { SEG_TAIL = 1, SEG_PARAM = 2, SEG_LITERAL = 3 };
 
 struct seg {
-	const char *text; /* literal, or the parameter's name */
+	const char *text; /* a literal, or the name of a parameter */
 	size_t len;
 	enum seg_kind kind;
 };
 
-/* The segment at P (behind its slash). Returns where the next slash or the end is, NULL when bad.
- */
+/* Reads the segment at P, which is behind its slash. Returns where the next slash or the end is, or
+ * NULL if the segment is bad. */
 static const char *next_seg(const char *p, struct seg *ret)
 {
 	const size_t len = strcspn(p, "/");
@@ -100,7 +101,7 @@ struct http_routes *http_routes_free(struct http_routes *routes)
 	return NULL;
 }
 
-/* Does the path fit? Fills the parameters of RET on the way. */
+/* Does the path fit the pattern? Fills the parameters of RET meanwhile. */
 static bool fits(const struct entry *en, char *const *segs, unsigned n_segs, struct http_match *ret)
 {
 	const char *p = en->row->pattern;
@@ -167,7 +168,7 @@ void http_routes_match(const struct http_routes *routes, unsigned scopes, enum h
 		return;
 	ret->n_params = try.n_params;
 	memcpy(ret->params, try.params, sizeof(ret->params));
-	/* Decoded segments follow each other, parted by their NULs. */
+	/* The decoded segments lie one behind the other in memory; their NULs become slashes. */
 	for (unsigned i = best->n_segs; has_tail(best) && i < n_segs; i++)
 		segs[i][-1] = '/';
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files by descriptor: conditions, one range, sendfile. RFC 9110 §13.2.2 gives the order. */
+/* Answers with a file: conditional requests, one range, sendfile(2). RFC 9110 §13.2.2 gives the
+ * order. */
 #include "http/connection.h"
 
 #include "base/text.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Has the client the current version already? */
+/* Does the client have the current version already? */
 static bool is_unmodified(const struct http_request *req, const struct http_file *file)
 {
 	const char *tags = http_request_header(req, "if-none-match");
@@ -20,7 +21,7 @@ static bool is_unmodified(const struct http_request *req, const struct http_file
 	return since && file->mtime_s && http_date_parse(since, &t) == 0 && file->mtime_s <= t;
 }
 
-/* Is the Range to be honoured? If-Range wants the strong current validator. */
+/* Does the Range header apply? If-Range must name the current validator, and a strong one. */
 static bool range_applies(const struct http_request *req, const struct http_file *file)
 {
 	const char *cond = http_request_header(req, "if-range");
@@ -42,8 +43,7 @@ static bool is_plain_name(const char *name)
 	return true;
 }
 
-/* RFC 6266: the plain form where the name allows it, else an ASCII stand-in and the encoded form.
- */
+/* RFC 6266: the plain form if the name allows it, else an ASCII stand-in and the encoded form. */
 static int add_disposition(struct http_request *req, const struct http_file *file)
 {
 	const char *kind = file->attachment ? "attachment" : "inline";
@@ -101,7 +101,7 @@ void http_respond_file(struct http_request *req, int fd, const struct http_file 
 	_cleanup_fd_ int owned = fd;
 	struct http_out *o = &req->conn->out;
 	enum http_range kind = HTTP_RANGE_WHOLE;
-	uint64_t first = 0, last = file->size - 1; /* of an empty file: not used */
+	uint64_t first = 0, last = file->size - 1; /* not used for an empty file */
 	uint64_t length;
 	int r = 0;
 
@@ -118,7 +118,8 @@ void http_respond_file(struct http_request *req, int fd, const struct http_file 
 	if (kind != HTTP_RANGE_WHOLE)
 		r = add_content_range(req, kind, first, last, file->size);
 	if (r == 0 && kind == HTTP_RANGE_UNSATISFIABLE) {
-		request_refuse(req, 416); /* it is no part of the file: none of its headers */
+		request_refuse(req, 416); /* the answer is no part of the file, so it has none of
+					   * the file's headers */
 		return;
 	}
 	r = r < 0 ? r : add_file_headers(req, file);

@@ -21,7 +21,7 @@ union http_address {
 /* A numeric address or "localhost"; -EINVAL otherwise. */
 int http_address_parse(const char *host, uint16_t port, union http_address *ret,
 		       socklen_t *ret_len) MUST_CHECK;
-/* Ours and the other end's; false when the socket has none (any more). */
+/* Our address and the peer's; false if the socket has none (any more). */
 bool http_address_local(int fd, union http_address *ret);
 bool http_address_peer(int fd, union http_address *ret);
 /* "127.0.0.1", "[::1]", "" for others. */

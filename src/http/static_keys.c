@@ -82,7 +82,7 @@ const char *http_keys_find(const struct http_keys *set, const char *key)
 	if (!set || strlen(key) > HTTP_KEY_BYTES_MAX)
 		return NULL;
 	digest(set, key, got);
-	/* All of them, always: the time says nothing about which one. */
+	/* Always compares with every key, so that the time does not show which one matched. */
 	for (size_t i = 0; i < set->n; i++)
 		if (sodium_memcmp(got, set->keys[i].digest, sizeof(got)) == 0)
 			found = set->keys[i].principal;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers of unknown length, written as things happen. */
+/* Answers of unknown length, sent while their content is produced. */
 #include "http/connection.h"
 
 #include "base/rand.h"
@@ -19,7 +19,7 @@ struct http_stream *http_stream_begin(struct http_request *req, int status, cons
 
 	ASSERT(c->state == HTTP_CONN_REQUEST);
 	if (c->http10)
-		c->keep_alive = false; /* its end is the end of the connection */
+		c->keep_alive = false; /* the body ends when the connection does */
 	if (reply_head(req, status, type, false, 0) < 0) {
 		reply_failed(req);
 		return NULL;
@@ -39,7 +39,8 @@ struct http_stream *http_stream_begin(struct http_request *req, int status, cons
 struct http_stream *http_stream_begin_sse(struct http_request *req,
 					  const struct http_stream_ops *ops, void *userdata)
 {
-	/* no-transform and X-Accel-Buffering: proxies must neither compress nor hold back. */
+	/* no-transform and X-Accel-Buffering: proxies must neither compress nor buffer the stream.
+	 */
 	if (http_add_header(req, "Cache-Control", "no-cache, no-store, no-transform") < 0 ||
 	    http_add_header(req, "X-Accel-Buffering", "no") < 0) {
 		reply_failed(req);
@@ -63,11 +64,12 @@ static int queue_all(struct http_conn *c, const struct iovec *iov, unsigned n, s
 	if (r == 0 && !c->http10)
 		r = out_add(&c->out, "\r\n", 2);
 	if (r < 0)
-		conn_break(c); /* half a chunk may stand in the queue */
+		conn_break(c); /* the queue may end with half a chunk */
 	return r;
 }
 
-/* A message larger than the limit is not yet a slow reader: what follows it may wait behind it. */
+/* One message that is larger than the limit does not make the reader slow: the messages behind it
+ * may wait. */
 static bool is_full(const struct http_conn *c, struct http_stream *st)
 {
 	const size_t max = c->server->cfg.stream_queue_max;
@@ -86,13 +88,13 @@ int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned
 
 	ASSERT(c->state == HTTP_CONN_STREAM);
 	if (c->broken)
-		return 0; /* on_close comes */
+		return 0; /* on_close will be called */
 	if (is_full(c, st))
 		return -ENOBUFS;
 	for (unsigned i = 0; i < n; i++)
 		total += iov[i].iov_len;
 	if (total == 0)
-		return 0; /* an empty chunk would be the end */
+		return 0; /* an empty chunk would end the body */
 	st->last_write_ns = now_ns();
 	r = queue_all(c, iov, n, total);
 	if (r < 0)
@@ -100,7 +102,7 @@ int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned
 	if (total > st->largest)
 		st->largest = total;
 	if (c->in_run)
-		return 0; /* goes out in the next step, with whatever else is written now */
+		return 0; /* sent in the next step, together with what else is written now */
 	r = out_flush(c);
 	if (r < 0 && r != -EAGAIN) {
 		conn_break(c);
@@ -114,7 +116,7 @@ int http_stream_writev(struct http_stream *st, const struct iovec *iov, unsigned
 
 int http_stream_write(struct http_stream *st, const void *data, size_t len)
 {
-	/* iov_base has no const variant; it is only read. */
+	/* iov_base is not const, although writev(2) only reads it. */
 	const struct iovec iov = {.iov_base = (void *)(uintptr_t)data, .iov_len = len};
 
 	return http_stream_writev(st, &iov, 1);
@@ -149,6 +151,6 @@ void http_stream_abort(struct http_stream *st)
 	struct http_conn *c = conn_of(st);
 
 	ASSERT(c->state == HTTP_CONN_STREAM);
-	c->state = HTTP_CONN_REPLY; /* no on_close: the owner knows */
+	c->state = HTTP_CONN_REPLY; /* without on_close: the owner ended it */
 	conn_break(c);
 }

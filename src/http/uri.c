@@ -15,7 +15,7 @@ static int64_t decode(const char *s, size_t len, char *out, bool plus)
 	for (size_t i = 0; plus && i < len; i++)
 		if (out[i] == '+')
 			out[i] = ' ';
-	/* In place: what is written never overtakes what is read. */
+	/* In place: decoding never makes the text longer. */
 	return text_percent_decode(out, len, out, &n) < 0 ? -EBADMSG : (int64_t)n;
 }
 
@@ -65,7 +65,7 @@ int http_uri_query(const char *query, char *out, struct http_pair *pairs, unsign
 				return (int)got;
 			pairs[n].name = out;
 			out += got + 1;
-			pairs[n].value = out - 1; /* the NUL: empty */
+			pairs[n].value = out - 1; /* points to a NUL: the value is empty */
 			if (eq) {
 				got = decode(eq + 1, len - name - 1, out, true);
 				if (got < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Paths and queries: cutting into pieces and percent decoding. No allocation; fuzzed. */
+/* Cuts paths and queries into pieces and decodes percent escapes. No allocation; fuzzed. */
 #pragma once
 
 #include "base/attr.h"
@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Cuts PATH (starts with '/') at its slashes, decodes every segment into OUT (room for strlen + 1
- * of PATH), and stores pointers to them. "/a//b/" is {"a", "", "b", ""}. Returns their number;
- * -EBADMSG: bad escape or NUL; -ENOENT: a segment that is "." or ".." or has a slash inside, or
- * more than MAX of them: no such thing can exist here. */
+/* Cuts PATH, which starts with '/', at its slashes. Decodes each segment into OUT (which has room
+ * for strlen(PATH) + 1) and stores pointers to them: "/a//b/" is {"a", "", "b", ""}. Returns their
+ * number. -EBADMSG: a bad escape or a NUL. -ENOENT: nothing can have this path, because a segment
+ * is "." or ".." or has a slash inside, or there are more than MAX segments. */
 int http_uri_segments(const char *path, size_t len, char *out, char **segs,
 		      unsigned max) MUST_CHECK;
 
@@ -20,6 +20,6 @@ struct http_pair {
 	const char *value;
 };
 
-/* Cuts "a=1&b" into decoded pairs in OUT (room for strlen + 2). Returns their number or -EBADMSG
- * (bad escape, NUL, more than MAX). */
+/* Cuts "a=1&b" into decoded pairs in OUT (which has room for strlen + 2). Returns their number, or
+ * -EBADMSG: a bad escape, a NUL, or more than MAX pairs. */
 int http_uri_query(const char *query, char *out, struct http_pair *pairs, unsigned max) MUST_CHECK;
