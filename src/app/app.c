@@ -17,7 +17,7 @@
 #include <signal.h>
 #include <string.h>
 
-/* What a message has beside the file that it uploads. */
+/* Room in a message for everything but the file that it uploads. */
 #define UPLOAD_WORDS_MAX (64u << 10)
 
 /* ---- settings ---- */
@@ -49,7 +49,7 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 			  .ca_fd = -1,
 			  .cache_fd = -1,
 			  .wheel_fd = -1};
-	int r = cmd_settings(&a->settings, file_in_cwd, argc, argv, e);
+	int r = read_settings(&a->settings, file_in_cwd, argc, argv, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
 	if (r < 0)
@@ -122,7 +122,7 @@ static int open_ledger(struct app *a, struct err *e)
 	return ledger_new(&config, &a->ledger, e);
 }
 
-/* Once for each time that it begins or ends. */
+/* Logs once when the trouble begins and once when it ends. */
 static void on_store_trouble(const struct err *e, uint64_t queued, void *user UNUSED)
 {
 	if (e)
@@ -192,7 +192,7 @@ int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct 
 	size_t n = ARRAY_SIZE(signals);
 	int r = 0;
 
-	/* A blocked signal is delivered to the loop even where it is ignored. */
+	/* sd-event blocks the signal, and a blocked signal reaches the loop even if it is ignored. */
 	if (sigaction(SIGHUP, NULL, &hangup) == 0 && hangup.sa_handler == SIG_IGN)
 		n--;
 	for (size_t i = 0; r >= 0 && i < n; i++)
@@ -229,11 +229,11 @@ int app_fail(const struct app *a, const struct err *e)
 {
 	const char *hint = err_code_hint(e->code);
 
-	/* On stderr one line is enough. */
+	/* If the log goes to stderr, the line below is enough. */
 	if (a->log_is_file)
 		LOG_ERROR("startup_failed", LOG_S("verb", a->verb), LOG_S("error", e->text));
 	(void)fprintf(stderr, "ERROR: %s%s%s\n", e->text, *hint ? ". " : "", hint);
-	/* Those two had the status 1 in the servers that this one replaces. */
+	/* In the servers that this program replaces, these two errors have exit status 1. */
 	if (e->code == ERR_IMAGE_MISSING || e->code == ERR_ENGINE_UNAVAILABLE)
 		return 1;
 	return err_code_exit(e->code);

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the verbs that run sandboxes share: settings, log, privileges, loop, manager, tools.
  *
- * Order: app_settings() (nothing has happened yet) -> app_begin() (the privileged monitor is
- * started, then all privileges are given up; before any outside byte is read) -> app_open() (loop,
- * manager). */
+ * Order:
+ *   app_settings()  reads settings, nothing else
+ *   app_begin()     starts the privileged monitor, then gives up all privileges, before a byte from
+ *                   outside is read
+ *   app_open()      makes the event loop and the manager */
 #pragma once
 
 #include "api/files.h"
@@ -30,30 +32,30 @@ struct app {
 	const char *verb;
 	enum app_mode mode;
 	struct settings settings;
-	bool log_is_file; /* and nothing of it goes to stderr */
+	bool log_is_file; /* and it does not go to stderr */
 	char state_dir[PATH_MAX];
 	char image[ENGINE_NAME_MAX];
-	const char *socket_path; /* removed at the end; NULL: none; borrowed */
-	const char *listen_host; /* of `serve`, before app_begin(); borrowed */
-	int monitor_fd;          /* until the engine has it */
-	bool has_landlock;       /* its files are bounded by more than its uid */
-	struct store *store;     /* NULL where it cannot be opened and is not needed */
+	const char *socket_path; /* borrowed; removed at the end; NULL: none */
+	const char *listen_host; /* of `serve`, set before app_begin(); borrowed */
+	int monitor_fd;          /* until the engine takes it */
+	bool has_landlock;       /* Landlock, not only the uid, limits which files we can open */
+	struct store *store;     /* NULL: it cannot be opened and is not needed */
 	sd_event *loop;
 	struct manager *manager;
-	struct sandbox_records records; /* of the manager, in the store */
-	struct opener *opener;          /* NULL: no file of this machine is read */
+	struct sandbox_records records; /* the manager's, kept in the store */
+	struct opener *opener;          /* NULL: no local files may be read */
 	struct ledger *ledger;
 	struct egress *egress;
 	struct egress_audit *egress_audit;               /* NULL without a store */
-	struct egress_policy *network;                   /* of sandboxes */
-	struct egress_policy *network_may[EGRESS_KINDS]; /* what they may be made with instead */
+	struct egress_policy *network;                   /* the default of new sandboxes */
+	struct egress_policy *network_may[EGRESS_KINDS]; /* what clients may choose instead */
 	struct packages *packages;
-	int ca_fd; /* certificates for the package index, until packages have it; -1 = none */
+	int ca_fd; /* certificates for the package index, until `packages` takes it; -1 = none */
 	char index_url[2001];
 	bool index_is_trusted;         /* the operator named it */
-	bool index_has_own_ca;         /* ca_fd is not this machine's */
-	struct packages_inside inside; /* the index as sandboxes see it */
-	int cache_fd, wheel_fd;        /* folders of wheels, until packages have them; -1 = none */
+	bool index_has_own_ca;         /* ca_fd is not the file of this machine */
+	struct packages_inside inside; /* how sandboxes see the index */
+	int cache_fd, wheel_fd; /* folders of wheels, until `packages` takes them; -1 = none */
 	struct links *links;
 	struct tools *tools;
 	struct mcp_server *mcp;
@@ -64,38 +66,38 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 		 char **argv, struct err *e) MUST_CHECK;
 /* app_begin.c: checks that the image is there, starts the monitor, gives up privileges. */
 int app_begin(struct app *a, struct err *e) MUST_CHECK;
-/* Loop and manager. The engine itself opens at its first need or with manager_start(). */
+/* Makes loop and manager. The engine opens when it is first needed, or with manager_start(). */
 int app_open(struct app *a, struct err *e) MUST_CHECK;
-/* app_packages.c: what needs the rights of whoever starts the server, and what needs the loop. */
+/* app_packages.c: app_prepare_packages() needs the privileges of the start, the others the loop. */
 int app_prepare_packages(struct app *a, struct err *e) MUST_CHECK;
 int app_open_egress(struct app *a, struct err *e) MUST_CHECK;
-/* Of the tools: what a person answered goes to the log and the audit log. */
+/* For the tools: records the answer of a person, in the log and the audit log. */
 void app_domain_answered(const struct sandbox *s, const char *domain, bool allowed, void *user);
 int app_open_packages(struct app *a, struct err *e) MUST_CHECK;
-/* The index that sandboxes may ask by themselves; its texts are in A. */
+/* The package index that sandboxes may use themselves; its texts are in A. */
 struct sandbox_index app_index(struct app *a);
-/* FN is called from the loop for SIGTERM, SIGINT and SIGHUP (but where that is ignored, as below
- * nohup(1)), which do not end the process any more. */
+/* From now on SIGTERM, SIGINT and SIGHUP call FN from the loop instead of ending the process. SIGHUP
+ * stays ignored if it is ignored at the start, as nohup(1) does. */
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
 /* app_mcp.c: links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);
 #define APP_STORE_PATH_MAX (PATH_MAX + 16)
 void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX]);
-/* The database of this state folder (app_store.c). For verbs without an engine too. */
+/* app_store.c: opens the database of this state folder. For verbs without an engine too. */
 int app_open_store(struct app *a, struct err *e) MUST_CHECK;
 
-/* Bytes of the longest message of a client. */
+/* Longest message that a client may send, in bytes. */
 size_t app_max_message(const struct app *a);
 
-/* Stored sandboxes of this server: limits, and records in the store if there is one (app_records.c).
- * INSISTED: limits of sessions that somebody has set. */
-struct manager_stored app_stored(struct app *a, uint32_t insisted); /* on their limits */
+/* app_records.c: limits of stored sandboxes, and their records in the store if there is one.
+ * INSISTED: the limits that must be enforced (limits.h). */
+struct manager_stored app_stored(struct app *a, uint32_t insisted);
 
-/* Is the engine of the settings the native one, which has a monitor? */
+/* Do the settings name the native engine, which has a monitor? */
 bool app_is_native(const struct app *a);
 /* Can only this machine reach a listener on HOST? */
 bool app_is_loopback(const char *host);
 
-/* A start that failed: the log event, one line "ERROR: ..." on stderr, and its exit status. */
+/* Reports a failed start: the log event, and one line "ERROR: …" on stderr. Returns the exit status. */
 int app_fail(const struct app *a, const struct err *e);

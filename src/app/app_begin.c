@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first half of a start, while the rights are there: monitor, log, packages, opener, store;
- * then all rights go. */
+/* The first half of a start, with privileges: monitor, log, packages, opener, store. Then all
+ * privileges are given up. */
 #include "app/app.h"
 
 #include "app/opener.h"
@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 
 #define MONITOR_SLOTS_MAX 60000u
-/* A sandbox that is being destroyed still has its place while the next one is made. */
+/* A sandbox that is being destroyed still occupies its slot while the next one is made. */
 #define MONITOR_SLOTS_MORE 64u
 
 static int check_image(const struct app *a, struct err *e)
@@ -32,8 +32,9 @@ static int check_image(const struct app *a, struct err *e)
 	return -ENOENT;
 }
 
-/* Root's front becomes a uid that owns nothing. The log is opened before; its folder is made for
- * that uid, unless it is there already: then its owner decided who may write. */
+/* If root starts the program, the front continues with a uid that owns nothing, so the log is opened
+ * before. A new log folder is given to that uid, so that log files can be rotated. An existing folder
+ * stays as it is: its owner decided who may write there. */
 static void prepare_log(const struct app *a)
 {
 	char path[PATH_MAX];
@@ -56,7 +57,7 @@ static void prepare_log(const struct app *a)
 	log_open();
 }
 
-/* While the rights are there. `stdio` is useful without it: its sandboxes end with it anyway. */
+/* Called with privileges. `stdio` works without a store, because its sandboxes end with it. */
 static int begin_store(struct app *a, struct err *e)
 {
 	struct err why = ERR_INIT;
@@ -73,7 +74,7 @@ static int begin_store(struct app *a, struct err *e)
 	return 0;
 }
 
-/* The folder of PATH. */
+/* The folder that PATH is in. */
 static void folder_of(const char *path, char ret[PATH_MAX])
 {
 	char copy[PATH_MAX];
@@ -83,7 +84,7 @@ static void folder_of(const char *path, char ret[PATH_MAX])
 		ret[0] = '\0';
 }
 
-/* Privileges go, and with them every system call and file that the front does not need. */
+/* Gives up privileges, and every system call and file that the front does not need. */
 static int confine(struct app *a, struct err *e)
 {
 	char log[PATH_MAX], socket[PATH_MAX], store[APP_STORE_PATH_MAX];
@@ -94,11 +95,11 @@ static int confine(struct app *a, struct err *e)
 					      .wheels = a->settings.pip_wheel_dir};
 
 	app_store_path(a, store);
-	log_open(); /* its folder is there then */
+	log_open(); /* now its folder exists */
 	folder_of(log_path(), log);
 	folder_of(a->socket_path, socket);
-	/* While the paths can still be opened. Without Landlock the uid alone bounds the files;
-	 * `doctor` and the policy say so. */
+	/* This must happen while the paths can still be opened. Without Landlock only the uid limits
+	 * which files can be opened; `doctor` and the policy say so. */
 	_cleanup_fd_ int files = confine_files(&places);
 	a->has_landlock = files >= 0;
 	if (files < 0)
@@ -134,8 +135,8 @@ static int begin_opener(struct app *a, struct err *e)
 	return opener_start(s->local_roots, &a->opener, e);
 }
 
-/* Processes that may be there at once: sessions, active stored sandboxes, and some that help, wait
- * or are just ending. */
+/* How many sandboxes may exist at once: sessions, active stored sandboxes, and some that help, wait
+ * in the pool, or are being destroyed. */
 static uint32_t slots_of(const struct settings *s)
 {
 	return (uint32_t)MIN((uint64_t)s->max_sessions + (uint64_t)s->stored_active +
@@ -145,7 +146,7 @@ static uint32_t slots_of(const struct settings *s)
 
 int app_begin(struct app *a, struct err *e)
 {
-	/* Other engines need no monitor; none of them is built in yet. */
+	/* Only the native engine is built in. */
 	if (!app_is_native(a))
 		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "the engine '%s' is not built in",
 			       a->settings.engine);
@@ -168,7 +169,7 @@ int app_begin(struct app *a, struct err *e)
 	r = app_prepare_packages(a, e);
 	if (r < 0)
 		return r;
-	r = begin_opener(a, e); /* a fork: before the store has a thread */
+	r = begin_opener(a, e); /* it forks, so before the store starts a thread */
 	r = r < 0 ? r : begin_store(a, e);
 	return r < 0 ? r : confine(a, e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients are offered: the tools, resources and prompts of the profile, and links. */
+/* Opens what clients get: tools, resources and prompts of the profile, and artifact links. */
 #include "app/app.h"
 
 #include "api/auth.h"
@@ -37,7 +37,8 @@ static int open_registry(struct app *a, struct err *e)
 	return r < 0 ? r : tools_add_prompts(a->tools, a->mcp, e);
 }
 
-/* The first families' answers are contracts: there only who sets a bound gets one. */
+/* Answers in profiles code, classic and both are contracts: the bound holds there only if it was set
+ * explicitly. */
 static uint64_t line_bound(const struct settings *s)
 {
 	bool bounded = profile_of(s)->full || settings_is_explicit(s, SETTING_ID_max_line_bytes);
@@ -55,7 +56,7 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .host = s->http_host,
 	    .port = s->http_port,
 	    .public_url = s->public_url,
-	    /* Whoever can reach the listener must not guess ids. */
+	    /* Where others can reach the listener, links are signed, so that ids cannot be guessed. */
 	    .sign = s->api_key[0] != '\0' || s->require_auth || !app_is_loopback(s->http_host),
 	};
 	int r = links_new(&links, &a->links, e);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packages and the way out, as the settings say. */
+/* Turns settings into the configuration of package installation and of the network of sandboxes. */
 #include "app/app.h"
 
 #include "app/pip_config.h"
@@ -17,8 +17,8 @@
 #define DEFAULT_INDEX "https://pypi.org/simple"
 #define SYSTEM_CA     "/etc/ssl/certs/ca-certificates.crt"
 
-/* Folders of the state are the operator's; the cache is written by the front after it has given up
- * its rights. The link of an old server's uid to it ends here. */
+/* The front writes the cache of wheels after it gave up its privileges, so its folder must belong to
+ * the front's uid. This also takes the folder back from the uid of an earlier server. */
 static void prepare_cache(struct app *a)
 {
 	char path[PATH_MAX + 32];
@@ -39,7 +39,7 @@ static void prepare_cache(struct app *a)
 	a->cache_fd = TAKE_FD(fd);
 }
 
-/* The first of those that somebody named, else the machine's own. */
+/* Opens the first certificate file that somebody configured, else the one of this machine. */
 static int open_ca(const struct app *a, const struct pip_config *pip, bool *ret_own)
 {
 	const char *named = getenv("SSL_CERT_FILE");
@@ -131,7 +131,7 @@ static void on_changed(const struct sandbox *s, const char *name, const char *ve
 			    LOG_S("error", e.text));
 }
 
-/* Both that need it and what it may be: the policy of packages, and its own settings. */
+/* One configuration for both users: the policy for the index, and the installation itself. */
 static struct packages_config packages_settings(struct app *a)
 {
 	const struct settings *s = &a->settings;
@@ -185,18 +185,18 @@ static struct egress_policy *make_policy(struct app *a, enum egress_kind kind, s
 	return p;
 }
 
-/* What lists that are chosen must be within. */
+/* The widest policy: every list of hosts that a client chooses must be within it. */
 static struct egress_policy *make_widest(struct app *a, bool open, bool listed, struct err *e)
 {
 	struct egress_policy *p = make_policy(a, open ? EGRESS_OPEN : EGRESS_ALLOWLIST, e);
 
-	/* Of `open` the list is of use for its other ports. */
+	/* `open` allows only the usual ports; the list may add others. */
 	if (p && open && listed && egress_policy_add(p, a->settings.network_allow, e) < 0)
 		p = egress_policy_unref(p);
 	return p;
 }
 
-/* What all get, and what may be chosen instead: that, and what the setting permits. */
+/* Makes the default policy of sandboxes and the policies that clients may choose instead. */
 static int open_choices(struct app *a, struct err *e)
 {
 	enum egress_kind kind = EGRESS_NONE, max = EGRESS_NONE;

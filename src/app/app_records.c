@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Records of stored sandboxes, as the manager wants them, kept by the store. */
+/* Keeps the manager's records of stored sandboxes in the store. */
 #include "app/app.h"
 
 #include "base/log.h"
@@ -14,17 +14,17 @@ static void from_row(struct sandbox_record *ret, const struct store_sandbox *row
 	(void)!text_copy(ret->id, sizeof(ret->id), row->id);
 	(void)!text_copy(ret->owner, sizeof(ret->owner), row->owner);
 	(void)!text_copy(ret->image, sizeof(ret->image), row->image);
-	/* What does not fit is nobody's choice, and no network. */
+	/* A text that does not fit was not written by us. Then the sandbox gets no network. */
 	if (text_copy(ret->network.text, sizeof(ret->network.text), row->network) < 0)
 		(void)!text_copy(ret->network.text, sizeof(ret->network.text), "none");
 	_Static_assert(sizeof(ret->place) >= sizeof(row->place), "room for a place");
 	(void)!text_copy(ret->place, sizeof(ret->place), row->place);
-	/* the store's names may be longer */
+	/* names in the store may be longer */
 	memcpy(ret->name, row->name,
 	       text_utf8_cut(row->name, strlen(row->name), sizeof(ret->name) - 1));
 }
 
-/* What the owner may have: the user's own quota, or the server's setting. */
+/* How many sandboxes and bytes OWNER may have: the user's own quota, else the server's setting. */
 static int quota_of(struct app *a, const char *owner, uint64_t *count, uint64_t *bytes,
 		    struct err *e)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which database belongs to these settings. */
+/* Opens the database that the settings name. */
 #include "app/app.h"
 
 void app_store_path(const struct app *a, char ret[APP_STORE_PATH_MAX])

@@ -8,21 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SLOTS_MAX   256u /* labels that are counted at the same time */
+#define SLOTS_MAX   256u /* labels that are counted separately at the same time */
 #define ACCURACY_US 1000000u
 
 struct slot {
 	char label[EGRESS_LABEL_MAX + 1];
-	uint64_t since_ns; /* of its window; 0 = free */
+	uint64_t since_ns; /* begin of its window; 0 = the slot is free */
 	unsigned rows;
 	uint64_t left_out;
-	unsigned ends; /* of connections: lines of the log, no rows */
+	unsigned ends; /* of connections: they are in the log, not in the audit log */
 	uint64_t ends_left_out;
 };
 
 struct egress_audit {
 	struct egress_audit_config config;
-	sd_event_source *timer; /* armed while something was left out */
+	sd_event_source *timer; /* runs while something was left out */
 	bool armed;
 	struct slot all;
 	struct slot slots[SLOTS_MAX];
@@ -48,7 +48,7 @@ static const char *id_of(const char *label)
 	return slash ? slash + 1 : label;
 }
 
-/* The number of what was left out, and a new window. */
+/* Reports how much was left out, and begins a new window. */
 static void turn_window(struct egress_audit *a, struct slot *s, uint64_t now)
 {
 	struct store_audit row = {.action = "egress.more", .result = "left_out"};
@@ -80,7 +80,7 @@ static bool is_over(const struct slot *s, uint64_t now)
 	return now - s->since_ns >= EGRESS_AUDIT_WINDOW_NS;
 }
 
-/* The slot of LABEL, or the one whose window is the oldest. */
+/* The slot of LABEL. If there is none: the slot with the oldest window, which LABEL takes over. */
 static struct slot *slot_of(struct egress_audit *a, const char *label, uint64_t now)
 {
 	struct slot *oldest = &a->slots[0];
@@ -116,7 +116,8 @@ static int on_window(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
-/* Somebody who stops after a flood is told of, too. Without memory for the timer: at the end. */
+/* With the timer, a flood is reported also when no more events follow it. If the timer cannot be
+ * made, that happens at the end. */
 static void arm(struct egress_audit *a)
 {
 	const uint64_t window_us = EGRESS_AUDIT_WINDOW_NS / NS_PER_US;
@@ -131,7 +132,8 @@ static void arm(struct egress_audit *a)
 			   sd_event_source_set_enabled(a->timer, SD_EVENT_ONESHOT) >= 0;
 }
 
-/* One more of what has a bound for its label and one for all? False: it was counted. */
+/* Is there room for one more row, of this label and of all? False: no, and it was counted as left
+ * out. */
 static bool take(struct egress_audit *a, unsigned *own, unsigned *all, uint64_t *left_out)
 {
 	if (*own >= EGRESS_AUDIT_ROWS || *all >= EGRESS_AUDIT_ROWS_ALL) {

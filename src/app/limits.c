@@ -11,9 +11,10 @@ enum { SESSION = 1, STORED = 2 };
 
 static const struct {
 	enum setting_id id;
-	unsigned of; /* which sandboxes it limits */
+	unsigned of; /* the sandboxes that it limits: SESSION, STORED */
 	uint32_t cap;
-	const char *word; /* as `caisson doctor --json` says it in `enforced` */
+	const char *
+	    word; /* its name in SANDBOX_ALLOW_WEAKER and in `enforced` of `caisson doctor --json` */
 } limits[] = {
     {SETTING_ID_memory_limit, SESSION | STORED, ENGINE_CAP_MEMORY, "memory"},
     {SETTING_ID_stored_memory_limit, STORED, ENGINE_CAP_MEMORY, "memory"},

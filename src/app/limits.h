@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which limits of a sandbox somebody insists on: those that were set by name, less those that
- * SANDBOX_ALLOW_WEAKER names. The engine refuses to start where it cannot enforce one of them. */
+/* Which limits of a sandbox must be enforced: those that were set explicitly, except those that
+ * SANDBOX_ALLOW_WEAKER names. The engine refuses to start if it cannot enforce one of them. Other
+ * limits are best effort. */
 #pragma once
 
 #include "base/err.h"
@@ -8,11 +9,10 @@
 
 struct limits_insisted { /* enum engine_cap bits */
 	uint32_t session;
-	uint32_t stored; /* of stored sandboxes, SANDBOX_TOTAL_DISK with them */
+	uint32_t stored; /* of stored sandboxes, including SANDBOX_TOTAL_DISK */
 };
 
-/* ERR_SETTING_INVALID when allow_weaker names something else than a
- * limit, or one that was not set: what is not insisted on is best effort anyway, so the operator
- * believes something that is not so. */
+/* ERR_SETTING_INVALID if SANDBOX_ALLOW_WEAKER names something that is no limit, or a limit that was
+ * not set. The latter is best effort anyway, so the operator has misunderstood something. */
 int limits_insisted(const struct settings *s, struct limits_insisted *ret,
 		    struct err *e) MUST_CHECK;

@@ -19,7 +19,7 @@
 #define CHANNEL_FD  3
 #define PENDING_MAX 64
 
-struct answer { /* with a descriptor when errnum is 0 */
+struct answer { /* a descriptor comes with it if errnum is 0 */
 	int32_t errnum;
 };
 
@@ -35,7 +35,7 @@ struct helper {
 	size_t n;
 };
 
-/* A folder that cannot be opened is none that anything lies beneath. */
+/* Adds the folder at PATH. If it cannot be opened, it is left out, and nothing below it can be read. */
 static void add_root(struct helper *h, const char *path)
 {
 	struct root *r = &h->roots[h->n];
@@ -67,7 +67,7 @@ static void add_roots(struct helper *h, const char *roots)
 	}
 }
 
-/* What of PATH lies below ROOT, or NULL. */
+/* The part of PATH below ROOT; NULL: PATH is not below it. */
 static const char *below(const struct root *root, const char *path, bool first)
 {
 	size_t len = strlen(root->path);
@@ -82,7 +82,8 @@ static const char *below(const struct root *root, const char *path, bool first)
 	return *path ? path : ".";
 }
 
-/* Nothing blocks and no terminal is taken; links may be followed as long as they stay below. */
+/* Opens PATH without blocking and without getting a controlling terminal. Links are followed as far
+ * as RESOLVE allows. */
 static int open_from(int dir, const char *path, uint64_t resolve)
 {
 	struct open_how how = {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The opener: a small process that keeps the rights of whoever started the program, when the rest
- * gives them up, for one purpose: to open files of this machine beneath the folders that
- * `upload.local_roots` names. It parses nothing but a path, resolves it with openat2(2) beneath a
- * folder that it opened at the start, hands out regular files for reading, and ends with the
- * program. */
+/* The opener: a small process that keeps the privileges of the user who started the program, while
+ * the rest of the program gives them up. It has one purpose: to open files of this machine below the
+ * folders that `upload.local_roots` names. It parses nothing but a path, resolves the path with
+ * openat2(2) below a folder that it opened at the start, and hands out regular files for reading. It
+ * ends with the program. */
 #pragma once
 
 #include "base/err.h"
@@ -13,11 +13,11 @@
 
 struct opener;
 
-/* ROOTS: folders separated by ':', relative ones to the working folder; "*" alone = any path; "" =
- * no opener (*RET is NULL). Call it while the rights are there, single-threaded. */
+/* ROOTS: folders separated by ':', relative to the working directory. "*" alone means any path, ""
+ * means no opener (*RET is NULL). Must be called with privileges and before there are threads. */
 int opener_start(const char *roots, struct opener **ret, struct err *e) MUST_CHECK;
 int opener_attach(struct opener *o, sd_event *loop) MUST_CHECK; /* NULL is fine */
-/* Open questions are answered with CANCELLED. NULL is fine; returns NULL. */
+/* Requests without an answer get CANCELLED. NULL is fine; returns NULL. */
 struct opener *opener_free(struct opener *o);
 
 /* For tools_config.open_local. */

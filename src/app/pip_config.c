@@ -11,7 +11,7 @@
 
 static const char blanks[] = " \t\r";
 
-/* S without blanks around it, in place. */
+/* Removes blanks around S, in place. */
 static char *trim(char *s)
 {
 	s += strspn(s, blanks);
@@ -22,7 +22,7 @@ static char *trim(char *s)
 	return s;
 }
 
-/* The first that was said stays: files are read from the strongest on. */
+/* Keeps the first value, because files are read in the order of their precedence. */
 static void keep(char *ret, size_t size, const char *value)
 {
 	if (ret[0] == '\0' && text_copy(ret, size, value) < 0)
@@ -50,7 +50,7 @@ static void read_text(struct pip_config *ret, char *text)
 	bool ours = false;
 
 	for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n")) {
-		/* A line that begins with a blank goes on with the value before it. */
+		/* A line that begins with a blank continues the value before it. */
 		bool more = line[0] == ' ' || line[0] == '\t';
 		char *s = trim(line);
 
@@ -93,7 +93,7 @@ void pip_config_read(struct pip_config *ret)
 		keep(ret->index_url, sizeof(ret->index_url), index);
 	if (cert)
 		keep(ret->cert, sizeof(ret->cert), cert);
-	if (file && streq(file, "/dev/null")) /* pip then reads no file at all */
+	if (file && streq(file, "/dev/null")) /* then pip reads no file */
 		return;
 	if (file)
 		read_file(ret, file);

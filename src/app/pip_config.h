@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pip of whoever starts the server is configured for: its index, and the certificates. */
+/* The pip configuration of the user who starts the server: package index and certificates. */
 #pragma once
 
 #include "base/attr.h"
@@ -7,11 +7,11 @@
 #include <limits.h>
 
 struct pip_config {
-	char index_url[2001]; /* "" = nothing said */
+	char index_url[2001]; /* "" = not configured */
 	char cert[PATH_MAX];
 };
 
-/* As pip reads it: PIP_INDEX_URL and PIP_CERT, else PIP_CONFIG_FILE, the user's file, the machine's
- * (index-url and cert of [global] or [install]). What cannot be read or is too long is not there.
- */
+/* Reads what pip reads, in its order: PIP_INDEX_URL and PIP_CERT, else index-url and cert of
+ * [global] or [install] in PIP_CONFIG_FILE, the user's file, and the machine's. What cannot be read or
+ * is too long is ignored. */
 void pip_config_read(struct pip_config *ret);

@@ -40,9 +40,9 @@ char *policy_make(void *user)
 	    "sessions", "max", (json_int_t)s->max_sessions, "idle_m", (json_int_t)s->session_ttl_m,
 	    "upload_bytes", (json_int_t)s->max_upload_bytes, "total", "memory_bytes",
 	    (json_int_t)s->total_memory, "disk_bytes", (json_int_t)s->total_disk, "server",
-	    "system_call_filter", 1 /* or it had not started */, "files",
+	    "system_call_filter", 1 /* without it the monitor had not started */, "files",
 	    a->has_landlock ? "landlock" : "uid");
-	/* Where the kernel holds no limit of a stored workspace, runs that pass it are ended. */
+	/* If the kernel cannot enforce the limit of a stored workspace, runs that exceed it are ended. */
 	(void)json_object_set_new(
 	    json_object_get(doc, "stored"), "disk",
 	    json_string(caps & ENGINE_CAP_PERSISTENT ? "enforced" : "best_effort"));

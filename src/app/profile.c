@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "tools/tools.h"
 
-/* A prompt in a box, as SVG: clients draw it beside the server's name. */
+/* An SVG of a prompt in a box. Clients show it beside the server's name. */
 static const char server_icons[] =
     "[{\"src\":\"data:image/svg+xml;base64,"
     "PHN2ZyB4bWxucz0iaHR0cDovL3d3dy53My5vcmcvMjAwMC9zdmciIHZpZXdCb3g9IjAgMCA0"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The profiles: which tools a client sees, and what the server says of itself. */
+/* The profiles: which tools a client sees, and how the server introduces itself. */
 #pragma once
 
 #include "config/settings.h"
@@ -8,16 +8,16 @@
 #include <stdbool.h>
 
 struct profile {
-	const char *profile; /* the value of the setting */
+	const char *profile; /* value of the setting */
 	const char *server_name;
 	const char *title; /* NULL: none */
 	bool log_file;     /* written by default */
-	bool code;         /* says what a server of the first family says of itself */
+	bool code;         /* introduces itself as a server of the first tool family */
 	enum tools_profile tools;
 	bool full;                /* with resources, prompts, completion and tasks */
 	const char *instructions; /* NULL: none */
 	const char *icons;        /* JSON array; NULL: none */
 };
 
-/* That of the settings; the last row where they name none. */
+/* The profile of the settings; the last row if they name none. */
 const struct profile *profile_of(const struct settings *s);

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one way in which every verb reads its settings. */
 #include "app/read_settings.h"
 
 #include "base/parse.h"
@@ -9,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Takes `--config FILE` out of ARGV (up to `--`). */
+/* Removes `--config FILE` from ARGV, up to `--`. */
 static int take_config_flag(int *argc, char **argv, const char **ret, struct err *e)
 {
 	bool only_words = false;
@@ -47,7 +46,7 @@ static int read_file(struct settings *s, const char *path, bool file_in_cwd, str
 	return r < 0 ? r : 0;
 }
 
-int cmd_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv, struct err *e)
+int read_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv, struct err *e)
 {
 	const char *path;
 
@@ -59,20 +58,20 @@ int cmd_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv, s
 	return r < 0 ? r : settings_read_flags(s, argc, argv, e);
 }
 
-int cmd_server_address(const struct settings *s, char ret_host[CMD_HOST_SIZE], uint16_t *ret_port,
-		       struct err *e)
+int read_server_address(const struct settings *s, char ret_host[READ_HOST_SIZE], uint16_t *ret_port,
+			struct err *e)
 {
-	int r = parse_host_port(s->listen, ret_host, CMD_HOST_SIZE, ret_port);
+	int r = parse_host_port(s->listen, ret_host, READ_HOST_SIZE, ret_port);
 
 	if (r < 0)
 		return err_set(e, ERR_SETTING_INVALID, -r, "SANDBOX_LISTEN: '%s'", s->listen);
 	if (!settings_is_explicit(s, SETTING_ID_listen)) {
 		if (s->app_host[0])
-			(void)snprintf(ret_host, CMD_HOST_SIZE, "%s", s->app_host);
+			(void)snprintf(ret_host, READ_HOST_SIZE, "%s", s->app_host);
 		if (settings_is_explicit(s, SETTING_ID_app_port))
 			*ret_port = (uint16_t)s->app_port;
 	}
 	if (ret_host[0] == '\0')
-		(void)snprintf(ret_host, CMD_HOST_SIZE, "0.0.0.0");
+		(void)snprintf(ret_host, READ_HOST_SIZE, "0.0.0.0");
 	return 0;
 }

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one way in which every verb reads its settings. */
+/* How every verb reads its settings. */
 #pragma once
 
 #include "config/settings.h"
 
-#define CMD_HOST_SIZE 256
+#define READ_HOST_SIZE 256
 
-/* Fills in S, which settings_done() frees in any case: defaults, then the file, the environment and
- * the flags of ARGV; what is left in ARGV is the verb's. The file is that of `--config FILE`;
- * without it, where FILE_IN_CWD, ./config.toml if it is there and nobody else can write it. `stdio`
- * and `run` leave that out: they are started in folders whose config.toml is somebody else's. */
-int cmd_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv,
-		 struct err *e) MUST_CHECK;
+/* Fills in S from defaults, then the file, the environment and the flags in ARGV. Other arguments
+ * stay in ARGV for the verb. The caller calls settings_done() also after a failure.
+ *
+ * The file is the one of `--config FILE`. Without that flag and if FILE_IN_CWD, it is ./config.toml
+ * if nobody else can write it. `stdio` and `run` do not look for it: they are started in folders of
+ * projects that may have a config.toml of their own. */
+int read_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv,
+		  struct err *e) MUST_CHECK;
 
-/* Where `serve` listens: `server.listen`, or the second family's two settings when only they were
- * given. */
-int cmd_server_address(const struct settings *s, char ret_host[CMD_HOST_SIZE], uint16_t *ret_port,
-		       struct err *e) MUST_CHECK;
+/* Where `serve` listens: `server.listen`, or the second tool family's two settings if only those were
+ * set. */
+int read_server_address(const struct settings *s, char ret_host[READ_HOST_SIZE], uint16_t *ret_port,
+			struct err *e) MUST_CHECK;

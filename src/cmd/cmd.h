@@ -3,7 +3,7 @@
  *
  * A verb gets its own name as argv[0] and returns the exit status of the process (sysexits.h, or
  * the status of the script for `run`). It writes failures as one line on stderr with cmd_fail().
- * All verbs read settings in one way: cmd_settings() (settings.h), and app_settings() (app.h) where
+ * All verbs read settings in one way: read_settings() (settings.h), and app_settings() (app.h) where
  * sandboxes or the store are behind it.
  * `--help` anywhere before "--" is answered by main.c: no verb sees it. */
 #pragma once

@@ -96,7 +96,7 @@ int cmd_doctor(int argc, char **argv)
 	int status = 0;
 
 	ASSERT(doctor_n_checks <= ROWS_MAX);
-	if (cmd_settings(&settings, true, &argc, argv, &e) < 0)
+	if (read_settings(&settings, true, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
 	for (int i = 1; i < argc; i++) {
 		if (!streq(argv[i], "--json"))

@@ -342,7 +342,7 @@ int cmd_image(int argc, char **argv)
 	_cleanup_(settings_done) struct settings settings = {0};
 	struct err e = ERR_INIT;
 
-	if (cmd_settings(&settings, true, &argc, argv, &e) < 0)
+	if (read_settings(&settings, true, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
 	for (size_t i = 0; argc > 1 && i < ARRAY_SIZE(subverbs); i++)
 		if (streq(subverbs[i].name, argv[1]))

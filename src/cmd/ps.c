@@ -143,13 +143,13 @@ static void print_row(const json_t *b)
 static int list(const struct settings *s, struct err *e)
 {
 	_cleanup_(buf_done) struct buf answer = BUF_INIT(ANSWER_MAX);
-	char host[CMD_HOST_SIZE];
+	char host[READ_HOST_SIZE];
 	json_t *doc = NULL;
 	json_t *row;
 	uint16_t port;
 	size_t i;
 
-	int r = cmd_server_address(s, host, &port, e);
+	int r = read_server_address(s, host, &port, e);
 	if (r < 0)
 		return r;
 	_cleanup_fd_ int fd = dial(host, port, e);
@@ -173,7 +173,7 @@ int cmd_ps(int argc, char **argv)
 	_cleanup_(settings_done) struct settings settings = {0};
 	struct err e = ERR_INIT;
 
-	if (cmd_settings(&settings, true, &argc, argv, &e) < 0)
+	if (read_settings(&settings, true, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
 	if (argc > 1)
 		return cmd_usage(VERB, "unknown argument '%s'", argv[1]);

@@ -21,7 +21,7 @@
 #define HOSTS_MAX     32
 #define DRAIN_NS      (5 * NS_PER_S)
 #define DRAIN_LOOK_NS (50 * NS_PER_MS)
-#define BASE_SIZE     (CMD_HOST_SIZE + 32)
+#define BASE_SIZE     (READ_HOST_SIZE + 32)
 
 struct serve {
 	struct app app;
@@ -39,7 +39,7 @@ struct serve {
 	const char *hosts[HOSTS_MAX + 1];
 	char *origin_names; /* what origins[] points into */
 	const char *origins[HOSTS_MAX + 1];
-	char host[CMD_HOST_SIZE];
+	char host[READ_HOST_SIZE];
 	uint16_t port;
 	char base[BASE_SIZE];
 };
@@ -49,7 +49,7 @@ struct serve {
 static int find_address(struct serve *s, struct err *e)
 {
 	const struct settings *set = &s->app.settings;
-	int r = cmd_server_address(set, s->host, &s->port, e);
+	int r = read_server_address(set, s->host, &s->port, e);
 
 	if (r < 0)
 		return r;
