@@ -32,7 +32,7 @@ class Stream {
 
 	private async read(r: Response): Promise<number> {
 		try {
-			for await (const piece of r.body!)
+			for await (const piece of r.body! as unknown as AsyncIterable<Uint8Array>)
 				this.text += Buffer.from(piece).toString();
 		} catch {
 			// cut
