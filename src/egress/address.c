@@ -51,7 +51,7 @@ enum egress_class egress_address_class(const struct egress_address *a, const cha
 		class = b->class;
 		break;
 	}
-	/* Of IPv6 nothing but 2000::/3 has been given out. */
+	/* IANA has assigned public IPv6 addresses in 2000::/3 only. */
 	if (class == EGRESS_PUBLIC && a->family == AF_INET6 && a->bytes[0] >> 5 != 1) {
 		name = "reserved";
 		class = EGRESS_LOCAL;
@@ -61,8 +61,8 @@ enum egress_class egress_address_class(const struct egress_address *a, const cha
 	return class;
 }
 
-/* Of what goes to an own address the kernel says that it comes from there. (A list of addresses
- * would need netlink, which the front does not have.) */
+/* A connected UDP socket tells which source address the kernel chose: for an address of this machine it
+ * is that address. (A list of all addresses would need netlink, which the front may not use.) */
 bool egress_address_is_own(const struct egress_address *a)
 {
 	struct sockaddr_storage sa;
@@ -71,7 +71,7 @@ bool egress_address_is_own(const struct egress_address *a)
 	_cleanup_fd_ int fd = socket(a->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
 	if (fd < 0 || connect(fd, (const struct sockaddr *)&sa, len) < 0)
-		return false; /* nothing gets there either */
+		return false; /* no route: no connection can get there, either */
 	len = sizeof(sa);
 	return getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
 	       !egress_address_from((const struct sockaddr *)&sa, &from) ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Internet addresses, and which of them are the public network's. */
+/* Internet addresses, and which of them belong to the public network. */
 #pragma once
 
 #include "base/attr.h"
@@ -18,19 +18,19 @@ struct egress_address {
 
 enum egress_class {
 	EGRESS_PUBLIC,
-	EGRESS_SPECIAL, /* nobody's network: documentation and benchmark blocks */
-	EGRESS_LOCAL,   /* everything else that is not the public network */
+	EGRESS_SPECIAL, /* documentation and benchmark blocks, which nobody owns */
+	EGRESS_LOCAL,   /* everything else that is not public */
 };
 
-/* The block's name goes to *RET_NAME (may be NULL): "loopback" ... "public". */
+/* *RET_NAME (may be NULL) gets the name of the block: "loopback" ... "public". */
 enum egress_class egress_address_class(const struct egress_address *a, const char **ret_name);
-/* One of this machine's own addresses? Those may be public too, and lead to its services. Nothing
- * is sent. */
+/* Whether A is an address of this machine. Such an address may be public and still lead to services of
+ * the machine. Sends nothing. */
 bool egress_address_is_own(const struct egress_address *a);
 
-/* The address of numeric HOST. -EINVAL. */
+/* HOST must be a numeric address; else -EINVAL. */
 int egress_address_parse(const char *host, struct egress_address *ret) MUST_CHECK;
-/* False: neither IPv4 nor IPv6. */
+/* Returns false when SA is neither IPv4 nor IPv6. */
 bool egress_address_from(const struct sockaddr *sa, struct egress_address *ret);
 socklen_t egress_address_socket(const struct egress_address *a, uint16_t port,
 				struct sockaddr_storage *ret);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Blocks of addresses that are not the public network (IANA special-purpose registries, and where
- * clouds keep their metadata). The first that fits decides.
+/* Blocks of addresses that are not public: the special-purpose registries of IANA, and the metadata
+ * services of clouds. The first block that contains an address decides.
  * V4(a, b, c, d, bits, CLASS, "name")   V6(first 16-bit groups..., bits, CLASS, "name") */
 V4(0, 0, 0, 0, 8, LOCAL, "unspecified")
 V4(10, 0, 0, 0, 8, LOCAL, "private")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One connection through a gate: request, decision, TLS greeting, and what ends it. */
+/* One connection through a gate: the request, the decision, the TLS greeting, deadlines and the end. */
 #include "egress/gate.h"
 
 #include "base/fdio.h"
@@ -15,8 +15,8 @@
 #define ACCURACY_US  1000u
 #define ANSWER_MAX   1024u
 
-/* A fatal alert, access_denied (RFC 8446 §6): so that a TLS client says something better than
- * "connection reset". */
+/* A fatal TLS alert, access_denied (RFC 8446 §6), so that the client can report more than "connection
+ * reset". */
 static const char tls_denied[] = {21, 3, 3, 0, 2, 2, 49};
 
 static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
@@ -60,7 +60,7 @@ static int on_timer(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *
 	enum egress_reason why;
 
 	if (now_ns() < deadline(c, &why)) {
-		arm(c); /* bytes have passed since it was set */
+		arm(c); /* bytes have passed since the timer was set */
 	} else if (c->state == CONN_LINGER) {
 		egress_conn_free(c);
 	} else if (c->state == CONN_RELAY) {
@@ -80,7 +80,7 @@ void egress_conn_state(struct egress_conn *c, enum conn_state state)
 	arm(c);
 }
 
-/* ---- what is watched ---- */
+/* ---- which events are watched ---- */
 
 static void watch(sd_event_source *source, uint32_t events)
 {
@@ -175,7 +175,7 @@ void egress_conn_refuse(struct egress_conn *c, enum egress_reason why)
 	say_why(c, why);
 	drop_server(c);
 	buf_done(&c->to_server);
-	/* Closing over unread bytes would be a reset, and the client would never read why. */
+	/* close(2) with unread bytes sends a reset, and the client could not read the answer. */
 	(void)shutdown(c->client, SHUT_WR);
 	egress_conn_state(c, CONN_LINGER);
 	egress_conn_watch(c);
@@ -209,7 +209,7 @@ static enum egress_reason decide(struct egress_conn *c, const struct egress_head
 	return EGRESS_REASON_OK;
 }
 
-/* The head is whole. What stands behind it is the body's beginning, or has come too early. */
+/* The head is complete. Bytes behind it are the beginning of the body, or they came too early. */
 static enum egress_reason take_head(struct egress_conn *c, size_t len)
 {
 	struct egress_head h;
@@ -240,7 +240,7 @@ static enum egress_reason take_head(struct egress_conn *c, size_t len)
 	return EGRESS_REASON_OK;
 }
 
-/* Reads what there is; false: the connection has ended. */
+/* Reads what is there. Returns false when the connection has ended. */
 static bool read_client(struct egress_conn *c, size_t max)
 {
 	if (buf_reserve(&c->to_server, max - c->to_server.len) < 0) {
@@ -255,7 +255,7 @@ static bool read_client(struct egress_conn *c, size_t max)
 	}
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return false;
-	/* Who came and went without a byte has asked for nothing. */
+	/* A client that sent no byte has requested nothing: no event. */
 	if (c->state != CONN_HEAD || c->to_server.len > 0)
 		egress_conn_event(c, EGRESS_REFUSED, EGRESS_REASON_BROKEN);
 	egress_conn_free(c);
@@ -317,7 +317,7 @@ void egress_conn_connected(struct egress_conn *c)
 		egress_conn_refuse(c, EGRESS_REASON_BROKEN);
 		return;
 	}
-	/* TLS names no server that has no name; only a trusted one can be an address. */
+	/* A ClientHello cannot name an address. Only a trusted target can be one. */
 	if (c->target.form == EGRESS_HOST_V4 || c->target.form == EGRESS_HOST_V6 ||
 	    !wall_stands(WALL_GREETING)) {
 		egress_relay_begin(c);
@@ -347,7 +347,7 @@ static int on_client(sd_event_source *source UNUSED, int fd UNUSED, uint32_t eve
 		return egress_relay_io(c);
 	case CONN_RESOLVE:
 	case CONN_CONNECT:
-		break; /* not watched then */
+		break; /* no event of the client is watched in this state */
 	}
 	return 0;
 }

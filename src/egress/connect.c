@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a name that is allowed to a connection with an address that was checked. */
+/* Resolves an allowed name, checks the addresses, and connects to one of them. */
 #include "egress/gate.h"
 
 #include "base/fdio.h"
@@ -9,8 +9,8 @@
 
 static void try_next(struct egress_conn *c);
 
-/* One address that is not public makes the whole answer unusable: who mixes them is either
- * misconfigured or playing for the one that slips through. */
+/* One address that is not public makes the whole answer unusable. A name with both kinds is either
+ * misconfigured, or an attacker hopes that the private one slips through. */
 static void on_answer(const struct egress_address *addresses, size_t n, void *user)
 {
 	struct egress_conn *c = user;
@@ -48,7 +48,7 @@ static int start(struct egress_conn *c)
 			       egress_conn_on_server, c);
 }
 
-/* Starts with addresses[at], or goes on to the next that can be started with. */
+/* Starts to connect to addresses[at], or to the next one where that works. */
 static void try_next(struct egress_conn *c)
 {
 	egress_conn_state(c, CONN_CONNECT);

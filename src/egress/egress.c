@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gates: listening, how many and how often, and what is told of them. */
+/* Gates: listening, the limits of connections, and the events. */
 #include "egress/gate.h"
 
 #include "base/fdio.h"
@@ -9,7 +9,7 @@
 
 #define CREDIT        1000u /* one connection */
 #define ACCURACY_US   1000u
-#define BURST_PART    4u /* of a minute's connections */
+#define BURST_PART    4u /* a burst may be this part of the connections of a minute */
 #define ACCEPT_AT_ONE 16u
 
 const struct egress_limits egress_limits_default = {
@@ -53,9 +53,9 @@ struct egress *egress_free(struct egress *x)
 	return NULL;
 }
 
-/* ---- how often ---- */
+/* ---- the rate of new connections ---- */
 
-/* Fills up the credit; returns the microseconds until there is one connection's worth. */
+/* Adds the credit that has accrued. Returns the microseconds until it is enough for one connection. */
 static uint64_t credit_wait_us(struct egress_gate *g)
 {
 	uint64_t now = now_ns();
@@ -98,7 +98,7 @@ static int on_accept(sd_event_source *source UNUSED, int fd, uint32_t events UNU
 	for (unsigned i = 0; i < ACCEPT_AT_ONE; i++) {
 		if (g->usage.connections >= g->limits.connections || credit_wait_us(g) > 0)
 			break;
-		/* cppcheck-suppress nullPointer ; accept(2) takes none for who cares not */
+		/* cppcheck-suppress nullPointer ; accept(2) allows NULL */
 		int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (client < 0)
 			break;

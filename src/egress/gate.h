@@ -30,7 +30,7 @@ struct egress_gate {
 	struct egress_limits limits;
 	int fd;
 	sd_event_source *io;
-	sd_event_source *timer; /* when the next connection may come */
+	sd_event_source *timer; /* fires when the next connection may come */
 	struct list conns;
 	struct {
 		unsigned connections; /* now */
@@ -42,11 +42,11 @@ struct egress_gate {
 
 enum conn_state {
 	CONN_HEAD,    /* the request arrives */
-	CONN_RESOLVE, /* the name is asked for */
-	CONN_CONNECT, /* to an address that was checked */
-	CONN_HELLO,   /* CONNECT: 200 was said, the TLS greeting arrives */
+	CONN_RESOLVE, /* the name is being resolved */
+	CONN_CONNECT, /* connecting to an address that was checked */
+	CONN_HELLO,   /* CONNECT: 200 was answered, the TLS greeting arrives */
 	CONN_RELAY,   /* bytes pass */
-	CONN_LINGER,  /* refused: the client may read why */
+	CONN_LINGER,  /* refused: open until the client has read the answer */
 };
 
 struct egress_conn {
@@ -55,12 +55,13 @@ struct egress_conn {
 	enum conn_state state;
 	int client, server;
 	sd_event_source *client_io, *server_io, *timer;
-	struct buf to_server, to_client; /* at most CONN_BUFFER, the head of a request excepted */
+	struct buf to_server,
+	    to_client; /* at most CONN_BUFFER bytes, except the head of a request */
 	char method[EGRESS_METHOD_MAX];
 	struct egress_target target;
 	bool connect, trusted;
-	bool allowed;       /* was told so; an end follows */
-	uint64_t body_left; /* of a plain request: what may still be sent */
+	bool allowed;       /* an event ALLOWED was sent, so ENDED must follow */
+	uint64_t body_left; /* of a plain request: bytes that the client may still send */
 	struct egress_query *query;
 	struct egress_address addresses[CONN_TRIES_MAX];
 	size_t n_addresses, at; /* the address in use is addresses[at] */
@@ -72,24 +73,24 @@ struct egress_conn {
 
 /* Takes CLIENT. */
 void egress_conn_new(struct egress_gate *g, int client);
-/* Says why, where the client can still be told, and ends it; then only the linger is left. C may be
- * gone afterwards. */
+/* Refuses the connection. Sends the reason if the client can still read it; C then stays in CONN_LINGER.
+ * Else C is freed. */
 void egress_conn_refuse(struct egress_conn *c, enum egress_reason why);
 void egress_conn_free(struct egress_conn *c);
-/* A connection has ended: another may come. */
+/* A connection has ended, so another may come. */
 void egress_gate_resume(struct egress_gate *g);
 
 void egress_conn_event(const struct egress_conn *c, enum egress_verdict verdict,
 		       enum egress_reason why);
-/* relay.c: bytes pass from now on; what TO_SERVER holds goes first. */
+/* relay.c: passes bytes from now on, those in TO_SERVER first. */
 void egress_relay_begin(struct egress_conn *c);
 int egress_relay_io(struct egress_conn *c);
-/* Watches what the state needs. */
+/* Watches the events that the state needs. */
 void egress_conn_watch(struct egress_conn *c);
 /* connect.c: finds the addresses of C's target, connects, calls egress_conn_connected(). */
 void egress_connect_begin(struct egress_conn *c);
 int egress_connect_io(struct egress_conn *c);
 void egress_conn_connected(struct egress_conn *c);
-/* Sets the state and its clock. */
+/* Sets the state and starts its deadline. */
 void egress_conn_state(struct egress_conn *c, enum conn_state state);
 int egress_conn_on_server(sd_event_source *source, int fd, uint32_t events, void *user);

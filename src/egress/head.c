@@ -60,7 +60,7 @@ static bool name_is(const struct egress_field *f, const char *name)
 
 /* ---- the first line ---- */
 
-/* http://HOST[:PORT] and a path that begins with '/', or nothing. */
+/* http://HOST[:PORT], then nothing or a path that begins with '/'. */
 static int parse_absolute(const char *s, size_t len, struct egress_head *h,
 			  enum egress_reason *ret_why)
 {
@@ -101,7 +101,7 @@ static int parse_line(const char *s, size_t len, struct egress_head *h, bool *re
 	static const char version[] = " HTTP/1.";
 	const char *end = s + len;
 	const char *blank = memchr(s, ' ', len);
-	size_t tail = sizeof(version); /* with the minor digit */
+	size_t tail = sizeof(version); /* sizeof counts a NUL: room for the minor digit */
 
 	if (!blank || (size_t)(end - blank) < tail + 2 ||
 	    memcmp(end - tail, version, tail - 1) != 0 || (end[-1] != '0' && end[-1] != '1'))
@@ -154,7 +154,7 @@ static bool value_is(const struct egress_field *f, const char *value)
 	return f->value_len == strlen(value) && strncasecmp(f->value, value, f->value_len) == 0;
 }
 
-/* Who names further fields there wants them taken out on the way. */
+/* Other names in Connection would ask us to remove those fields. */
 static bool is_connection_option(const struct egress_field *f)
 {
 	return value_is(f, "close") || value_is(f, "keep-alive") || f->value_len == 0;
@@ -162,7 +162,7 @@ static bool is_connection_option(const struct egress_field *f)
 
 static const struct {
 	const char *name;
-	enum egress_reason why; /* OK = it stays on this hop */
+	enum egress_reason why; /* OK = the field is not passed on */
 } hop_fields[] = {
     {"host", EGRESS_REASON_OK},
     {"connection", EGRESS_REASON_OK},
@@ -249,7 +249,7 @@ int egress_head_parse(const char *buf, size_t len, struct egress_head *ret,
 	return check_fields(ret, one_one, ret_why);
 }
 
-/* ---- what the server gets ---- */
+/* ---- the head for the server ---- */
 
 static int write_host(const struct egress_target *t, struct buf *out)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads of requests to the proxy, RFC 9112 read strictly: what two readers could understand in two
- * ways is refused. No allocation, no I/O but the rewritten head; fuzzed. */
+/* Parser of request heads (RFC 9112). It is strict: a head that two parsers could understand in two ways
+ * is refused. No I/O; only the new head for the server allocates. Fuzzed. */
 #pragma once
 
 #include "base/buf.h"
@@ -22,18 +22,19 @@ struct egress_head {
 	char method[EGRESS_METHOD_MAX]; /* "CONNECT", "GET" ... */
 	bool connect;
 	struct egress_target target;
-	const char *path; /* slice: what goes to the server; "" means "/"; not of CONNECT */
+	const char *path; /* slice, for the server; "" means "/"; unused with CONNECT */
 	size_t path_len;
 	uint64_t body; /* bytes that follow the head */
 	struct egress_field fields[EGRESS_FIELDS_MAX];
 	size_t n_fields;
 };
 
-/* Length of the head with its empty line, 0 when more is needed, -EBADMSG with *RET_WHY. */
+/* Returns the length of the head with its empty line, 0 when more bytes are needed, or -EBADMSG with
+ * *RET_WHY. */
 int egress_head_scan(const char *buf, size_t len, enum egress_reason *ret_why) MUST_CHECK;
-/* BUF is one whole head. RET's slices point into it. -EBADMSG with *RET_WHY; of what could be read
- * by then method and target are filled in. */
+/* BUF is one complete head; the slices of RET point into it. -EBADMSG with *RET_WHY; method and target are
+ * set even then, if they could be read. */
 int egress_head_parse(const char *buf, size_t len, struct egress_head *ret,
 		      enum egress_reason *ret_why) MUST_CHECK;
-/* The head for the server: path, one Host, no field of the hop, Connection: close. */
+/* Writes the head for the server: the path, one Host, no hop-by-hop fields, Connection: close. */
 int egress_head_write(const struct egress_head *h, struct buf *out) MUST_CHECK;

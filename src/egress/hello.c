@@ -18,7 +18,7 @@
 #define EXT_ESNI         0xffceu
 #define NAME_TYPE_HOST   0u
 
-/* What is left to read; the first read beyond the end makes it bad, and all after it. */
+/* The bytes that are left to read. A read beyond the end fails, and so do all reads after it. */
 struct reader {
 	const uint8_t *at;
 	size_t left;
@@ -48,7 +48,7 @@ static size_t take_number(struct reader *r, unsigned bytes)
 	return v;
 }
 
-/* A vector with a length of LENGTH_BYTES in front. */
+/* Reads a vector, which begins with its length in LENGTH_BYTES bytes. */
 static struct reader take_vector(struct reader *r, unsigned length_bytes)
 {
 	size_t n = take_number(r, length_bytes);
@@ -63,7 +63,7 @@ static int refuse(enum egress_reason *ret_why, enum egress_reason why)
 	return -EBADMSG;
 }
 
-/* Exactly one name, of the only type there is. */
+/* The list must have exactly one name, of the type host_name, which is the only one. */
 static int read_server_name(struct reader ext, char ret[EGRESS_HOST_MAX + 1],
 			    enum egress_reason *ret_why)
 {

@@ -25,7 +25,7 @@ static bool is_label(const char *s, size_t len)
 	return true;
 }
 
-/* What some resolver somewhere takes for a number: 127, 0x7f, 0X7F.1, 0177 ... */
+/* A label that some resolver reads as a number: 127, 0x7f, 0X7F.1, 0177 ... */
 static bool is_number_like(const char *s, size_t len)
 {
 	size_t i = len > 1 && s[0] == '0' && s[1] == 'x' ? 2 : 0;
@@ -37,7 +37,7 @@ static bool is_number_like(const char *s, size_t len)
 	return true;
 }
 
-/* inet_pton(3) takes exactly four decimals; leading zeros it refuses. */
+/* inet_pton(3) accepts exactly four decimal numbers and refuses leading zeros. */
 static int parse_v4(const char *s, enum egress_host_form *ret)
 {
 	struct in_addr a;

@@ -9,8 +9,8 @@
 
 struct rule {
 	char host[EGRESS_HOST_MAX + 1];
-	bool below;    /* names below host, not host */
-	bool trusted;  /* wherever it leads */
+	bool below;    /* means the names below host, but not host */
+	bool trusted;  /* allows every address that the name leads to */
 	uint16_t port; /* 0 = 80 and 443 */
 };
 
@@ -93,7 +93,7 @@ static bool rule_has_host(const struct rule *rule, const struct egress_target *t
 
 	if (!rule->below)
 		return streq(rule->host, t->host);
-	/* The byte before the suffix is the dot: a name below, never one that ends alike. */
+	/* The byte before the suffix must be a dot: "badhost" is not below "host". */
 	return t->form == EGRESS_HOST_NAME && host > suffix + 1 &&
 	       t->host[host - suffix - 1] == '.' && streq(t->host + host - suffix, rule->host);
 }
@@ -125,7 +125,7 @@ static int parse_rule(const char *s, size_t len, struct rule *ret)
 		s += 2;
 		len -= 2;
 	}
-	/* 0 cannot be written as a port; a name without one gets the two usual ones. */
+	/* With a colon there must be a port. Without one, rule.port stays 0: 80 and 443. */
 	bool has_port = memchr(s, ':', len) != NULL;
 	if (egress_target_parse(s, len, has_port ? 0 : HTTPS_PORT, &t) < 0 ||
 	    t.form != EGRESS_HOST_NAME)
@@ -205,7 +205,7 @@ int egress_policy_extend(const struct egress_policy *p, const char *entry,
 	return r;
 }
 
-/* ---- lists within others ---- */
+/* ---- lists that must stay within another policy ---- */
 
 static bool names_within(const struct rule *a, const struct rule *wide)
 {
@@ -284,7 +284,7 @@ void egress_policy_entry(const struct egress_policy *p, size_t i, char *ret)
 		(void)snprintf(ret + n, EGRESS_RULE_SIZE - (size_t)n, ":%u", rule->port);
 }
 
-/* HOST as an address has it: IPv6 in brackets. */
+/* HOST is written as in a URL: IPv6 addresses in brackets. */
 static int write_host(const char *host, char ret[EGRESS_HOST_MAX + 3])
 {
 	bool v6 = strchr(host, ':') && host[0] != '[';
@@ -320,7 +320,7 @@ enum egress_reason egress_policy_target(const struct egress_policy *p,
 	for (size_t i = 0; i < p->n; i++) {
 		const struct rule *rule = &p->rules[i];
 
-		/* A trusted name is trusted by its whole address; by a rule it must be a name. */
+		/* A trusted target must be equal to the rule, and may be an address. Other rules match names only. */
 		if (!rule_has_host(rule, target))
 			continue;
 		host = true;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why a connection was refused or ended.
  * R(NAME, "word", status, "what the client inside is told")
- *   word    `reason` of an event; it never changes once released
- *   status  of the proxy's answer; 0 = the connection is cut, nothing can be said any more */
+ *   word    the `reason` of an event; programs read it, so it never changes
+ *   status  of the proxy's answer; 0 = the connection is closed, because no answer can be sent any more */
 R(OK, "ok", 200, "")
 R(BAD_REQUEST, "bad_request", 400, "this is not a request that a proxy understands in one way only")
 R(HEAD_TOO_LARGE, "head_too_large", 431, "the request's head is too large")

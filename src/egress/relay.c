@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes in both directions once everything was checked. Each direction has a bounded buffer; a side
- * that does not read stops the other one. The end of one direction is passed on as such. */
+/* Passes bytes in both directions after all checks. Each direction has a buffer of bounded size, so a side
+ * that does not read stops the other one. When one side ends its direction, the proxy passes the end on. */
 #include "egress/gate.h"
 
 #include "base/fdio.h"
@@ -8,7 +8,7 @@
 
 #include <sys/socket.h>
 
-/* Of what may still pass: the limits of the connection and of the gate. */
+/* How many bytes may still pass by the limits of the connection and of the gate. */
 static uint64_t bytes_left(const struct egress_conn *c)
 {
 	const struct egress_limits *l = &c->gate->limits;
@@ -45,7 +45,7 @@ static int fill(int fd, struct buf *b, bool *ret_eof)
 	return n > 0;
 }
 
-/* Bytes written, 0 = nothing now, -errno. */
+/* Returns the bytes written; 0 = nothing now; -errno. */
 static ssize_t drain(int fd, struct buf *b, size_t max)
 {
 	ssize_t n = send(fd, b->data, MIN(b->len, max), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -56,7 +56,7 @@ static ssize_t drain(int fd, struct buf *b, size_t max)
 	return n;
 }
 
-/* What a plain request's client sends beyond its body is a second request: it goes nowhere. */
+/* Bytes that a client sends behind the body of a plain request would be a second request: dropped. */
 static void keep_to_body(struct egress_conn *c, size_t had)
 {
 	size_t new = c->to_server.len - had;
@@ -104,7 +104,7 @@ static int write_both(struct egress_conn *c)
 	return 0;
 }
 
-/* The end of what one side says, told to the other when all of it is there. */
+/* Passes the end of one direction on, after all of its bytes. */
 static void pass_ends(struct egress_conn *c)
 {
 	if (c->client_eof && c->to_server.len == 0 && !c->server_shut) {
@@ -137,7 +137,7 @@ int egress_relay_io(struct egress_conn *c)
 		return 0;
 	}
 	pass_ends(c);
-	/* A plain request is over with its answer, a tunnel when both have said all. */
+	/* A plain request ends with its answer, a tunnel when both directions have ended. */
 	if (c->client_shut && (c->server_shut || !c->connect)) {
 		end(c, EGRESS_REASON_OK);
 		return 0;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The machine's own resolver in a few threads.
+/* The resolver of the machine, in a few threads.
  *
- * getaddrinfo(3) follows nsswitch.conf, /etc/hosts and resolv.conf as everything else on the
- * machine does, and blocks while it does so. The front may start no process, so it is threads: they
- * touch `struct shared` under its lock and nothing else of ours. A question that nobody waits for
- * any more is thrown away by whoever comes across it; a thread is left alone, its patience is
- * resolv.conf's. */
+ * getaddrinfo(3) follows nsswitch.conf, /etc/hosts and resolv.conf like every other program of the
+ * machine, but it blocks. The front may not start processes, so threads call it. They use only `struct
+ * shared`, under its lock. A query that was cancelled is freed by whichever side finds it next. A thread is
+ * never interrupted: the timeouts of resolv.conf end its call. */
 #include "egress/resolve.h"
 
 #include "base/fdio.h"
@@ -28,7 +27,7 @@ struct egress_query {
 	struct workers *all;
 	struct list node;       /* of struct shared: waiting or answered */
 	enum query_state state; /* under the lock */
-	bool dropped;           /* under the lock: nobody waits for it */
+	bool dropped;           /* under the lock: cancelled */
 	char name[EGRESS_HOST_MAX + 1];
 	egress_answer_fn cb;
 	void *user;
@@ -36,14 +35,14 @@ struct egress_query {
 	struct egress_address addresses[EGRESS_ANSWER_MAX];
 };
 
-/* What threads and the loop share; freed by the last of them. */
+/* What the threads and the loop share. The last of them frees it. */
 struct shared {
 	pthread_mutex_t lock;
-	pthread_cond_t work; /* something waits, or the end has come */
+	pthread_cond_t work; /* a query waits, or the resolver is being freed */
 	struct list waiting, answered;
 	unsigned threads, idle;
 	bool ended;
-	int wake; /* eventfd: something was answered */
+	int wake; /* eventfd: there is an answer */
 };
 
 struct workers {
@@ -51,10 +50,10 @@ struct workers {
 	sd_event *loop;
 	struct shared *shared;
 	sd_event_source *io;
-	unsigned n; /* questions that somebody waits for */
+	unsigned n; /* queries that were not cancelled */
 };
 
-/* ---- a thread ---- */
+/* ---- in a thread ---- */
 
 static void ask_machine(struct egress_query *q)
 {
@@ -65,7 +64,7 @@ static void ask_machine(struct egress_query *q)
 		return;
 	for (const struct addrinfo *a = all; a; a = a->ai_next) {
 		if (q->n == EGRESS_ANSWER_MAX) {
-			q->n = 0; /* part of an answer cannot be judged */
+			q->n = 0; /* too many: we could not check all addresses */
 			break;
 		}
 		if (egress_address_from(a->ai_addr, &q->addresses[q->n]))
@@ -74,7 +73,7 @@ static void ask_machine(struct egress_query *q)
 	freeaddrinfo(all);
 }
 
-/* The next question, or NULL: there was none for a while, or the end has come. Under the lock. */
+/* Under the lock. Returns the next query; NULL: there was none for a minute, or the resolver is being freed. */
 static struct egress_query *take(struct shared *s)
 {
 	struct timespec until;
@@ -94,7 +93,7 @@ static struct egress_query *take(struct shared *s)
 	return q;
 }
 
-/* Under the lock, which is left. */
+/* Called under the lock, which it releases. */
 static void leave(struct shared *s)
 {
 	bool last = s->ended && s->threads == 0;
@@ -124,14 +123,14 @@ static void *work(void *user)
 		q->state = QUERY_ANSWERED;
 		list_append(&s->answered, &q->node);
 		if (eventfd_write(s->wake, 1) < 0)
-			break; /* it counts to 2^64: cannot be */
+			break; /* cannot happen: an eventfd counts to 2^64 */
 	}
 	s->threads--;
 	leave(s);
 	return NULL;
 }
 
-/* Under the lock. Where no thread can be made, those that are there will come to it. */
+/* Under the lock. If no thread can be made, the existing ones will serve the query. */
 static void start_thread(struct shared *s)
 {
 	pthread_attr_t attr;
@@ -141,7 +140,7 @@ static void start_thread(struct shared *s)
 	if (pthread_attr_init(&attr) != 0)
 		return;
 	(void)sigfillset(&all);
-	(void)pthread_sigmask(SIG_SETMASK, &all, &old); /* signals are the loop's */
+	(void)pthread_sigmask(SIG_SETMASK, &all, &old); /* only the loop takes signals */
 	if (pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) == 0 &&
 	    pthread_attr_setstacksize(&attr, STACK_BYTES) == 0 &&
 	    pthread_create(&thread, &attr, work, s) == 0)
@@ -150,7 +149,7 @@ static void start_thread(struct shared *s)
 	(void)pthread_attr_destroy(&attr);
 }
 
-/* ---- the loop's side ---- */
+/* ---- in the loop ---- */
 
 static struct egress_query *take_answered(struct shared *s)
 {
@@ -168,7 +167,7 @@ static int on_wake(sd_event_source *source UNUSED, int fd, uint32_t events UNUSE
 
 	if (eventfd_read(fd, &count) < 0)
 		return 0;
-	/* One by one: a callback may cancel the next. */
+	/* One by one, because a callback may cancel the next query. */
 	for (struct egress_query *q = take_answered(s); q; q = take_answered(s)) {
 		all->n--;
 		q->cb(q->addresses, q->n, q->user);
@@ -209,8 +208,8 @@ static void cancel(struct egress_query *q)
 	all->n--;
 	(void)pthread_mutex_lock(&s->lock);
 	bool asked = q->state == QUERY_ASKED;
-	q->dropped = true;     /* a thread that has it throws it away */
-	list_remove(&q->node); /* in no list while a thread has it */
+	q->dropped = true;     /* if a thread works on it, the thread frees it */
+	list_remove(&q->node); /* it is in no list while a thread works on it */
 	(void)pthread_mutex_unlock(&s->lock);
 	if (!asked)
 		free(q);

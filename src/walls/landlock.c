@@ -16,8 +16,7 @@
 #define __NR_landlock_restrict_self  446
 #endif
 
-/* The kernel's interface at level 7. Own names, because the headers of Debian 12 stop at level 2.
- */
+/* The kernel's interface at level 7, under our own names: the headers of Debian 12 stop at level 2. */
 #define LL_VERSION      (1U << 0) /* LANDLOCK_CREATE_RULESET_VERSION */
 #define LL_PATH_BENEATH 1         /* LANDLOCK_RULE_PATH_BENEATH */
 #define LL_LOG_OFF      (1U << 0) /* LANDLOCK_RESTRICT_SELF_LOG_SAME_EXEC_OFF */
@@ -44,7 +43,7 @@
 
 struct ll_ruleset {
 	uint64_t handled_fs;
-	uint64_t handled_net; /* level 4; nothing: the network namespace is the wall */
+	uint64_t handled_net; /* level 4; stays 0, because the network namespace is the wall */
 	uint64_t scoped;      /* level 6 */
 };
 
@@ -66,7 +65,7 @@ static const uint64_t rights_of[] = {
     [LANDLOCK_TERMINAL] = DEVICE | FS_READ_DIR | FS_IOCTL_DEV,
 };
 
-/* the rights that exist for something that is not a folder; the kernel refuses the others there */
+/* The rights that a file can have; the kernel refuses rules that give others to a file. */
 #define FILE_RIGHTS (FS_EXECUTE | FS_READ_FILE | FS_WRITE_FILE | FS_TRUNCATE | FS_IOCTL_DEV)
 
 static const struct {
@@ -168,7 +167,7 @@ int landlock_prepare(const char *root)
 
 int landlock_apply(int ruleset_fd)
 {
-	/* What hostile code is refused must not fill the host's audit log. */
+	/* Refused calls of hostile code must not fill the audit log of the host. */
 	unsigned int flags = landlock_abi() >= 7 ? LL_LOG_OFF : 0;
 
 	if (syscall(__NR_landlock_restrict_self, ruleset_fd, flags) != 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What Landlock lets a run do below which path. A path that is not there is left out.
+/* The files of a run, by Landlock: what it may do below which path. A missing path is skipped.
  *
  *   L(path, rights, why)   rights: READ, WRITE, DEVICE, TERMINAL (landlock.c says what they mean) */
 L("/", READ, "the image and the read-only mounts: read, list, execute")

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of system calls that are younger than the kernel headers of Debian 12 (Linux 6.1).
- * From 424 on every architecture uses the same numbers (scripts/syscall.tbl in the kernel).
- * FALLBACK until the headers of Linux 6.18 are the floor. */
+/* Numbers of system calls that are younger than the kernel headers of Debian 12 (Linux 6.1). From 424 on
+ * all architectures have the same numbers (scripts/syscall.tbl in the kernel). This file can go when we
+ * require the headers of Linux 6.18. */
 #pragma once
 
 #include <sys/syscall.h>
