@@ -36,7 +36,7 @@
 void points_start(struct init *in)
 {
 	in->points = (struct init_points){.store = -1, .fork_channel = -1, .report = -1};
-	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
 		in->points.at[i].channel = -1;
 }
 
@@ -52,7 +52,7 @@ bool points_forking(const struct init *in)
 
 bool points_any(const struct init *in)
 {
-	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
 		if (in->points.at[i].state == POINT_LIVE)
 			return true;
 	return false;
@@ -64,7 +64,7 @@ bool points_keep(const struct init *in, pid_t pid)
 
 	if (pid > 0 && (pid == p->fork || pid == p->copier))
 		return true;
-	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
 		if (p->at[i].state == POINT_LIVE && p->at[i].pid == pid)
 			return true;
 	return false;
@@ -98,8 +98,8 @@ static void drop_fork(struct init_points *p)
 static void answer(struct init *in, int errnum, uint32_t flags)
 {
 	struct init_points *p = &in->points;
-	struct proto_init_pointed a = {
-	    .head = PROTO_HEAD(INIT_POINTED, proto_init_pointed),
+	struct proto_init_checkpointed a = {
+	    .head = PROTO_HEAD(INIT_CHECKPOINTED, proto_init_checkpointed),
 	    .seq = p->f.seq,
 	    .errnum = errnum,
 	    .flags = flags,
@@ -108,7 +108,7 @@ static void answer(struct init *in, int errnum, uint32_t flags)
 	    .bytes = p->count.bytes,
 	};
 
-	KILL_POINT(POINT_DONE);
+	KILL_POINT(CHECKPOINT_DONE);
 	drop_fork(p);
 	disk_changed(in);
 	p->phase = POINTS_IDLE;
@@ -163,7 +163,8 @@ static void saved(struct init *in)
 	struct init_session *s = &in->session;
 	struct init_point *at = &p->at[p->f.place];
 	bool live = s->holder > 0 && s->next_state == SPARE_READY;
-	uint32_t flags = (live ? PROTO_POINT_KEPT : 0U) | (s->lost ? PROTO_POINT_LOST : 0U);
+	uint32_t flags =
+	    (live ? PROTO_CHECKPOINT_KEPT : 0U) | (s->lost ? PROTO_CHECKPOINT_LOST : 0U);
 
 	*at = (struct init_point){.state = live ? POINT_LIVE : POINT_FILES, .channel = -1};
 	if (live)
@@ -175,7 +176,7 @@ static void saved(struct init *in)
 static void restored(struct init *in)
 {
 	struct init_points *p = &in->points;
-	uint32_t flags = p->fork > 0 ? PROTO_POINT_KEPT : 0;
+	uint32_t flags = p->fork > 0 ? PROTO_CHECKPOINT_KEPT : 0;
 
 	session_adopt(in, p->fork, p->fork_channel);
 	p->fork = 0;
@@ -188,15 +189,15 @@ static void copied(struct init *in)
 	struct init_points *p = &in->points;
 
 	switch (p->f.op) {
-	case PROTO_POINT_SAVE:
+	case PROTO_CHECKPOINT_SAVE:
 		saved(in);
 		break;
-	case PROTO_POINT_RESTORE:
-		if (p->f.flags & PROTO_POINT_FILES_ONLY || p->at[p->f.place].state == POINT_FILES ||
-		    p->fork > 0)
+	case PROTO_CHECKPOINT_RESTORE:
+		if (p->f.flags & PROTO_CHECKPOINT_FILES_ONLY ||
+		    p->at[p->f.place].state == POINT_FILES || p->fork > 0)
 			restored(in);
 		else /* what was to be the holder has ended meanwhile */
-			answer(in, ESTALE, PROTO_POINT_PARTIAL);
+			answer(in, ESTALE, PROTO_CHECKPOINT_PARTIAL);
 		break;
 	default:
 		p->at[p->f.place] = (struct init_point){.channel = -1};
@@ -223,17 +224,17 @@ static void retry_or_answer(struct init *in, int errnum)
 static void failed(struct init *in, const struct copier_report *r)
 {
 	struct init_points *p = &in->points;
-	bool restore = p->f.op == PROTO_POINT_RESTORE;
+	bool restore = p->f.op == PROTO_CHECKPOINT_RESTORE;
 
 	p->error = -r->error;
-	if (p->f.op == PROTO_POINT_DROP)
+	if (p->f.op == PROTO_CHECKPOINT_DROP)
 		answer(in, p->error, 0);
 	else if (restore && p->direct)
-		answer(in, p->error, PROTO_POINT_PARTIAL);
+		answer(in, p->error, PROTO_CHECKPOINT_PARTIAL);
 	else if (restore && !r->touched)
 		retry_or_answer(in, p->error);
 	else if (start_copier(in, true) < 0)
-		answer(in, p->error, restore ? PROTO_POINT_PARTIAL : 0);
+		answer(in, p->error, restore ? PROTO_CHECKPOINT_PARTIAL : 0);
 }
 
 /* Of a copier that could not say it itself: too slow, killed (for want of memory, or by somebody:
@@ -263,10 +264,10 @@ static void undone(struct init *in, const struct copier_report *r)
 {
 	struct init_points *p = &in->points;
 
-	if (p->f.op == PROTO_POINT_SAVE)
+	if (p->f.op == PROTO_CHECKPOINT_SAVE)
 		answer(in, p->error, 0);
 	else if (r->error < 0)
-		answer(in, p->error, PROTO_POINT_PARTIAL);
+		answer(in, p->error, PROTO_CHECKPOINT_PARTIAL);
 	else
 		retry_or_answer(in, p->error);
 }
@@ -300,7 +301,7 @@ bool points_reaped(struct init *in, pid_t pid, int status)
 		p->fork_channel = fd_close(p->fork_channel);
 		return true;
 	}
-	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
 		if (p->at[i].state == POINT_LIVE && p->at[i].pid == pid) {
 			lose_interpreter(&p->at[i]);
 			return true;
@@ -332,7 +333,7 @@ static void start_restore(struct init *in)
 {
 	struct init_points *p = &in->points;
 	struct init_point *at = &p->at[p->f.place];
-	bool files_only = p->f.flags & PROTO_POINT_FILES_ONLY;
+	bool files_only = p->f.flags & PROTO_CHECKPOINT_FILES_ONLY;
 
 	if (at->state == POINT_FREE) {
 		answer(in, ENOENT, 0);
@@ -392,35 +393,35 @@ void points_work(struct init *in)
 
 	if (p->phase == POINTS_IDLE)
 		return;
-	if (p->phase == POINTS_FORKING && p->f.op == PROTO_POINT_SAVE && save_can_start(in))
+	if (p->phase == POINTS_FORKING && p->f.op == PROTO_CHECKPOINT_SAVE && save_can_start(in))
 		copy_now(in);
 	if (p->phase == POINTS_IDLE || init_now() < p->until)
 		return;
 	if (p->phase != POINTS_FORKING)
 		(void)kill(p->copier, SIGKILL);
-	else if (p->f.op == PROTO_POINT_RESTORE)
+	else if (p->f.op == PROTO_CHECKPOINT_RESTORE)
 		fork_failed(in);
 	else
 		session_lose(in);
 }
 
-int points_handle(struct init *in, const struct proto_init_point *f)
+int points_handle(struct init *in, const struct proto_init_checkpoint *f)
 {
 	struct init_points *p = &in->points;
 
-	if (f->op == 0 || f->op >= PROTO_POINT_OP_MAX_ || f->place >= PROTO_POINTS_MAX ||
-	    (f->flags & ~(uint32_t)PROTO_POINT_FILES_ONLY) != 0 || points_busy(in))
+	if (f->op == 0 || f->op >= PROTO_CHECKPOINT_OP_MAX_ || f->place >= PROTO_CHECKPOINTS_MAX ||
+	    (f->flags & ~(uint32_t)PROTO_CHECKPOINT_FILES_ONLY) != 0 || points_busy(in))
 		return -1;
-	KILL_POINT(POINT_TAKEN);
+	KILL_POINT(CHECKPOINT_TAKEN);
 	p->f = *f;
 	p->count = (struct tree_count){0};
 	if (in->run.id != 0 || in->waiting.used) {
 		answer(in, EBUSY, 0);
 	} else if (p->store < 0) {
 		answer(in, ENOTSUP, 0);
-	} else if (f->op == PROTO_POINT_RESTORE) {
+	} else if (f->op == PROTO_CHECKPOINT_RESTORE) {
 		start_restore(in);
-	} else if (f->op == PROTO_POINT_DROP) {
+	} else if (f->op == PROTO_CHECKPOINT_DROP) {
 		lose_interpreter(&p->at[f->place]);
 		copy_now(in);
 	} else if (p->at[f->place].state != POINT_FREE) {

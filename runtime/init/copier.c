@@ -92,7 +92,7 @@ static int undo_files(const struct init *in)
 {
 	const struct init_points *p = &in->points;
 
-	if (p->f.op == PROTO_POINT_SAVE)
+	if (p->f.op == PROTO_CHECKPOINT_SAVE)
 		return tree_remove(p->store, NEW_NAME);
 	_cleanup_fd_ int ws = fd_open_beneath(in->workspace, ".", O_RDONLY | O_DIRECTORY, 0);
 	return ws < 0 ? ws : tree_put_back(ws, p->aside);
@@ -106,9 +106,9 @@ static int work_of(const struct init *in, bool undo, struct copier_report *r, in
 	if (undo)
 		return undo_files(in);
 	switch (in->points.f.op) {
-	case PROTO_POINT_SAVE:
+	case PROTO_CHECKPOINT_SAVE:
 		return save_files(in, name, r);
-	case PROTO_POINT_RESTORE:
+	case PROTO_CHECKPOINT_RESTORE:
 		return restore_files(in, name, r, out);
 	default:
 		return tree_remove(in->points.store, name);

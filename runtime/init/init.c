@@ -84,14 +84,15 @@ static void on_point(struct init *in, const union proto_frame *f, const int *fds
 {
 	(void)fds;
 	(void)n;
-	if (points_handle(in, &f->point) < 0)
+	if (points_handle(in, &f->checkpoint) < 0)
 		init_die("point request");
 }
 
 static void (*const handlers[PROTO_TYPE_MAX_])(struct init *, const union proto_frame *,
 					       const int *, size_t) = {
-    [PROTO_INIT_RUN] = on_run,   [PROTO_INIT_SIGNAL] = on_signal, [PROTO_INIT_FILE] = on_file,
-    [PROTO_INIT_WARM] = on_warm, [PROTO_INIT_REST] = on_rest,     [PROTO_INIT_POINT] = on_point,
+    [PROTO_INIT_RUN] = on_run,   [PROTO_INIT_SIGNAL] = on_signal,
+    [PROTO_INIT_FILE] = on_file, [PROTO_INIT_WARM] = on_warm,
+    [PROTO_INIT_REST] = on_rest, [PROTO_INIT_CHECKPOINT] = on_point,
 };
 
 static bool take_message(struct init *in)

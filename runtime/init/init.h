@@ -105,10 +105,10 @@ struct init_point {
 enum points_phase { POINTS_IDLE, POINTS_FORKING, POINTS_COPYING, POINTS_UNDOING };
 struct init_points {
 	int store; /* folder of a file system that is mounted nowhere, -1 = none */
-	struct init_point at[PROTO_POINTS_MAX];
+	struct init_point at[PROTO_CHECKPOINTS_MAX];
 	/* The request at work. */
 	enum points_phase phase;
-	struct proto_init_point f;
+	struct proto_init_checkpoint f;
 	uint64_t until; /* of this phase */
 	pid_t fork;     /* RESTORE: what will be the holder; 0 = none or not yet */
 	int fork_channel;
@@ -323,8 +323,8 @@ void session_adopt(struct init *in, pid_t pid, int channel);
 /* checkpoints.c */
 void points_start(struct init *in);
 int points_handle(struct init *in,
-		  const struct proto_init_point *f); /* -1 = not a possible request */
-bool points_busy(const struct init *in);             /* no run may start */
+		  const struct proto_init_checkpoint *f); /* -1 = not a possible request */
+bool points_busy(const struct init *in);                  /* no run may start */
 /* A fork of a kept interpreter is on its way and has no name yet: nobody may be killed for being
  * unknown. */
 bool points_forking(const struct init *in);

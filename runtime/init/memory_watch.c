@@ -146,7 +146,7 @@ static uint64_t of_waiting(const struct init *in)
 	uint64_t clean = in->warm.clean > 0 ? watch_resident(in, in->warm.clean) : in->warm.shared;
 	uint64_t sum = beyond(in, in->session.holder, clean);
 
-	for (size_t i = 0; i < PROTO_POINTS_MAX; i++)
+	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
 		if (in->points.at[i].state == POINT_LIVE)
 			sum += beyond(in, in->points.at[i].pid, clean);
 	return sum;

@@ -43,12 +43,7 @@ static void configure_log(struct app *a)
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e)
 {
-	*a = (struct app){.verb = verb,
-			  .mode = mode,
-			  .monitor_fd = -1,
-			  .ca_fd = -1,
-			  .cache_fd = -1,
-			  .wheel_fd = -1};
+	*a = (struct app){.verb = verb, .mode = mode, .ca_fd = -1, .cache_fd = -1, .wheel_fd = -1};
 	int r = read_settings(&a->settings, file_in_cwd, argc, argv, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
@@ -79,32 +74,19 @@ bool app_is_loopback(const char *host)
 	return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
 }
 
-bool app_is_native(const struct app *a)
-{
-	return streq(a->settings.engine, "native");
-}
-
 /* ---- loop and manager ---- */
 
 static int open_engine(void *user, struct engine **ret, struct err *e)
 {
 	struct app *a = user;
-	int monitor_fd = TAKE_FD(a->monitor_fd);
-	struct engine_config config = {
-	    .state_dir = a->state_dir,
-	    .max_sandboxes = (uint32_t)a->settings.max_sessions,
-	    .warm = a->settings.warm,
-	    .pool = a->settings.warm ? (uint32_t)a->settings.pool : 0,
-	    .pool_max = (uint32_t)a->settings.pool_max,
-	    .rest_ns = (uint64_t)a->settings.rest_s * NS_PER_S,
-	    .idle_ns = (uint64_t)a->settings.zygote_idle_s * NS_PER_S,
-	    .total_bytes = a->settings.total_memory,
-	    .monitor_fd = monitor_fd,
-	};
+	struct engine *engine = TAKE_PTR(a->engine);
 
-	if (app_is_native(a) && monitor_fd < 0)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the engine's monitor is gone");
-	return engine_open(a->settings.engine, a->loop, &config, ret, e);
+	if (!engine)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the engine could not be opened");
+	int r = engine_open(engine, a->loop, e);
+	if (r == 0)
+		*ret = engine;
+	return r;
 }
 
 static int open_ledger(struct app *a, struct err *e)
@@ -216,7 +198,7 @@ void app_done(struct app *a)
 	a->opener = opener_free(a->opener);
 	a->ledger = ledger_free(a->ledger);
 	a->store = store_close(a->store);
-	a->monitor_fd = fd_close(a->monitor_fd);
+	engine_close(TAKE_PTR(a->engine));
 	a->ca_fd = fd_close(a->ca_fd);
 	a->cache_fd = fd_close(a->cache_fd);
 	a->wheel_fd = fd_close(a->wheel_fd);

@@ -37,7 +37,7 @@ struct app {
 	char image[ENGINE_NAME_MAX];
 	const char *socket_path; /* borrowed; removed at the end; NULL: none */
 	const char *listen_host; /* of `serve`, set before app_begin(); borrowed */
-	int monitor_fd;          /* until the engine takes it */
+	struct engine *engine;   /* from app_begin() until the manager takes it */
 	bool has_landlock;       /* Landlock, not only the uid, limits which files we can open */
 	struct store *store;     /* NULL: it cannot be opened and is not needed */
 	sd_event *loop;
@@ -94,8 +94,6 @@ size_t app_max_message(const struct app *a);
  * INSISTED: the limits that must be enforced (limits.h). */
 struct manager_stored app_stored(struct app *a, uint32_t insisted);
 
-/* Do the settings name the native engine, which has a monitor? */
-bool app_is_native(const struct app *a);
 /* Can only this machine reach a listener on HOST? */
 bool app_is_loopback(const char *host);
 

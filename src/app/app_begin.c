@@ -7,18 +7,19 @@
 #include "app/profile.h"
 #include "base/fdio.h"
 #include "base/log.h"
+#include "base/rand.h"
 #include "base/text.h"
-#include "engine/native/native.h"
 #include "walls/confine.h"
+#include "walls/privileges.h"
 
 #include <fcntl.h>
 #include <libgen.h>
 #include <string.h>
 #include <sys/stat.h>
 
-#define MONITOR_SLOTS_MAX 60000u
+#define ENGINE_SLOTS_MAX 60000u
 /* A sandbox that is being destroyed still occupies its slot while the next one is made. */
-#define MONITOR_SLOTS_MORE 64u
+#define ENGINE_SLOTS_MORE 64u
 
 static int check_image(const struct app *a, struct err *e)
 {
@@ -46,7 +47,7 @@ static void prepare_log(const struct app *a)
 	if ((!file && !settings_is_explicit(&a->settings, SETTING_ID_log_file)) ||
 	    a->settings.log_file[0] == '\0' || geteuid() != 0 ||
 	    text_copy(path, sizeof(path), a->settings.log_file) < 0 ||
-	    native_front_uid(a->monitor_fd, &uid, &gid, &e) < 0 || uid == 0)
+	    engine_front_ids(a->engine, &uid, &gid, &e) < 0 || uid == 0)
 		return;
 	const char *folder = dirname(path);
 	if (mkdir(folder, 0755) == 0) {
@@ -104,7 +105,10 @@ static int confine(struct app *a, struct err *e)
 	a->has_landlock = files >= 0;
 	if (files < 0)
 		LOG_WARNING("no_landlock", LOG_I("errno", -files));
-	const int r = native_drop_front_privileges(a->monitor_fd, e);
+	uid_t uid;
+	gid_t gid;
+	int r = engine_front_ids(a->engine, &uid, &gid, e);
+	r = r < 0 ? r : privileges_drop(uid, gid, e);
 	return r < 0 ? r : confine_front(files, e);
 }
 
@@ -140,29 +144,36 @@ static int begin_opener(struct app *a, struct err *e)
 static uint32_t slots_of(const struct settings *s)
 {
 	return (uint32_t)MIN((uint64_t)s->max_sessions + (uint64_t)s->stored_active +
-				 MONITOR_SLOTS_MORE,
-			     (uint64_t)MONITOR_SLOTS_MAX);
+				 ENGINE_SLOTS_MORE,
+			     (uint64_t)ENGINE_SLOTS_MAX);
+}
+
+static int begin_engine(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	const struct engine_config config = {
+	    .state_dir = a->state_dir,
+	    .max_sandboxes = slots_of(s),
+	    .warm = s->warm,
+	    .pool = s->warm ? (uint32_t)s->pool : 0,
+	    .pool_max = (uint32_t)s->pool_max,
+	    .rest_ns = (uint64_t)s->rest_s * NS_PER_S,
+	    .idle_ns = (uint64_t)s->zygote_idle_s * NS_PER_S,
+	    .total_bytes = s->total_memory,
+	    .zygote = {.idle_s = (uint64_t)s->zygote_idle_s,
+		       .age_s = (uint64_t)s->zygote_age_s,
+		       .forks = (uint64_t)s->zygote_forks},
+	};
+
+	return engine_begin(s->engine, &config, &a->engine, e);
 }
 
 int app_begin(struct app *a, struct err *e)
 {
-	/* Only the native engine is built in. */
-	if (!app_is_native(a))
-		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "the engine '%s' is not built in",
-			       a->settings.engine);
-	int r = check_image(a, e);
-	if (r < 0)
-		return r;
-	struct native_monitor_config config = {
-	    .state_dir = a->state_dir,
-	    .max_sandboxes = slots_of(&a->settings),
-	    .warm = a->settings.warm,
-	    .zygote = {.idle_s = (uint64_t)a->settings.zygote_idle_s,
-		       .age_s = (uint64_t)a->settings.zygote_age_s,
-		       .forks = (uint64_t)a->settings.zygote_forks},
-	    .total_bytes = a->settings.total_memory,
-	};
-	r = native_monitor_start(&config, &a->monitor_fd, e);
+	int r = engine_check_name(a->settings.engine, e);
+
+	r = r < 0 ? r : check_image(a, e);
+	r = r < 0 ? r : begin_engine(a, e);
 	if (r < 0)
 		return r;
 	prepare_log(a);

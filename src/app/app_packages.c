@@ -8,7 +8,6 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "engine/native/native.h"
 
 #include <fcntl.h>
 #include <string.h>
@@ -34,7 +33,7 @@ static void prepare_cache(struct app *a)
 	if (fd < 0)
 		return;
 	if (geteuid() == 0 &&
-	    (native_front_uid(a->monitor_fd, &uid, &gid, &e) < 0 || fchown(fd, uid, gid) < 0))
+	    (engine_front_ids(a->engine, &uid, &gid, &e) < 0 || fchown(fd, uid, gid) < 0))
 		return;
 	a->cache_fd = TAKE_FD(fd);
 }

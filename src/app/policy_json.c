@@ -23,7 +23,7 @@ char *policy_make(void *user)
 
 	if (!engine)
 		return NULL;
-	uint32_t caps = engine->ops->caps(engine);
+	uint32_t caps = engine_caps(engine);
 	json_t *doc = json_pack(
 	    "{s:s, s:s, s:s, s:o, s:o, s:s, s:s, s:o, s:o, s:{s:I, s:I, s:I}, "
 	    "s:{s:I, s:I}, s:{s:b, s:s}}",

@@ -55,13 +55,13 @@ K(ANSWER_WRITTEN, "front", "the whole answer was given to the kernel")
 /* ---- state ---- */
 K(STATE_TAKEN, "init", "the run of a session has become its state, the old one is gone")
 K(NEXT_READY, "init", "the session has a fork for its next run")
-K(POINT_SENT, "front", "init was asked to keep or to bring back a state")
-K(POINT_TAKEN, "init", "the question about a state was checked")
+K(CHECKPOINT_SENT, "front", "init was asked to keep or to bring back a state")
+K(CHECKPOINT_TAKEN, "init", "the question about a state was checked")
 K(FILES_COPIED, "copier", "the files of a kept state are copied, and have no name yet")
 K(FILES_ASIDE, "copier", "the files of before are aside, nothing came back yet")
 K(FILES_BACK, "copier", "the files came back, those of before are still aside")
-K(POINT_DONE, "init", "the state is kept or back, the front does not know")
-K(POINT_ANSWERED, "front", "the answer about a state has come")
+K(CHECKPOINT_DONE, "init", "the state is kept or back, the front does not know")
+K(CHECKPOINT_ANSWERED, "front", "the answer about a state has come")
 
 /* ---- the end of a sandbox ---- */
 K(CLOSE_MARKED, "front", "the id is out of the table")

@@ -1,30 +1,193 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engines that this build has. */
-#include "engine/engine.h"
+/* The engines that this build has, and the one place that answers for operations that an engine
+ * lacks. */
+#include "engine/engine_ops.h"
 
 #include "base/text.h"
+#include "engine/inside/inside.h"
 #include "engine/native/native.h"
+
+#include <pwd.h>
+#include <unistd.h>
+
+#define FRONT_USER "caisson"
 
 static const struct {
 	const char *name;
-	/* NULL: known, not in this build */
-	int (*open)(sd_event *loop, const struct engine_config *config, struct engine **ret,
-		    struct err *e);
+	const struct engine_ops *ops; /* NULL: known, not in this build */
 } engines[] = {
-    {"native", native_open},
+    {"native", &native_ops},
     {"docker", NULL},
 };
 
-int engine_open(const char *name, sd_event *loop, const struct engine_config *config,
-		struct engine **ret, struct err *e)
+static int find(const char *name, const struct engine_ops **ret, struct err *e)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(engines); i++) {
 		if (!streq(engines[i].name, name))
 			continue;
-		if (!engines[i].open)
-			return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0,
-				       "this build has no engine '%s'", name);
-		return engines[i].open(loop, config, ret, e);
+		*ret = engines[i].ops;
+		return *ret ? 0
+			    : err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0,
+				      "the engine '%s' is not built in", name);
 	}
 	return err_set(e, ERR_SETTING_INVALID, EINVAL, "there is no engine '%s'", name);
+}
+
+int engine_check_name(const char *name, struct err *e)
+{
+	const struct engine_ops *ops = NULL;
+
+	return find(name, &ops, e);
+}
+
+/* The answer for an operation that an engine does not have. */
+static int lacks(const struct engine_ops *ops, const char *what, struct err *e)
+{
+	return err_set(e, ERR_ENGINE_NOT_BUILT_IN, ENOTSUP, "the engine '%s' cannot %s", ops->name,
+		       what);
+}
+
+/* ---- the engine itself ---- */
+
+struct engine *engine_new(const struct engine_ops *ops)
+{
+	struct engine *g = calloc(1, ops->size);
+
+	if (g)
+		g->ops = ops;
+	return g;
+}
+
+int engine_begin(const char *name, const struct engine_config *config, struct engine **ret,
+		 struct err *e)
+{
+	const struct engine_ops *ops = NULL;
+	int r = find(name, &ops, e);
+
+	if (r < 0 || !ops)
+		return r;
+	struct engine *g = engine_new(ops);
+	if (!g)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
+	g->idle.rest_ns = config->rest_ns;
+	r = ops->begin(g, config, e);
+	if (r < 0)
+		engine_close(g);
+	else
+		*ret = g;
+	return r;
+}
+
+int engine_front_ids(const struct engine *g, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
+{
+	*ret_uid = getuid();
+	*ret_gid = getgid();
+	if (geteuid() != 0)
+		return 0;
+	const struct passwd *pw = getpwnam(FRONT_USER);
+	if (pw && pw->pw_uid != 0) {
+		*ret_uid = pw->pw_uid;
+		*ret_gid = pw->pw_gid;
+	} else if (g->front_uid != 0) {
+		*ret_uid = g->front_uid;
+		*ret_gid = g->front_uid;
+	} else {
+		return err_set(e, ERR_INTERNAL, 0, "the engine keeps no uid for the front");
+	}
+	return 0;
+}
+
+int engine_open(struct engine *g, sd_event *loop, struct err *e)
+{
+	g->loop = sd_event_ref(loop);
+	int r = g->ops->open(g, e);
+	if (r < 0)
+		engine_close(g);
+	return r;
+}
+
+void engine_close(struct engine *g)
+{
+	if (!g)
+		return;
+	g->closing = true;
+	inside_idle_close(g);
+	g->ops->close(g);
+	g->loop = sd_event_unref(g->loop);
+	free(g);
+}
+
+int engine_probe(const char *name, sd_event *loop, engine_probe_fn cb, void *user, struct err *e)
+{
+	const struct engine_ops *ops = NULL;
+	int r = find(name, &ops, e);
+
+	if (r < 0 || !ops)
+		return r;
+	return ops->probe ? ops->probe(loop, cb, user, e)
+			  : lacks(ops, "tell what it can enforce", e);
+}
+
+uint32_t engine_caps(const struct engine *g)
+{
+	return g->enforced;
+}
+
+void engine_pool(const struct engine *g, struct engine_pool *ret)
+{
+	*ret = (struct engine_pool){0};
+	if (g->ops->pool)
+		g->ops->pool(g, ret);
+}
+
+void engine_prepare(struct engine *g, const struct engine_create *c)
+{
+	if (g->ops->prepare)
+		g->ops->prepare(g, c);
+}
+
+int engine_create(struct engine *g, const struct engine_create *c, engine_create_fn cb, void *user,
+		  struct err *e)
+{
+	return g->ops->create(g, c, cb, user, e);
+}
+
+int engine_forget(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
+		  struct err *e)
+{
+	return g->ops->forget ? g->ops->forget(g, persist_id, cb, user, e)
+			      : lacks(g->ops, "store workspaces", e);
+}
+
+/* ---- what engine/inside asks ---- */
+
+int engine_ask_usage(struct engine_sandbox *s)
+{
+	const struct engine_ops *ops = s->engine->ops;
+
+	return ops->usage ? ops->usage(s) : -ENOTSUP;
+}
+
+bool engine_can_warm(const struct engine *g)
+{
+	return g->ops->warm != NULL;
+}
+
+int engine_ask_warm(struct engine_sandbox *s)
+{
+	const struct engine_ops *ops = s->engine->ops;
+
+	return ops->warm ? ops->warm(s) : -ENOTSUP;
+}
+
+void engine_note_ready(struct engine_sandbox *s)
+{
+	if (s->engine->ops->ready)
+		s->engine->ops->ready(s);
+}
+
+void engine_note_idle(struct engine_sandbox *s)
+{
+	if (s->engine->ops->idle)
+		s->engine->ops->idle(s);
 }

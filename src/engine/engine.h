@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The engine interface: what makes sandboxes and runs code in them.
+/* Sandboxes, and what runs in them: what the rest of the program calls.
  *
- * One engine object lives in the front, on its sd-event loop; every call is made and answered on
- * that loop, none blocks. A call that takes a completion callback calls it exactly once, never
- * before the call itself has returned, also when the engine is closed meanwhile (ERR_CANCELLED).
- * Handles stay valid until their own end call's completion; ids are never reused in one process.
+ * An engine makes a place where our init is PID 1 and hands back a channel to it (engine_ops.h).
+ * Everything that happens inside a sandbox goes over that channel and is the same code for every
+ * engine (engine/inside). So nothing here says which engine it is.
+ *
+ * One engine object lives in the front, on its sd-event loop. Every call is made and answered on
+ * that loop; none blocks. A call that takes a callback calls it exactly once, and never before the
+ * call itself has returned. When the engine is closed first, the callback gets ERR_CANCELLED. A
+ * call that returns < 0 sets E and calls nothing back.
+ * A handle stays valid until the callback of engine_destroy().
  *
  * Everything that comes out of a sandbox (bytes, names, sizes, statuses) is hostile. The engine
- * checks the frames; the meaning is the caller's to distrust.
+ * checks the messages; the caller must distrust what they say.
  *
- * Ownership: strings and arrays passed in are borrowed for the duration of the call; descriptors
- * passed in are duplicated or taken as each call says; descriptors given to a callback are owned
- * by the callback. */
+ * Ownership: strings and arrays passed in are borrowed for the duration of the call. Descriptors
+ * passed in are duplicated. Descriptors given to a callback belong to the callback. */
 #pragma once
 
 #include "base/err.h"
@@ -22,75 +26,75 @@
 #include <sys/types.h>
 #include <systemd/sd-event.h>
 
-struct engine;         /* an open engine */
-struct engine_sandbox; /* one sandbox of an engine */
-struct engine_run;     /* one run in a sandbox, until its completion was called */
+struct engine;
+struct engine_sandbox; /* one sandbox */
+struct engine_run;     /* one run in a sandbox, until its on_done was called */
 
-#define ENGINE_NAME_MAX    64 /* image names: [a-z0-9][a-z0-9._-]{0,62} */
-#define ENGINE_PATH_MAX    4096
-#define ENGINE_FILES_MAX   10000 /* entries of one listing */
-#define ENGINE_POINTS_MAX  10    /* places for kept states in one sandbox */
-#define ENGINE_EGRESS_PORT 3128  /* inside a sandbox with egress */
+#define ENGINE_NAME_MAX        64 /* bytes of an image name: [a-z0-9][a-z0-9._-]{0,62} */
+#define ENGINE_PATH_MAX        4096
+#define ENGINE_FILES_MAX       10000 /* entries of one listing */
+#define ENGINE_CHECKPOINTS_MAX 10    /* places for checkpoints in one sandbox */
+#define ENGINE_EGRESS_PORT     3128  /* inside a sandbox with egress */
 
-/* What an engine can enforce on this host. The manager matches a policy against it before
- * anything starts; a limit that was set explicitly and is missing here is refused. */
+/* What an engine can enforce on this host. */
 enum engine_cap {
 	ENGINE_CAP_MEMORY = 1 << 0,     /* memory and swap of the whole sandbox */
 	ENGINE_CAP_CPU = 1 << 1,        /* share of CPU time */
 	ENGINE_CAP_PIDS = 1 << 2,       /* processes and threads */
 	ENGINE_CAP_DISK = 1 << 3,       /* bytes and inodes of the workspace */
 	ENGINE_CAP_OWN_UID = 1 << 4,    /* each sandbox has a host uid of its own */
-	ENGINE_CAP_PERSISTENT = 1 << 5, /* workspaces that survive */
+	ENGINE_CAP_PERSISTENT = 1 << 5, /* workspaces that outlive the sandbox, with a hard limit */
 	ENGINE_CAP_WARM = 1 << 6,       /* forked interpreters */
-	ENGINE_CAP_FREEZE = 1 << 7,
-	ENGINE_CAP_BRANCH = 1 << 8, /* kept states: save_point() and its like */
 };
 
 struct engine_limits {
-	uint64_t memory_bytes; /* swap included; page cache and workspace of the sandbox count */
+	uint64_t memory_bytes; /* includes swap, the page cache and the workspace */
 	uint32_t cpu_milli;    /* 1000 = one core */
-	uint32_t pids;         /* processes and threads, those of the engine itself excluded */
+	uint32_t pids;         /* processes and threads, without those of the engine itself */
 	uint64_t workspace_bytes;
 	uint32_t workspace_inodes;
 	uint64_t tmp_bytes;
 	uint32_t nofile;        /* RLIMIT_NOFILE of a run */
-	uint32_t explicit_mask; /* enum engine_cap bits whose limit somebody set explicitly */
+	uint32_t explicit_mask; /* enum engine_cap bits: limits that somebody set explicitly. A
+				 * creation fails when the engine cannot enforce one of them */
 };
 
 struct engine_create {
 	char image[ENGINE_NAME_MAX];
 	struct engine_limits limits;
-	bool warm; /* use a forked interpreter where possible; false = plain start */
-	/* Inside, 127.0.0.1:ENGINE_EGRESS_PORT is a listening socket that belongs to the front:
-	 * engine_ops.take_egress() gives it out, once. There is no other way out of a sandbox. */
+	bool warm; /* fork interpreters where possible; false = start each one */
+	/* Inside, 127.0.0.1:ENGINE_EGRESS_PORT is a listening socket that belongs to the front
+	 * (engine_take_egress()). There is no other way out of a sandbox. */
 	bool egress;
-	/* NULL = an ephemeral workspace; else the key ([a-z0-9-]{1,64}) of a stored one, made when
-	 * there is none and active in one engine at a time (ERR_SANDBOX_IN_USE). */
+	/* NULL = a workspace that ends with the sandbox. Else the key ([a-z0-9-]{1,64}) of a stored
+	 * workspace: it is made if it does not exist, and only one engine at a time can use it
+	 * (ERR_SANDBOX_IN_USE). */
 	const char *persist_id;
-	/* NULL, or: a helper of this sandbox, ended before it. It has the same uid and the same
-	 * /app/.venv, an empty workspace of its own, and is never from a pool. */
+	/* NULL, or the sandbox that this one helps (it installs packages for it). A helper has the
+	 * same uid, the same /app/.venv and an empty workspace, and is never taken from a pool. The
+	 * helper must be destroyed before the sandbox that it helps. */
 	struct engine_sandbox *helper_of;
 };
 
-struct engine_policy { /* what is in force for one sandbox; also shown to clients */
+struct engine_policy { /* what is in force for one sandbox; clients see it */
 	struct engine_limits limits;
-	uint32_t enforced;    /* enum engine_cap bits that hold hard */
-	uint32_t best_effort; /* bits that are only rlimits or polling here */
-	/* Tells its image from every other that has or had the name; 0 = not known. */
+	uint32_t enforced;    /* enum engine_cap bits: the kernel enforces these */
+	uint32_t best_effort; /* these are only rlimits or polling here */
+	/* Differs from every other image that has or had the same name; 0 = unknown. */
 	uint64_t image_id[3];
 };
 
 enum engine_run_kind {
 	ENGINE_RUN_PYTHON,   /* `code` is Python source, run as __main__ */
 	ENGINE_RUN_ARGV,     /* a command: argv[0] is looked up on PATH */
-	ENGINE_RUN_STATEFUL, /* Python in the sandbox's live session */
+	ENGINE_RUN_STATEFUL, /* Python in the sandbox's session: variables stay for the next one */
 };
 
 enum engine_stream {
 	ENGINE_STDOUT = 1,
 	ENGINE_STDERR = 2,
-	ENGINE_RESULT = 3, /* stateful: text of the last expression's value; `report`: what was
-			    * reported. Whole, after the rest */
+	ENGINE_RESULT = 3, /* stateful: text of the last expression's value. With `report`: the
+			    * bytes of the report. Delivered whole, after the other streams */
 };
 
 enum engine_end {
@@ -99,32 +103,31 @@ enum engine_end {
 	ENGINE_END_TIMEOUT,
 	ENGINE_END_OOM,
 	ENGINE_END_OUTPUT, /* a stream passed output_kill */
-	ENGINE_END_DISK,   /* the workspace passed its limit, where no file system holds it */
+	ENGINE_END_DISK,   /* the workspace passed a limit that no file system enforces */
 	ENGINE_END_KILLED, /* by engine_signal(SIGKILL) or because the sandbox was destroyed */
 	ENGINE_END_LOST,   /* the sandbox itself is gone */
 };
 
 struct engine_run_result {
 	enum engine_end end;
-	int exit_code;        /* as a shell counts: status, or 128 + signal */
-	int signal;           /* 0 unless signaled */
+	int exit_code;        /* as in a shell: the status, or 128 + signal */
+	int signal;           /* 0 unless a signal ended its first process */
 	bool warm;            /* the interpreter was forked, not started */
-	bool named_end;       /* its end was told before its memory was freed */
-	bool state_lost;      /* stateful: the session's state is gone (the holder died) */
-	bool state_kept;      /* stateful: its code has returned (also with an exception), so what
-			       * it did is the session's state now */
-	bool threads_lost;    /* stateful: it left threads, which will not go on */
+	bool named_end;       /* the run reported its exit status before its memory was freed */
+	bool state_lost;      /* stateful: the variables of earlier runs are gone; the process that
+			    * held them died */
+	bool state_kept;      /* stateful: the code has returned (also with an exception), so its
+			    * variables are the session's now */
+	bool threads_lost;    /* stateful: threads that it left running do not continue */
 	uint64_t duration_ns; /* from the start of the code to the end of its first process */
-	/* User + system of the first process, the children that it waited for, and whatever was
-	 * left to init. Of a run that ended with its sandbox (destroyed under it, or lost), so that
-	 * ending one early is never the cheaper way: all that the kernel counted in the sandbox
-	 * until nothing of it was left, less what was told of its earlier runs; where no group
-	 * counts, the most it can have used, which is its time by the clock on as many cores as its
-	 * limit allows. */
+	/* User + system time of the first process, of the children that it waited for, and of the
+	 * processes that init reaped. If the sandbox ended with the run (destroyed or lost): the
+	 * total CPU time of the sandbox minus what earlier runs reported, so that ending a sandbox
+	 * does not dodge a quota. Without control groups: wall time * core limit. */
 	uint64_t cpu_ns;
-	uint64_t peak_bytes;      /* 0 when unknown */
-	uint32_t killed;          /* processes that the run left behind and that were killed */
-	uint64_t output_total[3]; /* bytes written per stream, delivered or not */
+	uint64_t peak_bytes;      /* 0 = unknown */
+	uint32_t killed;          /* processes that the run left behind and that init killed */
+	uint64_t output_total[3]; /* bytes written to each stream, delivered or not */
 };
 
 struct engine_run_spec {
@@ -134,29 +137,28 @@ struct engine_run_spec {
 	const char *const *argv; /* ARGV: NULL-terminated */
 	const char *const *env;  /* extra NAME=VALUE, NULL-terminated, may be NULL */
 	const char *cwd;         /* inside; NULL = /mnt/data */
-	bool report;             /* ARGV: descriptor 3 of the command is a file of the sandbox's,
-				  * whose bytes (256 KiB at most) come at the end as
-				  * ENGINE_RESULT */
-	bool display;            /* Python: figures that are open and unsaved when the code has
-				  * returned become figure-N.png in the workspace */
+	bool report;             /* ARGV: the command may write a report (256 KiB at most) to its
+				  * descriptor 3; it comes at the end as ENGINE_RESULT */
+	bool display;            /* Python: save figures that are open and unsaved when the code has
+				  * returned as figure-N.png in the workspace */
 	int stdin_fd;            /* duplicated; -1 = /dev/null */
-	uint64_t timeout_ns;     /* TERM to the group then; 0 = none */
-	uint64_t grace_ns;       /* from TERM to KILL of everything */
-	uint64_t output_max[3];  /* per stream (index enum engine_stream): bytes delivered;
-				  * more is drained and counted, never delivered; 0 = all */
-	uint64_t output_kill;    /* a stream that passes it ends the run; 0 = never */
+	uint64_t timeout_ns;     /* then its process group gets SIGTERM; 0 = none */
+	uint64_t grace_ns;       /* from SIGTERM until every process of the run is killed */
+	uint64_t output_max[3];  /* bytes to deliver of each stream (index enum engine_stream). More
+				  * is read and counted, but not delivered; 0 = all */
+	uint64_t output_kill;    /* bytes: a stream that writes more ends the run; 0 = never */
 	/* A piece of output, in order per stream. LEN > 0. May call engine_signal(). */
 	void (*on_output)(struct engine_run *r, enum engine_stream s, const void *data, size_t len,
 			  void *user);
-	/* The end, after the last on_output. R is invalid afterwards. E is NULL on success;
-	 * otherwise the run could not be carried out (and RES is NULL). */
+	/* The end, after the last on_output. R is invalid afterwards. RES is NULL and E is set when
+	 * the run could not be carried out. */
 	void (*on_done)(struct engine_run *r, const struct engine_run_result *res,
 			const struct err *e, void *user);
 	void *user;
 };
 
 struct engine_file {    /* one entry of a listing */
-	char name[256]; /* bytes, NUL-terminated, one component (or relative path when recursive) */
+	char name[256]; /* one component, NUL-terminated; any bytes but `/` */
 	uint64_t size;
 	int64_t mtime_ns;
 	int64_t ctime_ns;
@@ -164,18 +166,27 @@ struct engine_file {    /* one entry of a listing */
 	mode_t mode;
 };
 
-struct engine_usage {
+struct engine_usage { /* 0 = unused, or the engine does not count it */
 	uint64_t memory_bytes, cpu_ns, workspace_bytes, workspace_inodes;
 	uint32_t pids;
 };
 
-/* What a kept state holds, or what was gone back to. */
-struct engine_point {
-	bool state_kept; /* an interpreter's variables; false = files alone, the session is fresh */
-	bool state_lost; /* save: the variables were gone already, and nobody had been told */
-	uint64_t files;  /* regular files copied */
-	uint64_t bytes;  /* of their data */
-	uint32_t skipped; /* what cannot be copied: sockets, devices */
+/* What a checkpoint holds, or what was restored. */
+struct engine_checkpoint {
+	bool state_kept;  /* it has an interpreter's variables; false = files only, and a restore
+			  * starts a new session */
+	bool state_lost;  /* save: the session's variables were lost before, and nobody knew yet */
+	uint64_t files;   /* regular files copied */
+	uint64_t bytes;   /* of their data */
+	uint32_t skipped; /* sockets and devices, which cannot be copied */
+};
+
+/* Sandboxes made ahead of need. Figures since the start. */
+struct engine_pool {
+	uint32_t ready;       /* waiting now */
+	uint64_t claimed;     /* creations that took one */
+	uint64_t cold;        /* creations that could have taken one, but none was ready */
+	uint64_t fill_failed; /* those that could not be made, or ended soon after */
 };
 
 typedef void (*engine_done_fn)(const struct err *e, void *user); /* E NULL = success */
@@ -185,117 +196,132 @@ typedef void (*engine_fd_fn)(int fd, const struct err *e, void *user);
 typedef void (*engine_list_fn)(const struct engine_file *files, size_t n, bool more,
 			       const struct err *e, void *user);
 typedef void (*engine_usage_fn)(const struct engine_usage *u, const struct err *e, void *user);
-/* P is valid during the call, NULL with E. */
-typedef void (*engine_point_fn)(const struct engine_point *p, const struct err *e, void *user);
+/* C is valid during the call, NULL with E. */
+typedef void (*engine_checkpoint_fn)(const struct engine_checkpoint *c, const struct err *e,
+				     void *user);
 typedef void (*engine_lost_fn)(struct engine_sandbox *s, const char *why, void *user);
 
-/* Every engine fills this table; NULL entries answer ERR_ENGINE_NOT_BUILT_IN. */
-/* Sandboxes made ahead of need. */
-struct engine_pool {
-	uint32_t ready;       /* wait now */
-	uint64_t claimed;     /* creations that took one */
-	uint64_t cold;        /* creations that could have, and found none */
-	uint64_t fill_failed; /* that could not be made, or ended soon after */
-};
-
-struct engine_ops {
-	const char *name;
-	/* What this host allows; cheap, no side effects. `caps` = enum engine_cap bits. */
-	uint32_t (*caps)(struct engine *g);
-	/* Sandboxes like this one will be asked for: whatever makes that quicker may be done in the
-	 * background. NULL = nothing to do. */
-	void (*prepare)(struct engine *g, const struct engine_create *c);
-	/* Makes a sandbox; the callback gets the handle. Warm pools hide behind this. */
-	int (*create)(struct engine *g, const struct engine_create *c, engine_create_fn cb,
-		      void *user, struct err *e);
-	/* Kills everything in it and removes it. A run in flight ends with ENGINE_END_KILLED first
-	 * (ENGINE_END_LOST where the sandbox was lost before, and nobody has been told yet). */
-	void (*destroy)(struct engine_sandbox *s, engine_done_fn cb, void *user);
-	/* Called when a sandbox ends on its own, after the end of its run; destroy() must still be
-	 * called. */
-	void (*on_lost)(struct engine_sandbox *s, engine_lost_fn cb, void *user);
-	/* The listening socket of a sandbox that was created with `egress`, given once; else -1. */
-	int (*take_egress)(struct engine_sandbox *s);
-	/* Ends a stored workspace that no engine has active: its files and packages are gone. */
-	int (*forget)(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
-		      struct err *e);
-	/* One run at a time per sandbox; a second gives -EBUSY. */
-	int (*run)(struct engine_sandbox *s, const struct engine_run_spec *spec,
-		   struct engine_run **ret, struct err *e);
-	/* SIGTERM/SIGINT to the run's group; SIGKILL ends the whole run at once. */
-	int (*signal)(struct engine_run *r, int signo);
-	/* PATH is relative to the workspace, `/`-separated, no empty, `.` or `..` part. The
-	 * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */
-	int (*open_file)(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
-			 struct err *e);
-	/* Makes a file without a name (owner = the sandbox, mode 0644) that is to become PATH. The
-	 * callback gets a write-only descriptor; *RET_PUT gets the number that commit_file() takes.
-	 * FILE_EXISTS when OVERWRITE is false and something has the name already. Files for the
-	 * same path may be written at the same time; there is a limit of them in one sandbox
-	 * (TOO_MANY_FILES). */
-	int (*put_file)(struct engine_sandbox *s, const char *path, bool overwrite,
-			uint32_t *ret_put, engine_fd_fn cb, void *user, struct err *e);
-	/* KEEP: makes the missing parent folders and gives file PUT the name PATH, in one step;
-	 * FILE_EXISTS as above. Not KEEP: drops the file; no trace of it stays. PUT is free in both
-	 * cases, also when this fails. */
-	int (*commit_file)(struct engine_sandbox *s, uint32_t put, const char *path, bool overwrite,
-			   bool keep, engine_done_fn cb, void *user, struct err *e);
-	int (*remove_file)(struct engine_sandbox *s, const char *path, bool recursive,
-			   engine_done_fn cb, void *user, struct err *e);
-	/* Entries of folder PATH ("" = the workspace), all types; at most ENGINE_FILES_MAX. */
-	int (*list_files)(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
-			  struct err *e);
-	/* Figures of the pool since the start; NULL = there is none. */
-	void (*pool)(const struct engine *g, struct engine_pool *ret);
-	int (*usage)(struct engine_sandbox *s, engine_usage_fn cb, void *user, struct err *e);
-	/* FROZEN: gives back what an idle sandbox can make again (interpreters that wait), never
-	 * state; SESSION_BUSY during a run. Not FROZEN: makes it again in the background. A run
-	 * needs neither: it brings back what it needs. */
-	int (*freeze)(struct engine_sandbox *s, bool frozen, engine_done_fn cb, void *user,
-		      struct err *e);
-	/* Points: kept states of the sandbox (its live session's variables, and the files of the
-	 * workspace), each in a PLACE (0 to ENGINE_POINTS_MAX-1) of the caller's choice. One call
-	 * at a time, and none while a run is on (SESSION_BUSY). They go with the sandbox, count as
-	 * its memory, and no run sees their files. A call that failed has changed nothing, but for
-	 * ERR_CHECKPOINT_PARTIAL. All NULL or none, ENGINE_CAP_BRANCH.
-	 *
-	 * save: into a free place. NO_SPACE, OUT_OF_MEMORY.
-	 * restore: makes the session and the files what they were; the point stays. FILES_ONLY: the
-	 * session begins anew. CHECKPOINT_LOST: its interpreter has ended (a run may kill it), its
-	 * files are there. drop: the place is free afterwards. */
-	int (*save_point)(struct engine_sandbox *s, uint32_t place, engine_point_fn cb, void *user,
-			  struct err *e);
-	int (*restore_point)(struct engine_sandbox *s, uint32_t place, bool files_only,
-			     engine_point_fn cb, void *user, struct err *e);
-	int (*drop_point)(struct engine_sandbox *s, uint32_t place, engine_point_fn cb, void *user,
-			  struct err *e);
-	/* Ends every sandbox, then the engine. The object is freed before this returns; callbacks
-	 * still due are called with ERR_CANCELLED from inside. Never blocks longer than 2 s. */
-	void (*close)(struct engine *g);
-};
-
-struct engine {
-	const struct engine_ops *ops; /* first member of every engine's own struct */
-};
-struct engine_sandbox {
-	struct engine *engine; /* first member of every engine's own sandbox struct */
-};
+/* ---- engine (engine.c) ----------------------------------------------------------------------- */
 
 struct engine_config {
-	const char *state_dir; /* absolute; images below `images/` */
-	uint32_t max_sandboxes;
-	bool warm;         /* false = never start a zygote */
-	uint32_t pool;     /* sandboxes made ahead of need, like the last that was asked for; 0 =
-			    * none */
-	uint32_t pool_max; /* as many when they are asked for often; at least `pool` */
-	uint64_t rest_ns;  /* a sandbox without a run for so long gives back what can be made again;
-			    * 0 = never */
-	uint64_t total_bytes; /* memory of all sandboxes, as the monitor limits it; 0 = no limit */
-	uint64_t idle_ns;     /* without any sandbox for so long the pool is emptied; 0 = never */
-	int monitor_fd; /* native: the channel made by native_monitor_start(), before the front
-			 * gave up its privileges; taken */
+	const char *state_dir;  /* absolute; images are below `images/` */
+	uint32_t max_sandboxes; /* at a time, with those of the pool and those that are ending */
+	bool warm;              /* false = never keep a zygote */
+	uint32_t pool;          /* sandboxes to make ahead of need, like the last one that was asked
+				 * for; 0 = none */
+	uint32_t pool_max;      /* the pool grows up to this when sandboxes are asked for often; at
+				 * least `pool` */
+	uint64_t rest_ns;       /* a sandbox that was idle for so long gives back the interpreters
+				 * that it can get again; 0 = never */
+	uint64_t idle_ns;       /* without any sandbox for so long the pool is emptied; 0 = never */
+	uint64_t total_bytes;   /* memory of all sandboxes together; 0 = no limit */
+	struct {                /* when an image's zygote ends; 0 = never */
+		uint64_t idle_s; /* so long after the last sandbox of its image */
+		uint64_t age_s;  /* the next request replaces a zygote that is older */
+		uint64_t forks;  /* ... and one that has forked as often */
+	} zygote;
 };
 
-/* NAME is "native" or "docker"; a known engine that this build lacks: ERR_ENGINE_NOT_BUILT_IN. */
-int engine_open(const char *name, sd_event *loop, const struct engine_config *config,
-		struct engine **ret, struct err *e) MUST_CHECK;
+/* Whether this build has the engine NAME ("native"); a known one that it lacks ("docker") is
+ * ERR_ENGINE_NOT_BUILT_IN. */
+int engine_check_name(const char *name, struct err *e) MUST_CHECK;
+/* First step: starts whatever needs the privileges that the process has now (the native engine
+ * starts its monitor). Call it single-threaded, before any byte from outside is read. */
+int engine_begin(const char *name, const struct engine_config *config, struct engine **ret,
+		 struct err *e) MUST_CHECK;
+/* The uid and gid that the front is to take when it gives up its privileges. Root's front becomes
+ * the user `caisson` if there is one, else the uid that the engine keeps for it; other users keep
+ * their own. */
+int engine_front_ids(const struct engine *g, uid_t *ret_uid, gid_t *ret_gid,
+		     struct err *e) MUST_CHECK;
+/* Second step, without privileges: the engine starts to work on LOOP. If it fails, G is closed. */
+int engine_open(struct engine *g, sd_event *loop, struct err *e) MUST_CHECK;
+/* Ends every sandbox, then the engine, and frees G. Callbacks that are still due are called with
+ * ERR_CANCELLED from inside. Never blocks longer than 2 s. Also for an engine that was only begun.
+ * NULL is fine. */
+void engine_close(struct engine *g);
+
+/* What can be enforced on this host, found out by trying. */
+struct engine_probe {
+	uint32_t enforced; /* enum engine_cap bits */
+	uint32_t best_effort;
+	bool usable;     /* sandboxes can be made */
+	char groups[16]; /* what enforces them: "v1", "v2" (control groups), "none" */
+};
+/* P is valid during the call, NULL with E. */
+typedef void (*engine_probe_fn)(const struct engine_probe *p, const struct err *e, void *user);
+/* Needs no engine_begin(). CB is called from LOOP, once. */
+int engine_probe(const char *name, sd_event *loop, engine_probe_fn cb, void *user,
+		 struct err *e) MUST_CHECK;
+
+/* What an open engine enforces here: enum engine_cap bits. */
+uint32_t engine_caps(const struct engine *g);
+void engine_pool(const struct engine *g, struct engine_pool *ret); /* all 0 without a pool */
+/* Sandboxes like this one will be asked for: the engine may prepare for them in the background. */
+void engine_prepare(struct engine *g, const struct engine_create *c);
+/* Makes a sandbox; the callback gets the handle. */
+int engine_create(struct engine *g, const struct engine_create *c, engine_create_fn cb, void *user,
+		  struct err *e) MUST_CHECK;
+/* Removes a stored workspace, with its files and packages. SANDBOX_IN_USE while a sandbox has it.
+ */
+int engine_forget(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
+		  struct err *e) MUST_CHECK;
+
+/* ---- one sandbox (inside/) ------------------------------------------------------------------- */
+
+struct engine *engine_of(const struct engine_sandbox *s);
+/* Kills everything in it and removes it. Before CB, a run in flight ends with ENGINE_END_KILLED (or
+ * ENGINE_END_LOST if the sandbox was lost before, and its run has not been told yet). CB may be
+ * NULL. */
+void engine_destroy(struct engine_sandbox *s, engine_done_fn cb, void *user);
+/* CB (NULL: nobody) is called when the sandbox ends on its own, after the end of its run.
+ * engine_destroy() must still be called. */
+void engine_on_lost(struct engine_sandbox *s, engine_lost_fn cb, void *user);
+/* The listening socket of a sandbox that was created with `egress`, given out once; else -1. */
+int engine_take_egress(struct engine_sandbox *s);
+int engine_usage(struct engine_sandbox *s, engine_usage_fn cb, void *user,
+		 struct err *e) MUST_CHECK;
+
+/* One run at a time per sandbox; a second is SESSION_BUSY. */
+int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
+	       struct engine_run **ret, struct err *e) MUST_CHECK;
+/* SIGTERM or SIGINT to the run's process group; SIGKILL ends the whole run. */
+int engine_signal(struct engine_run *r, int signo) MUST_CHECK;
+
+/* PATH is relative to the workspace, with `/` between its parts and no empty, `.` or `..` part. The
+ * callback gets a read-only descriptor of a regular file (else NOT_FOUND). */
+int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
+		     struct err *e) MUST_CHECK;
+/* Makes a file without a name (owner = the sandbox, mode 0644) that is to become PATH. The callback
+ * gets a write-only descriptor; *RET_PUT gets the number that engine_commit_file() takes.
+ * FILE_EXISTS when OVERWRITE is false and something has the name already. Files for the same path
+ * may be written at the same time; there is a limit of them in one sandbox (TOO_MANY_FILES). */
+int engine_put_file(struct engine_sandbox *s, const char *path, bool overwrite, uint32_t *ret_put,
+		    engine_fd_fn cb, void *user, struct err *e) MUST_CHECK;
+/* KEEP: makes the missing parent folders and gives file PUT the name PATH, in one step; FILE_EXISTS
+ * as above. Not KEEP: drops the file; no trace of it stays. PUT is free in both cases, also when
+ * this fails. */
+int engine_commit_file(struct engine_sandbox *s, uint32_t put, const char *path, bool overwrite,
+		       bool keep, engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
+int engine_remove_file(struct engine_sandbox *s, const char *path, bool recursive,
+		       engine_done_fn cb, void *user, struct err *e) MUST_CHECK;
+/* Entries of folder PATH ("" = the workspace), of all types; at most ENGINE_FILES_MAX. */
+int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
+		      struct err *e) MUST_CHECK;
+
+/* A checkpoint holds the variables of the session and the files of the workspace. The caller
+ * chooses its PLACE (0 to ENGINE_CHECKPOINTS_MAX-1). One of these calls at a time, and none during a
+ * run (SESSION_BUSY). Checkpoints end with their sandbox, count as its memory, and no run sees
+ * their files. A call that failed has changed nothing, unless it says CHECKPOINT_PARTIAL.
+ *
+ * save: into a free place. NO_SPACE, OUT_OF_MEMORY.
+ * restore: the session and the files become what they were; the checkpoint stays. FILES_ONLY: the
+ * session starts anew. CHECKPOINT_LOST: its interpreter has ended (a run may kill it); its files
+ * are still there.
+ * drop: the place is free afterwards. */
+int engine_save_checkpoint(struct engine_sandbox *s, uint32_t place, engine_checkpoint_fn cb,
+			   void *user, struct err *e) MUST_CHECK;
+int engine_restore_checkpoint(struct engine_sandbox *s, uint32_t place, bool files_only,
+			      engine_checkpoint_fn cb, void *user, struct err *e) MUST_CHECK;
+int engine_drop_checkpoint(struct engine_sandbox *s, uint32_t place, engine_checkpoint_fn cb,
+			   void *user, struct err *e) MUST_CHECK;

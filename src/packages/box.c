@@ -112,13 +112,12 @@ static void destroy(struct box *b)
 	if (!handle)
 		return;
 	b->pending++;
-	b->engine->ops->destroy(handle, on_destroyed, b);
+	engine_destroy(handle, on_destroyed, b);
 }
 
 static int open_gate(struct box *b, struct err *e)
 {
-	const struct engine_ops *ops = b->engine->ops;
-	int fd = ops->take_egress ? ops->take_egress(b->handle) : -1;
+	int fd = engine_take_egress(b->handle);
 
 	if (fd < 0)
 		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0,
@@ -160,7 +159,7 @@ struct box *box_new(const struct box_config *config, box_fn cb, void *user, stru
 	buf_init(&b->output, 4 * BOX_OUTPUT_MAX);
 	begin(b, cb, user);
 	b->pending = 1;
-	if (b->engine->ops->create(b->engine, config->create, on_created, b, e) == 0)
+	if (engine_create(b->engine, config->create, on_created, b, e) == 0)
 		return b;
 	b->pending = 0;
 	return box_free(b);
@@ -257,7 +256,7 @@ void box_run(struct box *b, json_t *job, const char *script, uint64_t timeout_ns
 	    .user = b,
 	};
 	b->pending++;
-	if (b->engine->ops->run(b->handle, &spec, &run, &b->failed) == 0)
+	if (engine_run(b->handle, &spec, &run, &b->failed) == 0)
 		return;
 	b->pending--;
 	refuse(b);
@@ -301,7 +300,7 @@ void box_read_result(struct box *b, uint64_t max, box_fn cb, void *user)
 	b->failed = ERR_INIT;
 	b->max = max;
 	b->pending++;
-	if (b->engine->ops->open_file(b->handle, RESULT, on_result_fd, b, &b->failed) == 0)
+	if (engine_open_file(b->handle, RESULT, on_result_fd, b, &b->failed) == 0)
 		return;
 	b->pending--;
 	refuse(b);
@@ -352,8 +351,7 @@ static void commit(struct box *b)
 	bool keep = b->failed.code == ERR_NONE;
 
 	b->pending++;
-	if (b->engine->ops->commit_file(b->handle, b->put, b->path, true, keep, on_committed, b,
-					&e) == 0)
+	if (engine_commit_file(b->handle, b->put, b->path, true, keep, on_committed, b, &e) == 0)
 		return;
 	b->pending--;
 	if (keep)
@@ -402,7 +400,7 @@ void box_put(struct box *b, const char *path, int fd, const char *sha256, box_fn
 	(void)snprintf(b->path, sizeof(b->path), "%s", path);
 	(void)snprintf(b->wanted, sizeof(b->wanted), "%s", sha256 ? sha256 : "");
 	b->pending++;
-	if (b->engine->ops->put_file(b->handle, path, true, &b->put, on_put_fd, b, &b->failed) == 0)
+	if (engine_put_file(b->handle, path, true, &b->put, on_put_fd, b, &b->failed) == 0)
 		return;
 	b->pending--;
 	refuse(b);
@@ -435,7 +433,7 @@ void box_get(struct box *b, const char *path, int fd, uint64_t max, box_fn cb, v
 	b->wanted[0] = '\0';
 	(void)snprintf(b->path, sizeof(b->path), "%s", path);
 	b->pending++;
-	if (b->engine->ops->open_file(b->handle, path, on_get_fd, b, &b->failed) == 0)
+	if (engine_open_file(b->handle, path, on_get_fd, b, &b->failed) == 0)
 		return;
 	b->pending--;
 	refuse(b);

@@ -88,8 +88,8 @@ static void begin_commit(struct file_writer *w)
 	w->state = WRITER_COMMITTING;
 	if (s->state != SANDBOX_READY)
 		lost(w, &e);
-	else if (sandbox_ops(s)->commit_file(s->handle, w->put, w->path, w->overwrite, true,
-					     on_committed, w, &e) == 0)
+	else if (engine_commit_file(s->handle, w->put, w->path, w->overwrite, true, on_committed, w,
+				    &e) == 0)
 		return;
 	writer_end(w, &e);
 }
@@ -118,8 +118,8 @@ static void begin_drop(struct file_writer *w)
 	w->fd = fd_close(w->fd);
 	/* If the sandbox has ended, its files have ended with it. */
 	if (s->state != SANDBOX_READY ||
-	    sandbox_ops(s)->commit_file(s->handle, w->put, w->path, w->overwrite, false, on_dropped,
-					w, &e) < 0)
+	    engine_commit_file(s->handle, w->put, w->path, w->overwrite, false, on_dropped, w, &e) <
+		0)
 		writer_free(w);
 }
 
@@ -179,7 +179,7 @@ int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
 	w->fd = -1;
 	w->ops = ops;
 	w->user = user;
-	r = sandbox_ops(s)->put_file(s->handle, path, overwrite, &w->put, on_put, w, e);
+	r = engine_put_file(s->handle, path, overwrite, &w->put, on_put, w, e);
 	if (r < 0) {
 		free(w);
 		return r;

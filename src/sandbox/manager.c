@@ -98,8 +98,8 @@ unsigned manager_count(const struct manager *m)
 void manager_pool(const struct manager *m, struct engine_pool *ret)
 {
 	*ret = (struct engine_pool){0};
-	if (m->engine && m->engine->ops->pool)
-		m->engine->ops->pool(m->engine, ret);
+	if (m->engine)
+		engine_pool(m->engine, ret);
 }
 
 /* ---- one sandbox ---- */
@@ -250,11 +250,6 @@ void sandbox_touch(struct sandbox *s)
 	s->used_ns = manager_now(s->manager);
 }
 
-const struct engine_ops *sandbox_ops(const struct sandbox *s)
-{
-	return s->handle->engine->ops;
-}
-
 void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user)
 {
 	m->watcher = fn;
@@ -303,9 +298,7 @@ int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct 
 	if (!handle)
 		return -ENOENT;
 	s->used_ns = used;
-	if (!sandbox_ops(s)->usage)
-		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "this engine measures no usage");
-	return sandbox_ops(s)->usage(handle, cb, user, e);
+	return engine_usage(handle, cb, user, e);
 }
 
 /* ---- ends ---- */
@@ -358,7 +351,7 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	s->state = SANDBOX_CLOSED;
 	manager_table_remove(s);
 	KILL_POINT(CLOSE_MARKED);
-	handle->engine->ops->destroy(handle, on_destroyed, c);
+	engine_destroy(handle, on_destroyed, c);
 	file_writers_end(c->sandbox);
 	sandbox_changed(c->sandbox, NULL);
 	return 0;
@@ -469,19 +462,17 @@ int manager_start(struct manager *m, struct err *e)
 	int r = m->config.open_engine(m->config.user, &engine, e);
 	if (r < 0)
 		return r;
-	uint32_t missing = m->config.limits.explicit_mask & ~engine->ops->caps(engine);
+	uint32_t missing = m->config.limits.explicit_mask & ~engine_caps(engine);
 	if (missing != 0) {
-		engine->ops->close(engine);
+		engine_close(engine);
 		r = err_set(&m->refused, ERR_LIMIT_NOT_ENFORCEABLE, 0,
 			    "%s was set and cannot be enforced on this machine", cap_name(missing));
 		*e = m->refused;
 		return r;
 	}
 	m->engine = engine;
-	if (engine->ops->prepare) {
-		struct engine_create create = manager_request(m);
-		engine->ops->prepare(engine, &create);
-	}
+	const struct engine_create create = manager_request(m);
+	engine_prepare(engine, &create);
 	return 0;
 }
 
@@ -498,7 +489,7 @@ struct manager *manager_free(struct manager *m)
 	m->sweep_timer = sd_event_source_disable_unref(m->sweep_timer);
 	if (m->engine) {
 		/* Ends all creations, runs and file calls; their callbacks run inside. */
-		m->engine->ops->close(m->engine);
+		engine_close(m->engine);
 		m->engine = NULL;
 	}
 	stored_forget_deletions(m);

@@ -97,8 +97,6 @@ void sandbox_close_gate(struct sandbox *s);
 
 /* The engine handle of a sandbox that can be used now, or NULL with E set. Counts as use. */
 struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e);
-/* The engine's operation table of S. */
-const struct engine_ops *sandbox_ops(const struct sandbox *s);
 uint64_t manager_now(const struct manager *m);
 /* Ends the processes; what is stored stays. From this call on it is out of the table. */
 int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
@@ -110,7 +108,7 @@ struct sandbox *manager_lookup(struct manager *m, const char *owner, const char 
 /* REMOVE gives up the table's reference: S may be gone afterwards. */
 void manager_table_add(struct manager *m, struct sandbox *s);
 void manager_table_remove(struct sandbox *s);
-/* For engine_ops.on_lost. */
+/* For engine_on_lost(). */
 void sandbox_on_lost(struct engine_sandbox *handle, const char *why, void *user);
 /* What every session of this server asks the engine for. */
 struct engine_create manager_request(const struct manager *m);

@@ -43,7 +43,7 @@ int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a listing");
 	l->cb = cb;
 	l->user = user;
-	int r = sandbox_ops(s)->list_files(handle, path, on_listed, l, e);
+	int r = engine_list_files(handle, path, on_listed, l, e);
 	if (r < 0)
 		free(l);
 	return r;
@@ -108,7 +108,7 @@ int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, v
 	(void)snprintf(o->name, sizeof(o->name), "%s", slash ? slash + 1 : path);
 	o->cb = cb;
 	o->user = user;
-	int r = sandbox_ops(s)->open_file(handle, path, on_opened, o, e);
+	int r = engine_open_file(handle, path, on_opened, o, e);
 	if (r < 0)
 		free(o);
 	return r;
@@ -125,5 +125,5 @@ int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, san
 	if (r < 0)
 		return r;
 	sandbox_forget_inventory(s);
-	return sandbox_ops(s)->remove_file(handle, path, recursive, cb, user, e);
+	return engine_remove_file(handle, path, recursive, cb, user, e);
 }

@@ -15,13 +15,11 @@ bool manager_has_network(const struct manager *m, const struct egress_policy *po
 void sandbox_open_gate(struct sandbox *s)
 {
 	const struct manager *m = s->manager;
-	const struct engine_ops *ops = s->handle->engine->ops;
 	char label[EGRESS_LABEL_MAX + 1];
 	struct err e = ERR_INIT;
 
 	(void)snprintf(label, sizeof(label), "%s%s%s", s->owner, s->owner[0] ? "/" : "", s->id);
-	int fd =
-	    manager_has_network(m, s->base) && ops->take_egress ? ops->take_egress(s->handle) : -1;
+	int fd = manager_has_network(m, s->base) ? engine_take_egress(s->handle) : -1;
 
 	if (fd >= 0 &&
 	    egress_open_gate(m->config.egress, fd, label, s->base, NULL, &s->gate, &e) < 0)

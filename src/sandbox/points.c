@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-_Static_assert(CHECKPOINTS_MAX + 2 <= ENGINE_POINTS_MAX,
+_Static_assert(CHECKPOINTS_MAX + 2 <= ENGINE_CHECKPOINTS_MAX,
 	       "room for the base of branches and for the successor of a name");
 
 struct point { /* one place of the engine's */
@@ -17,12 +17,12 @@ struct point { /* one place of the engine's */
 	char name[CHECKPOINT_NAME_MAX + 1]; /* see is_visible() */
 	uint64_t serial;
 	uint64_t created_ns;
-	struct engine_point what;
+	struct engine_checkpoint what;
 };
 
 struct points {
 	uint64_t serial;
-	struct point at[ENGINE_POINTS_MAX];
+	struct point at[ENGINE_CHECKPOINTS_MAX];
 };
 
 struct point_call {
@@ -69,7 +69,7 @@ static bool is_visible(const struct point *p)
 
 static struct point *find(const struct sandbox *s, const char *name)
 {
-	for (size_t i = 0; s->points && i < ENGINE_POINTS_MAX; i++)
+	for (size_t i = 0; s->points && i < ENGINE_CHECKPOINTS_MAX; i++)
 		if (s->points->at[i].used && streq(s->points->at[i].name, name))
 			return &s->points->at[i];
 	return NULL;
@@ -77,7 +77,7 @@ static struct point *find(const struct sandbox *s, const char *name)
 
 static struct point *find_free(struct sandbox *s)
 {
-	for (size_t i = 0; i < ENGINE_POINTS_MAX; i++)
+	for (size_t i = 0; i < ENGINE_CHECKPOINTS_MAX; i++)
 		if (!s->points->at[i].used)
 			return &s->points->at[i];
 	return NULL;
@@ -89,7 +89,7 @@ static uint32_t place_of(const struct sandbox *s, const struct point *p)
 }
 
 static struct checkpoint describe(const struct sandbox *s, const char *name,
-				  const struct engine_point *what, uint64_t created_ns)
+				  const struct engine_checkpoint *what, uint64_t created_ns)
 {
 	return (struct checkpoint){
 	    .name = name,
@@ -106,7 +106,7 @@ unsigned points_count(const struct sandbox *s)
 {
 	unsigned n = 0;
 
-	for (size_t i = 0; s->points && i < ENGINE_POINTS_MAX; i++)
+	for (size_t i = 0; s->points && i < ENGINE_CHECKPOINTS_MAX; i++)
 		if (is_visible(&s->points->at[i]))
 			n++;
 	return n;
@@ -132,7 +132,7 @@ void sandbox_each_checkpoint(const struct sandbox *s,
 
 	for (unsigned left = points_count(s); left > 0; left--) {
 		const struct point *next = NULL;
-		for (size_t i = 0; i < ENGINE_POINTS_MAX; i++) {
+		for (size_t i = 0; i < ENGINE_CHECKPOINTS_MAX; i++) {
 			const struct point *p = &s->points->at[i];
 			if (is_visible(p) && p->serial > after &&
 			    (!next || p->serial < next->serial))
@@ -171,8 +171,8 @@ static void call_free(struct point_call *c)
 	free(c);
 }
 
-static void call_end(struct point_call *c, const struct engine_point *what, uint64_t created_ns,
-		     const struct err *e)
+static void call_end(struct point_call *c, const struct engine_checkpoint *what,
+		     uint64_t created_ns, const struct err *e)
 {
 	struct sandbox *s = c->sandbox;
 
@@ -194,7 +194,7 @@ static void forget(struct point *p)
 
 /* ---- save ---- */
 
-static void on_predecessor_gone(const struct engine_point *what UNUSED, const struct err *e,
+static void on_predecessor_gone(const struct engine_checkpoint *what UNUSED, const struct err *e,
 				void *user)
 {
 	struct point_call *c = user;
@@ -210,11 +210,11 @@ static void on_predecessor_gone(const struct engine_point *what UNUSED, const st
 		call_end(c, NULL, 0, &gone);
 		return;
 	}
-	const struct engine_point copy = new->what;
+	const struct engine_checkpoint copy = new->what;
 	call_end(c, &copy, new->created_ns, NULL);
 }
 
-static void on_saved(const struct engine_point *what, const struct err *e, void *user)
+static void on_saved(const struct engine_checkpoint *what, const struct err *e, void *user)
 {
 	struct point_call *c = user;
 	struct sandbox *s = c->sandbox;
@@ -238,8 +238,8 @@ static void on_saved(const struct engine_point *what, const struct err *e, void 
 		 LOG_U("bytes", what->bytes), LOG_B("state", what->state_kept));
 	c->point = old;
 	if (old && s->state == SANDBOX_READY && !s->manager->closing &&
-	    sandbox_ops(s)->drop_point(s->handle, place_of(s, old), on_predecessor_gone, c,
-				       &failed) == 0)
+	    engine_drop_checkpoint(s->handle, place_of(s, old), on_predecessor_gone, c, &failed) ==
+		0)
 		return;
 	call_end(c, what, new->created_ns, NULL);
 }
@@ -256,14 +256,12 @@ int points_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn c
 				 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a checkpoint");
 	if (!sandbox_use(s, e))
 		return -ENOENT;
-	if (!sandbox_ops(s)->save_point)
-		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0, "this engine keeps no states");
 	struct point_call *c = call_new(s, name, yield, cb, user, e);
 	if (!c)
 		return -ENOMEM;
 	*p = (struct point){.used = true};
 	c->point = p;
-	int r = sandbox_ops(s)->save_point(s->handle, place_of(s, p), on_saved, c, e);
+	int r = engine_save_checkpoint(s->handle, place_of(s, p), on_saved, c, e);
 	if (r < 0) {
 		forget(p);
 		call_free(c);
@@ -334,7 +332,7 @@ static struct point_call *call_of(struct sandbox *s, const char *name, bool yiel
 
 /* ---- restore ---- */
 
-static void on_restored(const struct engine_point *what, const struct err *e, void *user)
+static void on_restored(const struct engine_checkpoint *what, const struct err *e, void *user)
 {
 	struct point_call *c = user;
 	struct sandbox *s = c->sandbox;
@@ -355,8 +353,8 @@ int points_restore(struct sandbox *s, const char *name, bool files_only, bool yi
 
 	if (!c)
 		return -ENOENT;
-	int r = sandbox_ops(s)->restore_point(s->handle, place_of(s, c->point), files_only,
-					      on_restored, c, e);
+	int r = engine_restore_checkpoint(s->handle, place_of(s, c->point), files_only, on_restored,
+					  c, e);
 	if (r < 0)
 		call_free(c);
 	return r;
@@ -372,10 +370,10 @@ int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkp
 
 /* ---- drop ---- */
 
-static void on_dropped(const struct engine_point *what UNUSED, const struct err *e, void *user)
+static void on_dropped(const struct engine_checkpoint *what UNUSED, const struct err *e, void *user)
 {
 	struct point_call *c = user;
-	const struct engine_point was = c->point->what;
+	const struct engine_checkpoint was = c->point->what;
 	uint64_t created_ns = c->point->created_ns;
 
 	if (!e)
@@ -390,7 +388,7 @@ int points_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn c
 
 	if (!c)
 		return -ENOENT;
-	int r = sandbox_ops(s)->drop_point(s->handle, place_of(s, c->point), on_dropped, c, e);
+	int r = engine_drop_checkpoint(s->handle, place_of(s, c->point), on_dropped, c, e);
 	if (r < 0)
 		call_free(c);
 	return r;

@@ -112,7 +112,7 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 	}
 	if (wants_artifacts(r)) {
 		r->phase = RUN_SCANNING_AFTER;
-		if (sandbox_ops(s)->list_files(s->handle, "", on_listed_after, r, &error) == 0)
+		if (engine_list_files(s->handle, "", on_listed_after, r, &error) == 0)
 			return;
 	}
 	sandbox_forget_inventory(s);
@@ -153,7 +153,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	if (ledger->begin)
 		r->ticket = ledger->begin(ledger->user, s, q->kind, r->id);
 	r->start_ns = now_ns();
-	int x = sandbox_ops(s)->run(s->handle, &spec, &r->handle, e);
+	int x = engine_run(s->handle, &spec, &r->handle, e);
 	r->began = x == 0;
 	return x;
 }
@@ -199,5 +199,5 @@ int run_execute(struct run *r, const struct run_request *q, struct err *e)
 		return start_engine_run(r, q, e);
 	if (q != &r->request && run_keep_request(r, q) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", s->id);
-	return sandbox_ops(s)->list_files(s->handle, "", on_listed_before, r, e);
+	return engine_list_files(s->handle, "", on_listed_before, r, e);
 }

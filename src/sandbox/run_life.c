@@ -240,7 +240,7 @@ void run_signal(struct run *r, int signo)
 	if (r->phase != RUN_EXECUTING || !r->handle)
 		r->cancelled = true;
 	else
-		(void)r->sandbox->manager->engine->ops->signal(r->handle, signo);
+		(void)!engine_signal(r->handle, signo);
 }
 
 void run_cancel(struct run *r)

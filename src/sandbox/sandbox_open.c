@@ -106,7 +106,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		sandbox_open_gate(s);
 		s->inventory_known = !s->stored; /* a new workspace is empty */
 		sandbox_touch(s);
-		handle->engine->ops->on_lost(handle, sandbox_on_lost, s);
+		engine_on_lost(handle, sandbox_on_lost, s);
 		LOG_INFO(
 		    "session_created", LOG_S("session_id", s->id),
 		    LOG_U("duration_ms", (manager_now(s->manager) - s->created_ns) / NS_PER_MS));
@@ -201,7 +201,7 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));
 	manager_table_add(m, s); /* takes the first reference */
 	KILL_POINT(SANDBOX_RESERVED);
-	r = m->engine->ops->create(m->engine, &create, on_created, sandbox_ref(s), e);
+	r = engine_create(m->engine, &create, on_created, sandbox_ref(s), e);
 	if (r < 0) {
 		s->state = SANDBOX_CLOSED;
 		free(list_pop_first(&s->waiters, struct waiter, node));

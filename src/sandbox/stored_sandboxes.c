@@ -140,9 +140,12 @@ static void unmake(struct manager *m, const char *id)
 	d->manager = m;
 	(void)snprintf(d->id, sizeof(d->id), "%s", id);
 	list_prepend(&m->deletions, &d->node);
-	if (!g->ops->forget)
+	if (engine_forget(g, id, on_forgotten, d, &e) == 0)
+		return;
+	if (e.code ==
+	    ERR_ENGINE_NOT_BUILT_IN) /* it stores nothing, so there is nothing to remove */
 		on_forgotten(NULL, d);
-	else if (g->ops->forget(g, id, on_forgotten, d, &e) < 0)
+	else
 		deletion_end(d, &e);
 }
 
@@ -265,9 +268,7 @@ static void on_dropped(const struct err *e, void *user)
 
 	if (!e && d->manager->closing)
 		(void)err_set(&own, ERR_CANCELLED, 0, "the server is shutting down");
-	else if (!e && (!g || !g->ops->forget))
-		(void)err_set(&own, ERR_ENGINE_NOT_BUILT_IN, 0, "this engine stores nothing");
-	else if (!e && g->ops->forget(g, d->id, on_forgotten, d, &own) == 0)
+	else if (!e && engine_forget(g, d->id, on_forgotten, d, &own) == 0)
 		return;
 	deletion_end(d, e ? e : &own);
 }
@@ -289,7 +290,7 @@ static int delete_stored(struct manager *m, const char *owner, const char *id, s
 	(void)snprintf(d->id, sizeof(d->id), "%s", id);
 	list_prepend(&m->deletions, &d->node);
 	r = s ? sandbox_drop(s, on_dropped, d, e)
-	      : m->engine->ops->forget(m->engine, id, on_forgotten, d, e);
+	      : engine_forget(m->engine, id, on_forgotten, d, e);
 	if (r < 0) {
 		list_remove(&d->node);
 		free(d);

@@ -8,7 +8,7 @@
 #include "descriptors.h"
 #include "engine/engine.h"
 #include "engine/inside/proto.h"
-#include "engine/native/native.h"
+#include "engine/native/front/front.h"
 #include "fuzz.h"
 
 #include <fcntl.h>
@@ -97,7 +97,7 @@ static bool make_sandbox(struct world *w)
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, chan) < 0)
 		return false;
 	w->init = chan[1];
-	const bool made = w->engine->ops->create(w->engine, &create, on_created, w, &e) == 0 &&
+	const bool made = engine_create(w->engine, &create, on_created, w, &e) == 0 &&
 			  fd_send(w->monitor, &created, sizeof(created), &chan[0], 1, 0) > 0 &&
 			  fd_send(w->init, &ready, sizeof(ready), NULL, 0, 0) > 0;
 	(void)close(chan[0]);
@@ -109,7 +109,6 @@ static bool build(struct world *w)
 {
 	int pair[2];
 	struct err e = ERR_INIT;
-	struct engine_config config = {.state_dir = "/", .max_sandboxes = SLOTS};
 	const struct proto_mon_hello hello = {.head = PROTO_HEAD(MON_HELLO, proto_mon_hello),
 					      .version = PROTO_VERSION,
 					      .slots = SLOTS};
@@ -118,19 +117,23 @@ static bool build(struct world *w)
 	    sd_event_new(&w->loop) < 0)
 		return false;
 	w->monitor = pair[1];
-	config.monitor_fd = pair[0];
+	w->engine = engine_new(&native_ops);
+	if (!w->engine)
+		return false;
+	native_engine_of(w->engine)->monitor_fd = pair[0];
+	native_engine_of(w->engine)->images = -1;
 	return fd_send(w->monitor, &hello, sizeof(hello), NULL, 0, 0) > 0 &&
-	       engine_open("native", w->loop, &config, &w->engine, &e) == 0 && make_sandbox(w);
+	       engine_open(w->engine, w->loop, &e) == 0 && make_sandbox(w);
 }
 
-static void on_point(const struct engine_point *p UNUSED, const struct err *e UNUSED,
-		     void *user UNUSED)
+static void on_checkpoint(const struct engine_checkpoint *p UNUSED, const struct err *e UNUSED,
+			  void *user UNUSED)
 {
 }
 
-/* A run (or a point) and one question of each kind, so that every answer has somebody who waits for
+/* A run (or a checkpoint) and one question of each kind, so that every answer has somebody who waits for
  * it. */
-static void ask(struct world *w, bool point)
+static void ask(struct world *w, bool checkpoint)
 {
 	struct err e = ERR_INIT;
 	struct engine_run *r;
@@ -140,32 +143,32 @@ static void ask(struct world *w, bool point)
 				       .stdin_fd = -1,
 				       .on_output = on_output,
 				       .on_done = on_run};
-	const struct engine_ops *ops = w->engine->ops;
 	uint32_t put = 0;
 
-	if (point) /* never beside a run */
-		(void)!ops->save_point(w->sandbox, 0, on_point, NULL, &e);
+	if (checkpoint) /* never beside a run */
+		(void)!engine_save_checkpoint(w->sandbox, 0, on_checkpoint, NULL, &e);
 	else
-		(void)!ops->run(w->sandbox, &spec, &r, &e);
-	(void)!ops->open_file(w->sandbox, "a", on_fd, NULL, &e);
-	(void)!ops->put_file(w->sandbox, "b", true, &put, on_fd, NULL, &e);
-	(void)!ops->list_files(w->sandbox, "", on_list, NULL, &e);
-	(void)!ops->commit_file(w->sandbox, put, "b", true, true, on_done, NULL, &e);
-	(void)!ops->usage(w->sandbox, on_usage, NULL, &e);
-	(void)!ops->create(w->engine, &create, on_second, NULL, &e);
-	(void)!ops->forget(w->engine, "key", on_done, NULL, &e);
+		(void)!engine_run(w->sandbox, &spec, &r, &e);
+	(void)!engine_open_file(w->sandbox, "a", on_fd, NULL, &e);
+	(void)!engine_put_file(w->sandbox, "b", true, &put, on_fd, NULL, &e);
+	(void)!engine_list_files(w->sandbox, "", on_list, NULL, &e);
+	(void)!engine_commit_file(w->sandbox, put, "b", true, true, on_done, NULL, &e);
+	(void)!engine_usage(w->sandbox, on_usage, NULL, &e);
+	(void)!engine_create(w->engine, &create, on_second, NULL, &e);
+	(void)!engine_forget(w->engine, "key", on_done, NULL, &e);
 }
 
 enum { FROM_MONITOR = 128, RAW = 64 }; /* bits of the kind */
 
 static const struct proto_head *head_of(unsigned kind)
 {
-	static const struct proto_head from_init[] = {PROTO_HEAD(INIT_READY, proto_init_ready),
-						      PROTO_HEAD(INIT_FAILED, proto_init_failed),
-						      PROTO_HEAD(INIT_ENDED, proto_init_ended),
-						      PROTO_HEAD(INIT_FILED, proto_init_filed),
-						      PROTO_HEAD(INIT_POINTED, proto_init_pointed),
-						      PROTO_HEAD(INIT_COLD, proto_init_cold)};
+	static const struct proto_head from_init[] = {
+	    PROTO_HEAD(INIT_READY, proto_init_ready),
+	    PROTO_HEAD(INIT_FAILED, proto_init_failed),
+	    PROTO_HEAD(INIT_ENDED, proto_init_ended),
+	    PROTO_HEAD(INIT_FILED, proto_init_filed),
+	    PROTO_HEAD(INIT_CHECKPOINTED, proto_init_checkpointed),
+	    PROTO_HEAD(INIT_COLD, proto_init_cold)};
 	static const struct proto_head from_monitor[] = {
 	    PROTO_HEAD(MON_CREATED, proto_mon_created),
 	    PROTO_HEAD(MON_GONE, proto_mon_gone),
@@ -233,7 +236,7 @@ int fuzz_native_front(const uint8_t *data, size_t size)
 	turn(&w);
 	(void)close(w.monitor);
 	(void)close(w.init);
-	w.engine->ops->close(w.engine);
+	engine_close(w.engine);
 	(void)sd_event_unref(w.loop);
 	ASSERT(fuzz_count_descriptors() == before);
 	return 0;

@@ -101,7 +101,7 @@ struct engine_sandbox *create_sandbox(struct client *c, const struct engine_crea
 				      struct outcome *o)
 {
 	*o = (struct outcome){.fd = -1};
-	if (c->engine->ops->create(c->engine, create, on_created, o, &o->e) < 0)
+	if (engine_create(c->engine, create, on_created, o, &o->e) < 0)
 		return NULL;
 	EXPECT(!o->done);
 	turn_until(c, &o->done, BUDGET_MS);
@@ -113,7 +113,7 @@ void end_sandbox(struct client *c, struct engine_sandbox *s)
 	static struct outcome o;
 
 	o = (struct outcome){.fd = -1};
-	c->engine->ops->destroy(s, on_done, &o);
+	engine_destroy(s, on_done, &o);
 	EXPECT(!o.done);
 	turn_until(c, &o.done, BUDGET_MS);
 	EXPECT_OF(&o, o.e.code == ERR_NONE);
@@ -159,7 +159,7 @@ struct engine_run *start_run(struct engine_sandbox *s, struct engine_run_spec *s
 	spec->on_output = on_output;
 	spec->on_done = on_run_done;
 	spec->user = o;
-	if (s->engine->ops->run(s, spec, &r, &o->e) < 0)
+	if (engine_run(s, spec, &r, &o->e) < 0)
 		return NULL;
 	EXPECT(!o->done);
 	return r;
@@ -221,7 +221,7 @@ static void on_fd(int fd, const struct err *e, void *user)
 int open_path(struct client *c, struct engine_sandbox *s, const char *path, struct outcome *o)
 {
 	*o = (struct outcome){.fd = -1};
-	if (c->engine->ops->open_file(s, path, on_fd, o, &o->e) < 0)
+	if (engine_open_file(s, path, on_fd, o, &o->e) < 0)
 		return -1;
 	turn_until(c, &o->done, BUDGET_MS);
 	return o->fd;
@@ -235,7 +235,7 @@ enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *p
 	uint32_t put = 0;
 
 	o = (struct outcome){.fd = -1};
-	if (c->engine->ops->put_file(s, path, overwrite, &put, on_fd, &o, &o.e) < 0)
+	if (engine_put_file(s, path, overwrite, &put, on_fd, &o, &o.e) < 0)
 		return o.e.code;
 	turn_until(c, &o.done, BUDGET_MS);
 	if (o.fd < 0)
@@ -243,7 +243,7 @@ enum err_code put_text(struct client *c, struct engine_sandbox *s, const char *p
 	bool keep = fd_write_all(o.fd, text, strlen(text)) == 0;
 	(void)close(o.fd);
 	o = (struct outcome){.fd = -1};
-	EXPECT(c->engine->ops->commit_file(s, put, path, overwrite, keep, on_done, &o, &o.e) == 0);
+	EXPECT(engine_commit_file(s, put, path, overwrite, keep, on_done, &o, &o.e) == 0);
 	turn_until(c, &o.done, BUDGET_MS);
 	return keep ? o.e.code : ERR_NO_SPACE;
 }
@@ -266,7 +266,7 @@ static void on_list(const struct engine_file *files, size_t n, bool more, const 
 void list_path(struct client *c, struct engine_sandbox *s, const char *path, struct outcome *o)
 {
 	*o = (struct outcome){.fd = -1};
-	if (c->engine->ops->list_files(s, path, on_list, o, &o->e) == 0)
+	if (engine_list_files(s, path, on_list, o, &o->e) == 0)
 		turn_until(c, &o->done, BUDGET_MS);
 }
 
@@ -276,7 +276,7 @@ enum err_code remove_path(struct client *c, struct engine_sandbox *s, const char
 	static struct outcome o;
 
 	o = (struct outcome){.fd = -1};
-	if (c->engine->ops->remove_file(s, path, recursive, on_done, &o, &o.e) < 0)
+	if (engine_remove_file(s, path, recursive, on_done, &o, &o.e) < 0)
 		return o.e.code;
 	turn_until(c, &o.done, BUDGET_MS);
 	return o.e.code;
@@ -297,6 +297,6 @@ static void on_usage(const struct engine_usage *u, const struct err *e, void *us
 void usage_of(struct client *c, struct engine_sandbox *s, struct outcome *o)
 {
 	*o = (struct outcome){.fd = -1};
-	EXPECT(c->engine->ops->usage(s, on_usage, o, &o->e) == 0);
+	EXPECT(engine_usage(s, on_usage, o, &o->e) == 0);
 	turn_until(c, &o->done, BUDGET_MS);
 }

@@ -6,7 +6,7 @@
  *                 [--hold N] [--warm 0|1] [--pool N]
  *
  * TAP on stdout. As UID: gives up root first and so tests what a plain user gets. The program is
- * its own monitor (native_monitor_start() executes /proc/self/exe). --hold: N sandboxes with a run
+ * its own monitor (engine_begin() executes /proc/self/exe). --hold: N sandboxes with a run
  * each, then waits to be killed (engine_deaths.c). */
 #include "engine_client.h"
 #include "outside.h"
@@ -16,7 +16,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "engine/native/native.h"
+#include "walls/privileges.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -311,7 +311,7 @@ static void case_ends(struct client *c)
 	EXPECT(r != NULL);
 	while (o.out_len == 0)
 		EXPECT(sd_event_run(c->loop, 100000) >= 0);
-	EXPECT(c->engine->ops->signal(r, SIGINT) == 0);
+	EXPECT(engine_signal(r, SIGINT) == 0);
 	turn_until(c, &o.done, 60000);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGINT &&
 			  strstr(o.err, "KeyboardInterrupt"));
@@ -319,8 +319,8 @@ static void case_ends(struct client *c)
 	EXPECT(r != NULL);
 	struct err e = ERR_INIT;
 	struct engine_run *second;
-	EXPECT(c->engine->ops->run(s, &spec, &second, &e) == -EBUSY && e.code == ERR_SESSION_BUSY);
-	EXPECT(c->engine->ops->signal(r, SIGKILL) == 0);
+	EXPECT(engine_run(s, &spec, &second, &e) == -EBUSY && e.code == ERR_SESSION_BUSY);
+	EXPECT(engine_signal(r, SIGKILL) == 0);
 	turn_until(c, &o.done, 60000);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_KILLED);
 	/* destroying a sandbox ends its run first */
@@ -380,7 +380,7 @@ static void case_output(struct client *c)
 
 static bool has_cap(const struct client *c, enum engine_cap cap)
 {
-	return c->engine->ops->caps(c->engine) & (uint32_t)cap;
+	return engine_caps(c->engine) & (uint32_t)cap;
 }
 
 static void case_memory(struct client *c)
@@ -554,7 +554,7 @@ static void case_refusals(struct client *c)
 	l = default_limits;
 	l.explicit_mask = ENGINE_CAP_MEMORY | ENGINE_CAP_CPU | ENGINE_CAP_PIDS | ENGINE_CAP_DISK;
 	struct engine_sandbox *s = make_sandbox(c, options.image, &l, &o);
-	if ((c->engine->ops->caps(c->engine) & l.explicit_mask) == l.explicit_mask) {
+	if ((engine_caps(c->engine) & l.explicit_mask) == l.explicit_mask) {
 		EXPECT_OF(&o, s != NULL && o.policy.enforced & ENGINE_CAP_MEMORY);
 		end_sandbox(c, s);
 	} else {
@@ -594,8 +594,7 @@ static void case_many(struct client *c)
 		made[i].sandbox = make_sandbox(c, options.image, &default_limits, &made[i]);
 		EXPECT_OF(&made[i], made[i].sandbox != NULL);
 	}
-	EXPECT(c->engine->ops->create(c->engine, &create, NULL, NULL, &e) < 0 &&
-	       e.code == ERR_MAX_SESSIONS);
+	EXPECT(engine_create(c->engine, &create, NULL, NULL, &e) < 0 && e.code == ERR_MAX_SESSIONS);
 	for (size_t i = 0; i < n; i++)
 		end_sandbox(c, made[i].sandbox);
 }
@@ -985,7 +984,7 @@ static void hold(struct client *c)
 
 	for (uint64_t i = 0; i < options.hold; i++) {
 		struct engine_sandbox *s = sandbox(c);
-		c->engine->ops->on_lost(s, on_lost, &runs[i]);
+		engine_on_lost(s, on_lost, &runs[i]);
 		EXPECT(start_run(s, &spec, &runs[i]) != NULL);
 		while (runs[i].out_len < 8)
 			EXPECT(sd_event_run(c->loop, 100000) >= 0);
@@ -1044,23 +1043,22 @@ static void warm_up(struct client *c)
 static void open_client(struct client *c)
 {
 	uint32_t max = options.scale ? (uint32_t)options.scale : 40;
-	struct native_monitor_config m = {
-	    .state_dir = options.state_dir, .max_sandboxes = max, .warm = options.warm};
-	struct engine_config config = {
+	const struct engine_config config = {
 	    .state_dir = options.state_dir,
 	    .max_sandboxes = max,
 	    .warm = options.warm,
 	    .pool = (uint32_t)options.pool,
 	};
 	struct err e = ERR_INIT;
+	uid_t uid;
+	gid_t gid;
 
-	int r = native_monitor_start(&m, &config.monitor_fd, &e);
-	if (r == 0)
-		r = native_drop_front_privileges(config.monitor_fd, &e);
+	int r = engine_begin("native", &config, &c->engine, &e);
+	r = r < 0 ? r : engine_front_ids(c->engine, &uid, &gid, &e);
+	r = r < 0 ? r : privileges_drop(uid, gid, &e);
 	if (r == 0 && sd_event_new(&c->loop) < 0)
 		r = -ENOMEM;
-	if (r == 0)
-		r = engine_open("native", c->loop, &config, &c->engine, &e);
+	r = r < 0 ? r : engine_open(c->engine, c->loop, &e);
 	o.e = e;
 	EXPECT_OF(&o, r == 0);
 }
@@ -1090,7 +1088,7 @@ int main(int argc, char **argv)
 			bench(&c, options.bench);
 		else
 			try_code(&c);
-		c.engine->ops->close(c.engine);
+		engine_close(c.engine);
 		return 0;
 	}
 	case_hello(&c); /* the loop makes its timer when it needs the first */
@@ -1109,7 +1107,7 @@ int main(int argc, char **argv)
 		(void)fflush(stdout);
 	}
 	uint64_t start = now_ns();
-	c.engine->ops->close(c.engine);
+	engine_close(c.engine);
 	EXPECT(now_ns() - start < 2 * NS_PER_S);
 	(void)sd_event_unref(c.loop);
 	(void)printf("ok %d - close\n1..%d\n", number + 1, number + 1);

@@ -12,7 +12,7 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "engine/native/native.h"
+#include "walls/privileges.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -98,10 +98,10 @@ static void case_egress(struct client *c)
 {
 	struct engine_sandbox *closed = need(c, &(struct engine_create){0});
 	struct engine_sandbox *open = need(c, &(struct engine_create){.egress = true});
-	int listener = c->engine->ops->take_egress(open);
+	int listener = engine_take_egress(open);
 
-	EXPECT(listener >= 0 && c->engine->ops->take_egress(open) == -1);
-	EXPECT(c->engine->ops->take_egress(closed) == -1);
+	EXPECT(listener >= 0 && engine_take_egress(open) == -1);
+	EXPECT(engine_take_egress(closed) == -1);
 	answer_one(c, listener, open);
 	python(c, closed,
 	       "import socket\ntry:\n    socket.create_connection(('127.0.0.1', 3128), 5)\n"
@@ -153,7 +153,7 @@ static void case_helper(struct client *c)
 	/* a helper of a helper is none, and it does not outlive its parent */
 	EXPECT(make(c, &(struct engine_create){.helper_of = h}) == NULL);
 	EXPECT_OF(&o, o.e.code == ERR_SANDBOX_LOST);
-	c->engine->ops->on_lost(h, on_lost, &lost);
+	engine_on_lost(h, on_lost, &lost);
 	end_sandbox(c, s);
 	turn_until(c, &lost, 60000);
 	end_sandbox(c, h);
@@ -171,7 +171,7 @@ static enum err_code forget(struct client *c, const char *key)
 	static struct outcome f;
 
 	f = (struct outcome){0};
-	if (c->engine->ops->forget(c->engine, key, on_done, &f, &f.e) < 0)
+	if (engine_forget(c->engine, key, on_done, &f, &f.e) < 0)
 		return f.e.code;
 	turn_until(c, &f.done, 60000);
 	return f.e.code;
@@ -236,7 +236,7 @@ static void case_stored_limits(struct client *c)
 	struct engine_sandbox *s = need(c, &want);
 	bool hard = o.policy.enforced & ENGINE_CAP_DISK;
 
-	EXPECT(hard == ((c->engine->ops->caps(c->engine) & ENGINE_CAP_PERSISTENT) != 0));
+	EXPECT(hard == ((engine_caps(c->engine) & ENGINE_CAP_PERSISTENT) != 0));
 	EXPECT(hard || (o.policy.best_effort & ENGINE_CAP_DISK));
 	/* 64 MiB: one file cannot be larger, and on a disk all together cannot be much larger */
 	python(c, s,
@@ -335,23 +335,22 @@ static void remove_afterwards(const char *state)
 
 static void open_clients(struct client *first, const char *state)
 {
-	struct native_monitor_config m = {.state_dir = state, .max_sandboxes = 8};
-	struct engine_config config[2] = {{.state_dir = state, .max_sandboxes = 8},
-					  {.state_dir = state, .max_sandboxes = 8}};
+	const struct engine_config config = {.state_dir = state, .max_sandboxes = 8};
 	struct client *clients[2] = {first, &second};
 	struct err e = ERR_INIT;
 	sd_event *loop = NULL;
+	uid_t uid;
+	gid_t gid;
 
-	int r = native_monitor_start(&m, &config[0].monitor_fd, &e);
-	if (r == 0)
-		r = native_monitor_start(&m, &config[1].monitor_fd, &e);
-	if (r == 0)
-		r = native_drop_front_privileges(config[0].monitor_fd, &e);
+	int r = engine_begin("native", &config, &first->engine, &e);
+	r = r < 0 ? r : engine_begin("native", &config, &second.engine, &e);
+	r = r < 0 ? r : engine_front_ids(first->engine, &uid, &gid, &e);
+	r = r < 0 ? r : privileges_drop(uid, gid, &e);
 	if (r == 0 && sd_event_new(&loop) < 0)
 		r = -ENOMEM;
 	for (int i = 0; i < 2 && r == 0; i++) {
 		clients[i]->loop = i == 0 ? loop : sd_event_ref(loop);
-		r = engine_open("native", loop, &config[i], &clients[i]->engine, &e);
+		r = engine_open(clients[i]->engine, loop, &e);
 	}
 	o.e = e;
 	EXPECT_OF(&o, r == 0);
@@ -379,8 +378,8 @@ int main(int argc, char **argv)
 		(void)printf("ok %d - %s\n", ++number, cases[i].name);
 		(void)fflush(stdout);
 	}
-	c.engine->ops->close(c.engine);
-	second.engine->ops->close(second.engine);
+	engine_close(c.engine);
+	engine_close(second.engine);
 	(void)sd_event_unref(second.loop);
 	(void)sd_event_unref(c.loop);
 	(void)printf("1..%d\n", number);

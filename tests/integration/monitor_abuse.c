@@ -10,7 +10,7 @@
 #include "base/text.h"
 #include "cmd/cmd.h"
 #include "engine/inside/proto.h"
-#include "engine/native/native.h"
+#include "engine/native/front/front.h"
 
 #include <fcntl.h>
 #include <grp.h>
@@ -214,17 +214,29 @@ static const struct {
     {"an unexpected descriptor", descriptor},
 };
 
-static struct native_monitor_config config = {.max_sandboxes = SLOTS};
+static struct engine_config config = {.max_sandboxes = SLOTS};
+
+/* A monitor of our own: the channel to it, or < 0 with E set. */
+static int start_monitor(struct err *e)
+{
+	struct engine *g = NULL;
+	int fd = -1;
+
+	if (engine_begin("native", &config, &g, e) == 0)
+		fd = TAKE_FD(native_engine_of(g)->monitor_fd);
+	engine_close(g);
+	return fd;
+}
 
 static int start(void)
 {
 	union proto_frame f;
 	int fds[FDIO_PASS_MAX];
 	size_t n;
-	int fd = -1;
 	struct err e = ERR_INIT;
+	int fd = start_monitor(&e);
 
-	expect(native_monitor_start(&config, &fd, &e) == 0, e.text);
+	expect(fd >= 0, e.text);
 	expect(fd_recv(fd, &f, sizeof(f), fds, &n, 0) > 0 && f.head.type == PROTO_MON_HELLO,
 	       "hello");
 	return fd;
@@ -290,9 +302,9 @@ static void harmless(void)
 static const char *unavailable(void)
 {
 	static struct err e = ERR_INIT;
-	int fd = -1;
+	int fd = start_monitor(&e);
 
-	if (native_monitor_start(&config, &fd, &e) < 0)
+	if (fd < 0)
 		return e.code == ERR_ENGINE_UNAVAILABLE ? e.text : NULL;
 	(void)close(fd);
 	return NULL;

@@ -1,165 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "fake_engine.h"
 
+#include "base/buf.h"
 #include "base/fdio.h"
 #include "base/parse.h"
 #include "base/text.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
-#include <unistd.h>
+
+struct fake_run {
+	struct fake_sandbox *sandbox;
+	uint32_t id;        /* 0 = none is on */
+	int out[3];         /* pipes, by enum engine_stream */
+	struct buf data[3]; /* what they do not take at once */
+	sd_event_source *pump;
+	struct proto_init_ended ended;
+	char *code;
+	size_t len;
+	bool killed;
+};
 
 struct fake_sandbox {
 	struct engine_sandbox base; /* first */
 	struct fake_sandbox *next;
 	char path[96];
-	engine_lost_fn lost;
-	void *lost_user;
-	struct fake_run *run;
+	int init; /* init's end of the channel */
+	sd_event_source *source, *later;
+	struct fake_run run;
 };
 
-struct engine_run { /* what the interface hands around is our struct fake_run */
-	void *unused;
-};
-
-struct fake_run {
-	struct engine_run base; /* first */
-	struct fake_sandbox *sandbox;
-	struct engine_run_spec spec;
-	char *code;
-	uint64_t delivered[3];
-	bool killed;
-};
-
-/* One completion that is due. */
-struct fake_job {
-	struct fake_job *next;
-	struct fake_engine *engine;
-	sd_event_source *source;
-	void (*fn)(struct fake_job *j);
-	struct fake_sandbox *sandbox;
-	struct fake_run *run;
-	struct err err;
-	int fd;
-	union {
-		engine_create_fn create;
-		engine_done_fn done;
-		engine_fd_fn fd;
-		engine_list_fn list;
-		engine_point_fn point;
-	} cb;
-	struct engine_create create;
-	char path[512];
-	void *user;
-};
-
-static struct fake_engine *engine_of(struct engine_sandbox *s)
+static struct fake_engine *engine_of_fake(const struct fake_sandbox *s)
 {
-	return (struct fake_engine *)s->engine;
-}
-
-static struct fake_sandbox *sandbox_of(struct engine_sandbox *s)
-{
-	return (struct fake_sandbox *)s;
-}
-
-static int on_job(sd_event_source *source, void *user)
-{
-	struct fake_job *j = user;
-
-	(void)sd_event_source_disable_unref(source);
-	j->fn(j);
-	free(j);
-	return 0;
-}
-
-static struct fake_job *job_new(struct fake_engine *f, void (*fn)(struct fake_job *j), void *user)
-{
-	struct fake_job *j = calloc(1, sizeof(*j));
-
-	ASSERT(j);
-	j->engine = f;
-	j->fn = fn;
-	j->user = user;
-	j->fd = -1;
-	return j;
-}
-
-static void job_schedule(struct fake_job *j)
-{
-	ASSERT(sd_event_add_defer(j->engine->loop, &j->source, on_job, j) >= 0);
-}
-
-static void job_hold(struct fake_job *j)
-{
-	j->next = j->engine->held;
-	j->engine->held = j;
-}
-
-void fake_engine_release(struct fake_engine *f)
-{
-	struct fake_job *j = TAKE_PTR(f->held);
-
-	f->hold = false;
-	f->hold_create = false;
-	while (j) {
-		struct fake_job *next = j->next;
-		job_schedule(j);
-		j = next;
-	}
-}
-
-static const struct err *err_of(const struct fake_job *j)
-{
-	return j->err.code == ERR_NONE ? NULL : &j->err;
-}
-
-/* ---- create, destroy ---- */
-
-static void do_create(struct fake_job *j)
-{
-	struct fake_engine *f = j->engine;
-	struct engine_policy policy = {.limits = j->create.limits, .enforced = f->caps};
-
-	if (j->err.code != ERR_NONE) {
-		j->cb.create(NULL, NULL, &j->err, j->user);
-		return;
-	}
-	struct fake_sandbox *s = calloc(1, sizeof(*s));
-	ASSERT(s);
-	s->base.engine = &f->engine;
-	(void)snprintf(s->path, sizeof(s->path), "%s/%u", f->root, ++f->n_serial);
-	ASSERT(mkdir(s->path, 0700) == 0);
-	s->next = f->sandboxes;
-	f->sandboxes = s;
-	f->n_created++;
-	f->n_alive++;
-	j->cb.create(&s->base, &policy, NULL, j->user);
-}
-
-static int fake_create(struct engine *g, const struct engine_create *c, engine_create_fn cb,
-		       void *user, struct err *e UNUSED)
-{
-	struct fake_engine *f = (struct fake_engine *)g;
-	struct fake_job *j = job_new(f, do_create, user);
-
-	j->create = *c;
-	j->cb.create = cb;
-	(void)snprintf(f->last_persist, sizeof(f->last_persist), "%s",
-		       c->persist_id ? c->persist_id : "");
-	if (f->fail_create)
-		(void)err_set(&j->err, ERR_ENGINE_UNAVAILABLE, 0, "no engine today");
-	f->fail_create = false;
-	if (f->hold_create)
-		job_hold(j);
-	else
-		job_schedule(j);
-	return 0;
+	return (struct fake_engine *)s->base.engine;
 }
 
 static int remove_entry(const char *path, const struct stat *st UNUSED, int type UNUSED,
@@ -168,65 +47,18 @@ static int remove_entry(const char *path, const struct stat *st UNUSED, int type
 	return remove(path);
 }
 
-static void run_end(struct fake_run *r, const struct engine_run_result *res)
+static void reply(struct fake_sandbox *s, const struct proto_head *m, int fd)
 {
-	r->sandbox->run = NULL;
-	r->spec.on_done(&r->base, res, NULL, r->spec.user);
-	free(r->code);
-	free(r);
+	if (s->init >= 0)
+		ASSERT(fd_send(s->init, m, m->size, &fd, fd >= 0, 0) == (ssize_t)m->size);
+	(void)fd_close(fd);
 }
 
-static void do_destroy(struct fake_job *j)
-{
-	struct fake_sandbox *s = j->sandbox;
-
-	(void)nftw(s->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-	for (struct fake_sandbox **at = &j->engine->sandboxes; *at; at = &(*at)->next)
-		if (*at == s) {
-			*at = s->next;
-			break;
-		}
-	j->engine->n_destroyed++;
-	j->engine->n_alive--;
-	free(s);
-	if (j->cb.done)
-		j->cb.done(NULL, j->user);
-}
-
-static void fake_destroy(struct engine_sandbox *s, engine_done_fn cb, void *user)
-{
-	struct fake_job *j = job_new(engine_of(s), do_destroy, user);
-
-	j->sandbox = sandbox_of(s);
-	j->cb.done = cb;
-	if (j->sandbox->run)
-		j->sandbox->run->killed = true;
-	job_schedule(j);
-}
-
-static void fake_on_lost(struct engine_sandbox *s, engine_lost_fn cb, void *user)
-{
-	sandbox_of(s)->lost = cb;
-	sandbox_of(s)->lost_user = user;
-}
-
-void fake_engine_lose(struct engine_sandbox *s)
-{
-	sandbox_of(s)->lost(s, "test", sandbox_of(s)->lost_user);
-}
-
-/* ---- runs ---- */
+/* ---- init: runs ---- */
 
 void fake_output(struct fake_run *r, enum engine_stream stream, const void *data, size_t len)
 {
-	uint64_t max = r->spec.output_max[stream];
-	uint64_t room = max == 0 ? UINT64_MAX : max - r->delivered[stream];
-	size_t n = (size_t)MIN((uint64_t)len, room);
-
-	if (n == 0)
-		return;
-	r->delivered[stream] += n;
-	r->spec.on_output(&r->base, stream, data, n, r->spec.user);
+	ASSERT(buf_add(&r->data[stream], data, len) == 0);
 }
 
 struct engine_sandbox *fake_run_sandbox(struct fake_run *r)
@@ -234,307 +66,364 @@ struct engine_sandbox *fake_run_sandbox(struct fake_run *r)
 	return &r->sandbox->base;
 }
 
-static void do_run(struct fake_job *j)
+static void drop_run(struct fake_run *r)
 {
-	struct fake_run *r = j->run;
+	fd_close_many(r->out, ARRAY_SIZE(r->out));
+	for (size_t i = 0; i < ARRAY_SIZE(r->data); i++)
+		buf_done(&r->data[i]);
+	r->pump = sd_event_source_disable_unref(r->pump);
+	free(r->code);
+	*r = (struct fake_run){.sandbox = r->sandbox, .out = {-1, -1, -1}};
+}
+
+/* The front reads the pipes on this same loop, so they are filled as it empties them. */
+static int on_pump(sd_event_source *source, void *user)
+{
+	struct fake_run *r = user;
+	struct fake_sandbox *s = r->sandbox;
+	const struct proto_init_ended ended = r->ended;
+
+	for (size_t i = ENGINE_STDOUT; i <= ENGINE_STDERR; i++) {
+		ssize_t n = write(r->out[i], r->data[i].data, r->data[i].len);
+		buf_consume(&r->data[i], n > 0 ? (size_t)n : 0);
+		if (r->data[i].len > 0 && !r->killed)
+			return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+	}
+	drop_run(r);
+	reply(s, &ended.head, -1);
+	return 0;
+}
+
+static void end_run(struct fake_run *r)
+{
+	static const uint32_t flags[] = {[ENGINE_END_TIMEOUT] = PROTO_ENDED_TIMEOUT,
+					 [ENGINE_END_OOM] = PROTO_ENDED_OOM,
+					 [ENGINE_END_KILLED] = PROTO_ENDED_KILLED};
+	struct fake_sandbox *s = r->sandbox;
 	struct engine_run_result res = {.end = ENGINE_END_EXITED, .duration_ns = 5000000};
 
 	if (r->killed)
 		res = (struct engine_run_result){.end = ENGINE_END_KILLED, .exit_code = 137};
-	else if (j->engine->script)
-		j->engine->script(r, r->sandbox->path, r->code, r->spec.code_len, &res);
-	run_end(r, &res);
+	else if (engine_of_fake(s)->script)
+		engine_of_fake(s)->script(r, s->path, r->code, r->len, &res);
+	const bool signaled = res.exit_code > 128;
+	r->ended = (struct proto_init_ended){
+	    .head = PROTO_HEAD(INIT_ENDED, proto_init_ended),
+	    .run = r->id,
+	    .end = signaled ? PROTO_END_SIGNALED : PROTO_END_EXITED,
+	    .value = signaled ? res.exit_code - 128 : res.exit_code,
+	    .flags = (res.end < ARRAY_SIZE(flags) ? flags[res.end] : 0) |
+		     (res.state_kept ? PROTO_ENDED_KEPT : 0),
+	    .duration_ns = res.duration_ns,
+	};
+	if (res.end == ENGINE_END_LOST)
+		fake_engine_lose(&s->base);
+	else if (!r->pump) /* idle, so that the front reads first */
+		ASSERT(sd_event_add_defer(s->base.engine->loop, &r->pump, on_pump, r) >= 0 &&
+		       sd_event_source_set_priority(r->pump, SD_EVENT_PRIORITY_IDLE) >= 0);
 }
 
-static int fake_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
-		    struct engine_run **ret, struct err *e)
+static void on_run(struct fake_sandbox *s, const struct proto_init_run *m, int *fds)
 {
-	struct fake_engine *f = engine_of(s);
+	struct fake_run *r = &s->run;
+	_cleanup_(buf_done) struct buf code = BUF_INIT(1u << 20);
 
-	if (sandbox_of(s)->run)
-		return err_set(e, ERR_SESSION_BUSY, EBUSY, "busy");
-	struct fake_run *r = calloc(1, sizeof(*r));
-	ASSERT(r);
-	r->sandbox = sandbox_of(s);
-	r->spec = *spec;
-	r->code = malloc(spec->code_len + 1);
+	drop_run(r);
+	r->id = m->run;
+	for (size_t i = ENGINE_STDOUT; i <= ENGINE_STDERR; i++) {
+		r->out[i] = TAKE_FD(fds[i - ENGINE_STDOUT]);
+		buf_init(&r->data[i], 16u << 20);
+		ASSERT(fd_set_nonblock(r->out[i], true) == 0);
+	}
+	if (m->fds & PROTO_RUN_CODE)
+		ASSERT(fd_read_file(fds[PROTO_RUN_BASE_FDS], &code) >= 0);
+	r->len = code.len;
+	r->code = strdup(buf_str(&code));
 	ASSERT(r->code);
-	memcpy(r->code, spec->code ? spec->code : "", spec->code_len);
-	r->code[spec->code_len] = '\0';
-	r->sandbox->run = r;
-	struct fake_job *j = job_new(f, do_run, NULL);
-	j->run = r;
-	if (f->hold)
-		job_hold(j);
-	else
-		job_schedule(j);
-	*ret = &r->base;
-	return 0;
+	if (!engine_of_fake(s)->hold)
+		end_run(r);
 }
 
-static int fake_signal(struct engine_run *base, int signo)
+/* ---- init: files ---- */
+
+static int list(const char *path, struct proto_init_filed *m)
 {
-	struct fake_run *r = (struct fake_run *)base;
-
-	r->killed = r->killed || signo == SIGKILL;
-	if (r->killed)
-		fake_engine_release(engine_of(&r->sandbox->base));
-	return 0;
-}
-
-/* ---- files ---- */
-
-static void do_fd(struct fake_job *j)
-{
-	j->cb.fd(j->fd, err_of(j), j->user);
-}
-
-static int fake_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
-			  struct err *e UNUSED)
-{
-	struct fake_job *j = job_new(engine_of(s), do_fd, user);
-	char full[700];
-
-	(void)snprintf(full, sizeof(full), "%s/%s", sandbox_of(s)->path, path);
-	j->cb.fd = cb;
-	j->fd = open(full, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (j->fd < 0)
-		(void)err_set(&j->err, ERR_NOT_FOUND, errno, "%s", path);
-	job_schedule(j);
-	return 0;
-}
-
-static void temporary_name(struct engine_sandbox *s, uint32_t put, char *ret, size_t size)
-{
-	(void)snprintf(ret, size, "%s/.put-%u", sandbox_of(s)->path, put);
-}
-
-static bool is_there(struct engine_sandbox *s, const char *path)
-{
-	char full[700];
+	struct proto_entry entry;
+	int fd = memfd_create("list", MFD_CLOEXEC);
+	_cleanup_dir_ DIR *dir = opendir(path);
 	struct stat st;
 
-	(void)snprintf(full, sizeof(full), "%s/%s", sandbox_of(s)->path, path);
-	return lstat(full, &st) == 0;
-}
-
-static int fake_put_file(struct engine_sandbox *s, const char *path, bool overwrite,
-			 uint32_t *ret_put, engine_fd_fn cb, void *user, struct err *e UNUSED)
-{
-	struct fake_job *j = job_new(engine_of(s), do_fd, user);
-	char full[700];
-
-	*ret_put = ++engine_of(s)->n_puts;
-	temporary_name(s, *ret_put, full, sizeof(full));
-	j->cb.fd = cb;
-	if (!overwrite && is_there(s, path)) {
-		(void)err_set(&j->err, ERR_FILE_EXISTS, EEXIST, "%s", path);
-	} else {
-		j->fd = open(full, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
-		if (j->fd < 0)
-			(void)err_set(&j->err, ERR_SYSTEM, errno, "%s", path);
-	}
-	job_schedule(j);
-	return 0;
-}
-
-static void do_done(struct fake_job *j)
-{
-	j->cb.done(err_of(j), j->user);
-}
-
-static int fake_commit_file(struct engine_sandbox *s, uint32_t put, const char *path,
-			    bool overwrite, bool keep, engine_done_fn cb, void *user,
-			    struct err *e UNUSED)
-{
-	struct fake_job *j = job_new(engine_of(s), do_done, user);
-	char from[700], to[700];
-
-	temporary_name(s, put, from, sizeof(from));
-	(void)snprintf(to, sizeof(to), "%s/%s", sandbox_of(s)->path, path);
-	j->cb.done = cb;
-	if (!keep)
-		(void)unlink(from);
-	else if (!overwrite && is_there(s, path))
-		(void)err_set(&j->err, ERR_FILE_EXISTS, EEXIST, "%s", path);
-	else if (rename(from, to) < 0)
-		(void)err_set(&j->err, ERR_SYSTEM, errno, "%s", path);
-	job_schedule(j);
-	return 0;
-}
-
-static int fake_remove_file(struct engine_sandbox *s, const char *path, bool recursive UNUSED,
-			    engine_done_fn cb, void *user, struct err *e UNUSED)
-{
-	struct fake_job *j = job_new(engine_of(s), do_done, user);
-	char full[700];
-
-	(void)snprintf(full, sizeof(full), "%s/%s", sandbox_of(s)->path, path);
-	j->cb.done = cb;
-	if (unlink(full) < 0)
-		(void)err_set(&j->err, ERR_NOT_FOUND, errno, "%s", path);
-	job_schedule(j);
-	return 0;
-}
-
-static int64_t ns_of(struct timespec t)
-{
-	return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
-static void do_list(struct fake_job *j)
-{
-	struct engine_file files[64];
-	size_t n = 0;
-	_cleanup_dir_ DIR *dir = opendir(j->path);
-	struct dirent *d;
-
-	ASSERT(dir);
-	while ((d = readdir(dir)) && n < ARRAY_SIZE(files)) {
-		struct stat st;
-		if (strcmp(d->d_name, ".") == 0 || strcmp(d->d_name, "..") == 0 ||
+	ASSERT(fd >= 0 && dir);
+	for (const struct dirent *d; (d = readdir(dir));) {
+		if (streq(d->d_name, ".") || streq(d->d_name, "..") ||
 		    fstatat(dirfd(dir), d->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 			continue;
-		struct engine_file *f = &files[n++];
-		(void)snprintf(f->name, sizeof(f->name), "%s", d->d_name);
-		f->size = (uint64_t)st.st_size;
-		f->mtime_ns = ns_of(st.st_mtim);
-		f->ctime_ns = ns_of(st.st_ctim);
-		f->inode = st.st_ino;
-		f->mode = st.st_mode;
+		entry = (struct proto_entry){
+		    .size = (uint64_t)st.st_size,
+		    .mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec,
+		    .ctime_ns = (int64_t)st.st_ctim.tv_sec * 1000000000 + st.st_ctim.tv_nsec,
+		    .inode = st.st_ino,
+		    .mode = st.st_mode};
+		(void)snprintf(entry.name, sizeof(entry.name), "%s", d->d_name);
+		ASSERT(write(fd, &entry, sizeof(entry)) == (ssize_t)sizeof(entry));
+		m->n++;
 	}
-	j->cb.list(files, n, false, NULL, j->user);
+	return fd;
 }
 
-static int fake_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb,
-			   void *user, struct err *e UNUSED)
+/* Returns the descriptor of the answer, or -1 with errno (0: done). */
+static int do_file(struct fake_sandbox *s, const struct proto_init_file *f,
+		   struct proto_init_filed *m)
 {
-	struct fake_job *j = job_new(engine_of(s), do_list, user);
+	char path[sizeof(f->path) + 128], part[sizeof(path) + 8];
+	const bool taken = !(f->flags & PROTO_FILE_OVERWRITE);
 
-	engine_of(s)->n_lists++;
-	j->cb.list = cb;
-	(void)snprintf(j->path, sizeof(j->path), "%s/%s", sandbox_of(s)->path, path);
-	job_schedule(j);
+	(void)snprintf(path, sizeof(path), "%s/%s", s->path, f->path);
+	(void)snprintf(part, sizeof(part), "%s/.put-%u", s->path,
+		       f->op == PROTO_FILE_PUT ? f->seq : f->put);
+	errno = taken && access(path, F_OK) == 0 ? EEXIST : 0;
+	switch (f->op) {
+	case PROTO_FILE_OPEN:
+		return open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	case PROTO_FILE_PUT:
+		engine_of_fake(s)->n_puts++;
+		return errno ? -1 : open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+	case PROTO_FILE_COMMIT:
+		if (errno == 0)
+			(void)rename(part, path);
+		return -1;
+	case PROTO_FILE_LIST:
+		engine_of_fake(s)->n_lists++;
+		return list(path, m);
+	default:
+		errno = 0;
+		(void)unlink(f->op == PROTO_FILE_DROP ? part : path);
+		return -1;
+	}
+}
+
+static void on_file(struct fake_sandbox *s, const struct proto_init_file *f)
+{
+	struct proto_init_filed m = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
+				     .seq = f->seq};
+	int fd = do_file(s, f, &m);
+
+	m.errnum = fd < 0 ? errno : 0;
+	reply(s, &m.head, fd);
+}
+
+/* ---- init: checkpoints ---- */
+
+static void on_checkpoint(struct fake_sandbox *s, const struct proto_init_checkpoint *f)
+{
+	struct fake_engine *g = engine_of_fake(s);
+	struct proto_init_checkpointed m = {
+	    .head = PROTO_HEAD(INIT_CHECKPOINTED, proto_init_checkpointed),
+	    .seq = f->seq,
+	    .flags = PROTO_CHECKPOINT_KEPT,
+	    .bytes = 10};
+	const bool save = f->op == PROTO_CHECKPOINT_SAVE;
+	const bool drop = f->op == PROTO_CHECKPOINT_DROP;
+	enum err_code none = ERR_NONE;
+	enum err_code *fail = save ? &g->fail_save : drop ? &none : &g->fail_restore;
+
+	ASSERT(s->run.id == 0 && g->used[f->place] == !save);
+	*(save ? &g->n_saves : drop ? &g->n_drops : &g->n_restores) += 1;
+	if (*fail == ERR_CHECKPOINT_PARTIAL)
+		m.flags = PROTO_CHECKPOINT_PARTIAL;
+	if (*fail != ERR_NONE)
+		m.errnum = *fail == ERR_NO_SPACE ? ENOSPC : ESTALE;
+	else if (f->op == PROTO_CHECKPOINT_RESTORE)
+		g->state = g->checkpoints[f->place];
+	else
+		g->used[f->place] = save;
+	if (save)
+		g->checkpoints[f->place] = g->state;
+	m.files = g->state;
+	*fail = ERR_NONE;
+	reply(s, &m.head, -1);
+}
+
+static int on_message(sd_event_source *source UNUSED, int fd, uint32_t revents UNUSED, void *user)
+{
+	struct fake_sandbox *s = user;
+	static union proto_frame f;
+	int fds[FDIO_PASS_MAX];
+	size_t n = 0;
+	ssize_t size = fd_recv(fd, &f, sizeof(f), fds, &n, MSG_DONTWAIT);
+
+	if (size <= 0) {
+		s->source = sd_event_source_disable_unref(s->source);
+		return 0;
+	}
+	ASSERT(proto_check(&f, (size_t)size, n, PROTO_PARTY_F, PROTO_PARTY_I) == 0);
+	if (f.head.type == PROTO_INIT_RUN)
+		on_run(s, &f.run, fds);
+	else if (f.head.type == PROTO_INIT_FILE)
+		on_file(s, &f.file);
+	else if (f.head.type == PROTO_INIT_CHECKPOINT)
+		on_checkpoint(s, &f.checkpoint);
+	else if (f.head.type == PROTO_INIT_SIGNAL && f.signal.signo == SIGKILL && s->run.id) {
+		s->run.killed = true;
+		end_run(&s->run);
+	}
+	fd_close_many(fds, n);
 	return 0;
 }
 
-/* ---- engine ---- */
-
-static uint32_t fake_caps(struct engine *g)
+void fake_engine_lose(struct engine_sandbox *s)
 {
-	return ((struct fake_engine *)g)->caps;
+	struct fake_sandbox *f = (struct fake_sandbox *)s;
+
+	f->source = sd_event_source_disable_unref(f->source);
+	f->init = fd_close(f->init);
 }
 
-static void fake_close(struct engine *g)
-{
-	struct fake_engine *f = (struct fake_engine *)g;
+/* ---- the engine ---- */
 
-	(void)nftw(f->root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
-	while (f->sandboxes) {
-		struct fake_sandbox *s = f->sandboxes;
-		f->sandboxes = s->next;
-		free(s);
+static int start_init(sd_event_source *source UNUSED, void *user)
+{
+	const struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready)};
+	struct fake_sandbox *s = user;
+	struct fake_engine *g = engine_of_fake(s);
+	struct err e = ERR_INIT;
+	int pair[2];
+
+	s->later = sd_event_source_disable_unref(s->later);
+	if (g->fail_create) {
+		g->fail_create = false;
+		(void)err_set(&e, ERR_ENGINE_UNAVAILABLE, 0, "no engine today");
+		inside_refused(&s->base, &e);
+		return 0;
 	}
-	free(f);
+	(void)snprintf(s->path, sizeof(s->path), "%s/%u", g->root, ++g->n_created);
+	g->n_alive++;
+	ASSERT(mkdir(s->path, 0700) == 0);
+	ASSERT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
+	s->init = pair[1];
+	ASSERT(sd_event_add_io(g->engine.loop, &s->source, s->init, EPOLLIN, on_message, s) >= 0);
+	inside_started(&s->base, pair[0], -1, -1);
+	reply(s, &ready.head, -1);
+	return 0;
 }
 
-static void do_forget(struct fake_job *j)
+static void later(struct fake_sandbox *s, sd_event_handler_t fn)
 {
-	j->engine->n_forgotten++;
-	j->cb.done(NULL, j->user);
+	ASSERT(!s->later && sd_event_add_defer(s->base.engine->loop, &s->later, fn, s) >= 0);
+}
+
+static int fake_create(struct engine *base, const struct engine_create *c, engine_create_fn cb,
+		       void *user, struct err *e UNUSED)
+{
+	struct fake_engine *g = (struct fake_engine *)base;
+	struct fake_sandbox *s = calloc(1, sizeof(*s));
+
+	ASSERT(s);
+	inside_new(base, &s->base, c, cb, user);
+	s->base.warm = true; /* so that it has sessions */
+	s->base.clean = INSIDE_CLEAN_THERE;
+	s->init = -1;
+	s->run = (struct fake_run){.sandbox = s, .out = {-1, -1, -1}};
+	s->next = g->sandboxes;
+	g->sandboxes = s;
+	(void)snprintf(g->last_persist, sizeof(g->last_persist), "%s",
+		       c->persist_id ? c->persist_id : "");
+	if (!g->hold_create)
+		later(s, start_init);
+	return 0;
+}
+
+void fake_engine_release(struct fake_engine *f)
+{
+	f->hold = f->hold_create = false;
+	for (struct fake_sandbox *s = f->sandboxes; s; s = s->next)
+		if (s->base.state == INSIDE_ASKED && !s->later)
+			later(s, start_init);
+		else if (s->run.id)
+			end_run(&s->run);
+}
+
+static int on_gone(sd_event_source *source UNUSED, void *user)
+{
+	struct fake_sandbox *s = user;
+
+	(void)nftw(s->path, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+	engine_of_fake(s)->n_alive--;
+	s->later = sd_event_source_disable_unref(s->later);
+	fake_engine_lose(&s->base);
+	inside_gone(&s->base, 0);
+	return 0;
+}
+
+static void fake_destroy(struct engine_sandbox *base)
+{
+	struct fake_sandbox *s = (struct fake_sandbox *)base;
+
+	if (!s->later)
+		later(s, on_gone);
+}
+
+static void fake_release(struct engine_sandbox *base)
+{
+	struct fake_sandbox *s = (struct fake_sandbox *)base, **at;
+
+	for (at = &engine_of_fake(s)->sandboxes; *at != s;)
+		at = &(*at)->next;
+	*at = s->next;
+	engine_of_fake(s)->n_destroyed += s->path[0] != '\0';
+	drop_run(&s->run);
+	fake_engine_lose(base);
+	s->later = sd_event_source_disable_unref(s->later);
+	free(s);
+}
+
+struct forgotten {
+	sd_event_source *source;
+	engine_done_fn cb;
+	void *user;
+};
+
+static int on_forgotten(sd_event_source *source, void *user)
+{
+	struct forgotten *f = user;
+
+	(void)sd_event_source_disable_unref(source);
+	f->cb(NULL, f->user);
+	free(f);
+	return 0;
 }
 
 static int fake_forget(struct engine *g, const char *persist_id UNUSED, engine_done_fn cb,
 		       void *user, struct err *e UNUSED)
 {
-	struct fake_job *j = job_new((struct fake_engine *)g, do_forget, user);
+	struct forgotten *f = calloc(1, sizeof(*f));
 
-	j->cb.done = cb;
-	job_schedule(j);
+	ASSERT(f && sd_event_add_defer(g->loop, &f->source, on_forgotten, f) >= 0);
+	f->cb = cb;
+	f->user = user;
+	((struct fake_engine *)g)->n_forgotten++;
 	return 0;
 }
 
-/* ---- kept states ---- */
-
-static void do_point(struct fake_job *j)
+static void fake_close(struct engine *base)
 {
-	const struct engine_point p = {.state_kept = true, .files = j->engine->state, .bytes = 10};
+	struct fake_engine *g = (struct fake_engine *)base;
+	struct err e = ERR_INIT;
 
-	j->cb.point(j->err.code == ERR_NONE ? &p : NULL, err_of(j), j->user);
-}
-
-static int schedule_point(struct engine_sandbox *s, engine_point_fn cb, void *user,
-			  enum err_code *fail)
-{
-	struct fake_job *j = job_new(engine_of(s), do_point, user);
-
-	ASSERT(!sandbox_of(s)->run);
-	j->cb.point = cb;
-	if (*fail != ERR_NONE)
-		(void)err_set(&j->err, *fail, 0, "as the test wants it");
-	bool good = *fail == ERR_NONE;
-	*fail = ERR_NONE;
-	job_schedule(j);
-	return good;
-}
-
-static int fake_save_point(struct engine_sandbox *s, uint32_t place, engine_point_fn cb, void *user,
-			   struct err *e UNUSED)
-{
-	struct fake_engine *f = engine_of(s);
-
-	ASSERT(place < ENGINE_POINTS_MAX && !f->point_used[place]);
-	f->n_saves++;
-	if (schedule_point(s, cb, user, &f->fail_save)) {
-		f->point_used[place] = true;
-		f->points[place] = f->state;
-	}
-	return 0;
-}
-
-static int fake_restore_point(struct engine_sandbox *s, uint32_t place, bool files_only UNUSED,
-			      engine_point_fn cb, void *user, struct err *e UNUSED)
-{
-	struct fake_engine *f = engine_of(s);
-
-	ASSERT(place < ENGINE_POINTS_MAX && f->point_used[place]);
-	f->n_restores++;
-	if (schedule_point(s, cb, user, &f->fail_restore))
-		f->state = f->points[place];
-	return 0;
-}
-
-static int fake_drop_point(struct engine_sandbox *s, uint32_t place, engine_point_fn cb, void *user,
-			   struct err *e UNUSED)
-{
-	struct fake_engine *f = engine_of(s);
-	enum err_code none = ERR_NONE;
-
-	ASSERT(place < ENGINE_POINTS_MAX && f->point_used[place]);
-	f->n_drops++;
-	f->point_used[place] = false;
-	(void)schedule_point(s, cb, user, &none);
-	return 0;
+	(void)err_set(&e, ERR_CANCELLED, 0, "the engine was closed");
+	while (g->sandboxes)
+		inside_cancel(&g->sandboxes->base, &e);
+	(void)nftw(g->root, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 static const struct engine_ops fake_ops = {
     .name = "fake",
-    .caps = fake_caps,
+    .size = sizeof(struct fake_engine),
+    .close = fake_close,
+    .forget = fake_forget,
     .create = fake_create,
     .destroy = fake_destroy,
-    .on_lost = fake_on_lost,
-    .forget = fake_forget,
-    .run = fake_run,
-    .signal = fake_signal,
-    .open_file = fake_open_file,
-    .put_file = fake_put_file,
-    .commit_file = fake_commit_file,
-    .remove_file = fake_remove_file,
-    .list_files = fake_list_files,
-    .close = fake_close,
-    .save_point = fake_save_point,
-    .restore_point = fake_restore_point,
-    .drop_point = fake_drop_point,
+    .release = fake_release,
 };
 
 /* A folder whose name says whose it is; those of tests that were aborted go first. */
@@ -565,12 +454,11 @@ static void make_root(struct fake_engine *f)
 
 struct fake_engine *fake_engine_new(sd_event *loop)
 {
-	struct fake_engine *f = calloc(1, sizeof(*f));
+	struct fake_engine *f = (struct fake_engine *)engine_new(&fake_ops);
 
 	ASSERT(f);
-	f->engine.ops = &fake_ops;
-	f->loop = loop;
-	f->caps = ENGINE_CAP_MEMORY | ENGINE_CAP_CPU | ENGINE_CAP_PIDS | ENGINE_CAP_DISK;
+	f->engine.loop = sd_event_ref(loop);
+	f->engine.enforced = ENGINE_CAP_MEMORY | ENGINE_CAP_CPU | ENGINE_CAP_PIDS | ENGINE_CAP_DISK;
 	make_root(f);
 	return f;
 }

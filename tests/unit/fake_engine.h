@@ -1,41 +1,38 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An engine without walls for tests of what stands on the engine interface: workspaces are folders
- * below a temporary one, a run is whatever the test says about it. No privileges, no processes.
+/* An engine without walls, for tests of what stands on engine.h: it creates sandboxes whose init is
+ * this file, at the other end of a socket pair on the same event loop. So everything of
+ * engine/inside is the real code. A workspace is a folder below a temporary one, and a run is
+ * whatever the test's script says. No privileges, no processes.
  *
- * Every completion comes by the event loop, as the interface demands. A run executes the callback
- * of struct fake_engine at its end of a delay of zero, unless `hold` is set: then it waits until
- * fake_engine_release(). Close it only when no completion is due. */
+ * A run ends at once, unless `hold` is set: then it waits until fake_engine_release(). */
 #pragma once
 
-#include "engine/engine.h"
+#include "engine/engine_ops.h"
+#include "engine/inside/inside.h"
 
 struct fake_run;
 
 struct fake_engine {
-	struct engine engine; /* first */
-	sd_event *loop;
-	char root[64]; /* temporary folder of workspaces; removed by close */
+	struct engine engine; /* first; set engine.enforced to change what it can enforce */
+	char root[64];        /* temporary folder of workspaces; engine_close() removes it */
 	unsigned n_created, n_destroyed, n_alive;
 	unsigned n_lists;
-	unsigned n_puts; /* started; also the number of the last one */
-	uint32_t caps;
+	unsigned n_puts;  /* started */
 	bool fail_create; /* the next creation fails with engine_unavailable */
 	bool hold;        /* runs wait for fake_engine_release() */
 	bool hold_create; /* creations wait for fake_engine_release() */
-	unsigned n_serial;
 	unsigned n_forgotten;
 	char last_persist[80]; /* of the last creation, "" = none */
 	/* What a run does: WORKSPACE is the host path of its files; fills in *RES; may write output
 	 * with fake_output(). */
 	void (*script)(struct fake_run *r, const char *workspace, const char *code, size_t len,
 		       struct engine_run_result *res);
-	/* Kept states are numbers: a run's script may change `state`, save and restore copy it. */
+	/* A checkpoint is a number: a run's script may change `state`, save and restore copy it. */
 	unsigned state;
-	unsigned points[ENGINE_POINTS_MAX];
-	bool point_used[ENGINE_POINTS_MAX];
+	unsigned checkpoints[ENGINE_CHECKPOINTS_MAX];
+	bool used[ENGINE_CHECKPOINTS_MAX];
 	unsigned n_saves, n_restores, n_drops;
 	enum err_code fail_save, fail_restore; /* the next such call; ERR_NONE = it goes well */
-	struct fake_job *held;
 	struct fake_sandbox *sandboxes;
 };
 

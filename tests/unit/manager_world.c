@@ -66,7 +66,7 @@ void manager_world_close(struct manager_world *w)
 {
 	manager_world_turn(w);
 	if (w->fake && !manager_engine(w->manager)) /* nothing has opened it */
-		w->fake->engine.ops->close(&w->fake->engine);
+		engine_close(&w->fake->engine);
 	w->manager = manager_free(w->manager);
 	w->loop = sd_event_unref(w->loop);
 }

@@ -163,7 +163,7 @@ static void test_limits_that_cannot_hold_are_refused(void **state)
 	    (struct manager_config){
 		.limits = {.explicit_mask = ENGINE_CAP_MEMORY | ENGINE_CAP_DISK},
 		.max_sandboxes = 1});
-	other.fake->caps = ENGINE_CAP_MEMORY;
+	other.fake->engine.enforced = ENGINE_CAP_MEMORY;
 	assert_true(manager_start(other.manager, &e) < 0);
 	assert_int_equal(e.code, ERR_LIMIT_NOT_ENFORCEABLE);
 	assert_non_null(strstr(e.text, "SANDBOX_WORKSPACE_LIMIT"));
@@ -454,6 +454,7 @@ static void test_lost(void **state)
 	assert_int_equal(sandbox_run(s, &q, &r, &e), 0);
 	manager_world_turn(w);
 	fake_engine_lose(last_handle);
+	manager_world_turn(w);
 	assert_true(sandbox_run(s, &q, &r, &e) < 0);
 	assert_int_equal(e.code, ERR_SANDBOX_LOST);
 	manager_world_turn(w);
@@ -856,8 +857,8 @@ static void test_fake_engines_leave_nothing(void **state UNUSED)
 	struct fake_engine *next = fake_engine_new(NULL);
 	assert_int_equal(access(root, F_OK), -1);
 	assert_int_equal(access(alive->root, F_OK), 0);
-	next->engine.ops->close(&next->engine);
-	alive->engine.ops->close(&alive->engine);
+	engine_close(&next->engine);
+	engine_close(&alive->engine);
 	fd_close_many(pair, 2);
 }
 

@@ -15,17 +15,17 @@ struct queued {
 	char data[];
 };
 
-struct chan {
+struct channel {
 	int fd;
 	enum proto_party peer;
 	sd_event_source *source;
-	chan_message_fn on_message;
-	chan_end_fn on_end;
+	channel_message_fn on_message;
+	channel_end_fn on_end;
 	void *user;
 	struct queued *first, **last;
 	size_t n_queued;
 	bool ended;
-	bool *freed; /* set while a callback runs: tells the caller that the object is gone */
+	bool *freed; /* set while a callback runs: it may free the channel */
 };
 
 static void queued_free(struct queued *q)
@@ -34,7 +34,7 @@ static void queued_free(struct queued *q)
 	free(q);
 }
 
-static void drop_queue(struct chan *c)
+static void drop_queue(struct channel *c)
 {
 	while (c->first) {
 		struct queued *q = c->first;
@@ -45,7 +45,7 @@ static void drop_queue(struct chan *c)
 	c->n_queued = 0;
 }
 
-static void end(struct chan *c, int error)
+static void end(struct channel *c, int error)
 {
 	if (c->ended)
 		return;
@@ -55,7 +55,7 @@ static void end(struct chan *c, int error)
 	c->on_end(error, c->user);
 }
 
-static int flush(struct chan *c)
+static int flush(struct channel *c)
 {
 	while (c->first) {
 		struct queued *q = c->first;
@@ -73,7 +73,7 @@ static int flush(struct chan *c)
 	return sd_event_source_set_io_events(c->source, EPOLLIN);
 }
 
-static int receive(struct chan *c)
+static int receive(struct channel *c)
 {
 	static union proto_frame f; /* one loop, one thread */
 	int fds[FDIO_PASS_MAX];
@@ -88,12 +88,14 @@ static int receive(struct chan *c)
 		fd_close_many(fds, n_fds);
 		return -EPROTO;
 	}
-	return c->on_message(&f, fds, n_fds, c->user);
+	int r = c->on_message(&f, fds, n_fds, c->user);
+	fd_close_many(fds, n_fds); /* what the callback has not taken */
+	return r;
 }
 
 static int on_event(sd_event_source *s UNUSED, int fd UNUSED, uint32_t revents, void *user)
 {
-	struct chan *c = user;
+	struct channel *c = user;
 	bool freed = false;
 	int r = 0;
 
@@ -111,15 +113,16 @@ static int on_event(sd_event_source *s UNUSED, int fd UNUSED, uint32_t revents, 
 	return 0;
 }
 
-int chan_new(sd_event *loop, int fd, enum proto_party peer, chan_message_fn on_message,
-	     chan_end_fn on_end, void *user, struct chan **ret)
+int channel_new(sd_event *loop, int fd, enum proto_party peer, channel_message_fn on_message,
+		channel_end_fn on_end, void *user, struct channel **ret)
 {
 	_cleanup_fd_ int owned = fd;
-	_cleanup_free_ struct chan *c = calloc(1, sizeof(*c));
+	_cleanup_free_ struct channel *c = calloc(1, sizeof(*c));
 
 	if (!c)
 		return -ENOMEM;
-	*c = (struct chan){.peer = peer, .on_message = on_message, .on_end = on_end, .user = user};
+	*c = (struct channel){
+	    .peer = peer, .on_message = on_message, .on_end = on_end, .user = user};
 	c->last = &c->first;
 	int r = sd_event_add_io(loop, &c->source, owned, EPOLLIN, on_event, c);
 	if (r < 0)
@@ -129,9 +132,9 @@ int chan_new(sd_event *loop, int fd, enum proto_party peer, chan_message_fn on_m
 	return 0;
 }
 
-static int enqueue(struct chan *c, const struct proto_head *frame, int *fds, size_t n)
+static int enqueue(struct channel *c, const struct proto_head *frame, int *fds, size_t n)
 {
-	if (c->n_queued == CHAN_QUEUE_MAX)
+	if (c->n_queued == CHANNEL_QUEUE_MAX)
 		return -ENOBUFS;
 	struct queued *q = malloc(sizeof(*q) + frame->size);
 	if (!q)
@@ -146,7 +149,7 @@ static int enqueue(struct chan *c, const struct proto_head *frame, int *fds, siz
 	return sd_event_source_set_io_events(c->source, EPOLLIN | EPOLLOUT);
 }
 
-int chan_send(struct chan *c, const struct proto_head *frame, int *fds, size_t n)
+int channel_send(struct channel *c, const struct proto_head *frame, int *fds, size_t n)
 {
 	int r = c->ended ? -EPIPE : 0;
 
@@ -163,12 +166,12 @@ int chan_send(struct chan *c, const struct proto_head *frame, int *fds, size_t n
 	return r;
 }
 
-int chan_fd(const struct chan *c)
+int channel_fd(const struct channel *c)
 {
 	return c->fd;
 }
 
-struct chan *chan_free(struct chan *c)
+struct channel *channel_free(struct channel *c)
 {
 	if (!c)
 		return NULL;

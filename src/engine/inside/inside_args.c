@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a run is started with: its folder, command line and environment, as one sealed file. */
-#include "engine/native/front/front.h"
+#include "engine/inside/inside.h"
 
 #include "base/buf.h"
 #include "base/fdio.h"
@@ -59,7 +59,7 @@ static const char *const start_names[] = {
     "OMP_",   "MKL_", "NUMEXPR_", "ARROW_",  "MPL", "HOME=",
 };
 
-bool native_run_can_be_warm(const struct engine_run_spec *spec)
+bool inside_run_can_be_warm(const struct engine_run_spec *spec)
 {
 	for (size_t i = 0; spec->env && spec->env[i]; i++)
 		for (size_t k = 0; k < ARRAY_SIZE(start_names); k++)
@@ -68,7 +68,7 @@ bool native_run_can_be_warm(const struct engine_run_spec *spec)
 	return spec->kind == ENGINE_RUN_PYTHON;
 }
 
-int native_run_args(const struct engine_run_spec *spec, struct proto_init_run *m)
+int inside_run_args(const struct engine_run_spec *spec, struct proto_init_run *m)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(PROTO_ARGS_MAX);
 	int r = add_string(&b, spec->cwd ? spec->cwd : "/mnt/data");

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files of a workspace, seen from the front: questions to init, and distrust of the answers. */
-#include "engine/native/front/front.h"
+#include "engine/inside/inside.h"
 
 #include "base/fdio.h"
 #include "base/text.h"
@@ -10,6 +10,20 @@
 #include <sys/stat.h>
 
 #define LIST_BATCH 64
+
+struct inside_file_op {
+	struct inside_file_op *next;
+	uint32_t seq;
+	enum proto_file_op op;
+	union {
+		engine_fd_fn fd;
+		engine_done_fn done;
+		engine_list_fn list;
+	} cb;
+	void *user;
+	char path[]; /* for error texts */
+};
+
 /* init answers in milliseconds; only the removal or the copy of a huge folder takes seconds. */
 #define PATIENCE_US (UINT64_C(120) * 1000 * 1000)
 
@@ -35,48 +49,41 @@ static void set_error(struct err *e, int errnum, const char *path)
 	(void)err_set(e, code, errnum, "'%s'", path);
 }
 
-int native_check_ready(const struct native_sandbox *s, struct err *e)
-{
-	if (s->state == NATIVE_READY && s->init)
-		return 0;
-	return err_set(e, ERR_SANDBOX_LOST, EPIPE, "the sandbox has ended");
-}
-
 /* ---- asking ---- */
 
 static int on_silence(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
-	struct native_sandbox *s = user;
+	struct engine_sandbox *s = user;
 
-	if (s->ops || s->usages || s->point.cb)
-		native_lose(s, "its first process does not answer");
+	if (s->ops || s->usages || s->checkpoint.cb)
+		inside_lose(s, "its first process does not answer");
 	return 0;
 }
 
 /* A question is on its way, or an answer has come and others are due: the wait begins anew. */
-void native_wait_for_init(struct native_sandbox *s)
+void inside_wait(struct engine_sandbox *s)
 {
 	if (!s->patience) {
 		/* Without memory for the timer only the limit of the wait is missing. */
-		(void)sd_event_add_time_relative(s->g->loop, &s->patience, CLOCK_MONOTONIC,
+		(void)sd_event_add_time_relative(s->engine->loop, &s->patience, CLOCK_MONOTONIC,
 						 PATIENCE_US, PATIENCE_US / 8, on_silence, s);
 		return;
 	}
 	(void)sd_event_source_set_time_relative(s->patience, PATIENCE_US);
 	(void)sd_event_source_set_enabled(
-	    s->patience, s->ops || s->usages || s->point.cb ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+	    s->patience, s->ops || s->usages || s->checkpoint.cb ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
 }
 
 /* PUT: for COMMIT and DROP. */
-static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, uint32_t put,
-	       const char *path, struct native_file_op **ret, struct err *e)
+static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, uint32_t put,
+	       const char *path, struct inside_file_op **ret, struct err *e)
 {
 	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
 				    .op = op,
 				    .flags = flags,
 				    .put = put,
 				    .seq = ++s->next_seq};
-	int r = native_check_ready(s, e);
+	int r = inside_check_ready(s, e);
 
 	if (r < 0)
 		return r;
@@ -85,29 +92,29 @@ static int ask(struct native_sandbox *s, enum proto_file_op op, uint32_t flags, 
 		return err_set(e, ERR_INVALID_PATH, EINVAL,
 			       "a path inside the workspace is needed");
 	size_t len = strlen(path) + 1;
-	struct native_file_op *o = calloc(1, sizeof(*o) + len);
+	struct inside_file_op *o = calloc(1, sizeof(*o) + len);
 	if (!o)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "file request");
 	o->seq = m.seq;
 	o->op = op;
 	memcpy(o->path, path, len);
-	r = chan_send(s->init, &m.head, NULL, 0);
+	r = channel_send(s->init, &m.head, NULL, 0);
 	if (r < 0) {
 		free(o);
 		return err_set(e, ERR_SANDBOX_LOST, -r, "the sandbox does not answer");
 	}
 	*s->ops_last = o;
 	s->ops_last = &o->next;
-	native_wait_for_init(s);
+	inside_wait(s);
 	*ret = o;
 	return 0;
 }
 
-int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn cb, void *user,
+int engine_open_file(struct engine_sandbox *s, const char *path, engine_fd_fn cb, void *user,
 		     struct err *e)
 {
-	struct native_file_op *o = NULL;
-	int r = ask(native_sandbox_of(base), PROTO_FILE_OPEN, 0, 0, path, &o, e);
+	struct inside_file_op *o = NULL;
+	int r = ask(s, PROTO_FILE_OPEN, 0, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -116,12 +123,12 @@ int native_open_file(struct engine_sandbox *base, const char *path, engine_fd_fn
 	return 0;
 }
 
-int native_put_file(struct engine_sandbox *base, const char *path, bool overwrite,
-		    uint32_t *ret_put, engine_fd_fn cb, void *user, struct err *e)
+int engine_put_file(struct engine_sandbox *s, const char *path, bool overwrite, uint32_t *ret_put,
+		    engine_fd_fn cb, void *user, struct err *e)
 {
-	struct native_file_op *o = NULL;
+	struct inside_file_op *o = NULL;
 	uint32_t flags = overwrite ? PROTO_FILE_OVERWRITE : 0;
-	int r = ask(native_sandbox_of(base), PROTO_FILE_PUT, flags, 0, path, &o, e);
+	int r = ask(s, PROTO_FILE_PUT, flags, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -131,11 +138,11 @@ int native_put_file(struct engine_sandbox *base, const char *path, bool overwrit
 	return 0;
 }
 
-static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t flags,
-		    uint32_t put, const char *path, engine_done_fn cb, void *user, struct err *e)
+static int ask_done(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, uint32_t put,
+		    const char *path, engine_done_fn cb, void *user, struct err *e)
 {
-	struct native_file_op *o = NULL;
-	int r = ask(native_sandbox_of(base), op, flags, put, path, &o, e);
+	struct inside_file_op *o = NULL;
+	int r = ask(s, op, flags, put, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -144,25 +151,25 @@ static int ask_done(struct engine_sandbox *base, enum proto_file_op op, uint32_t
 	return 0;
 }
 
-int native_commit_file(struct engine_sandbox *base, uint32_t put, const char *path, bool overwrite,
+int engine_commit_file(struct engine_sandbox *s, uint32_t put, const char *path, bool overwrite,
 		       bool keep, engine_done_fn cb, void *user, struct err *e)
 {
-	return ask_done(base, keep ? PROTO_FILE_COMMIT : PROTO_FILE_DROP,
+	return ask_done(s, keep ? PROTO_FILE_COMMIT : PROTO_FILE_DROP,
 			overwrite ? PROTO_FILE_OVERWRITE : 0, put, path, cb, user, e);
 }
 
-int native_remove_file(struct engine_sandbox *base, const char *path, bool recursive,
+int engine_remove_file(struct engine_sandbox *s, const char *path, bool recursive,
 		       engine_done_fn cb, void *user, struct err *e)
 {
-	return ask_done(base, PROTO_FILE_REMOVE, recursive ? PROTO_FILE_RECURSIVE : 0, 0, path, cb,
+	return ask_done(s, PROTO_FILE_REMOVE, recursive ? PROTO_FILE_RECURSIVE : 0, 0, path, cb,
 			user, e);
 }
 
-int native_list_files(struct engine_sandbox *base, const char *path, engine_list_fn cb, void *user,
+int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn cb, void *user,
 		      struct err *e)
 {
-	struct native_file_op *o = NULL;
-	int r = ask(native_sandbox_of(base), PROTO_FILE_LIST, 0, 0, path, &o, e);
+	struct inside_file_op *o = NULL;
+	int r = ask(s, PROTO_FILE_LIST, 0, 0, path, &o, e);
 
 	if (r < 0 || !o)
 		return r;
@@ -236,7 +243,7 @@ static int read_list(int fd, uint32_t n, struct engine_file **ret)
 	return 0;
 }
 
-static int finish_fd(const struct native_file_op *o, const struct err *e, int *fds, size_t n)
+static int finish_fd(const struct inside_file_op *o, const struct err *e, int *fds, size_t n)
 {
 	if (e) {
 		o->cb.fd(-1, e, o->user);
@@ -252,7 +259,7 @@ static int finish_fd(const struct native_file_op *o, const struct err *e, int *f
 	return 0;
 }
 
-static int finish_list(const struct native_file_op *o, const struct proto_init_filed *m,
+static int finish_list(const struct inside_file_op *o, const struct proto_init_filed *m,
 		       const struct err *e, const int *fds, size_t n)
 {
 	_cleanup_free_ struct engine_file *files = NULL;
@@ -273,7 +280,7 @@ static int finish_list(const struct native_file_op *o, const struct proto_init_f
 	return 0;
 }
 
-static int finish_op(const struct native_file_op *o, const struct proto_init_filed *m, int *fds,
+static int finish_op(const struct inside_file_op *o, const struct proto_init_filed *m, int *fds,
 		     size_t n)
 {
 	struct err e = ERR_INIT;
@@ -300,10 +307,10 @@ static int finish_op(const struct native_file_op *o, const struct proto_init_fil
 	}
 }
 
-static struct native_file_op *take_op(struct native_sandbox *s, uint32_t seq)
+static struct inside_file_op *take_op(struct engine_sandbox *s, uint32_t seq)
 {
-	for (struct native_file_op **at = &s->ops; *at; at = &(*at)->next) {
-		struct native_file_op *o = *at;
+	for (struct inside_file_op **at = &s->ops; *at; at = &(*at)->next) {
+		struct inside_file_op *o = *at;
 		if (o->seq != seq)
 			continue;
 		*at = o->next;
@@ -314,99 +321,28 @@ static struct native_file_op *take_op(struct native_sandbox *s, uint32_t seq)
 	return NULL;
 }
 
-/* ---- usage: one question to the monitor, one to init, one answer ---- */
-
-int native_usage(struct engine_sandbox *base, engine_usage_fn cb, void *user, struct err *e)
+int inside_filed(struct engine_sandbox *s, const struct proto_init_filed *m, int *fds, size_t n)
 {
-	struct native_sandbox *s = native_sandbox_of(base);
-	struct proto_mon_slot q = {.head = PROTO_HEAD(MON_USAGE, proto_mon_slot), .slot = s->slot};
-	struct proto_init_file m = {.head = PROTO_HEAD(INIT_FILE, proto_init_file),
-				    .op = PROTO_FILE_MEASURE};
-	int r = native_check_ready(s, e);
-
-	if (r < 0)
-		return r;
-	struct native_usage_op *o = calloc(1, sizeof(*o));
-	if (!o)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "usage");
-	o->seq = m.seq = ++s->next_seq;
-	o->cb = cb;
-	o->user = user;
-	r = chan_send(s->g->monitor, &q.head, NULL, 0);
-	if (r == 0)
-		r = chan_send(s->init, &m.head, NULL, 0);
-	if (r < 0) {
-		free(o);
-		return err_set(e, ERR_SANDBOX_LOST, -r, "the sandbox does not answer");
-	}
-	*s->usages_last = o;
-	s->usages_last = &o->next;
-	return 0;
-}
-
-static void finish_usages(struct native_sandbox *s)
-{
-	while (s->usages && s->usages->from_init && s->usages->from_monitor) {
-		struct native_usage_op *o = s->usages;
-		s->usages = o->next;
-		if (!s->usages)
-			s->usages_last = &s->usages;
-		o->cb(&o->usage, NULL, o->user);
-		free(o);
-	}
-}
-
-void native_used(struct native_sandbox *s, const struct proto_mon_used *m)
-{
-	for (struct native_usage_op *o = s->usages; o; o = o->next) {
-		if (o->from_monitor)
-			continue;
-		o->from_monitor = true;
-		o->usage.memory_bytes = m->memory_bytes;
-		o->usage.cpu_ns = m->cpu_ns;
-		o->usage.pids = m->pids;
-		break;
-	}
-	finish_usages(s);
-}
-
-static int measured(struct native_sandbox *s, const struct proto_init_filed *m)
-{
-	for (struct native_usage_op *o = s->usages; o; o = o->next) {
-		if (o->seq != m->seq || o->from_init)
-			continue;
-		o->from_init = true;
-		o->usage.workspace_bytes = m->bytes;
-		o->usage.workspace_inodes = m->inodes;
-		finish_usages(s);
-		return 0;
-	}
-	return -EPROTO;
-}
-
-int native_filed(struct native_sandbox *s, const struct proto_init_filed *m, int *fds, size_t n)
-{
-	struct native_file_op *o = take_op(s, m->seq);
+	struct inside_file_op *o = take_op(s, m->seq);
 	int r;
 
-	native_wait_for_init(s);
+	inside_wait(s);
 	if (m->errnum < 0 || m->errnum > 4095)
 		r = -EPROTO;
 	else
-		r = o ? finish_op(o, m, fds, n) : measured(s, m);
+		r = o ? finish_op(o, m, fds, n) : inside_measured(s, m);
 	if (o && (m->errnum < 0 || m->errnum > 4095)) {
 		struct proto_init_filed lost = {.errnum = EIO};
 		(void)!finish_op(o, &lost, NULL, 0);
 	}
-	fd_close_many(fds, n);
 	free(o);
 	return r;
 }
 
-void native_files_abort(struct native_sandbox *s, const struct err *e)
+void inside_files_abort(struct engine_sandbox *s, const struct err *e)
 {
 	while (s->ops) {
-		struct native_file_op *o = s->ops;
+		struct inside_file_op *o = s->ops;
 		s->ops = o->next;
 		if (!s->ops)
 			s->ops_last = &s->ops;
@@ -416,14 +352,6 @@ void native_files_abort(struct native_sandbox *s, const struct err *e)
 			o->cb.list(NULL, 0, false, e, o->user);
 		else
 			o->cb.done(e, o->user);
-		free(o);
-	}
-	while (s->usages) {
-		struct native_usage_op *o = s->usages;
-		s->usages = o->next;
-		if (!s->usages)
-			s->usages_last = &s->usages;
-		o->cb(NULL, e, o->user);
 		free(o);
 	}
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Runs, seen from the front: descriptors out, output in, the end. */
-#include "engine/native/front/front.h"
+#include "engine/inside/inside.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
@@ -32,7 +32,7 @@
 #define BACKSTOP_NS   (3 * NS_PER_S)
 
 struct engine_run {
-	struct native_sandbox *s;
+	struct engine_sandbox *s;
 	uint32_t id;
 	int fd[3];
 	int result; /* stateful, report: memfd that the run writes its result to, else -1 */
@@ -58,7 +58,7 @@ struct engine_run {
 
 /* ---- small files of the kernel, through descriptors that the monitor opened ---- */
 
-uint64_t native_oom_kills(const struct native_sandbox *s)
+uint64_t inside_oom_kills(const struct engine_sandbox *s)
 {
 	static const char key[] = "oom_kill ";
 	char text[512];
@@ -101,7 +101,7 @@ static void deliver(struct engine_run *r, enum engine_stream s, const char *data
 	r->total[s] += n;
 	if (r->kill_at > 0 && r->total[s] > r->kill_at && !r->flooded) {
 		r->flooded = true;
-		(void)native_signal(r, SIGKILL);
+		(void)!engine_signal(r, SIGKILL);
 	}
 	if (room > 0 && r->on_output)
 		r->on_output(r, s, data, n < room ? n : (size_t)room, r->user);
@@ -157,7 +157,7 @@ static void pause_stream(struct engine_run *r, enum engine_stream s)
 		if (q >= 0)
 			q = sd_event_source_set_enabled(r->pause[s], SD_EVENT_ONESHOT);
 	} else {
-		q = sd_event_add_time_relative(r->s->g->loop, &r->pause[s], CLOCK_MONOTONIC,
+		q = sd_event_add_time_relative(r->s->engine->loop, &r->pause[s], CLOCK_MONOTONIC,
 					       LOOK_EVERY_US, NS_PER_MS / NS_PER_US, on_pause_over,
 					       r);
 	}
@@ -187,8 +187,9 @@ static int on_tail(sd_event_source *source UNUSED, uint64_t at UNUSED, void *use
 static int arm_tail(struct engine_run *r, uint64_t after_us)
 {
 	if (!r->tail_look)
-		return sd_event_add_time_relative(r->s->g->loop, &r->tail_look, CLOCK_MONOTONIC,
-						  after_us, NS_PER_MS / NS_PER_US, on_tail, r);
+		return sd_event_add_time_relative(r->s->engine->loop, &r->tail_look,
+						  CLOCK_MONOTONIC, after_us, NS_PER_MS / NS_PER_US,
+						  on_tail, r);
 	int q = sd_event_source_set_time_relative(r->tail_look, after_us);
 	return q < 0 ? q : sd_event_source_set_enabled(r->tail_look, SD_EVENT_ONESHOT);
 }
@@ -248,7 +249,7 @@ static void run_free(struct engine_run *r)
  * another. */
 static void finish(struct engine_run *r, struct engine_run_result *res, const struct err *e)
 {
-	struct native_sandbox *s = r->s;
+	struct engine_sandbox *s = r->s;
 
 	(void)read_stream(r, ENGINE_STDOUT, DRAIN_MAX / PIECE_BYTES);
 	deliver_tail(r);
@@ -260,8 +261,8 @@ static void finish(struct engine_run *r, struct engine_run_result *res, const st
 	if (s->run == r)
 		s->run = NULL;
 	r->s = NULL;
-	native_clean_again(s);
-	native_idle_note(s);
+	inside_clean_again(s);
+	inside_idle_note(s);
 	r->on_done(r, res, e, r->user);
 	run_free(r);
 }
@@ -269,7 +270,7 @@ static void finish(struct engine_run *r, struct engine_run_result *res, const st
 static enum engine_end end_of(const struct engine_run *r, const struct proto_init_ended *m)
 {
 	bool oom_killed = m->end == PROTO_END_SIGNALED && m->value == SIGKILL &&
-			  native_oom_kills(r->s) > r->oom_before;
+			  inside_oom_kills(r->s) > r->oom_before;
 
 	if (m->flags & PROTO_ENDED_TIMEOUT)
 		return ENGINE_END_TIMEOUT;
@@ -282,7 +283,7 @@ static enum engine_end end_of(const struct engine_run *r, const struct proto_ini
 	return m->end == PROTO_END_SIGNALED ? ENGINE_END_SIGNALED : ENGINE_END_EXITED;
 }
 
-int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
+int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 {
 	struct engine_run *r = s->run;
 	struct err e = ERR_INIT;
@@ -306,7 +307,7 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 	KILL_POINT(END_TAKEN);
 	s->told_cpu_ns += m->cpu_ns;
 	if (m->flags & PROTO_ENDED_SPENT)
-		native_clean_spent(s);
+		inside_clean_spent(s);
 	uint64_t peak = read_peak(s->peak);
 	struct engine_run_result res = {
 	    .end = end_of(r, m),
@@ -327,14 +328,14 @@ int native_run_ended(struct native_sandbox *s, const struct proto_init_ended *m)
 }
 
 /* As engine_run_result.cpu_ns says of a run that ends with its sandbox. */
-static uint64_t cpu_of_rest(const struct native_sandbox *s, uint64_t wall_ns)
+static uint64_t cpu_of_rest(const struct engine_sandbox *s, uint64_t wall_ns)
 {
 	if (s->cpu_ns == 0)
 		return wall_ns / 1000 * s->policy.limits.cpu_milli;
 	return s->cpu_ns > s->told_cpu_ns ? s->cpu_ns - s->told_cpu_ns : 0;
 }
 
-void native_run_abort(struct native_sandbox *s, enum engine_end end, const struct err *e)
+void inside_run_abort(struct engine_sandbox *s, enum engine_end end, const struct err *e)
 {
 	struct engine_run *r = s->run;
 
@@ -358,16 +359,16 @@ static int on_backstop(sd_event_source *source, uint64_t at, void *user)
 	    .head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .run = r->id, .signo = SIGKILL};
 
 	if (r->lost) { /* the monitor has not said what it used */
-		native_tell_loss(r->s);
+		inside_tell_loss(r->s);
 		return 0;
 	}
 	if (r->backstop_killed) {
-		native_lose(r->s, "a run did not end");
+		inside_lose(r->s, "a run did not end");
 		return 0;
 	}
 	r->backstop_killed = true;
 	if (r->s->init)
-		(void)!chan_send(r->s->init, &k.head, NULL, 0);
+		(void)!channel_send(r->s->init, &k.head, NULL, 0);
 	(void)sd_event_source_set_time(source, at + BACKSTOP_NS / NS_PER_US);
 	(void)sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 	return 0;
@@ -381,19 +382,19 @@ static int arm_backstop(struct engine_run *r, uint64_t after_ns)
 
 	r->backstop = sd_event_source_disable_unref(r->backstop);
 	/* accuracy 0 would mean 250 ms (sd_event_add_time(3)) */
-	return sd_event_add_time_relative(r->s->g->loop, &r->backstop, CLOCK_MONOTONIC, after_us,
-					  NS_PER_MS / NS_PER_US, on_backstop, r);
+	return sd_event_add_time_relative(r->s->engine->loop, &r->backstop, CLOCK_MONOTONIC,
+					  after_us, NS_PER_MS / NS_PER_US, on_backstop, r);
 }
 
-bool native_run_lose(struct native_sandbox *s)
+bool inside_run_lose(struct engine_sandbox *s)
 {
 	if (!s->run)
 		return false;
 	s->run->lost = true;
-	return !s->gone && !s->g->dead && arm_backstop(s->run, BACKSTOP_NS) == 0;
+	return s->state == INSIDE_LOST && arm_backstop(s->run, BACKSTOP_NS) == 0;
 }
 
-int native_signal(struct engine_run *r, int signo)
+int engine_signal(struct engine_run *r, int signo)
 {
 	if (!r->s || !r->s->init)
 		return -ESRCH;
@@ -407,7 +408,7 @@ int native_signal(struct engine_run *r, int signo)
 			return armed;
 		r->backstop_killed = true;
 	}
-	return chan_send(r->s->init, &k.head, NULL, 0);
+	return channel_send(r->s->init, &k.head, NULL, 0);
 }
 
 /* ---- start ---- */
@@ -428,21 +429,21 @@ static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_han
 	(void)fcntl(writer, F_SETPIPE_SZ, PIPE_BYTES); /* best effort: pipe(7) has limits */
 	int q = fd_set_nonblock(p[0], true);
 	if (q == 0)
-		q = sd_event_add_io(r->s->g->loop, &r->source[s], p[0], EPOLLIN, handler, r);
+		q = sd_event_add_io(r->s->engine->loop, &r->source[s], p[0], EPOLLIN, handler, r);
 	if (q < 0)
 		return q;
 	*ret_write = TAKE_FD(writer);
 	return 0;
 }
 
-static int check_spec(const struct native_sandbox *s, const struct engine_run_spec *spec,
+static int check_spec(const struct engine_sandbox *s, const struct engine_run_spec *spec,
 		      struct err *e)
 {
-	int r = native_check_ready(s, e);
+	int r = inside_check_ready(s, e);
 
 	if (r < 0)
 		return r;
-	if (s->run || s->point.cb)
+	if (s->run || s->checkpoint.cb)
 		return err_set(e, ERR_SESSION_BUSY, EBUSY, "a run is in progress");
 	if (spec->kind == ENGINE_RUN_STATEFUL && !s->warm)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, ENOTSUP,
@@ -469,7 +470,7 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 	if (q < 0)
 		return q;
 	(*n)++;
-	q = native_run_args(spec, m);
+	q = inside_run_args(spec, m);
 	if (q < 0)
 		return q;
 	fds[(*n)++] = q;
@@ -513,7 +514,7 @@ static const uint32_t run_kinds[] = {
 
 static int start(struct engine_run *r, const struct engine_run_spec *spec)
 {
-	struct native_sandbox *s = r->s;
+	struct engine_sandbox *s = r->s;
 	int fds[PROTO_FDS_MAX];
 	size_t n = 0;
 	struct proto_init_run m = {
@@ -531,9 +532,9 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 		fd_close_many(fds, n);
 		return q;
 	}
-	if (s->warm && (stateful || native_run_can_be_warm(spec)))
-		m.warm = native_clean_for_run(s);
-	r->oom_before = native_oom_kills(s);
+	if (s->warm && (stateful || inside_run_can_be_warm(spec)))
+		m.warm = inside_clean_for_run(s);
+	r->oom_before = inside_oom_kills(s);
 	if (s->peak >= 0)
 		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */
 	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 &&
@@ -546,15 +547,14 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 			return q;
 		}
 	}
-	q = chan_send(s->init, &m.head, fds, n);
+	q = channel_send(s->init, &m.head, fds, n);
 	KILL_POINT(RUN_SENT);
 	return q;
 }
 
-int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
+int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 	       struct engine_run **ret, struct err *e)
 {
-	struct native_sandbox *s = native_sandbox_of(base);
 	int q = check_spec(s, spec, e);
 
 	if (q < 0)
@@ -564,7 +564,7 @@ int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run");
 	*r = (struct engine_run){
 	    .s = s,
-	    .id = ++s->g->next_run ? s->g->next_run : ++s->g->next_run,
+	    .id = ++s->engine->next_run ? s->engine->next_run : ++s->engine->next_run,
 	    .fd = {-1, -1, -1},
 	    .result = -1,
 	    .timeout_ns = spec->timeout_ns,
@@ -583,7 +583,7 @@ int native_run(struct engine_sandbox *base, const struct engine_run_spec *spec,
 		    "the run cannot be started");
 	}
 	s->run = r;
-	native_idle_note(s);
+	inside_idle_note(s);
 	*ret = r;
 	return 0;
 }

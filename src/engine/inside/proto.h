@@ -18,17 +18,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define PROTO_VERSION     1
-#define PROTO_FDS_MAX     8    /* descriptors of one message */
-#define PROTO_IMAGE_MAX   64   /* ENGINE_NAME_MAX */
-#define PROTO_PATH_MAX    4096 /* ENGINE_PATH_MAX */
-#define PROTO_NAME_MAX    256
-#define PROTO_PERSIST_MAX 65         /* [a-z0-9-]{1,64} and NUL */
-#define PROTO_LIST_MAX    10000      /* ENGINE_FILES_MAX */
-#define PROTO_ARGS_MAX    (1u << 20) /* bytes of a run's cwd, argv and environment together */
-#define PROTO_ARG_MAX     512        /* strings of argv, and of the environment */
-#define PROTO_PUTS_MAX    256        /* files being written at once */
-#define PROTO_POINTS_MAX  10         /* ENGINE_POINTS_MAX */
+#define PROTO_VERSION         1
+#define PROTO_FDS_MAX         8    /* descriptors of one message */
+#define PROTO_IMAGE_MAX       64   /* ENGINE_NAME_MAX */
+#define PROTO_PATH_MAX        4096 /* ENGINE_PATH_MAX */
+#define PROTO_NAME_MAX        256
+#define PROTO_PERSIST_MAX     65         /* [a-z0-9-]{1,64} and NUL */
+#define PROTO_LIST_MAX        10000      /* ENGINE_FILES_MAX */
+#define PROTO_ARGS_MAX        (1u << 20) /* bytes of a run's cwd, argv and environment together */
+#define PROTO_ARG_MAX         512        /* strings of argv, and of the environment */
+#define PROTO_PUTS_MAX        256        /* files being written at once */
+#define PROTO_CHECKPOINTS_MAX 10         /* ENGINE_CHECKPOINTS_MAX */
 
 /* Bounds of the limits; both ends check them. */
 #define PROTO_MEMORY_MIN (UINT64_C(4) << 20)
@@ -342,32 +342,34 @@ struct proto_entry {
 	char name[PROTO_NAME_MAX];
 };
 
-enum proto_point_op {
-	PROTO_POINT_SAVE = 1, /* into a free place */
-	PROTO_POINT_RESTORE,
-	PROTO_POINT_DROP,
-	PROTO_POINT_OP_MAX_,
+enum proto_checkpoint_op {
+	PROTO_CHECKPOINT_SAVE = 1, /* into a free place */
+	PROTO_CHECKPOINT_RESTORE,
+	PROTO_CHECKPOINT_DROP,
+	PROTO_CHECKPOINT_OP_MAX_,
 };
-enum { PROTO_POINT_FILES_ONLY = 1 }; /* RESTORE: the session begins anew */
+enum { PROTO_CHECKPOINT_FILES_ONLY = 1 }; /* RESTORE: the session begins anew */
 /* One at a time, and none while a run is on or waits (EBUSY). */
-struct proto_init_point {
+struct proto_init_checkpoint {
 	struct proto_head head;
 	uint32_t seq;
-	uint32_t op;    /* enum proto_point_op */
-	uint32_t place; /* < PROTO_POINTS_MAX */
+	uint32_t op;    /* enum proto_checkpoint_op */
+	uint32_t place; /* < PROTO_CHECKPOINTS_MAX */
 	uint32_t flags;
 };
 
 enum {
-	PROTO_POINT_KEPT = 1, /* there is an interpreter's state in it */
-	PROTO_POINT_LOST = 2, /* SAVE: the session's state was gone, which nobody had been told */
-	PROTO_POINT_PARTIAL = 4, /* RESTORE failed half way: the files are neither the old nor the
+	PROTO_CHECKPOINT_KEPT = 1, /* there is an interpreter's state in it */
+	PROTO_CHECKPOINT_LOST =
+	    2, /* SAVE: the session's state was gone, which nobody had been told */
+	PROTO_CHECKPOINT_PARTIAL =
+	    4, /* RESTORE failed half way: the files are neither the old nor the
 				  * kept ones */
 };
 /* errnum: ESTALE = the interpreter of that point is gone; ENOENT = nothing is there; ESRCH = the
  * process that copied was killed: for want of memory where the group has counted that, else by
  * somebody; EINTR = another signal has ended it */
-struct proto_init_pointed {
+struct proto_init_checkpointed {
 	struct proto_head head;
 	uint32_t seq;
 	int32_t errnum; /* 0 = done */
@@ -402,8 +404,8 @@ union proto_frame {
 	struct proto_init_ended ended;
 	struct proto_init_file file;
 	struct proto_init_filed filed;
-	struct proto_init_point point;
-	struct proto_init_pointed pointed;
+	struct proto_init_checkpoint checkpoint;
+	struct proto_init_checkpointed checkpointed;
 };
 
 /* 0, or -1 when the N bytes and N_FDS descriptors are not a message from FROM to TO. */

@@ -159,7 +159,7 @@ export const scenarios: Scenario[] = [
 	},
 	{
 		name: 'a checkpoint',
-		points: ['POINT_SENT', 'POINT_TAKEN', 'FILES_COPIED', 'POINT_DONE', 'POINT_ANSWERED'],
+		points: ['CHECKPOINT_SENT', 'CHECKPOINT_TAKEN', 'FILES_COPIED', 'CHECKPOINT_DONE', 'CHECKPOINT_ANSWERED'],
 		before: twoFiles,
 		act: (t) => t.server.call('sandbox_checkpoint', { session_id: t.id, name: 'kept' }),
 		right: (value) => assert.equal(value.name, 'kept'),

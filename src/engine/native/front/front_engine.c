@@ -4,15 +4,12 @@
 
 #include "base/fdio.h"
 #include "base/rand.h"
-#include "engine/native/native.h"
 
 #include <limits.h>
 #include <poll.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #define CLOSE_WAIT_MS 2000
-#define HELLO_WAIT_MS 5000
 
 _Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
 		   (int)PROTO_CAP_CPU == (int)ENGINE_CAP_CPU &&
@@ -23,60 +20,75 @@ _Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
 		   (int)PROTO_CAP_WARM == (int)ENGINE_CAP_WARM,
 	       "one set of bits");
 _Static_assert(PROTO_IMAGE_MAX == ENGINE_NAME_MAX && PROTO_PATH_MAX == ENGINE_PATH_MAX &&
-		   PROTO_LIST_MAX == ENGINE_FILES_MAX,
+		   PROTO_LIST_MAX == ENGINE_FILES_MAX &&
+		   PROTO_CHECKPOINTS_MAX == ENGINE_CHECKPOINTS_MAX,
 	       "one set of bounds");
-_Static_assert(PROTO_POINTS_MAX == ENGINE_POINTS_MAX, "one set of bounds");
 _Static_assert(PROTO_EGRESS_PORT == ENGINE_EGRESS_PORT, "one port");
 
-struct native_engine *native_engine_of(struct engine *g)
-{
-	struct native_engine *n = (struct native_engine *)g;
+/* ---- messages of the monitor ---- */
 
-	ASSERT(n->magic == CLIENT_MAGIC);
-	return n;
+static struct native_sandbox *in_slot(const struct native_engine *g, uint32_t slot)
+{
+	return slot < g->max ? g->slots[slot] : NULL;
 }
 
-/* ---- the monitor ---- */
-
-static int on_monitor_message(const union proto_frame *f, const int *fds, size_t n, void *user)
+static int on_created(struct native_engine *g, const union proto_frame *f, int *fds, size_t n)
 {
-	struct native_engine *g = user;
-	struct native_sandbox *s;
-	int own[PROTO_FDS_MAX] = {0};
+	return native_created(g, &f->created, fds, n);
+}
 
-	memcpy(own, fds, n * sizeof(*fds));
-	switch (f->head.type) {
-	case PROTO_MON_CREATED:
-		return native_created(g, &f->created, own, n);
-	case PROTO_MON_GONE:
-		s = f->gone.slot < g->max ? g->slots[f->gone.slot] : NULL;
-		if (!s)
-			return -EPROTO;
-		s->cpu_ns = f->gone.cpu_ns;
-		native_gone(s);
-		return 0;
-	case PROTO_MON_FORGOTTEN:
-		return native_forgotten(g, &f->forgotten);
-	case PROTO_MON_USED:
-		if (f->used.slot == PROTO_SLOT_ALL) {
-			native_press_used(g, f->used.memory_bytes);
-			return 0;
-		}
-		s = f->used.slot < g->max ? g->slots[f->used.slot] : NULL;
-		if (s)
-			native_used(s, &f->used);
-		return 0;
-	case PROTO_MON_WARMED:
-		s = f->warmed.slot < g->max ? g->slots[f->warmed.slot] : NULL;
-		if (s)
-			native_clean_came(s, &f->warmed, own, n);
-		else
-			fd_close_many(own, n);
-		return 0;
-	default:
-		fd_close_many(own, n);
+static int on_gone(struct native_engine *g, const union proto_frame *f, int *fds UNUSED,
+		   size_t n UNUSED)
+{
+	struct native_sandbox *s = in_slot(g, f->gone.slot);
+
+	if (!s)
 		return -EPROTO;
-	}
+	native_gone(s, f->gone.cpu_ns);
+	return 0;
+}
+
+static int on_forgotten(struct native_engine *g, const union proto_frame *f, int *fds UNUSED,
+			size_t n UNUSED)
+{
+	return native_forgotten(g, &f->forgotten);
+}
+
+static int on_used(struct native_engine *g, const union proto_frame *f, int *fds UNUSED,
+		   size_t n UNUSED)
+{
+	const struct engine_usage u = {
+	    .memory_bytes = f->used.memory_bytes, .cpu_ns = f->used.cpu_ns, .pids = f->used.pids};
+	struct native_sandbox *s = in_slot(g, f->used.slot);
+
+	if (f->used.slot == PROTO_SLOT_ALL)
+		native_memory_used(g, f->used.memory_bytes);
+	else if (s)
+		inside_used(&s->base, &u);
+	return 0;
+}
+
+static int on_warmed(struct native_engine *g, const union proto_frame *f, int *fds, size_t n)
+{
+	struct native_sandbox *s = in_slot(g, f->warmed.slot);
+
+	if (s)
+		inside_warmed(&s->base, n == 1 ? TAKE_FD(fds[0]) : -1, f->warmed.soon != 0);
+	return 0;
+}
+
+/* Type, length and number of descriptors were checked before (messages.tbl.h). The front trusts the
+ * monitor, so its messages are allowed at any time; MON_HELLO was taken by native_open(). */
+static int (*const messages[PROTO_TYPE_MAX_])(struct native_engine *g, const union proto_frame *f,
+					      int *fds, size_t n) = {
+    [PROTO_MON_CREATED] = on_created,     [PROTO_MON_GONE] = on_gone,
+    [PROTO_MON_FORGOTTEN] = on_forgotten, [PROTO_MON_USED] = on_used,
+    [PROTO_MON_WARMED] = on_warmed,
+};
+
+static int on_message(const union proto_frame *f, int *fds, size_t n, void *user)
+{
+	return messages[f->head.type] ? messages[f->head.type](user, f, fds, n) : -EPROTO;
 }
 
 static void on_monitor_end(int error UNUSED, void *user)
@@ -89,21 +101,60 @@ static void on_monitor_end(int error UNUSED, void *user)
 	native_forget_abort(g, &e);
 	for (uint32_t i = 0; i < g->max; i++)
 		if (g->slots[i])
-			native_gone(g->slots[i]);
+			native_gone(g->slots[i], 0);
 }
 
-static uint32_t native_caps(struct engine *base)
+/* ---- questions about one sandbox ---- */
+
+static int ask(struct engine_sandbox *base, struct proto_mon_slot *m)
 {
-	return native_engine_of(base)->enforced | ENGINE_CAP_FREEZE | ENGINE_CAP_BRANCH;
+	const struct native_sandbox *s = native_sandbox_of(base);
+	struct native_engine *g = native_engine_of(base->engine);
+
+	m->slot = s->slot;
+	return s->gone || g->dead ? -EPIPE : channel_send(g->monitor, &m->head, NULL, 0);
+}
+
+static int native_usage(struct engine_sandbox *s)
+{
+	struct proto_mon_slot m = {.head = PROTO_HEAD(MON_USAGE, proto_mon_slot)};
+
+	return ask(s, &m);
+}
+
+static int native_warm(struct engine_sandbox *s)
+{
+	struct proto_mon_slot m = {.head = PROTO_HEAD(MON_WARM, proto_mon_slot)};
+
+	return ask(s, &m);
+}
+
+void native_destroy(struct engine_sandbox *s)
+{
+	struct proto_mon_slot m = {.head = PROTO_HEAD(MON_DESTROY, proto_mon_slot),
+				   .flags = (s->pooled ? PROTO_SLOT_UNUSED : 0) |
+					    (s->run ? PROTO_SLOT_COUNT : 0)};
+
+	(void)!ask(s, &m); /* a channel that ended says so itself */
+}
+
+static void native_ready(struct engine_sandbox *s)
+{
+	native_pool_room(native_engine_of(s->engine));
+}
+
+static void native_idle(struct engine_sandbox *s)
+{
+	native_memory_note(native_engine_of(s->engine));
 }
 
 /* ---- the end ---- */
 
-/* The monitor ends when its channel does, and everything with it; its own end closes the other
- * side. */
-static void wait_for_monitor(struct native_engine *g)
+/* The monitor ends every sandbox and then itself when its channel ends; the socket closes when it is
+ * done. */
+static void wait_for_monitor(const struct native_engine *g)
 {
-	int fd = chan_fd(g->monitor);
+	int fd = channel_fd(g->monitor);
 	uint64_t end = now_ns() + CLOSE_WAIT_MS * NS_PER_MS;
 	union proto_frame f;
 	int fds[FDIO_PASS_MAX];
@@ -127,112 +178,85 @@ static void native_close(struct engine *base)
 	struct native_engine *g = native_engine_of(base);
 	struct err e = ERR_INIT;
 
-	g->closing = true;
 	native_pool_close(g);
-	native_idle_close(g);
-	native_press_close(g);
-	if (!g->dead)
+	native_memory_close(g);
+	if (g->monitor && !g->dead)
 		wait_for_monitor(g);
 	g->dead = true;
 	(void)err_set(&e, ERR_CANCELLED, 0, "the engine was closed");
 	native_forget_abort(g, &e);
-	for (uint32_t i = 0; i < g->max; i++)
+	for (uint32_t i = 0; g->slots && i < g->max; i++)
 		if (g->slots[i])
-			native_cancel(g->slots[i], &e);
+			inside_cancel(&g->slots[i]->base, &e);
 	while (g->orphans)
-		native_cancel(g->orphans, &e);
-	g->monitor = chan_free(g->monitor);
-	g->loop = sd_event_unref(g->loop);
-	free(g->slots);
+		inside_cancel(&g->orphans->base, &e);
+	g->monitor = channel_free(g->monitor);
+	g->monitor_fd = fd_close(g->monitor_fd);
 	g->images = fd_close(g->images);
-	g->magic = 0;
-	free(g);
+	free(g->slots);
 }
 
 /* ---- the beginning ---- */
 
-static const struct engine_ops native_ops = {
-    .name = "native",
-    .caps = native_caps,
-    .prepare = native_prepare,
-    .create = native_create,
-    .destroy = native_destroy,
-    .on_lost = native_on_lost,
-    .take_egress = native_take_egress,
-    .forget = native_forget,
-    .run = native_run,
-    .signal = native_signal,
-    .open_file = native_open_file,
-    .put_file = native_put_file,
-    .commit_file = native_commit_file,
-    .remove_file = native_remove_file,
-    .list_files = native_list_files,
-    .usage = native_usage,
-    .freeze = native_freeze,
-    .pool = native_pool_figures,
-    .save_point = native_save_point,
-    .restore_point = native_restore_point,
-    .drop_point = native_drop_point,
-    .close = native_close,
-};
-
-static int take_hello(int fd, struct native_engine *g, int *ret_images, struct err *e)
+static int take_hello(struct native_engine *g, struct err *e)
 {
 	union proto_frame f;
 	int fds[FDIO_PASS_MAX];
 	size_t n_fds = 0;
-	struct pollfd p = {.fd = fd, .events = POLLIN};
+	struct pollfd p = {.fd = g->monitor_fd, .events = POLLIN};
 
-	if (poll(&p, 1, HELLO_WAIT_MS) <= 0)
+	if (poll(&p, 1, FRONT_HELLO_WAIT_MS) <= 0)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, ETIMEDOUT, "the monitor does not answer");
-	ssize_t n = fd_recv(fd, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
+	ssize_t n = fd_recv(g->monitor_fd, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
 	if (n < 0 || proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_M, PROTO_PARTY_F) < 0 ||
 	    f.head.type != PROTO_MON_HELLO || f.hello.version != PROTO_VERSION ||
 	    f.hello.slots == 0 || f.hello.slots > PROTO_SLOTS_MAX) {
 		fd_close_many(fds, n_fds);
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the monitor ended at its start");
 	}
-	*ret_images = n_fds > 0 ? fds[0] : -1;
-	g->enforced = f.hello.enforced;
-	g->best_effort = f.hello.best_effort;
+	g->images = n_fds > 0 ? TAKE_FD(fds[0]) : -1;
+	g->base.enforced = f.hello.enforced;
+	g->base.best_effort = f.hello.best_effort;
 	g->max = f.hello.slots;
 	return 0;
 }
 
-int native_open(sd_event *loop, const struct engine_config *config, struct engine **ret,
-		struct err *e)
+static int native_open(struct engine *base, struct err *e)
 {
-	_cleanup_fd_ int fd = config->monitor_fd;
-	_cleanup_free_ struct native_engine *g = calloc(1, sizeof(*g));
-
-	if (!g)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
-	_cleanup_fd_ int images = -1;
+	struct native_engine *g = native_engine_of(base);
 	struct rlimit nofile;
-	int r = take_hello(fd, g, &images, e);
+	int r = take_hello(g, e);
+
 	if (r < 0)
 		return r;
 	ASSERT(g->max > 0);
-	_cleanup_free_ struct native_sandbox **slots =
-	    calloc(g->max, sizeof(struct native_sandbox *));
-	if (!slots)
+	g->slots = calloc(g->max, sizeof(struct native_sandbox *));
+	if (!g->slots)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
-	r = chan_new(loop, TAKE_FD(fd), PROTO_PARTY_M, on_monitor_message, on_monitor_end, g,
-		     &g->monitor);
+	r = channel_new(base->loop, TAKE_FD(g->monitor_fd), PROTO_PARTY_M, on_message,
+			on_monitor_end, g, &g->monitor);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "event loop");
-	g->base.ops = &native_ops;
-	g->magic = CLIENT_MAGIC;
-	g->pool.min = g->pool.want = config->pool;
-	g->pool.max = config->pool > 0 ? MAX(config->pool, config->pool_max) : 0;
-	g->pool.idle_ns = config->idle_ns;
-	g->idle.rest_ns = config->rest_ns;
-	g->press.total_bytes = config->total_bytes;
-	g->images = TAKE_FD(images);
-	g->nofile = getrlimit(RLIMIT_NOFILE, &nofile) == 0 ? MIN(nofile.rlim_cur, (rlim_t)INT_MAX)
-							   : NATIVE_DESCRIPTORS_LEFT;
-	g->loop = sd_event_ref(loop);
-	g->slots = TAKE_PTR(slots);
-	*ret = &TAKE_PTR(g)->base;
+	g->nofile =
+	    getrlimit(RLIMIT_NOFILE, &nofile) == 0 ? MIN(nofile.rlim_cur, (rlim_t)INT_MAX) : 64;
 	return 0;
 }
+
+const struct engine_ops native_ops = {
+    .name = "native",
+    .size = sizeof(struct native_engine),
+    .begin = native_begin,
+    .open = native_open,
+    .close = native_close,
+    .probe = native_engine_probe,
+    .pool = native_pool_figures,
+    .prepare = native_prepare,
+    .forget = native_forget,
+    .create = native_create,
+    .destroy = native_destroy,
+    .usage = native_usage,
+    .warm = native_warm,
+    .ready = native_ready,
+    .idle = native_idle,
+    .release = native_release,
+};

@@ -40,7 +40,8 @@ static bool may_fill(const struct native_engine *g)
 
 	for (uint32_t i = 0; i < g->max; i++) {
 		const struct native_sandbox *s = g->slots[i];
-		if (s && s->state == NATIVE_CREATING && !s->pooled)
+		if (s && !s->base.pooled &&
+		    (s->base.state == INSIDE_ASKED || s->base.state == INSIDE_STARTING))
 			return false;
 		free_slots += !s;
 	}
@@ -74,7 +75,7 @@ static void on_pooled_lost(struct engine_sandbox *base, const char *why UNUSED, 
 	unlink_pooled(g, s);
 	if (now_ns() - s->pooled_ns < LIVED_NS)
 		failed(&g->pool);
-	g->base.ops->destroy(base, NULL, NULL);
+	engine_destroy(base, NULL, NULL);
 	arm(g);
 }
 
@@ -85,12 +86,12 @@ static void on_pooled(struct engine_sandbox *base, const struct engine_policy *p
 	struct native_sandbox *s = (struct native_sandbox *)base;
 
 	g->pool.making = NULL;
-	if (e || g->closing || g->pool.stale) {
+	if (e || g->base.closing || g->pool.stale) {
 		if (e)
 			failed(&g->pool);
 		g->pool.stale = false;
 		if (s)
-			g->base.ops->destroy(base, NULL, NULL);
+			engine_destroy(base, NULL, NULL);
 	} else {
 		KILL_POINT(POOL_FILLED);
 		g->pool.failures = 0;
@@ -98,7 +99,7 @@ static void on_pooled(struct engine_sandbox *base, const struct engine_policy *p
 		s->next_pooled = g->pool.first;
 		g->pool.first = s;
 		g->pool.n++;
-		g->base.ops->on_lost(base, on_pooled_lost, g);
+		engine_on_lost(base, on_pooled_lost, g);
 	}
 	arm(g);
 	arm_look(g);
@@ -112,8 +113,8 @@ static void drop_one(struct native_engine *g)
 	while (s->next_pooled)
 		s = s->next_pooled;
 	unlink_pooled(g, s);
-	g->base.ops->on_lost(&s->base, NULL, NULL);
-	g->base.ops->destroy(&s->base, NULL, NULL);
+	engine_on_lost(&s->base, NULL, NULL);
+	engine_destroy(&s->base, NULL, NULL);
 }
 
 static void empty(struct native_engine *g)
@@ -131,14 +132,14 @@ static int on_fill(sd_event_source *source UNUSED, uint64_t at UNUSED, void *use
 	struct err e = ERR_INIT;
 
 	g->pool.timer = sd_event_source_disable_unref(g->pool.timer);
-	if (g->closing || g->dead || g->pool.making || g->pool.n >= g->pool.want)
+	if (g->base.closing || g->dead || g->pool.making || g->pool.n >= g->pool.want)
 		return 0;
 	if (!may_fill(g)) /* native_pool_room() arms it again */
 		return 0;
 	if (native_create_new(g, &g->pool.key, on_pooled, g, &e, &g->pool.making) < 0)
 		failed(&g->pool);
 	else
-		g->pool.making->pooled = true;
+		g->pool.making->base.pooled = true;
 	return 0;
 }
 
@@ -148,9 +149,9 @@ static void arm(struct native_engine *g)
 	uint64_t delay_us = (FILL_DELAY_NS << g->pool.failures) / NS_PER_US;
 
 	g->pool.timer = sd_event_source_disable_unref(g->pool.timer);
-	if (g->closing || !g->pool.has_key || g->pool.making || g->pool.n >= g->pool.want)
+	if (g->base.closing || !g->pool.has_key || g->pool.making || g->pool.n >= g->pool.want)
 		return;
-	if (sd_event_add_time_relative(g->loop, &g->pool.timer, CLOCK_MONOTONIC, delay_us, 1,
+	if (sd_event_add_time_relative(g->base.loop, &g->pool.timer, CLOCK_MONOTONIC, delay_us, 1,
 				       on_fill, g) >= 0)
 		(void)sd_event_source_set_priority(g->pool.timer, SD_EVENT_PRIORITY_IDLE);
 }
@@ -166,7 +167,7 @@ void native_pool_room(struct native_engine *g)
 static bool anybody_lives(const struct native_engine *g)
 {
 	for (uint32_t i = 0; i < g->max; i++)
-		if (g->slots[i] && !g->slots[i]->pooled)
+		if (g->slots[i] && !g->slots[i]->base.pooled)
 			return true;
 	return false;
 }
@@ -180,7 +181,7 @@ static void shrink(struct native_pool *p)
 	p->low = p->n;
 }
 
-void native_pool_press(struct native_engine *g)
+void native_pool_shrink(struct native_engine *g)
 {
 	g->pool.want = g->pool.min;
 	while (g->pool.n > g->pool.want)
@@ -216,9 +217,9 @@ static void arm_look(struct native_engine *g)
 
 	if (p->idle_ns > 0)
 		wait = wait > 0 ? MIN(wait, p->idle_ns) : p->idle_ns;
-	if (p->look || g->closing || !p->has_key || wait == 0)
+	if (p->look || g->base.closing || !p->has_key || wait == 0)
 		return;
-	(void)!sd_event_add_time_relative(g->loop, &p->look, CLOCK_MONOTONIC, wait / NS_PER_US,
+	(void)!sd_event_add_time_relative(g->base.loop, &p->look, CLOCK_MONOTONIC, wait / NS_PER_US,
 					  NS_PER_MS / NS_PER_US, on_look, g);
 }
 
@@ -276,25 +277,6 @@ void native_pool_note(struct native_engine *g, const struct engine_create *c)
 	arm_look(g);
 }
 
-static int on_claim(sd_event_source *source UNUSED, void *user)
-{
-	struct native_sandbox *s = user;
-	engine_create_fn cb = s->create_cb;
-	struct err e = ERR_INIT;
-
-	s->claim = sd_event_source_disable_unref(s->claim);
-	s->create_cb = NULL;
-	if (s->state == NATIVE_READY) {
-		cb(&s->base, &s->policy, NULL, s->create_user);
-		native_idle_note(s);
-		return 0;
-	}
-	(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox ended before it was used");
-	cb(NULL, NULL, &e, s->create_user);
-	s->g->base.ops->destroy(&s->base, NULL, NULL);
-	return 0;
-}
-
 /* A claim that finds nothing: there should have been more. */
 static void missed(struct native_engine *g)
 {
@@ -320,22 +302,21 @@ bool native_pool_take(struct native_engine *g, const struct engine_create *c, en
 	if (p->first && !is_current(g, p->first))
 		empty(g);
 	struct native_sandbox *s = p->first;
-	if (!s || sd_event_add_defer(g->loop, &s->claim, on_claim, s) < 0) {
+	if (!s || inside_hand_over(&s->base, cb, user) < 0) {
 		missed(g);
 		return false;
 	}
-	ASSERT(s->state == NATIVE_READY);
 	unlink_pooled(g, s);
 	p->low = MIN(p->low, p->n);
-	g->base.ops->on_lost(&s->base, NULL, NULL);
-	s->pooled = false;
-	s->create_cb = cb;
-	s->create_user = user;
-	native_clean_again(s);
 	p->claimed++;
 	arm(g);
 	KILL_POINT(POOL_CLAIMED);
 	return true;
+}
+
+void native_prepare(struct engine *base, const struct engine_create *c)
+{
+	native_pool_note(native_engine_of(base), c);
 }
 
 void native_pool_figures(const struct engine *base, struct engine_pool *ret)

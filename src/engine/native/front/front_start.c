@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Before the front is the front: start the monitor, then give up every privilege. */
-#include "engine/native/native.h"
+/* Starts the monitor, while the privileges of whoever started the program are still there. */
+#include "engine/native/front/front.h"
 
 #include "base/fdio.h"
 #include "base/text.h"
@@ -21,9 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
-#define HELLO_WAIT_MS 5000
-#define CHANNEL_FD    3
-#define FRONT_USER    "caisson"
+#define CHANNEL_FD 3
 
 NORETURN static void exec_monitor(const struct native_monitor_config *c, int channel)
 {
@@ -70,7 +68,7 @@ static int peek_hello(int fd, struct proto_mon_hello *ret, struct err *e)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
-	if (poll(&p, 1, HELLO_WAIT_MS) <= 0)
+	if (poll(&p, 1, FRONT_HELLO_WAIT_MS) <= 0)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, ETIMEDOUT, "the monitor does not answer");
 	ssize_t n = recv(fd, ret, sizeof(*ret), MSG_PEEK | MSG_DONTWAIT);
 	if (n != (ssize_t)sizeof(*ret) || ret->head.type != PROTO_MON_HELLO ||
@@ -99,7 +97,8 @@ static void raise_descriptors(void)
 	}
 }
 
-int native_monitor_start(const struct native_monitor_config *config, int *ret_fd, struct err *e)
+static int start_monitor(const struct native_monitor_config *config, int *ret_fd,
+			 uid_t *ret_front_uid, struct err *e)
 {
 	struct proto_mon_hello hello;
 	int pair[2];
@@ -125,80 +124,27 @@ int native_monitor_start(const struct native_monitor_config *config, int *ret_fd
 		return r;
 	}
 	*ret_fd = TAKE_FD(mine);
+	*ret_front_uid = hello.front_uid;
 	return 0;
 }
 
-int native_front_uid(int monitor_fd, uid_t *ret_uid, gid_t *ret_gid, struct err *e)
+int native_begin(struct engine *base, const struct engine_config *config, struct err *e)
 {
-	struct proto_mon_hello hello = {0};
-	int r = peek_hello(monitor_fd, &hello, e);
+	struct native_engine *g = native_engine_of(base);
+	const struct native_monitor_config monitor = {
+	    .state_dir = config->state_dir,
+	    .max_sandboxes = config->max_sandboxes,
+	    .warm = config->warm,
+	    .zygote = {.idle_s = config->zygote.idle_s,
+		       .age_s = config->zygote.age_s,
+		       .forks = config->zygote.forks},
+	    .total_bytes = config->total_bytes,
+	};
 
-	if (r < 0)
-		return r;
-	*ret_uid = getuid();
-	*ret_gid = getgid();
-	if (geteuid() != 0)
-		return 0;
-	const struct passwd *pw = getpwnam(FRONT_USER);
-	if (pw && pw->pw_uid != 0) {
-		*ret_uid = pw->pw_uid;
-		*ret_gid = pw->pw_gid;
-	} else if (hello.front_uid != 0) {
-		*ret_uid = hello.front_uid;
-		*ret_gid = hello.front_uid;
-	} else {
-		return err_set(e, ERR_INTERNAL, 0, "the monitor keeps no uid for the front");
-	}
-	return 0;
-}
-
-static int change_ids(uid_t uid, gid_t gid)
-{
-	uid_t u[3];
-	gid_t g[3];
-
-	if (setgroups(0, NULL) < 0 || setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
-		return -errno;
-	if (getresuid(&u[0], &u[1], &u[2]) < 0 || getresgid(&g[0], &g[1], &g[2]) < 0)
-		return -errno;
-	for (int i = 0; i < 3; i++)
-		if (u[i] != uid || g[i] != gid)
-			return -EPERM;
-	return getgroups(0, NULL) == 0 ? 0 : -EPERM;
-}
-
-static int drop_caps(bool was_root)
-{
-	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
-	struct __user_cap_data_struct data[2] = {{0}};
-
-	if (syscall(SYS_capset, &head, data) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
-	    syscall(SYS_capget, &head, data) < 0)
-		return -errno;
-	for (int i = 0; i < 2; i++)
-		if (data[i].effective || data[i].permitted || data[i].inheritable)
-			return -EPERM;
-	/* Nothing comes back: not by exec (no_new_privs), not by changing the uid. */
-	if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1 || (was_root && setuid(0) == 0))
-		return -EPERM;
-	return 0;
-}
-
-int native_drop_front_privileges(int monitor_fd, struct err *e)
-{
-	uid_t uid;
-	gid_t gid;
-	bool root = geteuid() == 0;
-	int r = native_front_uid(monitor_fd, &uid, &gid, e);
-
-	if (r < 0)
-		return r;
-	for (unsigned long cap = 0; root && cap <= 63; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
-			return err_set(e, ERR_SYSTEM, errno, "capability bounding set");
-	if (root)
-		r = change_ids(uid, gid);
-	if (r == 0)
-		r = drop_caps(root);
-	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "privileges cannot be given up") : 0;
+	g->monitor_fd = g->images = -1;
+	g->pool.min = g->pool.want = config->pool;
+	g->pool.max = config->pool > 0 ? MAX(config->pool, config->pool_max) : 0;
+	g->pool.idle_ns = config->idle_ns;
+	g->memory.total_bytes = config->total_bytes;
+	return start_monitor(&monitor, &g->monitor_fd, &base->front_uid, e);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stored workspaces, seen from the front. */
+/* Stored workspaces: which creations may have one, and how one is removed. */
 #include "engine/native/front/front.h"
 
 #include "base/kill_points.h"
@@ -25,10 +25,11 @@ int native_check_stored(const struct native_engine *g, const struct engine_creat
 		return -EINVAL;
 	if (c->helper_of)
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "a helper stores nothing");
-	if (!((g->enforced | g->best_effort) & ENGINE_CAP_PERSISTENT))
+	if (!((g->base.enforced | g->base.best_effort) & ENGINE_CAP_PERSISTENT))
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
 			       "stored workspaces need loop devices on this machine");
-	if (!(g->enforced & ENGINE_CAP_PERSISTENT) && (c->limits.explicit_mask & ENGINE_CAP_DISK))
+	if (!(g->base.enforced & ENGINE_CAP_PERSISTENT) &&
+	    (c->limits.explicit_mask & ENGINE_CAP_DISK))
 		return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
 			       "without root a stored workspace cannot be limited hard "
 			       "(SANDBOX_ALLOW_WEAKER=disk permits less)");
@@ -51,7 +52,7 @@ int native_forget(struct engine *base, const char *persist_id, engine_done_fn cb
 	*f = (struct native_forget){.seq = ++g->next_forget, .cb = cb, .user = user};
 	m.seq = f->seq;
 	(void)!text_copy(m.persist, sizeof(m.persist), persist_id);
-	int r = chan_send(g->monitor, &m.head, NULL, 0);
+	int r = channel_send(g->monitor, &m.head, NULL, 0);
 	if (r < 0) {
 		free(f);
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "the monitor does not answer");

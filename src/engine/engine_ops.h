@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an engine is: what it fills in, and the part of its state that engine/inside works with.
+ * Only engines and engine/inside include this; callers use engine.h. README.md tells how to add an
+ * engine.
+ *
+ * An operation that is NULL is one that the engine lacks. engine.c answers for it with
+ * ERR_ENGINE_NOT_BUILT_IN, so neither callers nor engine/inside test for NULL. */
+#pragma once
+
+#include "engine/engine.h"
+
+struct engine_ops {
+	const char *name;
+
+	/* ---- the engine itself ---- */
+
+	/* engine_begin(): G is zeroed, and engine_ops.size bytes long. Sets G's front_uid. */
+	int (*begin)(struct engine *g, const struct engine_config *config, struct err *e);
+	size_t size; /* of the engine's own struct, which begins with struct engine */
+	/* engine_open(): G's loop is set. Sets G's enforced and best_effort. */
+	int (*open)(struct engine *g, struct err *e);
+	/* engine_close(): ends what begin() and open() made. Calls inside_cancel() for every sandbox
+	 * that is left. */
+	void (*close)(struct engine *g);
+	int (*probe)(sd_event *loop, engine_probe_fn cb, void *user, struct err *e);
+	void (*pool)(const struct engine *g, struct engine_pool *ret);
+	void (*prepare)(struct engine *g, const struct engine_create *c);
+	int (*forget)(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
+		      struct err *e);
+
+	/* ---- its sandboxes ---- */
+
+	/* engine_create(): calls inside_new(), and later inside_started() or inside_refused(). */
+	int (*create)(struct engine *g, const struct engine_create *c, engine_create_fn cb,
+		      void *user, struct err *e);
+	/* Kill S and remove it; inside_gone() follows. May be called twice for one sandbox. */
+	void (*destroy)(struct engine_sandbox *s);
+	/* What does S use? inside_used() follows. 0 or -errno. */
+	int (*usage)(struct engine_sandbox *s);
+	/* A new clean interpreter for S; inside_warmed() follows. 0 or -errno. */
+	int (*warm)(struct engine_sandbox *s);
+	/* S is ready: there may be room for another creation. NULL = the engine does not care. */
+	void (*ready)(struct engine_sandbox *s);
+	/* S is idle now. NULL = the engine does not care. */
+	void (*idle)(struct engine_sandbox *s);
+	/* Nobody knows S any more: free it, and what else the engine keeps for it. */
+	void (*release)(struct engine_sandbox *s);
+};
+
+/* Sandboxes between runs, the least recently used first (inside_idle.c). */
+struct engine_idle {
+	uint64_t rest_ns; /* engine_config.rest_ns */
+	struct engine_sandbox *first, *last;
+	sd_event_source *timer;
+};
+
+struct engine { /* first member of every engine's own struct */
+	const struct engine_ops *ops;
+	sd_event *loop;  /* reference; NULL until engine_open() */
+	uid_t front_uid; /* uid and gid that the engine keeps for a front of root's; 0 = none */
+	uint32_t enforced, best_effort; /* enum engine_cap bits */
+	bool closing;
+	uint32_t next_run; /* serial of the last run */
+	struct engine_idle idle;
+};
+
+/* engine.c. A new engine, zeroed; engine_close() frees it. NULL: no memory. */
+struct engine *engine_new(const struct engine_ops *ops);
+/* What engine/inside asks of an engine; -ENOTSUP where it lacks the operation. */
+int engine_ask_usage(struct engine_sandbox *s) MUST_CHECK;
+int engine_ask_warm(struct engine_sandbox *s) MUST_CHECK;
+bool engine_can_warm(const struct engine *g);
+void engine_note_ready(struct engine_sandbox *s);
+void engine_note_idle(struct engine_sandbox *s);

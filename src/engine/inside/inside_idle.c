@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Idle sandboxes give back the interpreters that they can get again: after a time (the setting
+ * SANDBOX_REST_S), or when memory is short. Variables and files are never touched.
+ *
+ * Sandboxes between runs are in a list, the least recently used first. One timer looks at its
+ * head. */
+#include "engine/inside/inside.h"
+
+#include "base/rand.h"
+
+#define ACCURACY_US (NS_PER_S / NS_PER_US) /* of the timer: nobody waits for it */
+
+static int on_timer(sd_event_source *source, uint64_t at, void *user);
+
+/* Without memory for the timer no sandbox rests. */
+static void arm(struct engine *g)
+{
+	struct engine_idle *l = &g->idle;
+
+	if (l->timer || !l->first || l->rest_ns == 0 || g->closing)
+		return;
+	(void)!sd_event_add_time(g->loop, &l->timer, CLOCK_MONOTONIC,
+				 (l->first->idle_since_ns + l->rest_ns) / NS_PER_US + 1,
+				 ACCURACY_US, on_timer, g);
+}
+
+void inside_idle_remove(struct engine_sandbox *s)
+{
+	struct engine_idle *l = &s->engine->idle;
+
+	if (!s->idle)
+		return;
+	*(s->idle_before ? &s->idle_before->idle_after : &l->first) = s->idle_after;
+	*(s->idle_after ? &s->idle_after->idle_before : &l->last) = s->idle_before;
+	s->idle_before = s->idle_after = NULL;
+	s->idle = false;
+}
+
+void inside_idle_note(struct engine_sandbox *s)
+{
+	struct engine *g = s->engine;
+	struct engine_idle *l = &g->idle;
+
+	inside_idle_remove(s);
+	if (g->closing || s->state != INSIDE_READY || s->pooled || s->run || !s->warm ||
+	    s->clean == INSIDE_CLEAN_RESTED || !engine_can_warm(g))
+		return;
+	s->idle_since_ns = now_ns();
+	s->idle_before = l->last;
+	*(l->last ? &l->last->idle_after : &l->first) = s;
+	l->last = s;
+	s->idle = true;
+	arm(g);
+	engine_note_idle(s);
+}
+
+static void rest(struct engine_sandbox *s)
+{
+	inside_idle_remove(s);
+	inside_clean_rest(s);
+}
+
+static int on_timer(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)
+{
+	struct engine *g = user;
+	struct engine_idle *l = &g->idle;
+	uint64_t now = now_ns();
+
+	l->timer = sd_event_source_disable_unref(l->timer);
+	while (l->first && now - l->first->idle_since_ns >= l->rest_ns)
+		rest(l->first);
+	arm(g);
+	return 0;
+}
+
+void inside_rest(struct engine *g, unsigned n)
+{
+	for (; n > 0 && g->idle.first; n--)
+		rest(g->idle.first);
+}
+
+void inside_idle_close(struct engine *g)
+{
+	g->idle.timer = sd_event_source_disable_unref(g->idle.timer);
+}

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a sandbox in the front: its states (inside.h), and who is told of what. */
+#include "engine/inside/inside.h"
+
+#include "base/fdio.h"
+#include "base/kill_points.h"
+
+#include <string.h>
+#include <sys/socket.h>
+
+/* ---- states ---- */
+
+enum event {
+	STARTED, /* the engine: its init runs */
+	UP,      /* init: it is set up */
+	LOSE,    /* init ended, lied, stayed silent or failed; or the engine could not make it */
+	DESTROY, /* its owner lets go */
+	GONE,    /* the engine: nothing of it is left */
+	EVENT_MAX_,
+};
+
+/* 0 = must not happen. What init does cannot lead there: inside_messages.c lets its messages
+ * through in the right states only. What is left are errors of ours. */
+static const uint8_t next_states[INSIDE_STATE_MAX_][EVENT_MAX_] = {
+    [INSIDE_ASKED] = {[STARTED] = INSIDE_STARTING, [LOSE] = INSIDE_FAILED, [GONE] = INSIDE_OVER},
+    [INSIDE_STARTING] = {[UP] = INSIDE_READY, [LOSE] = INSIDE_FAILED, [GONE] = INSIDE_OVER},
+    [INSIDE_READY] = {[LOSE] = INSIDE_LOST, [DESTROY] = INSIDE_ENDING, [GONE] = INSIDE_LEFT},
+    [INSIDE_FAILED] = {[LOSE] = INSIDE_FAILED, [GONE] = INSIDE_OVER},
+    [INSIDE_LOST] = {[LOSE] = INSIDE_LOST, [DESTROY] = INSIDE_ENDING, [GONE] = INSIDE_LEFT},
+    [INSIDE_LEFT] = {[LOSE] = INSIDE_LEFT, [DESTROY] = INSIDE_OVER},
+    [INSIDE_ENDING] = {[LOSE] = INSIDE_ENDING, [GONE] = INSIDE_OVER},
+    [INSIDE_OVER] = {[LOSE] = INSIDE_OVER},
+};
+
+/* Returns the state that S was in. */
+static enum inside_state step(struct engine_sandbox *s, enum event event)
+{
+	const enum inside_state was = s->state;
+
+	ASSERT(next_states[was][event] != 0);
+	s->state = (enum inside_state)next_states[was][event];
+	return was;
+}
+
+struct engine *engine_of(const struct engine_sandbox *s)
+{
+	return s->engine;
+}
+
+int inside_check_ready(const struct engine_sandbox *s, struct err *e)
+{
+	if (s->state == INSIDE_READY)
+		return 0;
+	return err_set(e, ERR_SANDBOX_LOST, EPIPE, "the sandbox has ended");
+}
+
+/* ---- the beginning ---- */
+
+void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_create *c,
+		engine_create_fn cb, void *user)
+{
+	s->engine = g;
+	s->state = INSIDE_ASKED;
+	s->warm = c->warm;
+	s->clean = c->warm ? INSIDE_CLEAN_THERE : INSIDE_CLEAN_NONE;
+	s->wants_egress = c->egress;
+	s->egress = s->oom = s->peak = -1;
+	s->ops_last = &s->ops;
+	s->usages_last = &s->usages;
+	s->create_cb = cb;
+	s->create_user = user;
+	s->policy = (struct engine_policy){
+	    .limits = c->limits, .enforced = g->enforced, .best_effort = g->best_effort};
+}
+
+void inside_started(struct engine_sandbox *s, int channel, int oom, int peak)
+{
+	s->oom = oom;
+	s->peak = peak;
+	step(s, STARTED);
+	KILL_POINT(CREATED_TAKEN);
+	int r = inside_open_channel(s, channel);
+	if (r < 0)
+		inside_lose(s, strerror(-r));
+}
+
+/* Whether FD is what a sandbox with egress must send: a listening TCP socket. The code that accepts
+ * connections from it distrusts every byte. */
+static bool is_listener(int fd)
+{
+	int domain = 0;
+	int type = 0;
+	int listening = 0;
+	socklen_t len = sizeof(int);
+
+	return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &len) == 0 && domain == AF_INET &&
+	       getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 && type == SOCK_STREAM &&
+	       getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listening, &len) == 0 && listening &&
+	       fd_set_nonblock(fd, true) == 0;
+}
+
+int inside_up(struct engine_sandbox *s, int *fds, size_t n)
+{
+	engine_create_fn cb = s->create_cb;
+
+	if (n != s->wants_egress || (n > 0 && !is_listener(fds[0])))
+		return -EPROTO;
+	if (n > 0)
+		s->egress = TAKE_FD(fds[0]);
+	KILL_POINT(READY_TAKEN);
+	step(s, UP);
+	s->create_cb = NULL;
+	cb(s, &s->policy, NULL, s->create_user);
+	inside_idle_note(s);
+	engine_note_ready(s);
+	return 0;
+}
+
+int engine_take_egress(struct engine_sandbox *s)
+{
+	return TAKE_FD(s->egress);
+}
+
+/* Tells whoever asked for S that there is none. */
+static void fail_create(struct engine_sandbox *s, const struct err *e)
+{
+	engine_create_fn cb = s->create_cb;
+
+	s->create_cb = NULL;
+	s->init = channel_free(s->init);
+	if (cb)
+		cb(NULL, NULL, e, s->create_user);
+}
+
+int inside_set_up_failed(struct engine_sandbox *s, const struct proto_init_failed *m)
+{
+	struct err e = ERR_INIT;
+
+	inside_step_error(&e, m->step, m->errnum);
+	step(s, LOSE);
+	s->engine->ops->destroy(s);
+	fail_create(s, &e);
+	return 0;
+}
+
+void inside_refused(struct engine_sandbox *s, const struct err *e)
+{
+	step(s, GONE);
+	fail_create(s, e);
+	inside_free(s);
+}
+
+static int on_handed_over(sd_event_source *source UNUSED, void *user)
+{
+	struct engine_sandbox *s = user;
+	engine_create_fn cb = s->create_cb;
+	struct err e = ERR_INIT;
+
+	s->later = sd_event_source_disable_unref(s->later);
+	s->create_cb = NULL;
+	if (s->state == INSIDE_READY) {
+		cb(s, &s->policy, NULL, s->create_user);
+		inside_idle_note(s);
+		return 0;
+	}
+	(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox ended before it was used");
+	cb(NULL, NULL, &e, s->create_user);
+	engine_destroy(s, NULL, NULL);
+	return 0;
+}
+
+int inside_hand_over(struct engine_sandbox *s, engine_create_fn cb, void *user)
+{
+	ASSERT(s->state == INSIDE_READY && s->pooled && !s->later);
+	int r = sd_event_add_defer(s->engine->loop, &s->later, on_handed_over, s);
+	if (r < 0)
+		return r;
+	s->pooled = false;
+	s->create_cb = cb;
+	s->create_user = user;
+	engine_on_lost(s, NULL, NULL);
+	inside_clean_again(s);
+	return 0;
+}
+
+/* ---- the end ---- */
+
+void inside_free(struct engine_sandbox *s)
+{
+	inside_idle_remove(s);
+	s->init = channel_free(s->init);
+	s->oom = fd_close(s->oom);
+	s->peak = fd_close(s->peak);
+	s->egress = fd_close(s->egress);
+	s->later = sd_event_source_disable_unref(s->later);
+	s->patience = sd_event_source_disable_unref(s->patience);
+	s->engine->ops->release(s);
+}
+
+/* Ends everything that waits for an answer of init, but not the run. */
+static void abort_questions(struct engine_sandbox *s, const struct err *e)
+{
+	inside_files_abort(s, e);
+	inside_usages_abort(s, e);
+	inside_checkpoints_abort(s, e);
+}
+
+void inside_tell_loss(struct engine_sandbox *s)
+{
+	inside_run_abort(s, ENGINE_END_LOST, NULL);
+	if (s->lost_cb && (s->state == INSIDE_LOST || s->state == INSIDE_LEFT))
+		s->lost_cb(s, s->lost_why, s->lost_user);
+}
+
+/* A sandbox that was READY has become LOST or LEFT. */
+static void was_lost(struct engine_sandbox *s, const char *why, const struct err *e)
+{
+	s->lost_why = why;
+	inside_idle_note(s);
+	bool later = inside_run_lose(s);
+	abort_questions(s, e);
+	if (!later)
+		inside_tell_loss(s);
+}
+
+void inside_lose(struct engine_sandbox *s, const char *why)
+{
+	struct err e = ERR_INIT;
+	const enum inside_state was = step(s, LOSE);
+
+	s->init = channel_free(s->init);
+	if (s->state == was)
+		return; /* it is on its way out already */
+	s->engine->ops->destroy(s);
+	(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox is gone: %s", why);
+	if (s->state == INSIDE_LOST)
+		was_lost(s, why, &e);
+	else
+		fail_create(s, &e);
+}
+
+/* OVER: tells whoever is left, and frees S. */
+static void finish(struct engine_sandbox *s)
+{
+	engine_done_fn cb = s->destroy_cb;
+	void *user = s->destroy_user;
+	struct err e = ERR_INIT;
+
+	(void)err_set(&e, ERR_CANCELLED, 0, "the sandbox was closed");
+	inside_run_abort(s, ENGINE_END_KILLED, NULL);
+	abort_questions(s, &e);
+	inside_free(s);
+	if (cb)
+		cb(NULL, user);
+}
+
+void inside_gone(struct engine_sandbox *s, uint64_t cpu_ns)
+{
+	static const char why[] = "it ended on its own";
+	struct err e = ERR_INIT;
+
+	KILL_POINT(GONE_TAKEN);
+	s->cpu_ns = cpu_ns;
+	const enum inside_state was = step(s, GONE);
+	if (was == INSIDE_READY || was == INSIDE_ASKED || was == INSIDE_STARTING) {
+		s->init = channel_free(s->init);
+		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox is gone: %s", why);
+	}
+	if (was == INSIDE_READY)
+		was_lost(s, why, &e);
+	else if (was == INSIDE_LOST && s->run)
+		inside_tell_loss(s); /* it waited for CPU_NS */
+	else if (was == INSIDE_ASKED || was == INSIDE_STARTING)
+		fail_create(s, &e);
+	if (was == INSIDE_ENDING)
+		finish(s);
+	else if (s->state == INSIDE_OVER)
+		inside_free(s);
+}
+
+static int on_later(sd_event_source *source UNUSED, void *user)
+{
+	finish(user);
+	return 0;
+}
+
+void engine_destroy(struct engine_sandbox *s, engine_done_fn cb, void *user)
+{
+	step(s, DESTROY);
+	s->destroy_cb = cb;
+	s->destroy_user = user;
+	inside_idle_note(s);
+	if (s->state == INSIDE_ENDING) {
+		s->engine->ops->destroy(s);
+		KILL_POINT(DESTROY_SENT);
+		return;
+	}
+	s->later = sd_event_source_disable_unref(s->later);
+	/* Without memory to wait, CB is called early: better than never. */
+	if (sd_event_add_defer(s->engine->loop, &s->later, on_later, s) < 0)
+		finish(s);
+}
+
+void engine_on_lost(struct engine_sandbox *s, engine_lost_fn cb, void *user)
+{
+	s->lost_cb = cb;
+	s->lost_user = user;
+}
+
+void inside_cancel(struct engine_sandbox *s, const struct err *e)
+{
+	inside_run_abort(s, ENGINE_END_KILLED, e);
+	abort_questions(s, e);
+	if (s->create_cb)
+		fail_create(s, e);
+	if (s->destroy_cb)
+		s->destroy_cb(e, s->destroy_user);
+	inside_free(s);
+}
