@@ -86,6 +86,29 @@ static int print_json(const struct doctor_facts *f, const struct doctor_row *row
 	return r == 0 ? 0 : -EIO;
 }
 
+static void on_probed(const struct engine_probe *p, const struct err *e, void *user)
+{
+	struct doctor_facts *f = user;
+
+	if (!e && p->host)
+		f->probe = *p->host;
+	f->probed = true;
+}
+
+/* What the engine of the settings can enforce here. */
+static int probe(struct doctor_facts *f, struct err *e)
+{
+	sd_event *loop = NULL;
+	int r = sd_event_new(&loop);
+
+	r = r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop")
+		  : engine_probe(f->settings->engine, loop, on_probed, f, e);
+	while (r >= 0 && !f->probed)
+		r = sd_event_run(loop, UINT64_MAX);
+	(void)sd_event_unref(loop);
+	return r < 0 ? r : 0;
+}
+
 int cmd_doctor(int argc, char **argv)
 {
 	static struct doctor_facts facts;
@@ -108,7 +131,8 @@ int cmd_doctor(int argc, char **argv)
 		facts.state_dir[0] = '\0'; /* a row says so */
 	if (config_image_name(&settings, facts.image, &e) < 0)
 		return cmd_fail(VERB, &e);
-	native_probe(&facts.probe);
+	if (probe(&facts, &e) < 0)
+		return cmd_fail(VERB, &e);
 	for (size_t i = 0; i < doctor_n_checks; i++) {
 		doctor_checks[i].look(&facts, &rows[i]);
 		status = MAX(status, states[rows[i].state].status);

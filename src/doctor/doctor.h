@@ -17,7 +17,8 @@ enum doctor_state {
 };
 
 struct doctor_facts { /* borrowed by every row */
-	struct native_probe probe;
+	struct host_probe probe;
+	bool probed;
 	const struct settings *settings;
 	char state_dir[PATH_MAX]; /* "" = nobody can say where */
 	char image[64];           /* the one that sandboxes get */

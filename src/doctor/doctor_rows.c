@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One function per row of `caisson doctor`. Each says what is there, how strong it is, and the
- * command that mends it. Facts come from native_probe(); only what is no business of the engine is
+ * command that mends it. Facts come from host_probe_run(); only what is no business of the engine is
  * read here. */
 #include "app/limits.h"
 #include "doctor/doctor.h"
@@ -38,7 +38,7 @@ static bool is_root(const struct doctor_facts *f)
 
 static void row_kernel(const struct doctor_facts *f, struct doctor_row *r)
 {
-	const struct native_probe *p = &f->probe;
+	const struct host_probe *p = &f->probe;
 
 	SAY(r, "Linux %s, %s, %s", p->release, p->machine,
 	    is_root(f) ? "as root" : "as a plain user");
@@ -49,7 +49,7 @@ static void row_kernel(const struct doctor_facts *f, struct doctor_row *r)
 }
 
 /* Why user namespaces may be refused, and what lifts it; NULL when no known switch is the cause. */
-static const char *userns_switch(const struct native_probe *p)
+static const char *userns_switch(const struct host_probe *p)
 {
 	if (p->apparmor_restrict_userns > 0)
 		return "sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0   (Ubuntu; "
@@ -66,7 +66,7 @@ static const char *userns_switch(const struct native_probe *p)
 
 static void row_namespaces(const struct doctor_facts *f, struct doctor_row *r)
 {
-	const struct native_probe *p = &f->probe;
+	const struct host_probe *p = &f->probe;
 	const char *how = userns_switch(p);
 	int reached = 0;
 
@@ -102,7 +102,7 @@ static void row_namespaces(const struct doctor_facts *f, struct doctor_row *r)
 
 static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 {
-	const struct native_probe *p = &f->probe;
+	const struct host_probe *p = &f->probe;
 	const struct passwd *pw = getpwuid(p->uid);
 
 	switch (p->uids) {
@@ -131,7 +131,7 @@ static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 static void limit_row(const struct doctor_facts *f, struct doctor_row *r, uint32_t cap,
 		      const char *instead)
 {
-	const struct native_probe *p = &f->probe;
+	const struct host_probe *p = &f->probe;
 
 	if (p->enforced & cap) {
 		SAY(r, "%s", streq(p->cgroup, "none") ? "held by rlimits" : p->cgroup);
@@ -272,7 +272,7 @@ static void row_front(const struct doctor_facts *f, struct doctor_row *r)
 
 static void row_calls(const struct doctor_facts *f, struct doctor_row *r)
 {
-	const struct native_probe *p = &f->probe;
+	const struct host_probe *p = &f->probe;
 
 	if (p->openat2 && p->pidfd && p->close_range) {
 		SAY(r, "openat2, pidfd_open, close_range");

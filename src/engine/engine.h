@@ -29,6 +29,7 @@
 struct engine;
 struct engine_sandbox; /* one sandbox */
 struct engine_run;     /* one run in a sandbox, until its on_done was called */
+struct host_probe;     /* engine/native/probe.h */
 
 #define ENGINE_NAME_MAX        64 /* bytes of an image name: [a-z0-9][a-z0-9._-]{0,62} */
 #define ENGINE_PATH_MAX        4096
@@ -245,8 +246,10 @@ void engine_close(struct engine *g);
 struct engine_probe {
 	uint32_t enforced; /* enum engine_cap bits */
 	uint32_t best_effort;
-	bool usable;     /* sandboxes can be made */
-	char groups[16]; /* what enforces them: "v1", "v2" (control groups), "none" */
+	bool usable; /* sandboxes can be made */
+	/* What was found out about this host, for `caisson doctor`; NULL: the engine makes its
+	 * sandboxes elsewhere. */
+	const struct host_probe *host;
 };
 /* P is valid during the call, NULL with E. */
 typedef void (*engine_probe_fn)(const struct engine_probe *p, const struct err *e, void *user);

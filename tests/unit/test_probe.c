@@ -40,7 +40,7 @@ static uint64_t mountinfo_bytes(void)
 
 static void test_nothing_stays(void **state)
 {
-	struct native_probe p;
+	struct host_probe p;
 	unsigned int fds = count_entries("/proc/self/fd");
 	unsigned int cgroups =
 	    count_entries("/sys/fs/cgroup") + count_entries("/sys/fs/cgroup/memory");
@@ -48,7 +48,7 @@ static void test_nothing_stays(void **state)
 
 	(void)state;
 	for (int i = 0; i < 3; i++)
-		native_probe(&p);
+		host_probe_run(&p);
 	assert_int_equal(count_entries("/proc/self/fd"), fds);
 	assert_int_equal(count_entries("/sys/fs/cgroup") + count_entries("/sys/fs/cgroup/memory"),
 			 cgroups);
@@ -59,11 +59,11 @@ static void test_nothing_stays(void **state)
 
 static void test_tells_the_truth(void **state)
 {
-	struct native_probe p;
+	struct host_probe p;
 	int status = 0;
 
 	(void)state;
-	native_probe(&p);
+	host_probe_run(&p);
 	assert_true(p.kernel >= 5000);
 	assert_int_equal(p.uid, geteuid());
 	pid_t pid = fork();
@@ -79,11 +79,37 @@ static void test_tells_the_truth(void **state)
 		assert_false(p.enforced & ENGINE_CAP_CPU);
 }
 
+/* A host without one thing is a host without sandboxes, or a weaker one, never silently the same.
+ */
+static void test_usable_needs_every_wall(void **state)
+{
+	struct host_probe p = {
+	    .seccomp = true, .openat2 = true, .pidfd = true, .close_range = true};
+	bool *const flags[] = {&p.seccomp, &p.openat2, &p.pidfd, &p.close_range};
+
+	(void)state;
+	assert_true(host_probe_usable(&p));
+	for (int i = 0; i < PROBE_TRY_MAX_; i++) {
+		p.tried[i] = EPERM;
+		assert_int_equal(host_probe_usable(&p), !probe_try_needed((enum probe_try)i));
+		p.tried[i] = PROBE_NOT_THERE;
+		assert_int_equal(host_probe_usable(&p), !probe_try_needed((enum probe_try)i));
+		p.tried[i] = 0;
+		assert_true(probe_try_text((enum probe_try)i)[0] != '\0');
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) {
+		*flags[i] = false;
+		assert_false(host_probe_usable(&p));
+		*flags[i] = true;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_nothing_stays),
 	    cmocka_unit_test(test_tells_the_truth),
+	    cmocka_unit_test(test_usable_needs_every_wall),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

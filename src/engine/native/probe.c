@@ -44,6 +44,14 @@ bool probe_try_needed(enum probe_try t)
 	return tries[t].needed;
 }
 
+bool host_probe_usable(const struct host_probe *p)
+{
+	for (size_t i = 0; i < PROBE_TRY_MAX_; i++)
+		if (tries[i].needed && p->tried[i] != 0)
+			return false;
+	return p->seccomp && p->openat2 && p->pidfd && p->close_range;
+}
+
 /* The first line of a small file, without its newline; "" when it cannot be read. */
 static bool read_line(const char *path, char *ret, size_t size)
 {
@@ -72,7 +80,7 @@ static int read_sysctl(const char *name)
 	return (int)v;
 }
 
-static void probe_kernel(struct native_probe *p)
+static void probe_kernel(struct host_probe *p)
 {
 	struct utsname u;
 	uint64_t major;
@@ -89,7 +97,7 @@ static void probe_kernel(struct native_probe *p)
 		p->kernel = (uint32_t)(major * 1000 + minor);
 }
 
-static void probe_subuid(struct native_probe *p)
+static void probe_subuid(struct host_probe *p)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(SUBID_FILE_MAX);
 	_cleanup_fd_ int fd = open("/etc/subuid", O_RDONLY | O_CLOEXEC);
@@ -108,7 +116,7 @@ static void probe_subuid(struct native_probe *p)
 }
 
 /* In a child, whose parent is this process: opening the groups may move both into a leaf. */
-static void probe_cgroup(struct native_probe *p)
+static void probe_cgroup(struct host_probe *p)
 {
 	struct shared {
 		uint32_t enforced, best_effort;
@@ -166,7 +174,7 @@ static bool can_filter(void)
 }
 
 /* What the front does to itself when it starts (confine.h), tried by a child. */
-static void probe_front(struct native_probe *p)
+static void probe_front(struct host_probe *p)
 {
 	enum { FILES = 1, FILTER = 2 };
 	int status = 0;
@@ -190,7 +198,7 @@ static void probe_front(struct native_probe *p)
 	p->front_filter = WEXITSTATUS(status) & FILTER;
 }
 
-static void probe_calls(struct native_probe *p)
+static void probe_calls(struct host_probe *p)
 {
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC, .resolve = RESOLVE_NO_SYMLINKS};
 	int fd = (int)syscall(__NR_openat2, AT_FDCWD, "/", &how, sizeof(how));
@@ -216,7 +224,7 @@ static void add_word(char *list, size_t size, const char *word)
 		(void)snprintf(list + n, size - n, "%s%s", n ? ", " : "", word);
 }
 
-static void probe_cpu_bugs(struct native_probe *p)
+static void probe_cpu_bugs(struct host_probe *p)
 {
 	_cleanup_dir_ DIR *d = opendir(VULNERABILITIES);
 	const struct dirent *de;
@@ -234,7 +242,7 @@ static void probe_cpu_bugs(struct native_probe *p)
 
 /* Modules of protocols that had root bugs and that a socket call of any user loads. They cannot be
  * reached from a sandbox, whose filter knows three families; the host's other users can. */
-static void probe_modules(struct native_probe *p)
+static void probe_modules(struct host_probe *p)
 {
 	static const char *const modules[] = {"af_alg", "algif_aead", "rxrpc", "esp4",
 					      "esp6",   "tipc",       "sctp",  "dccp",
@@ -255,7 +263,7 @@ static void probe_modules(struct native_probe *p)
 	}
 }
 
-static void probe_host(struct native_probe *p)
+static void probe_host(struct host_probe *p)
 {
 	char ksm[16];
 	uint64_t run;
@@ -274,11 +282,11 @@ static void probe_host(struct native_probe *p)
 	probe_modules(p);
 }
 
-void native_probe(struct native_probe *ret)
+void host_probe_run(struct host_probe *ret)
 {
-	struct native_probe *p = ret;
+	struct host_probe *p = ret;
 
-	*p = (struct native_probe){.uid = geteuid()};
+	*p = (struct host_probe){.uid = geteuid()};
 	probe_kernel(p);
 	probe_subuid(p);
 	probe_namespaces(p);

@@ -27,7 +27,7 @@ enum probe_uids {
 #define PROBE_TEXT_MAX  256
 #define PROBE_NOT_THERE (-1) /* of a sysctl */
 
-struct native_probe {
+struct host_probe {
 	/* who and where */
 	uid_t uid;
 	char release[65]; /* uname */
@@ -78,10 +78,12 @@ struct native_probe {
 };
 
 /* Never fails as a whole: what cannot be found out is as bad as what is not there. */
-void native_probe(struct native_probe *ret);
+void host_probe_run(struct host_probe *ret);
 
 const char *probe_try_text(enum probe_try t);
 bool probe_try_needed(enum probe_try t);
+/* Whether sandboxes can be made at all. */
+bool host_probe_usable(const struct host_probe *p);
 
 /* ---- parts (probe_ns.c), for tests ---- */
-void probe_namespaces(struct native_probe *p);
+void probe_namespaces(struct host_probe *p);

@@ -130,7 +130,7 @@ static bool round_with(const struct ids *ids, struct trial *t)
 	return t->result[PROBE_MAPS] == 0;
 }
 
-void probe_namespaces(struct native_probe *p)
+void probe_namespaces(struct host_probe *p)
 {
 	struct ids ids = {.count = 1,
 			  .lock = -1}; /* a range for one sandbox is enough to be told apart */

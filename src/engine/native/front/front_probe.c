@@ -4,8 +4,6 @@
 #include "engine/native/front/front.h"
 #include "engine/native/probe.h"
 
-#include <string.h>
-
 struct question {
 	sd_event_source *source;
 	engine_probe_fn cb;
@@ -15,15 +13,15 @@ struct question {
 static int on_turn(sd_event_source *source UNUSED, void *user)
 {
 	struct question *q = user;
-	struct native_probe found;
-	struct engine_probe p = {0};
+	struct host_probe found;
 
-	native_probe(&found);
-	p.usable = native_probe_usable(&found);
-	p.enforced = found.enforced;
-	p.best_effort = found.best_effort;
-	_Static_assert(sizeof(p.groups) >= sizeof(found.cgroup), "its text fits");
-	memcpy(p.groups, found.cgroup, sizeof(found.cgroup));
+	host_probe_run(&found);
+	const struct engine_probe p = {
+	    .enforced = found.enforced,
+	    .best_effort = found.best_effort,
+	    .usable = host_probe_usable(&found),
+	    .host = &found,
+	};
 	q->cb(&p, NULL, q->user);
 	q->source = sd_event_source_disable_unref(q->source);
 	free(q);
