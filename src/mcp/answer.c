@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one answer of a call: what each era wants to see in it, and where it goes. */
+/* The answer of a call: what it must look like for the client's revision, and where it is sent. */
 #include "mcp/objects.h"
 
 #include "mcp/content.h"
 
-#define FAIL_TEXT_MAX 1024 /* bytes of an error message of ours; longer ones are cut */
+#define FAIL_TEXT_MAX 1024 /* bytes of our error messages; longer ones are cut */
 
 /* ---- delivery ---- */
 
@@ -16,7 +16,7 @@ void batch_unref(struct batch *b)
 	free(b);
 }
 
-/* Adds one answer to the array, and sends it when it was the last one. */
+/* Adds one answer to the array. Sends the array after the last one. */
 static void batch_add(struct batch *b, const char *json, size_t len)
 {
 	if (json && !b->failed) {
@@ -93,7 +93,7 @@ static json_t *server_meta(const struct mcp_call *c, json_t *result)
 	return result;
 }
 
-/* What clients of older revisions cannot read becomes text. */
+/* Content that clients of older revisions cannot read becomes text. */
 static void content_for_old(const struct mcp_call *c, json_t *result)
 {
 	json_t *content = json_object_get(result, "content");
@@ -125,7 +125,7 @@ static bool decorate_modern(const struct mcp_call *c, json_t *result)
 		return false;
 	if (!(c->method->flags & METHOD_CACHED) || (type && !streq(type, "complete")))
 		return true;
-	/* Only lists that are the same for everybody could be public; ours may be filtered. */
+	/* Only a list that is the same for everybody could be public; ours may be filtered. */
 	if (!json_object_get(result, "ttlMs") &&
 	    json_object_set_new(result, "ttlMs", json_integer(c->server->config.list_ttl_ms)) < 0)
 		return false;
@@ -142,7 +142,7 @@ json_t *call_decorate(const struct mcp_call *c, json_t *result)
 		json_decref(result);
 		return NULL;
 	}
-	if (result->refcount > 1) { /* shared: what we add must not show elsewhere */
+	if (result->refcount > 1) { /* others hold RESULT too and must not see what we add */
 		own = json_copy(result);
 		json_decref(result);
 	}
@@ -210,8 +210,8 @@ static unsigned http_status_of(const struct mcp_call *c, int code)
 	case MCP_ERR_REQUEST:
 		return 400;
 	default:
-		/* The specification leaves the status of errors of handlers open; 200 is what the
-		 * official TypeScript SDK sends. */
+		/* The specification does not say which status errors of handlers have; 200 is what
+		 * the official TypeScript SDK sends. */
 		return c->checking ? 400 : 200;
 	}
 }

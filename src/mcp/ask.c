@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Questions of a handler to the client, in the three ways a client can be asked: by the result of
- * the request (modern), by requests of ours on the request's stream (legacy), by the state of a
- * task. */
+/* Sends a handler's questions to the client, in the three ways that exist: in the result of the
+ * request (modern), as our own requests on the stream of the call (legacy), in the state of a task.
+ */
 #include "mcp/objects.h"
 
 #include "mcp/content.h"
 
 #define ASK_ID_MAX 32
 
-/* A request of ours that waits for its response. */
+/* A request from us to the client that waits for its response. */
 struct ask {
 	struct list node; /* in peer->asks */
 	struct mcp_call *call;
@@ -40,7 +40,8 @@ static bool form_roots(const json_t *a)
 	return json_is_array(json_object_get(a, "roots"));
 }
 
-/* Methods that a client may be asked, what it must have declared, and what it answers. */
+/* The methods that a client may be asked, the capability that each needs, and the form of its
+ * answer. */
 static const struct ask_kind {
 	const char *method;
 	const char *capability;
@@ -109,7 +110,8 @@ bool ask_resume(struct mcp_call *c)
 			return false;
 		}
 	}
-	/* Malformed, unknown and overlong answers count as not given: the handler asks again. */
+	/* A malformed, unknown or too long answer counts as not given, and the handler asks again.
+	 */
 	json_object_foreach(responses, key, answer) {
 		const char *method = json_string_value(json_object_get(questions, key));
 
@@ -126,7 +128,7 @@ bool ask_resume(struct mcp_call *c)
 
 /* ---- asking ---- */
 
-/* {key: {method, params}}; consumes the params. NULL when memory is short. */
+/* {key: {method, params}}; takes the params. NULL: out of memory. */
 static json_t *questions_of(const struct mcp_input *inputs, size_t n)
 {
 	json_t *all = json_object();
@@ -162,7 +164,7 @@ static void needs_of(const json_t *question, json_t *needs)
 		json_object_set_new(needs, capability, need);
 	}
 	if (mode && streq(mode, "url"))
-		detail = "url"; /* form mode is what a bare {} means */
+		detail = "url"; /* {} alone means form mode */
 	else if (json_object_get(params, "tools"))
 		detail = "tools";
 	if (detail)
@@ -215,7 +217,7 @@ static void ask_free(struct ask *a)
 	free(a);
 }
 
-/* Tells the client that its answer is not wanted any more. */
+/* Tells the client that we no longer wait for its answer. */
 static void ask_withdraw(struct mcp_call *c, const struct ask *a)
 {
 	json_t *params =
@@ -248,7 +250,7 @@ void ask_drop(struct mcp_call *c)
 
 	while (c->n_open > 0 && c->peer && (a = ask_of(c))) {
 		ask_withdraw(c, a);
-		/* The transport may have closed the peer over it, which drops them all. */
+		/* The send may have let the transport close the peer, which frees all questions. */
 		if (c->n_open > 0 && c->peer && a == ask_of(c))
 			ask_free(a);
 	}
@@ -286,7 +288,7 @@ static void refuse_asking(struct mcp_call *c, const char *why)
 		call_fail(c, MCP_ERR_INTERNAL, NULL, "%s", why);
 }
 
-/* Forms were the only kind before there were kinds. */
+/* Older revisions have no `mode`: forms were the only kind of elicitation. */
 static void drop_mode(const struct mcp_call *c, json_t *params)
 {
 	const char *mode = json_string_value(json_object_get(params, "mode"));
@@ -304,7 +306,7 @@ static void ask_by_request(struct mcp_call *c, json_t *questions)
 		refuse_asking(c, "The client cannot be asked now");
 		return;
 	}
-	mcp_call_ref(c); /* the transport may close the peer when a write fails */
+	mcp_call_ref(c); /* the transport may close the peer if a write fails */
 	c->waiting = true;
 	json_object_foreach(questions, key, q) {
 		const char *method = json_string_value(json_object_get(q, "method"));
@@ -379,12 +381,12 @@ void ask_answer(struct mcp_peer *p, const json_t *message, const struct lifted *
 	bool ok;
 
 	if (!a)
-		return; /* late, or never asked */
+		return; /* the answer is late, or we never asked */
 	c = a->call;
-	/* A read key of the same user must not agree to what a full key asked for. */
+	/* A read-only key of the same user must not agree to what a full key asked for. */
 	if (!identity_may(p->server, p->who, c->item))
 		return;
-	/* An elicitation that the client refused with an error is a "cancel". */
+	/* If the client answers an elicitation with an error, that counts as "cancel". */
 	if (!result && streq(a->method, "elicitation/create"))
 		result = json_pack("{s:s}", "action", "cancel");
 	else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a call, and what handlers may do with it meanwhile. */
+/* The life of a call, and what handlers can do with it before they finish it. */
 #include "mcp/objects.h"
 
 static json_t *meta_of(const json_t *params)
@@ -128,7 +128,7 @@ bool mcp_call_wants_progress(const struct mcp_call *c)
 	return c->token && c->sink && !c->finished && !c->cancelled && !c->task;
 }
 
-/* Whole numbers go out as such: 50, not 50.0. */
+/* Whole numbers are sent without a fraction: 50, not 50.0. */
 static json_t *number(double d)
 {
 	const double exact = 9007199254740992.0; /* 2^53 */
@@ -209,7 +209,7 @@ void call_cancel(struct mcp_call *c)
 	if (c->sink || c->batch)
 		call_deliver(c, 200, NULL, 0);
 	if (c->waiting) {
-		/* No handler is at work that would finish it. */
+		/* No handler runs that would finish it. */
 		mcp_call_finish_error(c, MCP_ERR_INTERNAL, "Cancelled", NULL);
 	} else if (cb) {
 		c->on_cancel = NULL;

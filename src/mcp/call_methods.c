@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The methods that reach a handler: tools/call, resources/read, prompts/get, completion/complete.
- */
+/* The methods that call a handler: tools/call, resources/read, prompts/get, completion/complete. */
 #include "mcp/objects.h"
 
 #include "mcp/content.h"
 
-#define COMPLETION_VALUE_MAX (64U << 10) /* bytes typed so far */
+#define COMPLETION_VALUE_MAX (64U << 10) /* bytes of the value to complete */
 
 /* ---- tools ---- */
 
@@ -21,7 +20,7 @@ void mcp_call_again(struct mcp_call *c)
 	c->enter(c);
 }
 
-/* Absent arguments (and null, which some clients send for them) are {}. */
+/* Absent arguments, and null, which some clients send instead, become {}. */
 static bool take_arguments(struct mcp_call *c)
 {
 	json_t *args = json_object_get(c->params, "arguments");
@@ -32,7 +31,8 @@ static bool take_arguments(struct mcp_call *c)
 	return c->arguments != NULL;
 }
 
-/* The client cannot do what the tool needs. Legacy clients have no error for that. */
+/* Refuses the call if the client lacks a capability that the tool needs. Legacy clients have no
+ * error code for that. */
 static bool check_needs(struct mcp_call *c, const struct item *tool)
 {
 	if (tool->needs && !caps_cover(c->client_caps, tool->needs)) {
@@ -176,7 +176,7 @@ static void enter_prompt(struct mcp_call *c)
 	c->item->get(c, c->arguments, c->item->user);
 }
 
-/* Arguments of prompts are strings, and required ones must be there. */
+/* Arguments of prompts are strings, and the required ones must be present. */
 static bool check_prompt_arguments(struct mcp_call *c, const struct item *prompt)
 {
 	const json_t *args = json_object_get(prompt->doc, "arguments");

@@ -7,7 +7,7 @@
 #include <stdarg.h>
 
 #define TEXT_MAX        (64U << 20) /* bytes of one formatted text */
-#define COMPLETIONS_MAX 100U        /* values the protocol allows in one answer */
+#define COMPLETIONS_MAX 100U        /* values that the protocol allows in one answer */
 
 /* Sets KEY unless VALUE is NULL; false when memory is short or VALUE is not UTF-8. */
 static bool set_string(json_t *obj, const char *key, const char *value)

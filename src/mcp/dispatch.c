@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which methods exist, for whom. */
+/* Finds the method of a request, if the server offers it to clients of that era. */
 #include "mcp/objects.h"
 
 static const struct method methods[] = {

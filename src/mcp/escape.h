@@ -5,9 +5,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* What \C stands for, or 0 when it is no escape of one letter. */
+/* The character that \C stands for, or 0 if it is not an escape of one letter. */
 char escape_value(unsigned char c);
-/* The value of four hexadecimal digits, which have been checked. */
+/* The value of four hexadecimal digits. The caller has checked them. */
 unsigned escape_hex4(const char *s);
 /* Is CP the first half of a surrogate pair? */
 bool escape_is_high(unsigned cp);

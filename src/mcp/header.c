@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Headers that mirror the body: their encoding, and the x-mcp-header annotations of tools. */
+/* Headers that repeat values of the body: their encoding, and the x-mcp-header annotations of
+ * tools. */
 #include "mcp/objects.h"
 
 #include "base/jsonio.h"
@@ -7,11 +8,17 @@
 #include <sodium.h>
 #include <strings.h>
 
-#define HEADER_VALUE_MAX  (16U << 10)               /* bytes of one header value */
-#define HEADER_NAME_MAX   64U                       /* bytes of an x-mcp-header name */
-#define HEADER_PATH_DEPTH 8U                        /* nesting of properties that may be mirrored */
-#define HEADER_PARAMS_MAX 32U                       /* mirrored arguments of one tool */
-#define INTEGER_EXACT_MAX INT64_C(9007199254740991) /* 2^53 - 1: what every JSON reader keeps */
+#define HEADER_VALUE_MAX (16U << 10) /* bytes of one header value */
+#define HEADER_NAME_MAX  64U         /* bytes of an x-mcp-header name */
+#define HEADER_PATH_DEPTH                                                                          \
+	8U /* nesting of properties that may be repeated in
+						     * a header */
+#define HEADER_PARAMS_MAX                                                                          \
+	32U /* arguments of one tool that are repeated in
+						     * headers */
+#define INTEGER_EXACT_MAX                                                                          \
+	INT64_C(9007199254740991) /* 2^53 - 1: every JSON reader keeps integers up
+						     * to here exact */
 
 static const char sentinel_prefix[] = "=?base64?";
 static const char sentinel_suffix[] = "?=";
@@ -161,7 +168,7 @@ static const json_t *follow(const json_t *at, const char *path)
 	return json_is_null(at) ? NULL : at;
 }
 
-/* TEXT has to be a JSON number. */
+/* True if TEXT is a JSON number and has the value WANT. */
 static bool number_equals(double want, const char *text)
 {
 	json_auto_t *given = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What exists in the initialize-based revisions alone. */
+/* Methods that only the revisions with `initialize` have. */
 #include "mcp/objects.h"
 
 static json_t *initialize_result(const struct mcp_server *s, enum mcp_revision rev)
@@ -33,8 +33,8 @@ void run_initialize(struct mcp_call *c)
 		return;
 	}
 	rev = revision_by_name(asked);
-	/* An unknown or modern version is answered with our newest of this era, never refused: it
-	 * is the client that decides whether it can live with that. */
+	/* For an unknown or modern version we answer with our newest legacy one and never refuse:
+	 * the client decides whether it can use that. */
 	if (rev == MCP_REV_NONE || revision_is_modern(rev))
 		rev = MCP_REV_LEGACY_MAX;
 	r = initialize_result(p->server, rev);
@@ -65,7 +65,8 @@ void run_set_level(struct mcp_call *c)
 		return;
 	}
 	c->peer->level = (enum mcp_level)level;
-	/* Requests in flight follow: a person who turns logging up wants to see the current run. */
+	/* The new level also applies to requests in flight: a person who turns logging up wants to
+	 * see the current run. */
 	list_for_each(node, &c->peer->calls) {
 		struct mcp_call *other = list_entry(node, struct mcp_call, node);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The list methods: pages of registered items, as the client's revision knows them. */
+/* The list methods: pages of registered items, with the fields that the client's revision knows. */
 #include "mcp/objects.h"
 
 #include "base/parse.h"
 
-/* What a list of KIND is called in its result. */
+/* The name of each kind of list in its result. */
 static const char *const list_keys[ITEM_KIND_MAX_] = {
     [ITEM_TOOL] = "tools",
     [ITEM_RESOURCE] = "resources",
@@ -12,7 +12,7 @@ static const char *const list_keys[ITEM_KIND_MAX_] = {
     [ITEM_PROMPT] = "prompts",
 };
 
-/* Fields that older revisions do not have. */
+/* Fields that older revisions do not know. */
 static const struct {
 	const char *field;
 	enum mcp_revision since;
@@ -22,10 +22,10 @@ static const struct {
     {"icons", MCP_REV_2025_11_25},
 };
 
-/* Cursors are "o<offset>" among the registered items and "s<what the source said>" after them. */
+/* A cursor is "o<offset>" among the registered items, and after them "s<what the source said>". */
 struct place {
 	size_t offset;
-	const char *after; /* non-NULL: in the source */
+	const char *after; /* not NULL: a place in the source's list */
 };
 
 static json_t *view(const struct item *it, enum mcp_revision rev)
@@ -61,7 +61,7 @@ static int place_parse(const struct mcp_call *c, const struct item_table *t, boo
 	return 0;
 }
 
-/* Items from OFFSET on; *RET_NEXT is where the next page begins, 0 when there is none. */
+/* The items from OFFSET on. *RET_NEXT is where the next page begins, 0 if there is none. */
 static json_t *page(const struct item_table *t, size_t offset, size_t limit, enum mcp_revision rev,
 		    size_t *ret_next)
 {
@@ -89,7 +89,7 @@ static json_t *list_result(enum item_kind kind, json_t *items, const char *curso
 	return r;
 }
 
-/* The whole list fits on one page and is the same for everybody: its text is made once. */
+/* The whole list fits on one page and is the same for everybody, so its text is made once. */
 static void answer_cached(struct mcp_call *c, enum item_kind kind)
 {
 	struct item_table *t = &c->server->items[kind];
@@ -110,7 +110,7 @@ static void answer_cached(struct mcp_call *c, enum item_kind kind)
 	call_answer_text(c, t->text[c->revision], t->text_len[c->revision]);
 }
 
-/* For those who may not have all tools: what they may, on one page. */
+/* For callers who may not use all tools: the tools that they may use, on one page. */
 static void answer_allowed(struct mcp_call *c)
 {
 	const struct item_table *t = &c->server->items[ITEM_TOOL];

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MCP server library, the side of those who register tools, resources and prompts.
+/* MCP server library: the interface for code that registers tools, resources and prompts.
  *
- * An mcp_server is a registry: who we are and what we offer. It is built once at start and holds no
- * connection; a program with several profiles has one registry per profile. Transports (peer.h)
- * make peers on it and feed them messages. Every request becomes an mcp_call that is given to a
- * handler, which finishes it now or later. Handlers are the same for all revisions: what differs
- * between the initialize-based ("legacy") and the stateless ("modern", 2026-07-28) era is done
- * here.
+ * An mcp_server is a registry: who we are and what we offer. It is built once at the start and has
+ * no connection. A program with several profiles has one registry for each. Transports (peer.h)
+ * make peers on it and give them messages. Every request becomes an mcp_call, which a handler
+ * finishes now or later. Handlers are the same for all revisions; the library hides the differences
+ * between the "legacy" era (revisions with `initialize`) and the "modern" one (stateless,
+ * 2026-07-28).
  *
  * Rules that hold everywhere:
+ *
  *  - One thread: the caller's event loop. No function blocks.
- *  - json_t parameters marked "owned" are consumed also on failure (a reference is taken over);
- *    NULL for an owned document that could not be built is answered with an internal error.
- *  - Strings from clients may hold NUL bytes: use json_string_length(). The library refuses them in
+ *  - A json_t parameter marked "owned" is always taken, also on failure. If an owned document could
+ *    not be built and is NULL, the client gets an internal error.
+ *  - Strings from clients may have NUL bytes: use json_string_length(). The library refuses them in
  *    names, URIs and cursors, but not inside tool arguments (see mcp_text_arg()).
- *  - Texts handed over must be valid UTF-8. */
+ *  - Texts that are passed in must be valid UTF-8. */
 #pragma once
 
 #include "base/attr.h"
@@ -52,7 +53,7 @@ enum {
 	MCP_ERR_PARSE = -32700,
 	MCP_ERR_REQUEST = -32600,
 	MCP_ERR_METHOD = -32601,
-	MCP_ERR_BAD_HTTP = -32000,           /* legacy HTTP: refused before it was looked at */
+	MCP_ERR_BAD_HTTP = -32000,           /* legacy HTTP: refused before it was read */
 	MCP_ERR_SESSION = -32001,            /* legacy HTTP: unknown session */
 	MCP_ERR_RESOURCE_NOT_FOUND = -32002, /* legacy only, see mcp_call_finish_no_resource() */
 	MCP_ERR_HEADER = -32020,             /* modern from here on */
@@ -75,12 +76,11 @@ enum mcp_level {
 
 /* ---- the registry ---- */
 
-/* What the server offers. A capability is declared exactly when its bit is set here or when
- * something of its kind was registered; methods of undeclared capabilities do not exist (-32601).
- */
+/* What the server offers. A capability is declared if its bit is set here or something of its kind
+ * was registered. Methods of undeclared capabilities do not exist (-32601). */
 enum mcp_offer {
 	MCP_OFFER_TOOLS_LIST_CHANGED = 1 << 0,
-	MCP_OFFER_RESOURCES = 1 << 1, /* also with nothing registered yet */
+	MCP_OFFER_RESOURCES = 1 << 1, /* also if nothing is registered yet */
 	MCP_OFFER_RESOURCES_LIST_CHANGED = 1 << 2,
 	MCP_OFFER_RESOURCES_SUBSCRIBE = 1 << 3,
 	MCP_OFFER_PROMPTS = 1 << 4,
@@ -90,7 +90,7 @@ enum mcp_offer {
 	MCP_OFFER_TASKS = 1 << 8, /* the tasks extension of the modern era */
 };
 
-/* Settings of a registry. Everything is copied. Zero means the default where one is named. */
+/* Settings of a registry. Everything is copied. Zero means the default, if one is named. */
 struct mcp_server_config {
 	const char *name;    /* required */
 	const char *version; /* required */
@@ -98,56 +98,57 @@ struct mcp_server_config {
 	const char *description;
 	const char *website_url;
 	const char *icons;        /* JSON text: array of icons */
-	const char *instructions; /* feeds the model; a large client cuts at 2,048 characters */
+	const char *instructions; /* shown to the model; one widely used client cuts them at 2,048
+				   * characters */
 	unsigned offers;          /* enum mcp_offer */
 
 	/* Key of the MACs on requestState. All instances that serve the same clients need the same
-	 * one. NULL: a random one for the life of this registry. */
+	 * key. NULL: a random one, for the life of this registry. */
 	const uint8_t *state_key; /* 32 bytes */
-	/* Tests bring their own clocks: of dates (NULL: CLOCK_REALTIME), and of deadlines, which no
-	 * change of the date moves (NULL: CLOCK_MONOTONIC). */
+	/* Clocks for tests: for dates (NULL: CLOCK_REALTIME), and for deadlines, which a change of
+	 * the date must not move (NULL: CLOCK_MONOTONIC). */
 	int64_t (*now_ms)(void);
 	int64_t (*tick_ms)(void);
 
-	unsigned page_size;     /* items a list page holds; default 100 */
+	unsigned page_size;     /* items on one page of a list; default 100 */
 	unsigned max_calls;     /* calls in flight a peer may have; default 256 */
 	unsigned max_listens;   /* open subscriptions/listen of all peers; default 16,384 */
 	unsigned max_tasks;     /* tasks kept, of all principals; default 4,096 */
 	unsigned max_own_tasks; /* … of one principal; default 1,024 */
 	unsigned state_ttl_s;   /* life of a requestState; default 3,600 */
-	unsigned ask_timeout_s; /* longest wait for a client's answer to us; default 600 */
+	unsigned ask_timeout_s; /* longest wait for an answer of the client; default 600 */
 	unsigned list_ttl_ms;   /* caching hint on lists; default 0 = do not reuse */
 
-	/* May the client with this principal_data call TOOL, and see it listed? READ_ONLY is what
-	 * the tool's annotations say. Asked only for limited clients (mcp_peer_config.limited);
-	 * NULL: they may call all. */
+	/* May the client with this principal_data call TOOL, and see it in lists? READ_ONLY is what
+	 * the tool's annotations say. Called only for limited clients (mcp_peer_config.limited).
+	 * NULL: they may call all tools. */
 	bool (*may_call)(const void *principal_data, const char *tool, bool read_only);
-	/* The same for a method of the protocol ("resources/subscribe"). */
+	/* The same question about a method of the protocol ("resources/subscribe"). */
 	bool (*may_ask)(const void *principal_data, const char *method);
 };
 
 #define MCP_STATE_KEY_BYTES 32
 
 struct mcp_server *mcp_server_new(const struct mcp_server_config *config, struct err *e);
-/* Every peer must be closed before. NULL is fine. */
+/* Every peer must have been closed. SERVER may be NULL. */
 struct mcp_server *mcp_server_free(struct mcp_server *server);
 
-/* To be called about once a second: expires tasks, and questions to clients that nobody answers. */
+/* Call it about once a second: it expires tasks, and questions that clients do not answer. */
 void mcp_server_tick(struct mcp_server *server);
 
 /* ---- tools ---- */
 
 enum mcp_tool_flags {
-	/* The handler checks its arguments; without it they are checked against the input schema
-	 * and a violation is answered with an isError result. (An `arguments` that is not an object
-	 * is refused in any case, and absent arguments arrive as {}.) */
+	/* The handler checks its arguments. Without this flag they are checked against the input
+	 * schema, and a violation is answered with an isError result. (`arguments` that is not an
+	 * object is always refused, and absent arguments arrive as {}.) */
 	MCP_TOOL_VALIDATES_ITSELF = 1 << 0,
-	/* Cannot answer at once: clients without the tasks extension get -32021. */
+	/* The tool cannot answer at once: clients without the tasks extension get -32021. */
 	MCP_TOOL_NEEDS_TASK = 1 << 1,
 };
 
-/* ARGUMENTS is borrowed until the call is finished. Called once per request, and again with the
- * same arguments after each mcp_call_need_input(). */
+/* ARGUMENTS is borrowed until the call is finished. Called once for each request, and again with
+ * the same arguments after each mcp_call_need_input(). */
 typedef void (*mcp_tool_fn)(struct mcp_call *call, json_t *arguments, void *user);
 
 /* A tool. Everything is copied; the JSON texts are parsed and checked when it is added. */
@@ -156,29 +157,31 @@ struct mcp_tool {
 	const char *title;
 	const char *description;
 	const char *input_schema;  /* JSON text, root type object; NULL = no arguments */
-	const char *output_schema; /* JSON text or NULL; then every good result needs structured */
+	const char *output_schema; /* JSON text or NULL; with it every successful result needs
+				    * structured content */
 	const char *annotations;   /* JSON text: {"readOnlyHint":true,...} or NULL */
 	const char *icons;         /* JSON text: array, or NULL */
 	const char *meta;          /* JSON text: the tool's _meta, or NULL */
 	unsigned flags;            /* enum mcp_tool_flags */
-	/* The client capability without which the tool is refused: JSON text such as
-	 * {"sampling":{}}, or NULL. Modern era: -32021; legacy: an isError result. */
+	/* The tool is refused if the client lacks this capability: JSON text such as
+	 * {"sampling":{}}, or NULL. Modern era: -32021; legacy era: an isError result. */
 	const char *needs;
 	mcp_tool_fn call;
 	void *user;
 };
 
-/* Adds or, under a known name, replaces. -EINVAL with a message for the programmer. */
+/* Adds a tool, or replaces the one of the same name. -EINVAL with a message for the programmer. */
 int mcp_server_add_tool(struct mcp_server *server, const struct mcp_tool *tool,
 			struct err *e) MUST_CHECK;
-/* -ENOENT when there is none. */
+/* -ENOENT: there is no such tool. */
 int mcp_server_remove_tool(struct mcp_server *server, const char *name);
 
 /* ---- resources ---- */
 
 typedef void (*mcp_read_fn)(struct mcp_call *call, const char *uri, void *user);
 
-/* A resource (URI) or a template (RFC 6570: {name} matches without, {+name} with slashes). */
+/* A resource (URI) or a template (RFC 6570: {name} matches text without slashes, {+name} also with
+ * slashes). */
 struct mcp_resource {
 	const char *uri; /* or the template */
 	const char *name;
@@ -198,14 +201,14 @@ int mcp_server_add_resource(struct mcp_server *server, const struct mcp_resource
 int mcp_server_add_template(struct mcp_server *server, const struct mcp_resource *resource,
 			    struct err *e) MUST_CHECK;
 
-/* Resources that come and go and depend on who asks: listed after the registered ones. */
+/* Resources that change and depend on the caller: listed after the registered ones. */
 struct mcp_resource_source {
-	/* AFTER is NULL for the first page, else what mcp_call_finish_page() got as NEXT.
+	/* AFTER is NULL for the first page, else the NEXT that was given to mcp_call_finish_page().
 	 * Finish with mcp_call_finish_page(). */
 	void (*list)(struct mcp_call *call, const char *after, size_t limit, void *user);
 	/* May PRINCIPAL subscribe to URI? NULL: to everything that is registered. */
 	bool (*may_subscribe)(struct mcp_peer *peer, const char *uri, void *user);
-	/* Reads what no registered resource or template matches. NULL: nothing. */
+	/* Reads resources that match nothing registered. NULL: there are none. */
 	mcp_read_fn read;
 	void *user;
 };
@@ -221,8 +224,8 @@ struct mcp_prompt_arg {
 	bool required;
 };
 
-/* ARGUMENTS: object of strings; required ones are there, unknown ones are passed on. Finish with
- * mcp_prompt_result(). */
+/* ARGUMENTS: an object of strings. Required ones are present; unknown ones are passed on. Finish
+ * with mcp_prompt_result(). */
 typedef void (*mcp_prompt_fn)(struct mcp_call *call, json_t *arguments, void *user);
 
 struct mcp_prompt {
@@ -240,87 +243,87 @@ int mcp_server_add_prompt(struct mcp_server *server, const struct mcp_prompt *pr
 			  struct err *e) MUST_CHECK;
 int mcp_server_remove_prompt(struct mcp_server *server, const char *name);
 
-/* What is to be completed. Borrowed until the handler returns; CONTEXT may be NULL. */
+/* The value to complete. Borrowed until the handler returns; CONTEXT may be NULL. */
 struct mcp_completion {
 	bool is_prompt; /* REF is a prompt's name, else a resource URI or template */
 	const char *ref;
 	const char *argument; /* name of the argument or template variable */
-	const char *value;    /* what was typed so far */
+	const char *value;    /* what the person has typed so far */
 	json_t *context;      /* object: arguments that are already known */
 };
-/* Finish with mcp_completion_result(). Without a completer every answer is empty. */
+/* Finish with mcp_completion_result(). If there is no completer, every answer is empty. */
 typedef void (*mcp_complete_fn)(struct mcp_call *call, const struct mcp_completion *what,
 				void *user);
 void mcp_server_set_completer(struct mcp_server *server, mcp_complete_fn fn, void *user);
 
 /* ---- a request in flight ----
  *
- * A handler gets a borrowed call that stays valid until it is finished. It must be finished exactly
- * once, whatever happens: also after a cancel (what is given then is dropped). Who keeps the
- * pointer past the finish takes a reference. */
+ * A handler gets a borrowed call, which is valid until it is finished. The handler must finish it
+ * exactly once, in all cases: also after a cancel (then the result is dropped). To keep the pointer
+ * longer, take a reference. */
 
 struct mcp_call *mcp_call_ref(struct mcp_call *call);
 struct mcp_call *mcp_call_unref(struct mcp_call *call); /* NULL is fine; returns NULL */
 
 /* RESULT: owned, an object as the builders of content.h make it. */
 void mcp_call_finish(struct mcp_call *call, json_t *result);
-/* A JSON-RPC error. What a model could mend or should see is not one: see mcp_tool_error().
- * DATA: owned or NULL. */
+/* Finishes with a JSON-RPC error. For errors that a model should see or could correct use
+ * mcp_tool_error() instead. DATA: owned or NULL. */
 void mcp_call_finish_error(struct mcp_call *call, int code, const char *message, json_t *data);
-/* The code of "no such resource" differs between the eras. */
+/* "No such resource"; its code differs between the eras. */
 void mcp_call_finish_no_resource(struct mcp_call *call, const char *uri);
-/* One page of a source's list; ITEMS: owned array. NEXT: where to go on (not ""), NULL at the end.
- */
+/* Finishes with one page of a source's list. ITEMS: owned array. NEXT: where the next page begins
+ * (not ""), NULL at the end. */
 void mcp_call_finish_page(struct mcp_call *call, json_t *items, const char *next);
 
-/* Has the call handled once more, from its beginning, with the same arguments: for a handler that
- * had to wait for something before it could start. It must not have finished the call. */
+/* Calls the handler once more from its beginning, with the same arguments: for a handler that had
+ * to wait before it could start. It must not have finished the call. */
 void mcp_call_again(struct mcp_call *call);
 
-/* Progress, only to a client that asked for it. PROGRESS must grow: what does not is dropped.
+/* Sends progress, if the client asked for it. PROGRESS must grow; a value that does not is dropped.
  * TOTAL < 0 and MESSAGE NULL mean not known. */
 bool mcp_call_wants_progress(const struct mcp_call *call);
 void mcp_call_progress(struct mcp_call *call, double progress, double total, const char *message);
 
-/* A log message to the client, if it asked for that level. DATA: owned, any JSON. */
+/* Sends a log message, if the client asked for that level. DATA: owned, any JSON. */
 bool mcp_call_logs(const struct mcp_call *call, enum mcp_level level);
 void mcp_call_log(struct mcp_call *call, enum mcp_level level, const char *logger, json_t *data);
 
-/* CB runs when the client cancels, its stream breaks (modern era), its task is cancelled or its
- * connection ends; at once when that is already so. One callback per call: the last one counts,
- * NULL removes it. It may finish the call. It never runs after the finish. */
+/* CB is called when the client cancels, its stream breaks (modern era), its task is cancelled or
+ * its connection ends; at once if that has happened already. Each call has one callback: the last
+ * one counts, NULL removes it. It may finish the call. It is never called after the finish. */
 typedef void (*mcp_cancel_fn)(struct mcp_call *call, void *user);
 void mcp_call_on_cancel(struct mcp_call *call, mcp_cancel_fn cb, void *user);
 bool mcp_call_is_cancelled(const struct mcp_call *call);
 
-/* Has the client declared it? PATH with dots, e.g. "elicitation", "elicitation.url",
+/* Has the client declared this capability? PATH has dots: "elicitation", "elicitation.url",
  * "sampling.tools". Extensions: mcp_call_client_extension(call, "io.modelcontextprotocol/ui"). */
 bool mcp_call_client_has(const struct mcp_call *call, const char *path);
 json_t *mcp_call_client_extension(const struct mcp_call *call, const char *id); /* borrowed, NULL */
-/* Does the answer travel as a line of stdio? Clients may have a limit there. */
+/* Is the answer sent as a line of stdio? Clients may limit the length of lines. */
 bool mcp_call_is_on_stdio(const struct mcp_call *call);
-/* Who asks, as the transport said (peer.h). The strings live as long as the call. */
+/* The caller, as the transport named it (peer.h). The strings live as long as the call. */
 const char *mcp_call_principal(const struct mcp_call *call);
-/* The handler's own pointer; kept across the rounds of mcp_call_need_input(). FREE_FN runs when
- * the call dies; it may be NULL. */
+/* The handler's own pointer, kept across the rounds of mcp_call_need_input(). FREE_FN is called
+ * when the call is freed; it may be NULL. */
 void mcp_call_set_data(struct mcp_call *call, void *data, void (*free_fn)(void *));
 /* The request's _meta (borrowed, may be NULL): trace context and the like. */
 json_t *mcp_call_meta(const struct mcp_call *call);
 
 /* ---- long strings ----
  *
- * A string over 64 KiB inside a message does not go through memory: while the message arrives it is
- * decoded (escapes resolved, UTF-8 checked) into a spill file, and a placeholder takes its place in
- * the arguments. mcp_call_text() hides the difference. Handlers that accept no long text may
- * refuse one that has fd >= 0. */
+ * A string of more than 64 KiB inside a message is not kept in memory. While the message arrives,
+ * the string is decoded (escapes resolved, UTF-8 checked) into a spill file, and a placeholder
+ * takes its place in the arguments: it is "lifted". mcp_call_text() hides the difference. Handlers
+ * that accept no long text may refuse a string that has fd >= 0. */
 enum mcp_text_form {
 	MCP_TEXT_AS_SENT,
 	MCP_TEXT_DECODED,    /* fd has the bytes that the base64 text stands for */
 	MCP_TEXT_NOT_BASE64, /* it should be base64 and is not: fd has nothing of use */
 };
 
-/* The values under this key are base64. Long ones are decoded on the way into the spill file, once,
- * so that nobody has to read them again to check or to decode them. */
+/* Values of this key are base64. Long ones are decoded while they are written to the spill file, so
+ * that nobody has to read them again to check or decode them. */
 #define MCP_BASE64_KEY "content_base64"
 
 struct mcp_text_ref {
@@ -331,54 +334,55 @@ struct mcp_text_ref {
 	size_t fd_len;    /* its bytes there: LEN, or what it decodes to */
 	enum mcp_text_form form;
 };
-/* -EINVAL when STRING is no JSON string. */
+/* -EINVAL: STRING is not a JSON string. */
 int mcp_call_text(const struct mcp_call *call, const json_t *string,
 		  struct mcp_text_ref *ret) MUST_CHECK;
-/* The inline text of a string argument without NUL bytes, or NULL (absent, no string, lifted, NUL
- * inside). */
+/* The text of a string argument. NULL if it is absent, not a string, lifted, or has a NUL byte. */
 const char *mcp_text_arg(const struct mcp_call *call, const json_t *arguments, const char *key);
 
 /* ---- asking the client ----
  *
- * A handler that needs a word of the person, a model's answer or the roots says so and returns. It
- * is entered again, from its beginning, with the same arguments, when the answers are there; what
- * it was told in all rounds so far is in mcp_call_input(), what it wants to remember in STATE. In
- * the modern era each round is a request of its own (input_required with an authenticated
- * requestState; nothing is kept here), in the legacy era the questions go to the client while the
- * request waits, in a task they are shown by tasks/get. Do nothing lasting before the last round.
- */
+ * A handler that needs an answer of the person, a model's answer or the roots calls
+ * mcp_call_need_input() and returns. When the answers are there, it is called again from its
+ * beginning, with the same arguments. mcp_call_input() has the answers of all rounds so far; STATE
+ * is what it wants to remember. In the modern era each round is a request of its own
+ * (input_required with an authenticated requestState; the server keeps nothing). In the legacy era
+ * the questions are sent to the client while the request waits. In a task, tasks/get shows them. A
+ * handler must do nothing lasting before its last round. */
 struct mcp_input {
 	const char *key;    /* names the answer; unique within the call */
 	const char *method; /* elicitation/create, sampling/createMessage or roots/list */
 	json_t *params;     /* owned; NULL = {} */
 };
-/* INPUTS may be empty in the modern era: "ask again later". STATE: owned or NULL, small.
- * Counts as finishing this entry of the handler. A client that lacks the capability is told so. */
+/* INPUTS may be empty in the modern era: "ask again later". STATE: owned or NULL, small. After this
+ * call the handler returns as after a finish. If the client lacks the capability, it is told so. */
 void mcp_call_need_input(struct mcp_call *call, const struct mcp_input *inputs, size_t n,
 			 json_t *state);
-/* The client's answer to KEY (an object, checked for its outer form alone; borrowed), or NULL. */
+/* The client's answer to KEY, or NULL. It is an object, of which only the outer form was checked;
+ * borrowed. */
 json_t *mcp_call_input(const struct mcp_call *call, const char *key);
 json_t *mcp_call_state(const struct mcp_call *call); /* borrowed; NULL in the first round */
 
 /* ---- tasks ----
  *
- * A running tools/call may become a task when the client can handle that: the client gets its
- * handle now, the handler goes on, and mcp_call_finish() later keeps the result for TTL_MS. */
+ * A running tools/call may become a task if the client supports that: the client gets its handle
+ * now, the handler goes on, and mcp_call_finish() later keeps the result for TTL_MS. */
 bool mcp_call_can_be_task(const struct mcp_call *call);
-/* -ENOTSUP, -ENOSPC (too many tasks). POLL_MS and TTL_MS are hints for the client; TTL_MS counts
- * from the creation, and while the work runs it is not enforced. */
+/* -ENOTSUP; -ENOSPC: too many tasks. POLL_MS and TTL_MS are hints for the client. TTL_MS counts
+ * from the creation, and is not enforced while the work runs. */
 int mcp_call_become_task(struct mcp_call *call, unsigned poll_ms, unsigned ttl_ms,
 			 const char *status_message);
 bool mcp_call_is_task(const struct mcp_call *call);
 void mcp_call_task_status(struct mcp_call *call, const char *status_message);
 
 /* Closes the stream of a resumable legacy HTTP request; the client comes back for the rest after
- * RETRY_MS. Elsewhere it does nothing. */
+ * RETRY_MS. Does nothing for other requests. */
 void mcp_call_close_stream(struct mcp_call *call, unsigned retry_ms);
 
 /* ---- changes ----
- * Go to legacy peers and to the modern listen streams that asked. Only what was offered is sent.
- * PRINCIPAL NULL: to everybody. */
+ *
+ * Sent to legacy peers and to the modern listen streams that asked for them; only for what the
+ * server offers. PRINCIPAL NULL: to everybody. */
 void mcp_server_tools_changed(struct mcp_server *server);
 void mcp_server_prompts_changed(struct mcp_server *server);
 void mcp_server_resources_changed(struct mcp_server *server, const char *principal);

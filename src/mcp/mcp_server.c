@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The server object: its configuration, its clock, and what it offers. What is registered with it
- * is registry.c. */
+/* The server object: its configuration, its clocks, and the capabilities it offers. registry.c has
+ * what is registered with it. */
 #include "mcp/objects.h"
 
 #include "base/rand.h"
@@ -78,7 +78,7 @@ struct mcp_server *mcp_server_new(const struct mcp_server_config *config, struct
 	list_init(&s->tasks);
 	c = &s->config;
 	*c = *config;
-	/* Strings live on in s->info, but for the instructions. */
+	/* s->info keeps the strings, except the instructions. */
 	c->name = c->version = c->title = c->description = c->website_url = c->icons = NULL;
 	c->instructions = NULL;
 	c->state_key = NULL;
@@ -125,7 +125,7 @@ void mcp_server_tick(struct mcp_server *s)
 	int64_t now = server_tick_ms(s);
 
 	task_expire(s, now);
-	/* An expired question ends its call, whose transport may close the peer under it. */
+	/* When a question expires its call ends, and the transport may then close the peer. */
 	list_for_each(node, &s->peers)
 		ask_expire(list_entry(node, struct mcp_peer, node), now);
 }
@@ -151,7 +151,7 @@ bool server_offers(const struct mcp_server *s, enum item_kind kind)
 	return false;
 }
 
-/* One row per flag inside a capability: {capability, flag, offer}. */
+/* One row for each flag inside a capability: {capability, flag, offer}. */
 static const struct capability_row {
 	const char *capability;
 	const char *flag;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* All requests that clients may send: M(name, flags, needs offer, handler). */
+/* All requests that clients may send: M(name, flags, the offer it needs, handler). */
 M("initialize", METHOD_LEGACY | METHOD_ALONE, OFFER_ALWAYS, run_initialize)
 M("ping", METHOD_LEGACY, OFFER_ALWAYS, run_ping)
 M("server/discover", METHOD_MODERN | METHOD_CACHED, OFFER_ALWAYS, run_discover)

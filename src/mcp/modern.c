@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The order of checks of revision 2026-07-28, and server/discover. */
+/* The order of checks that revision 2026-07-28 demands, and server/discover. */
 #include "mcp/objects.h"
 
 bool caps_cover(const json_t *caps, const json_t *needs)
@@ -56,7 +56,8 @@ static bool check_envelope(struct mcp_call *c, const char **ret_version)
 	return true;
 }
 
-/* Steps 2 to 4: version and method, in the headers and in themselves. */
+/* Steps 2 to 4: version and method. The headers must agree with the body, and both must be known.
+ */
 static bool check_version(struct mcp_call *c, const char *version, const char *method,
 			  const struct mcp_http_facts *facts)
 {
@@ -79,7 +80,7 @@ static bool check_version(struct mcp_call *c, const char *version, const char *m
 	return true;
 }
 
-/* Step 6: Mcp-Name. A missing or wrong parameter is the handler's to report. */
+/* Step 6: Mcp-Name. If the parameter is missing or wrong, the handler reports that. */
 static bool check_name(struct mcp_call *c, const struct mcp_http_facts *facts)
 {
 	static const struct {

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The library's own objects. Included by the .c files of this room and by nobody else.
+/* Private to src/mcp: the objects of the library.
  *
- * Who holds whom: the server knows its peers, listens and tasks; a peer knows its calls in flight
- * and the questions to its client; a call has one reference for being in flight (dropped by
- * call_end()) and those that handlers take. A call of a task belongs to the task, not to the peer.
- */
+ * Ownership: the server knows its peers, listens and tasks. A peer knows its calls in flight and
+ * the questions to its client. A call has one reference for being in flight, which call_end()
+ * drops, and those that handlers take. The call of a task belongs to the task, not to the peer. */
 #pragma once
 
 #include "base/buf.h"
@@ -29,7 +28,7 @@
 #define NAME_MAX_BYTES    256U         /* bytes of a name from a client */
 #define CURSOR_MAX        4096U        /* bytes of a cursor */
 #define INPUTS_MAX        32U          /* questions in one round */
-#define WIRE_MAX          (512U << 20) /* bytes of one message that we build */
+#define WIRE_MAX          (512U << 20) /* bytes of one message from us */
 
 /* ---- mcp_server.c and registry.c ---- */
 
@@ -41,14 +40,14 @@ enum item_kind {
 	ITEM_KIND_MAX_,
 };
 
-/* An argument of a tool that clients mirror in a header (x-mcp-header). */
+/* An argument of a tool that clients repeat in a header (x-mcp-header). */
 struct header_param {
 	char *path;   /* owned: property names joined by '\n' */
 	char *header; /* owned: the part after Mcp-Param- */
 };
 
-/* A registered tool, resource, template or prompt. Calls in flight hold a reference, so that it may
- * be removed under them. */
+/* A registered tool, resource, template or prompt. Calls in flight hold a reference, so it may be
+ * removed meanwhile. */
 struct item {
 	unsigned refs;
 	char *key;                    /* owned: name, URI or template */
@@ -70,7 +69,8 @@ struct item_table {
 	struct item **v;
 	size_t n;
 	size_t cap;
-	char *text[MCP_REV_MAX_]; /* the list's result when one page holds it, made on demand */
+	char *text[MCP_REV_MAX_]; /* the result of the list if one page holds it; made at the first
+				   * request */
 	size_t text_len[MCP_REV_MAX_];
 };
 
@@ -96,7 +96,7 @@ struct mcp_server {
 };
 
 struct item *item_find(const struct mcp_server *s, enum item_kind kind, const char *key);
-/* May the caller have this tool? */
+/* May the caller use this tool? */
 bool call_may(const struct mcp_call *c, const struct item *tool);
 /* Does the list of KIND exist at all? */
 bool server_offers(const struct mcp_server *s, enum item_kind kind);
@@ -107,19 +107,18 @@ json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev);
 
 /* ---- peers ---- */
 
-/* Who a client is: outlives its peer where a task goes on. */
+/* Who a client is. It outlives the peer if a task goes on. */
 struct identity {
 	unsigned refs;
 	char *principal; /* owned */
 	void *data;
-	bool limited; /* may not have all */
+	bool limited; /* may not use everything */
 	void (*data_unref)(void *);
 };
 
-/* May the holder of this credential have the tool? Everybody may do what is no
- * tool. */
+/* May the holder of this credential use the tool? Items that are not tools are for everybody. */
 bool identity_may(const struct mcp_server *s, const struct identity *who, const struct item *tool);
-/* May it see what the tool did? */
+/* May it see the results of the tool? */
 bool identity_may_see(const struct mcp_server *s, const struct identity *who,
 		      const struct item *tool);
 bool identity_may_ask(const struct mcp_server *s, const struct identity *who, const char *method);
@@ -141,12 +140,12 @@ struct mcp_peer {
 	struct list node;      /* in server->peers */
 	struct list calls;
 	size_t n_calls;
-	struct list asks; /* questions that wait for the client's answer */
+	struct list asks; /* questions that the client has not answered */
 	uint64_t n_asked; /* makes ids of questions unique */
 };
 
 void peer_unref(struct mcp_peer *peer);
-/* What belongs to no request; JSON is borrowed. */
+/* Sends a message that belongs to no request; JSON is borrowed. */
 void peer_send(struct mcp_peer *peer, enum mcp_out kind, const json_t *message);
 
 /* ---- messages ---- */
@@ -155,10 +154,10 @@ enum message_fault {
 	MESSAGE_OK,
 	MESSAGE_TOO_LARGE,
 	MESSAGE_NOT_JSON,
-	MESSAGE_INVALID, /* JSON, but deeper, longer or more repetitive than allowed */
+	MESSAGE_INVALID, /* JSON, but too deep, too long or with a duplicate key */
 	MESSAGE_NO_MEMORY,
 };
-/* What a reader had. */
+/* What a reader returns. */
 struct message {
 	json_t *root;          /* new reference, or NULL after a fault */
 	struct lifted *lifted; /* new reference, or NULL */
@@ -174,7 +173,7 @@ enum method_flags {
 	METHOD_LEGACY = 1 << 0,
 	METHOD_MODERN = 1 << 1,
 	METHOD_BOTH = METHOD_LEGACY | METHOD_MODERN,
-	METHOD_NAME = 1 << 2,   /* Mcp-Name mirrors params.name */
+	METHOD_NAME = 1 << 2,   /* Mcp-Name repeats params.name */
 	METHOD_URI = 1 << 3,    /* … params.uri */
 	METHOD_TASK = 1 << 4,   /* … params.taskId; needs the tasks extension */
 	METHOD_INPUT = 1 << 5,  /* may end in input_required */
@@ -201,7 +200,7 @@ struct method {
 	void (*run)(struct mcp_call *call);
 };
 
-/* NULL when there is none of that name for that era in what the server offers. */
+/* NULL: the server offers no method of that name to clients of that era. */
 const struct method *method_find(const struct mcp_server *s, const char *name, enum mcp_era era);
 
 #define M(name, flags, offer, fn) void fn(struct mcp_call *call);
@@ -212,32 +211,32 @@ const struct method *method_find(const struct mcp_server *s, const char *name, e
 
 struct task;
 
-/* The answers of one batch on their way into one array. */
+/* The answers of one batch, collected for one array. */
 struct batch {
 	unsigned refs;
 	unsigned waiting; /* calls without an answer */
-	bool sealed;      /* all elements have been looked at */
+	bool sealed;      /* all elements of the batch have been read */
 	struct mcp_sink *sink;
 	struct buf out;
-	bool failed; /* an answer could not be kept: memory */
+	bool failed; /* an answer was lost for want of memory */
 };
 
 struct mcp_call {
 	unsigned refs;
 	bool finished;
 	bool cancelled;
-	bool waiting; /* the handler's entry is over, answers of the client are awaited */
+	bool waiting; /* the handler has returned and waits for answers of the client */
 	bool modern;
-	bool checking; /* the modern ladder is not through: errors are HTTP 400 */
+	bool checking; /* the modern checks are not finished: errors are HTTP 400 */
 	bool has_progress;
 	enum mcp_revision revision;
 	enum mcp_transport transport;
 	int level;       /* lowest log level wanted, -1 = none */
 	double progress; /* last one sent */
 	struct mcp_server *server;
-	struct mcp_peer *peer; /* NULL once that is closed, and for tasks */
+	struct mcp_peer *peer; /* NULL after it was closed, and for tasks */
 	struct identity *who;
-	struct mcp_sink *sink; /* NULL once nobody listens */
+	struct mcp_sink *sink; /* NULL when nobody listens any more */
 	struct batch *batch;
 	const struct method *method;
 	json_t *id;
@@ -254,7 +253,7 @@ struct mcp_call {
 	json_t *state;                        /* what the handler wanted to remember, or NULL */
 	unsigned n_open;                      /* legacy: questions without an answer */
 	struct task *task;
-	json_t *listen; /* subscriptions/listen: the honoured filter */
+	json_t *listen; /* subscriptions/listen: the part of the filter that we offer */
 	mcp_cancel_fn on_cancel;
 	void *on_cancel_user;
 	void *data;
@@ -267,19 +266,19 @@ struct mcp_call {
 struct mcp_call *call_new(struct mcp_peer *peer, json_t *message, enum mcp_era era);
 /* The string parameter KEY, without NUL bytes and at most MAX bytes, or NULL. */
 const char *call_param(const struct mcp_call *call, const char *key, size_t max);
-/* Answers with a result whose text is there already (TEXT is borrowed). */
+/* Answers with a result whose JSON text exists already; TEXT is borrowed. */
 void call_answer_text(struct mcp_call *call, const char *text, size_t len);
-/* Makes RESULT (owned) what the call's era wants to see. NULL when memory is short. */
+/* Gives RESULT (owned) the form that the call's era expects. NULL: out of memory. */
 json_t *call_decorate(const struct mcp_call *call, json_t *result);
 /* Like mcp_call_finish_error(), with a formatted message. */
 void call_fail(struct mcp_call *call, int code, json_t *data, const char *fmt, ...) PRINTF(4, 5);
 void call_cancel(struct mcp_call *call);
-/* The call goes on without its peer: as a task, or because the peer closes. */
+/* The call continues without its peer: as a task, or because the peer closes. */
 void call_leave_peer(struct mcp_call *call);
 /* Sends the array when it is complete. */
 void batch_flush(struct batch *batch);
 void batch_unref(struct batch *batch);
-/* Takes the call out of everything and drops the reference of being in flight. */
+/* Takes the call out of all lists and drops the reference for being in flight. */
 void call_end(struct mcp_call *call);
 /* Sends {"jsonrpc","method","params"} on the call's stream; PARAMS is owned. */
 void call_notify(struct mcp_call *call, const char *method, json_t *params);
@@ -288,7 +287,7 @@ void call_deliver(struct mcp_call *call, unsigned http_status, char *json, size_
 
 /* ---- parts ---- */
 
-/* wire.c: texts of messages; owned by the caller, NULL when memory is short or not UTF-8. */
+/* wire.c: texts of messages. Owned by the caller; NULL: memory is short or a text is not UTF-8. */
 char *wire_text(const json_t *message, size_t *ret_len);
 char *wire_response(const json_t *id, const json_t *result, size_t *ret_len);
 char *wire_response_raw(const json_t *id, const char *result, size_t result_len, size_t *ret_len);
@@ -302,24 +301,24 @@ json_t *wire_request(const char *id, const char *method, json_t *params);
 int header_decode(const char *value, char **ret, size_t *ret_len) MUST_CHECK;
 bool header_equals(const char *value, const char *want); /* decoded VALUE is WANT */
 int header_params_collect(struct item *tool, const char **ret_why) MUST_CHECK;
-/* 0, or -EINVAL with the name of the header that does not fit. */
+/* 0, or -EINVAL with the name of the header that contradicts the body. */
 int header_params_check(const struct mcp_call *call, const struct item *tool, json_t *arguments,
 			const struct mcp_http_facts *facts, const char **ret_header) MUST_CHECK;
 
-/* modern.c: the order of checks of 2026-07-28; false when it has answered. */
+/* modern.c: the checks of 2026-07-28 in their order. False: it has answered. */
 bool modern_check(struct mcp_call *call, const char *method, const struct mcp_http_facts *facts);
-/* Refuses with -32021 and the capability that is missing. CAPS is owned. */
+/* Refuses with -32021 and the missing capability. CAPS is owned. */
 void modern_refuse_capability(struct mcp_call *call, json_t *caps);
-/* A client capabilities object CAPS covers all keys of NEEDS (objects, recursively). */
+/* Does the client capabilities object CAPS have all keys of NEEDS (also inside objects)? */
 bool caps_cover(const json_t *caps, const json_t *needs);
 
 /* ask.c: questions to the client. */
 void ask_answer(struct mcp_peer *peer, const json_t *message, const struct lifted *lifted);
 void ask_drop(struct mcp_call *call);
 void ask_expire(struct mcp_peer *peer, int64_t now);
-/* Is ANSWER of the outer form that METHOD (NULL: any) asks for? */
+/* Does ANSWER have the outer form that METHOD (NULL: any) demands? */
 bool ask_form_ok(const char *method, const json_t *answer);
-/* Takes requestState and inputResponses of a retried request; false when it has answered. */
+/* Reads requestState and inputResponses of a repeated request. False: it has answered. */
 bool ask_resume(struct mcp_call *call);
 
 /* state.c: authenticated requestState. */
@@ -333,10 +332,11 @@ void task_fail(struct mcp_call *call, int code, const char *message, json_t *dat
 void task_need_input(struct mcp_call *call, json_t *questions); /* owned */
 void task_expire(struct mcp_server *s, int64_t now);
 void task_drop_all(struct mcp_server *s);
-/* Cancels the tasks that credentials began for which ENDED says so. */
+/* Cancels the tasks that were begun with credentials that ENDED names. */
 void task_end_credentials(struct mcp_server *s, enum mcp_ended (*ended)(const void *data));
 json_t *task_view(const struct task *t);    /* flat task object, new reference */
-json_t *task_details(const struct task *t); /* and how it ended or what it asks */
+json_t *task_details(const struct task *t); /* the same, with its result, its error or its questions
+					     */
 
 /* subscriptions.c */
 void listen_end(struct mcp_call *call); /* with its result */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Peers: the clients of the library. */
+/* Peers: the clients of an MCP server. */
 #include "mcp/objects.h"
 
 /* ---- life ---- */
@@ -61,8 +61,8 @@ void mcp_peer_close(struct mcp_peer *p)
 		return;
 	p->closed = true;
 	list_remove(&p->node);
-	/* All of them before anything is told: what one call's end sets off may want to say
-	 * something on another one's sink, or withdraw its questions there. */
+	/* All calls leave the peer before any of them is told. The end of one call may make a
+	 * handler send something for another call or withdraw its questions. */
 	list_for_each(node, &p->calls) {
 		struct mcp_call *c = list_entry(node, struct mcp_call, node);
 
@@ -131,8 +131,8 @@ size_t mcp_peer_n_calls(const struct mcp_peer *p)
 	return p->n_calls;
 }
 
-/* The calls are walked from the start again after each change, because what a change calls may end
- * others, too. */
+/* The walk starts again after each change, because the code that a change calls may end other
+ * calls. */
 static struct mcp_call *first_call(struct mcp_peer *p,
 				   bool (*fits)(const struct mcp_call *c, const void *arg),
 				   const void *arg)
@@ -176,7 +176,7 @@ void mcp_server_end_credentials(struct mcp_server *s, enum mcp_ended (*ended)(co
 {
 	struct mcp_call *c;
 
-	/* From the start again each time: a sink's end may close its peer. */
+	/* Starts again each time: the end of a sink may close its peer. */
 	while ((c = call_of_ended(s, ended)))
 		call_cancel(c);
 	task_end_credentials(s, ended);

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Gathers the bytes of one message and turns them into a document. */
+/* Reads the bytes of one message and turns them into a JSON document. */
 #include "mcp/objects.h"
 
 #include "base/jsonio.h"
 #include "mcp/scanner.h"
 
-#define VALUES_MAX 100000U /* values in one message: bounds the memory of the tree */
+#define VALUES_MAX 100000U /* values in one message; limits the memory of the tree */
 
 struct mcp_reader {
 	struct scanner scan;
 	char *spill_dir; /* owned */
 };
 
-/* What a fault of the scanner is for the client, and the errno that the transport sees. */
+/* What a fault of the scanner means for the client, and the errno that the transport gets. */
 static const struct {
 	enum message_fault fault;
 	int error;
@@ -79,7 +79,7 @@ void mcp_reader_reset(struct mcp_reader *r)
 	scanner_reset(&r->scan);
 }
 
-/* The scanner has seen to the syntax; what is left to object to is in the tree. */
+/* The scanner has checked the syntax. These errors only show when the tree is built. */
 static const struct {
 	enum json_error_code code;
 	enum message_fault fault;
@@ -111,7 +111,7 @@ static enum message_fault parse(const struct buf *rest, json_t **ret_root, const
 	return MESSAGE_NOT_JSON;
 }
 
-/* The id of a request that was too much, so that its sender knows which one. */
+/* The id of a request that was refused as too large, so that its sender knows which one it was. */
 static json_t *refused_id(const struct scanner *scan)
 {
 	size_t len;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way of a message to its method.
+/* From a message to its method.
  *
- * The era of a message is decided from the message alone: whose params._meta names a protocol
- * version claims to be modern, everything else is legacy (a header that says otherwise is an
- * error). So one connection may carry both, and what one era learned never serves the other. */
+ * The message alone decides its era: if its params._meta names a protocol version, it claims to be
+ * modern; every other message is legacy (a header that contradicts is an error). So one connection
+ * may carry both eras, and what we learned in one era is never used in the other. */
 #include "mcp/objects.h"
 
 /* ---- a message ---- */
@@ -15,7 +15,7 @@ enum message_kind {
 	KIND_INVALID,
 };
 
-/* What one message turned out to be; all borrowed. */
+/* The result of looking at one message; all pointers are borrowed. */
 struct incoming {
 	enum message_kind kind;
 	json_t *root;
@@ -94,7 +94,7 @@ static enum message_kind look_at(struct incoming *in)
 	if (strlen(in->method) != json_string_length(method) ||
 	    json_string_length(method) > NAME_MAX_BYTES)
 		return invalid(in, "method is not a name");
-	if (json_is_null(params)) /* what some clients send for "none" */
+	if (json_is_null(params)) /* some clients send null for "none" */
 		json_object_del(in->root, "params");
 	else if (params && !json_is_object(params))
 		return invalid(in, "params must be an object");
@@ -102,7 +102,7 @@ static enum message_kind look_at(struct incoming *in)
 	return id ? KIND_REQUEST : KIND_NOTIFICATION;
 }
 
-/* A call in flight with this id, of the same JSON type. */
+/* The call in flight that has this id, with the same JSON type. */
 static struct mcp_call *find_call(struct mcp_peer *p, const json_t *id)
 {
 	list_for_each(node, &p->calls) {
@@ -119,14 +119,15 @@ static void notification(struct mcp_peer *p, const struct incoming *in)
 	const json_t *id = json_object_get(json_object_get(in->root, "params"), "requestId");
 	struct mcp_call *c;
 
-	/* All others tell us nothing that we act on. */
+	/* We act on no other notification. */
 	if (!streq(in->method, "notifications/cancelled") || !id)
 		return;
-	/* Modern HTTP clients cancel by closing the stream; the notification is for stdio. */
+	/* Modern HTTP clients cancel a call by closing its stream; the notification is for stdio.
+	 */
 	if (in->claims && p->transport == MCP_TRANSPORT_HTTP)
 		return;
 	c = find_call(p, id);
-	/* A read key of the same user must not end what a full key began in this session. */
+	/* A read-only key of the same user must not end what a full key began in this session. */
 	if (c && identity_may(p->server, p->who, c->item))
 		call_cancel(c);
 }
@@ -137,7 +138,7 @@ static bool start_call(struct mcp_peer *p, const struct incoming *in, enum mcp_e
 	bool own_stream = p->transport == MCP_TRANSPORT_HTTP && era == MCP_ERA_MODERN;
 	struct mcp_call *c;
 
-	/* A modern HTTP request is known by its stream, not by its id. */
+	/* A modern HTTP request is identified by its stream, not by its id. */
 	if (!own_stream && find_call(p, in->id)) {
 		refuse_message(in, 400, MCP_ERR_REQUEST, "A request with this id is in flight");
 		return false;
@@ -184,7 +185,7 @@ static void modern_request(struct mcp_peer *p, const struct incoming *in)
 		run(c, c->method);
 }
 
-/* The rules of legacy HTTP sessions; false when it has answered. */
+/* Checks the rules of legacy HTTP sessions. False: it has answered. */
 static bool session_ok(struct mcp_peer *p, const struct incoming *in)
 {
 	bool begins = in->kind == KIND_REQUEST && streq(in->method, "initialize");
@@ -193,7 +194,7 @@ static bool session_ok(struct mcp_peer *p, const struct incoming *in)
 		return true;
 	switch (in->facts->session) {
 	case MCP_SESSION_UNKNOWN:
-		if (begins) /* a client that starts over and still sends the old header */
+		if (begins) /* a client that starts again may still send its old header */
 			return true;
 		refuse_message(in, 404, MCP_ERR_SESSION, "Session not found");
 		return false;
@@ -226,7 +227,7 @@ static void legacy_request(struct mcp_peer *p, const struct incoming *in)
 	if (m)
 		run(c, m);
 	else if (streq(in->method, "server/discover"))
-		/* The one modern method that clients send to find out what we are. */
+		/* Clients send this modern method first, to find out what we speak. */
 		call_fail(c, MCP_ERR_PARAMS, NULL, "_meta must have %s", META_VERSION);
 	else
 		call_fail(c, MCP_ERR_METHOD, NULL, "Method not found");
@@ -261,7 +262,7 @@ bool mcp_version_is_modern(const char *header)
 	return header_version(&facts) == VERSION_MODERN;
 }
 
-/* Messages without a claim under a header that contradicts; false when it has answered. */
+/* Refuses a message that does not claim to be modern if its header does. False: it has answered. */
 static bool header_allows_legacy(const struct incoming *in)
 {
 	enum version_claim v = header_version(in->facts);
@@ -370,11 +371,11 @@ static void receive_batch(struct mcp_peer *p, struct incoming *in)
 	batch_unref(b);
 }
 
-/* Answers to what could not even be read. */
+/* The answers to messages that could not even be read. */
 static const struct {
 	unsigned status;
 	int code;
-	const char *why; /* NULL: the reader knows better */
+	const char *why; /* NULL: the reader has a better text */
 } faults[] = {
     [MESSAGE_TOO_LARGE] = {413, MCP_ERR_REQUEST, "The message is too large"},
     [MESSAGE_NOT_JSON] = {400, MCP_ERR_PARSE, NULL},
@@ -399,7 +400,7 @@ void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
 	}
 	in.root = message.root;
 	in.lifted = message.lifted;
-	p->refs++; /* the transport may close the peer from within finish() */
+	p->refs++; /* the transport may close the peer from inside finish() */
 	if (json_is_array(in.root))
 		receive_batch(p, &in);
 	else

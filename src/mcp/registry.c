@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is registered with a server: tools, resources, templates and prompts, each as the document
- * that clients list. */
+/* What is registered with a server: tools, resources, templates and prompts. Each is kept as the
+ * document that clients see in lists. */
 #include "mcp/objects.h"
 
 #include "base/jsonio.h"
 
 #include <ctype.h>
 
-#define TOOL_NAME_MAX 128U /* the specification's advice, and clients' limit */
+#define TOOL_NAME_MAX 128U /* recommended by the specification; clients have the same limit */
 
 /* ---- documents that clients read ---- */
 
@@ -110,7 +110,7 @@ void item_table_done(struct item_table *t)
 	table_forget_texts(t);
 }
 
-/* Takes IT over, also on failure. */
+/* Takes IT, also on failure. */
 static int table_put(struct item_table *t, struct item *it, struct err *e)
 {
 	size_t i = item_index(t, it->key);

@@ -50,7 +50,7 @@ enum version_claim version_classify(const char *header, size_t len)
 		return VERSION_ABSENT;
 	if (!is_date(header, len))
 		return VERSION_UNKNOWN;
-	/* Dates of this form sort as strings. */
+	/* Dates of this form can be compared as strings. */
 	if (memcmp(header, first_modern, len) >= 0)
 		return VERSION_MODERN;
 	for (unsigned i = MCP_REV_NONE + 1; i <= MCP_REV_LEGACY_MAX; i++) {

@@ -35,7 +35,7 @@ bool scan_fail(struct scanner *s, enum scan_fault fault)
 	if (s->fault == SCAN_OK)
 		s->fault = fault;
 	s->discarding = false;
-	s->request.spoilt = true; /* an error in the text: nobody knows what it says */
+	s->request.spoilt = true; /* the text is wrong, so no id can be trusted */
 	return false;
 }
 
@@ -80,7 +80,7 @@ static bool is_digit(unsigned char c)
 	return c >= '0' && c <= '9';
 }
 
-/* The state after C inside a number; ST_VALUE when C does not belong to it any more. */
+/* The state after C inside a number. ST_VALUE: C does not belong to the number. */
 static enum scan_state number_next(enum scan_state at, unsigned char c)
 {
 	switch ((unsigned)at) {
@@ -115,7 +115,7 @@ static bool may_end_number(enum scan_state at)
 	return at == ST_ZERO || at == ST_DIGITS || at == ST_FRACTION || at == ST_EXPONENT;
 }
 
-/* False, without a fault, when C is not part of the number and has to be looked at again. */
+/* False without a fault: C is not part of the number and must be looked at again. */
 static bool on_number(struct scanner *s, unsigned char c)
 {
 	enum scan_state next = number_next(s->state, c);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An incremental JSON scanner: it checks a message byte by byte as it arrives, in memory that does
- * not grow with it, and hands on what is left when the long strings have been lifted out.
+/* An incremental JSON scanner. It checks a message byte by byte as it arrives, in memory that does
+ * not grow with the message. Long strings are moved into a spill file ("lifted", spill.h); the rest
+ * is kept for the tree parser.
  *
- * It accepts exactly RFC 8259 texts in valid UTF-8 (no lone surrogates in escapes either), within
- * limits. White space between tokens is dropped. What is left is small and known to be JSON, so
- * that the tree parser after it only has to build the tree. How the input is cut into pieces makes
- * no difference to the result.
+ * It accepts exactly the texts of RFC 8259 in valid UTF-8 (also no lone surrogates in escapes),
+ * within limits. White space between tokens is dropped. The rest is small and known to be JSON, so
+ * the tree parser only has to build the tree. The result does not depend on how the input was cut
+ * into pieces.
  *
- * What is JSON but too much (SCAN_VALUES and what stands below it) is still looked at, without
- * being kept, so that the refusal can name the request that it answers. */
+ * A message that is JSON but exceeds a limit (SCAN_VALUES and the faults after it) is still
+ * scanned, without being kept, so that the refusal can name the id of its request. */
 #pragma once
 
 #include "base/buf.h"
@@ -20,15 +21,15 @@ enum scan_fault {
 	SCAN_UTF8,      /* not UTF-8, or half a surrogate pair */
 	SCAN_DEPTH,     /* nested too deeply */
 	SCAN_VALUES,    /* too many values, or a key that is too long */
-	SCAN_TOO_LARGE, /* the message, or what is left of it */
+	SCAN_TOO_LARGE, /* the message, or its rest without long strings */
 	SCAN_NO_MEMORY,
-	SCAN_NO_SPILL, /* the file could not be made or written */
+	SCAN_NO_SPILL, /* the spill file could not be made or written */
 };
 
 struct scan_limits {
 	size_t max_message; /* bytes in all */
 	size_t max_rest;    /* bytes without long strings */
-	size_t lift_min;    /* strings with more bytes than this are lifted; also the longest key */
+	size_t lift_min;    /* longer strings are lifted; also the longest key, in bytes */
 	size_t max_values;
 	unsigned max_depth; /* at most 64 */
 	const char *spill_dir;
@@ -36,14 +37,14 @@ struct scan_limits {
 
 #define SCAN_ID_MAX 160 /* bytes of an id that a refusal repeats */
 
-/* The id of a message that may have to be refused without its tree. */
+/* The id of a message that may have to be refused before its tree is built. */
 struct scan_id {
 	unsigned catching; /* enum scan_catching */
 	size_t len;        /* of TEXT so far */
 	char text[SCAN_ID_MAX];
 	bool has_method;
 	bool found;
-	bool spoilt; /* there are two, or it is none */
+	bool spoilt; /* there are two ids, or its value cannot be an id */
 	size_t id_len;
 	char id[SCAN_ID_MAX];
 };
@@ -58,18 +59,18 @@ struct scanner {
 	unsigned state; /* enum scan_state */
 	unsigned depth;
 	uint64_t is_object;  /* bit N: the container at depth N + 1 is an object */
-	const char *literal; /* what is still to come of true, false or null */
+	const char *literal; /* the rest of true, false or null that must follow */
 	size_t key_start;    /* of the last key, in rest */
 	size_t string_start; /* of the current string, in rest */
 	bool in_key;
 	bool lifting;
-	unsigned n_hex;          /* digits of \u still to come */
+	unsigned n_hex;          /* digits of \u that must still come */
 	unsigned code;           /* their value so far */
 	unsigned high;           /* first half of a surrogate pair, 0 = none */
-	unsigned n_more;         /* continuation bytes still to come */
+	unsigned n_more;         /* continuation bytes that must still come */
 	unsigned char low_bound; /* of the next one */
 	unsigned char high_bound;
-	bool discarding; /* too much: nothing is kept any more */
+	bool discarding; /* a limit was exceeded: nothing is kept any more */
 	struct scan_id request;
 };
 
@@ -77,13 +78,13 @@ void scanner_init(struct scanner *s, const struct scan_limits *limits);
 /* Forgets the message; keeps little memory. */
 void scanner_reset(struct scanner *s);
 void scanner_done(struct scanner *s);
-/* The fault so far. */
+/* Returns the first fault so far. */
 enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len);
-/* No more comes: SCAN_SYNTAX when something is missing. */
+/* The message has ended. SCAN_SYNTAX: something is missing. */
 enum scan_fault scanner_end(struct scanner *s);
-/* After scanner_end(), for a message that was too much: the JSON text of the request's id, or ""
- * when it was not seen, stands twice, is neither string nor number, or the message is no request.
- */
+/* After scanner_end(), for a message that exceeded a limit: the JSON text of the request's id. ""
+ * if there was no id or two, if it is neither a string nor a number, or if the message is not a
+ * request. */
 const char *scanner_id(const struct scanner *s, size_t *ret_len);
 /* Only white space so far. */
 bool scanner_is_blank(const struct scanner *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The id of a request that may have to be refused without its tree: the text of "id" and whether
- * there is a "method", caught from the outermost object while it goes by. */
+/* Finds the id of a request that may have to be refused before its tree is built. While the message
+ * goes by, it keeps the text of "id" of the outermost object and whether there is a "method". */
 #include "mcp/scanner_parts.h"
 
 #include <string.h>

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the scanner share: scanner.c (structure, numbers, literals), scanner_string.c
- * and scanner_id.c. Nobody else includes it.
+/* Shared by scanner.c (structure, numbers, literals), scanner_string.c and scanner_id.c only.
  *
- * A function that returns bool returns false when the text is at fault: the scanner stops there. */
+ * A function that returns bool returns false if the text is wrong; the scanner then stops. */
 #pragma once
 
 #include "mcp/scanner.h"
@@ -30,7 +29,7 @@ enum scan_state {
 	ST_EXPONENT,
 };
 
-/* What the bytes that come are, as far as the id is concerned. */
+/* What the next bytes are, for the search of the id. */
 enum scan_catching {
 	CATCH_NOTHING,
 	CATCH_KEY, /* of the outermost object */
@@ -38,17 +37,17 @@ enum scan_catching {
 };
 
 /* scanner.c */
-/* The text is wrong: returns false. The first fault stays. */
+/* The text is wrong. Returns false; the first fault is kept. */
 bool scan_fail(struct scanner *s, enum scan_fault fault);
-/* It is too much. From here on nothing is kept but the id: returns true. */
+/* A limit is exceeded: from here on nothing is kept except the id. Returns true. */
 bool scan_discard(struct scanner *s, enum scan_fault fault);
-/* Adds to what is left of the message, and to the id while it is being caught. */
+/* Adds bytes to the rest of the message, and to the id while that is being read. */
 bool scan_keep(struct scanner *s, const char *data, size_t len);
 bool scan_keep_char(struct scanner *s, unsigned char c);
 
 /* scanner_string.c: one call for each state of a string. */
 bool scan_begin_string(struct scanner *s, bool is_key);
-/* In ST_STRING; returns how many bytes were used, at least one unless there is a fault. */
+/* In ST_STRING. Returns how many bytes were used: at least one, unless there is a fault. */
 size_t scan_on_string(struct scanner *s, const unsigned char *p, size_t len);
 bool scan_on_escape(struct scanner *s, unsigned char c);
 bool scan_on_hex(struct scanner *s, unsigned char c);
@@ -56,7 +55,7 @@ bool scan_on_utf8(struct scanner *s, unsigned char c);
 
 /* scanner_id.c */
 void scan_id_begin(struct scanner *s, enum scan_catching what);
-/* Bytes of what is being caught. */
+/* More bytes of the key or id that is being read. */
 void scan_id_more(struct scan_id *id, const char *data, size_t len);
 /* After the colon of a key in the outermost object. */
 void scan_id_on_key(struct scanner *s);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The strings of a message: escapes and UTF-8 checked as they come, short ones kept, long ones
- * decoded into the file. A key is a string that is never lifted. */
+/* The strings of a message. Escapes and UTF-8 are checked as they come. Short strings are kept as
+ * they are; long ones are decoded into the spill file. Keys are never lifted. */
 #include "base/text.h"
 #include "mcp/escape.h"
 #include "mcp/scanner_parts.h"
@@ -13,7 +13,8 @@ static bool spill(struct scanner *s, const char *data, size_t len)
 	       scan_discard(s, SCAN_NO_SPILL);
 }
 
-/* Moves what is there of the current string, checked and without a half escape, into the file. */
+/* Moves the part of the current string that has come into the file. It has been checked and has no
+ * half escape. */
 static bool spill_decoded(struct scanner *s, const char *raw, size_t len)
 {
 	size_t i = 0;
@@ -74,7 +75,7 @@ static bool is_value_of(const struct scanner *s, const char *key)
 	return p == end && !*key;
 }
 
-/* The current string has become long: from here on it goes to the file. */
+/* The current string has become long: its bytes go to the file from here on. */
 static bool begin_lifting(struct scanner *s)
 {
 	const size_t start = s->string_start;
@@ -92,7 +93,7 @@ static bool begin_lifting(struct scanner *s)
 	return true;
 }
 
-/* Bytes of a string that stand for themselves. */
+/* Adds bytes of a string that are not part of an escape. */
 static bool add_plain(struct scanner *s, const char *data, size_t len)
 {
 	if (!s->lifting && !s->discarding &&
@@ -184,7 +185,7 @@ bool scan_on_hex(struct scanner *s, unsigned char c)
 	return !s->lifting || spill(s, out, escape_encode_utf8(cp, out));
 }
 
-/* The first byte of a multi-byte character: how many follow, and what the next one may be (RFC
+/* The first byte of a multi-byte character says how many follow and what the next one may be (RFC
  * 3629, section 4: no overlong forms, no surrogates, nothing above U+10FFFF). */
 static bool begin_utf8(struct scanner *s, unsigned char c)
 {
@@ -219,21 +220,20 @@ bool scan_on_utf8(struct scanner *s, unsigned char c)
 	s->high_bound = 0xbf;
 	if (--s->n_more == 0)
 		s->state = ST_STRING;
-	/* The first byte is there already, so a character is never cut by the switch to the file.
-	 */
+	/* The first byte was added before, so the switch to the file never cuts a character. */
 	return s->lifting ? spill(s, (const char *)&c, 1) : scan_keep_char(s, c);
 }
 
 #define EACH_BYTE(c) (UINT64_MAX / 255 * (c))
 
-/* Printable ASCII but " and \: what stands for itself. */
+/* Printable ASCII except " and \: characters that mean themselves. */
 static bool is_plain(unsigned char c)
 {
 	return c >= 0x20 && c < 0x80 && c != '"' && c != '\\';
 }
 
-/* The same of eight bytes at once. A subtraction borrows into the top bit of a byte that is too
- * small, and a byte that is equal to the one looked for becomes 0. */
+/* The same for eight bytes at once. A subtraction borrows into the top bit of a byte that is too
+ * small, and the xor makes a byte 0 that equals the one looked for. */
 static bool are_plain(const unsigned char *p)
 {
 	uint64_t w, quote, slash, bad;
@@ -245,7 +245,7 @@ static bool are_plain(const unsigned char *p)
 	return (bad & EACH_BYTE(0x80)) == 0;
 }
 
-/* How many bytes from P on stand for themselves. */
+/* How many bytes from P on mean themselves. */
 static size_t plain_run(const unsigned char *p, size_t len)
 {
 	size_t i = 0;
@@ -271,7 +271,7 @@ size_t scan_on_string(struct scanner *s, const unsigned char *p, size_t len)
 	if (*p == '"')
 		return end_string(s) ? 1 : 0;
 	if (*p == '\\') {
-		/* A string of escapes alone has to become long, too. */
+		/* A string that consists of escapes must become long, too. */
 		if (!s->high && !add_plain(s, "", 0))
 			return 0;
 		s->state = ST_ESCAPE;

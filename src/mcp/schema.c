@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks tool arguments against the plain part of JSON Schema 2020-12: type, enum, const, required,
- * properties, additionalProperties, items, minItems, maxItems, minLength, maxLength, minimum,
- * maximum, exclusiveMinimum, exclusiveMaximum. Keywords beyond that ($ref, allOf, if …) are left to
- * the handler; nothing is ever fetched. */
+/* Checks tool arguments against the simple part of JSON Schema 2020-12: type, enum, const,
+ * required, properties, additionalProperties, items, minItems, maxItems, minLength, maxLength,
+ * minimum, maximum, exclusiveMinimum, exclusiveMaximum. Other keywords ($ref, allOf, if …) are left
+ * to the handler. Nothing is ever fetched. */
 #include "mcp/objects.h"
 
 #define SCHEMA_DEPTH_MAX 32
 #define PATH_MAX_BYTES   256
 
-/* Where in the arguments we are, for the message. */
+/* The place in the arguments, for the message. */
 struct where {
 	const struct where *up;
 	const char *key; /* NULL: an array element */
@@ -26,7 +26,7 @@ static void where_text(const struct where *w, struct buf *b)
 		r = buf_printf(b, "%s%.64s", b->len ? "." : "", w->key);
 	else
 		r = buf_printf(b, "[%zu]", w->index);
-	(void)r; /* a path too long to print is cut */
+	(void)r; /* a path that is too long is cut */
 }
 
 static int PRINTF(3, 4) fault(struct err *e, const struct where *w, const char *fmt, ...)
@@ -116,7 +116,7 @@ static int check_enum(const json_t *schema, const json_t *v, const struct where 
 	return fault(e, w, "must be one of %.180s", text ? text : "the allowed values");
 }
 
-/* The bound KEY as a number; false when there is none. */
+/* The value of the keyword KEY as a number. False: the schema does not have it. */
 static bool bound(const json_t *schema, const char *key, double *ret)
 {
 	const json_t *v = json_object_get(schema, key);
@@ -141,8 +141,8 @@ static int check_number(const json_t *schema, const json_t *v, const struct wher
 	return 0;
 }
 
-/* Lengths are counted in characters. A lifted string is longer than any sane maximum; its bytes
- * stand in for its characters. */
+/* Lengths are counted in characters. A lifted string is longer than any sensible maximum, so its
+ * bytes are counted instead. */
 static int check_string(const struct mcp_call *c, const json_t *schema, const json_t *v,
 			const struct where *w, struct err *e)
 {

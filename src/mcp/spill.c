@@ -12,7 +12,7 @@
 #include <sys/mman.h>
 
 #define NONCE_BYTES 16U
-#define PENDING_MAX (64U << 10) /* bytes gathered before a write */
+#define PENDING_MAX (64U << 10) /* bytes collected before a write */
 #define STRINGS_MAX 65536U      /* lifted strings of one message */
 #define DECODE_STEP (16U << 10) /* characters of base64 at a time */
 
@@ -97,7 +97,7 @@ static int flush(struct lifted *l)
 
 static int store(struct lifted *l, const void *data, size_t len)
 {
-	/* Long pieces go straight to the file. */
+	/* Long pieces are written to the file directly. */
 	bool direct = len > PENDING_MAX / 4;
 
 	l->size += len;
@@ -110,7 +110,7 @@ static int store(struct lifted *l, const void *data, size_t len)
 	return direct ? fd_write_all(l->fd, data, len) : buf_add(&l->pending, data, len);
 }
 
-/* Adds what TEXT decodes to. Text that is no base64 is not kept. */
+/* Adds the bytes that TEXT decodes to. Text that is not base64 is not kept. */
 static int decode(struct lifted *l, const char *text, size_t len)
 {
 	uint8_t bytes[BASE64_DECODED_MAX(DECODE_STEP)];

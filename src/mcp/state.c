@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* requestState: what a modern client carries for us from one round to the next.
+/* requestState: data that a modern client carries for us from one round to the next.
  *
  * "<payload>.<mac>", both base64url without padding. The payload is JSON:
+ *
  *   e  expiry, ms since 1970      m  method           p  principal
  *   d  digest of the parameters   q  {key: method} of the questions
  *   i  answers of earlier rounds  s  what the handler wanted to remember
  *   n  number of the round, so that two rounds never carry the same text
- * The MAC is HMAC-SHA512-256 over the payload's text. It hides nothing: all of it was the client's.
- */
+ *
+ * The MAC is HMAC-SHA512-256 over the text of the payload. The payload is not encrypted: all of it
+ * came from that client. */
 #include "mcp/objects.h"
 
 #include "base/jsonio.h"
 
 #include <sodium.h>
 
-#define STATE_MAX    (48U << 10) /* bytes of a requestState; below what the reader lifts out */
+#define STATE_MAX    (48U << 10) /* bytes of a requestState; short enough that it is never lifted */
 #define DIGEST_BYTES 32U
 #define B64          sodium_base64_VARIANT_URLSAFE_NO_PADDING
 
@@ -43,8 +45,7 @@ static int hash_lifted(crypto_generichash_state *h, const struct mcp_text_ref *r
 	return 0;
 }
 
-/* Lifted strings are hashed by what they hold: their placeholders differ from message to message.
- */
+/* Lifted strings are hashed by their content, because each message has different placeholders. */
 static int hash_strings(crypto_generichash_state *h, const struct mcp_call *c, json_t *value)
 {
 	struct mcp_text_ref ref;
@@ -69,7 +70,7 @@ static int hash_strings(crypto_generichash_state *h, const struct mcp_call *c, j
 	return r;
 }
 
-/* A copy of VALUE without the texts of lifted strings. */
+/* A copy of VALUE with the length in place of each lifted string. */
 static json_t *without_lifted(const struct mcp_call *c, json_t *value)
 {
 	struct mcp_text_ref ref;
@@ -95,7 +96,8 @@ static json_t *without_lifted(const struct mcp_call *c, json_t *value)
 	return json_incref(value);
 }
 
-/* Digest of the parameters but for what differs between rounds. HEX: 2 * DIGEST_BYTES + 1. */
+/* A digest of the parameters, without those that differ between rounds. HEX has 2 * DIGEST_BYTES +
+ * 1 bytes. */
 static int digest(const struct mcp_call *c, char *hex)
 {
 	static const char *const volatile_keys[] = {"_meta", "inputResponses", "requestState"};
@@ -174,7 +176,7 @@ char *state_seal(const struct mcp_call *c, json_t *questions)
 	return out;
 }
 
-/* The payload of an authentic text, or NULL. */
+/* The payload of TEXT, or NULL if its MAC is wrong. */
 static json_t *authentic(const struct mcp_server *s, const char *text)
 {
 	const char *dot = strchr(text, '.');

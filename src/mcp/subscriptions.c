@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* News of changes: subscriptions/listen of the modern era, notifications of the legacy era. */
+/* Tells clients about changes: subscriptions/listen in the modern era, notifications in the legacy
+ * era. */
 #include "mcp/objects.h"
 
 /* The kinds of list changes. */
@@ -26,7 +27,7 @@ static bool for_principal(const struct identity *who, const char *principal)
 
 /* ---- subscriptions/listen ---- */
 
-/* Strings of ARRAY, at most SUBSCRIPTIONS_MAX of them, as keys of a set. */
+/* The strings of ARRAY, at most SUBSCRIPTIONS_MAX, as the keys of an object. */
 static json_t *set_of(const json_t *array)
 {
 	json_t *set = json_object();
@@ -54,15 +55,15 @@ static json_t *names_of(const json_t *set)
 	return array;
 }
 
-/* The part of what is ASKED for that we offer: for the acknowledgement in RET_ECHO, and with sets
- * in place of arrays as the result. */
+/* The part of ASKED that we offer. RET_ECHO gets it for the acknowledgement; the result has objects
+ * in place of the arrays. */
 static json_t *honour(const struct mcp_call *c, const json_t *asked, json_t *ret_echo)
 {
 	const unsigned offers = c->server->config.offers;
 	static const struct {
 		const char *filter;
 		unsigned offer;
-		const char *method; /* that looks at the same */
+		const char *method; /* the method that reads what this is about */
 	} arrays[] = {
 	    {"resourceSubscriptions", MCP_OFFER_RESOURCES_SUBSCRIBE, "resources/subscribe"},
 	    {"taskIds", MCP_OFFER_TASKS, "tasks/get"},
@@ -108,7 +109,7 @@ void listen_remove(struct mcp_call *c)
 	c->server->n_listens--;
 }
 
-/* A cancelled listen has no handler that would finish it. */
+/* No handler would finish a listen that was cancelled. */
 static void listen_cancelled(struct mcp_call *c, void *user)
 {
 	(void)user;

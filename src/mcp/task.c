@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tasks extension of the modern era: a call that goes on after its request was answered. */
+/* The tasks extension of the modern era: a call that continues after its request was answered. */
 #include "mcp/objects.h"
 
 #include "base/rand.h"
 
 #include <time.h>
 
-#define TASK_ID_BYTES    16U         /* unguessable: the id is a handle, though not a credential */
-#define TASK_KEEP_MIN_MS (60 * 1000) /* a result can be fetched for this long at least */
-#define TASK_POLL_MS     1000U       /* when the tool says nothing */
+#define TASK_ID_BYTES                                                                              \
+	16U                          /* cannot be guessed: the id is a handle, though not a
+				      * credential */
+#define TASK_KEEP_MIN_MS (60 * 1000) /* a result can be fetched for at least this long */
+#define TASK_POLL_MS     1000U       /* if the tool names no interval */
 
 enum task_status {
 	TASK_WORKING,
@@ -41,7 +43,7 @@ struct task {
 	json_t *message;   /* string or NULL */
 	json_t *result;    /* completed */
 	json_t *error;     /* failed */
-	json_t *questions; /* input_required: those without an answer */
+	json_t *questions; /* input_required: the questions without an answer */
 };
 
 static void task_free(struct task *t)
@@ -136,8 +138,8 @@ bool mcp_call_is_task(const struct mcp_call *c)
 	return c->task != NULL;
 }
 
-/* The oldest finished task makes room; what runs is never dropped. Nobody takes room from others.
- */
+/* Makes room by dropping the oldest finished task of the same principal. Running tasks, and tasks
+ * of others, are never dropped. */
 static bool make_room(struct mcp_server *s, const char *principal)
 {
 	bool full = s->n_tasks >= s->config.max_tasks;
@@ -214,7 +216,8 @@ int mcp_call_become_task(struct mcp_call *c, unsigned poll_ms, unsigned ttl_ms,
 		return -ENOSPC;
 	}
 	c->task = t;
-	call_leave_peer(c); /* before the answer: the transport may close the peer on it */
+	call_leave_peer(c); /* before the answer, because the transport may close the peer when it
+			     * gets it */
 	call_deliver(c, 200, text, len);
 	return 0;
 }
@@ -290,8 +293,8 @@ void task_drop_all(struct mcp_server *s)
 		if (c) {
 			mcp_call_ref(c);
 			call_cancel(c);
-			/* The registry goes away under it: whoever still holds the call may only
-			 * let go of it. */
+			/* The registry is being freed. A handler that still holds the call may only
+			 * release it. */
 			if (!c->finished)
 				call_end(c);
 			mcp_call_unref(c);
@@ -311,7 +314,7 @@ static struct task *wanted(struct mcp_call *c)
 	return t;
 }
 
-/* The same, for one that is about to be changed. */
+/* As above, for a task that is about to be changed. */
 static struct task *wanted_to_change(struct mcp_call *c)
 {
 	struct task *t = wanted(c);
@@ -336,7 +339,8 @@ static void cancel(struct task *t)
 
 	if (!work || t->status == TASK_CANCELLED)
 		return;
-	/* Known as cancelled before the handler hears of it and may finish. */
+	/* The task must be cancelled before the handler is told, because the handler may then
+	 * finish it. */
 	changed(t, TASK_CANCELLED);
 	t->finished_tick_ms = server_tick_ms(t->server);
 	call_cancel(work);
@@ -368,7 +372,7 @@ void task_end_credentials(struct mcp_server *s, enum mcp_ended (*ended)(const vo
 {
 	struct task *t;
 
-	/* From the start again each time: the end of one task may change the list. */
+	/* Starts again each time: the end of one task may change the list. */
 	while ((t = task_of_ended(s, ended)))
 		cancel(t);
 }

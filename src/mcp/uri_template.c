@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Does a URI match an RFC 6570 template? Simple expansion {x} (one or more characters but '/') and
- * reserved expansion {+x} (one or more of any), each ending at the literal that follows. */
+/* Does a URI match an RFC 6570 template? Supports simple expansion {x} (one or more characters
+ * except '/') and reserved expansion {+x} (one or more of any). Each expansion ends at the literal
+ * that follows it. */
 #include "mcp/objects.h"
 
-#define TEMPLATE_VARS_MAX 16 /* more is nobody's template; bounds the search */
+#define TEMPLATE_VARS_MAX 16 /* no sensible template has more; limits the search */
 
 static bool matches(const char *t, const char *uri, unsigned depth)
 {
@@ -20,8 +21,8 @@ static bool matches(const char *t, const char *uri, unsigned depth)
 	if (!end || depth == 0)
 		return false;
 	reserved = t[1] == '+';
-	/* Shortest first; what follows decides. Expressions are never adjacent in sane templates,
-	 * so the search stays small; DEPTH bounds it for others. */
+	/* Tries the shortest match first. Sensible templates never have two adjacent expressions,
+	 * so the search is short; DEPTH limits it for the others. */
 	while (*uri && (reserved || *uri != '/')) {
 		uri++;
 		if (matches(end + 1, uri, depth - 1))

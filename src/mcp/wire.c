@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts of JSON-RPC messages: one line each, since jansson's compact form holds no newline. */
+/* The texts of JSON-RPC messages. Each is one line: the compact form of jansson has no newline. */
 #include "mcp/objects.h"
 
 #include "base/jsonio.h"
@@ -81,8 +81,8 @@ char *wire_error(const json_t *id, int code, const char *message, json_t *data, 
 
 	if (json_object_set_new(error, "code", json_integer(code)) < 0)
 		r = -ENOMEM;
-	/* A message that is not UTF-8 cannot come from our own texts; should it be so, the code
-	 * alone still tells what happened. */
+	/* Our own texts are always UTF-8. If one is not, the code alone still says what happened.
+	 */
 	if (json_object_set_new(error, "message", json_string(message)) < 0 &&
 	    json_object_set_new(error, "message", json_string("error")) < 0)
 		r = -ENOMEM;
