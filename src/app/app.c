@@ -129,6 +129,7 @@ int app_open(struct app *a, struct err *e)
 		       .nofile = (uint32_t)s->nofile_limit},
 	    .warm = s->warm,
 	    .run_timeout_ns = (uint64_t)s->exec_timeout_s * NS_PER_S,
+	    .run_timeout_max_ns = (uint64_t)s->max_timeout_s * NS_PER_S,
 	    .grace_ns = (uint64_t)s->kill_grace_ms * NS_PER_MS,
 	    .ttl_ns = (uint64_t)s->session_ttl_m * 60 * NS_PER_S,
 	    .sweep_ns = (uint64_t)s->cleanup_interval_m * 60 * NS_PER_S,

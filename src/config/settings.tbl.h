@@ -24,6 +24,10 @@ S(MILLI, cpu_limit, "session.cpu_limit", "SANDBOX_CPU_LIMIT", "1.0", 10, 1024000
   "a number of cores from 0.01 to 1024", "CPU time of a sandbox, in cores.")
 S(INT, exec_timeout_s, "session.exec_timeout_s", "SANDBOX_EXEC_TIMEOUT_S", "60", 0, 604800,
   "whole seconds from 0 (no limit) to 604800", "Longest time of one run in seconds; 0 means unlimited.")
+S(INT, max_timeout_s, "session.max_timeout_s", "SANDBOX_MAX_TIMEOUT_S", "600", 0, 604800,
+  "whole seconds from 0 (no limit) to 604800",
+  "Longest time in seconds that a call may ask for with timeout_s. A call that asks for more is refused. 0 means "
+  "unlimited. Calls may always ask for as much as SANDBOX_EXEC_TIMEOUT_S.")
 S(INT, session_ttl_m, "session.ttl_m", "SANDBOX_SESSION_TTL_M", "30", 0, 525600,
   "whole minutes from 0 to 525600",
   "A sandbox that was not used for this many minutes is closed at the next sweep.")

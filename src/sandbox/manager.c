@@ -218,6 +218,15 @@ uint64_t sandbox_run_timeout_ns(const struct sandbox *s)
 	return s->stored ? c->stored.run_timeout_ns : c->run_timeout_ns;
 }
 
+uint64_t manager_run_timeout_max_ns(const struct manager *m)
+{
+	const struct manager_config *c = &m->config;
+
+	if (c->run_timeout_max_ns == 0 || c->run_timeout_ns == 0)
+		return 0;
+	return MAX(MAX(c->run_timeout_max_ns, c->run_timeout_ns), c->stored.run_timeout_ns);
+}
+
 uint64_t sandbox_output_max(const struct sandbox *s)
 {
 	const struct manager_config *c = &s->manager->config;

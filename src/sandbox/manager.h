@@ -102,7 +102,6 @@ uint64_t manager_now(const struct manager *m);
 int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
 /* Nobody works with it. */
 bool sandbox_is_idle(const struct sandbox *s);
-uint64_t sandbox_output_max(const struct sandbox *s);
 /* In the table, whatever its state, or NULL. */
 struct sandbox *manager_lookup(struct manager *m, const char *owner, const char *id);
 /* REMOVE gives up the table's reference: S may be gone afterwards. */

@@ -191,6 +191,13 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 		   struct run **ret, struct err *e)
 {
 	const struct manager_ledger *ledger = &s->manager->ledger;
+	const uint64_t longest = manager_run_timeout_max_ns(s->manager);
+
+	if (request->timeout_ns != SANDBOX_RUN_NO_TIMEOUT && longest > 0 &&
+	    request->timeout_ns > longest)
+		return err_set(
+		    e, ERR_INVALID_ARGUMENT, 0, "timeout_s is %ju, this server allows at most %ju",
+		    (uintmax_t)(request->timeout_ns / NS_PER_S), (uintmax_t)(longest / NS_PER_S));
 	int refused = ledger->admit ? ledger->admit(ledger->user, s, e) : 0;
 
 	if (refused < 0)

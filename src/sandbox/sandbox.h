@@ -110,7 +110,8 @@ struct manager_config {
 	char image[ENGINE_NAME_MAX];
 	struct engine_limits limits;
 	bool warm;
-	uint64_t run_timeout_ns; /* 0 = none */
+	uint64_t run_timeout_ns;     /* 0 = none */
+	uint64_t run_timeout_max_ns; /* the longest that a run may ask for; 0 = any */
 	uint64_t grace_ns;
 	uint64_t ttl_ns;
 	uint64_t sweep_ns;
@@ -233,6 +234,10 @@ void sandbox_hold(struct sandbox *s);
 void sandbox_release(struct sandbox *s);
 /* What its class gives each run. */
 uint64_t sandbox_run_timeout_ns(const struct sandbox *s);
+uint64_t sandbox_output_max(const struct sandbox *s); /* bytes kept of each stream of a run */
+/* The longest time that a run may ask for, never less than runs have without asking; 0 = any. A run
+ * that asks for more is INVALID_ARGUMENT. */
+uint64_t manager_run_timeout_max_ns(const struct manager *m);
 uint64_t sandbox_age_ns(const struct sandbox *s);
 /* Of the manager's clock; no two sandboxes of one id and owner have the same. */
 uint64_t sandbox_created_ns(const struct sandbox *s);

@@ -86,13 +86,14 @@ static json_t *info_object(const struct tool_call *c, const struct engine_usage 
 {
 	struct sandbox *s = c->sandbox;
 	const struct engine_policy *policy = sandbox_policy(s);
-	json_t *limits = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes",
-				   (json_int_t)policy->limits.memory_bytes, "cpu_milli",
-				   (json_int_t)policy->limits.cpu_milli, "processes",
-				   (json_int_t)policy->limits.pids, "workspace_bytes",
-				   (json_int_t)policy->limits.workspace_bytes, "tmp_bytes",
-				   (json_int_t)policy->limits.tmp_bytes, "run_seconds",
-				   (json_int_t)c->tools->config.exec_timeout_s);
+	json_t *limits = json_pack(
+	    "{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "memory_bytes",
+	    (json_int_t)policy->limits.memory_bytes, "cpu_milli",
+	    (json_int_t)policy->limits.cpu_milli, "processes", (json_int_t)policy->limits.pids,
+	    "workspace_bytes", (json_int_t)policy->limits.workspace_bytes, "tmp_bytes",
+	    (json_int_t)policy->limits.tmp_bytes, "output_bytes", (json_int_t)sandbox_output_max(s),
+	    "run_seconds", (json_int_t)(sandbox_run_timeout_ns(s) / NS_PER_S), "run_seconds_max",
+	    (json_int_t)(manager_run_timeout_max_ns(c->tools->config.manager) / NS_PER_S));
 	json_t *server =
 	    json_pack("{s:b, s:s}", "system_call_filter", 1 /* it would not have started */,
 		      "files", c->tools->config.has_landlock ? "landlock" : "uid");

@@ -22,6 +22,10 @@ bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool opti
 /* The ready sandbox in ARGUMENTS, or NULL: the call is finished, or will be handled again when the
  * stored sandbox is active. */
 struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const json_t *arguments);
+/* The argument timeout_s in ns, 0 when it is left out. False: it is more than this server allows, and
+ * the call is finished. */
+bool extras_timeout(const struct tools *t, struct mcp_call *call, const json_t *arguments,
+		    uint64_t *ret_ns);
 /* The path in ARGUMENTS in the engine's form (ENGINE_PATH_MAX bytes). False: the call is finished.
  */
 bool extras_path(struct mcp_call *call, const json_t *arguments, char *ret_path);

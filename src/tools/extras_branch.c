@@ -179,18 +179,6 @@ static bool take_items(struct branch_call *c, const json_t *list)
 	return true;
 }
 
-static void take_timeout(struct branch_call *c, const json_t *arguments)
-{
-	uint64_t limit = c->tools->config.exec_timeout_s * NS_PER_S;
-	int64_t seconds;
-
-	if (!args_int(arguments, "timeout_s", &seconds))
-		return;
-	c->timeout_ns = (uint64_t)seconds * NS_PER_S;
-	if (limit > 0)
-		c->timeout_ns = MIN(c->timeout_ns, limit);
-}
-
 static void begin(struct branch_call *c)
 {
 	const struct branch_request request = {
@@ -226,8 +214,8 @@ void extras_branch(struct mcp_call *call, json_t *arguments, void *user)
 	c->tools = user;
 	c->call = call;
 	c->sandbox = sandbox_ref(s);
-	take_timeout(c, arguments);
-	if (take_items(c, json_object_get(arguments, "branches")))
+	if (extras_timeout(c->tools, call, arguments, &c->timeout_ns) &&
+	    take_items(c, json_object_get(arguments, "branches")))
 		begin(c);
 	else
 		branch_call_free(c);

@@ -4,6 +4,7 @@
 #include "base/base64.h"
 #include "base/jsonio.h"
 #include "base/parse.h"
+#include "base/rand.h"
 #include "base/text.h"
 
 #include <stdarg.h>
@@ -98,6 +99,27 @@ bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool opti
 	extras_fail(call, "invalid_session_id", "Use the session_id of an earlier answer.",
 		    "A session_id has 1-64 letters, numbers, hyphens and underscores.");
 	return false;
+}
+
+bool extras_timeout(const struct tools *t, struct mcp_call *call, const json_t *arguments,
+		    uint64_t *ret_ns)
+{
+	const uint64_t longest = manager_run_timeout_max_ns(t->config.manager) / NS_PER_S;
+	int64_t seconds;
+
+	*ret_ns = 0;
+	if (!args_int(arguments, "timeout_s", &seconds))
+		return true;
+	if (longest > 0 && (uint64_t)seconds > longest) {
+		extras_fail(call, "invalid_argument",
+			    "Ask for that at most, and split longer work into several runs; its "
+			    "files and, with stateful, its variables stay.",
+			    "timeout_s is %jd, this server allows at most %ju", (intmax_t)seconds,
+			    (uintmax_t)longest);
+		return false;
+	}
+	*ret_ns = (uint64_t)seconds * NS_PER_S;
+	return true;
 }
 
 static void fail_session(struct mcp_call *call, const char *id UNUSED, const struct err *e)

@@ -13,6 +13,7 @@
 
 #include <string.h>
 
+#define HINT_MAX  2048u   /* bytes */
 #define SHELL_MAX 120000u /* bytes of a command: the kernel takes 128 KiB in one argument */
 
 /* A run that has ended and whose pictures are being read. */
@@ -25,6 +26,7 @@ struct pictures {
 	char names[EXTRAS_IMAGES_MAX][256];
 	bool large[EXTRAS_IMAGES_MAX]; /* more than an answer takes: made smaller first */
 	size_t n, next;
+	json_t *others; /* owned, or NULL: names of pictures that there is no room for */
 	bool scaled;
 };
 
@@ -64,25 +66,72 @@ static const char *state_of(const struct run_result *result)
 	return result->state_kept ? "kept" : "unchanged";
 }
 
-static const char *hint_of(const struct run_result *result)
+/* The time that the run had. */
+static uint64_t timeout_of(const struct run_call *c)
 {
-	if (result->state_lost)
-		return "The session's variables are gone; its files are still there. Run the "
-		       "definitions again.";
-	if (result->threads_lost)
-		return "Threads do not outlive a run: wait for them in the run that starts them.";
+	return c->request.timeout_ns > 0 ? c->request.timeout_ns
+					 : sandbox_run_timeout_ns(c->sandbox);
+}
 
+static int add_timeout_hint(struct buf *b, const struct run_call *c)
+{
+	const uint64_t longest = manager_run_timeout_max_ns(c->tools->config.manager);
+
+	if (longest > 0 && timeout_of(c) >= longest)
+		return buf_printf(b,
+				  "%ju s is the longest time that this server allows: split the "
+				  "work into several runs.",
+				  (uintmax_t)(longest / NS_PER_S));
+	return longest > 0 ? buf_printf(b,
+					"Do less in one run, or give a larger timeout_s (at most "
+					"%ju).",
+					(uintmax_t)(longest / NS_PER_S))
+			   : buf_add_str(b, "Do less in one run, or give a larger timeout_s.");
+}
+
+/* What to do about the end of a run; nothing for one that went well. */
+static int add_end_hint(struct buf *b, const struct run_call *c, const struct run_result *result)
+{
 	static const char *const hints[] = {
-	    [RUN_EXITED] = NULL,
-	    [RUN_SIGNALED] = NULL,
-	    [RUN_TIMEOUT] = "Do less in one run, or give a larger timeout_s.",
 	    [RUN_OOM] = "The sandbox ran out of memory: read data in parts, or use smaller types.",
 	    [RUN_OUTPUT_LIMIT] = "Print less, or write to a file.",
 	    [RUN_DISK_LIMIT] = "The files are more than the sandbox may hold: remove some.",
-	    [RUN_CANCELLED] = NULL,
 	    [RUN_LOST] = NULL,
 	};
-	return hints[result->reason];
+
+	if (result->state_lost)
+		return buf_add_str(b,
+				   "The session's variables are gone; its files are still there. "
+				   "Run the definitions again.");
+	if (result->threads_lost)
+		return buf_add_str(b, "Threads do not outlive a run: wait for them in the run that "
+				      "starts them.");
+	if (result->reason == RUN_TIMEOUT)
+		return add_timeout_hint(b, c);
+	return hints[result->reason] ? buf_add_str(b, hints[result->reason]) : 0;
+}
+
+/* A session that the caller named and that this call made: a model that mistyped an id, or whose
+ * session has ended, would look for its variables and files. */
+static int add_new_session_hint(struct buf *b, const struct run_call *c)
+{
+	return buf_printf(
+	    b,
+	    "%sThere was no session %s (it has ended, or the id is new): this is a new "
+	    "one without earlier files and variables.",
+	    b->len > 0 ? " " : "", c->id);
+}
+
+static int add_hint(json_t *object, const struct run_call *c, const struct run_result *result)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(HINT_MAX);
+	int r = add_end_hint(&b, c, result);
+
+	if (r == 0 && c->made && c->id[0])
+		r = add_new_session_hint(&b, c);
+	if (r < 0 || b.len == 0)
+		return r;
+	return json_object_set_new(object, "hint", json_stringn(buf_str(&b), b.len));
 }
 
 /* Adds what only a stateful run has. */
@@ -110,9 +159,7 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 
 	if (result->reason == RUN_TIMEOUT)
 		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
-			       (uintmax_t)(c->request.timeout_ns > 0
-					       ? c->request.timeout_ns / NS_PER_S
-					       : c->tools->config.exec_timeout_s));
+			       (uintmax_t)(timeout_of(c) / NS_PER_S));
 	bool out_cut = false, err_cut = false;
 	json_t *out = extras_output(&result->out, budget - err_max, "", &out_cut);
 	json_t *err = extras_output(&result->err, MAX(err_max, budget / 3), note, &err_cut);
@@ -122,12 +169,7 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 	    out, "stderr", err, "stdout_truncated", out_cut, "stderr_truncated", err_cut,
 	    "artifacts", tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
 	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
-	const char *hint = hint_of(result);
-	if (object && add_state(object, c, result) < 0) {
-		json_decref(object);
-		return NULL;
-	}
-	if (object && hint && json_object_set_new(object, "hint", json_string(hint)) < 0) {
+	if (object && (add_state(object, c, result) < 0 || add_hint(object, c, result) < 0)) {
 		json_decref(object);
 		return NULL;
 	}
@@ -138,14 +180,27 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 
 static void read_next(struct pictures *p);
 
+/* Without memory the answer goes without it. */
+static void append_hint(json_t *object, const char *text)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(HINT_MAX);
+	const char *before = json_string_value(json_object_get(object, "hint"));
+
+	if (buf_printf(&b, "%s%s%s", before ? before : "", before ? " " : "", text) == 0)
+		(void)json_object_set_new(object, "hint", json_stringn(buf_str(&b), b.len));
+}
+
 static void pictures_end(struct pictures *p)
 {
 	static const char note[] =
 	    "Pictures over 1.5 MiB are shown smaller; their files are as the "
 	    "run made them.";
 
-	if (p->scaled && !json_object_get(p->object, "hint"))
-		(void)json_object_set_new(p->object, "hint", json_string(note));
+	if (p->scaled)
+		append_hint(p->object, note);
+	/* Without memory the names are still among the artifacts. */
+	if (p->others)
+		(void)json_object_set_new(p->object, "pictures_not_shown", p->others);
 	finish_object(p->call, p->object, p->blocks);
 	(void)sandbox_unref(p->sandbox);
 	free(p);
@@ -193,11 +248,17 @@ static void read_next(struct pictures *p)
 
 static size_t collect_pictures(struct pictures *p, const struct run_result *result)
 {
-	for (size_t i = 0; i < result->n_artifacts && p->n < EXTRAS_IMAGES_MAX; i++) {
+	for (size_t i = 0; i < result->n_artifacts; i++) {
 		const struct artifact *a = &result->artifacts[i];
 		if (a->size > PICTURE_FILE_MAX || !text_starts_with(mime_type(a->name), "image/") ||
 		    streq(mime_type(a->name), "image/svg+xml"))
 			continue;
+		if (p->n == EXTRAS_IMAGES_MAX) {
+			p->others = p->others ? p->others : json_array();
+			(void)json_array_append_new(p->others,
+						    tools_json_bytes(a->name, strlen(a->name)));
+			continue;
+		}
 		p->large[p->n] = a->size > EXTRAS_IMAGE_BYTES_MAX;
 		memcpy(p->names[p->n++], a->name, sizeof(p->names[0]));
 	}
@@ -227,22 +288,15 @@ static void finish(struct run_call *c, const struct run_result *result, const st
 
 /* ---- the calls ---- */
 
-/* 0 = none given. */
-static uint64_t take_timeout(const json_t *arguments)
-{
-	int64_t seconds;
-
-	return args_int(arguments, "timeout_s", &seconds) ? (uint64_t)seconds * NS_PER_S : 0;
-}
-
 /* Common to both tools: checks, and a call that is ready but for what it runs. */
 static struct run_call *prepare(struct tools *t, struct mcp_call *call, const json_t *arguments,
 				const char *key, uint64_t max)
 {
 	char id[SANDBOX_ID_MAX + 1];
-	uint64_t timeout = take_timeout(arguments);
+	uint64_t timeout;
 
-	if (!extras_session_id(call, arguments, true, id))
+	if (!extras_session_id(call, arguments, true, id) ||
+	    !extras_timeout(t, call, arguments, &timeout))
 		return NULL;
 	struct mcp_text_ref text = tools_text_arg(call, arguments, key);
 	if (text.len > max) {
@@ -259,9 +313,7 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 		return NULL;
 	}
 	if (c) {
-		/* A call may ask for less time than the operator allows, not for more. */
-		uint64_t limit = t->config.exec_timeout_s * NS_PER_S;
-		c->request.timeout_ns = limit > 0 ? MIN(timeout, limit) : timeout;
+		c->request.timeout_ns = timeout;
 		c->finish = finish;
 		c->live = true;
 	}

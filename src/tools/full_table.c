@@ -21,8 +21,9 @@
 #define TIMEOUT                                                                                    \
 	{                                                                                          \
 		"timeout_s", ARG_INT, ARG_NULL,                                                    \
-		    "End the run after that many seconds, such as 30.", .min = 1,                  \
-									.max = TOOLS_TIMEOUT_MAX_S \
+		    "End the run after that many seconds, such as 30; "                            \
+		    "sandbox_info tells the most that is allowed.",                                \
+		    .min = 1, .max = TOOLS_TIMEOUT_MAX_S                                           \
 	}
 #define END                                                                                        \
 	{                                                                                          \

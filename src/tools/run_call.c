@@ -168,10 +168,12 @@ static void on_open(struct sandbox *s, const struct err *e, void *user)
 {
 	struct run_call *c = user;
 
-	if (e)
+	if (e) {
 		end(c, NULL, e);
-	else
-		start_run(c, s);
+		return;
+	}
+	c->made = !c->known && !sandbox_is_stored(s);
+	start_run(c, s);
 }
 
 struct run_call *run_call_new(struct tools *tools, struct mcp_call *call, const char *id,

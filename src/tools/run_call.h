@@ -21,6 +21,7 @@ struct run_call {
 	const char *argv[RUN_CALL_ARGV_MAX]; /* room for request.argv */
 	char **words;                        /* more room for it: owned, one allocation */
 	bool known;                          /* the sandbox must be there already */
+	bool made;                           /* the sandbox was made by this call */
 	/* May change the request when the sandbox is there, just before it runs; may be NULL. */
 	void (*prepare)(struct run_call *c);
 	/* The end: RESULT or E. Must finish the call; C is freed after it has returned. */

@@ -67,6 +67,39 @@ matrix('extras', { profile: 'full' }, (s) => {
 		const small = await s().call('sandbox_run_python', { code: '"small"', session_id: 'long', stateful: true });
 		assert.deepEqual([small.result, small.result_truncated], ["'small'", undefined]);
 	});
+	it('a timeout_s over the cap is refused with the cap, and nothing is made', async () => {
+		for (const [tool, args] of [['sandbox_run_python', { code: '1' }], ['sandbox_run_shell', { command: 'true' }]] as const) {
+			const r = await s().raw(tool, { ...args, timeout_s: 601, session_id: 'capped' });
+			failure(r, 'invalid_argument');
+			assert.match(r.content[0]!.text, /timeout_s is 601, this server allows at most 600/);
+		}
+		failure(await s().raw('sandbox_info', { session_id: 'capped' }), 'session_not_found');
+		assert.equal((await s().call('sandbox_run_python', { code: 'print(1)', timeout_s: 600 })).stdout, '1\n');
+	});
+	it('after a timeout the hint says how much may be asked for', async () => {
+		const r = await s().call('sandbox_run_python', { code: 'import time; time.sleep(60)', timeout_s: 1 });
+		assert.match(r.hint, /larger timeout_s \(at most 600\)/);
+	});
+	it('a session that is not there any more is told, a known one is not', async () => {
+		for (const stateful of [true, false]) {
+			const id = `gone-${stateful}`;
+			const r = await s().call('sandbox_run_python', { code: 'print(1)', session_id: id, stateful });
+			assert.match(r.hint, new RegExp(`no session ${id} .*new one without earlier files and variables`));
+			assert.equal((await s().call('sandbox_run_python', { code: 'print(1)', session_id: id, stateful })).hint, undefined);
+		}
+		assert.equal((await s().call('sandbox_run_python', { code: 'print(1)' })).hint, undefined);
+	});
+	it('sandbox_info tells the limits of runs', async () => {
+		const { session_id } = await s().call('sandbox_run_python', { code: 'print(1)' });
+		const { limits } = await s().call('sandbox_info', { session_id });
+		assert.deepEqual([limits.output_bytes, limits.run_seconds, limits.run_seconds_max], [102_400, 60, 600]);
+	});
+	it('pictures beyond the fourth are named', async () => {
+		const code = 'import matplotlib.pyplot as plt\nfor i in range(6):\n    plt.figure(figsize=(1, 1)); plt.plot([i]); plt.savefig(f"p{i}.png"); plt.close()';
+		const r = await s().raw('sandbox_run_python', { code, session_id: 'six' });
+		assert.equal(r.content.filter((c) => c.type === 'image').length, 4);
+		assert.deepEqual((JSON.parse(r.content[0]!.text) as Json).pictures_not_shown, ['p4.png', 'p5.png']);
+	});
 	it('failures have a code, a message and a hint, and change nothing', async () => {
 		await s().call('sandbox_write_file', { path: 'f.txt', content: 'a a', session_id: 'fail' });
 		failure(await s().raw('sandbox_edit_file', { session_id: 'fail', path: 'f.txt', old_text: 'a', new_text: 'b' }), 'ambiguous_match');
