@@ -57,7 +57,7 @@ enum egress_kind egress_policy_kind(const struct egress_policy *p);
 size_t egress_policy_count(const struct egress_policy *p);
 /* Adds the entries of LIST, which blanks or commas separate: `host`, `host:port`, `*.host`,
  * `*.host:port`. Without a port, 443 and 80 are meant. `*.host` means the names below host, but not host.
- * A bare `*`, addresses, wildcards elsewhere and wildcards above one label (`*.com`) are refused: then
+ * A bare `*`, addresses, wildcards elsewhere and names of one label (`localhost`, `*.com`) are refused: then
  * nothing is added, and INVALID_ARGUMENT names the entry. */
 int egress_policy_add(struct egress_policy *p, const char *list, struct err *e) MUST_CHECK;
 /* ENTRY must be one `host` or `host:port`, without wildcard and no address; else INVALID_ARGUMENT. RET
