@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/rest.h"
 
+#include "api/login_limits.h"
+
 int api_new(const struct api_config *config, struct api **ret, struct err *e)
 {
 	struct api *a = calloc(1, sizeof(*a));
@@ -9,6 +11,12 @@ int api_new(const struct api_config *config, struct api **ret, struct err *e)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the API");
 	list_init(&a->runs);
 	a->config = *config;
+	list_init(&a->logins);
+	a->login_limits = login_limits_new();
+	if (!a->login_limits) {
+		free(a);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the API");
+	}
 	*ret = a;
 	return 0;
 }
@@ -20,6 +28,8 @@ struct api *api_free(struct api *a)
 	rest_done(a);
 	runs_done(a);
 	free(a->openapi);
+	classic_logins_done(a);
+	a->login_limits = login_limits_free(a->login_limits);
 	free(a);
 	return NULL;
 }

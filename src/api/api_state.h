@@ -18,6 +18,9 @@ struct api {
 	struct api_config config;
 	struct api_stats stats;
 	struct rest *rest;
+	struct login_limits *login_limits;
+	struct list logins; /* that wait for their turn */
+	unsigned n_logins;
 	struct list runs;  /* struct api_run, owned; newest first */
 	unsigned archives; /* that are being sent */
 	char *openapi;     /* owned, made at its first need */
@@ -41,5 +44,10 @@ void api_audit(struct api *a, struct http_request *req, const struct caller *who
 	       const char *action, const char *object, const char *result);
 
 /* classic_users.c: the original's /api/… */
+/* FastAPI's form of a body that is not as described. */
+void api_invalid(struct http_request *req, const char *field, const char *why);
 int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
+/* classic_login.c; USER is the struct api */
+void classic_post_token(struct http_request *req, void *user);
+void classic_logins_done(struct api *a);
 int users_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;

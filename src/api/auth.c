@@ -9,17 +9,8 @@
 #include <sodium.h>
 #include <string.h>
 
-#define WATCH_NS        (250 * NS_PER_MS) /* between two looks at credentials that end */
-#define WATCH_SLACK_US  (50 * 1000)
-#define TRIES_SLOTS     1024u
-#define TRIES_PAIR_MAX  5u  /* failures of one name from one address in a window */
-#define TRIES_ADDR_MAX  30u /* of one address */
-#define TRIES_WINDOW_NS (60 * NS_PER_S)
-
-struct tries {
-	uint64_t since_ns;
-	unsigned n;
-};
+#define WATCH_NS       (250 * NS_PER_MS) /* between two looks at credentials that end */
+#define WATCH_SLACK_US (50 * 1000)
 
 struct auth {
 	struct auth_config config;
@@ -28,8 +19,6 @@ struct auth {
 	uint64_t epoch; /* of the store's credentials, when the live ones were judged last */
 	bool watching;
 	uint8_t token_key[JWT_KEY_BYTES];
-	uint8_t tries_key[crypto_shorthash_KEYBYTES];
-	struct tries tries[TRIES_SLOTS];
 	struct err failed; /* why the last credential could not be looked at; ERR_NONE: it was */
 };
 
@@ -319,39 +308,6 @@ const struct caller *auth_caller(const struct http_request *req)
 	return http_request_caller(req);
 }
 
-/* ---- logins that fail ---- */
-
-static struct tries *slot_of(struct auth *a, struct http_request *req, const char *name)
-{
-	char text[64 + STORE_NAME_SIZE], *port;
-	uint8_t hash[crypto_shorthash_BYTES];
-	uint32_t index;
-	char peer[64];
-
-	(void)snprintf(peer, sizeof(peer), "%s", http_request_peer(req));
-	port = strrchr(peer, ':');
-	if (port)
-		*port = '\0';
-	(void)snprintf(text, sizeof(text), "%s/%s", peer, name);
-	(void)crypto_shorthash(hash, (const uint8_t *)text, strlen(text), a->tries_key);
-	memcpy(&index, hash, sizeof(index));
-	struct tries *t = &a->tries[index % TRIES_SLOTS];
-	if (now_ns() - t->since_ns > TRIES_WINDOW_NS)
-		*t = (struct tries){.since_ns = now_ns()};
-	return t;
-}
-
-bool auth_may_try(struct auth *a, struct http_request *req, const char *name)
-{
-	return slot_of(a, req, name)->n < TRIES_PAIR_MAX && slot_of(a, req, "")->n < TRIES_ADDR_MAX;
-}
-
-void auth_failed(struct auth *a, struct http_request *req, const char *name)
-{
-	slot_of(a, req, name)->n++;
-	slot_of(a, req, "")->n++;
-}
-
 /* ---- life ---- */
 
 int auth_new(const struct auth_config *config, struct auth **ret, struct err *e)
@@ -361,7 +317,6 @@ int auth_new(const struct auth_config *config, struct auth **ret, struct err *e)
 	if (!a)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "users");
 	a->config = *config;
-	rand_bytes(a->tries_key, sizeof(a->tries_key));
 	list_init(&a->live);
 	int r = config->store ? store_secret(config->store, "jwt", a->token_key, e) : 0;
 	if (r == 0 && config->store && config->loop) {

@@ -93,8 +93,3 @@ bool auth_may_change(const struct caller *who, const char *operation);
 /* A token for the user U. RET has TOKEN_SIZE bytes. */
 #define TOKEN_SIZE 1024
 int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err *e) MUST_CHECK;
-
-/* Logins that failed count against (address, name) and against the address: false where it is to
- * wait. The pieces are small and fixed; a flood makes strangers share a counter at worst. */
-bool auth_may_try(struct auth *a, struct http_request *req, const char *name);
-void auth_failed(struct auth *a, struct http_request *req, const char *name);

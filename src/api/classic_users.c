@@ -37,7 +37,7 @@ static bool is_email(const char *s)
 }
 
 /* FastAPI's form of a body that is not as described. */
-static void invalid(struct http_request *req, const char *field, const char *why)
+void api_invalid(struct http_request *req, const char *field, const char *why)
 {
 	api_json(req, 422,
 		 json_pack("{s:[{s:s, s:[s,s], s:s}]}", "detail", "type", "value_error", "loc",
@@ -99,12 +99,12 @@ static bool read_registration(struct http_request *req, const json_t *body, stru
 	const char *password = json_string_value(json_object_get(body, "password"));
 
 	if (!name || !*name || strlen(name) > USERNAME_MAX || strchr(name, '@'))
-		invalid(req, "username", "1 to 64 bytes without @");
+		api_invalid(req, "username", "1 to 64 bytes without @");
 	else if (!email || strlen(email) >= STORE_EMAIL_SIZE || !is_email(email))
-		invalid(req, "email", "value is not a valid email address");
+		api_invalid(req, "email", "value is not a valid email address");
 	else if (!password || strlen(password) < STORE_PASSWORD_MIN ||
 		 strlen(password) > STORE_PASSWORD_MAX)
-		invalid(req, "password", "8 to 256 bytes");
+		api_invalid(req, "password", "8 to 256 bytes");
 	else {
 		*u = (struct store_user){.active = true, .quota = STORE_QUOTA_DEFAULTS};
 		(void)snprintf(u->name, sizeof(u->name), "%s", name);
@@ -149,7 +149,8 @@ static void register_user(struct api *a, struct http_request *req, const json_t 
 		return;
 	w->user = u;
 	(void)snprintf(w->text, sizeof(w->text), "%s", invitation ? invitation : "");
-	if (store_hash_password(a->config.store, password, on_registered, w, &e) < 0) {
+	if (store_hash_password(a->config.store, password, STORE_LANE_NEW, on_registered, w, &e) <
+	    0) {
 		api_detail(req, err_code_http(e.code), e.text);
 		api_wait_free(w);
 	}
@@ -163,64 +164,8 @@ static void post_register(struct http_request *req, void *user)
 	if (body)
 		register_user(user, req, body);
 	else
-		invalid(req, "", e.text);
+		api_invalid(req, "", e.text);
 	json_decref(body);
-}
-
-/* ---- login ---- */
-
-static void finish_login(struct api_wait *w, const struct store_user *u, const struct err *failed)
-{
-	char token[TOKEN_SIZE];
-	struct err e = ERR_INIT;
-
-	api_audit(w->api, w->req, NULL, "user.login", w->text,
-		  failed ? err_code_name(failed->code) : "ok");
-	if (!w->req)
-		return;
-	if (failed && failed->code == ERR_UNAUTHORIZED)
-		auth_failed(w->api->config.auth, w->req, w->text);
-	if (failed)
-		api_detail(w->req, err_code_http(failed->code), failed->text);
-	else if (!u->active)
-		api_detail(w->req, 400, "Inactive user");
-	else if (auth_token(w->api->config.auth, u, token, &e) < 0)
-		api_detail(w->req, err_code_http(e.code), e.text);
-	else
-		api_json(w->req, 200,
-			 json_pack("{s:s, s:s}", "access_token", token, "token_type", "bearer"));
-}
-
-static void on_login(const struct store_user *u, const struct err *e, void *user)
-{
-	finish_login(user, u, e);
-	api_wait_free(user);
-}
-
-static void post_token(struct http_request *req, void *user)
-{
-	struct api *a = user;
-	char name[STORE_NAME_SIZE], password[STORE_PASSWORD_MAX + 1];
-	struct err e = ERR_INIT;
-
-	if (api_form_value(req, "username", name, sizeof(name)) < 0 ||
-	    api_form_value(req, "password", password, sizeof(password)) < 0) {
-		invalid(req, "username", "username and password are needed, as a form");
-		return;
-	}
-	if (!auth_may_try(a->config.auth, req, name)) {
-		(void)http_add_header(req, "Retry-After", "60");
-		api_detail(req, 429, "Too many failed logins; try again in a minute");
-		return;
-	}
-	struct api_wait *w = api_wait_new(a, req, NULL);
-	if (!w)
-		return;
-	(void)snprintf(w->text, sizeof(w->text), "%s", name);
-	if (store_check_password(a->config.store, name, password, on_login, w, &e) < 0) {
-		api_detail(req, err_code_http(e.code), e.text);
-		api_wait_free(w);
-	}
 }
 
 /* ---- what needs a login ---- */
@@ -365,7 +310,7 @@ static void get_health(struct http_request *req, void *user UNUSED)
 static const struct http_route routes[] = {
     {HTTP_GET, "/health", get_health, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
     {HTTP_POST, "/api/register", post_register, 0, 0},
-    {HTTP_POST, "/api/token", post_token, 0, 0},
+    {HTTP_POST, "/api/token", classic_post_token, 0, 0},
     {HTTP_GET, "/api/users/me", get_me, 0, 0},
     {HTTP_GET, "/api/users/me/api-key", get_key, 0, 0},
     {HTTP_POST, "/api/users/me/api-key/regenerate", post_regenerate, 0, 0},

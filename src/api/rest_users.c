@@ -136,8 +136,8 @@ static void with_password(struct rest_call *c, struct store_user *u,
 		return;
 	}
 	*p = (struct pending){.call = c, .user = *u, .go_on = go_on};
-	if (store_hash_password(c->api->config.store, rest_text(c, "password", ""), on_hash, p,
-				&e) < 0) {
+	if (store_hash_password(c->api->config.store, rest_text(c, "password", ""),
+				STORE_LANE_KNOWN, on_hash, p, &e) < 0) {
 		free(p);
 		rest_fail(c, &e);
 	}

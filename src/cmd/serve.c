@@ -39,6 +39,7 @@ struct serve {
 	const char *hosts[HOSTS_MAX + 1];
 	char *origin_names; /* what origins[] points into */
 	const char *origins[HOSTS_MAX + 1];
+	struct http_proxies proxies;
 	char host[READ_HOST_SIZE];
 	uint16_t port;
 	char base[BASE_SIZE];
@@ -87,9 +88,13 @@ static int split_hosts(struct serve *s, struct err *e)
 	int r = split_names(s->app.settings.allowed_hosts, "SANDBOX_ALLOWED_HOSTS", &s->host_names,
 			    s->hosts, e);
 
-	return r < 0 ? r
-		     : split_names(s->app.settings.allowed_origins, "SANDBOX_ALLOWED_ORIGINS",
-				   &s->origin_names, s->origins, e);
+	if (r == 0)
+		r = split_names(s->app.settings.allowed_origins, "SANDBOX_ALLOWED_ORIGINS",
+				&s->origin_names, s->origins, e);
+	if (r < 0)
+		return r;
+	r = http_proxies_parse(s->app.settings.trusted_proxies, &s->proxies, e);
+	return r < 0 ? err_wrap(e, "SANDBOX_TRUSTED_PROXIES") : 0;
 }
 
 static void make_base(struct serve *s)
@@ -221,6 +226,7 @@ static int open_http(struct serve *s, struct err *e)
 	    .stall_timeout_ns = (uint64_t)set->stall_timeout_s * NS_PER_S,
 	    .hosts = s->hosts,
 	    .origins = s->origins,
+	    .proxies = &s->proxies,
 	    .log = log_request,
 	    .log_userdata = s,
 	};
@@ -375,6 +381,7 @@ static void serve_done(struct serve *s)
 	free(s->page);
 	free(s->host_names);
 	free(s->origin_names);
+	http_proxies_done(&s->proxies);
 	bridge_socket_close(&s->socket);
 }
 

@@ -105,6 +105,10 @@ S(STR, allowed_origins, "server.allowed_origins", "SANDBOX_ALLOWED_ORIGINS", "",
   "origins such as http://localhost:6274 separated by commas, or *",
   "Web pages from these origins may use the server, besides pages of the server itself. Programs other "
   "than browsers send no Origin and do not need this.")
+S(STR, trusted_proxies, "server.trusted_proxies", "SANDBOX_TRUSTED_PROXIES", "", 0, 2000,
+  "addresses and networks such as 127.0.0.1, 10.0.0.0/8 separated by commas",
+  "Proxies in front of the server, whose Forwarded or X-Forwarded-For header gives the address of the "
+  "client. Without this setting addresses limit no logins: all clients may share that of a proxy.")
 S(SECRET, api_key, "auth.api_key", "SANDBOX_API_KEY", "", 0, 200, "at least 16 characters",
   "Key that HTTP clients must send. Required to listen on an address that other machines can reach.")
 S(BOOL, require_auth, "auth.require_auth", "SANDBOX_REQUIRE_AUTH", "off", 0, 1, "on or off",

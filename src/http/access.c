@@ -3,6 +3,7 @@
 #include "http/connection.h"
 
 #include "base/text.h"
+#include "http/client_address.h"
 #include "http/socket_address.h"
 
 #include <stdio.h>
@@ -117,15 +118,32 @@ uint64_t http_request_body_length(const struct http_request *req)
 
 static void format_peer(const struct http_request *req, char *ret, size_t size)
 {
+	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
+	union http_address peer, client;
 	char text[HTTP_ADDRESS_TEXT];
-	union http_address peer;
 
 	if (!http_address_peer(req->conn->fd, &peer)) {
 		(void)snprintf(ret, size, "gone");
+	} else if (http_proxies_have(proxies, &peer) &&
+		   http_client_address(req, &peer, proxies, &client)) {
+		http_address_text(&client, text);
+		(void)snprintf(ret, size, "%s", text);
 	} else {
 		http_address_text(&peer, text);
 		(void)snprintf(ret, size, "%s:%u", text, http_address_port(&peer));
 	}
+}
+
+bool http_request_network(const struct http_request *req, char *ret)
+{
+	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
+	union http_address peer, client;
+
+	if (!proxies || proxies->n == 0 || !http_address_peer(req->conn->fd, &peer) ||
+	    !http_client_address(req, &peer, proxies, &client))
+		return false;
+	http_network_text(&client, ret);
+	return true;
 }
 
 const char *http_request_peer(const struct http_request *req)

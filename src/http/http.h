@@ -101,6 +101,18 @@ typedef bool (*http_auth_fn)(struct http_request *req, void *userdata);
 typedef void (*http_log_fn)(struct http_request *req, int status, uint64_t bytes, uint64_t ns,
 			    void *userdata);
 
+struct http_network;
+
+/* Proxies whose word about the client's address counts. */
+struct http_proxies {
+	struct http_network *networks;
+	size_t n;
+};
+/* TEXT: addresses and networks ("127.0.0.1, 10.0.0.0/8") separated by commas or blanks. -EINVAL with
+ * the one that is none. Give it up with http_proxies_done(). */
+int http_proxies_parse(const char *text, struct http_proxies *ret, struct err *e) MUST_CHECK;
+void http_proxies_done(struct http_proxies *proxies);
+
 struct http_config {
 	unsigned max_connections; /* 0 = what RLIMIT_NOFILE leaves, at most 16,000 */
 	unsigned max_per_address; /* connections of one address (IPv6: of one /64) that is not
@@ -118,7 +130,8 @@ struct http_config {
 				   * that the connection came to are always allowed as Host */
 	const char *const *origins; /* borrowed until free: further origins whose pages may use the
 				     * server, NULL-terminated; "*" allows any; may be NULL */
-	http_auth_fn auth;          /* NULL: rows with HTTP_ROUTE_AUTH are open */
+	const struct http_proxies *proxies; /* borrowed until free; NULL: none is trusted */
+	http_auth_fn auth;                  /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
 	http_log_fn log;
 	void *log_userdata;
@@ -180,8 +193,13 @@ const char *http_request_body(const struct http_request *req, size_t *ret_len);
 /* The declared length, or UINT64_MAX for a chunked body. */
 uint64_t http_request_body_length(const struct http_request *req);
 
-/* "127.0.0.1:41234", "[::1]:41234". */
+/* "127.0.0.1:41234", "[::1]:41234"; of a client behind a trusted proxy the address alone. */
 const char *http_request_peer(const struct http_request *req);
+/* The network that the client belongs to, to count what comes from it: an IPv4 address, the first 64
+ * bits of an IPv6 one, "loopback". RET has HTTP_NETWORK_TEXT bytes. False: it is not known, because
+ * no proxy is trusted and so any address may be that of a proxy with everybody behind it. */
+#define HTTP_NETWORK_TEXT 64
+bool http_request_network(const struct http_request *req, char *ret);
 unsigned http_request_route_flags(const struct http_request *req);
 /* The value of Origin if it is present and allowed, else NULL: for Access-Control-Allow-Origin. */
 const char *http_request_origin(const struct http_request *req);

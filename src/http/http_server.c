@@ -5,6 +5,7 @@
 
 #include "base/rand.h"
 #include "base/walls.h"
+#include "http/client_address.h"
 #include "http/range.h"
 
 #include <signal.h>
@@ -79,7 +80,11 @@ static void admit(struct http_listener *l, int fd, const union http_address *fro
 	struct http_server *s = l->server;
 	struct http_peer *peer = NULL;
 
-	if (http_peers_add(&s->peers, from, &peer) == 0 && conn_new(s, l, fd, peer) == 0)
+	/* A trusted proxy is not one client: what it carries is not counted as one address. */
+	bool counted = !http_proxies_have(s->cfg.proxies, from);
+
+	if ((!counted || http_peers_add(&s->peers, from, &peer) == 0) &&
+	    conn_new(s, l, fd, peer) == 0)
 		return;
 	http_peers_drop(peer);
 	(void)fd_close(fd);

@@ -97,6 +97,7 @@ struct hash_job {
 	char password[STORE_PASSWORD_MAX + 1];
 	char hash[STORE_HASH_SIZE]; /* to compare with, or what came out */
 	struct store_user user;     /* of a check */
+	enum store_lane lane;
 	bool check;
 	bool ok;
 	store_hash_fn on_hash;
@@ -115,9 +116,10 @@ struct helper {
 	bool writing;
 	uint64_t kept; /* rows of a batch that failed */
 	struct notes notes;
-	struct list jobs; /* oldest first */
+	struct list jobs[STORE_LANE_MAX_]; /* oldest first */
 	struct list done;
-	unsigned n_jobs;
+	unsigned n_jobs[STORE_LANE_MAX_]; /* until they are answered */
+	unsigned turn;                    /* lane that is looked at first */
 	struct store_counts counts;
 	struct err trouble; /* of the last batch; ERR_NONE: it is written */
 	bool told;          /* of trouble */

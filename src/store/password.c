@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Passwords: argon2id of libsodium, 64 MiB and about 0.1 s each, one at a time on the helper. A
- * flood of logins costs one core at most and 64 MiB, and never a turn of the loop; what does not
- * fit into the short queue is refused at once. */
+/* Passwords: argon2id of libsodium, 64 MiB and about 0.1 s each, one at a time on the helper thread.
+ * A flood of logins costs at most one core and 64 MiB, and never a turn of the loop. Each lane has a
+ * short queue; when it is full, the next password is refused at once. */
 #include "store/db.h"
 
 #include <sodium.h>
@@ -68,13 +68,13 @@ static int push(struct store *s, struct hash_job *job, struct err *e)
 	int r = 0;
 
 	(void)pthread_mutex_lock(&h->lock);
-	if (h->n_jobs >= STORE_HASHES_MAX)
+	if (h->n_jobs[job->lane] >= STORE_HASHES_MAX)
 		r = -EAGAIN;
 	else
 		r = helper_start(s);
 	if (r == 0) {
-		list_append(&h->jobs, &job->node);
-		h->n_jobs++;
+		list_append(&h->jobs[job->lane], &job->node);
+		h->n_jobs[job->lane]++;
 		(void)pthread_cond_signal(&h->work);
 	}
 	(void)pthread_mutex_unlock(&h->lock);
@@ -84,7 +84,8 @@ static int push(struct store *s, struct hash_job *job, struct err *e)
 	return err_set(e, ERR_RATE_LIMITED, 0, "too many passwords are being checked");
 }
 
-static struct hash_job *job_new(const char *password, void *arg, struct err *e)
+static struct hash_job *job_new(const char *password, enum store_lane lane, void *arg,
+				struct err *e)
 {
 	struct hash_job *job = calloc(1, sizeof(*job));
 
@@ -93,28 +94,29 @@ static struct hash_job *job_new(const char *password, void *arg, struct err *e)
 		return NULL;
 	}
 	copy_text(job->password, sizeof(job->password), password);
+	job->lane = lane;
 	job->arg = arg;
 	return job;
 }
 
-int store_hash_password(struct store *s, const char *password, store_hash_fn cb, void *user,
-			struct err *e)
+int store_hash_password(struct store *s, const char *password, enum store_lane lane,
+			store_hash_fn cb, void *user, struct err *e)
 {
 	int r = check_length(password, e);
 
 	if (r < 0)
 		return r;
-	struct hash_job *job = job_new(password, user, e);
+	struct hash_job *job = job_new(password, lane, user, e);
 	if (!job)
 		return -ENOMEM;
 	job->on_hash = cb;
 	return push(s, job, e);
 }
 
-int store_check_password(struct store *s, const char *name, const char *password, store_check_fn cb,
-			 void *user, struct err *e)
+int store_check_password(struct store *s, const char *name, const char *password,
+			 enum store_lane lane, store_check_fn cb, void *user, struct err *e)
 {
-	struct hash_job *job = job_new(password, user, e);
+	struct hash_job *job = job_new(password, lane, user, e);
 
 	if (!job)
 		return -ENOMEM;
@@ -158,7 +160,7 @@ void hash_answers(struct store *s)
 		(void)pthread_mutex_lock(&h->lock);
 		struct hash_job *job = list_pop_first(&h->done, struct hash_job, node);
 		if (job)
-			h->n_jobs--;
+			h->n_jobs[job->lane]--;
 		(void)pthread_mutex_unlock(&h->lock);
 		if (!job)
 			return;
@@ -172,7 +174,8 @@ void hash_cancel(struct store *s)
 	struct helper *h = &s->helper;
 	struct hash_job *job;
 
-	list_splice(&h->done, &h->jobs);
+	for (size_t i = 0; i < STORE_LANE_MAX_; i++)
+		list_splice(&h->done, &h->jobs[i]);
 	while ((job = list_pop_first(&h->done, struct hash_job, node)))
 		answer(job, true);
 }

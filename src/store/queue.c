@@ -136,12 +136,20 @@ static void wait_until(struct helper *h, uint64_t ns)
 	(void)pthread_cond_timedwait(&h->work, &h->lock, &t);
 }
 
+static bool has_job(const struct helper *h)
+{
+	for (size_t i = 0; i < STORE_LANE_MAX_; i++)
+		if (!list_is_empty(&h->jobs[i]))
+			return true;
+	return false;
+}
+
 /* Lets more rows come, unless somebody waits or the list is filling. */
 static void gather(struct helper *h, uint64_t wait_ns)
 {
 	uint64_t until = now_ns() + wait_ns;
 
-	while (!h->stop && !h->flush && list_is_empty(&h->jobs) && h->notes.n < NOTES_MAX / 2 &&
+	while (!h->stop && !h->flush && !has_job(h) && h->notes.n < NOTES_MAX / 2 &&
 	       now_ns() < until)
 		wait_until(h, until);
 }
@@ -201,9 +209,24 @@ static void write_some(struct store *s, struct notes *batch)
 	(void)pthread_cond_broadcast(&h->idle);
 }
 
+/* The lanes take turns. */
+static struct hash_job *next_job(struct helper *h)
+{
+	for (unsigned i = 0; i < STORE_LANE_MAX_; i++) {
+		unsigned lane = (h->turn + i) % STORE_LANE_MAX_;
+		struct hash_job *job = list_pop_first(&h->jobs[lane], struct hash_job, node);
+
+		if (!job)
+			continue;
+		h->turn = (lane + 1) % STORE_LANE_MAX_;
+		return job;
+	}
+	return NULL;
+}
+
 static void do_job(struct helper *h)
 {
-	struct hash_job *job = list_pop_first(&h->jobs, struct hash_job, node);
+	struct hash_job *job = next_job(h);
 	uint64_t one = 1;
 
 	if (!job)
@@ -225,7 +248,7 @@ static void *helper_main(void *arg)
 	notes_init(&batch);
 	(void)pthread_mutex_lock(&h->lock);
 	while (!h->stop) {
-		if (list_is_empty(&h->jobs) && h->notes.n == 0 && batch.n == 0)
+		if (!has_job(h) && h->notes.n == 0 && batch.n == 0)
 			(void)pthread_cond_wait(&h->work, &h->lock);
 		gather(h, batch.n ? RETRY_WAIT_NS : BATCH_WAIT_NS);
 		write_some(s, &batch);
@@ -270,7 +293,8 @@ int helper_open(struct store *s, const char *path, struct err *e)
 	(void)pthread_cond_init(&h->idle, &attr);
 	(void)pthread_condattr_destroy(&attr);
 	notes_init(&h->notes);
-	list_init(&h->jobs);
+	for (size_t i = 0; i < STORE_LANE_MAX_; i++)
+		list_init(&h->jobs[i]);
 	list_init(&h->done);
 	h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (h->event_fd < 0)

@@ -152,17 +152,26 @@ int store_user_count(struct store *s, uint64_t *ret, struct err *e) MUST_CHECK;
 
 #define STORE_PASSWORD_MIN 8
 #define STORE_PASSWORD_MAX 256
-#define STORE_HASHES_MAX   8 /* may wait; more is RATE_LIMITED */
+#define STORE_HASHES_MAX   16 /* may wait in one lane; more is RATE_LIMITED */
+
+/* Each lane has its own places and its turn, so that a flood in one shuts nobody out of another. */
+enum store_lane {
+	STORE_LANE_KNOWN, /* logins of names that logged in before, and what administrators do */
+	STORE_LANE_LOGIN, /* other logins */
+	STORE_LANE_NEW,   /* registrations */
+	STORE_LANE_MAX_,
+};
 
 typedef void (*store_hash_fn)(const char *hash, const struct err *e, void *user);
 typedef void (*store_check_fn)(const struct store_user *u, const struct err *e, void *user);
 
 /* CB comes later from the loop, exactly once; store_close() calls it with CANCELLED. */
-int store_hash_password(struct store *s, const char *password, store_hash_fn cb, void *user,
-			struct err *e) MUST_CHECK;
+int store_hash_password(struct store *s, const char *password, enum store_lane lane,
+			store_hash_fn cb, void *user, struct err *e) MUST_CHECK;
 /* CB gets the user, or UNAUTHORIZED; it takes as long for a name that nobody has. */
-int store_check_password(struct store *s, const char *name, const char *password, store_check_fn cb,
-			 void *user, struct err *e) MUST_CHECK;
+int store_check_password(struct store *s, const char *name, const char *password,
+			 enum store_lane lane, store_check_fn cb, void *user,
+			 struct err *e) MUST_CHECK;
 /* At once, for the command line. RET has STORE_HASH_SIZE bytes. */
 int store_hash_now(const char *password, char *ret, struct err *e) MUST_CHECK;
 

@@ -157,6 +157,26 @@ describe('the user routes of the second family', () => {
 		await login(base, 'zoe');
 	});
 
+	it('whatever others try, a right password is let in', async () => {
+		await register(base, 'wanda');
+		const wrong = (username: string): Promise<Answer> => ask('POST', `${base}/api/token`, { form: { username, password: 'a wrong password' } });
+		// Names that nobody has lock out nobody.
+		for (let i = 0; i < 40; i += 8)
+			await Promise.all([...Array(8).keys()].map((k) => wrong(`nobody-${i + k}`)));
+		await login(base, 'wanda');
+		// Wrong ones for her own name delay her, and no more.
+		const tried = await Promise.all([...Array(20).keys()].map(() => wrong('Wanda')));
+		assert.ok(tried.filter((r) => r.status === 429).length >= 10, tried.map((r) => r.status).join());
+		await login(base, 'wanda');
+	});
+
+	it('registrations have a queue of their own', async () => {
+		await register(base, 'xena');
+		const flood = [...Array(60).keys()].map((i) => ask('POST', `${base}/api/register`, { json: { username: `flood${i}`, email: `flood${i}@example.org`, password } }));
+		await login(base, 'xena');
+		assert.ok((await Promise.all(flood)).some((r) => r.status === 429), 'it was a flood');
+	});
+
 	it('another\'s sandbox is 404 (B15)', async () => {
 		await register(base, 'una');
 		const token = await login(base, 'una');
@@ -452,5 +472,51 @@ describe('registration where the server asks who it is', () => {
 		const rows = (await ask('GET', `${base}/api/v1/audit`, { key: admin })).body.rows.map((r: Json) => r.action);
 		for (const action of ['user.invite', 'user.uninvite', 'user.register'])
 			assert.ok(rows.includes(action), action);
+	});
+});
+
+describe('behind a proxy that is trusted', () => {
+	const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_OPEN_REGISTRATION: 'on', SANDBOX_TRUSTED_PROXIES: '127.0.0.1, 10.0.0.0/8' };
+	let program: Program;
+	let base: string;
+	let admin: string;
+	before(async () => {
+		await caisson(['user', 'add', 'root', '--role', 'admin', '--password', 'none'], { env });
+		admin = (await caisson(['key', 'new', 'root', '--scope', 'admin'], { env })).stdout.toString().trim();
+		({ program, base } = await serve({ profile: 'full', env }));
+	});
+	after(async () => {
+		await program.end();
+	});
+	const token = (username: string, word: string, headers: Record<string, string>): Promise<Answer> =>
+		ask('POST', `${base}/api/token`, { form: { username, password: word }, headers });
+
+	it('the address is the client\'s, as the last proxy saw it', async () => {
+		const rows: [Record<string, string>, RegExp][] = [
+			[{ 'x-forwarded-for': '203.0.113.9' }, /^203\.0\.113\.9$/],
+			[{ 'x-forwarded-for': '198.51.100.1, 203.0.113.10, 10.1.2.3' }, /^203\.0\.113\.10$/],
+			[{ forwarded: 'for=198.51.100.1, for="[2001:db8:1:2::7]:4711";proto=https' }, /^\[2001:db8:1:2::7\]$/],
+			[{ forwarded: 'for=198.51.100.1', 'x-forwarded-for': '203.0.113.11' }, /^127\.0\.0\.1$/], // one of them is invented
+			[{ 'x-forwarded-for': 'nonsense' }, /^127\.0\.0\.1:\d+$/],
+			[{}, /^127\.0\.0\.1:\d+$/],
+		];
+		for (const [headers, peer] of rows) {
+			const name = `seen${rows.findIndex((r) => r[0] === headers)}`;
+			await token(name, 'a wrong password', headers);
+			const row = (await ask('GET', `${base}/api/v1/audit`, { key: admin })).body.rows.find((r: Json) => r.object === name);
+			assert.match(row.peer, peer, JSON.stringify(headers));
+		}
+	});
+
+	it('guesses from elsewhere do not delay the person whose name it is', async () => {
+		await register(base, 'yara');
+		const home = { 'x-forwarded-for': '198.51.100.7' };
+		assert.equal((await token('yara', password, home)).status, 200);
+		const guesses = [...Array(30).keys()].map((i) => token('yara', 'a wrong password', { 'x-forwarded-for': `198.51.100.7, 203.0.113.${i}` }));
+		const at = performance.now();
+		assert.equal((await token('yara', password, home)).status, 200);
+		assert.ok(performance.now() - at < 4000, `${performance.now() - at} ms`);
+		const statuses = (await Promise.all(guesses)).map((r) => r.status);
+		assert.ok(statuses.filter((s) => s === 429).length >= 20, statuses.join());
 	});
 });

@@ -355,9 +355,10 @@ static void test_passwords(void **state)
 	struct answer hash = {0}, check = {0};
 	struct err e = ERR_INIT;
 
-	assert_true(store_hash_password(w->s, "short", on_hash, &hash, &e) < 0);
+	assert_true(store_hash_password(w->s, "short", STORE_LANE_NEW, on_hash, &hash, &e) < 0);
 	assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
-	assert_int_equal(store_hash_password(w->s, "correct horse", on_hash, &hash, &e), 0);
+	assert_int_equal(
+	    store_hash_password(w->s, "correct horse", STORE_LANE_NEW, on_hash, &hash, &e), 0);
 	wait_for(w, &hash, 1);
 	assert_true(text_starts_with(hash.text, "$argon2id$"));
 	memcpy(u.hash, hash.text, sizeof(u.hash));
@@ -373,7 +374,7 @@ static void test_passwords(void **state)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_int_equal(store_check_password(w->s, rows[i].name, rows[i].password,
-						      on_check, &check, &e),
+						      STORE_LANE_LOGIN, on_check, &check, &e),
 				 0);
 		wait_for(w, &check, (int)i + 1);
 		assert_int_equal(check.code, rows[i].ok ? ERR_NONE : ERR_UNAUTHORIZED);
@@ -389,7 +390,8 @@ static void test_login_flood(void **state)
 	int taken = 0;
 
 	for (int i = 0; i < 100; i++)
-		taken += store_check_password(w->s, "x", "yyyyyyyy", on_check, &check, &e) == 0;
+		taken += store_check_password(w->s, "x", "yyyyyyyy", STORE_LANE_LOGIN, on_check,
+					      &check, &e) == 0;
 	assert_true(taken >= STORE_HASHES_MAX && taken < 100);
 	assert_int_equal(e.code, ERR_RATE_LIMITED);
 	wait_for(w, &check, 1);

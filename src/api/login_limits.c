@@ -1,0 +1,175 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "api/login_limits.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <ctype.h>
+#include <sodium.h>
+#include <string.h>
+
+#define SLOTS        4096u
+#define KEY_SIZE     512u
+#define FORGET_NS    (12 * NS_PER_S) /* one wrong password is forgotten in that time */
+#define WAIT_MAX_NS  (8 * NS_PER_S)  /* a longer wait is refused at once */
+#define DOUBLED_MAX  2u              /* how often the step of a name is doubled */
+#define SECRET_BYTES crypto_shorthash_KEYBYTES
+
+enum kind {
+	KIND_NAME,    /* wrong passwords of one name, from anywhere it has not logged in from */
+	KIND_NETWORK, /* of one network, for any name */
+	KIND_PAIR,    /* of one name from a network that it logged in from */
+	KIND_MAX_,
+};
+
+static const struct rule {
+	unsigned free;    /* wrong ones without a wait */
+	uint64_t step_ns; /* between two checks after that */
+	bool doubles;     /* the step grows with further wrong ones */
+} rules[KIND_MAX_] = {
+    [KIND_NAME] = {5, 500 * NS_PER_MS, true},
+    [KIND_NETWORK] = {30, 200 * NS_PER_MS, false},
+    [KIND_PAIR] = {5, 500 * NS_PER_MS, true},
+};
+
+struct slot {
+	unsigned wrong;
+	uint64_t since_ns; /* the oldest of them is forgotten FORGET_NS later */
+	uint64_t next_ns;  /* when the next check may begin */
+};
+
+struct login_limits {
+	uint8_t secret[SECRET_BYTES];
+	struct slot slots[SLOTS];
+	uint64_t known[SLOTS]; /* whole hashes of names that logged in, by network; 0 = free */
+};
+
+struct login_limits *login_limits_new(void)
+{
+	struct login_limits *l = calloc(1, sizeof(*l));
+
+	if (l)
+		rand_bytes(l->secret, sizeof(l->secret));
+	return l;
+}
+
+struct login_limits *login_limits_free(struct login_limits *l)
+{
+	free(l);
+	return NULL;
+}
+
+static uint64_t hash_of(const struct login_limits *l, enum kind kind, const char *network,
+			const char *name)
+{
+	char text[KEY_SIZE];
+	uint64_t hash;
+	int n = snprintf(text, sizeof(text), "%d/%s/%s", (int)kind, network, name);
+	size_t len = MIN((size_t)MAX(n, 0), sizeof(text) - 1);
+
+	_Static_assert(sizeof(hash) == crypto_shorthash_BYTES, "a hash is 64 bits");
+	for (size_t i = 0; i < len; i++)
+		text[i] = (char)tolower((unsigned char)text[i]);
+	(void)crypto_shorthash((uint8_t *)&hash, (const uint8_t *)text, len, l->secret);
+	return hash ? hash : 1;
+}
+
+static uint64_t pair_of(const struct login_limits *l, const struct login_source *who)
+{
+	return hash_of(l, KIND_PAIR, who->network, who->name);
+}
+
+bool login_limits_knows(struct login_limits *l, const struct login_source *who)
+{
+	uint64_t hash = pair_of(l, who);
+
+	return l->known[hash % SLOTS] == hash;
+}
+
+static struct slot *slot_of(struct login_limits *l, uint64_t hash, uint64_t now)
+{
+	struct slot *s = &l->slots[hash % SLOTS];
+	uint64_t forgotten = s->wrong > 0 ? (now - s->since_ns) / FORGET_NS : 0;
+
+	if (forgotten >= s->wrong)
+		s->wrong = 0;
+	else
+		s->wrong -= (unsigned)forgotten;
+	s->since_ns += forgotten * FORGET_NS;
+	return s;
+}
+
+/* The slots that count for WHO; returns how many. */
+static size_t slots_for(struct login_limits *l, const struct login_source *who, uint64_t now,
+			struct slot *ret[2], const struct rule *ret_rules[2])
+{
+	size_t n = 0;
+	bool known_network = who->network[0] != '\0';
+	enum kind kind = known_network && login_limits_knows(l, who) ? KIND_PAIR : KIND_NAME;
+
+	ret_rules[n] = &rules[kind];
+	uint64_t hash = kind == KIND_PAIR ? pair_of(l, who) : hash_of(l, KIND_NAME, "", who->name);
+	ret[n++] = slot_of(l, hash, now);
+	if (known_network && kind != KIND_PAIR) {
+		ret_rules[n] = &rules[KIND_NETWORK];
+		ret[n++] = slot_of(l, hash_of(l, KIND_NETWORK, who->network, ""), now);
+	}
+	return n;
+}
+
+static uint64_t step_of(const struct slot *s, const struct rule *rule)
+{
+	return rule->doubles ? rule->step_ns << MIN(s->wrong - rule->free, DOUBLED_MAX)
+			     : rule->step_ns;
+}
+
+int64_t login_limits_wait(struct login_limits *l, const struct login_source *who, uint64_t now)
+{
+	const struct rule *rule[2];
+	struct slot *slots[2];
+	size_t n = slots_for(l, who, now, slots, rule);
+	uint64_t begin = now;
+
+	for (size_t i = 0; i < n; i++)
+		if (slots[i]->wrong >= rule[i]->free)
+			begin =
+			    MAX(begin, MAX(slots[i]->next_ns, now + step_of(slots[i], rule[i])));
+	if (begin - now > WAIT_MAX_NS)
+		return -EAGAIN;
+	for (size_t i = 0; i < n; i++)
+		if (slots[i]->wrong >= rule[i]->free)
+			slots[i]->next_ns = begin + step_of(slots[i], rule[i]);
+	return (int64_t)(begin - now);
+}
+
+bool login_limits_over(struct login_limits *l, const struct login_source *who, uint64_t now)
+{
+	const struct rule *rule[2];
+	struct slot *slots[2];
+	size_t n = slots_for(l, who, now, slots, rule);
+
+	for (size_t i = 0; i < n; i++)
+		if (slots[i]->wrong >= rule[i]->free)
+			return true;
+	return false;
+}
+
+void login_limits_note(struct login_limits *l, const struct login_source *who, bool right,
+		       uint64_t now)
+{
+	const struct rule *rule[2];
+	struct slot *slots[2];
+	uint64_t pair = pair_of(l, who);
+
+	if (right) {
+		l->known[pair % SLOTS] = pair;
+		return;
+	}
+	size_t n = slots_for(l, who, now, slots, rule);
+	for (size_t i = 0; i < n; i++) {
+		if (slots[i]->wrong++ == 0)
+			slots[i]->since_ns = now;
+		/* More would be remembered for longer than the longest wait is worth. */
+		slots[i]->wrong = MIN(slots[i]->wrong, rule[i]->free + DOUBLED_MAX);
+	}
+}
