@@ -8,8 +8,8 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/text.h"
+#include "sandbox/checkpoints.h"
 #include "sandbox/manager.h"
-#include "sandbox/points.h"
 
 #include <string.h>
 
@@ -76,14 +76,14 @@ static void drop_base(struct branch *b)
 
 	if (is_over(b, &e))
 		finish(b, &e);
-	else if (points_drop(b->sandbox, POINTS_BASE, false, on_base_dropped, b, &e) < 0)
+	else if (checkpoints_drop(b->sandbox, CHECKPOINTS_BASE, false, on_base_dropped, b, &e) < 0)
 		on_base_dropped(NULL, &e, b);
 }
 
 /* The session cannot be made what it was: what it was stays within reach. */
 static void leave_base(struct branch *b, const struct err *e)
 {
-	points_rename(b->sandbox, POINTS_BASE, LEFT_NAME);
+	checkpoints_rename(b->sandbox, CHECKPOINTS_BASE, LEFT_NAME);
 	LOG_WARNING("branch_not_returned", LOG_S("session_id", b->sandbox->id),
 		    LOG_S("error", e->text));
 	finish(b, e);
@@ -107,7 +107,8 @@ static void finish_base(struct branch *b)
 		finish(b, &e);
 	else if (!b->moved)
 		drop_base(b);
-	else if (points_restore(b->sandbox, POINTS_BASE, false, false, on_returned, b, &e) < 0)
+	else if (checkpoints_restore(b->sandbox, CHECKPOINTS_BASE, false, false, on_returned, b,
+				     &e) < 0)
 		leave_base(b, &e);
 }
 
@@ -136,7 +137,8 @@ static void on_run_done(struct run *r UNUSED, const struct run_result *result, c
 		return;
 	}
 	if (kept && !b->cancelled) {
-		if (points_save(b->sandbox, b->items[b->at].name, false, on_kept, b, &error) == 0)
+		if (checkpoints_save(b->sandbox, b->items[b->at].name, false, on_kept, b, &error) ==
+		    0)
 			return;
 		on_kept(NULL, &error, b);
 		return;
@@ -187,7 +189,8 @@ static void next(struct branch *b)
 		finish(b, &e);
 	else if (!b->moved)
 		run_now(b);
-	else if (points_restore(b->sandbox, POINTS_BASE, false, false, on_back, b, &e) < 0)
+	else if (checkpoints_restore(b->sandbox, CHECKPOINTS_BASE, false, false, on_back, b, &e) <
+		 0)
 		leave_base(b, &e);
 }
 
@@ -219,9 +222,9 @@ static int check_items(const struct sandbox *s, const struct branch_request *q, 
 			if (streq(q->items[i].name, q->items[k].name))
 				return err_set(e, ERR_INVALID_ARGUMENT, 0,
 					       "Two branches are called %s", q->items[i].name);
-		n_new += points_has(s, q->items[i].name) ? 0 : 1;
+		n_new += checkpoints_has(s, q->items[i].name) ? 0 : 1;
 	}
-	return points_check_room(s, n_new, e);
+	return checkpoints_check_room(s, n_new, e);
 }
 
 static int copy_item(struct branch *b, const struct branch_item *from)
@@ -270,7 +273,7 @@ int sandbox_branch(struct sandbox *s, const struct branch_request *request, stru
 	if (!b) {
 		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "branches");
 	} else {
-		r = points_save(s, POINTS_BASE, false, on_base, b, e);
+		r = checkpoints_save(s, CHECKPOINTS_BASE, false, on_base, b, e);
 		if (r < 0)
 			branch_free(b);
 	}

@@ -6,8 +6,8 @@
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/parse.h"
+#include "sandbox/checkpoints.h"
 #include "sandbox/manager.h"
-#include "sandbox/points.h"
 
 #include <string.h>
 #include <sys/stat.h>

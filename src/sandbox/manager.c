@@ -115,7 +115,7 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 	if (!s || --s->refs > 0)
 		return NULL;
 	inventory_done(&s->inventory);
-	points_free(s->points);
+	checkpoints_free(s->checkpoints);
 	sandbox_close_gate(s);
 	s->base = egress_policy_unref(s->base);
 	free(s->choice);

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "base/list.h"
-#include "sandbox/points.h"
+#include "sandbox/checkpoints.h"
 #include "sandbox/sandbox.h"
 #include "sandbox/workspace_inventory.h"
 
@@ -22,7 +22,7 @@ struct waiter {           /* who waits for a creation */
 	void *user;
 };
 
-struct points;
+struct checkpoints;
 
 struct sandbox {
 	struct manager *manager; /* reference */
@@ -47,10 +47,10 @@ struct sandbox {
 	unsigned holds;
 	bool stored;
 	char name[SANDBOX_NAME_MAX + 1];
-	struct list uploads;   /* the first is at work, the others wait */
-	struct list writers;   /* struct file_writer */
-	bool seized;           /* a checkpoint, branch or fork is at work */
-	struct points *points; /* owned; NULL while there is none */
+	struct list uploads;             /* the first is at work, the others wait */
+	struct list writers;             /* struct file_writer */
+	bool seized;                     /* a checkpoint, branch or fork is at work */
+	struct checkpoints *checkpoints; /* owned; NULL while there is none */
 	char parent[SANDBOX_ID_MAX + 1];
 	char *place;                /* owned, or NULL: sandbox_place() */
 	struct inventory inventory; /* of the workspace after the last change that we know of */
@@ -153,19 +153,19 @@ int run_begin(struct sandbox *s, const struct run_request *request, struct run *
 /* SESSION_BUSY while S is seized. */
 int sandbox_check_free(const struct sandbox *s, struct err *e) MUST_CHECK;
 
-/* points.c; points.h has the calls for others. YIELD: the end of the call yields S. */
-#define POINTS_BASE "." /* no name for others */
+/* checkpoints.c; checkpoints.h has the calls for others. YIELD: the end of the call yields S. */
+#define CHECKPOINTS_BASE "." /* no name for others */
 int sandbox_seize(struct sandbox *s, struct err *e) MUST_CHECK;
 void sandbox_yield(struct sandbox *s);
-int points_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
-		struct err *e) MUST_CHECK;
-int points_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
-		   checkpoint_fn cb, void *user, struct err *e) MUST_CHECK;
-int points_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
-		struct err *e) MUST_CHECK;
-int points_check_room(const struct sandbox *s, unsigned n_new, struct err *e) MUST_CHECK;
-unsigned points_count(const struct sandbox *s);
-bool points_has(const struct sandbox *s, const char *name);
+int checkpoints_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		     struct err *e) MUST_CHECK;
+int checkpoints_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
+			checkpoint_fn cb, void *user, struct err *e) MUST_CHECK;
+int checkpoints_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		     struct err *e) MUST_CHECK;
+int checkpoints_check_room(const struct sandbox *s, unsigned n_new, struct err *e) MUST_CHECK;
+unsigned checkpoints_count(const struct sandbox *s);
+bool checkpoints_has(const struct sandbox *s, const char *name);
 /* The base of branches becomes a checkpoint that others see, unless TO is taken. */
-void points_rename(struct sandbox *s, const char *from, const char *to);
-void points_free(struct points *p);
+void checkpoints_rename(struct sandbox *s, const char *from, const char *to);
+void checkpoints_free(struct checkpoints *p);

@@ -228,7 +228,7 @@ const char *sandbox_place(const struct sandbox *s);
 int sandbox_set_place(struct sandbox *s, const char *path) MUST_CHECK;
 bool sandbox_is_stored(const struct sandbox *s);
 const char *sandbox_name(const struct sandbox *s); /* of a stored one; else "" */
-bool sandbox_is_busy(const struct sandbox *s);     /* a run, or a call of points.h */
+bool sandbox_is_busy(const struct sandbox *s);     /* a run, or a call of checkpoints.h */
 /* While somebody holds it, it is not ended for being idle. Work that is no run: installations. */
 void sandbox_hold(struct sandbox *s);
 void sandbox_release(struct sandbox *s);

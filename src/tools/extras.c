@@ -3,7 +3,7 @@
 #include "tools/extras.h"
 
 #include "base/rand.h"
-#include "sandbox/points.h"
+#include "sandbox/checkpoints.h"
 
 #include <string.h>
 

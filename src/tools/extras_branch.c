@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox_branch: several continuations of one session in one call. */
 #include "base/rand.h"
-#include "sandbox/points.h"
+#include "sandbox/checkpoints.h"
 
 #include "tools/extras_points.h"
 

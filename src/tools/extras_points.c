@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sandbox_checkpoint, sandbox_restore and sandbox_fork of the profile `full`. */
 #include "base/rand.h"
-#include "sandbox/points.h"
+#include "sandbox/checkpoints.h"
 
 #include "tools/extras.h"
 #include "tools/extras_points.h"

@@ -3,7 +3,7 @@
 #include "tools/extras.h"
 #include "tools/table.h"
 
-#include "sandbox/points.h"
+#include "sandbox/checkpoints.h"
 
 #define SESSION_OPTIONAL                                                                           \
 	{                                                                                          \

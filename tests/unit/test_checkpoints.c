@@ -4,9 +4,9 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "manager_world.h"
+#include "sandbox/checkpoints.h"
 #include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
-#include "sandbox/points.h"
 
 #include <fcntl.h>
 #include <setjmp.h>
@@ -132,7 +132,7 @@ static void test_names_and_limit(void **state)
 	char name[3] = "a0";
 
 	assert_int_equal(save(w, ""), ERR_INVALID_ARGUMENT);
-	assert_int_equal(save(w, POINTS_BASE), ERR_INVALID_ARGUMENT);
+	assert_int_equal(save(w, CHECKPOINTS_BASE), ERR_INVALID_ARGUMENT);
 	assert_int_equal(save(w, "a/b"), ERR_INVALID_ARGUMENT);
 	for (unsigned i = 0; i < CHECKPOINTS_MAX; i++) {
 		name[1] = (char)('0' + i);
@@ -143,7 +143,7 @@ static void test_names_and_limit(void **state)
 	w->m.fake->state = 7;
 	assert_int_equal(save(w, "a3"), ERR_NONE); /* replaced */
 	assert_int_equal(w->m.fake->n_drops, 1);
-	assert_int_equal(points_count(w->sandbox), CHECKPOINTS_MAX);
+	assert_int_equal(checkpoints_count(w->sandbox), CHECKPOINTS_MAX);
 	w->m.fake->state = 50;
 	assert_int_equal(restore(w, "a3"), ERR_NONE);
 	assert_int_equal(w->m.fake->state, 7);
@@ -379,7 +379,7 @@ static void test_branches(void **state)
 	assert_int_equal(f->n_saves, 3);    /* the base and two ends */
 	assert_int_equal(f->n_restores, 3); /* before the second and the third, and at the end */
 	assert_int_equal(f->n_drops, 1);
-	assert_int_equal(points_count(b.w->sandbox), 2);
+	assert_int_equal(checkpoints_count(b.w->sandbox), 2);
 	assert_int_equal(restore(b.w, "two"), ERR_NONE);
 	assert_int_equal(f->state, 2);
 	assert_int_equal(restore(b.w, "bad"), ERR_CHECKPOINT_NOT_FOUND);
@@ -389,7 +389,7 @@ static void test_branch_refused(void **state)
 {
 	struct branches b = {.w = *state};
 	const struct branch_item same[] = {{"a", "1", 1}, {"a", "2", 1}};
-	const struct branch_item base[] = {{POINTS_BASE, "1", 1}};
+	const struct branch_item base[] = {{CHECKPOINTS_BASE, "1", 1}};
 
 	branch(&b, items, 0);
 	assert_int_equal(b.code, ERR_INVALID_ARGUMENT);
@@ -424,7 +424,7 @@ static void test_branch_cancelled(void **state)
 	assert_int_equal(b.code, ERR_CANCELLED);
 	assert_int_equal(b.n_runs, 1);
 	assert_int_equal(b.w->m.fake->state, 5);
-	assert_int_equal(points_count(b.w->sandbox), 0);
+	assert_int_equal(checkpoints_count(b.w->sandbox), 0);
 }
 
 static void test_branch_closed(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names for the engine's kept states. */
-#include "sandbox/points.h"
+#include "sandbox/checkpoints.h"
 
 #include "base/log.h"
 #include "base/parse.h"
@@ -12,7 +12,7 @@
 _Static_assert(CHECKPOINTS_MAX + 2 <= ENGINE_CHECKPOINTS_MAX,
 	       "room for the base of branches and for the successor of a name");
 
-struct point { /* one place of the engine's */
+struct checkpoint_place { /* one place of the engine's */
 	bool used;
 	char name[CHECKPOINT_NAME_MAX + 1]; /* see is_visible() */
 	uint64_t serial;
@@ -20,21 +20,21 @@ struct point { /* one place of the engine's */
 	struct engine_checkpoint what;
 };
 
-struct points {
+struct checkpoints {
 	uint64_t serial;
-	struct point at[ENGINE_CHECKPOINTS_MAX];
+	struct checkpoint_place at[ENGINE_CHECKPOINTS_MAX];
 };
 
-struct point_call {
+struct checkpoint_call {
 	struct sandbox *sandbox; /* reference */
-	struct point *point;
+	struct checkpoint_place *place;
 	bool yield; /* the call has seized the sandbox, not somebody above it */
 	char name[CHECKPOINT_NAME_MAX + 1];
 	checkpoint_fn cb;
 	void *user;
 };
 
-void points_free(struct points *p)
+void checkpoints_free(struct checkpoints *p)
 {
 	free(p);
 }
@@ -61,31 +61,31 @@ void sandbox_yield(struct sandbox *s)
 
 /* ---- names ---- */
 
-/* Not to be seen: the base of branches (POINTS_BASE), and what is being dropped (""). */
-static bool is_visible(const struct point *p)
+/* Not to be seen: the base of branches (CHECKPOINTS_BASE), and what is being dropped (""). */
+static bool is_visible(const struct checkpoint_place *p)
 {
-	return p->used && p->name[0] != '\0' && !streq(p->name, POINTS_BASE);
+	return p->used && p->name[0] != '\0' && !streq(p->name, CHECKPOINTS_BASE);
 }
 
-static struct point *find(const struct sandbox *s, const char *name)
+static struct checkpoint_place *find(const struct sandbox *s, const char *name)
 {
-	for (size_t i = 0; s->points && i < ENGINE_CHECKPOINTS_MAX; i++)
-		if (s->points->at[i].used && streq(s->points->at[i].name, name))
-			return &s->points->at[i];
+	for (size_t i = 0; s->checkpoints && i < ENGINE_CHECKPOINTS_MAX; i++)
+		if (s->checkpoints->at[i].used && streq(s->checkpoints->at[i].name, name))
+			return &s->checkpoints->at[i];
 	return NULL;
 }
 
-static struct point *find_free(struct sandbox *s)
+static struct checkpoint_place *find_free(struct sandbox *s)
 {
 	for (size_t i = 0; i < ENGINE_CHECKPOINTS_MAX; i++)
-		if (!s->points->at[i].used)
-			return &s->points->at[i];
+		if (!s->checkpoints->at[i].used)
+			return &s->checkpoints->at[i];
 	return NULL;
 }
 
-static uint32_t place_of(const struct sandbox *s, const struct point *p)
+static uint32_t place_of(const struct sandbox *s, const struct checkpoint_place *p)
 {
-	return (uint32_t)(p - s->points->at);
+	return (uint32_t)(p - s->checkpoints->at);
 }
 
 static struct checkpoint describe(const struct sandbox *s, const char *name,
@@ -102,24 +102,24 @@ static struct checkpoint describe(const struct sandbox *s, const char *name,
 	};
 }
 
-unsigned points_count(const struct sandbox *s)
+unsigned checkpoints_count(const struct sandbox *s)
 {
 	unsigned n = 0;
 
-	for (size_t i = 0; s->points && i < ENGINE_CHECKPOINTS_MAX; i++)
-		if (is_visible(&s->points->at[i]))
+	for (size_t i = 0; s->checkpoints && i < ENGINE_CHECKPOINTS_MAX; i++)
+		if (is_visible(&s->checkpoints->at[i]))
 			n++;
 	return n;
 }
 
-bool points_has(const struct sandbox *s, const char *name)
+bool checkpoints_has(const struct sandbox *s, const char *name)
 {
 	return find(s, name) != NULL;
 }
 
-void points_rename(struct sandbox *s, const char *from, const char *to)
+void checkpoints_rename(struct sandbox *s, const char *from, const char *to)
 {
-	struct point *p = find(s, from);
+	struct checkpoint_place *p = find(s, from);
 
 	if (p && !find(s, to))
 		(void)snprintf(p->name, sizeof(p->name), "%s", to);
@@ -130,10 +130,10 @@ void sandbox_each_checkpoint(const struct sandbox *s,
 {
 	uint64_t after = 0;
 
-	for (unsigned left = points_count(s); left > 0; left--) {
-		const struct point *next = NULL;
+	for (unsigned left = checkpoints_count(s); left > 0; left--) {
+		const struct checkpoint_place *next = NULL;
 		for (size_t i = 0; i < ENGINE_CHECKPOINTS_MAX; i++) {
-			const struct point *p = &s->points->at[i];
+			const struct checkpoint_place *p = &s->checkpoints->at[i];
 			if (is_visible(p) && p->serial > after &&
 			    (!next || p->serial < next->serial))
 				next = p;
@@ -148,10 +148,10 @@ void sandbox_each_checkpoint(const struct sandbox *s,
 
 /* ---- calls ---- */
 
-static struct point_call *call_new(struct sandbox *s, const char *name, bool yield,
-				   checkpoint_fn cb, void *user, struct err *e)
+static struct checkpoint_call *call_new(struct sandbox *s, const char *name, bool yield,
+					checkpoint_fn cb, void *user, struct err *e)
 {
-	struct point_call *c = calloc(1, sizeof(*c));
+	struct checkpoint_call *c = calloc(1, sizeof(*c));
 
 	if (!c) {
 		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a checkpoint");
@@ -165,13 +165,13 @@ static struct point_call *call_new(struct sandbox *s, const char *name, bool yie
 	return c;
 }
 
-static void call_free(struct point_call *c)
+static void call_free(struct checkpoint_call *c)
 {
 	(void)sandbox_unref(c->sandbox);
 	free(c);
 }
 
-static void call_end(struct point_call *c, const struct engine_checkpoint *what,
+static void call_end(struct checkpoint_call *c, const struct engine_checkpoint *what,
 		     uint64_t created_ns, const struct err *e)
 {
 	struct sandbox *s = c->sandbox;
@@ -187,9 +187,9 @@ static void call_end(struct point_call *c, const struct engine_checkpoint *what,
 	call_free(c);
 }
 
-static void forget(struct point *p)
+static void forget(struct checkpoint_place *p)
 {
-	*p = (struct point){0};
+	*p = (struct checkpoint_place){0};
 }
 
 /* ---- save ---- */
@@ -197,13 +197,13 @@ static void forget(struct point *p)
 static void on_predecessor_gone(const struct engine_checkpoint *what UNUSED, const struct err *e,
 				void *user)
 {
-	struct point_call *c = user;
+	struct checkpoint_call *c = user;
 	struct sandbox *s = c->sandbox;
-	struct point *new = find(s, c->name);
+	struct checkpoint_place *new = find(s, c->name);
 
 	/* A place that could not be freed is not used again: that is all there is to lose. */
 	if (!e)
-		forget(c->point);
+		forget(c->place);
 	if (!new) {
 		struct err gone = ERR_INIT;
 		(void)err_set(&gone, ERR_CANCELLED, 0, "the checkpoint is gone");
@@ -216,27 +216,27 @@ static void on_predecessor_gone(const struct engine_checkpoint *what UNUSED, con
 
 static void on_saved(const struct engine_checkpoint *what, const struct err *e, void *user)
 {
-	struct point_call *c = user;
+	struct checkpoint_call *c = user;
 	struct sandbox *s = c->sandbox;
-	struct point *old = find(s, c->name);
+	struct checkpoint_place *old = find(s, c->name);
 	struct err failed = ERR_INIT;
 
 	if (e) {
-		forget(c->point);
+		forget(c->place);
 		call_end(c, NULL, 0, e);
 		return;
 	}
 	if (old) /* nobody sees it any more, and nobody is given its place until it is free */
 		old->name[0] = '\0';
-	struct point *new = c->point;
+	struct checkpoint_place *new = c->place;
 	new->what = *what;
 	new->what.state_lost = false; /* of the session, and told now */
 	new->created_ns = manager_now(s->manager);
-	new->serial = ++s->points->serial;
+	new->serial = ++s->checkpoints->serial;
 	(void)snprintf(new->name, sizeof(new->name), "%s", c->name);
 	LOG_INFO("checkpoint_saved", LOG_S("session_id", s->id), LOG_U("files", what->files),
 		 LOG_U("bytes", what->bytes), LOG_B("state", what->state_kept));
-	c->point = old;
+	c->place = old;
 	if (old && s->state == SANDBOX_READY && !s->manager->closing &&
 	    engine_drop_checkpoint(s->handle, place_of(s, old), on_predecessor_gone, c, &failed) ==
 		0)
@@ -244,23 +244,23 @@ static void on_saved(const struct engine_checkpoint *what, const struct err *e, 
 	call_end(c, what, new->created_ns, NULL);
 }
 
-int points_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
-		struct err *e)
+int checkpoints_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		     struct err *e)
 {
-	if (!s->points)
-		s->points = calloc(1, sizeof(*s->points));
-	struct point *p = s->points ? find_free(s) : NULL;
+	if (!s->checkpoints)
+		s->checkpoints = calloc(1, sizeof(*s->checkpoints));
+	struct checkpoint_place *p = s->checkpoints ? find_free(s) : NULL;
 	if (!p)
-		return s->points ? err_set(e, ERR_TOO_MANY_CHECKPOINTS, 0,
-					   "no place is left for a checkpoint")
-				 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a checkpoint");
+		return s->checkpoints ? err_set(e, ERR_TOO_MANY_CHECKPOINTS, 0,
+						"no place is left for a checkpoint")
+				      : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a checkpoint");
 	if (!sandbox_use(s, e))
 		return -ENOENT;
-	struct point_call *c = call_new(s, name, yield, cb, user, e);
+	struct checkpoint_call *c = call_new(s, name, yield, cb, user, e);
 	if (!c)
 		return -ENOMEM;
-	*p = (struct point){.used = true};
-	c->point = p;
+	*p = (struct checkpoint_place){.used = true};
+	c->place = p;
 	int r = engine_save_checkpoint(s->handle, place_of(s, p), on_saved, c, e);
 	if (r < 0) {
 		forget(p);
@@ -278,13 +278,13 @@ static int check_name(const char *name, struct err *e)
 		       CHECKPOINT_NAME_MAX);
 }
 
-int points_check_room(const struct sandbox *s, unsigned n_new, struct err *e)
+int checkpoints_check_room(const struct sandbox *s, unsigned n_new, struct err *e)
 {
-	if (points_count(s) + n_new <= CHECKPOINTS_MAX)
+	if (checkpoints_count(s) + n_new <= CHECKPOINTS_MAX)
 		return 0;
 	return err_set(e, ERR_TOO_MANY_CHECKPOINTS, 0,
 		       "A session has at most %d checkpoints, and this one has %u", CHECKPOINTS_MAX,
-		       points_count(s));
+		       checkpoints_count(s));
 }
 
 /* The session is the caller's alone; one of the calls below follows. */
@@ -308,25 +308,26 @@ int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, vo
 {
 	int r = check_name(name, e);
 
-	r = r < 0 ? r : points_check_room(s, points_has(s, name) ? 0 : 1, e);
+	r = r < 0 ? r : checkpoints_check_room(s, checkpoints_has(s, name) ? 0 : 1, e);
 	r = r < 0 ? r : sandbox_seize(s, e);
-	return r < 0 ? r : begun(s, points_save(s, name, true, cb, user, e));
+	return r < 0 ? r : begun(s, checkpoints_save(s, name, true, cb, user, e));
 }
 
 /* A call about the point NAME; NULL: E says why there is none. */
-static struct point_call *call_of(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb,
-				  void *user, struct err *e)
+static struct checkpoint_call *call_of(struct sandbox *s, const char *name, bool yield,
+				       checkpoint_fn cb, void *user, struct err *e)
 {
-	struct point *p = find(s, name);
+	struct checkpoint_place *p = find(s, name);
 
 	if (!p) {
 		(void)err_set(e, ERR_CHECKPOINT_NOT_FOUND, 0, "Session %s has no checkpoint %s",
 			      s->id, name);
 		return NULL;
 	}
-	struct point_call *c = sandbox_use(s, e) ? call_new(s, name, yield, cb, user, e) : NULL;
+	struct checkpoint_call *c =
+	    sandbox_use(s, e) ? call_new(s, name, yield, cb, user, e) : NULL;
 	if (c)
-		c->point = p;
+		c->place = p;
 	return c;
 }
 
@@ -334,7 +335,7 @@ static struct point_call *call_of(struct sandbox *s, const char *name, bool yiel
 
 static void on_restored(const struct engine_checkpoint *what, const struct err *e, void *user)
 {
-	struct point_call *c = user;
+	struct checkpoint_call *c = user;
 	struct sandbox *s = c->sandbox;
 
 	sandbox_forget_inventory(s);
@@ -343,17 +344,17 @@ static void on_restored(const struct engine_checkpoint *what, const struct err *
 			 LOG_U("files", what->files), LOG_B("state", what->state_kept));
 	if (!e || e->code == ERR_CHECKPOINT_PARTIAL)
 		sandbox_changed(s, NULL);
-	call_end(c, what, c->point->created_ns, e);
+	call_end(c, what, c->place->created_ns, e);
 }
 
-int points_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
-		   checkpoint_fn cb, void *user, struct err *e)
+int checkpoints_restore(struct sandbox *s, const char *name, bool files_only, bool yield,
+			checkpoint_fn cb, void *user, struct err *e)
 {
-	struct point_call *c = call_of(s, name, yield, cb, user, e);
+	struct checkpoint_call *c = call_of(s, name, yield, cb, user, e);
 
 	if (!c)
 		return -ENOENT;
-	int r = engine_restore_checkpoint(s->handle, place_of(s, c->point), files_only, on_restored,
+	int r = engine_restore_checkpoint(s->handle, place_of(s, c->place), files_only, on_restored,
 					  c, e);
 	if (r < 0)
 		call_free(c);
@@ -365,30 +366,30 @@ int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkp
 {
 	int r = seize(s, name, e);
 
-	return r < 0 ? r : begun(s, points_restore(s, name, files_only, true, cb, user, e));
+	return r < 0 ? r : begun(s, checkpoints_restore(s, name, files_only, true, cb, user, e));
 }
 
 /* ---- drop ---- */
 
 static void on_dropped(const struct engine_checkpoint *what UNUSED, const struct err *e, void *user)
 {
-	struct point_call *c = user;
-	const struct engine_checkpoint was = c->point->what;
-	uint64_t created_ns = c->point->created_ns;
+	struct checkpoint_call *c = user;
+	const struct engine_checkpoint was = c->place->what;
+	uint64_t created_ns = c->place->created_ns;
 
 	if (!e)
-		forget(c->point);
+		forget(c->place);
 	call_end(c, &was, created_ns, e);
 }
 
-int points_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
-		struct err *e)
+int checkpoints_drop(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
+		     struct err *e)
 {
-	struct point_call *c = call_of(s, name, yield, cb, user, e);
+	struct checkpoint_call *c = call_of(s, name, yield, cb, user, e);
 
 	if (!c)
 		return -ENOENT;
-	int r = engine_drop_checkpoint(s->handle, place_of(s, c->point), on_dropped, c, e);
+	int r = engine_drop_checkpoint(s->handle, place_of(s, c->place), on_dropped, c, e);
 	if (r < 0)
 		call_free(c);
 	return r;
@@ -399,5 +400,5 @@ int sandbox_drop_checkpoint(struct sandbox *s, const char *name, checkpoint_fn c
 {
 	int r = seize(s, name, e);
 
-	return r < 0 ? r : begun(s, points_drop(s, name, true, cb, user, e));
+	return r < 0 ? r : begun(s, checkpoints_drop(s, name, true, cb, user, e));
 }
