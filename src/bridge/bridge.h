@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson stdio` as a bridge to the `caisson serve` of the same user: what both sides say, and the
- * two sides.
+/* `caisson stdio` as a bridge to the `caisson serve` of the same user: the messages of both sides, and
+ * the functions of each side.
  *
  * stdio connects, checks who listens, and sends one hello: its version, what every sandbox depends
- * on (engine, state folder, profile), and each setting that somebody gave it explicitly. The server
- * takes it only when all of that is what it serves anyway, so nothing is ever ignored; a refusal
- * means an engine of one's own.
+ * on (engine, state folder, profile), and each setting that was given explicitly. The server accepts
+ * only if its own settings are the same, so no setting is ever ignored. If it refuses, stdio opens an
+ * engine of its own.
  *
- * What happens after the answer depends on what standard input and output are. Pipes and sockets
- * (what clients give) go to the server with the hello: it reads and writes them itself, and the
- * connection is only there to say how things end. For terminals and files stdio carries the bytes:
- * the connection itself is the stdio transport. */
+ * What follows the answer depends on standard input and output. Clients usually give pipes or
+ * sockets: those go to the server with the hello, the server reads and writes them itself, and the
+ * connection only says how things end. For terminals and files, stdio carries the bytes, and the
+ * connection is the stdio transport. */
 #pragma once
 
 #include "app/app.h"
@@ -26,14 +26,14 @@
 
 /* Descriptors that may come with the first byte of a hello: input and output. */
 #define BRIDGE_N_FDS 2u
-/* What a client who passed them says to the answer. Before it, not a byte of the input is touched:
- * the client may have given up waiting. */
+/* A client that passed descriptors confirms the answer with this byte. Until then the server reads
+ * nothing of the input, because the client may have given up waiting. */
 #define BRIDGE_GO 'g'
-/* What a server says at the end of a client whose descriptors it had, when that client, not the
- * server, was at its end. */
+/* The server sends this when the client ended, not the server. Only to a client that passed
+ * descriptors. */
 #define BRIDGE_BYE 'b'
 
-/* Both are of one machine: native byte order. */
+/* Both sides run on one machine: native byte order. */
 struct bridge_hello {
 	char magic[8];
 	uint32_t version;
@@ -44,37 +44,36 @@ struct bridge_answer {
 	char magic[8];
 	uint32_t version;
 	uint32_t accepted;
-	char why[BRIDGE_WHY_MAX]; /* NUL-terminated; of a refusal */
+	char why[BRIDGE_WHY_MAX]; /* why it was refused; NUL-terminated */
 };
 
 /* ---- words (bridge_hello.c) ---- */
 
-/* Appends head and body of what A has to say. */
+/* Appends head and body of the hello of A. */
 int bridge_say_hello(const struct app *a, struct buf *b) MUST_CHECK;
-/* May a client that says BODY share the server A? Else WHY (of BRIDGE_WHY_MAX bytes) has the
- * reason.
- */
+/* May a client with the hello BODY share the server A? If not, WHY (BRIDGE_WHY_MAX bytes) gets the
+ * reason. */
 bool bridge_judge(const struct app *a, const char *body, size_t len, char *why);
 
 /* ---- stdio's side (bridge_client.c) ---- */
 
-/* The descriptor of an accepted connection, or -1 and the reason, in BRIDGE_WHY_MAX bytes: "" when
- * there is no server at all. Waits for nothing longer than the budget. *PASSED: the server has
- * standard input and output. */
+/* The descriptor of an accepted connection, or -1 with the reason in WHY (BRIDGE_WHY_MAX bytes; "" if
+ * there is no server). Waits BRIDGE_BUDGET_NS at most. *PASSED: the server has standard input and
+ * output. */
 int bridge_find(const struct app *a, bool *passed, char *why);
-/* Until one side ends. Owns SOCK. */
+/* Returns when one side ends. Owns SOCK. */
 int bridge_run(int sock, bool passed, struct err *e) MUST_CHECK;
 
 /* ---- serve's side (bridge_server.c, bridge_socket.c) ---- */
 
-/* Where to listen: bound with all privileges, used without. */
+/* The listening socket: bound with all privileges, used without. */
 struct bridge_socket {
 	int fd;   /* listening; -1 = no socket */
 	int lock; /* held as long as the socket is ours */
 	int dir;
-	int keeper; /* pipe to the process that removes the socket, where the server may not */
+	int keeper;       /* pipe to the process that removes the socket, if the server may not */
 	pid_t keeper_pid; /* 0 = none */
-	uid_t uid;        /* whose clients are taken */
+	uid_t uid;        /* clients of this user are accepted */
 	dev_t dev;
 	ino_t ino;
 	char path[PATH_MAX];
@@ -83,10 +82,9 @@ struct bridge_socket {
 
 #define BRIDGE_SOCKET_NONE ((struct bridge_socket){.fd = -1, .lock = -1, .dir = -1, .keeper = -1})
 
-/* Before privileges are given up: the credentials of this moment are what clients will see. A
- * default place that cannot be had means no socket and a WHY (ERR_TEXT_MAX bytes); one that was
- * named fails.
- */
+/* Must be called before privileges are given up, because clients see the credentials of this moment.
+ * If a default path cannot be used, there is no socket, and WHY (ERR_TEXT_MAX bytes) says why. If the
+ * path was set explicitly, that is an error. */
 int bridge_socket_open(struct bridge_socket *s, const struct app *a, char *why,
 		       struct err *e) MUST_CHECK;
 /* Removes the file. */
@@ -96,7 +94,7 @@ struct bridge_server;
 
 int bridge_server_new(struct app *a, struct bridge_socket *socket, struct bridge_server **ret,
 		      struct err *e) MUST_CHECK;
-/* No new clients; those that are there may finish what is in flight. */
+/* Accepts no more clients. Calls in flight may finish. */
 void bridge_server_finish(struct bridge_server *b);
 unsigned bridge_server_busy(const struct bridge_server *b);
 struct bridge_server *bridge_server_free(struct bridge_server *b);

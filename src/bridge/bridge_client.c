@@ -25,7 +25,7 @@ static bool say_why(char *why, const char *text)
 	return false;
 }
 
-/* Only root and the user himself may be on the other end: it gets all code and files. */
+/* The other end gets all code and files, so it must be root or the same user. */
 static bool is_trusted(int fd)
 {
 	struct ucred peer;
@@ -42,7 +42,7 @@ static int connect_to(const char *path, char *why)
 
 	if (fd < 0 || text_copy(addr.sun_path, sizeof(addr.sun_path), path) < 0)
 		return -1;
-	/* unix(7): a full backlog is EAGAIN, not a wait. */
+	/* unix(7): with a full backlog connect(2) fails with EAGAIN instead of waiting. */
 	if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0) {
 		if (errno != ENOENT && errno != ENOTDIR)
 			(void)say_why(why, errno == ECONNREFUSED ? "nobody listens on the socket"
@@ -56,8 +56,9 @@ static int connect_to(const char *path, char *why)
 	return TAKE_FD(fd);
 }
 
-/* A pipe is opened once more: O_NONBLOCK belongs to an open file description, which a shell or a
- * parent may share with us, and the server needs it. -1: what it is, the server cannot have. */
+/* Returns a descriptor to pass to the server; -1: this kind of file cannot be passed. A pipe is opened
+ * again, because the server sets O_NONBLOCK, which belongs to the open file description, and a shell
+ * or parent may share ours. */
 static int to_pass(int fd, int mode)
 {
 	char path[32];
@@ -65,7 +66,7 @@ static int to_pass(int fd, int mode)
 
 	if (fstat(fd, &st) < 0)
 		return -1;
-	if (S_ISSOCK(st.st_mode)) /* MSG_DONTWAIT will do */
+	if (S_ISSOCK(st.st_mode)) /* MSG_DONTWAIT is enough there */
 		return fd_dup(fd);
 	if (!S_ISFIFO(st.st_mode))
 		return -1;
@@ -129,7 +130,7 @@ int bridge_find(const struct app *a, bool *passed, char *why)
 		return -1;
 	if (config_socket_path(&a->settings, path, sizeof(path), &e) < 0 || !path[0])
 		return -1;
-	/* A key is not told to anybody, so nobody can say that it is the same. */
+	/* A key is never sent, so the server could not compare it. */
 	if (settings_is_explicit(&a->settings, SETTING_ID_api_key)) {
 		(void)say_why(why, "SANDBOX_API_KEY was given here");
 		return -1;
@@ -162,7 +163,7 @@ static void on_end(int reason, void *userdata)
 	(void)sd_event_exit(b->loop, 0);
 }
 
-/* The server serves the client itself; what it says here is how that ended. */
+/* The server talks to the client itself. This connection only says how that ended. */
 static int on_server(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *userdata)
 {
 	char byte = 0;

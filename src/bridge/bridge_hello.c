@@ -7,21 +7,21 @@
 
 #define VALUE_MAX (PATH_MAX + 4200)
 
-/* `caisson=VERSION` comes first and names no setting. */
+/* The first item is `caisson=VERSION`, which is no setting. */
 #define VERSION_WORD "caisson"
 
-/* What every client says, and what must be equal even where nobody gave it. */
+/* Every client sends these, and they must be equal also if nobody set them. */
 static const enum setting_id always[] = {SETTING_ID_engine, SETTING_ID_state_dir,
 					 SETTING_ID_profile};
 
-/* What means nothing to a client on stdio. */
+/* These settings have no meaning for a client on stdio. */
 static const enum setting_id never[] = {
     SETTING_ID_socket,   SETTING_ID_bridge,        SETTING_ID_listen,       SETTING_ID_app_host,
     SETTING_ID_app_port, SETTING_ID_allowed_hosts, SETTING_ID_require_auth,
 };
 
-/* An explicit one that cannot be enforced is refused, a default is best effort: the same number is
- * not the same promise. */
+/* An explicit limit must be enforced, a default is best effort. So if the client has set one of these,
+ * an equal default of the server is not the same. */
 static const enum setting_id enforced[] = {SETTING_ID_memory_limit, SETTING_ID_cpu_limit,
 					   SETTING_ID_pids_limit, SETTING_ID_workspace_limit,
 					   SETTING_ID_workspace_files};
@@ -34,7 +34,7 @@ static bool is_in(const enum setting_id *list, size_t n, enum setting_id id)
 	return false;
 }
 
-/* The value in the form that both sides can compare. */
+/* The value in a form that both sides can compare. */
 static int value_of(const struct app *a, enum setting_id id, char *ret, size_t size)
 {
 	char cwd[PATH_MAX];
@@ -104,7 +104,8 @@ static bool refuse(char *why, const char *what, const char *how)
 	return false;
 }
 
-/* One setting of the client; values are not repeated: the log of a client is not the server's. */
+/* Compares one setting of the client. The reason never has values of the server, because it goes to
+ * the client's log. */
 static bool judge_item(const struct app *a, const char *item, uint64_t *said, char *why)
 {
 	char value[VALUE_MAX];

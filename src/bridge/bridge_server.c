@@ -16,21 +16,21 @@
 #define CLIENTS_MAX      256u
 #define ACCEPTS_PER_TURN 16
 #define HELLO_WAIT_NS    NS_PER_S
-#define PAUSE_NS         (100 * NS_PER_MS) /* of accepting, when descriptors are used up */
+#define PAUSE_NS         (100 * NS_PER_MS) /* pause of accept(2) when no descriptor is left */
 
 struct client {
 	struct list node;
 	struct bridge_server *server;
 	int fd;
-	int in_fd, out_fd;        /* the client's own, where it passed them; else -1 */
-	sd_event_source *io;      /* its hello, its go, its end */
-	sd_event_source *timeout; /* until it is served */
+	int in_fd, out_fd;        /* the client's own, if it passed them; else -1 */
+	sd_event_source *io;      /* for its hello, BRIDGE_GO and its end */
+	sd_event_source *timeout; /* runs until it is served */
 	union {
 		struct bridge_hello head;
 		char bytes[sizeof(struct bridge_hello)];
 	} hello;
 	char *body;
-	size_t have; /* of head and body */
+	size_t have; /* bytes of head and body */
 	struct transport_stdio *transport;
 };
 
@@ -76,8 +76,8 @@ static void on_end(int reason, void *userdata)
 	drop_client(c);
 }
 
-/* A client that passed its descriptors says nothing more: the end of what it could say stands for
- * the end of its input (it got a signal), a hang-up for its death. */
+/* A client that passed its descriptors sends nothing more. End of file means that it got a signal,
+ * which is treated as the end of its input. A hang-up means that it died. */
 static int on_client(sd_event_source *source, int fd, uint32_t events, void *userdata)
 {
 	struct client *c = userdata;
@@ -87,7 +87,7 @@ static int on_client(sd_event_source *source, int fd, uint32_t events, void *use
 		drop_client(c);
 		return 0;
 	}
-	(void)sd_event_source_set_io_events(source, 0); /* the hang-up comes in any case */
+	(void)sd_event_source_set_io_events(source, 0); /* EPOLLHUP is reported anyway */
 	transport_stdio_finish(c->transport);
 	return 0;
 }
@@ -140,7 +140,7 @@ static int on_go(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED,
 	return 0;
 }
 
-/* The answer goes out before the transport may write. */
+/* Sends the answer before the transport may write. */
 static void let_in(struct client *c)
 {
 	free(TAKE_PTR(c->body));
@@ -170,7 +170,7 @@ static void judge(struct client *c)
 
 /* ---- the hello ---- */
 
-/* The head is whole: make room for the body. */
+/* The head is complete: makes room for the body. */
 static bool take_head(struct client *c)
 {
 	const struct bridge_hello *h = &c->hello.head;
@@ -186,7 +186,7 @@ static bool take_head(struct client *c)
 	return c->body != NULL;
 }
 
-/* What may be read and written without ever waiting. */
+/* Can FD be read or written without blocking? */
 static bool is_usable(int fd, int mode)
 {
 	const int flags = fcntl(fd, F_GETFL);
@@ -199,7 +199,8 @@ static bool is_usable(int fd, int mode)
 	return S_ISFIFO(st.st_mode) && (flags & O_NONBLOCK) && (flags & O_ACCMODE) == mode;
 }
 
-/* As recv(2). Descriptors come once and in full, or the client is none of ours. */
+/* Like recv(2). Descriptors must come once and all together; otherwise the client is not `caisson
+ * stdio`. */
 static ssize_t receive(struct client *c, void *ret, size_t len)
 {
 	int fds[FDIO_PASS_MAX];
@@ -224,7 +225,7 @@ static int on_hello(sd_event_source *source UNUSED, int fd UNUSED, uint32_t even
 	struct client *c = userdata;
 	const size_t head = sizeof(c->hello);
 
-	/* Not a byte more than the hello: what follows it is the transport's. */
+	/* Reads no byte after the hello, because those belong to the transport. */
 	for (;;) {
 		char *to = c->have < head ? c->hello.bytes + c->have : c->body + (c->have - head);
 		const size_t whole = c->have < head ? head : head + c->hello.head.length;
@@ -265,7 +266,7 @@ static bool is_ours(const struct bridge_server *b, int fd)
 	       peer.uid == b->socket->uid;
 }
 
-/* Takes the descriptor in any case. */
+/* Owns TAKEN, also if it fails. */
 static void add_client(struct bridge_server *b, int taken)
 {
 	_cleanup_fd_ int fd = taken;
@@ -294,7 +295,8 @@ static int on_pause_over(sd_event_source *source UNUSED, uint64_t usec UNUSED, v
 	return b->accept ? sd_event_source_set_enabled(b->accept, SD_EVENT_ON) : 0;
 }
 
-/* A connection that cannot be taken stays in the backlog, and epoll would tell of it for ever. */
+/* A connection that cannot be accepted stays in the backlog, and epoll would report it again at once,
+ * without end. So accepting pauses. */
 static void take_a_breath(struct bridge_server *b)
 {
 	(void)sd_event_source_set_enabled(b->accept, SD_EVENT_OFF);
@@ -355,7 +357,7 @@ void bridge_server_finish(struct bridge_server *b)
 	list_for_each(node, &b->clients) {
 		struct client *c = list_entry(node, struct client, node);
 
-		/* on_end comes from the loop: the list stays as it is. */
+		/* on_end() is called later from the loop, so the list does not change here. */
 		if (c->transport)
 			transport_stdio_finish(c->transport);
 	}

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The socket that clients of the same user find the server by: who may listen, and who cleans up.
+/* The unix socket that `caisson stdio` finds the server by: who may listen, and who removes it.
  *
- * A lock file beside it says whether a server lives; a socket without a holder of the lock is a
- * dead one's and is replaced. Root's server cannot remove the file once it is without rights, so a
- * keeper, forked before, waits for the end of a pipe, removes the file, and lets the lock go. */
+ * A server holds a lock on a file beside the socket. A socket without a lock holder is left over from
+ * a dead server and is replaced. A server that root started cannot remove the file after it gave up
+ * its privileges. So it forks a keeper before, which waits for the end of a pipe, removes the file,
+ * and then releases the lock. */
 #include "bridge/bridge.h"
 
 #include "base/fdio.h"
@@ -29,7 +30,8 @@
 
 /* ---- the folder ---- */
 
-/* Nobody else may put another socket there. The default folder is made; others are the caller's. */
+/* Opens the folder of the socket and checks that no other user can replace files in it. Makes it only
+ * if it is the default folder. */
 static int open_folder(struct bridge_socket *s, bool make, struct err *e)
 {
 	char copy[PATH_MAX];
@@ -65,7 +67,8 @@ static int take_lock(struct bridge_socket *s, struct err *e)
 	return 0;
 }
 
-/* With the lock nobody of ours listens; what else might, is left alone. */
+/* We hold the lock, so no server of ours listens. A file that something else listens on is left
+ * alone. */
 static int remove_dead(const struct bridge_socket *s, const struct sockaddr_un *addr, struct err *e)
 {
 	struct stat st;
@@ -98,7 +101,7 @@ static int bind_and_listen(struct bridge_socket *s, struct err *e)
 	_cleanup_fd_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "socket");
-	/* The file is born with its mode: no moment in which others may connect. */
+	/* The umask gives the file its mode when it is made, so others can never connect. */
 	const mode_t old = umask(0177);
 	r = bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0 ? -errno : 0;
 	(void)umask(old);
@@ -114,7 +117,7 @@ static int bind_and_listen(struct bridge_socket *s, struct err *e)
 
 /* ---- cleaning up ---- */
 
-/* Only our own file. */
+/* Removes the file only if it is ours. */
 static void remove_file(const struct bridge_socket *s)
 {
 	struct stat st;
@@ -124,15 +127,15 @@ static void remove_file(const struct bridge_socket *s)
 		(void)unlinkat(s->dir, s->name, 0);
 }
 
-/* Holds nothing but the folder, the lock and the pipe; ends when the server does, however it does.
- */
+/* The keeper. It holds only the folder, the lock and the pipe, and ends when the server ends, also if
+ * that is killed. */
 NORETURN static void keep(const struct bridge_socket *s, int pipe_fd)
 {
 	char byte;
 	sigset_t all;
 	int dir, lock, end;
 
-	/* A session of its own and no signals: the terminal's Ctrl-C is for the server. */
+	/* Its own session and no signals: Ctrl-C on a terminal is for the server only. */
 	(void)sigfillset(&all);
 	(void)sigprocmask(SIG_SETMASK, &all, NULL);
 	(void)setsid();

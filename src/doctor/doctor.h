@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What doctor.c (the verb), doctor_rows.c and doctor_bugs.c (what it looks at) share. */
+/* The checks of `caisson doctor`, for the verb in src/cmd/doctor.c. */
 #pragma once
 
 #include "config/settings.h"
@@ -10,7 +10,7 @@
 
 enum doctor_state {
 	DOCTOR_OK,
-	DOCTOR_NOTE,    /* of interest on this host; no wall of a sandbox depends on it */
+	DOCTOR_NOTE,    /* worth knowing about this host; no wall of a sandbox depends on it */
 	DOCTOR_WEAKER,  /* works, with less than the full strength */
 	DOCTOR_MISSING, /* no sandbox can be made */
 	DOCTOR_STATE_MAX_,
@@ -20,14 +20,14 @@ struct doctor_facts { /* borrowed by every row */
 	struct host_probe probe;
 	bool probed;
 	const struct settings *settings;
-	char state_dir[PATH_MAX]; /* "" = nobody can say where */
-	char image[64];           /* the one that sandboxes get */
+	char state_dir[PATH_MAX]; /* "" = not known */
+	char image[64];           /* name of the image that sandboxes get */
 };
 
 struct doctor_row {
 	enum doctor_state state;
 	char value[512];
-	char mend[400]; /* "" = nothing to mend */
+	char mend[400]; /* what to do about it; "" = nothing to do */
 };
 
 struct doctor_check {
@@ -42,6 +42,6 @@ extern const size_t doctor_n_checks;
 /* ---- doctor_bugs.c ---- */
 struct kernel_version;
 void row_known_bugs(const struct doctor_facts *f, struct doctor_row *r);
-/* The row for that kernel on that machine (uname -m); RELEASE is what a person knows it by. */
+/* Fills in the row for the kernel V on MACHINE (as uname -m says). RELEASE is its name for a person. */
 void doctor_bugs_say(const struct kernel_version *v, const char *release, const char *machine,
 		     struct doctor_row *r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `caisson doctor` looks at, in the order in which it is printed.
- *   D(id, "what")   the function row_ID in doctor_rows.c (known_bugs: doctor_bugs.c) fills in state, value and how to mend it */
+ *   D(id, "what")   row_ID() in doctor_rows.c (known_bugs: doctor_bugs.c) fills in the state, the
+ *                   value, and what to do about it */
 D(kernel, "kernel")
 D(known_bugs, "known kernel bugs")
 D(namespaces, "namespaces and mounts")

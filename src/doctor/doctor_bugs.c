@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The row of `caisson doctor` about the kernel's bugs that no wall of a sandbox keeps away. It is
- * never more than a note: a version number was read, nothing was tried, and who mends without a new
- * number should not be told for ever that a wall is weaker. */
+/* The row of `caisson doctor` about kernel bugs that no wall of a sandbox keeps away. It is never more
+ * than a note: only a version number was read and nothing was tried. A distribution that fixes bugs
+ * without a new version number must not be reported as weaker for ever. */
 #include "doctor/doctor.h"
 #include "doctor/kernel_bugs.h"
 
@@ -27,8 +27,9 @@ struct tally {
 	size_t n_unknown;
 	char open[LIST_MAX];
 	char unknown[LIST_MAX];
-	uint32_t fixed_here;  /* first release of the same branch that mends what it mends; 0 */
-	uint32_t fixed_later; /* the mainline release that mends the rest; 0 = there is no rest */
+	uint32_t
+	    fixed_here; /* release of the same branch that fixes all that the branch fixes; 0 = none */
+	uint32_t fixed_later; /* mainline release that fixes the rest; 0 = no rest */
 };
 
 static void add(char list[LIST_MAX], const char *cve)

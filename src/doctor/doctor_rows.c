@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One function per row of `caisson doctor`. Each says what is there, how strong it is, and the
- * command that mends it. Facts come from host_probe_run(); only what is no business of the engine is
- * read here. */
+/* One function per row of `caisson doctor`. Each says what this machine has, how strong it is, and
+ * what to do about it. Facts about the engine come from host_probe_run(); the rest is read here. */
 #include "app/limits.h"
 #include "doctor/doctor.h"
 
@@ -21,7 +20,8 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
-#define CLOCK_FLOOR     1735689600 /* 2025-01-01: before it, no certificate or link signature holds */
+#define CLOCK_FLOOR                                                                                \
+	1735689600 /* 2025-01-01: with an earlier clock, no certificate or signed link is valid */
 #define SPACE_MISSING   (UINT64_C(64) << 20)
 #define SPACE_WEAK      (UINT64_C(1) << 30)
 #define KERNEL_FLOOR    5013u /* cgroup.kill is 5.14, Landlock 5.13, NPROC by user namespace 5.14 */
@@ -48,7 +48,7 @@ static void row_kernel(const struct doctor_facts *f, struct doctor_row *r)
 	}
 }
 
-/* Why user namespaces may be refused, and what lifts it; NULL when no known switch is the cause. */
+/* The switch that may forbid user namespaces, and how to change it; NULL: no known switch does. */
 static const char *userns_switch(const struct host_probe *p)
 {
 	if (p->apparmor_restrict_userns > 0)
@@ -202,7 +202,8 @@ static void row_persistent(const struct doctor_facts *f, struct doctor_row *r)
 	struct limits_insisted insisted = {0};
 	struct err ignored = ERR_INIT;
 
-	(void)!limits_insisted(f->settings, &insisted, &ignored); /* the start says it */
+	(void)!limits_insisted(f->settings, &insisted,
+			       &ignored); /* `serve` reports the error when it starts */
 	r->state = DOCTOR_WEAKER;
 	if (is_root(f)) {
 		r->state = DOCTOR_NOTE;
@@ -320,7 +321,7 @@ static void row_image(const struct doctor_facts *f, struct doctor_row *r)
 	MEND(r, "caisson image build %s", f->image);
 }
 
-/* The nearest folder above that is there. */
+/* Cuts PATH to its nearest parent that exists. */
 static bool find_existing(char path[PATH_MAX])
 {
 	while (access(path, F_OK) != 0) {
@@ -417,7 +418,7 @@ static void row_core_dumps(const struct doctor_facts *f, struct doctor_row *r)
 	       "cannot change)");
 }
 
-/* Sandboxes cannot reach these doors; what else runs on the host can. */
+/* Sandboxes cannot reach these kernel features, but other programs on the host can. */
 static void door_row(struct doctor_row *r, bool closed, const char *yes, const char *no,
 		     const char *mend)
 {

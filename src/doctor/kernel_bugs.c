@@ -35,7 +35,7 @@ const struct kernel_bug kernel_bugs[] = {
 };
 const size_t n_kernel_bugs = ARRAY_SIZE(kernel_bugs);
 
-/* "6.1.148-1" -> 6.1.148 and "-1"; "6.18-rc4" -> 6.18.0 and "-rc4". 0 = not of that form. */
+/* "6.1.148-1" -> 6.1.148 and "-1"; "6.18-rc4" -> 6.18.0 and "-rc4". 0 = another form. */
 static uint32_t read_number(const char *s, const char **ret_rest)
 {
 	uint64_t part[VERSION_PARTS] = {0};
@@ -56,7 +56,7 @@ static uint32_t read_number(const char *s, const char **ret_rest)
 	return KERNEL_VERSION(part[0], part[1], part[2]);
 }
 
-/* A candidate of a release has an unknown share of its mends. */
+/* A release candidate: it has an unknown part of the fixes of its release. */
 static bool is_candidate(const char *rest)
 {
 	return strncmp(rest, "-rc", 3) == 0 || strncmp(rest, "~rc", 3) == 0;
@@ -69,7 +69,7 @@ static struct kernel_version version_of(const char *text, enum kernel_basis basi
 
 	if (number == 0 || is_candidate(rest))
 		return (struct kernel_version){0, KERNEL_OPAQUE};
-	/* RHEL, SUSE and others freeze the number at x.y.0 and mend underneath. */
+	/* RHEL, SUSE and others keep the number x.y.0 and add fixes without changing it. */
 	if (basis == KERNEL_UPSTREAM &&
 	    (strstr(rest, ".el") || (KERNEL_PATCH(number) == 0 && rest[0])))
 		return (struct kernel_version){0, KERNEL_OPAQUE};

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the kernel bugs that reach through the walls of a sandbox (docs/kernel-bugs.md) a kernel
- * still has, judged by its upstream version alone. Pure functions; the table is kernel_bugs.tbl.h.
- */
+/* Which kernel bugs that reach through the walls of a sandbox (docs/kernel-bugs.md) a kernel still
+ * has, judged only by its upstream version. The table is kernel_bugs.tbl.h. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* An upstream version as one number that can be compared. Parts are 0 … KERNEL_PART_MAX. */
+/* An upstream version as one number, so that versions can be compared. Each part is 0 to
+ * KERNEL_PART_MAX. */
 #define KERNEL_PART_BITS 10
 #define KERNEL_PART_MAX  ((1 << KERNEL_PART_BITS) - 1)
 #define KERNEL_VERSION(a, b, c)                                                                    \
@@ -17,14 +17,14 @@
 #define KERNEL_MAJOR(v) ((v) >> (2 * KERNEL_PART_BITS))
 #define KERNEL_MINOR(v) ((v) >> KERNEL_PART_BITS & KERNEL_PART_MAX)
 #define KERNEL_PATCH(v) ((v)&KERNEL_PART_MAX)
-#define KERNEL_FIRST    KERNEL_VERSION(5, 10, 0) /* the table knows nothing of older ones */
+#define KERNEL_FIRST    KERNEL_VERSION(5, 10, 0) /* the table has no older ones */
 
 enum kernel_basis {
-	KERNEL_UPSTREAM, /* the release is upstream's, perhaps with a suffix */
-	KERNEL_DEBIAN,   /* Debian's package: an upstream release and a few mends of its own */
-	KERNEL_UBUNTU,   /* upstream's number stands still and Ubuntu mends on its own */
+	KERNEL_UPSTREAM, /* an upstream release, perhaps with a suffix */
+	KERNEL_DEBIAN,   /* a Debian package: an upstream release with a few more fixes */
+	KERNEL_UBUNTU,   /* an Ubuntu package: the upstream number stays and Ubuntu adds fixes */
 	KERNEL_OLD,      /* older than the table */
-	KERNEL_OPAQUE,   /* the number does not say what was mended */
+	KERNEL_OPAQUE,   /* the number does not say what was fixed */
 };
 
 struct kernel_version {
@@ -32,22 +32,22 @@ struct kernel_version {
 	enum kernel_basis basis;
 };
 
-/* From uname's `release` and `version`, and the line of /proc/version_signature (Ubuntu; "" = not
- * there). Any text is allowed. */
+/* From `release` and `version` of uname(2), and the line of /proc/version_signature, which Ubuntu
+ * has; "" = no such file. Any text is allowed. */
 struct kernel_version kernel_version_find(const char *release, const char *version,
 					  const char *signature);
 
 struct kernel_branch {
-	uint32_t since; /* 0 = as mainline */
+	uint32_t since; /* 0 = same as mainline */
 	uint32_t fixed; /* or one of the two below */
 };
 #define KERNEL_FIX_UNKNOWN 0
 #define KERNEL_FIX_NEVER   UINT32_MAX
-#define KERNEL_BRANCHES    8 /* of a bug, at most */
+#define KERNEL_BRANCHES    8 /* at most, of one bug */
 
 struct kernel_bug {
 	const char *cve;
-	const char *machine; /* NULL = every one */
+	const char *machine; /* NULL = all */
 	uint32_t since;
 	uint32_t fixed; /* in mainline; KERNEL_FIX_UNKNOWN */
 	struct kernel_branch branches[KERNEL_BRANCHES];
@@ -56,12 +56,12 @@ extern const struct kernel_bug kernel_bugs[];
 extern const size_t n_kernel_bugs;
 
 enum kernel_verdict {
-	KERNEL_CLOSED,  /* it never had the bug, or has the mend */
+	KERNEL_CLOSED,  /* it never had the bug, or has the fix */
 	KERNEL_OPEN,    /* it has the bug */
-	KERNEL_UNKNOWN, /* it had the bug, and no release of its branch is known to have the mend */
+	KERNEL_UNKNOWN, /* it had the bug, and no release of its branch is known to have the fix */
 };
 
-/* `ret_fixed` (may be NULL): with KERNEL_OPEN the first release that is mended, of the same branch
- * where there is one, else of mainline; else 0. */
+/* *RET_FIXED (may be NULL) with KERNEL_OPEN: the first fixed release of the same branch, or of mainline
+ * if that branch has none. Otherwise 0. */
 enum kernel_verdict kernel_bug_judge(const struct kernel_bug *b, uint32_t version,
 				     const char *machine, uint32_t *ret_fixed);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The bugs of docs/kernel-bugs.md whose class is reachable (kernel-bugs.test.ts compares the two):
- * which releases of the upstream kernel have them. Read in November 2026.
+/* The bugs that docs/kernel-bugs.md calls reachable, and which releases of the upstream kernel have
+ * them; kernel-bugs.test.ts compares the two files. Read in November 2026.
  *
  *   B(cve, machine, since, fixed, branches...)
  *     machine  what uname -m must say; NULL = every one
@@ -8,9 +8,9 @@
  *     fixed    first mainline release without it, 0 = unknown
  *   ON(since, fixed)  a stable branch that differs: `since` is the release that brought the bug by
  *     a backport, 0 = as mainline; `fixed` is the first release of the branch without it, or
- *     UNKNOWN (no mended release of that branch could be verified) or NEVER (it ended with the bug);
- *     with these two `since` must be there.
- *   A branch between since and fixed that has no ON ended before it was mended.
+ *     UNKNOWN (no fixed release of that branch could be verified) or NEVER (the branch ended with the
+ *     bug); with these two `since` must not be 0.
+ *   A branch between since and fixed without an ON ended before it was fixed.
  *
  * Where the numbers come from:
  *   2024 and later  the records of the kernel's CVE team (security/vulns, and the same in the CVE
@@ -40,7 +40,7 @@ B("CVE-2025-40214", NULL, V(6, 10, 0), V(6, 18, 0), ON(V(6, 1, 141), V(6, 1, 159
   ON(V(6, 6, 93), V(6, 6, 117)), ON(0, V(6, 12, 59)), ON(0, V(6, 17, 9)))
 B("CVE-2026-23394", NULL, V(6, 10, 0), V(7, 0, 0), ON(V(6, 1, 141), V(6, 1, 183)),
   ON(V(6, 6, 93), V(6, 6, 142)), ON(0, V(6, 12, 92)), ON(0, V(6, 18, 23)), ON(0, V(6, 19, 10)))
-/* 5.15.209 and 6.1.175 got the commit that brought it; 6.1.175 got the mend as well. */
+/* 5.15.209 and 6.1.175 got the commit that introduced it; 6.1.175 also got the fix. */
 B("CVE-2026-43074", NULL, V(6, 4, 0), V(7, 0, 0), ON(V(5, 15, 209), UNKNOWN),
   ON(0, V(6, 6, 136)), ON(0, V(6, 12, 83)), ON(0, V(6, 18, 24)), ON(0, V(6, 19, 14)))
 B("CVE-2026-46242", NULL, V(6, 4, 0), V(7, 1, 0), ON(V(5, 15, 209), UNKNOWN),

@@ -39,7 +39,7 @@ static int add_html(struct buf *b, const char *text)
 	return 0;
 }
 
-/* A heading and a block of text that is copied as it stands. */
+/* A heading, and a block of text for copying. */
 static int add_block(struct buf *b, const char *title, const char *text)
 {
 	int r = buf_printf(b, "<h2>%s</h2>\n<pre><code>", title);

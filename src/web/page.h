@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page at `/`: how to connect clients. Made once at start. */
+/* The page at `/`: how to connect clients. It is made once at the start. */
 #pragma once
 
 #include "base/err.h"
