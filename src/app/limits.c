@@ -56,7 +56,7 @@ int limits_insisted(const struct settings *s, struct limits_insisted *ret, struc
 				       (int)MIN(len, (size_t)64), at);
 		if (!((set.session | set.stored) & cap))
 			return err_set(e, ERR_SETTING_INVALID, EINVAL,
-				       "SANDBOX_ALLOW_WEAKER names %.*s, which no setting limits: "
+				       "SANDBOX_ALLOW_WEAKER names %.*s, but no setting limits it: "
 				       "a default is best effort anyway",
 				       (int)len, at);
 		weaker |= cap;

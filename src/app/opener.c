@@ -221,7 +221,7 @@ static void fail_all(struct opener *o, enum err_code code)
 {
 	struct err e = ERR_INIT;
 
-	(void)err_set(&e, code, 0, "local files are not opened any more");
+	(void)err_set(&e, code, 0, "local files cannot be opened any more");
 	while (!list_is_empty(&o->questions))
 		answer(o, -1, &e);
 }
@@ -273,7 +273,7 @@ int opener_open(void *opener, const char *path, tools_local_fn cb, void *user, s
 	ssize_t n = fd_send(o->fd, path, len, NULL, 0, MSG_DONTWAIT);
 	if (n < 0) {
 		free(q);
-		return err_set(e, ERR_SYSTEM, (int)-n, "local files are not opened any more");
+		return err_set(e, ERR_SYSTEM, (int)-n, "local files cannot be opened any more");
 	}
 	list_append(&o->questions, &q->node);
 	o->n++;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs of the command line: one file per verb, one row per verb in main.c's table.
  *
- * A verb gets its own name as argv[0] and returns the exit status of the process (sysexits.h, or
- * the status of the script for `run`). It writes failures as one line on stderr with cmd_fail().
- * All verbs read settings in one way: read_settings() (settings.h), and app_settings() (app.h) where
- * sandboxes or the store are behind it.
- * `--help` anywhere before "--" is answered by main.c: no verb sees it. */
+ * A verb gets its own name as argv[0] and returns the exit status of the process: one of sysexits.h,
+ * or for `run` the status of the script. It reports a failure as one line on stderr with cmd_fail().
+ * Verbs that use sandboxes or the store read their settings with app_settings() (app/app.h), the
+ * others with read_settings() (app/read_settings.h).
+ * main.c answers `--help` before "--", so no verb sees it. */
 #pragma once
 
 #include "base/err.h"
@@ -24,20 +24,20 @@ int cmd_config(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
-/* Verbs with verbs of their own write one line each. */
+/* The usage of a verb with subcommands, one line for each. */
 void cmd_image_usage(FILE *f);
 void cmd_user_usage(FILE *f);
 void cmd_key_usage(FILE *f);
-/* "usage: caisson VERB REST"; lines after the FIRST have blanks in the place of "usage:". */
+/* "usage: caisson VERB REST". Lines after the FIRST have blanks instead of "usage:". */
 void cmd_usage_line(FILE *f, bool first, const char *verb, const char *rest);
 
-/* The privileged process of the native engine; started by native_monitor_start() alone and not
- * shown in the help. */
+/* The privileged process of the native engine. Only native_monitor_start() starts it; the help does
+ * not show it. */
 int cmd_monitor(int argc, char **argv);
 
-/* "caisson VERB: message" and the hint of the code, on stderr; returns the code's exit status, so
- * that `return cmd_fail("run", &e)` reads well. */
+/* Writes "caisson VERB: message" and the hint of the error code to stderr. Returns the exit status of
+ * the code, for `return cmd_fail("run", &e)`. */
 int cmd_fail(const char *verb, const struct err *e);
 
-/* A wrong command line: the message, where help is, exit status 64. */
+/* Reports a wrong command line: the message, and where to find help. Returns exit status 64. */
 int cmd_usage(const char *verb, const char *fmt, ...) PRINTF(2, 3);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson config`: the settings in force and their sources; `--markdown`: the page of all
- * settings. */
+/* `caisson config` prints the settings in force and their sources. With `--markdown` it prints the
+ * page of all settings, docs/configuration.md. */
 #include "app/app.h"
 #include "cmd/cmd.h"
 

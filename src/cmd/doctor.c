@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caisson doctor [--json]: what this machine can enforce, what is missing, and how to mend it.
+/* `caisson doctor [--json]`: what this machine can enforce, what is missing, and what to do about it.
  *
- * Exit status: 0 sandboxes can be made with every wall; 1 they can, something is weaker; 2 they
- * cannot. */
+ * Exit status: 0: sandboxes can be made with every wall; 1: they can be made, but something is weaker;
+ * 2: they cannot be made. */
 #include "doctor/doctor.h"
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
@@ -26,7 +26,7 @@
 static const struct {
 	const char *name;
 	const char *mark;
-	const char *colour; /* SGR, on a terminal only */
+	const char *colour; /* an SGR code, used on terminals only */
 	int status;
 } states[DOCTOR_STATE_MAX_] = {
     [DOCTOR_OK] = {"ok", "ok", "32", 0},
@@ -36,9 +36,9 @@ static const struct {
 };
 
 static const char *const summaries[] = {
-    "Sandboxes can be made, with every wall.",
-    "Sandboxes can be made; what is marked `weaker` does not hold as hard as it could.",
-    "No sandbox can be made until what is marked MISSING is mended.",
+    "Sandboxes can be made, and every wall is in force.",
+    "Sandboxes can be made, but the rows marked `weaker` have less than their full strength.",
+    "No sandbox can be made until the rows marked MISSING are fixed.",
 };
 
 static const char *state_name(enum doctor_state s)
@@ -128,7 +128,7 @@ int cmd_doctor(int argc, char **argv)
 	}
 	facts.settings = &settings;
 	if (config_state_dir(&settings, facts.state_dir, sizeof(facts.state_dir), &e) < 0)
-		facts.state_dir[0] = '\0'; /* a row says so */
+		facts.state_dir[0] = '\0'; /* the row about the state folder says so */
 	if (config_image_name(&settings, facts.image, &e) < 0)
 		return cmd_fail(VERB, &e);
 	if (probe(&facts, &e) < 0)

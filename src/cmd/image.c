@@ -71,7 +71,7 @@ static int find_state_dir(const struct settings *s, char ret[PATH_MAX], struct e
 	return realpath(path, ret) ? 0 : err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
 }
 
-/* The definitions of this very program: an uninstalled one has its source tree. */
+/* Folder of the image definitions. A program that is not installed uses those of its source tree. */
 static const char *find_defs(void)
 {
 	const char *given = getenv("SANDBOX_IMAGE_DEFS");
@@ -87,8 +87,8 @@ static const char *find_defs(void)
 								: IMAGE_DEFS_SOURCE;
 }
 
-/* A descriptor that becomes readable on ^C and friends, so that builds clean up after themselves.
- */
+/* Returns a descriptor that becomes readable on Ctrl-C and similar signals, so that a build can clean
+ * up. */
 static int watch_signals(void)
 {
 	sigset_t set;
@@ -132,7 +132,7 @@ static struct image_watch watch_for(struct progress_line *line, int cancel_fd)
 				    .cancel_fd = cancel_fd};
 }
 
-/* DIGEST: of the definition that it must have been built from; NULL = any. */
+/* Is the image there, and built from the definition with DIGEST? NULL: from any. */
 static bool is_there(struct image_args *a, const char *name, const char *digest)
 {
 	struct image_manifest m = {0};

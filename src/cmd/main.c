@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entry point: picks the verb. Called as mcp-code-sandbox or mcp-sandbox (links to this program)
- * the verb and the profile come from the name, as users of those servers expect. */
+/* Entry point: finds the verb. If the program is called mcp-code-sandbox or mcp-sandbox (links to it),
+ * the name selects the verb and the profile, as users of those servers expect. */
 #include "cmd/cmd.h"
 
 #include "base/kill_points.h"
@@ -16,20 +16,20 @@ struct verb {
 	const char *name;
 	int (*fn)(int argc, char **argv);
 	const char *help;      /* NULL: not shown */
-	const char *arguments; /* but settings; what --help prints, unless there is */
+	const char *arguments; /* without settings; for --help, unless there is usage() */
 	void (*usage)(FILE *f);
 };
 
 static const struct verb verbs[] = {
     {"stdio", cmd_stdio, "serve one MCP client on standard input and output", "[--no-bridge]"},
     {"serve", cmd_serve, "serve MCP, links and the page over HTTP", "[--listen HOST:PORT]"},
-    {"run", cmd_run, "run a Python file in a fresh sandbox; -i: a prompt",
+    {"run", cmd_run, "run a Python file in a new sandbox, or a prompt with -i",
      "[-i] [FILE] [--out DIR]"},
     {"ps", cmd_ps, "list the sandboxes of a running server", ""},
     {"image", cmd_image, "build, list, import, export and remove images", NULL, cmd_image_usage},
     {"user", cmd_user, "add, list and remove users, set passwords and roles", NULL, cmd_user_usage},
     {"key", cmd_key, "make, list and revoke API keys of users", NULL, cmd_key_usage},
-    {"doctor", cmd_doctor, "say what this machine can enforce, and what is missing", "[--json]"},
+    {"doctor", cmd_doctor, "check what this machine can enforce, and what is missing", "[--json]"},
     {"config", cmd_config, "print the settings in force and where each came from", "[--markdown]"},
     {"version", cmd_version, "print the version"},
     {"help", cmd_help, "print this help"},
@@ -40,7 +40,7 @@ static const char settings_note[] =
     "\nEvery setting is an option too (--memory-limit 1g, --profile code); "
     "'caisson config' lists them.\n"
     "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys of a file:\n"
-    "--config FILE, else ./config.toml (which stdio and run leave alone).";
+    "--config FILE, else ./config.toml (stdio and run do not read that one).";
 
 static const struct {
 	const char *program;
@@ -141,7 +141,8 @@ static int run_verb(const char *name, int argc, char **argv)
 	return wants_help(verb, argc, argv) ? help_verb(verb) : verb->fn(argc, argv);
 }
 
-/* The arguments after the name follow the profile, so that a `--profile` among them wins. */
+/* The user's arguments come after the profile of the alias, so a `--profile` among them takes
+ * precedence. */
 static int run_alias(size_t alias, int argc, char **argv)
 {
 	_cleanup_free_ char **args = calloc((size_t)argc + 3, sizeof(*args));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson monitor STATE_DIR MAX_SANDBOXES WARM ZYGOTE_IDLE_S ZYGOTE_AGE_S ZYGOTE_FORKS
- * TOTAL_BYTES`: the privileged process of the native engine. Only native_monitor_start() calls it,
- * with its channel as descriptor 3; nothing else configures it. */
+ * TOTAL_BYTES`: the privileged process of the native engine. Only native_monitor_start() starts it,
+ * with its channel as descriptor 3. It reads no settings. */
 #include "cmd/cmd.h"
 
 #include "base/parse.h"

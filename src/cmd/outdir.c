@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 struct request {
-	char name[256]; /* "" = create a temporary file, else its final name */
+	char name[256]; /* "" = create a temporary file; else the final name of the last one */
 };
 
 struct reply {
@@ -52,7 +52,7 @@ static int keep_place(struct keeper *k, const char *name)
 {
 	if (!k->temporary[0])
 		return -EINVAL;
-	/* rename(2) replaces a link instead of following it, and refuses a folder. */
+	/* rename(2) replaces a symbolic link instead of following it, and refuses a folder. */
 	if (strchr(name, '/') || streq(name, ".") || streq(name, ".."))
 		return -EINVAL;
 	if (renameat(k->dir, k->temporary, k->dir, name) < 0)
@@ -67,7 +67,7 @@ NORETURN static void keeper_main(struct keeper *k)
 	int fds[FDIO_PASS_MAX];
 	size_t n_fds;
 
-	/* Ctrl-C goes to the whole group; this one ends when the front does. */
+	/* Ctrl-C goes to the whole process group, but this process must end only with the front. */
 	(void)signal(SIGINT, SIG_IGN);
 	(void)signal(SIGTERM, SIG_IGN);
 	while (fd_recv(k->sock, &q, sizeof(q), fds, &n_fds, 0) == (ssize_t)sizeof(q)) {

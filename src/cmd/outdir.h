@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A folder of the user's, written to on behalf of a front that has given up its rights.
+/* Writes files to a folder of the user for a front that gave up its privileges.
  *
- * Made before that: a small process that keeps the user's rights, holds the folder, and does two
- * things on request: create a file of a given name under a temporary one, and put it in place.
- * Names come from a sandbox: one component, resolved beneath the folder, no link followed, and what
- * had the name before is replaced, not written to. */
+ * Before the front does that, it forks a small process that keeps the user's privileges and holds the
+ * folder. The process does two things on request: create a file under a temporary name, and rename it
+ * to its final name. Names come from a sandbox: they must be one path component, no link is followed,
+ * and an existing file is replaced, not written to. */
 #pragma once
 
 #include "base/err.h"
 
 struct outdir;
 
-/* Makes DIR and its parents where they are missing. Call while single-threaded. */
+/* Makes DIR and its parents if they are missing. Must be called before there are threads. */
 int outdir_open(const char *dir, struct outdir **ret, struct err *e) MUST_CHECK;
-/* A descriptor to write the next file to; owned by the caller. */
+/* A descriptor of a new file, owned by the caller. */
 int outdir_create(struct outdir *o, int *ret_fd, struct err *e) MUST_CHECK;
-/* Names the file that was created last. */
+/* Gives the file that was created last its final name. */
 int outdir_place(struct outdir *o, const char *name, struct err *e) MUST_CHECK;
 struct outdir *outdir_close(struct outdir *o); /* NULL is fine */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Progress for a person: on a terminal one line that moves, otherwise a plain line now and then. */
+/* Shows progress to a person: on a terminal as one line that changes, otherwise as a plain line now
+ * and then. */
 #pragma once
 
 #include <stdbool.h>
@@ -12,13 +13,13 @@ struct progress_line {
 	uint64_t began;
 	uint64_t step_began;
 	uint64_t last_shown;
-	char step[64]; /* "" before the first */
+	char step[64]; /* "" before the first step */
 };
 
 void progress_line_init(struct progress_line *p, FILE *out, bool tty);
-/* The three match struct image_watch; USER is the struct progress_line. */
+/* Callbacks for struct image_watch; USER is the struct progress_line. */
 void progress_line_step(void *user, const char *text);
 void progress_line_tick(void *user, const char *text, uint64_t done, uint64_t total);
 void progress_line_warn(void *user, const char *text);
-/* Closes the step at hand. */
+/* Ends the current step. */
 void progress_line_end(struct progress_line *p, bool ok);

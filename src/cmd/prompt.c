@@ -2,9 +2,8 @@
 /* `caisson run -i`: a Python prompt whose statements are the stateful runs of one sandbox.
  *
  * A loop of three steps: read lines of standard input until they are a whole statement, run it,
- * save its files. Standard input is looked at between runs only. It may be a terminal (whose own
- * line editing is what there is), a pipe or a file: then nothing is printed but what the code
- * prints. */
+ * save its files. Standard input is read only between runs. On a terminal, the terminal's own line
+ * editing is all there is. From a pipe or a file, only what the code prints is printed. */
 #include "cmd/run_verb.h"
 #include "cmd/statement.h"
 
@@ -23,11 +22,11 @@
 struct prompt {
 	struct run_verb *v;
 	sd_event_source *input;
-	struct buf lines;     /* read and not looked at yet */
-	struct buf statement; /* lines of the one that is being typed */
+	struct buf lines;     /* read, but not used yet */
+	struct buf statement; /* the lines of the statement so far */
 	bool terminal;
 	bool at_end;  /* of standard input */
-	bool leaving; /* the statement that runs is the last one: exit() */
+	bool leaving; /* the running statement is the last one: exit() */
 };
 
 static void say(const char *text)
@@ -40,7 +39,7 @@ static void leave(struct prompt *p)
 	(void)sd_event_exit(p->v->app.loop, 0);
 }
 
-/* `exit` and `quit`, called or not. What they are given is the status of the run. */
+/* Is TEXT `exit` or `quit`, with or without a call? An argument of the call becomes the exit status. */
 static bool is_farewell(const char *text, bool *ret_called)
 {
 	static const char *const words[] = {"exit", "quit"};
@@ -73,7 +72,7 @@ static void run_statement(struct prompt *p)
 	buf_reset(&p->statement);
 }
 
-/* Moves one line over. False: there is no whole one. */
+/* Moves one line from `lines` to `statement`. False: there is no whole line. */
 static bool take_line(struct prompt *p)
 {
 	const char *text = buf_str(&p->lines);
@@ -141,7 +140,7 @@ static int on_io(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents
 	return on_input(user);
 }
 
-/* Regular files cannot be waited for and need not. */
+/* epoll cannot wait for regular files; they are always readable. */
 static int on_turn(sd_event_source *source UNUSED, void *user)
 {
 	return on_input(user);
@@ -155,7 +154,7 @@ static void on_saved(struct run_verb *v)
 		leave(p);
 		return;
 	}
-	v->status = 0; /* the session goes on, whatever became of one statement */
+	v->status = 0; /* the session continues after any statement */
 	go_on(p);
 }
 
@@ -210,7 +209,7 @@ bool prompt_interrupt(struct prompt *p)
 	struct run_verb *v = p->v;
 
 	if (v->run) {
-		/* Politely at first: a KeyboardInterrupt, after which the state is kept. */
+		/* The first Ctrl-C raises KeyboardInterrupt, which keeps the variables. */
 		if (v->interrupted)
 			run_cancel(v->run);
 		else

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* caisson ps: the sandboxes of the server that these settings name (`server.listen`,
- * `auth.api_key`), asked by its REST. */
+/* `caisson ps`: lists the sandboxes of the server that the settings name (`server.listen`,
+ * `auth.api_key`), over its REST API. */
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
 
@@ -21,7 +21,7 @@
 #define ANSWER_MAX ((size_t)16 << 20)
 #define PATIENCE_S 10
 
-/* A wildcard is an address to listen on, none to call. */
+/* One can listen on a wildcard address but not connect to it. */
 static const char *address_to_call(const char *host)
 {
 	if (streq(host, "0.0.0.0"))
@@ -94,7 +94,7 @@ static int read_answer(const struct buf *answer, json_t **ret, struct err *e)
 	return 0;
 }
 
-/* "3h" is enough to know by. */
+/* A duration in its largest unit, such as "3h". */
 static const char *span(json_int_t s, char ret[24])
 {
 	static const struct {
@@ -112,11 +112,12 @@ static const char *span(json_int_t s, char ret[24])
 	return ret;
 }
 
-/* A name is whatever its owner wrote: nothing of it may command a terminal. */
+/* The owner chose the name, so control characters in it must not reach the terminal. */
 static void print_name(const char *name)
 {
 	for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
-		bool c1 = c[0] == 0xc2 && c[1] >= 0x80 && c[1] < 0xa0; /* ECMA-48, in UTF-8 */
+		bool c1 = c[0] == 0xc2 && c[1] >= 0x80 &&
+			  c[1] < 0xa0; /* a C1 control character of ECMA-48, in UTF-8 */
 
 		(void)putchar(*c < ' ' || *c == 0x7f || c1 ? '?' : *c);
 		c += c1;

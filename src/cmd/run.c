@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson run FILE`: one script in a fresh sandbox. Output as it comes, Ctrl-C kills the tree, the
- * exit status is the script's. `--out DIR` saves the files that it made. `-i`: prompt.c. */
+/* `caisson run FILE`: runs one script in a new sandbox. Output is printed as it comes, Ctrl-C ends all
+ * processes of the run, and the exit status is the script's. `--out DIR` saves the files that it made.
+ * prompt.c implements `-i`. */
 #include "app/app.h"
 #include "cmd/cmd.h"
 #include "cmd/outdir.h"
@@ -14,8 +15,8 @@
 #include <string.h>
 #include <sys/sendfile.h>
 
-#define EXIT_TIMEOUT   124 /* as timeout(1) */
-#define EXIT_CANCELLED 130 /* as a shell after Ctrl-C */
+#define EXIT_TIMEOUT   124 /* same as timeout(1) */
+#define EXIT_CANCELLED 130 /* same as a shell after Ctrl-C */
 #define TTL_FOREVER_M  (10 * 365 * 24 * 60)
 
 void run_verb_fail(struct run_verb *v, const struct err *e)
@@ -33,7 +34,7 @@ static int copy_file(int from, uint64_t size, int to, struct err *e)
 {
 	off_t at = 0;
 
-	/* The file may shrink meanwhile: what is there is what is saved. */
+	/* The file may shrink meanwhile. Then less is saved. */
 	while ((uint64_t)at < size) {
 		ssize_t n =
 		    sendfile(to, from, &at, (size_t)MIN(size - (uint64_t)at, UINT64_C(1) << 30));
@@ -108,10 +109,10 @@ static void on_output(struct run *r, enum engine_stream stream, const void *data
 
 	if (w == 0 && stream == ENGINE_RESULT)
 		w = fd_write_all(STDOUT_FILENO, "\n", 1);
-	/* Nobody reads any more: as with a program of one's own, that is its end. */
+	/* The reader of our output has gone. As with any program in a pipe, the run ends. */
 	if (w < 0 && !v->interrupted) {
 		v->interrupted = true;
-		if (stream != ENGINE_RESULT) /* which comes when it has ended */
+		if (stream != ENGINE_RESULT) /* the result comes when the run has ended */
 			run_cancel(r);
 	}
 }
@@ -240,7 +241,7 @@ static int parse_args(struct run_verb *v, int argc, char **argv, struct err *e)
 		   : err_set(e, ERR_USAGE, 0, "no file (see 'caisson run --help')");
 }
 
-/* While we still are the user. */
+/* Called before privileges are given up, because the user must be able to read the file. */
 static int read_script(struct run_verb *v, struct err *e)
 {
 	_cleanup_fd_ int fd = -1;
@@ -262,16 +263,16 @@ static void end_loop(struct run_verb *v)
 	(void)sd_event_exit(v->app.loop, 0);
 }
 
-/* What the settings say about servers makes no sense for one sandbox. */
+/* Changes settings that are meant for servers and make no sense for one sandbox. */
 static void adapt_settings(struct run_verb *v)
 {
 	struct settings *s = &v->app.settings;
 
 	s->pool = 0;
 	if (v->interactive)
-		s->session_ttl_m = TTL_FOREVER_M; /* a person may think */
+		s->session_ttl_m = TTL_FOREVER_M; /* a person may take any time */
 	else
-		s->warm = false; /* one run: a zygote would only compete with it */
+		s->warm = false; /* for one run a zygote would only compete for the CPU */
 }
 
 static int run(struct run_verb *v, struct err *e)
@@ -312,7 +313,7 @@ int cmd_run(int argc, char **argv)
 	r = r < 0 ? r : run(&v, &e);
 	if (r < 0)
 		v.status = cmd_fail("run", &e);
-	/* The end of the manager ends a run that is still there; its callbacks find V alive. */
+	/* Freeing the manager ends a run that is still there, and its callbacks need V. */
 	(void)sandbox_unref(v.sandbox);
 	v.saved = end_loop;
 	v.prompt = prompt_free(v.prompt);

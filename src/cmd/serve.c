@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson serve`: MCP, artifact links and the page over HTTP, and the `caisson stdio` of the same
- * user on a unix socket, until SIGTERM or SIGINT. */
+/* `caisson serve`: serves MCP, artifact links and the page over HTTP, and `caisson stdio` of the same
+ * user over a unix socket, until SIGTERM or SIGINT. */
 #include "app/app.h"
 #include "app/policy_json.h"
 #include "app/read_settings.h"
@@ -64,7 +64,7 @@ static int find_address(struct serve *s, struct err *e)
 	return 0;
 }
 
-/* TEXT, a list of names, into RET. The names point into *RET_COPY. */
+/* Splits TEXT, a list of names, into RET. The names point into *RET_COPY. */
 static int split_names(const char *text, const char *setting, char **ret_copy,
 		       const char *ret[HOSTS_MAX + 1], struct err *e)
 {
@@ -157,7 +157,7 @@ static int on_drain(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
-/* The first signal lets answers finish, the second does not wait. */
+/* After the first signal answers may finish; the second ends the server at once. */
 static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si, void *user)
 {
 	struct serve *s = user;
@@ -183,7 +183,7 @@ static enum mcp_ended how_ended(const void *principal_data)
 	return who->ended == CALLER_REVOKED ? MCP_ENDED_TASKS : MCP_ENDED_CALLS;
 }
 
-/* First connections, so that nothing more goes out on them, then the work. */
+/* First closes the connections, so that nothing more is sent, then ends the calls. */
 static void on_credentials_ended(void *user)
 {
 	struct serve *s = user;
@@ -215,7 +215,7 @@ static int open_auth(struct serve *s, struct err *e)
 static int open_http(struct serve *s, struct err *e)
 {
 	const char *key = s->app.settings.api_key;
-	/* One key stands for the one local user. */
+	/* The one key belongs to the one local user. */
 	static const char *const principals[] = {""};
 	const struct settings *set = &s->app.settings;
 	struct http_config config = {
@@ -325,7 +325,7 @@ static int listen_all(struct serve *s, struct err *e)
 	return links_listen(s->app.links, e);
 }
 
-/* What a person does next; on stdout, once all listeners are there. */
+/* Prints to stdout how to connect a client, when all listeners are open. */
 static void print_connection(const struct serve *s)
 {
 	const char *files = links_base(s->app.links);

@@ -6,9 +6,9 @@
 struct scan {
 	const char *at, *end;
 	int depth;  /* open brackets */
-	char last;  /* of the logical line, without spaces and comments; 0 = nothing yet */
-	bool open;  /* a string of three quotes, or a backslash, at the end */
-	bool block; /* some logical line has begun one */
+	char last;  /* last character of the logical line, without blanks and comments; 0 = none */
+	bool open;  /* the text ends inside a triple-quoted string or with a backslash */
+	bool block; /* a logical line has begun a block */
 };
 
 static bool starts(const struct scan *s, char quote)
@@ -16,7 +16,8 @@ static bool starts(const struct scan *s, char quote)
 	return s->end - s->at >= 3 && s->at[0] == quote && s->at[1] == quote && s->at[2] == quote;
 }
 
-/* At a quote. A string of one quote ends at the end of its line at the latest. */
+/* Skips the string that begins at a quote. A string without triple quotes ends with its line at the
+ * latest. */
 static void skip_string(struct scan *s)
 {
 	char quote = *s->at;
@@ -26,7 +27,7 @@ static void skip_string(struct scan *s)
 	while (s->at < s->end) {
 		if (*s->at == '\\') {
 			s->at += s->at + 1 < s->end ? 2 : 1;
-			s->open = s->at == s->end; /* goes on in the next line */
+			s->open = s->at == s->end; /* it continues in the next line */
 		} else if (triple ? starts(s, quote) : *s->at == quote) {
 			s->at += triple ? 3 : 1;
 			return;
@@ -47,7 +48,7 @@ static void end_line(struct scan *s)
 	s->last = 0;
 }
 
-/* One character outside of strings and comments. */
+/* Takes one character that is in no string or comment. */
 static void take(struct scan *s)
 {
 	char c = *s->at++;
@@ -72,7 +73,7 @@ static void take(struct scan *s)
 		s->depth--;
 }
 
-/* The last line holds nothing but space. */
+/* Is the last line empty, but for blanks? */
 static bool ends_empty(const char *text, size_t len)
 {
 	size_t at = len - 1;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson stdio`: one MCP client on standard input and output. Nothing but the protocol is ever
- * written to stdout. The engine opens in the background after the first messages were looked at, so
- * that `initialize` is answered at once. Where a server of the same user would do everything alike,
- * it is shared instead (bridge.h). */
+/* `caisson stdio`: one MCP client on standard input and output. Only the protocol is written to stdout.
+ * The engine opens in the background after the first messages were read, so that `initialize` is
+ * answered at once. If a server of the same user runs with the same settings, it is shared instead
+ * (bridge/bridge.h). */
 #include "app/app.h"
 #include "bridge/bridge.h"
 #include "cmd/cmd.h"
@@ -37,7 +37,7 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 	return 0;
 }
 
-/* Opens the engine when nothing else waits. A failure is told by every call that needs it. */
+/* Opens the engine when nothing else waits. If that fails, every call that needs it reports the error. */
 static int on_idle(sd_event_source *source UNUSED, void *user)
 {
 	struct stdio *s = user;
@@ -87,7 +87,7 @@ static int serve_client(struct stdio *s, struct err *e)
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop") : 0;
 }
 
-/* `--no-bridge` is the one flag without a value. */
+/* `--no-bridge` is the only flag without a value. */
 static int read_arguments(struct app *a, int argc, char **argv, struct err *e)
 {
 	for (int i = 1; i < argc; i++) {
@@ -101,14 +101,14 @@ static int read_arguments(struct app *a, int argc, char **argv, struct err *e)
 	return 0;
 }
 
-/* An engine of one's own. WHY: no server is shared, "" when there is none. */
+/* Serves the client with an engine of our own. WHY: why no server is shared; "" = there is none. */
 static int be_server(struct stdio *s, const char *why, struct err *e)
 {
 	int r = app_begin(&s->app, e);
 
 	if (r < 0)
 		return r;
-	if (why[0]) /* not before: the log's folder is made by app_begin() */
+	if (why[0]) /* not earlier, because app_begin() makes the log's folder */
 		LOG_INFO("not_bridged", LOG_S("reason", why));
 	return serve_client(s, e);
 }

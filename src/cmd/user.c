@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson user` and `caisson key`: accounts and keys of this state folder, beside a running server
- * or without one. */
+/* `caisson user` and `caisson key`: accounts and keys of this state folder. They work while a server
+ * runs and without one. */
 #include "app/app.h"
 #include "cmd/cmd.h"
 
@@ -13,7 +13,7 @@
 #include <termios.h>
 #include <time.h>
 
-#define PASSWORD_RANDOM 12 /* bytes of one that is made up */
+#define PASSWORD_RANDOM 12 /* bytes of a generated password */
 #define LINE_SIZE       (STORE_PASSWORD_MAX + 2)
 #define MS_PER_DAY      UINT64_C(86400000)
 #define OPTIONS_MAX     8
@@ -22,9 +22,9 @@
 struct command {
 	const char *verb; /* "user" */
 	const char *name; /* "add" */
-	int n_args;       /* words that it needs */
+	int n_args;       /* how many words it needs */
 	int (*fn)(struct app *a, char **args, const char *const *options, struct err *e);
-	const char *options[OPTIONS_MAX]; /* names of --name VALUE, NULL at the end */
+	const char *options[OPTIONS_MAX]; /* names of its --name VALUE options, then NULL */
 	const char *usage;
 };
 
@@ -38,7 +38,7 @@ static int read_line(char *ret, size_t size, struct err *e)
 	return 0;
 }
 
-/* Asks where a person sits, else reads one line. */
+/* Asks for a password on a terminal. Otherwise reads one line of standard input. */
 static int ask_password(char *ret, size_t size, struct err *e)
 {
 	struct termios before, quiet;
@@ -341,7 +341,7 @@ void cmd_key_usage(FILE *f)
 	print_usage(f, "key");
 }
 
-/* Sorts ARGV (from 2 on) into words and the values of C's options. */
+/* Sorts ARGV from index 2 on into words and the values of the options of C. */
 static int sort_args(const struct command *c, int argc, char **argv, char **words,
 		     const char **options, struct err *e)
 {

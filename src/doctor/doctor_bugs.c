@@ -74,12 +74,12 @@ static void say_mend(uint32_t v, const struct tally *t, struct doctor_row *r)
 	if (t->fixed_later)
 		MEND(r,
 		     "use a newer branch: no release of Linux %" PRIu32 ".%" PRIu32
-		     " mends all of them, %" PRIu32 ".%" PRIu32 " and later do",
+		     " fixes all of them, %" PRIu32 ".%" PRIu32 " and later do",
 		     KERNEL_MAJOR(v), KERNEL_MINOR(v), KERNEL_MAJOR(t->fixed_later),
 		     KERNEL_MINOR(t->fixed_later));
 	else if (t->fixed_here)
 		MEND(r,
-		     "update the kernel: mended from %" PRIu32 ".%" PRIu32 ".%" PRIu32
+		     "update the kernel: fixed from %" PRIu32 ".%" PRIu32 ".%" PRIu32
 		     " on; then reboot",
 		     KERNEL_MAJOR(v), KERNEL_MINOR(v), KERNEL_PATCH(t->fixed_here));
 	else
@@ -98,17 +98,17 @@ static void say_judged(const struct kernel_version *v, const char *machine, stru
 	}
 	SAY(r, "%zu of the %zu that reach through the walls%s%s%s", t.n_open, n_kernel_bugs,
 	    t.n_open ? ": " : "", t.open,
-	    v->basis == KERNEL_UBUNTU   ? "; or fewer: Ubuntu mends without a new number"
+	    v->basis == KERNEL_UBUNTU   ? "; or fewer: Ubuntu adds fixes without a new number"
 	    : v->basis == KERNEL_DEBIAN ? "; or fewer, where Debian was quicker than upstream"
 					: "");
 	n = strlen(r->value);
 	if (t.n_unknown)
 		(void)snprintf(r->value + n, sizeof(r->value) - n,
-			       "; perhaps %s: no release of this branch is known to mend it",
+			       "; perhaps %s: no release of this branch is known to fix it",
 			       t.unknown);
 	r->state = DOCTOR_NOTE;
 	if (v->basis == KERNEL_UBUNTU)
-		MEND(r, "keep the kernel up to date; what Ubuntu has mended: "
+		MEND(r, "keep the kernel up to date; what Ubuntu has fixed: "
 			"https://ubuntu.com/security/cves");
 	else
 		say_mend(v->number, &t, r);

@@ -187,11 +187,11 @@ static void test_row(void **state UNUSED)
 	say(V(6, 12, 94), KERNEL_UPSTREAM, &r);
 	assert_int_equal(r.state, DOCTOR_NOTE);
 	assert_true(text_ends_with(r.value, ": CVE-2026-46242, CVE-2026-53361, CVE-2026-80521"));
-	assert_non_null(strstr(r.mend, "mended from 6.12.111 on"));
+	assert_non_null(strstr(r.mend, "fixed from 6.12.111 on"));
 
 	say(V(6, 13, 12), KERNEL_UPSTREAM, &r);
 	assert_int_equal(r.state, DOCTOR_NOTE);
-	assert_non_null(strstr(r.mend, "no release of Linux 6.13 mends all of them, 7.2 and"));
+	assert_non_null(strstr(r.mend, "no release of Linux 6.13 fixes all of them, 7.2 and"));
 
 	say(V(6, 6, 144), KERNEL_UPSTREAM, &r);
 	assert_int_equal(r.state, DOCTOR_NOTE);
@@ -201,11 +201,11 @@ static void test_row(void **state UNUSED)
 	say(V(6, 1, 147), KERNEL_DEBIAN, &r);
 	assert_int_equal(r.state, DOCTOR_NOTE);
 	assert_non_null(strstr(r.value, "or fewer, where Debian"));
-	assert_non_null(strstr(r.mend, "mended from 6.1.189 on"));
+	assert_non_null(strstr(r.mend, "fixed from 6.1.189 on"));
 
 	say(V(6, 8, 12), KERNEL_UBUNTU, &r);
 	assert_int_equal(r.state, DOCTOR_NOTE);
-	assert_non_null(strstr(r.value, "Ubuntu mends"));
+	assert_non_null(strstr(r.value, "Ubuntu adds fixes"));
 
 	say(0, KERNEL_OPAQUE, &r);
 	assert_int_equal(r.state, DOCTOR_NOTE);
