@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Building an image.
+/* Builds an image.
  *
- * Two processes: mmdebstrap makes the tree in its own scratch folder (as root, or in a user
- * namespace for a plain user) and writes it as a tar stream to its standard output; this process
- * shows its progress from its standard error and unpacks the stream into the draft with unpack.h's
- * rules. So both kinds of build give the same tree, which belongs to who built it. */
+ * Two processes take part. mmdebstrap makes the tree in a scratch folder of its own (as root, or in
+ * a user namespace for a plain user) and writes it as a tar stream to its standard output. This
+ * process reads mmdebstrap's standard error to show progress, and unpacks the stream into the draft
+ * with the rules of unpack.h. So both kinds of build give the same tree, and it belongs to the user
+ * who builds. */
 #include "image/image.h"
 
 #include "base/buf.h"
@@ -24,7 +25,7 @@
 
 #define BLOCK_SIZE   (256u << 10)
 #define ENV_MAX      8
-#define STOP_WAIT_MS 20000 /* for mmdebstrap to unmount and remove what it made */
+#define STOP_WAIT_MS 20000 /* time for mmdebstrap to unmount and remove what it made */
 
 struct build {
 	const struct image_store *store;
@@ -35,7 +36,7 @@ struct build {
 	char mirror[SOURCE_URL_MAX];
 	struct child child;
 	struct progress progress;
-	const char *shown; /* step on the screen; borrowed */
+	const char *shown; /* the step that is on the screen; borrowed */
 	int log;           /* owned: raw messages of the package tools */
 	uint64_t received; /* bytes of the stream */
 	bool stopped;
@@ -84,7 +85,7 @@ static int add_arguments(const struct build *b, struct image_words *w)
 	    "--format=tar",
 	    "--aptopt=APT::Install-Recommends \"false\"",
 	    "--aptopt=Acquire::Languages \"none\"",
-	    /* A mirror that fails once is asked again before a build of minutes is given up. */
+	    /* If a mirror fails once, apt asks it again: a build takes minutes. */
 	    "--aptopt=Acquire::Retries \"3\"",
 	};
 	const struct image_def *d = b->def;
@@ -141,7 +142,8 @@ static int start(struct build *b, struct err *e)
 		r = image_words_add(&args, "", 0);
 	if (r < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, -r, "preparing the build");
-	/* The lists end with NULL where the last empty word stood. */
+	/* execvp(3) needs a NULL at the end of each list; the empty last word of ARGS is the room
+	 * for it. */
 	const char *env_list[ENV_MAX] = {env.v[0], env.v[1], env.v[2], env.v[3], NULL};
 
 	free(args.v[--args.n]);
@@ -182,12 +184,13 @@ static void read_messages(struct build *b)
 		return;
 	}
 	if (b->log >= 0 && fd_write_all(b->log, text, (size_t)n) < 0)
-		b->log = fd_close(b->log); /* a full disk will be said by who needs it */
+		b->log = fd_close(b->log); /* if the disk is full, the step that needs room reports
+					    * it */
 	if (progress_feed(&b->progress, text, (size_t)n))
 		show(b);
 }
 
-/* Follows the messages until the stream has bytes or has ended. */
+/* Shows progress from the messages until the stream has bytes or has ended. */
 static void pump(struct build *b)
 {
 	for (;;) {
@@ -200,7 +203,7 @@ static void pump(struct build *b)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0) { /* asked to stop, it did not */
+		if (n <= 0) { /* it did not stop when it was asked to */
 			child_kill(&b->child);
 			return;
 		}
@@ -234,7 +237,7 @@ static la_ssize_t read_stream(struct archive *a, void *user, const void **ret)
 	}
 }
 
-/* Lets the child end in peace: a reader that leaves early would look like a failure to it. */
+/* Reads the stream to its end, because the child would fail if its reader left early. */
 static void drain(struct build *b)
 {
 	while (b->child.out >= 0 || b->child.err >= 0) {
@@ -263,7 +266,7 @@ static int unpack_stream(struct build *b, struct unpack_stats *stats, struct err
 	return r;
 }
 
-/* What to tell, and where more is. */
+/* Says why the build failed, and where the log is. */
 static int explain(const struct build *b, struct err *e)
 {
 	static const struct {
@@ -317,7 +320,7 @@ static int attempt(struct build *b, struct unpack_stats *stats, struct err *e)
 	int status = child_wait(&b->child);
 
 	child_done(&b->child);
-	/* Its own words come first: without them a broken stream is only what followed. */
+	/* The child's own reason comes first: a broken stream is then only the consequence. */
 	if (b->stopped || b->received == 0 || (r >= 0 && status != 0))
 		return explain(b, e);
 	return r;
@@ -337,7 +340,7 @@ static int open_log(const struct build *b)
 		      0644);
 }
 
-/* A plain user without a range of sub-uids gets told before anything is fetched. */
+/* A plain user without a range of sub-uids is told before anything is downloaded. */
 static int check_subuids(struct err *e)
 {
 	struct passwd *pw = getpwuid(geteuid());

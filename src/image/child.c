@@ -9,7 +9,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-/* In the child, between fork and exec. Never returns. */
+/* Runs in the child, between fork and exec. Never returns. */
 NORETURN static void become(const char *const *argv, const struct child_options *o, int out,
 			    int err, int report, pid_t parent)
 {
@@ -20,7 +20,7 @@ NORETURN static void become(const char *const *argv, const struct child_options 
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
 	(void)setpgid(0, 0);
-	/* mmdebstrap unmounts and removes what it made when it is asked to end. */
+	/* On SIGTERM, mmdebstrap unmounts and removes what it made. */
 	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
 	if (getppid() != parent)
 		_exit(127);
@@ -36,7 +36,7 @@ NORETURN static void become(const char *const *argv, const struct child_options 
 	}
 	char **args;
 
-	/* execvp(3) promises not to change them. */
+	/* execvp(3) does not change the strings, although their type says so. */
 	memcpy(&args, &argv, sizeof(args));
 	(void)execvp(argv[0], args);
 	int saved = errno;
@@ -119,7 +119,7 @@ int child_output(const char *const *argv, struct buf *out)
 
 	if (r < 0)
 		return r;
-	/* Its complaints are few lines (a pipe holds 64 KiB of them) and nobody reads them. */
+	/* Nobody reads the child's error output. It has few lines, and a pipe holds 64 KiB. */
 	r = fd_read_file(c.out, out);
 	if (r < 0)
 		return r;

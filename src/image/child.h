@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that the image room starts: own process group, nothing inherited but what is said, gone
- * when we are gone. */
+/* Starts programs: each in its own process group, with nothing inherited except what the options
+ * name, and killed when this process ends. */
 #pragma once
 
 #include "base/attr.h"
@@ -18,19 +18,21 @@ struct child {
 
 struct child_options {
 	const char *cwd;        /* NULL: stay */
-	const char *const *env; /* additions "NAME=value", NULL-terminated; NULL: none */
+	const char *const *env; /* added variables "NAME=value", NULL-terminated; NULL: none */
 };
 
-/* ARGV[0] is looked up in PATH; -ENOENT when it is not installed. */
+/* ARGV[0] is looked up in PATH; -ENOENT: it is not installed. */
 int child_start(const char *const *argv, const struct child_options *o,
 		struct child *ret) MUST_CHECK;
-/* Waits; the exit status, or 128 + signal. */
+/* Waits. Returns the exit status, or 128 + signal. */
 int child_wait(struct child *c) MUST_CHECK;
-/* TERM to the group. */
+/* Sends SIGTERM to the process group. */
 void child_stop(const struct child *c);
 void child_kill(const struct child *c);
-/* KILL to the group, reap, close. Fine on an initial or waited-for one. */
+/* Sends SIGKILL to the process group, reaps the child, closes the descriptors. Also fine for a
+ * child that never started or was waited for. */
 void child_done(struct child *c);
 
-/* Runs to the end and collects the output (stderr is dropped). -ECHILD when it fails. */
+/* Runs the program to its end and collects its output; its error output is dropped. -ECHILD: it
+ * failed. */
 int child_output(const char *const *argv, struct buf *out) MUST_CHECK;

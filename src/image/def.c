@@ -25,7 +25,7 @@ static bool all_of(const char *s, size_t len, const char *extra)
 	return true;
 }
 
-/* Debian policy 5.6.1; apt's own patterns start with '?' or '~' and cannot be written so. */
+/* Debian policy 5.6.1. apt's own patterns start with '?' or '~', so they are no package names. */
 static bool is_package(const char *s, size_t len)
 {
 	return len > 0 && is_lower_alnum(s[0]) && all_of(s, len, "+-.");
@@ -152,7 +152,7 @@ static bool is_blank(char c)
 	return c == ' ' || c == '\t';
 }
 
-/* Shrinks [*S, *S + *LEN) to leave out blanks at both ends. */
+/* Removes blanks from both ends of the slice *S of *LEN bytes. */
 static void trim(const char **s, size_t *len)
 {
 	while (*len > 0 && is_blank(**s)) {

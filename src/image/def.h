@@ -4,10 +4,11 @@
  *   # a whole line after '#' is a comment
  *   suite    = forky
  *   packages = python3 python3-numpy
- *   packages = python3-pandas            (list keys add up)
+ *   packages = python3-pandas            (keys with lists add up)
  *
- * Keys are in def.c's table. Everything is checked against a narrow grammar, since the words become
- * arguments of a program that runs as root: no word can start with '-' or be an apt pattern. */
+ * def.c has a table of the keys. Everything is checked against a narrow grammar, because the words
+ * become arguments of a program that runs as root: no word can start with '-' or be an apt pattern.
+ */
 #pragma once
 
 #include "base/attr.h"
@@ -40,26 +41,26 @@ struct image_def {
 	struct image_words components;
 	struct image_words packages;
 	struct image_words excludes; /* globs of paths that are never unpacked */
-	struct image_words preloads; /* modules to import ahead of need */
-	char digest[65]; /* hex; of the definition and its scripts; "" when parsed from memory */
-	char *folder;    /* owned: where the definition was; NULL when parsed from memory */
+	struct image_words preloads; /* modules that the warm interpreter imports */
+	char digest[65]; /* hex; of the definition and its scripts; "" if parsed from memory */
+	char *folder;    /* owned: the folder of the definition; NULL if parsed from memory */
 };
 
-/* Parses TEXT. On failure *RET is as image_def_done() leaves it and the message names the line. */
+/* Parses TEXT. On failure *RET is as image_def_done() leaves it, and the message names the line. */
 int image_def_parse(const char *name, const char *text, size_t len, struct image_def *ret,
 		    struct err *e) MUST_CHECK;
 /* Reads FOLDER/NAME.conf. */
 int image_def_load(const char *folder, const char *name, struct image_def *ret,
 		   struct err *e) MUST_CHECK;
-/* Fills in the digest (image_def_load() does). */
+/* Fills in the digest. image_def_load() does that, too. */
 int image_def_digest(const char *folder, struct image_def *d) MUST_CHECK;
 void image_def_done(struct image_def *d);
 
-/* The grammars that others need, too. */
+/* Grammars that other files need, too. */
 bool image_is_module(const char *s, size_t len); /* a.b.c */
 bool image_is_text(const char *s, size_t len);   /* UTF-8 without control characters */
 
 void image_words_done(struct image_words *w);
 int image_words_add(struct image_words *w, const char *word, size_t len) MUST_CHECK; /* -ENOMEM */
-/* All words with SEP between them; owned; NULL = no memory. */
+/* All words with SEP between them; owned; NULL: no memory. */
 char *image_words_join(const struct image_words *w, char sep);

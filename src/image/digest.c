@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One number for all that a definition says: its own file and the scripts beside it. */
+/* The digest of a definition: of its own file and of the scripts beside it. */
 #include "image/def.h"
 
 #include "base/buf.h"
@@ -53,7 +53,7 @@ int image_def_digest(const char *folder, struct image_def *d)
 	for (int i = 0; i < n; i++) {
 		const char *name = names[i]->d_name;
 
-		/* Other images' definitions say nothing about this one. */
+		/* The definitions of other images are not part of this one. */
 		if (r >= 0 && name[0] != '.' &&
 		    (!text_ends_with(name, ".conf") || streq(name, own)))
 			r = add_file(&h, dir, name);

@@ -23,7 +23,7 @@ static int open_folder(int at, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-/* The lock under which names in the folder change. Blocks; its holders are quick. */
+/* Takes the lock under which names in the folder change. Blocks; it is only held for moments. */
 static int lock_store(const struct image_store *s)
 {
 	_cleanup_fd_ int fd =
@@ -44,8 +44,8 @@ int image_store_open(struct image_store *s, const char *state_dir, bool create, 
 		return err_set(e, ERR_SETTING_INVALID, ENAMETOOLONG, "state directory");
 	struct stat st;
 
-	/* The folder may be a link that the operator made, so only its absence asks for a new one.
-	 */
+	/* The folder may be a link that the operator made, so it is only created if nothing is
+	 * there. */
 	if (create && stat(s->path, &st) < 0) {
 		int r = fd_make_dirs(s->path, 0755);
 
@@ -65,8 +65,8 @@ void image_store_done(struct image_store *s)
 	s->dir = fd_close(s->dir);
 }
 
-/* True when nobody holds the folder (a draft: its own lock; an image: the lock on its root). The
- * lock that was got goes with the descriptors in RET. */
+/* True if nobody holds the folder (a draft by its own lock, an image by the lock on its root). The
+ * lock that this call takes ends when the descriptors in RET are closed. */
 static bool get_locks(const struct image_store *s, const char *name, int ret[2])
 {
 	ret[0] = open_folder(s->dir, name);
@@ -133,15 +133,15 @@ int image_draft_new(const struct image_store *s, const char *image, struct image
 
 void image_draft_drop(const struct image_store *s, struct image_draft *d)
 {
-	/* What cannot be removed now is removed by the next image_store_clean(). */
+	/* The next image_store_clean() removes what cannot be removed now. */
 	int r UNUSED = d->name[0] ? image_tree_remove(s->dir, d->name) : 0;
 
 	fd_close_many((int[]){d->root, d->dir}, 2);
 	*d = IMAGE_DRAFT_INIT;
 }
 
-/* Gives what is now under NAME (an image that lost its place) another name and removes it when
- * nobody uses it; otherwise a later image_store_clean() will. */
+/* Gives the image that was replaced, which is now under NAME, another name. Removes it if nobody
+ * uses it; otherwise a later image_store_clean() does. */
 static void put_aside(const struct image_store *s, const char *name, const char *image)
 {
 	char old[NAME_MAX + 1];
@@ -160,7 +160,8 @@ int image_draft_commit(const struct image_store *s, struct image_draft *d, const
 
 	if (lock < 0)
 		return err_set(e, ERR_SYSTEM, -lock, "cannot lock %s", s->path);
-	/* On disk before it gets its name, so that no crash of the machine shows a half image. */
+	/* The image must be on disk before it gets its name; otherwise a crash of the machine could
+	 * leave half an image. */
 	if (syncfs(d->dir) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "cannot write the image to disk");
 	bool replaced = renameat2(s->dir, d->name, s->dir, image, RENAME_EXCHANGE) == 0;
@@ -168,7 +169,7 @@ int image_draft_commit(const struct image_store *s, struct image_draft *d, const
 	if (!replaced && renameat2(s->dir, d->name, s->dir, image, RENAME_NOREPLACE) < 0)
 		return err_set(e, ERR_SYSTEM, errno, "cannot put image '%s' into %s", image,
 			       s->path);
-	/* The lock is released first: the name may now belong to the image that was replaced. */
+	/* The lock is released first, because NAME may now be the image that was replaced. */
 	fd_close_many((int[]){d->root, d->dir}, 2);
 	if (replaced)
 		put_aside(s, d->name, image);

@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 
 #define FIELD_MAX 128
-#define STEP_MAX  8 /* links followed to find the interpreter */
+#define STEP_MAX  8 /* links that are followed to find the interpreter */
 
 struct dpkg_entry {
 	char package[FIELD_MAX];
@@ -22,7 +22,7 @@ struct dpkg_entry {
 	bool installed;
 };
 
-/* The value of "FIELD: value" when the line has that field; too long ones count as absent. */
+/* Copies the value if the line is "FIELD: value". A value that is too long counts as absent. */
 static bool take_field(const char *line, size_t len, const char *field, char ret[FIELD_MAX])
 {
 	size_t n = strlen(field);
@@ -96,7 +96,7 @@ static int read_dpkg(int root, json_t *packages)
 	return r < 0 ? r : inventory_parse_dpkg(buf_str(&text), text.len, packages);
 }
 
-/* NAME-VERSION.dist-info folders of one site-packages folder (PEP 376). */
+/* Reads the NAME-VERSION.dist-info folders of one site-packages folder (PEP 376). */
 static int read_site_packages(int root, const char *path, json_t *packages)
 {
 	_cleanup_fd_ int fd = fd_open_beneath(root, path, O_RDONLY | O_DIRECTORY, 0);
@@ -129,7 +129,8 @@ static int read_site_packages(int root, const char *path, json_t *packages)
 	return 0;
 }
 
-/* Follows PATH's own links (not its folders') inside the root: usr/bin/python3 -> python3.14. */
+/* Finds the interpreter in FOLDER by following links of the file itself inside the root:
+ * usr/bin/python3 -> python3.14. */
 static int find_python(int root, const char *folder, char ret[FIELD_MAX])
 {
 	char name[FIELD_MAX] = "python3";
@@ -159,8 +160,8 @@ static int find_python(int root, const char *folder, char ret[FIELD_MAX])
 	return -ENOENT;
 }
 
-/* The full version of an interpreter named python3.N: Debian's package of that name, else what the
- * name says. */
+/* The full version of an interpreter named python3.N: that of the Debian package of the same name,
+ * else what the name says. */
 static void python_version(const char *name, const json_t *packages, char ret[32])
 {
 	char minimal[FIELD_MAX];
@@ -218,7 +219,7 @@ static int measure(int root, struct inventory *ret)
 		if (f->fts_info == FTS_DP || !f->fts_statp)
 			continue;
 		ret->files++;
-		/* A file with N names counts as an N-th at each, so that the sum is the file's
+		/* A file with N names counts as one N-th for each of them, so that the sum is its
 		 * size. */
 		uint64_t links =
 		    f->fts_info == FTS_F && f->fts_statp->st_nlink > 0 ? f->fts_statp->st_nlink : 1;

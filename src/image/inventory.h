@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks into a root file system without running anything in it: its Python, its packages, its size.
- * The tree may be hostile: every file is opened beneath it and read with a limit. */
+/* Looks into a root file system without running anything in it: finds its Python, its packages and
+ * its size. The tree may be hostile, so every file is opened beneath its root and read with a
+ * limit. */
 #pragma once
 
 #include "base/attr.h"
@@ -12,7 +13,7 @@
 #define INVENTORY_STATUS_MAX (32u << 20) /* bytes of dpkg's status file */
 
 struct inventory {
-	char python[32]; /* "3.14.8"; "3.14" where only that much can be told */
+	char python[32]; /* "3.14.8", or "3.14" if only that much is known */
 	uint64_t bytes;  /* on disk, each hard-linked file once */
 	uint64_t files;
 };

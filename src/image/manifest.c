@@ -76,7 +76,7 @@ int image_manifest_load(const struct image_store *s, const char *name, struct im
 		json_decref(json);
 		return err_set(e, ERR_SYSTEM, -r, "cannot read the manifest of image '%s'", name);
 	}
-	/* The folder's name is the image's name, wherever the manifest came from. */
+	/* The name of the folder is the name of the image, whatever the manifest says. */
 	(void)json_object_set_new(json, "name", json_string(name));
 	ret->json = json;
 	return 0;
@@ -160,7 +160,7 @@ static json_t *describe(const struct image_facts *f, const struct inventory *inv
 	    string_array(f->excludes, f->n_excludes), "packages", packages);
 }
 
-/* Keys of the manifest that say what an image was made from; the rest is found out anew. */
+/* Keys of the manifest that say what an image was made from. The other keys are computed anew. */
 static const char *const origin_keys[] = {"format_version", "description", "suite",
 					  "definition",     "preload",     "excludes"};
 

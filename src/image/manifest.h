@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is in an image: NAME/manifest.json. Written once when the image is made. The package list is
- * read from the image itself (dpkg's status file and the folders of Python distributions), so an
- * imported image has one too. */
+/* The contents of an image: NAME/manifest.json, written once when the image is made. The package
+ * list is read from the image itself (dpkg's status file and the folders of Python distributions),
+ * so imported images have one, too. */
 #pragma once
 
 #include "base/attr.h"
@@ -24,30 +24,31 @@ struct image_manifest {
 	json_t *json; /* owned; the whole document */
 };
 
-/* Borrowed views; "" and 0 where the manifest lacks them. */
+/* Borrowed; "" and 0 if the manifest does not have them. */
 const char *image_manifest_str(const struct image_manifest *m, const char *key);
 uint64_t image_manifest_u64(const struct image_manifest *m, const char *key);
 size_t image_manifest_n_packages(const struct image_manifest *m);
 
 void image_manifest_done(struct image_manifest *m);
 
-/* Reads NAME's manifest. -ENOENT: no such image. An image without one (made by hand) gives an empty
- * manifest with its name. */
+/* Reads the manifest of image NAME. -ENOENT: no such image. An image without a manifest (made by
+ * hand) gives an empty one with its name. */
 int image_manifest_load(const struct image_store *s, const char *name, struct image_manifest *ret,
 			struct err *e) MUST_CHECK;
 
-/* All images, sorted by name: calls FN with each manifest (borrowed). A negative answer ends it. */
+/* Calls FN with the manifest (borrowed) of each image, sorted by name. A negative result of FN ends
+ * it. */
 int image_manifest_each(const struct image_store *s,
 			int (*fn)(void *user, const struct image_manifest *m), void *user,
 			struct err *e) MUST_CHECK;
 
-/* What the maker knows; the rest is looked up in the draft's root. */
+/* What only the builder knows; the rest is read from the draft's root. */
 struct image_facts {
 	const char *name;
 	const char *source; /* "build" or "import" */
 	const char *description;
 	const char *suite;
-	const char *definition; /* digest of what it was built from; "" when imported */
+	const char *definition; /* digest of the definition; "" for imported images */
 	char *const *preload;
 	size_t n_preload;
 	char *const *excludes;
@@ -57,12 +58,12 @@ struct image_facts {
 	uint64_t devices_dropped;
 };
 
-/* Writes manifest.json and preload into the draft. -ENOENT when its root has no python3. */
+/* Writes manifest.json and preload into the draft. -ENOENT: its root has no python3. */
 int image_manifest_write(const struct image_draft *d, const struct image_facts *f,
 			 struct image_manifest *ret, struct err *e) MUST_CHECK;
 
-/* What a built image says of itself in /opt/caisson/image.json, so that an exported one keeps it
- * where it is imported. Comes with the image, so it is checked like a definition. */
+/* What a built image says about itself in /opt/caisson/image.json, so that the information survives
+ * export and import. It comes with the image, so it is checked like a definition. */
 struct image_origin {
 	char description[IMAGE_DEF_VALUE_MAX + 1];
 	char suite[IMAGE_DEF_VALUE_MAX + 1];
@@ -70,6 +71,6 @@ struct image_origin {
 	struct image_words preload;
 };
 
-/* No such file: all empty and 0. -EBADMSG: not what this program writes. */
+/* If there is no such file, everything is empty or 0. -EBADMSG: this program did not write it. */
 int image_origin_read(int root, struct image_origin *ret) MUST_CHECK;
 void image_origin_done(struct image_origin *o);

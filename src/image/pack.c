@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Import and export: an image as one compressed tar file. */
+/* Imports and exports images as one compressed tar file. */
 #include "image/image.h"
 
 #include "base/fdio.h"
@@ -91,7 +91,8 @@ int image_import(const struct image_store *s, const char *name, const char *file
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return err_set(e, ERR_NOT_FOUND, errno, "cannot open %s", file);
 	image_store_clean(s);
-	/* At least as much as the archive itself; the rest is seen while it is unpacked. */
+	/* The tree needs at least as much room as the archive. If it needs more, unpacking reports
+	 * it. */
 	int r = scratch_check_space(s->path, S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0, e);
 
 	if (r >= 0)
@@ -138,7 +139,7 @@ static int copy_file(struct archive *out, int root, const char *path, char *bloc
 	}
 }
 
-/* The name inside the tree of a name that libarchive made from TOP. */
+/* Makes a name inside the tree from a name that libarchive built from TOP. */
 static int strip_top(const char *full, const char *top, char ret[PATH_MAX])
 {
 	if (!text_starts_with(full, top))
@@ -148,7 +149,7 @@ static int strip_top(const char *full, const char *top, char ret[PATH_MAX])
 	return text_copy(ret, PATH_MAX, full);
 }
 
-/* One entry of the tree; everything belongs to root in the file, whoever made the image. */
+/* Writes one entry of the tree. In the file everything belongs to root, whoever built the image. */
 static int write_entry(struct archive *out, int root, struct archive_entry *entry, const char *top,
 		       char *block)
 {

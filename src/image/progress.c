@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* What an error line (E:, W:, Err:) means, first match wins. Texts of apt 2.6-3.1 and
+/* The meaning of an error line (E:, W:, Err:); the first match counts. Texts of apt 2.6-3.1 and
  * mmdebstrap 1.3. */
 static const struct {
 	const char *part;
@@ -35,14 +35,14 @@ static const struct {
     {"unable to unshare", PROGRESS_FAIL_USERNS},
     {"unshare the user namespace", PROGRESS_FAIL_USERNS},
     {"image check:", PROGRESS_FAIL_CHECK},
-    /* What follows any failure and says nothing new: */
+    /* Lines that follow every failure and say nothing new: */
     {"mmdebstrap failed", PROGRESS_FAIL_NONE},
     {"setup failed", PROGRESS_FAIL_NONE},
     {"apt-get update", PROGRESS_FAIL_NONE},
 };
 
-/* dpkg is called several times, so downloading, unpacking and setting up take turns: one step for
- * the person, and a word that says which. */
+/* dpkg runs several times, so downloading, unpacking and setting up alternate. The person sees one
+ * step, and a word that says which of these is going on. */
 static const struct {
 	const char *step;
 	const char *doing;
@@ -89,8 +89,7 @@ static void set_item(struct progress *p, const char *s, size_t len)
 	p->item[n] = '\0';
 }
 
-/* The N-th blank-separated word of a line (from 0); its length in *RET_LEN, 0 when there is none.
- */
+/* The N-th word of a line (from 0). Its length is in *RET_LEN, 0 if there is none. */
 static const char *word(const char *s, unsigned n, size_t *ret_len)
 {
 	for (; n > 0 && *s; n--) {
@@ -122,7 +121,7 @@ static void note_error(struct progress *p)
 			break;
 		}
 	}
-	/* A warning that no row knows is no reason. */
+	/* A warning that no row of the table knows is not a reason. */
 	if (kind == PROGRESS_FAIL_OTHER && p->line[0] == 'W')
 		return;
 	p->failures[kind]++;
@@ -154,8 +153,8 @@ static bool end_line(struct progress *p)
 	const char *s = p->line;
 
 	if (text_starts_with(s, "Get:")) {
-		/* Lists have no package name at that place: "Get:2 URL forky/main amd64 Packages
-		 * [10 MB]". */
+		/* The lines of package lists have no package name at that place: "Get:2 URL
+		 * forky/main amd64 Packages [10 MB]". */
 		if (strstr(s, " InRelease") || strstr(s, " Packages ["))
 			return false;
 		counted(p, PROGRESS_DOWNLOAD, &p->fetched, 4);
@@ -171,7 +170,7 @@ static bool end_line(struct progress *p)
 		set_item(p, "", 0);
 	} else if (text_starts_with(s, "E: ") || text_starts_with(s, "Err:") ||
 		   text_starts_with(s, "W: ") || text_starts_with(s, "dpkg: error")) {
-		/* A warning matters only as the reason of a failure that follows. */
+		/* A warning only counts as the reason of a failure after it. */
 		note_error(p);
 		return false;
 	} else {

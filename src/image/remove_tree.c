@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removing a tree. The contents are as hostile as an image can be, so every step is relative to an
- * open directory and follows no link. Iterative, so that depth costs descriptors, not stack. */
+/* Removes a tree. Its contents may be hostile, so every step is relative to an open directory and
+ * follows no link. It is iterative, so that depth costs descriptors instead of stack. */
 #include "image/image_store.h"
 
 #include <dirent.h>
@@ -29,7 +29,8 @@ static DIR *open_dir(int at, const char *name)
 	return d;
 }
 
-/* Opens NAME for emptying; a folder that its mode closes to its own owner is opened up first. */
+/* Opens folder NAME to empty it. If its mode forbids that to its own owner, the mode is changed
+ * first. */
 static DIR *enter(int at, const char *name)
 {
 	DIR *d = open_dir(at, name);
@@ -41,14 +42,16 @@ static DIR *enter(int at, const char *name)
 			(void)fchmod(dirfd(d), 0700);
 		return d;
 	}
-	/* AT_SYMLINK_NOFOLLOW is not supported by fchmodat(2); the first failed open with
-	 * O_NOFOLLOW|O_DIRECTORY has shown by EACCES that this is a folder. */
+	/* fchmodat(2) does not support AT_SYMLINK_NOFOLLOW. But the open with
+	 * O_NOFOLLOW|O_DIRECTORY failed with EACCES, which shows that NAME is a folder and no link.
+	 */
 	if (errno != EACCES || fchmodat(at, name, 0700, 0) < 0)
 		return NULL;
 	return open_dir(at, name);
 }
 
-/* Removes entries until a folder is met (its name in RET, returns 1) or none is left (0). */
+/* Removes entries until it meets a folder (returns 1 with its name in RET) or none is left (returns
+ * 0). */
 static int empty_files(DIR *dir, char ret[NAME_MAX + 1])
 {
 	struct dirent *de;

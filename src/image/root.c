@@ -17,7 +17,8 @@
 #define GROUP_LINE  SANDBOX_USER ":x:1000:\n"
 #define HOME_FOLDER "home/" SANDBOX_USER
 
-/* What package tools leave behind: caches, logs, and where the packages came from. */
+/* What the package tools leave behind: caches, logs, and the addresses that the packages came from.
+ */
 static const char *const removed[] = {
     "tmp",
     "var/tmp",
@@ -34,7 +35,7 @@ static const char *const removed[] = {
     "root/.cache",
 };
 
-/* Mount points: the root is read-only when they are needed. */
+/* Mount points. They must exist, because the root is read-only when something is mounted. */
 static const char *const folders[] = {
     "proc", "sys",       "dev", "run",         "tmp", "mnt", "mnt/data", "app",     "app/results",
     "home", HOME_FOLDER, "opt", "opt/caisson", "etc", "var", "var/log",  "var/tmp",
@@ -47,11 +48,11 @@ static const struct {
 } files[] = {
     {"hosts", "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost ip6-localhost\n"},
     {"hostname", "sandbox\n"},
-    {"resolv.conf", ""}, /* there is nobody to ask */
+    {"resolv.conf", ""}, /* sandboxes have no name server */
     {"machine-id", ""},
 };
 
-/* Lines that are added when no line has that name. */
+/* Lines that are added if no line has that name. */
 static const struct {
 	const char *file;
 	const char *line;
@@ -79,8 +80,8 @@ static int make_folder(int root, const char *path)
 		return dir;
 	const char *name = slash ? slash + 1 : path;
 
-	/* Some distributions make these links (/app -> /srv/app): an engine cannot mount over one.
-	 */
+	/* Some distributions have links here (/app -> /srv/app), and an engine cannot mount over a
+	 * link. */
 	if (unlinkat(dir, name, 0) < 0 && errno != ENOENT)
 		return -errno;
 	bool shared = text_ends_with(path, "tmp");
@@ -99,7 +100,7 @@ static int remove_path(int root, const char *path)
 		       slash ? path : ".");
 	_cleanup_fd_ int dir = fd_open_beneath(root, parent, O_RDONLY | O_DIRECTORY, 0);
 
-	if (dir < 0) /* not there, or a link to elsewhere: then it is not what package tools left */
+	if (dir < 0) /* absent or a link: the package tools did not make it */
 		return 0;
 	return image_tree_remove(dir, slash ? slash + 1 : path);
 }

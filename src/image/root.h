@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Makes an unpacked root file system into one that an engine can mount read-only: the places that
- * it mounts over, the names that it expects, the user `sandbox`. */
+/* Prepares an unpacked root file system so that an engine can mount it read-only: mount points, the
+ * names that sandboxes expect, the user `sandbox`. */
 #pragma once
 
 #include "base/attr.h"

@@ -111,8 +111,8 @@ void scratch_remove(struct scratch *t)
 {
 	if (!t->path[0])
 		return;
-	/* What a stopped build of a plain user left belongs to its sub-uids: only their own
-	 * namespace can remove it. */
+	/* What a stopped build of a plain user left belongs to that user's sub-uids, so only a user
+	 * namespace with these can remove it. */
 	if (image_tree_remove(AT_FDCWD, t->path) < 0 && geteuid() != 0) {
 		const char *const argv[] = {"mmdebstrap", "--unshare-helper", "rm", "-rf", t->path,
 					    NULL};

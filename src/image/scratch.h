@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The folder in which mmdebstrap works: a copy of the definition's scripts, and room for its tree.
+/* The folder in which mmdebstrap works: a copy of the definition's scripts, and room for the tree.
  *
- * As root it lies in the draft, so a dead build's remains go with it. A plain user's build runs in
- * a user namespace whose uids must be able to walk to it, which a home directory may forbid: then
- * it lies in $TMPDIR or /var/tmp. */
+ * For root it is inside the draft, so what a failed build leaves is removed with the draft. The
+ * build of a plain user runs in a user namespace whose uids must be able to reach the folder, which
+ * the modes of a home directory may forbid. So then it is in $TMPDIR or /var/tmp. */
 #pragma once
 
 #include "base/attr.h"
@@ -20,5 +20,5 @@ struct scratch {
 int scratch_make(const struct image_store *s, const struct image_draft *d, const char *scripts,
 		 struct scratch *ret, struct err *e) MUST_CHECK;
 void scratch_remove(struct scratch *t);
-/* ERR_IMAGE_BUILD_FAILED when the file system of PATH has less than BYTES free. */
+/* ERR_IMAGE_BUILD_FAILED: the file system of PATH has less than BYTES free. */
 int scratch_check_space(const char *path, uint64_t bytes, struct err *e) MUST_CHECK;

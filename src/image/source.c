@@ -27,8 +27,8 @@ int source_pick(const char *lines, char ret[SOURCE_URL_MAX])
 		size_t url = strcspn(lines, " ");
 		static const char wanted[] = " Debian Packages";
 
-		/* The label is exactly "Debian": not security, not backports, not another vendor.
-		 */
+		/* The label must be exactly "Debian": not security, not backports, not another
+		 * vendor. */
 		if (url < n && url < SOURCE_URL_MAX && n - url == strlen(wanted) &&
 		    memcmp(lines + url, wanted, strlen(wanted)) == 0) {
 			memcpy(ret, lines, url);
@@ -42,7 +42,7 @@ int source_pick(const char *lines, char ret[SOURCE_URL_MAX])
 	return -ENOENT;
 }
 
-/* The archive of one line of --print-uris that matches PART; the URL ends before /dists/. */
+/* The archive in one line of --print-uris that matches PART. The URL ends before /dists/. */
 static int pick_line(const char *line, size_t len, const char *part, char ret[SOURCE_URL_MAX])
 {
 	char text[SOURCE_URL_MAX];

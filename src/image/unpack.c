@@ -11,14 +11,15 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define TICK_EVERY 256 /* entries between two signs of life */
+#define TICK_EVERY 256 /* entries between two reports of progress */
 
 struct unpack {
 	struct archive *archive;
 	int root;
 	const struct image_watch *watch;
 	struct unpack_stats stats;
-	/* The folder of the last entry: archives list a folder's files one after the other. */
+	/* The folder of the last entry, kept open because archives list the files of a folder one
+	 * after the other. */
 	char parent[PATH_MAX];
 	int parent_fd;
 };
@@ -62,8 +63,8 @@ static int fail(const struct unpack *u UNUSED, int errnum, const char *name, str
 	return err_set(e, ERR_IMAGE_BUILD_FAILED, errnum, "cannot unpack '%.200s'", name);
 }
 
-/* Opens the folder that NAME lies in and returns the last part of NAME in *RET_LAST. Missing
- * folders are made: an archive need not list them. */
+/* Opens the folder of NAME; *RET_LAST gets the last part of NAME. Missing folders are made, because
+ * an archive need not list them. */
 static int open_parent(struct unpack *u, char *name, char **ret_last)
 {
 	char *slash = strrchr(name, '/');
@@ -153,7 +154,7 @@ static int make_file(struct unpack *u, const char *last, struct archive_entry *e
 				    {.tv_sec = archive_entry_mtime(entry)}};
 	int64_t size = archive_entry_size_is_set(entry) ? archive_entry_size(entry) : 0;
 
-	/* A second entry of the same name replaces the first, as tar does. */
+	/* A second entry of the same name replaces the first, as with tar. */
 	if (unlinkat(u->parent_fd, last, 0) < 0 && errno != ENOENT)
 		return -errno;
 	_cleanup_fd_ int fd =
@@ -165,7 +166,7 @@ static int make_file(struct unpack *u, const char *last, struct archive_entry *e
 
 	if (r < 0)
 		return r;
-	/* A sparse end has no data block of its own. */
+	/* A hole at the end of a sparse file has no data block. */
 	struct stat st;
 
 	if (size > 0 && (uint64_t)size <= UNPACK_BYTES_MAX && fstat(fd, &st) == 0 &&
@@ -193,7 +194,8 @@ static int make_hard_link(struct unpack *u, const char *last, const char *target
 		return -EINVAL;
 	if (unlinkat(u->parent_fd, last, 0) < 0 && errno != ENOENT)
 		return -errno;
-	/* By its path in /proc: AT_EMPTY_PATH would need a capability that a plain user lacks. */
+	/* Uses the path in /proc, because AT_EMPTY_PATH needs a capability that a plain user lacks.
+	 */
 	char self[64];
 
 	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", fd);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Unpacks a tar stream into an empty folder so that nothing in it can do harm.
  *
- * Names are taken apart here and opened beneath the folder without following any link. Folders,
- * files, symbolic and hard links are made; devices, FIFOs and sockets are left out and counted.
+ * Names are split here and opened beneath the folder without following any link. Folders, files,
+ * symbolic links and hard links are made; devices, FIFOs and sockets are skipped and counted.
  * Everything belongs to the caller, is readable by everybody, and has no set-uid or set-gid bit, no
- * extended attribute and no file capability. Modification times of files are kept: Python's
+ * extended attribute and no file capability. Modification times of files are kept, because Python's
  * compiled files depend on them. */
 #pragma once
 
@@ -27,6 +27,7 @@ struct unpack_stats {
 int image_unpack(struct archive *a, int root, const struct image_watch *w, struct unpack_stats *ret,
 		 struct err *e) MUST_CHECK;
 
-/* Copies NAME without leading "./" and trailing '/' to RET of SIZE bytes. -EINVAL for absolute
- * names, `..`, empty parts, too long or too deep ones. An empty result means the top itself. */
+/* Copies NAME without a leading "./" and a trailing '/' to RET, which has SIZE bytes. -EINVAL: the
+ * name is absolute, too long or too deep, or has `..` or an empty part. An empty result is the top
+ * folder itself. */
 int unpack_clean_name(const char *name, char *ret, size_t size) MUST_CHECK;
