@@ -21,23 +21,23 @@ struct box {
 	struct egress_policy *policy; /* reference */
 	struct egress_gate *gate;
 	char label[EGRESS_LABEL_MAX + 1];
-	bool freed;       /* nobody wants to hear of it */
-	unsigned pending; /* completions of the engine that are still due */
-	box_fn cb;        /* of the operation at work */
+	bool freed;       /* box_free() was called: no callback any more */
+	unsigned pending; /* calls of the engine that have not ended yet */
+	box_fn cb;        /* callback of the current operation */
 	void *user;
-	struct buf code;   /* of the run at work */
+	struct buf code;   /* script of the current run */
 	struct buf output; /* the last BOX_OUTPUT_MAX bytes */
 	json_t *result;
 	struct copy *copy;
-	int file; /* of the copy at work */
+	int file; /* file of the current copy */
 	char path[ENGINE_PATH_MAX];
-	uint32_t put; /* the engine's number of the file that is being written */
+	uint32_t put; /* the engine's number of the file being written */
 	int other;    /* borrowed: the other end of the copy */
 	uint64_t max;
-	char wanted[SHA256_HEX]; /* "" = any */
+	char wanted[SHA256_HEX]; /* digest that the copied bytes must have; "" = any */
 	char sha256[SHA256_HEX];
 	uint64_t bytes;
-	struct err failed; /* of a copy whose file is being taken away */
+	struct err failed; /* error of a copy; told when its file has been removed */
 };
 
 static void maybe_gone(struct box *b)
@@ -66,7 +66,7 @@ static void end(struct box *b, const struct err *e)
 		cb(b, e, b->user);
 }
 
-/* One completion has come; false: the box is not wanted any more, and may be gone. */
+/* A call of the engine has ended. False: box_free() was called, and the box may be freed now. */
 static bool came(struct box *b)
 {
 	b->pending--;
@@ -76,7 +76,8 @@ static bool came(struct box *b)
 	return false;
 }
 
-/* An operation that could not even begin: told by the loop, as every other end is. */
+/* Reports an operation that could not begin. Callers expect every callback from the event loop,
+ * never from inside their own call. */
 static int on_refused(sd_event_source *source, void *user)
 {
 	struct box *b = user;
@@ -174,7 +175,7 @@ struct box *box_free(struct box *b)
 	b->file = fd_close(b->file);
 	b->gate = egress_close_gate(b->gate);
 	b->policy = egress_policy_unref(b->policy);
-	b->pending++; /* destroy() may not be the last to hold it */
+	b->pending++; /* keeps the box alive while destroy() runs */
 	destroy(b);
 	(void)came(b);
 	return NULL;
@@ -195,7 +196,7 @@ static void on_output(struct engine_run *r UNUSED, enum engine_stream stream UNU
 	if (b->output.len + len > 2 * BOX_OUTPUT_MAX)
 		buf_consume(&b->output, b->output.len + len - BOX_OUTPUT_MAX);
 	if (buf_add(&b->output, at, len) < 0)
-		buf_reset(&b->output); /* no memory: the text is lost, the work goes on */
+		buf_reset(&b->output); /* without memory the text is lost; the work goes on */
 }
 
 static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_result *res,
@@ -220,7 +221,7 @@ static void on_run_done(struct engine_run *r UNUSED, const struct engine_run_res
 
 static int make_code(struct box *b, json_t *job, const char *script, struct err *e)
 {
-	/* JSON without true, false, null and beyond ASCII is a literal of Python. */
+	/* Python reads JSON as a literal if it has no true, false, null and only ASCII. */
 	size_t len;
 	_cleanup_free_ char *text = jsonio_text(job, JSON_ENSURE_ASCII | JSON_COMPACT, &len);
 	int r = text ? 0 : -ENOMEM;
@@ -311,7 +312,7 @@ const json_t *box_result(const struct box *b)
 	return b->result;
 }
 
-/* FULL says whose disk it was. */
+/* Keeps the error of a copy. FULL: the error code for a full disk, which differs by direction. */
 static void note_copy(struct box *b, int r, enum err_code full, const char *sha256, uint64_t bytes)
 {
 	b->copy = NULL;
@@ -367,7 +368,7 @@ static void on_put_copied(int r, const char *sha256, uint64_t bytes, void *user)
 	commit(b);
 }
 
-/* The engine's answer to a question for a file: true = it is there, for the copy. */
+/* The engine has opened a file, or failed. True: it is open and the copy may begin. */
 static bool file_came(struct box *b, int fd, const struct err *e)
 {
 	if (!came(b)) {

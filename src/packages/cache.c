@@ -54,7 +54,8 @@ int cache_open(struct cache *c, const char *sha256)
 	if (c->dir < 0 || !is_hex(sha256))
 		return -1;
 	int fd = openat(c->dir, sha256, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
-	/* Its time of change says when it was used last; one of another uid stays as it is. */
+	/* The modification time says when an entry was last used. A file of another uid keeps
+	 * its time. */
 	if (fd >= 0)
 		(void)futimens(fd, NULL);
 	return fd;
@@ -77,7 +78,7 @@ static int by_use(const void *a, const void *b)
 	return x->used_ns < y->used_ns ? -1 : x->used_ns > y->used_ns;
 }
 
-/* All entries; *RET is owned. */
+/* Lists all entries; *RET is owned. */
 static size_t list_entries(struct cache *c, struct entry **ret, uint64_t *ret_bytes)
 {
 	struct entry *all = calloc(ENTRIES_MAX, sizeof(*all));
@@ -124,8 +125,8 @@ void cache_keep(struct cache *c, int fd, const char *sha256, uint64_t bytes)
 		return;
 	make_room(c, bytes);
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	/* Where it fails (it is there, or the file is no file of that folder) nothing is lost but
-	 * the next download. */
+	/* A failure costs only the next download: either the entry exists already, or the file
+	 * was not made in this folder. */
 	if (linkat(AT_FDCWD, path, c->dir, sha256, AT_SYMLINK_FOLLOW) < 0 && errno == EEXIST)
 		(void)utimensat(c->dir, sha256, NULL, AT_SYMLINK_NOFOLLOW);
 }

@@ -5,7 +5,7 @@
 #include "base/text.h"
 
 #define PIECE (256u << 10)
-#define TURN  4u /* pieces of one turn */
+#define TURN  4u /* pieces copied in one turn of the event loop */
 
 struct copy {
 	sd_event_source *source;
@@ -67,7 +67,7 @@ struct copy *copy_start(sd_event *loop, int from, int to, uint64_t max, copy_fn 
 	c->cb = cb;
 	c->user = user;
 	(void)crypto_hash_sha256_init(&c->sha);
-	/* Less urgent than everything that somebody waits for. */
+	/* Requests of clients go first. */
 	if (sd_event_add_defer(loop, &c->source, on_turn, c) < 0 ||
 	    sd_event_source_set_priority(c->source, SD_EVENT_PRIORITY_NORMAL + 10) < 0)
 		return copy_cancel(c);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies files piece by piece, a turn of the loop each, and computes the SHA-256 of what passes. */
+/* Copies a file in pieces, some in each turn of the event loop, and computes the SHA-256 of the
+ * bytes. */
 #pragma once
 
 #include "base/attr.h"
@@ -12,12 +13,12 @@
 
 struct copy;
 
-/* R = 0 and the digest as lower-case hex, or -errno (-EFBIG: longer than allowed). COPY is gone. */
+/* R is 0 and SHA256 the digest in lower-case hex, or R is -errno (-EFBIG: more than MAX bytes).
+ * The copy is freed already. */
 typedef void (*copy_fn)(int r, const char *sha256, uint64_t bytes, void *user);
 
-/* The whole file FROM (its offset plays no part) to TO, at most MAX bytes; both are borrowed until
- * the end. NULL:
- * no memory. */
+/* Copies the file FROM from its beginning (whatever its offset is) to TO, at most MAX bytes.
+ * Both are borrowed until the callback. NULL: no memory. */
 struct copy *copy_start(sd_event *loop, int from, int to, uint64_t max, copy_fn cb, void *user);
-/* CB will not be called. NULL is fine; returns NULL. */
+/* Stops the copy; its callback is not called. Accepts NULL; returns NULL. */
 struct copy *copy_cancel(struct copy *c);

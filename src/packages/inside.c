@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the pip of a sandbox is told of the index. */
+/* Tells pip inside a sandbox where the package index is. */
 #include "packages/packages.h"
 #include "packages/url.h"
 
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* What no sandbox may see. */
+/* Does the index's address hold a secret that sandboxes must not see? */
 static bool is_secret(const struct packages_config *config)
 {
 	return url_has_credentials(config->index_url) ||

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a job does in the helper of its sandbox. A job works step by step, each step ends in a
- * callback of a box; job_succeed() and job_fail() end it from anywhere. */
+/* The steps of a job in the helper of its sandbox. Each step ends in a callback of the box.
+ * job_succeed() and job_fail() may end the job at any step. */
 #include "packages/jobs.h"
 
 #include "base/fdio.h"
@@ -13,7 +13,7 @@
 
 #define HELPER_MEMORY_MORE (UINT64_C(256) << 20)
 #define HELPER_INODES      (PLAN_WHEELS_MAX + 64u)
-#define TEXT_MAX           4000u /* of the installer's output in a message */
+#define TEXT_MAX           4000u /* bytes of the installer's output in a message */
 #define ROWS_MAX           PACKAGES_LIST_MAX
 
 /* ---- ends ---- */
@@ -24,7 +24,7 @@ void job_progress(struct job *j, const char *text, unsigned done, unsigned total
 		record_progress(j->record, text, done, total);
 }
 
-/* Frees J and tells; the order matters: whoever is told may ask for the next one. */
+/* Frees J, then reports. In this order, because the callback may ask for the next job. */
 static void end(struct job *j, enum package_word word, const char *message, const char *errors,
 		const json_t *installed)
 {
@@ -77,7 +77,8 @@ const char *result_error(const json_t *result)
 	return json_string_value(json_object_get(result, "error"));
 }
 
-/* What a person reads of a failure: the script's own word, else what pip wrote, else E. */
+/* The message of a failure for people: the script's own, otherwise what pip wrote, otherwise
+ * that of E. */
 void job_fail_err(struct job *j, const struct err *e, const struct box *box)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(3 * TEXT_MAX + 16);
@@ -166,8 +167,8 @@ static void unpack(struct job *j)
 
 static void give_next(struct job *j);
 
-/* A wheel that is not what it was is forgotten, with the plan that named it: the next try fetches
- * it again. */
+/* If a wheel's bytes have changed, the wheel and the plan that named it are forgotten, so that
+ * the next try fetches it again. */
 static void on_given(struct box *b UNUSED, const struct err *e, void *user)
 {
 	struct job *j = user;
@@ -215,8 +216,8 @@ static void add_to_hash(crypto_hash_sha256_state *sha, const char *text)
 	(void)crypto_hash_sha256_update(sha, (const uint8_t *)text, strlen(text) + 1);
 }
 
-/* Everything that the answer of an index depends on, but the index itself. An image that was built
- * anew is another one, whatever its name. */
+/* The key of a plan: everything that the answer of an index depends on, except the index itself.
+ * An image that was rebuilt counts as another image, even under the same name. */
 static int make_key(struct job *j)
 {
 	size_t len;
@@ -238,7 +239,7 @@ static int make_key(struct job *j)
 	return 0;
 }
 
-/* The plan that somebody has asked for before, when the cache still has all of its wheels. */
+/* Uses a remembered plan if the cache still has all of its wheels. */
 static bool take_known(struct job *j)
 {
 	struct packages *p = j->packages;
@@ -257,7 +258,8 @@ static bool take_known(struct job *j)
 
 /* ---- what is there ---- */
 
-/* [[name, version], ...] of one list of a result; what is no plain word is left out. */
+/* Reads [[name, version], ...] from a list of a result. Leaves out entries that are not plain
+ * words. */
 static json_t *take_rows(const json_t *result, const char *key, size_t max)
 {
 	json_t *rows = json_array();
@@ -371,7 +373,7 @@ static void on_removed(struct box *b, const struct err *e, void *user)
 		job_fail_err(j, e, b);
 		return;
 	}
-	/* What was said of it holds no longer. */
+	/* Earlier records about this sandbox are no longer true. */
 	record_drop_ended(j->packages, j->sandbox);
 	const struct packages_config *c = &j->packages->config;
 	for (size_t i = 0; c->changed && i < j->spec->n; i++)
@@ -430,7 +432,8 @@ void job_start(struct job *j)
 		job_fail_err(j, &e, NULL);
 		return;
 	}
-	/* Its workspace holds the wheels; the packages count as the sandbox's own files. */
+	/* The helper's workspace holds the wheels. The unpacked packages count as files of the
+	 * sandbox itself. */
 	create.limits.explicit_mask = 0;
 	create.limits.workspace_bytes = p->config.max_bytes;
 	create.limits.workspace_inodes = HELPER_INODES;

@@ -88,7 +88,7 @@ int plan_copy(const struct plan *from, struct plan *ret)
 struct known {
 	char key[SHA256_HEX];
 	struct plan plan;
-	uint64_t made_ns; /* 0 = free */
+	uint64_t made_ns; /* 0 = the slot is free */
 };
 
 struct plans {
@@ -150,7 +150,7 @@ void plans_keep(struct plans *p, const char *key, const struct plan *plan)
 	struct known *same = find(p, key);
 	struct plan copy;
 
-	/* One that is free has the age 0. */
+	/* A free slot has the time 0, so it counts as the oldest. */
 	for (size_t i = 1; i < PLANS_MAX; i++)
 		if (p->known[i].made_ns < oldest->made_ns)
 			oldest = &p->known[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which wheels a request needs, as a resolver has said, and the memory of it. */
+/* Install plans: which wheels a request needs, according to a resolver. Plans are remembered. */
 #pragma once
 
 #include "packages/copy.h"
@@ -14,20 +14,20 @@ struct wheel {
 	char name[SPEC_NAME_MAX + 1];
 	char version[SPEC_NAME_MAX + 1];
 	char file[256];             /* NAME-VERSION-...whl */
-	char url[PLAN_URL_MAX + 1]; /* where the index has it */
-	char sha256[SHA256_HEX];    /* "" = the index does not say; else it is checked */
-	bool requested;             /* by name, not for another's sake */
+	char url[PLAN_URL_MAX + 1]; /* address at the index */
+	char sha256[SHA256_HEX];    /* checked after the download; "" = the index gave none */
+	bool requested;             /* the request named it; other wheels are dependencies */
 	int fd;                     /* owned; the whole wheel, or -1 */
 };
 
 struct plan {
 	struct wheel *wheels; /* owned */
-	size_t n;             /* 0: everything is there already */
+	size_t n;             /* 0: the sandbox has everything already */
 };
 
-void plan_done(struct plan *p); /* closes and frees */
-/* From the array that resolve.py has left. Everything in it is checked. -EINVAL, -ENOMEM. With
- * SOURCES an address may be anything but needs no wheel's name yet. */
+void plan_done(struct plan *p); /* closes the descriptors, frees the memory */
+/* Reads and checks the array that resolve.py has written. -EINVAL, -ENOMEM. With SOURCES an
+ * address need not end in the name of a wheel, because the wheel is built later. */
 int plan_parse(const json_t *rows, bool sources, struct plan *ret) MUST_CHECK;
 int plan_copy(const struct plan *from, struct plan *ret) MUST_CHECK; /* without descriptors */
 
@@ -37,7 +37,7 @@ struct plans;
 
 struct plans *plans_new(uint64_t ttl_ns); /* NULL: no memory */
 struct plans *plans_free(struct plans *p);
-/* KEY: hex of a hash over everything that the answer depends on. -ENOENT. */
+/* KEY: hex of a hash over everything that the answer depends on. -ENOENT: not remembered. */
 int plans_find(struct plans *p, const char *key, struct plan *ret) MUST_CHECK;
 void plans_keep(struct plans *p, const char *key, const struct plan *plan);
 void plans_forget(struct plans *p, const char *key);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of this folder alone: records, which clients ask about, and jobs, which work.
- */
+/* Private to this folder: records, which clients ask about, and jobs, which do the work. */
 #pragma once
 
 #include "base/list.h"
@@ -11,8 +10,8 @@
 #include "packages/spec.h"
 #include "packages/url.h"
 
-#define RECORDS_MAX  2000u /* ended ones go, the oldest first */
-#define JOBS_MAX     1000u /* waiting and working */
+#define RECORDS_MAX  2000u /* the oldest ended ones are forgotten first */
+#define JOBS_MAX     1000u /* waiting and running */
 #define WORKERS_MAX  4u    /* installations at the same time */
 #define LOOKERS_MAX  16u   /* listings at the same time */
 #define HAVE_MAX     500u  /* packages of a sandbox that a resolver is told of */
@@ -21,28 +20,28 @@
 
 enum wait_kind {
 	WAIT_INSTALL,
-	WAIT_AGAIN, /* asked for what is at work already */
+	WAIT_AGAIN, /* a second request for the same installation */
 	WAIT_CHECK,
 };
 
-struct waiter {           /* who waits for the end of an installation */
+struct waiter {           /* a caller that waits for an installation to end */
 	struct list node; /* of its record */
 	struct record *record;
 	enum wait_kind kind;
-	sd_event_source *timer; /* NULL = until the end */
+	sd_event_source *timer; /* NULL = waits without a limit */
 	packages_status_fn cb;
 	packages_progress_fn progress;
 	void *user;
 };
 
-struct record {           /* one installation, by sandbox and text */
+struct record {           /* one installation, found by sandbox and request text */
 	struct list node; /* of struct packages */
 	struct packages *packages;
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char id[SANDBOX_ID_MAX + 1];
-	uint64_t sandbox_ns; /* when that sandbox was made: an id may be used again */
+	uint64_t sandbox_ns; /* when the sandbox was made: a later sandbox may have the same id */
 	char *spec;          /* owned */
-	struct job *job;     /* while it waits or works */
+	struct job *job;     /* NULL once the installation has ended */
 	enum package_word word;
 	char *message; /* owned, when ended */
 	char *errors;
@@ -57,7 +56,7 @@ enum job_kind {
 	JOB_INSTALL,
 	JOB_UNINSTALL,
 	JOB_LIST,  /* a list for a client */
-	JOB_CHECK, /* is it there? */
+	JOB_CHECK, /* is a package installed? */
 };
 
 struct job {
@@ -73,13 +72,14 @@ struct job {
 	struct box *helper;
 	struct box *resolver;
 	json_t *have;         /* [[name, version], ...] of the sandbox, checked */
-	char key[SHA256_HEX]; /* of the plan */
+	char key[SHA256_HEX]; /* key of the plan */
 	bool remembered;      /* the plan came from memory */
 	struct plan plan;
-	size_t at;              /* the wheel, or the file for the resolver, at work */
-	int giving;             /* that file; -1 = none */
+	size_t at;              /* index of the wheel, or of the resolver's file, that is being
+				 * copied */
+	int giving;             /* the resolver's file that is being copied; -1 = none */
 	sd_event_source *timer; /* its deadline */
-	sd_event_source *start; /* it begins with the next turn of the loop */
+	sd_event_source *start; /* starts the job in the next turn of the event loop */
 	packages_status_fn cb;  /* JOB_UNINSTALL, JOB_CHECK */
 	packages_list_fn list_cb;
 	void *user;
@@ -89,11 +89,12 @@ struct packages {
 	struct packages_config config;
 	char *index_url, *extra_hosts; /* config's texts, owned */
 	struct url index;
-	struct egress_policy *policy; /* of resolvers; of nothing with a folder of wheels */
+	struct egress_policy *policy; /* what resolvers may reach: nothing where a folder of
+				       * wheels is used */
 	struct cache *cache;
 	struct plans *plans;
 	struct list records; /* newest first */
-	struct list jobs;    /* in the order of their arrival */
+	struct list jobs;    /* oldest first */
 	unsigned n_records, n_jobs;
 	bool closing;
 };
@@ -101,13 +102,13 @@ struct packages {
 /* ---- install.c: what a job does ---- */
 
 void job_start(struct job *j);
-/* It ends now: tells whoever waits, frees J, starts what waited for it. INSTALLED: array of
- * strings, or NULL. */
+/* Ends a job: reports to all waiters, frees J, starts the jobs that waited for it. INSTALLED:
+ * array of strings, or NULL. */
 void job_fail(struct job *j, const char *message, const char *errors);
-/* The message of E, with the end of what the script in BOX (may be NULL) wrote. */
+/* Fails with the message of E and the last output of the script in BOX (may be NULL). */
 void job_fail_err(struct job *j, const struct err *e, const struct box *box);
 void job_progress(struct job *j, const char *text, unsigned done, unsigned total);
-/* All wheels of the plan have their descriptors: unpack them in the sandbox. */
+/* All wheels of the plan are open: unpacks them in the sandbox. */
 void job_unpack(struct job *j);
 /* The error text of a result, or NULL. */
 const char *result_error(const json_t *result);
@@ -126,13 +127,13 @@ struct record *record_find(struct packages *p, const struct sandbox *s, const ch
 struct record *record_new(struct packages *p, const struct sandbox *s, const char *spec);
 void record_free(struct record *r);
 void record_drop_ended(struct packages *p, const struct sandbox *s);
-/* Forgets what was said of sandboxes that are no more. */
+/* Forgets the records of sandboxes that have ended. */
 void record_sweep(struct packages *p);
 void record_end(struct record *r, enum package_word word, const char *message, const char *errors,
 		const json_t *installed);
 int record_wait(struct record *r, const struct packages_request *request, enum wait_kind kind,
 		struct err *e) MUST_CHECK;
 void record_progress(struct record *r, const char *text, unsigned done, unsigned total);
-/* A status without a record. */
+/* Reports a status of something that has no record. */
 void status_tell(packages_status_fn cb, void *user, enum package_word word, bool from_check,
 		 const char *message, const char *errors);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The calls, and the queue: one installation at a time in a sandbox, a few at a time in all;
- * looking waits for nobody. */
+/* The public calls and the queue of jobs. A sandbox has one installation at a time, the server a
+ * few. Listing and checking never wait. */
 #include "packages/jobs.h"
 
 #include "base/fdio.h"
@@ -39,7 +39,7 @@ struct egress_policy *packages_policy(const struct packages_config *config, stru
 
 	if (!policy)
 		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the policy of packages");
-	/* Without an index there is nothing to reach. */
+	/* Without an index a resolver needs no way out. */
 	else if (config->wheel_fd < 0 && (url_parse(config->index_url, &index, e) < 0 ||
 					  fill_policy(config, &index, policy, e) < 0))
 		policy = egress_policy_unref(policy);
@@ -137,15 +137,17 @@ static int on_start(sd_event_source *source UNUSED, void *user)
 	return 0;
 }
 
-/* Callers hear nothing before their call has returned, so a job begins with the next turn. */
+/* Starts a job in the next turn of the event loop, so that no callback comes before the caller's
+ * call has returned. */
 static void begin(struct job *j)
 {
 	j->working = true;
 	if (sd_event_add_defer(j->packages->config.loop, &j->start, on_start, j) < 0)
-		j->working = false; /* the end of another, or its deadline, comes back to it */
+		j->working = false; /* waits in the queue again, until another job ends or its
+				     * deadline passes */
 }
 
-/* Starts what may start. */
+/* Starts every waiting job that may start. */
 void packages_pump(struct packages *p)
 {
 	unsigned workers = 0, lookers = 0;
@@ -161,7 +163,7 @@ void packages_pump(struct packages *p)
 		struct job *j = list_entry(l, struct job, node);
 		bool free_place = looks_only(j) ? lookers < LOOKERS_MAX : workers < WORKERS_MAX;
 
-		/* Of one sandbox, in the order of arrival. */
+		/* Jobs of one sandbox run in the order of arrival. */
 		for (struct list *m = p->jobs.next; m != l && !looks_only(j) && free_place;
 		     m = m->next) {
 			const struct job *o = list_entry(m, struct job, node);

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packages: installing into a sandbox, asking how far that is, cancelling, removing, listing.
+/* Python packages of a sandbox: install, check, cancel, remove, list.
  *
- * A package goes into /app/.venv of the sandbox: a virtual environment that sees the image's
- * packages, made with the first installation, its bin on PATH. Who does what:
+ * A package is installed into /app/.venv of the sandbox. This virtual environment sees the image's
+ * packages, is made with the first installation, and its bin folder is on PATH. Three parties work:
  *
- *   resolver   a fresh sandbox of the same image without anybody's data. Its only way out is the
- *              egress proxy to the configured index. pip decides there which wheels are needed and
- *              fetches them. Nothing of a tenant runs in it, so nobody can leak through it, and
- *              what it says about the index may be remembered for everybody.
- *   cache      wheels by the SHA-256 of their bytes, computed by the front while it stores them
- *              and again while it copies them out. No sandbox can write there; to poison an entry
- *              is to break SHA-256.
- *   installer  a helper of the sandbox itself (same uid, same /app/.venv, no network): unpacks the
- *              wheels that were copied to it. Whatever runs there runs with the tenant's rights.
+ *   resolver   A fresh sandbox of the same image without anybody's data. It can reach only the
+ *              configured index, through the egress proxy. pip decides there which wheels are
+ *              needed and fetches them. No tenant's code runs in it, so nothing can leak through
+ *              it, and its answers may be remembered for everybody.
+ *   cache      Wheels by the SHA-256 of their bytes. The front computes it when it stores a wheel
+ *              and again when it copies one out. No sandbox can write to the cache, so an entry
+ *              can be poisoned only by breaking SHA-256.
+ *   installer  A helper of the sandbox itself (same uid, same /app/.venv, no network). It unpacks
+ *              the wheels that were copied to it, with the tenant's rights.
  *
- * Sources are built by setting only, in the resolver; what such a resolver says and makes is used
- * for that one installation and never shared.
+ * Source packages are built only if a setting allows it, in the resolver. What such a resolver
+ * reports and builds is used for that one installation and never shared.
  *
- * One installation works in a sandbox at a time, others of the same sandbox wait for it. Records
- * are kept in memory, by (sandbox, text as given). One event loop, no blocking call; a callback is
- * called exactly once and never before the call has returned. Texts passed in are borrowed. */
+ * A sandbox has one installation at a time; others wait. Records are kept in memory, by sandbox and
+ * request text. There is one event loop and no blocking call. A callback is called exactly once, and
+ * never before the call that was given it has returned. Texts passed in are borrowed. */
 #pragma once
 
 #include "egress/egress.h"
@@ -44,14 +44,14 @@ enum package_word {
 };
 const char *package_word_name(enum package_word word);
 
-/* One status object of the contract; valid during the callback.
- *   word       success         has_success  members besides status and message
- *   INSTALLING (null)          no           of an install: success: null
- *                                           of a check: start_time, complete, elapsed_seconds
- *   SUCCESS    true            yes          complete, success; end_time when it was installed here
- *   FAILED     false           yes          complete, success, stderr, end_time
- *   NOT_FOUND  false           yes          complete, success
- *   ERROR      false           yes          complete, success */
+/* One status of the contract; valid during the callback. The members that clients get:
+ *   word        success         has_success  besides status and message
+ *   INSTALLING  (null)          no           of an install: success: null
+ *                                            of a check: start_time, complete, elapsed_seconds
+ *   SUCCESS     true            yes          complete, success; end_time if it was installed here
+ *   FAILED      false           yes          complete, success, stderr, end_time
+ *   NOT_FOUND   false           yes          complete, success
+ *   ERROR       false           yes          complete, success */
 struct package_status {
 	enum package_word word;
 	const char *message; /* UTF-8 */
@@ -59,19 +59,21 @@ struct package_status {
 	bool complete;       /* false while INSTALLING */
 	bool has_success;    /* false = null */
 	bool success;
-	bool from_check;        /* the answer of packages_check(), not of packages_install() */
+	bool from_check;        /* from packages_check(), not from packages_install() */
 	uint64_t start_wall_ns; /* since 1970; 0 = no record */
 	uint64_t end_wall_ns;   /* since 1970; 0 = not ended, or no record */
 	uint64_t elapsed_ns;    /* from the start to the end, or to now */
 	const char *const
-	    *installed; /* SUCCESS here: "name==version" of what was new, n_installed */
+	    *installed; /* SUCCESS of an install: "name==version" of each new package */
 	size_t n_installed;
 };
 
-/* Whether an address is a secret cannot be known: what may be one is kept, until somebody says. */
+/* Are sandboxes told the address of the index? Whether an address holds a secret cannot be known
+ * for sure, so an address that may hold one is kept from them until the operator decides. */
 enum packages_tell {
-	PACKAGES_TELL_AUTO, /* unless a part of its path may be a token: url_may_hold_token() */
-	PACKAGES_TELL_ON,   /* somebody says that it holds none */
+	PACKAGES_TELL_AUTO, /* yes, unless a part of its path may be a token:
+			     * url_may_hold_token() */
+	PACKAGES_TELL_ON,   /* yes: the operator says that it holds no secret */
 	PACKAGES_TELL_OFF,
 };
 
@@ -80,34 +82,32 @@ struct packages_config {
 	struct manager *manager; /* borrowed */
 	struct egress *egress;   /* borrowed; the policy `packages` of the resolver */
 	int cache_fd;            /* folder of the cache, for writing; taken; -1 = no cache */
-	uint64_t cache_bytes;    /* the least recently used wheels go when it is full */
+	uint64_t cache_bytes;    /* size limit: the least recently used wheels are deleted */
 	uint64_t plan_ttl_ns;    /* how long the answer of an index is remembered; 0 = not at all */
 	const char *index_url;   /* http(s) address of a simple index; "" with wheel_fd */
-	const char
-	    *extra_hosts;      /* further HOST[:PORT] that its pages may lead to, blank separated */
-	bool index_is_trusted; /* the operator named it: its host may be a private address */
-	bool index_has_own_ca; /* somebody named the certificates that it is checked against */
-	enum packages_tell tell; /* its address to sandboxes */
+	const char *extra_hosts; /* further HOST[:PORT] that the index's pages link to, separated
+			        * by blanks */
+	bool index_is_trusted;   /* the operator set it: its host may have a private address */
+	bool index_has_own_ca;   /* the operator set the certificates that it is checked against */
+	enum packages_tell tell; /* are sandboxes told the address? */
 	int wheel_fd;            /* folder of wheels used instead of an index; taken; -1 = none */
 	int ca_fd;               /* certificates for the index, PEM; taken; -1 = the image's own */
-	bool allow_sources;      /* build what has no wheel */
-	uint64_t timeout_ns;     /* of one installation, waiting for others included */
-	uint64_t max_bytes;      /* wheels of one installation */
-	/* What was put into a sandbox, or taken out of it (VERSION NULL); may be NULL. */
+	bool allow_sources;      /* build packages that have no wheel */
+	uint64_t timeout_ns;     /* of one installation, including the time in the queue */
+	uint64_t max_bytes;      /* total size of the wheels of one installation */
+	/* Called for each package that was installed, or removed (VERSION NULL); may be NULL. */
 	void (*changed)(const struct sandbox *s, const char *name, const char *version, void *user);
 	void *user;
 };
 
-/* What resolvers may reach: the index of CONFIG and what goes with it. NULL with E set; the
- * caller's reference. */
+/* What resolvers may reach: the index of CONFIG and its further hosts. NULL with E set;
+ * otherwise the caller owns the reference. */
 struct egress_policy *packages_policy(const struct packages_config *config, struct err *e);
 
 #define PACKAGES_INSIDE_LINES 3
-/* The index of CONFIG as programs in sandboxes may use it by themselves. HOST is "" where they
- * cannot: there is none (a folder of wheels), its address has credentials in it (a user part, a
- * query, by TELL a part of the path), which no sandbox may see, or it is checked against
- * certificates that images do not have.
- */
+/* The index of CONFIG for programs inside sandboxes. HOST is "" if they cannot use it: there is
+ * no index (a folder of wheels is used), its address holds credentials (a user part, a query or,
+ * depending on TELL, a part of the path), or it needs certificates that images do not have. */
 struct packages_inside {
 	char host[EGRESS_HOST_MAX + 1];
 	uint16_t port;
@@ -115,22 +115,22 @@ struct packages_inside {
 	    *env[PACKAGES_INSIDE_LINES + 1]; /* NAME=VALUE, into LINES; NULL after the last */
 	char lines[PACKAGES_INSIDE_LINES][2100];
 };
-/* RET must stay where it is. */
+/* RET must not be moved: `env` points into it. */
 void packages_inside(const struct packages_config *config, struct packages_inside *ret);
 
-/* What cannot be kept from sandboxes is refused (SETTING_INVALID): code of packages that are built
- * runs where the address of the index is known, and what it builds is given to who asked for it. */
+/* Refuses settings that would show a secret to sandboxes (SETTING_INVALID). The code of packages
+ * that are built runs where the index's address is known, and its output goes to the caller. */
 int packages_check_secrets(const struct packages_config *config, struct err *e) MUST_CHECK;
 
 int packages_new(const struct packages_config *config, struct packages **ret,
 		 struct err *e) MUST_CHECK;
-/* Before the manager goes. Installations still at work end as cancelled. NULL is fine. */
+/* Call it before the manager is freed. Installations in progress end as cancelled. Accepts NULL. */
 struct packages *packages_free(struct packages *p);
 
-/* Is SPEC something that may be installed? One or more requirements (PEP 508 names, extras and
- * version specifiers; environment markers after ';' only with one requirement a line), separated
- * by blanks, commas outside of brackets being part of a specifier, or by line ends ('#' begins a
- * comment). Never an option, a path or an address. Nothing else looks at the text. */
+/* Checks a request: one or more requirements (PEP 508 names, extras and version specifiers; an
+ * environment marker after ';' only with one requirement a line). Blanks or line ends separate
+ * them, commas outside of brackets belong to a specifier, '#' begins a comment. Options, paths
+ * and addresses are refused. This is the only place that looks at the text. */
 int packages_check_spec(const char *spec, size_t len, struct err *e) MUST_CHECK;
 
 typedef void (*packages_status_fn)(const struct package_status *status, void *user);
@@ -138,40 +138,41 @@ typedef void (*packages_progress_fn)(const char *text, unsigned done, unsigned t
 
 struct packages_request {
 	const char *spec;
-	/* CB is called when the installation has ended, or after WAIT_NS with INSTALLING; it then
-	 * goes on. UINT64_MAX = wait for the end. */
+	/* CB is called when the installation has ended. If it has not ended after WAIT_NS, CB is
+	 * called with INSTALLING and the installation goes on. UINT64_MAX: wait for the end. */
 	uint64_t wait_ns;
 	packages_status_fn cb;
 	packages_progress_fn progress; /* until CB is called; may be NULL */
 	void *user;
 };
 
-/* Starts an installation. While one with the same text is at work in this sandbox the answer is
- * INSTALLING at once. INVALID_ARGUMENT: packages_check_spec() says no. QUOTA_EXCEEDED: too many
- * wait. Everything else comes as a status. */
+/* Starts an installation. If the same text is being installed in this sandbox, the answer is
+ * INSTALLING at once. INVALID_ARGUMENT: packages_check_spec() refuses it. QUOTA_EXCEEDED: too
+ * many jobs wait. Everything else is reported as a status. */
 int packages_install(struct packages *p, struct sandbox *s, const struct packages_request *request,
 		     struct err *e) MUST_CHECK;
-/* How far it is: waits like an installation while it is at work; without a record the sandbox is
- * asked whether the package is there. */
+/* How far an installation is. Waits like packages_install() if it is in progress. Without a
+ * record, looks in the sandbox for the package. */
 int packages_check(struct packages *p, struct sandbox *s, const struct packages_request *request,
 		   struct err *e) MUST_CHECK;
-/* Ends an installation; its record then says failed, "cancelled". NOT_FOUND: none at work. */
+/* Cancels an installation; its record then says failed, "cancelled". NOT_FOUND: none is in
+ * progress. */
 int packages_cancel(struct packages *p, struct sandbox *s, const char *spec,
 		    struct err *e) MUST_CHECK;
 
-/* Removes what packages_install() has put into the sandbox, by plain names separated by blanks.
- * Packages of the image stay: FAILED, with a message that says so. */
+/* Removes packages that packages_install() has installed, by plain names separated by blanks.
+ * Packages of the image cannot be removed: FAILED, with a message that says so. */
 int packages_uninstall(struct packages *p, struct sandbox *s,
 		       const struct packages_request *request, struct err *e) MUST_CHECK;
 
-struct package_row { /* hostile: what the sandbox says; printable ASCII */
+struct package_row { /* not trusted: the sandbox reports it; printable ASCII */
 	const char *name;
 	const char *version;
 	bool from_image; /* part of the image, not installed into the sandbox */
 };
 typedef void (*packages_list_fn)(const struct package_row *rows, size_t n, const struct err *e,
 				 void *user);
-/* What was installed into the sandbox, sorted by name; with ALL also what its image has. Looks
- * while a run is going on, too. */
+/* Lists the packages that were installed into the sandbox, sorted by name; with ALL also those
+ * of the image. Works during a run, too. */
 int packages_list(struct packages *p, struct sandbox *s, bool all, packages_list_fn cb, void *user,
 		  struct err *e) MUST_CHECK;

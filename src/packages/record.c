@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is remembered of installations, and who waits for their ends. */
+/* The records of installations and the callers that wait for them. */
 #include "packages/jobs.h"
 
 #include "base/rand.h"
@@ -19,7 +19,7 @@ const char *package_word_name(enum package_word word)
 	return words[word];
 }
 
-/* Of the same sandbox, not of a later one with its id. */
+/* Does R belong to this sandbox, and not to an earlier one with the same id? */
 static bool is_of(const struct record *r, const struct sandbox *s)
 {
 	return r->sandbox_ns == sandbox_created_ns(s) && streq(r->id, sandbox_id(s)) &&
@@ -84,7 +84,7 @@ void record_drop_ended(struct packages *p, const struct sandbox *s)
 	}
 }
 
-/* The oldest that has ended makes room; the list is newest first. */
+/* Deletes the oldest ended record; the list is newest first. */
 static void make_room(struct packages *p)
 {
 	struct record *oldest = NULL;
@@ -215,7 +215,7 @@ int record_wait(struct record *r, const struct packages_request *request, enum w
 	w->cb = request->cb;
 	w->progress = request->progress;
 	w->user = request->user;
-	/* What has ended is told with the next turn of the loop. */
+	/* If it has ended already, report it in the next turn of the event loop. */
 	int x =
 	    request->wait_ns == UINT64_MAX && r->word == PACKAGE_INSTALLING
 		? 0

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The resolver of one installation: a fresh sandbox without anybody's data asks the index which
- * wheels are needed and fetches those that the cache has not. */
+/* The resolver of one installation: a fresh sandbox without anybody's data. It asks the index
+ * which wheels are needed and fetches those that the cache does not have. */
 #include "packages/jobs.h"
 
 #include "base/fdio.h"
@@ -12,7 +12,9 @@
 #include <fcntl.h>
 #include <string.h>
 
-#define MEMORY_MORE (UINT64_C(768) << 20) /* beside the files, which are memory too */
+#define MEMORY_MORE                                                                                \
+	(UINT64_C(768) << 20) /* beyond the size of the files, which are in memory as
+					   * well */
 #define TMP_BYTES   (UINT64_C(64) << 20)
 #define INODES      200000u
 #define NOFILE      1024u
@@ -76,13 +78,14 @@ static json_t *make_job(const struct job *j, const char *what, json_t *specs)
 
 /* ---- the end ---- */
 
-/* Every wheel has its descriptor. */
+/* Every wheel is open now. */
 static void finish(struct job *j)
 {
 	struct packages *p = j->packages;
 
 	j->resolver = box_free(j->resolver);
-	/* What others had a hand in is for this installation alone. */
+	/* A plan that built packages or local wheels had a part in is used for this installation
+	 * alone. */
 	if (!p->config.allow_sources && p->config.wheel_fd < 0)
 		plans_keep(p->plans, j->key, &j->plan);
 	job_unpack(j);
@@ -133,7 +136,7 @@ static void get_next(struct job *j)
 	box_get(j->resolver, path, w->fd, j->packages->config.max_bytes, on_got, j);
 }
 
-/* With sources the name of a wheel is known when it was built: NAME-VERSION-... */
+/* The name of a wheel that is built from source is known only afterwards: NAME-VERSION-... */
 static bool find_built(const json_t *files, struct wheel *w)
 {
 	char want[SPEC_NAME_MAX + 1];
@@ -153,7 +156,7 @@ static bool find_built(const json_t *files, struct wheel *w)
 		stem[len] = '\0';
 		spec_canonical(stem, have);
 		if (streq(want, have) && url_wheel_name(name, w->file)) {
-			w->sha256[0] = '\0'; /* that was its source's */
+			w->sha256[0] = '\0'; /* that was the digest of the source */
 			return true;
 		}
 	}
@@ -287,7 +290,7 @@ static void ask(struct job *j)
 
 /* ---- what the resolver is given ---- */
 
-/* The next file of the folder of wheels after those that were given (j->at of them), or -1. */
+/* Opens the next file of the folder of wheels (j->at of them were given already), or -1. */
 static int next_local(const struct job *j, char ret_path[ENGINE_PATH_MAX])
 {
 	int dir = openat(j->packages->config.wheel_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);

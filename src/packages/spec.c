@@ -12,7 +12,8 @@
 #define MARKER_MAX  200u
 #define SHOWN_MAX   60
 
-/* A position in the text. A line that has a marker, or is one of several, ends its requirement. */
+/* A position in the text. A requirement that has a marker, or is on one of several lines, ends
+ * with its line. */
 struct scan {
 	const char *at, *end;
 	struct err *e;
@@ -45,7 +46,7 @@ static void skip_blanks(struct scan *s)
 		s->at++;
 }
 
-/* Blanks, line ends, commas between requirements, and comments. */
+/* Skips blanks, line ends, commas between requirements, and comments. */
 static void skip_between(struct scan *s, const char *begin)
 {
 	while (s->at < s->end) {
@@ -74,7 +75,7 @@ static size_t name_length(const struct scan *s)
 	return n > 0 && is_alnum(s->at[n - 1]) ? n : 0;
 }
 
-/* What pip would take for a file. */
+/* Would pip take NAME for a file? */
 static bool is_archive(const char *name)
 {
 	static const char *const ends[] = {".whl", ".zip", ".tar", ".tgz", ".tbz", ".txz",
@@ -160,7 +161,7 @@ static int parse_clause(struct scan *s, struct buf *out)
 	return r;
 }
 
-/* OP VERSION {, OP VERSION}; a comma with no operator behind it begins another requirement. */
+/* OP VERSION {, OP VERSION}; a comma without an operator after it begins the next requirement. */
 static int parse_clauses(struct scan *s, struct buf *out)
 {
 	int r = parse_clause(s, out);
@@ -184,7 +185,7 @@ static int parse_clauses(struct scan *s, struct buf *out)
 	return r;
 }
 
-/* To the end of the line; only pip gives it a meaning. */
+/* A marker goes to the end of the line; only pip interprets it. */
 static int parse_marker(struct scan *s, struct buf *out)
 {
 	static const char marks[] = " \t._<>=!~'\"(),-+*";

@@ -9,7 +9,7 @@
 #define URL_MAX   2000u
 #define WHEEL_MAX 255u
 
-/* url_may_hold_token() */
+/* limits of url_may_hold_token() */
 #define WORD_MAX   14u
 #define NUMBER_MAX 8u
 #define MIXED_MAX  6u
@@ -61,7 +61,7 @@ bool url_has_credentials(const char *text)
 	return !host || memchr(host + 3, '@', n) || strchr(text, '?');
 }
 
-/* Of ASCII alone, whatever the locale is. */
+/* Counts the characters of SET at the start of S: ASCII alone, whatever the locale is. */
 static size_t span_of(const char *s, const char *set, size_t max)
 {
 	size_t n = strspn(s, set);

@@ -9,7 +9,7 @@
 
 struct url {
 	bool https;
-	char host[256]; /* as written, brackets and userinfo removed */
+	char host[256]; /* as written, without brackets and user part */
 	uint16_t port;
 };
 
@@ -17,9 +17,9 @@ struct url {
 int url_parse(const char *text, struct url *ret, struct err *e) MUST_CHECK;
 /* Whether TEXT has a user part or a query. */
 bool url_has_credentials(const char *text);
-/* Whether a part of TEXT's path may be a token: anything but words (14 letters at most), numbers (8
- * digits) and short mixtures of both (6), with one of -_.+~ between them. */
+/* May a part of TEXT's path be a token? Only words (14 letters at most), numbers (8 digits) and
+ * short mixtures of both (6), joined by one of -_.+~, are taken for harmless. */
 bool url_may_hold_token(const char *text);
-/* The last part of the path of a wheel's address, percent-decoded: a plain file name that ends in
- * .whl. RET has 256 bytes. False: none. */
+/* Gets the file name of a wheel's address: the last part of its path, percent-decoded, a plain
+ * name that ends in .whl. RET has 256 bytes. False: there is none. */
 bool url_wheel_name(const char *text, char *ret);
