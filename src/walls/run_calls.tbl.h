@@ -238,7 +238,7 @@ REFUSE(futex_wake, ENOSYS, "new surface; futex is there")
 REFUSE(futex_requeue, ENOSYS, "new surface; futex is there")
 ALLOW(sched_yield, "threads")
 ALLOW(sched_getaffinity, "os.cpu_count, BLAS")
-/* init has the uid of the runs. Were it moved to one busy CPU or to a lower priority, it would end runs late. */
+/* Init has the uid of the runs. If a run moved init to a busy CPU or lowered its priority, init would end runs late. */
 ALLOW_IF(sched_setaffinity, EPERM, "BLAS; inside the cpuset; not of PID 1", WHEN(NOT_IN(0, 1)))
 ALLOW(sched_getparam, "threads")
 ALLOW_IF(sched_setparam, EPERM, "threads; real time needs a capability; not of PID 1", WHEN(NOT_IN(0, 1)))
@@ -251,7 +251,7 @@ ALLOW(sched_get_priority_max, "threads")
 ALLOW(sched_get_priority_min, "threads")
 ALLOW(sched_rr_get_interval, "threads")
 ALLOW(getpriority, "nice")
-/* By process group or user these would reach init, too; a lower priority cannot be raised again. */
+/* By process group or by user, setpriority and ioprio_set would reach init, too, and nobody could undo it. */
 ALLOW_IF(setpriority, EPERM, "nice of the caller; only downwards without a capability",
 	 WHEN(IN(0, PRIO_PROCESS), IN(1, 0)))
 ALLOW(ioprio_get, "ionice, psutil")
@@ -353,8 +353,9 @@ ALLOW_IF(sendmsg, EPERM, "no MSG_OOB", WHEN(NO_BITS(2, MSG_OOB)))
 ALLOW_IF(recvmsg, EPERM, "no MSG_OOB", WHEN(NO_BITS(2, MSG_OOB)))
 ALLOW_IF(sendmmsg, EPERM, "no MSG_OOB", WHEN(NO_BITS(3, MSG_OOB)))
 ALLOW_IF(recvmmsg, EPERM, "no MSG_OOB", WHEN(NO_BITS(3, MSG_OOB)))
-/* A socket whose receive buffer was enlarged passes the size on to connections that nobody has accepted, and those
- * belong to no control group. Programs take a buffer that did not grow: the kernel may limit it silently, socket(7). */
+/* A listening socket passes the size of its receive buffer on to connections that nobody has accepted yet, and those
+ * belong to no control group. Programs cope with a buffer that did not grow, because the kernel may limit it silently
+ * (socket(7)). */
 ALLOW_IF(setsockopt, EPERM, "everyday options by name, sizes of buffers without effect; no filters, no ULP, no packet tables",
 	 PRETEND_WHEN(IN(1, SOL_SOCKET), IN(2, SO_SNDBUF, SO_RCVBUF)),
 	 WHEN(IN(1, SOL_SOCKET), IN(2, SO_REUSEADDR, SO_KEEPALIVE, SO_LINGER, SO_REUSEPORT,

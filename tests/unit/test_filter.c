@@ -250,10 +250,12 @@ static void test_random_words(void **state)
  * difference is an allowed or refused call more: change a digest only together with a row. */
 static void test_digests(void **state)
 {
-#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__)
+#if defined(__x86_64__)
 	static const uint64_t want[] = {0xf2b3c6c21a9ba570, 0x1713fc6709ab5804, 0x791a326ede9fa6f4};
 	bool same = true;
 
+	if (oracle_row(&filter_front, __NR_ptrace))
+		skip(); /* a build with sanitizers has rows for its leak check */
 	for (size_t i = 0; i < ARRAY_SIZE(subjects); i++) {
 		print_message("%s: %#018llx\n", subjects[i].table->name,
 			      (unsigned long long)subjects[i].digest);
