@@ -11,8 +11,6 @@ import itertools
 import os
 
 CONTROL_FD, EXTENSION_FD, FILTER_FD = 3, 4, 5
-LOST_THREADS = 1  # enum rt_lost
-RESULT_MAX = 100 * 1024  # characters of a result's text
 HUGE = 2 << 20
 FONTS = '/opt/caisson/mpl'
 
@@ -254,8 +252,9 @@ def start():
 		raise SystemExit('no system call filter')  # runs without it must not come to be
 	fonts()
 	preload(os.environ.pop('CAISSON_PRELOAD', '').split())
-	for name in 'random', 'linecache', 'textwrap', 'weakref', 'itertools', 'site', 'threading':
+	for name in 'random', 'linecache', 'textwrap', 'weakref', 'itertools', 'site', 'threading', 'inspect', 'multiprocessing.context':
 		__import__(name)
+	watch_workers()
 	survey()
 	global known
 	known = frozenset(sys.modules)
@@ -279,6 +278,7 @@ def hold(channel, result, display):
 	os.set_inheritable(channel, False)
 	os.set_inheritable(result, False)
 	c = extension(EXTENSION_COPY_FD)
+	watch_workers()
 	survey()
 	known = frozenset(sys.modules)
 	install(c, -1, b'')
@@ -311,6 +311,21 @@ def ahead(session):
 	forget_lines()
 
 
+def forget_helpers():
+	"""The servers that multiprocessing starts for itself ended with the run before."""
+	for module, name in ('multiprocessing.forkserver', '_forkserver'), ('multiprocessing.resource_tracker', '_resource_tracker'):
+		helper = getattr(sys.modules.get(module), name, None)
+		if helper is None:
+			continue
+		try:
+			for fd in getattr(helper, '_forkserver_alive_fd', None), getattr(helper, '_fd', None):
+				if fd is not None:
+					os.close(fd)
+			helper.__init__()
+		except Exception:
+			pass  # what the program changed is its own
+
+
 def refresh(session, has_time):
 	"""In a spare, ahead of need: nothing random, no identity and no cache is shared with other forks.
 	`random` reseeds itself after a fork; the hash seed and the layout of memory stay. In a SESSION
@@ -318,6 +333,7 @@ def refresh(session, has_time):
 	if 'threading' in sys.modules:
 		sys.modules['threading'].main_thread()._set_native_id()
 	if session:
+		forget_helpers()
 		if random_state is not None:
 			sys.modules['random'].setstate(random_state)
 		if has_time:
@@ -421,62 +437,9 @@ def enter(source, session, env, cwd, channel, result, display):
 	show_figures(display)
 	with open(source, 'rb') as f:
 		text = f.read()
+	if channel < 0:
+		keep_file(text)
 	return text, sys.modules['__main__'].__dict__
-
-
-# Stateful runs ----------------------------------------------------------------------------------------
-
-cells = 0
-FUTURE = 0x1fe0000  # what code objects say about `from __future__ import ...`, the same from 3.9 to 3.15
-future = 0
-values = []  # of the last expression, to be shown at the end of the run
-random_state = None
-
-
-def cell(text):
-	"""Code of the statements and, when the last one is an expression, of that; known to linecache under a
-	name of its own, for functions live longer than the cell that made them."""
-	import ast
-	import linecache
-	global cells, future
-	cells += 1
-	name = '<cell %d>' % cells
-	text = text.decode('utf-8', 'replace')
-	lines = [line + '\n' for line in text.splitlines()]
-	linecache.cache[name] = len(text), None, lines, name
-	tree = compile(text, name, 'exec', ast.PyCF_ONLY_AST | future, dont_inherit=True)
-	last = None
-	if tree.body and isinstance(tree.body[-1], ast.Expr) and not text.rstrip().endswith(';'):
-		last = ast.Expression(tree.body.pop().value)
-	code = compile(tree, name, 'exec', future, dont_inherit=True)
-	future |= code.co_flags & FUTURE  # it holds for later cells
-	return (code, compile(last, name, 'eval', future, dont_inherit=True)) if last else (code,)
-
-
-def result(value, fd):
-	"""What the cell says about itself: the text of its last expression's value, also kept as _."""
-	if value is None:
-		return
-	sys.modules['__main__'].__dict__['_'] = value
-	if displaying:
-		values.append(value)
-	text = repr(value)
-	if len(text) > RESULT_MAX:
-		text = text[:RESULT_MAX // 2] + '\n... %d characters left out ...\n' % (len(text) - RESULT_MAX) \
-			+ text[-RESULT_MAX // 2:]
-	os.write(fd, text.encode('utf-8', 'backslashreplace'))
-
-
-def rest(good):
-	"""A run is over (GOOD: its code has returned) and its state stays. Returns what of it a fork will not carry on."""
-	global random_state
-	if displaying and good:
-		finish(values, True)
-	values.clear()
-	modules = sys.modules
-	random_state = modules['random'].getstate() if 'random' in modules else None
-	threads = modules['threading'].active_count() if 'threading' in modules else 1
-	return LOST_THREADS if threads > 1 else 0
 
 
 # The end ----------------------------------------------------------------------------------------------

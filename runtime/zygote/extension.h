@@ -41,6 +41,8 @@ struct frame { /* a received message; the descriptors are owned until taken */
 	size_t n_fds;
 };
 
+#define HIGH_FD 100 /* above what programs that count their descriptors look at */
+
 struct zygote {
 	int control; /* zygote only: to the monitor */
 	struct sock_filter *filter;
@@ -57,6 +59,7 @@ struct zygote {
 	PyObject *result;
 	PyObject *rest;
 	PyObject *finish;
+	int channel;        /* to init, of a holder */
 	int session;        /* this process holds, or continues, the state of stateful runs */
 	struct frame frame; /* one buffer is enough: one thread, one frame at a time */
 };

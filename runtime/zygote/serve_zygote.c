@@ -27,6 +27,7 @@
 #include "base/kill_points.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -159,14 +160,29 @@ _Noreturn void serve_monitor(void)
 static int handle_fork(struct frame *f);
 
 /* A fork that was kept instead of run: it holds the state that it was made of. */
-static _Noreturn void be_holder(struct frame *f)
+static _Noreturn void be_holder(struct frame *f, int channel)
 {
+	zygote.channel = channel;
 	int r = handle_fork(f);
 
 	frame_close_fds(f);
 	if (r < 0)
 		_exit(0);
-	serve_init(3);
+	serve_init(channel);
+}
+
+/* The descriptors of a spare, whose channel is returned. A fork of the holder keeps the files that
+ * the session has open, and nothing of what the holder itself uses. */
+static int take_channel(struct frame *f)
+{
+	if (!zygote.session) {
+		int r = enter_close_others(f->fds[0]);
+		return r < 0 ? r : 3;
+	}
+	(void)close(zygote.channel);
+	int channel = fcntl(f->fds[0], F_DUPFD_CLOEXEC, HIGH_FD);
+	frame_close_fds(f);
+	return channel < 0 ? -errno : channel;
 }
 
 static _Noreturn void spare_main(struct frame *f)
@@ -174,7 +190,8 @@ static _Noreturn void spare_main(struct frame *f)
 	struct rt_head ready = {.kind = RT_READY};
 	bool awaited = f->u.fork.awaited;
 
-	if (enter_run(&f->u.fork, f->fds + 1) < 0 || enter_close_others(f->fds[0]) < 0)
+	int channel = enter_run(&f->u.fork, f->fds + 1) < 0 ? -1 : take_channel(f);
+	if (channel < 0)
 		_exit(1);
 	f->n_fds = 0;
 	KILL_POINT(SPARE_TIED);
@@ -191,11 +208,11 @@ static _Noreturn void spare_main(struct frame *f)
 	}
 	Py_DECREF(r);
 	await_adoption();
-	if (channel_send(3, &ready, sizeof(ready)) < 0 || channel_recv(3, f) < 0)
+	if (channel_send(channel, &ready, sizeof(ready)) < 0 || channel_recv(channel, f) < 0)
 		_exit(1);
 	if (f->u.h.kind == RT_FORK && zygote.session)
-		be_holder(f);
-	run_start(f, 3);
+		be_holder(f, channel);
+	run_start(f, channel);
 }
 
 static __attribute__((noinline)) int fork_spare(struct frame *f)
@@ -238,6 +255,7 @@ _Noreturn void serve_init(int channel)
 {
 	struct frame *f = &zygote.frame;
 
+	zygote.channel = channel;
 	while (channel_recv(channel, f) == 0) {
 		int r = handle_fork(f);
 		frame_close_fds(f);

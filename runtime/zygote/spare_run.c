@@ -16,7 +16,6 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define HIGH_FD      100 /* where a stateful run keeps its channel */
 #define STATUS_FLUSH 120 /* what Python exits with when its output could not be written */
 
 struct outcome {

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statements of a session: their code, the value of their last expression, what they leave for worker processes.
+
+Runs in the same dictionary as boot.py and zygote.py, in the process that holds the session's state."""
+import os
+
+RESULT_MAX = 100 * 1024  # characters of a result's text
+LOST_THREADS = 1  # enum rt_lost
+
+cells = 0
+FUTURE = 0x1fe0000  # what code objects say about `from __future__ import ...`, the same from 3.9 to 3.15
+future = 0
+values = []  # of the last expression, to be shown at the end of the run
+random_state = None
+
+
+definitions = []  # source of what cells have imported and defined, for workers that import the main program
+DEFINITIONS_MAX = 1 << 20  # characters in all
+
+
+def is_definition(node):
+	import ast
+	kinds = ast.Import, ast.ImportFrom, ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef
+	return isinstance(node, kinds) or isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant) \
+		and all(isinstance(target, ast.Name) for target in node.targets)
+
+
+def keep_definitions(tree, lines):
+	"""A session's CODE_FILE has no statements but those that define: a worker that imports it does not run every
+	cell once more."""
+	import ast
+	before = len(definitions)
+	for node in tree.body:
+		if not is_definition(node):
+			continue
+		first = min([node.lineno] + [d.lineno for d in getattr(node, 'decorator_list', ())])
+		if hasattr(node, 'body'):
+			text = ''.join(lines[first - 1:node.end_lineno])
+		else:  # other statements may stand in the same line
+			text = ast.get_source_segment(''.join(lines), node) or ''
+		if not text.endswith('\n'):
+			text += '\n'
+		definitions.insert(0, text) if getattr(node, 'module', None) == '__future__' else definitions.append(text)
+	while sum(map(len, definitions)) > DEFINITIONS_MAX:
+		del definitions[len(definitions) // 2]
+	if len(definitions) != before or before == 0:
+		keep_file(''.join(definitions).encode('utf-8', 'replace'))
+
+
+def find_cell(original):
+	"""inspect.getfile(): a class of the session is in the cell that defined it last."""
+	def getfile(object):
+		if isinstance(object, type) and object.__module__ == '__main__':
+			import linecache
+			for number in range(cells, 0, -1):
+				name = '<cell %d>' % number
+				for line in linecache.cache.get(name, (0, None, ()))[2]:
+					words = line.replace('(', ' ').replace(':', ' ').split()
+					if words[:2] == ['class', object.__name__]:
+						return name
+		return original(object)
+	getfile.ours = True
+	return getfile
+
+
+def cell(text):
+	"""Code of the statements and, when the last one is an expression, of that; known to linecache under a
+	name of its own, for functions live longer than the cell that made them."""
+	import ast
+	import linecache
+	global cells, future
+	cells += 1
+	name = '<cell %d>' % cells
+	text = text.decode('utf-8', 'replace')
+	lines = [line + '\n' for line in text.splitlines()]
+	linecache.cache[name] = len(text), None, lines, name
+	tree = compile(text, name, 'exec', ast.PyCF_ONLY_AST | future, dont_inherit=True)
+	keep_definitions(tree, lines)
+	inspect = sys.modules.get('inspect')
+	if inspect and not hasattr(inspect.getfile, 'ours'):
+		inspect.getfile = find_cell(inspect.getfile)
+	last = None
+	if tree.body and isinstance(tree.body[-1], ast.Expr) and not text.rstrip().endswith(';'):
+		last = ast.Expression(tree.body.pop().value)
+	code = compile(tree, name, 'exec', future, dont_inherit=True)
+	future |= code.co_flags & FUTURE  # it holds for later cells
+	return (code, compile(last, name, 'eval', future, dont_inherit=True)) if last else (code,)
+
+
+def result(value, fd):
+	"""What the cell says about itself: the text of its last expression's value, also kept as _."""
+	if value is None:
+		return
+	sys.modules['__main__'].__dict__['_'] = value
+	if displaying:
+		values.append(value)
+	text = repr(value)
+	if len(text) > RESULT_MAX:
+		text = text[:RESULT_MAX // 2] + '\n... %d characters left out ...\n' % (len(text) - RESULT_MAX) \
+			+ text[-RESULT_MAX // 2:]
+	os.write(fd, text.encode('utf-8', 'backslashreplace'))
+
+
+def rest(good):
+	"""A run is over (GOOD: its code has returned) and its state stays. Returns what of it a fork will not carry on."""
+	global random_state
+	if displaying and good:
+		finish(values, True)
+	values.clear()
+	modules = sys.modules
+	random_state = modules['random'].getstate() if 'random' in modules else None
+	threads = modules['threading'].active_count() if 'threading' in modules else 1
+	return LOST_THREADS if threads > 1 else 0
