@@ -5,11 +5,13 @@
  * it, and, where the session holds a state, a fork of the holder, which waits stopped. Both stay
  * when they are gone back to: what becomes the holder is a fork of the kept one.
  *
- *   SAVE      (FORKING: until the session's next fork is there)  COPYING  the fork leaves the
- * session RESTORE   FORKING: the kept one forks   COPYING   the new fork is the holder DROP COPYING
- * (which is removing) Files are copied by a child of init in the leaf of runs, so that what they
- * take is the sandbox's memory; it is the first that the kernel kills when that is used up. A copy
- * that failed is undone by another child (UNDOING) and leaves everything as it was.
+ *   SAVE      FORKING, until the session's next fork is there; COPYING; the fork leaves the session
+ *   RESTORE   FORKING, the kept one forks; COPYING; the new fork is the holder
+ *   DROP      COPYING, which removes the files
+ *
+ * Files are copied by a child of init in the cgroup of the runs, so that what they take is the
+ * sandbox's memory. The kernel kills this child first when that is used up. A copy that failed is
+ * undone by another child (UNDOING), which leaves everything as it was.
  *
  * A kept interpreter is of the same uid as the runs: one can kill it, and then it is LOST, which is
  * said when it is asked for. It can do nothing else to it: it is stopped, and not dumpable. */

@@ -324,8 +324,7 @@ int store_package_get(struct store *s, const char *sandbox, const char *name,
 int store_package_remove(struct store *s, const char *sandbox, const char *name,
 			 struct err *e) MUST_CHECK;
 
-/* ---- history of runs, usage
- * ---------------------------------------------------------------------- */
+/* ---- history of runs, usage ------------------------------------------------------------------ */
 
 struct store_run {
 	char id[STORE_WORD_SIZE];
@@ -365,8 +364,7 @@ int store_run_each(struct store *s, const char *owner, const char *sandbox, uint
 int store_usage_today(struct store *s, const char *owner, uint64_t *ret_cpu_us,
 		      struct err *e) MUST_CHECK;
 
-/* ---- audit log
- * ------------------------------------------------------------------------------------ */
+/* ---- audit log ------------------------------------------------------------------------------- */
 
 /* Rows are added and, beyond audit_keep, the oldest dropped; the database refuses every other
  * change. Never secrets, code or output. */

@@ -2,13 +2,14 @@
 #include "engine/inside/channel.h"
 
 #include "base/fdio.h"
+#include "base/list.h"
 
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
 struct queued {
-	struct queued *next;
+	struct list node; /* of the channel */
 	size_t n;
 	int fds[PROTO_FDS_MAX];
 	size_t size;
@@ -22,7 +23,7 @@ struct channel {
 	channel_message_fn on_message;
 	channel_end_fn on_end;
 	void *user;
-	struct queued *first, **last;
+	struct list queue; /* of struct queued: messages that wait, oldest first */
 	size_t n_queued;
 	bool ended;
 	bool *freed; /* set while a callback runs: it may free the channel */
@@ -36,12 +37,9 @@ static void queued_free(struct queued *q)
 
 static void drop_queue(struct channel *c)
 {
-	while (c->first) {
-		struct queued *q = c->first;
-		c->first = q->next;
-		queued_free(q);
-	}
-	c->last = &c->first;
+	list_for_each(l, &c->queue)
+		queued_free(list_entry(l, struct queued, node));
+	list_init(&c->queue);
 	c->n_queued = 0;
 }
 
@@ -57,16 +55,14 @@ static void end(struct channel *c, int error)
 
 static int flush(struct channel *c)
 {
-	while (c->first) {
-		struct queued *q = c->first;
+	list_for_each(l, &c->queue) {
+		struct queued *q = list_entry(l, struct queued, node);
 		ssize_t n = fd_send(c->fd, q->data, q->size, q->fds, q->n, MSG_DONTWAIT);
 		if (n == -EAGAIN)
 			return 0;
 		if (n < 0)
 			return (int)n;
-		c->first = q->next;
-		if (!c->first)
-			c->last = &c->first;
+		list_remove(l);
 		c->n_queued--;
 		queued_free(q);
 	}
@@ -123,7 +119,7 @@ int channel_new(sd_event *loop, int fd, enum proto_party peer, channel_message_f
 		return -ENOMEM;
 	*c = (struct channel){
 	    .peer = peer, .on_message = on_message, .on_end = on_end, .user = user};
-	c->last = &c->first;
+	list_init(&c->queue);
 	int r = sd_event_add_io(loop, &c->source, owned, EPOLLIN, on_event, c);
 	if (r < 0)
 		return r;
@@ -143,8 +139,7 @@ static int enqueue(struct channel *c, const struct proto_head *frame, int *fds, 
 	for (size_t i = 0; i < n; i++)
 		q->fds[i] = TAKE_FD(fds[i]);
 	memcpy(q->data, frame, frame->size);
-	*c->last = q;
-	c->last = &q->next;
+	list_append(&c->queue, &q->node);
 	c->n_queued++;
 	return sd_event_source_set_io_events(c->source, EPOLLIN | EPOLLOUT);
 }
@@ -154,7 +149,7 @@ int channel_send(struct channel *c, const struct proto_head *frame, int *fds, si
 	int r = c->ended ? -EPIPE : 0;
 
 	ASSERT(n <= PROTO_FDS_MAX);
-	if (r == 0 && !c->first) {
+	if (r == 0 && list_is_empty(&c->queue)) {
 		ssize_t sent = fd_send(c->fd, frame, frame->size, fds, n, MSG_DONTWAIT);
 		r = sent < 0 ? (int)sent : 0;
 	} else if (r == 0) {

@@ -36,6 +36,7 @@
  * somebody owns it (`pooled`), and what is known of its clean interpreter (`clean`). */
 #pragma once
 
+#include "base/list.h"
 #include "engine/engine_ops.h"
 #include "engine/inside/channel.h"
 #include "engine/inside/proto.h"
@@ -63,8 +64,8 @@ enum inside_clean {
 
 struct inside_file_op; /* inside_files.c: a question to init about a file */
 
-struct inside_usage_op { /* a question about usage, to the engine and to init */
-	struct inside_usage_op *next;
+struct inside_usage_op {             /* a question about usage, to the engine and to init */
+	struct list node;            /* of the sandbox */
 	uint32_t seq;                /* of the question to init */
 	bool from_engine, from_init; /* which answers have come */
 	struct engine_usage usage;
@@ -109,8 +110,8 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 
 	/* questions to init */
 	uint32_t next_seq;
-	struct inside_file_op *ops, **ops_last;
-	struct inside_usage_op *usages, **usages_last;
+	struct list ops;    /* struct inside_file_op, oldest first */
+	struct list usages; /* struct inside_usage_op, oldest first */
 	struct inside_checkpoint_op checkpoint;
 	sd_event_source *patience; /* how long init may be silent; made with the first question */
 

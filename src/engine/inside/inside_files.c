@@ -12,7 +12,7 @@
 #define LIST_BATCH 64
 
 struct inside_file_op {
-	struct inside_file_op *next;
+	struct list node; /* of the sandbox */
 	uint32_t seq;
 	enum proto_file_op op;
 	union {
@@ -51,11 +51,17 @@ static void set_error(struct err *e, int errnum, const char *path)
 
 /* ---- asking ---- */
 
+/* Does a question wait for init's answer? */
+static bool asks(const struct engine_sandbox *s)
+{
+	return !list_is_empty(&s->ops) || !list_is_empty(&s->usages) || s->checkpoint.cb;
+}
+
 static int on_silence(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
 {
 	struct engine_sandbox *s = user;
 
-	if (s->ops || s->usages || s->checkpoint.cb)
+	if (asks(s))
 		inside_lose(s, "its first process does not answer");
 	return 0;
 }
@@ -70,8 +76,7 @@ void inside_wait(struct engine_sandbox *s)
 		return;
 	}
 	(void)sd_event_source_set_time_relative(s->patience, PATIENCE_US);
-	(void)sd_event_source_set_enabled(
-	    s->patience, s->ops || s->usages || s->checkpoint.cb ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
+	(void)sd_event_source_set_enabled(s->patience, asks(s) ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
 }
 
 /* PUT: for COMMIT and DROP. */
@@ -103,8 +108,7 @@ static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, 
 		free(o);
 		return err_set(e, ERR_SANDBOX_LOST, -r, "the sandbox does not answer");
 	}
-	*s->ops_last = o;
-	s->ops_last = &o->next;
+	list_append(&s->ops, &o->node);
 	inside_wait(s);
 	*ret = o;
 	return 0;
@@ -309,13 +313,11 @@ static int finish_op(const struct inside_file_op *o, const struct proto_init_fil
 
 static struct inside_file_op *take_op(struct engine_sandbox *s, uint32_t seq)
 {
-	for (struct inside_file_op **at = &s->ops; *at; at = &(*at)->next) {
-		struct inside_file_op *o = *at;
+	list_for_each(l, &s->ops) {
+		struct inside_file_op *o = list_entry(l, struct inside_file_op, node);
 		if (o->seq != seq)
 			continue;
-		*at = o->next;
-		if (!o->next)
-			s->ops_last = at;
+		list_remove(l);
 		return o;
 	}
 	return NULL;
@@ -341,11 +343,9 @@ int inside_filed(struct engine_sandbox *s, const struct proto_init_filed *m, int
 
 void inside_files_abort(struct engine_sandbox *s, const struct err *e)
 {
-	while (s->ops) {
-		struct inside_file_op *o = s->ops;
-		s->ops = o->next;
-		if (!s->ops)
-			s->ops_last = &s->ops;
+	while (!list_is_empty(&s->ops)) {
+		struct inside_file_op *o = list_pop_first(&s->ops, struct inside_file_op, node);
+
 		if (o->op == PROTO_FILE_OPEN || o->op == PROTO_FILE_PUT)
 			o->cb.fd(-1, e, o->user);
 		else if (o->op == PROTO_FILE_LIST)

@@ -65,8 +65,8 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	s->clean = c->warm ? INSIDE_CLEAN_THERE : INSIDE_CLEAN_NONE;
 	s->wants_egress = c->egress;
 	s->egress = s->oom = s->peak = -1;
-	s->ops_last = &s->ops;
-	s->usages_last = &s->usages;
+	list_init(&s->ops);
+	list_init(&s->usages);
 	s->create_cb = cb;
 	s->create_user = user;
 	s->policy = (struct engine_policy){

@@ -28,25 +28,17 @@ int engine_usage(struct engine_sandbox *s, engine_usage_fn cb, void *user, struc
 		free(o);
 		return err_set(e, ERR_SANDBOX_LOST, -r, "the sandbox does not answer");
 	}
-	*s->usages_last = o;
-	s->usages_last = &o->next;
+	list_append(&s->usages, &o->node);
 	return 0;
-}
-
-static struct inside_usage_op *take_first(struct engine_sandbox *s)
-{
-	struct inside_usage_op *o = s->usages;
-
-	s->usages = o->next;
-	if (!s->usages)
-		s->usages_last = &s->usages;
-	return o;
 }
 
 static void answer(struct engine_sandbox *s)
 {
-	while (s->usages && s->usages->from_init && s->usages->from_engine) {
-		struct inside_usage_op *o = take_first(s);
+	struct inside_usage_op *o;
+
+	while ((o = list_first(&s->usages, struct inside_usage_op, node)) && o->from_init &&
+	       o->from_engine) {
+		list_remove(&o->node);
 		o->cb(&o->usage, NULL, o->user);
 		free(o);
 	}
@@ -54,7 +46,9 @@ static void answer(struct engine_sandbox *s)
 
 void inside_used(struct engine_sandbox *s, const struct engine_usage *u)
 {
-	for (struct inside_usage_op *o = s->usages; o; o = o->next) {
+	list_for_each(l, &s->usages) {
+		struct inside_usage_op *o = list_entry(l, struct inside_usage_op, node);
+
 		if (o->from_engine)
 			continue;
 		o->from_engine = true;
@@ -68,7 +62,9 @@ void inside_used(struct engine_sandbox *s, const struct engine_usage *u)
 
 int inside_measured(struct engine_sandbox *s, const struct proto_init_filed *m)
 {
-	for (struct inside_usage_op *o = s->usages; o; o = o->next) {
+	list_for_each(l, &s->usages) {
+		struct inside_usage_op *o = list_entry(l, struct inside_usage_op, node);
+
 		if (o->seq != m->seq || o->from_init)
 			continue;
 		o->from_init = true;
@@ -82,8 +78,9 @@ int inside_measured(struct engine_sandbox *s, const struct proto_init_filed *m)
 
 void inside_usages_abort(struct engine_sandbox *s, const struct err *e)
 {
-	while (s->usages) {
-		struct inside_usage_op *o = take_first(s);
+	struct inside_usage_op *o;
+
+	while ((o = list_pop_first(&s->usages, struct inside_usage_op, node))) {
 		o->cb(NULL, e, o->user);
 		free(o);
 	}

@@ -48,8 +48,8 @@ struct native_pool {
 	sd_event_source *look;  /* shrinks */
 };
 
-struct native_forget { /* a stored workspace that is being removed */
-	struct native_forget *next;
+struct native_forget {    /* a stored workspace that is being removed */
+	struct list node; /* of the engine */
 	uint32_t seq;
 	engine_done_fn cb;
 	void *user;
@@ -73,7 +73,7 @@ struct native_engine {
 	struct native_sandbox **slots; /* NULL = free */
 	struct native_sandbox *orphans;
 	struct native_pool pool;
-	struct native_forget *forgets;
+	struct list forgets; /* struct native_forget */
 	uint32_t next_forget;
 	struct native_memory memory;
 	rlim_t nofile; /* descriptors that this process may have */

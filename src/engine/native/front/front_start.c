@@ -142,6 +142,7 @@ int native_begin(struct engine *base, const struct engine_config *config, struct
 	};
 
 	g->monitor_fd = g->images = -1;
+	list_init(&g->forgets);
 	g->pool.min = g->pool.want = config->pool;
 	g->pool.max = config->pool > 0 ? MAX(config->pool, config->pool_max) : 0;
 	g->pool.idle_ns = config->idle_ns;

@@ -57,23 +57,22 @@ int native_forget(struct engine *base, const char *persist_id, engine_done_fn cb
 		free(f);
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "the monitor does not answer");
 	}
-	f->next = g->forgets;
-	g->forgets = f;
+	list_prepend(&g->forgets, &f->node);
 	KILL_POINT(FORGET_SENT);
 	return 0;
 }
 
 int native_forgotten(struct native_engine *g, const struct proto_mon_forgotten *m)
 {
-	struct native_forget **at = &g->forgets;
+	struct native_forget *f = NULL;
 	struct err e = ERR_INIT;
 
-	while (*at && (*at)->seq != m->seq)
-		at = &(*at)->next;
-	struct native_forget *f = *at;
+	list_for_each(l, &g->forgets)
+		if (list_entry(l, struct native_forget, node)->seq == m->seq)
+			f = list_entry(l, struct native_forget, node);
 	if (!f)
 		return -EPROTO;
-	*at = f->next;
+	list_remove(&f->node);
 	if (m->errnum == EBUSY)
 		(void)err_set(&e, ERR_SANDBOX_IN_USE, 0, "the sandbox is open");
 	else if (m->errnum != 0)
@@ -86,9 +85,9 @@ int native_forgotten(struct native_engine *g, const struct proto_mon_forgotten *
 
 void native_forget_abort(struct native_engine *g, const struct err *e)
 {
-	while (g->forgets) {
-		struct native_forget *f = g->forgets;
-		g->forgets = f->next;
+	struct native_forget *f;
+
+	while ((f = list_pop_first(&g->forgets, struct native_forget, node))) {
 		if (f->cb)
 			f->cb(e, f->user);
 		free(f);
