@@ -15,6 +15,13 @@ import tempfile
 import time
 import warnings
 
+# Imported where they are installed: not preloaded, so nothing else would notice that one is broken.
+OTHERS = (
+    "sklearn.linear_model", "statsmodels.api", "sympy", "networkx", "numexpr", "bottleneck", "plotly.express",
+    "requests", "bs4", "html5lib", "lxml.etree", "jinja2", "markdown", "tabulate", "tqdm", "nltk", "yaml", "orjson",
+    "pypdf", "pdfminer.high_level", "docx", "xlsxwriter", "xlrd", "odf.opendocument", "PIL.Image", "skimage.io",
+    "psutil", "joblib",
+)
 LABELS = "Größe Ωμέγα Жук 中文 日本語 한국어"
 problems = []
 
@@ -120,7 +127,13 @@ def main(modules):
             importlib.import_module(name)
         except Exception as e:  # any failure means an image that cannot be used
             problems.append(f"import {name}: {e!r}")
-    print(f"imported {len(modules)} modules in {time.monotonic() - start:.2f} s")
+    others = [name for name in OTHERS if importlib.util.find_spec(name.split(".")[0])]
+    for name in others:
+        try:
+            importlib.import_module(name)
+        except Exception as e:  # as above
+            problems.append(f"import {name}: {e!r}")
+    print(f"imported {len(modules)} modules and {len(others)} others in {time.monotonic() - start:.2f} s")
     check_byte_code()
     with tempfile.TemporaryDirectory() as folder:
         for needs, check in CHECKS:
