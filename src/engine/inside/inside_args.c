@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run is started with: its folder, command line and environment, as one sealed file. */
+/* Working folder, command line and environment of a run, as one sealed file. */
 #include "engine/inside/inside.h"
 
 #include "base/buf.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* What every run sees unless its caller says otherwise; nothing of the host's environment. */
+/* The environment of every run, unless its caller sets a variable. Nothing of the host's. */
 static const char *const base_env[] = {
     "PATH=/usr/local/bin:/usr/bin:/bin",
     "HOME=/home/sandbox",
@@ -52,8 +52,8 @@ static int add_strings(struct buf *b, const char *const *list, uint32_t *count,
 	return r;
 }
 
-/* What an interpreter, its C library or a preloaded module reads only when it starts: a run that is
- * given one of these starts on its own. */
+/* Variables that an interpreter, its C library or a preloaded module reads only at start-up. A run
+ * that sets one must start cold. */
 static const char *const start_names[] = {
     "PYTHON", "LD_",  "GLIBC_",   "MALLOC_", "LC_", "LANG",  "OPENBLAS_",
     "OMP_",   "MKL_", "NUMEXPR_", "ARROW_",  "MPL", "HOME=",

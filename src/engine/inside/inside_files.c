@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of a workspace, seen from the front: questions to init, and distrust of the answers. */
+/* Files of a workspace: requests to init, and distrust of its answers. */
 #include "engine/inside/inside.h"
 
 #include "base/fdio.h"
@@ -24,7 +24,8 @@ struct inside_file_op {
 	char path[]; /* for error texts */
 };
 
-/* init answers in milliseconds; only the removal or the copy of a huge folder takes seconds. */
+/* How long init may be silent. It answers in milliseconds; removing or copying a huge folder takes
+ * seconds. */
 #define PATIENCE_US (UINT64_C(120) * 1000 * 1000)
 
 static const struct {
@@ -66,11 +67,10 @@ static int on_silence(sd_event_source *source UNUSED, uint64_t usec UNUSED, void
 	return 0;
 }
 
-/* A question is on its way, or an answer has come and others are due: the wait begins anew. */
 void inside_wait(struct engine_sandbox *s)
 {
 	if (!s->patience) {
-		/* Without memory for the timer only the limit of the wait is missing. */
+		/* Without memory for the timer the wait has no limit. */
 		(void)sd_event_add_time_relative(s->engine->loop, &s->patience, CLOCK_MONOTONIC,
 						 PATIENCE_US, PATIENCE_US / 8, on_silence, s);
 		return;
@@ -184,8 +184,8 @@ int engine_list_files(struct engine_sandbox *s, const char *path, engine_list_fn
 
 /* ---- answers ---- */
 
-/* A descriptor from a sandbox may be anything: only a regular file in the right mode is handed on.
- */
+/* A descriptor from a sandbox may be anything. Only a regular file, open in the right mode, is passed
+ * on. */
 static int check_fd(int fd, bool writing)
 {
 	struct stat st;
@@ -233,8 +233,8 @@ static int read_list(int fd, uint32_t n, struct engine_file **ret)
 	for (uint32_t at = 0; at < n;) {
 		uint32_t want = MIN(n - at, (uint32_t)LIST_BATCH);
 		size_t bytes = want * sizeof(batch[0]);
-		/* pread, not mmap: whoever holds the memfd too could make it shorter under a
-		 * mapping */
+		/* pread, not mmap: init also holds the memfd, and if it made it shorter, reading a
+		 * mapping would end the front with SIGBUS */
 		if (pread(fd, batch, bytes, (off_t)(at * sizeof(batch[0]))) != (ssize_t)bytes)
 			return -EPROTO;
 		for (uint32_t i = 0; i < want; i++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs, seen from the front: descriptors out, output in, the end. */
+/* Runs: sends INIT_RUN with its descriptors, reads output from the pipes, and reports the end. Timers
+ * of the front end a run that init does not end. */
 #include "engine/inside/inside.h"
 
 #include "base/fdio.h"
@@ -46,7 +47,7 @@ struct engine_run {
 	bool flooded;
 	sd_event_source *backstop; /* init should have ended the run long before */
 	bool backstop_killed;
-	bool lost; /* with its sandbox: it ends so, whatever is asked for meanwhile */
+	bool lost; /* with its sandbox: it ends as lost, even if it is killed meanwhile */
 	uint64_t started_ns;
 	uint64_t timeout_ns;
 	uint64_t oom_before;
@@ -56,7 +57,7 @@ struct engine_run {
 	void *user;
 };
 
-/* ---- small files of the kernel, through descriptors that the monitor opened ---- */
+/* ---- counters of the kernel, through descriptors that the engine opened ---- */
 
 uint64_t inside_oom_kills(const struct engine_sandbox *s)
 {
@@ -245,8 +246,8 @@ static void run_free(struct engine_run *r)
 	free(r);
 }
 
-/* Hands over what is left in the pipes and takes R from its sandbox, so that on_done may start
- * another. */
+/* Delivers what is left in the pipes. R leaves its sandbox before on_done, which may start another
+ * run. */
 static void finish(struct engine_run *r, struct engine_run_result *res, const struct err *e)
 {
 	struct engine_sandbox *s = r->s;
@@ -327,7 +328,7 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 	return 0;
 }
 
-/* As engine_run_result.cpu_ns says of a run that ends with its sandbox. */
+/* engine_run_result.cpu_ns of a run that ends with its sandbox. */
 static uint64_t cpu_of_rest(const struct engine_sandbox *s, uint64_t wall_ns)
 {
 	if (s->cpu_ns == 0)
@@ -358,7 +359,7 @@ static int on_backstop(sd_event_source *source, uint64_t at, void *user)
 	struct proto_init_signal k = {
 	    .head = PROTO_HEAD(INIT_SIGNAL, proto_init_signal), .run = r->id, .signo = SIGKILL};
 
-	if (r->lost) { /* the monitor has not said what it used */
+	if (r->lost) { /* the engine has not said what it used; go on without */
 		inside_tell_loss(r->s);
 		return 0;
 	}
@@ -413,8 +414,8 @@ int engine_signal(struct engine_run *r, int signo)
 
 /* ---- start ---- */
 
-/* A pipe whose reading end is ours. Its owner is the front, so without the mode a run could not
- * open /dev/stdout again by name, as shell scripts do. */
+/* A pipe that the front reads. The front owns it, so it gets a mode that lets the run open
+ * /dev/stdout by name, as shell scripts do. */
 static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_handler_t handler,
 		     int *ret_write)
 {
@@ -457,7 +458,7 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 	return 0;
 }
 
-/* Everything that travels with INIT_RUN: its order is that of proto.h. */
+/* The descriptors of INIT_RUN, in the order of proto.h. */
 static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		    struct proto_init_run *m, int fds[PROTO_FDS_MAX], size_t *n)
 {
@@ -496,10 +497,8 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_STDIN;
 	}
-	if (spec->kind != ENGINE_RUN_ARGV) {
-		q = tail_make(&r->tail);
-		if (q < 0)
-			return q;
+	q = spec->kind != ENGINE_RUN_ARGV ? tail_make(&r->tail) : -1;
+	if (q >= 0) { /* without one the run writes everything to the pipe */
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_TAIL;
 	}
@@ -539,7 +538,7 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */
 	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 &&
 	    spec->grace_ns < UINT64_MAX / 4) {
-		/* the first stateful run may wait for an interpreter before its clock starts */
+		/* the clock of a first stateful run starts when it has an interpreter */
 		uint64_t wait = stateful ? STATE_WAIT_NS : 0;
 		q = arm_backstop(r, spec->timeout_ns + spec->grace_ns + BACKSTOP_NS + wait);
 		if (q < 0) {
