@@ -272,7 +272,6 @@ int engine_forget(struct engine *g, const char *persist_id, engine_done_fn cb, v
 
 /* ---- one sandbox (inside/) ------------------------------------------------------------------- */
 
-struct engine *engine_of(const struct engine_sandbox *s);
 /* Kills everything in it and removes it. Before CB, a run in flight ends with ENGINE_END_KILLED (or
  * ENGINE_END_LOST if the sandbox was lost before, and its run has not been told yet). CB may be
  * NULL. */

@@ -42,11 +42,6 @@ static enum inside_state step(struct engine_sandbox *s, enum event event)
 	return was;
 }
 
-struct engine *engine_of(const struct engine_sandbox *s)
-{
-	return s->engine;
-}
-
 int inside_check_ready(const struct engine_sandbox *s, struct err *e)
 {
 	if (s->state == INSIDE_READY)
