@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Asks the index, inside a resolver: which wheels are needed, or fetches them.
 
-JOB (a dict, put in front of this text) says what. Nobody's data is here, and with wheels only nobody's
-code runs here but the image's own pip. The answer goes to result.json; what pip writes is for people.
+JOB, a dict that is put in front of this script, says what to do. This sandbox holds nobody's data. If only
+wheels are allowed, the image's own pip is the only code that runs here. The answer is written to
+result.json; the output of pip is shown to people.
 """
 import json
 import os
@@ -16,7 +17,7 @@ def canonical(name):
 
 
 def pretend_installed(folder):
-    """What the sandbox has already, as pip sees it: names and versions, nothing else."""
+    """Makes pip believe that the packages of the sandbox are installed here: names and versions alone."""
     for name, version in JOB['have']:
         info = '%s/%s-%s.dist-info' % (folder, canonical(name), version)
         os.makedirs(info, exist_ok=True)
@@ -65,7 +66,7 @@ def fetch(pip):
 
 def main():
     os.environ['PIP_CONFIG_FILE'] = os.devnull
-    # /tmp is small; the workspace is made for what pip puts down on its way.
+    # /tmp is small, so pip gets the workspace for its temporary files.
     os.makedirs('tmp', exist_ok=True)
     os.environ['TMPDIR'] = tempfile.tempdir = os.path.abspath('tmp')
     from pip._internal.cli.main import main as pip

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Works on /app/.venv, inside a helper of the sandbox: install, uninstall, list.
 
-JOB (a dict, put in front of this text) says what; the answer goes to result.json in the working
-folder, which is the helper's own empty workspace. A wheel is checked as a whole, unpacked beside its
-place, and moved there only when every wheel of the job could be unpacked (PEP 427, PEP 376).
+JOB, a dict that is put in front of this script, says what to do. The answer is written to result.json
+in the working folder, which is the helper's own empty workspace. Each wheel is checked whole and unpacked
+into a staging folder. All wheels are moved to their place only when every one could be unpacked
+(PEP 427, PEP 376).
 """
 import base64
 import hashlib

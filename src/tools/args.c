@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#define TEXT_MAX  16384 /* of a whole message */
-#define REPR_MAX  4096  /* of one value before it is shortened */
+#define TEXT_MAX  16384 /* bytes of a whole message */
+#define REPR_MAX  4096  /* bytes of one value before it is shortened */
 #define SHOWN_MAX 50    /* characters of a value in a message, as pydantic does */
 #define DEPTH_MAX 8
 
@@ -81,7 +81,7 @@ static int repr_items(struct buf *b, const json_t *v, unsigned depth)
 		}
 		return 0;
 	}
-	/* json_object_foreach() wants a json_t that may change; this one does not. */
+	/* json_object_foreach() takes only a json_t that is not const. */
 	for (void *it = json_object_iter((json_t *)(uintptr_t)v); it;
 	     it = json_object_iter_next((json_t *)(uintptr_t)v, it)) {
 		key = json_object_iter_key(it);
@@ -95,7 +95,7 @@ static int repr_items(struct buf *b, const json_t *v, unsigned depth)
 	return 0;
 }
 
-/* As Python's repr() writes it. -ENOBUFS when it is long: what fits is in B. */
+/* Writes V as Python's repr() does. -ENOBUFS if it does not fit: B has the part that fits. */
 static int repr(struct buf *b, const json_t *v, unsigned depth)
 {
 	int r;
@@ -199,7 +199,7 @@ static bool is_good(const struct tool_arg *arg, const json_t *v)
 	return ((arg->flags & ARG_NULL) && json_is_null(v)) || has_type(arg->type, v);
 }
 
-/* What pydantic says about a value V of the wrong type. */
+/* Writes what pydantic says about a value of the wrong type. */
 static int add_wrong_type(struct buf *out, const struct tool_arg *arg, const json_t *v)
 {
 	static const struct {
@@ -272,7 +272,7 @@ bool args_check(const char *tool, const struct tool_arg *args, const json_t *arg
 	*ret_text = NULL;
 	if (mistakes == 0)
 		return true;
-	/* Too many to say them all: what fits is said. */
+	/* Negative: not all mistakes fit into the text. */
 	bool more = mistakes < 0;
 	int r = buf_printf(&out, "%d validation error%s for call[%s]\n", more ? 1 : mistakes,
 			   mistakes == 1 || more ? "" : "s", tool);
@@ -287,7 +287,7 @@ bool args_check(const char *tool, const struct tool_arg *args, const json_t *arg
 
 /* ---- bounds ---- */
 
-/* Says which range N (a value, or the length of a list) is outside of. */
+/* Is N, a value or the length of a list, within the bounds of ARG? If not, TEXT gets the range. */
 static bool in_bounds(const struct tool_arg *arg, int64_t n, char *text)
 {
 	const char *what = arg->type == ARG_INT ? "must be" : "must have";

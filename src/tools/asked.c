@@ -8,9 +8,9 @@
 #include <string.h>
 
 #define REMEMBERED_NS (3600 * NS_PER_S)
-#define QUESTIONS_MAX 4096u /* of all owners; the oldest is forgotten first */
+#define QUESTIONS_MAX 4096u /* of all owners together; the oldest is forgotten first */
 
-struct asked { /* the newest first */
+struct asked { /* one question; the list is newest first */
 	struct list node;
 	uint64_t at_ns;
 	size_t owner_len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second tool family: names, arguments and shapes are a published contract that clients rely
- * on. Here: what its files share, and the making, listing and deleting of sandboxes. */
+/* What the files of the second tool family share, and its tools that make, list and delete
+ * sandboxes. The names, arguments and answers of this family are a published contract. */
 #include "tools/classic.h"
 
 #include "base/jsonio.h"
@@ -9,8 +9,8 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define LISTED_MAX     200 /* sandboxes of one list */
-#define LOOKED_INTO    16  /* of them, how many are asked for their packages */
+#define LISTED_MAX     200 /* sandboxes in one answer */
+#define LOOKED_INTO    16  /* how many of them are asked for their packages */
 #define ERROR_TEXT_MAX 4096
 
 /* ---- shared ---- */
@@ -69,7 +69,7 @@ void classic_finish(struct mcp_call *call, json_t *object)
 
 	json_decref(object);
 	json_t *result = mcp_tool_result(content, NULL, false);
-	/* Clients of the family find it spelled out. */
+	/* Clients of this family expect the member even if it is false. */
 	if (result && json_object_set_new(result, "isError", json_false()) < 0) {
 		json_decref(result);
 		result = NULL;
@@ -117,12 +117,12 @@ json_t *classic_link(struct tools *t, const struct sandbox *s, const char *name)
 	int r = buf_printf(&b, "%s/sandbox/file?sandbox_id=%s&file_path=" CLASSIC_FOLDER "/", base,
 			   sandbox_id(s));
 	r = r < 0 ? r : text_add_percent(&b, name, strlen(name), true);
-	if (query[0]) /* "?e=..." elsewhere */
+	if (query[0]) /* the signature begins with "?"; here another parameter precedes it */
 		r = r < 0 ? r : buf_printf(&b, "&%s", query + 1);
 	return r < 0 ? json_null() : json_stringn(buf_str(&b), b.len);
 }
 
-/* What the family calls the owner of a sandbox. */
+/* The name that this family shows for the owner of a sandbox. */
 static const char *user_of(const struct tools *t, const char *owner)
 {
 	return owner[0] ? owner : t->config.local_user;
@@ -178,8 +178,8 @@ struct listed {
 	char name[SANDBOX_NAME_MAX + 1];
 };
 
-/* One sandbox after the other is asked for its packages. One that another server has, or that does
- * not start, has none to tell. */
+/* The sandboxes are asked for their packages one after the other. One that another server has
+ * active, or that does not start, is listed without packages. */
 struct list_call {
 	struct classic_call base;
 	struct listed *rows;

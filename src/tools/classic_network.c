@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* create_sandbox of the profile `full`: with a network that the caller chooses, as far as the
+/* create_sandbox of the profile `full`: the caller may choose the network, as far as the
  * operator permits. */
 #include "tools/classic.h"
 #include "tools/extras.h"
@@ -21,7 +21,7 @@ static void on_created(struct sandbox *s, const struct err *e, void *user)
 	classic_call_free(c);
 }
 
-/* The strings of LIST; -EINVAL where one is none, or ends early for some. */
+/* Gets the strings of LIST. -EINVAL if an item is not a string or holds a NUL byte. */
 static int get_hosts(const json_t *list, const char **ret, size_t *ret_n, struct err *e)
 {
 	size_t n = json_array_size(list);
@@ -54,7 +54,7 @@ static int choose(struct tools *t, struct mcp_call *call, const json_t *argument
 	return manager_choose_network(t->config.manager, network ? network : "", hosts, n, ret, e);
 }
 
-/* Shape (b), and what a program can act on. */
+/* Shape (b) with a code that programs can act on. */
 static void finish_refused(struct mcp_call *call, const struct err *e)
 {
 	classic_finish(call, json_pack("{s:b, s:o, s:s, s:s}", "error", true, "message",

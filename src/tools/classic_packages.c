@@ -21,7 +21,7 @@ static void package_end(struct package_call *c)
 	classic_call_free(&c->base);
 }
 
-/* Local time as ISO 8601 without a zone, which is what clients of the family get. */
+/* Local time as ISO 8601 without a zone: this is what clients of the family get. */
 static void format_time(uint64_t wall_ns, char ret[TIME_SIZE])
 {
 	time_t seconds = (time_t)(wall_ns / NS_PER_S);
@@ -44,7 +44,8 @@ static void set_time(json_t *object, const char *name, uint64_t wall_ns)
 	(void)!json_object_set_new(object, name, json_string(text));
 }
 
-/* The members that packages.h lists for each word, in the order of the family. */
+/* The members that packages.h lists for each status, in the order that clients of the family
+ * know. */
 static json_t *status_object(const struct package_status *s)
 {
 	json_t *o = json_object();

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* execute_python_code and execute_terminal_command of the second tool family. Runs of one sandbox
- * wait for each other: clients of this family know no busy state. */
+/* execute_python_code and execute_terminal_command of the second tool family. Runs in one
+ * sandbox wait for each other: clients of this family know no busy state. */
 #include "tools/classic.h"
 
 #include "base/rand.h"
@@ -12,7 +12,7 @@
 #define EXIT_NO_PROGRAM 127
 #define EXIT_NO_RIGHT   126
 
-/* What happened to a run beside its own words; "" when nothing did. */
+/* The line about how a run ended, for stderr; "" if it ended by itself. */
 static void note_of(const struct run_result *result, uint64_t timeout_ns, char ret[NOTE_MAX])
 {
 	ret[0] = '\0';
@@ -63,7 +63,7 @@ static int add_file(struct run_call *c, const char *name, json_t *files, json_t 
 	return r < 0 ? r : json_array_append_new(links, classic_link(c->tools, c->sandbox, name));
 }
 
-/* New and changed files and folders, in one order by name. */
+/* Adds new and changed files and folders, sorted together by name. */
 static int add_files(struct run_call *c, const struct run_result *result, json_t *files,
 		     json_t *links)
 {
@@ -113,7 +113,7 @@ static void execute_end(struct run_call *c, const struct run_result *result, con
 	classic_finish(c->call, object);
 }
 
-/* The id as the manager takes it; what is no id is nobody's. */
+/* The id if the manager can take it, otherwise NULL: such an id belongs to nobody. */
 static const char *id_of(const struct mcp_call *call, const json_t *arguments)
 {
 	const char *id = classic_arg(call, arguments, "sandbox_id");
@@ -165,14 +165,14 @@ void classic_execute(struct mcp_call *call, json_t *arguments, void *user)
 
 /* ---- execute_terminal_command ---- */
 
-/* Shape (d) of what did not run. */
+/* Shape (d) of a command that did not run. */
 static void terminal_failed(struct mcp_call *call, const char *text, int exit_code)
 {
 	classic_finish(call, json_pack("{s:s, s:s, s:i}", "stdout", "", "stderr", text, "exit_code",
 				       exit_code));
 }
 
-/* As a shell counts what it cannot start. */
+/* The exit code that a shell gives if it cannot start a program. */
 static int code_of(const struct err *e)
 {
 	return e->errnum == ENOENT ? EXIT_NO_PROGRAM : e->errnum == EACCES ? EXIT_NO_RIGHT : -1;
@@ -187,7 +187,8 @@ static void terminal_end(struct run_call *c, const struct run_result *result, co
 		classic_finish(c->call, streams(c, result));
 }
 
-/* The same where the folder is kept. A command that reported none, or nonsense, moved nowhere. */
+/* The same in the profile `full`. If a command reports no folder, or an invalid one, the folder
+ * stays as it was. */
 static void terminal_end_kept(struct run_call *c, const struct run_result *result,
 			      const struct err *e)
 {
@@ -197,7 +198,7 @@ static void terminal_end_kept(struct run_call *c, const struct run_result *resul
 		terminal_end(c, result, e);
 		return;
 	}
-	/* Without memory it stays where it was, and says so. */
+	/* Without memory the folder stays as it was, and the answer shows that. */
 	if (classic_read_place(result->value.data, result->value.len, place))
 		(void)!sandbox_set_place(c->sandbox, streq(place, CLASSIC_FOLDER) ? NULL : place);
 	const char *now = sandbox_place(c->sandbox);
@@ -210,8 +211,8 @@ static void terminal_end_kept(struct run_call *c, const struct run_result *resul
 	classic_finish(c->call, object);
 }
 
-/* What to run for the command in C->text, or the reason why nothing. Models write bash; small
- * images have none. */
+/* Chooses what to run for the command in C->text. Returns why nothing can be run, or NULL.
+ * Models write bash, but small images have only sh. */
 static const char *choose(struct run_call *c)
 {
 	static const char shell[] = "if command -v bash >/dev/null 2>&1; then exec bash -c \"$0\"; "
@@ -234,9 +235,10 @@ static const char *choose(struct run_call *c)
 	return NULL;
 }
 
-/* Goes where the last command ended, and tells over descriptor 3 where this one does. All of it
- * happens in the sandbox: that a folder is gone is found there, and what is reported moves nobody
- * but the sandbox itself. A command that needs no shell can move nowhere. */
+/* Lets the command begin in the folder where the last one ended, and report over descriptor 3
+ * where it ends. Both happen inside the sandbox: only there can it be seen that a folder is
+ * gone, and a false report affects only the sandbox itself. A command that needs no shell cannot
+ * change its folder. */
 static void choose_kept(struct run_call *c)
 {
 	static const char shell[] =
@@ -246,7 +248,7 @@ static void choose_kept(struct run_call *c)
 	    "exec \"$1\" -c 'trap \"{ pwd -P >&3; } 2>/dev/null\" EXIT; "
 	    "__command=$1; shift; eval \"$__command\"' \"$1\" \"$0\"";
 
-	const char *place = sandbox_place(c->sandbox); /* its copy is made by the run */
+	const char *place = sandbox_place(c->sandbox); /* the run makes a copy */
 
 	if (!place && !classic_needs_shell(c->text))
 		return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* upload_file_to_sandbox of the second tool family: a file of this machine, by its path. Who opens
- * it is a process that has the rights of whoever started the server, and only beneath the folders
- * that upload.local_roots names; this process cannot. */
+/* upload_file_to_sandbox of the second tool family: copies a file of the server's machine. The
+ * opener process opens the file with the rights of whoever started the server, and only beneath
+ * the folders in upload.local_roots. This process has no right to do that. */
 #include "tools/classic.h"
 
 #include "base/text.h"
@@ -90,7 +90,7 @@ static void on_opened(int fd, const struct err *e, void *user)
 	local_fail(c, e ? e : &error);
 }
 
-/* The folder must be there: a typing error must not make one. */
+/* The folder must exist: a typing error must not make a new one. */
 static void on_folder(const struct engine_file *files UNUSED, size_t n UNUSED, bool more UNUSED,
 		      const struct err *e, void *user)
 {
@@ -110,7 +110,7 @@ static void on_folder(const struct engine_file *files UNUSED, size_t n UNUSED, b
 	}
 }
 
-/* DEST is a folder of the workspace, by either of its names or relative to it. */
+/* Checks that DEST is a folder of the workspace, under either of its names or relative to it. */
 static int take_folder(struct local_call *c, struct err *e)
 {
 	static const char *const tops[] = {"/app/results", "/mnt/data"};

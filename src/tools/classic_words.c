@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands of the second tool family: most are a program and its arguments, some need a shell. */
+/* Splits the commands of the second tool family. Most are a program and its arguments; some need
+ * a shell. */
 #include "tools/classic.h"
 
 #include "base/text.h"
@@ -8,16 +9,17 @@
 
 #define BLANKS " \t\r\n"
 
-/* What a shell does itself, and no program can do for it. */
+/* Words that only a shell can carry out. */
 static const char *const builtins[] = {
     ".",    "alias", "cd",     "eval",  "exec",  "export", "read",    "set",   "shopt", "source",
     "trap", "type",  "ulimit", "umask", "unset", "wait",   "command", "pushd", "popd"};
 
 enum place { PLAIN, SINGLE, DOUBLE };
 
-/* Takes the next character, with the quotes and backslashes around it; 0 = a character that stands
- * for itself in *RET, 1 = only a change of place, -1 = a blank between words, -EINVAL = the end is
- * missing. Rules: shlex of Python in its POSIX mode, which is what clients are used to. */
+/* Takes the next character of a command, with the quotes and backslashes around it. Returns 0:
+ * *RET is a character of a word; 1: only the quoting has changed; -1: a blank between words;
+ * -EINVAL: the end is missing. The rules are those of Python's shlex in POSIX mode, which
+ * clients are used to. */
 static int take(const char **at, enum place *place, char *ret)
 {
 	char c = *(*at)++;
@@ -51,7 +53,7 @@ static int take(const char **at, enum place *place, char *ret)
 int classic_split(const char *command, char ***ret, const char **ret_why)
 {
 	size_t len = strlen(command);
-	/* every word has at least one character of the command and one after it */
+	/* Every word takes at least one character of the command and one more to separate it. */
 	char **words = malloc((len / 2 + 2) * sizeof(*words) + len + 2);
 	enum place place = PLAIN;
 	bool open = false;
@@ -113,7 +115,7 @@ bool classic_needs_shell(const char *command)
 		bool escaped = *at == '\\';
 		int r = take(&at, &place, &c);
 		if (r == -EINVAL)
-			return false; /* said when it is split */
+			return false; /* splitting it reports the error */
 		if (r == 1 || escaped || before == SINGLE)
 			continue;
 		if (c == '$' || c == '`' || (before == PLAIN && strchr("|&;<>()*?[{~#!\n", c)))

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The first tool family: names, schemas, texts and the order of checks are a published contract
- * that clients rely on; what is said here word for word stays so. */
+/* What the files of the first tool family share, and its tools that list files and close
+ * sessions. Names, schemas, texts and the order of checks are a published contract: they stay as
+ * they are. */
 #include "tools/code.h"
 
 #include "base/parse.h"
@@ -9,7 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define ID_SHOWN_MAX 1000 /* bytes of a refused id that the message repeats */
+#define ID_SHOWN_MAX 1000 /* bytes of a refused id that the message shows */
 
 bool code_session_id(struct mcp_call *call, const json_t *arguments, char *ret_id)
 {

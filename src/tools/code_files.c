@@ -12,11 +12,13 @@
 
 #define MIB        UINT64_C(1048576)
 #define NAME_MAX_  255
-#define NAME_SHOWN 1000          /* bytes of a refused name that the message repeats */
-#define SHOWN_MAX  4000          /* the same of a path */
-#define READ_PIECE (192u * 1024) /* a multiple of 3: base64 in pieces */
+#define NAME_SHOWN 1000 /* bytes of a refused name that the message shows */
+#define SHOWN_MAX  4000 /* bytes of a refused path that the message shows */
+#define READ_PIECE                                                                                 \
+	(192u * 1024) /* a multiple of 3, so that pieces of base64 join without
+				  * padding */
 
-#define ANSWER_WORDS_MAX (2 * SHOWN_MAX + 4096) /* what an answer has beside the file */
+#define ANSWER_WORDS_MAX (2 * SHOWN_MAX + 4096) /* bytes of an answer besides the file */
 
 /* ---- sandbox_upload_file ---- */
 
@@ -103,7 +105,7 @@ static bool check_filename(struct mcp_call *call, const struct mcp_text_ref *nam
 		tools_finish_error(call, &error);
 		return false;
 	}
-	/* A lone dot passes the grammar and names the folder itself. */
+	/* A single dot passes the grammar but names the folder itself. */
 	if (strstr(name->text, "..") || streq(name->text, ".")) {
 		tools_finish_errorf(call, "invalid_path", "Path traversal not allowed");
 		return false;
@@ -111,8 +113,8 @@ static bool check_filename(struct mcp_call *call, const struct mcp_text_ref *nam
 	return true;
 }
 
-/* The checks before anything is created, in the contract's order, but for that of the content.
- * False: the call is finished. */
+/* The checks in the order of the contract, except that of the content. Nothing is created if one
+ * fails. False: the call is finished. */
 static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *arguments,
 			 char *ret_id, struct mcp_text_ref *ret_name,
 			 struct mcp_text_ref *ret_content)
@@ -134,8 +136,8 @@ static bool check_upload(struct tools *t, struct mcp_call *call, const json_t *a
 	return true;
 }
 
-/* The bytes that CONTENT stands for. A long one was decoded while it arrived; a short one is decoded
- * here. False: the call is finished. */
+/* Gets the bytes that CONTENT encodes. A long text was decoded while it arrived; a short one is
+ * decoded here. False: the call is finished. */
 static bool take_content(struct upload_call *c, const struct mcp_text_ref *content)
 {
 	struct base64_decoder decoder = {0};
@@ -193,7 +195,7 @@ void code_upload_file(struct mcp_call *call, json_t *arguments, void *user)
 struct read_call {
 	struct tool_call base;
 	char path[ENGINE_PATH_MAX];  /* relative to the workspace */
-	char shown[ENGINE_PATH_MAX]; /* as the client gave it, cut when it is longer */
+	char shown[ENGINE_PATH_MAX]; /* as the client gave it, shortened if it is long */
 	size_t shown_len;            /* it may hold NUL bytes */
 };
 
@@ -209,7 +211,7 @@ static void read_not_found(struct read_call *c)
 	tool_call_free(&c->base);
 }
 
-/* SIZE bytes of FD as base64; NULL when they cannot be read, or the file has shrunk. */
+/* SIZE bytes of FD as base64. NULL if they cannot be read, or the file has become shorter. */
 static json_t *read_base64(int fd, uint64_t size)
 {
 	size_t len = BASE64_ENCODED_LEN((size_t)size), done = 0;
@@ -273,7 +275,7 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 		tool_call_free(&c->base);
 		return;
 	}
-	/* As base64 it stands in the answer twice: as content and as structured content. */
+	/* The answer has the base64 twice: as content and as structured content. */
 	if (!tools_fits_line(c->base.tools, c->base.call,
 			     2 * BASE64_ENCODED_LEN(info->size) + ANSWER_WORDS_MAX)) {
 		read_too_long(c, info->size);

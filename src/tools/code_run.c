@@ -7,8 +7,7 @@
 
 #include <string.h>
 
-/* Text of a stream, and for a timeout the line that says so after it (past the limit, if need be).
- */
+/* The text of a stream, followed by NOTE. The note may go past the limit of output. */
 static json_t *stream_text(const struct run_output *output, const char *note)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(output->len * 3 + 128);
@@ -36,7 +35,7 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 
 static void note_end(struct mcp_call *call, const struct run_result *result)
 {
-	/* The text names the default limit whatever the limit is: clients know it so. */
+	/* The text says 100KB whatever the limit is: clients know this text. */
 	if (result->out.truncated)
 		tools_note(call, MCP_LEVEL_WARNING, "stdout truncated to 100KB");
 	if (result->err.truncated)

@@ -110,7 +110,7 @@ void tools_finish(struct mcp_call *call, json_t *object)
 	json_t *content = text ? mcp_blocks(1, mcp_text(text, len)) : NULL;
 
 	json_t *result = mcp_tool_result(content, json_pack("{s:o}", "result", object), false);
-	/* Clients of the first family find it spelled out. */
+	/* Clients of the first family expect the member even if it is false. */
 	if (result && json_object_set_new(result, "isError", json_false()) < 0) {
 		json_decref(result);
 		result = NULL;
@@ -135,7 +135,7 @@ void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fm
 	va_list ap;
 
 	va_start(ap, fmt);
-	/* Without memory the code alone tells what happened. */
+	/* Without memory the answer has the code and an empty message. */
 	if (buf_vprintf(&error.message, fmt, ap) < 0)
 		buf_reset(&error.message);
 	va_end(ap);

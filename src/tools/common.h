@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the tool families: result documents, links, arguments. For this folder alone. */
+/* Shared by the tool families: result documents, links, arguments. Private to this folder. */
 #pragma once
 
 #include "base/buf.h"
@@ -14,8 +14,8 @@ struct resources;
 struct tools {
 	struct tools_config config;
 	struct resources *resources; /* owned, or NULL */
-	struct package_names *names; /* completion.c's; owned, or NULL */
-	struct list asked;           /* asked.h */
+	struct package_names *names; /* owned, or NULL; see completion.c */
+	struct list asked;           /* questions to people (asked.h) */
 	struct list bound;           /* register.c */
 };
 
@@ -28,30 +28,31 @@ void tools_free_bound(struct tools *t);
 void tools_complete(struct mcp_call *call, const struct mcp_completion *what, void *user);
 void tools_free_names(struct tools *t);
 
-/* What a call has that goes on after its handler has returned; larger ones begin with it. */
+/* The state of a call that goes on after its handler has returned. Larger states begin with it. */
 struct tool_call {
 	struct tools *tools;
 	struct mcp_call *call;
 	struct sandbox *sandbox; /* reference, or NULL */
 };
-/* SIZE zeroed bytes that begin with it; S may be NULL. NULL: the call was finished for want of
- * memory. */
+/* SIZE zeroed bytes that begin with a struct tool_call. S may be NULL. NULL: no memory, and the
+ * call is finished. */
 void *tool_call_new(struct tools *t, struct mcp_call *call, struct sandbox *s, size_t size);
 void tool_call_free(struct tool_call *c); /* frees the object with free(3) */
 
-/* A string argument; absent and null give a text of NULL with fd -1. */
+/* A string argument. If it is absent or null, text is NULL and fd is -1. */
 struct mcp_text_ref tools_text_arg(const struct mcp_call *call, const json_t *arguments,
 				   const char *name);
-/* The whole text, owned, NUL-terminated; NULL without memory. Lifted ones are read from their file.
- */
+/* The whole text with a NUL at its end, owned; NULL: no memory. A long text is read from its
+ * spill file. */
 char *tools_text_take(const struct mcp_text_ref *ref);
 
-/* True: sandbox ID of the caller is stored and not active. It is made so and CALL is handled again,
- * or FAIL finishes it. */
+/* True: the caller has a stored sandbox ID that is not active. It is activated, and CALL is
+ * handled again; if that fails, FAIL finishes the call. */
 typedef void (*tools_fail_fn)(struct mcp_call *call, const char *id, const struct err *e);
 bool tools_activate(struct tools *t, struct mcp_call *call, const char *id, tools_fail_fn fail);
 
-/* Finishes with {"result": OBJECT} and its compact text. OBJECT is owned. */
+/* Finishes the call with {"result": OBJECT} as structured content and OBJECT (owned) as compact
+ * text. */
 void tools_finish(struct mcp_call *call, json_t *object);
 
 struct tool_error {
@@ -62,18 +63,19 @@ struct tool_error {
 };
 #define TOOL_ERROR_INIT(c)                                                                         \
 	((struct tool_error){.code = (c), .message = BUF_INIT(4096), .size_bytes = -1})
-/* {error, message, size_bytes, download_url}; frees the message and takes the link. */
+/* Finishes the call with {error, message, size_bytes, download_url}. Frees the message and takes
+ * the link. */
 void tools_finish_error(struct mcp_call *call, struct tool_error *error);
 void tools_finish_errorf(struct mcp_call *call, const char *code, const char *fmt, ...)
     PRINTF(3, 4);
 
-/* JSON string of hostile bytes, invalid UTF-8 replaced. */
+/* A JSON string of any bytes; invalid UTF-8 is replaced. */
 json_t *tools_json_bytes(const void *data, size_t len);
-/* JSON string of what was kept of an output (run_output_add()), and NOTE after it. *RET_CUT: some of
- * it is left out. */
+/* A JSON string of what was kept of an output (run_output_add()), followed by NOTE. *RET_CUT: a
+ * part is left out. */
 json_t *tools_json_output(const struct run_output *output, size_t max, const char *where,
 			  const char *note, bool *ret_cut);
-/* Link to a file of a sandbox, or JSON null. PATH: relative to the workspace. */
+/* A link to a file of a sandbox, or JSON null. PATH is relative to the workspace. */
 json_t *tools_json_link(struct tools *t, const struct sandbox *s, const char *path);
 /* {path, filename, size_bytes, mime_type, download_url} of a file directly in the workspace. */
 json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char *name,
@@ -83,7 +85,7 @@ json_t *tools_json_artifact(struct tools *t, const struct sandbox *s, const char
 json_t *tools_json_artifacts(struct tools *t, const struct sandbox *s,
 			     const struct run_result *result);
 
-/* Does the client take an answer of LEN bytes in one message? */
+/* May an answer of LEN bytes be sent to this client in one message? */
 bool tools_fits_line(const struct tools *t, const struct mcp_call *call, uint64_t len);
 
 /* A log notification of one line to the client. */

@@ -8,17 +8,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define VALUES_MAX   100 /* the protocol's limit of one answer */
+#define VALUES_MAX   100 /* values in one answer; the protocol's limit */
 #define NAMES_TTL_NS (10 * NS_PER_S)
 
-/* What the sandbox that was asked for last has. A client asks with every key that is pressed; a
- * look into a sandbox costs a process there. */
+/* The packages of the sandbox that was asked about last. A client asks with every key that is
+ * pressed, and each look into a sandbox costs a process there. */
 struct package_names {
 	char owner[SANDBOX_OWNER_MAX + 1];
 	char id[SANDBOX_ID_MAX + 1];
 	uint64_t taken_ns;
 	json_t *list; /* owned, of strings; NULL = nothing is known */
-	bool asking;  /* one look at a time, of everybody */
+	bool asking;  /* one look at a time, for all callers together */
 };
 
 void tools_free_names(struct tools *t)
@@ -72,7 +72,7 @@ static void on_files(const struct engine_file *files, size_t n, bool more UNUSED
 
 /* ---- packages ---- */
 
-/* Names complete the last word of what was typed. */
+/* A name completes the last word of the text. */
 static void offer_packages(struct completion *c)
 {
 	size_t at = strlen(c->prefix);
@@ -138,7 +138,7 @@ static void any_sandbox(struct sandbox *s, void *user)
 		*found = s;
 }
 
-/* The session that was named already, else the one that was used last. */
+/* The session that the other arguments name, otherwise the one used last. */
 static struct sandbox *session_of(struct tools *t, struct mcp_call *call, const json_t *context)
 {
 	const char *owner = mcp_call_principal(call);

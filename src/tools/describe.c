@@ -10,7 +10,7 @@
 
 #define TITLE_MAX 64
 
-/* Puts VALUE (owned) into OBJECT, which becomes NULL when that fails. */
+/* Puts VALUE (owned) into *OBJECT. If that fails, *OBJECT is freed and becomes NULL. */
 static void put(json_t **object, const char *key, json_t *value)
 {
 	if (*object && json_object_set_new(*object, key, value) == 0)
@@ -49,7 +49,7 @@ static json_t *words_list(const struct tool_arg *arg)
 	return list;
 }
 
-/* Bounds under the names that their type gives them. */
+/* The names of bounds depend on the type. */
 static void put_bounds(json_t **schema, const struct tool_arg *arg)
 {
 	bool is_int = arg->type == ARG_INT;
@@ -69,7 +69,7 @@ static json_t *list_schema(const struct tool_arg *arg, json_t *items)
 	return schema;
 }
 
-/* Without null, default and explanation. */
+/* The schema of the type alone. */
 static json_t *type_schema(const struct tool_arg *arg, enum tool_style style)
 {
 	json_t *schema = NULL;
@@ -105,7 +105,7 @@ static json_t *default_of(const struct tool_arg *arg)
 	return arg->type == ARG_ARTIFACTS ? json_array() : json_string(arg->otherwise);
 }
 
-/* "local_file_path" is "Local File Path". */
+/* The title of "local_file_path" is "Local File Path". */
 static json_t *title_of(const char *name)
 {
 	char title[TITLE_MAX];
@@ -118,8 +118,8 @@ static json_t *title_of(const char *name)
 	return json_stringn(title, n);
 }
 
-/* In the profile `full` a schema says nothing that its text says as well, and null is taken but not
- * mentioned: models leave out what they do not need. */
+/* In the profile `full` a schema has descriptions, and null is accepted but not mentioned:
+ * models leave out what they do not need. */
 static json_t *arg_schema(const struct tool_arg *arg, enum tool_style style)
 {
 	json_t *schema = type_schema(arg, style);
@@ -185,7 +185,7 @@ static const struct tool_arg artifact_members[] = {
     {"download_url", ARG_STRING, ARG_NULL, NULL}, {NULL},
 };
 
-/* Success or error under one key: the wrapping that clients of the first family expect. */
+/* Success or error under one key: clients of the first family expect this wrapping. */
 json_t *tool_output_schema(const struct tool_row *row)
 {
 	const struct tool_result *result = row->result;

@@ -21,8 +21,9 @@ static void on_deleted(const struct err *e, void *user)
 	tool_call_free(c);
 }
 
-/* Ending somebody's run is a person's decision where the client can ask one. True: go on; false:
- * the call is finished, or the question is on its way and this tool is entered again. */
+/* Deleting a sandbox in which something runs is decided by the person, if the client can ask
+ * one. True: go on. False: the call is finished, or the question was sent and this tool is
+ * called again with the answer. */
 static bool may_delete(struct mcp_call *call, struct sandbox *s)
 {
 	static const char key[] = "end_run";
@@ -63,7 +64,7 @@ static void add_checkpoint(const struct checkpoint *c, void *user)
 	(void)!json_array_append_new(user, extras_json_checkpoint(c));
 }
 
-/* Only where there is something to tell. */
+/* Adds members that a sandbox may or may not have. */
 static int add_kept(json_t *object, struct tools *t, const struct sandbox *s)
 {
 	json_t *list = json_array();
@@ -95,7 +96,9 @@ static json_t *info_object(const struct tool_call *c, const struct engine_usage 
 	    "run_seconds", (json_int_t)(sandbox_run_timeout_ns(s) / NS_PER_S), "run_seconds_max",
 	    (json_int_t)(manager_run_timeout_max_ns(c->tools->config.manager) / NS_PER_S));
 	json_t *server =
-	    json_pack("{s:b, s:s}", "system_call_filter", 1 /* it would not have started */,
+	    json_pack("{s:b, s:s}", "system_call_filter", 1 /* without the filter the server
+							     * would not have started */
+		      ,
 		      "files", c->tools->config.has_landlock ? "landlock" : "uid");
 	json_t *object = json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:o}", "session_id",
 				   sandbox_id(s), "status", sandbox_is_busy(s) ? "running" : "idle",
@@ -125,7 +128,7 @@ static void on_usage(const struct engine_usage *usage, const struct err *e, void
 {
 	struct tool_call *c = user;
 
-	/* What is not known is left out. */
+	/* Figures that are not known are left out. */
 	tools_finish(c->call, info_object(c, e ? NULL : usage));
 	tool_call_free(c);
 }

@@ -1,52 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of the extras (profile `full`) alone.
+/* Private to the files of the extras, the tools of the profile `full`.
  *
- * Their failures are isError results with {"error", "message", "hint"} as text: a code to branch
- * on, what happened, and what to do about it. Their texts stay below a budget of characters; what
- * is too long is cut in the middle, with a marker that says how much and where the rest is. */
+ * A failure is an isError result with {"error", "message", "hint"} as text: a code for programs,
+ * what happened, and what to do about it. Texts in answers have a budget of characters. A longer
+ * text is cut in the middle, with a line that says how much is missing and where to find it. */
 #pragma once
 
 #include "tools/common.h"
 #include "tools/run_call.h"
 
 #define EXTRAS_IMAGES_MAX      4             /* pictures in one answer */
-#define EXTRAS_IMAGE_BYTES_MAX (1536u << 10) /* of one picture */
+#define EXTRAS_IMAGE_BYTES_MAX (1536u << 10) /* bytes of one picture */
 
-/* Finishes with an error; HINT NULL: that of the code's row. */
+/* Finishes the call with an error. HINT NULL: the hint of the error code. */
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
     PRINTF(4, 5);
 void extras_fail_err(struct mcp_call *call, const struct err *e);
 
-/* The session id: "" when left out and OPTIONAL. False: the call is finished. */
+/* The session id in ARGUMENTS; "" if it was left out and OPTIONAL. False: the call is finished. */
 bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id);
-/* The ready sandbox in ARGUMENTS, or NULL: the call is finished, or will be handled again when the
- * stored sandbox is active. */
+/* The active sandbox that ARGUMENTS name. NULL: the call is finished, or it will be handled
+ * again when the stored sandbox is active. */
 struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const json_t *arguments);
 /* The argument timeout_s in ns, 0 when it is left out. False: it is more than this server allows, and
  * the call is finished. */
 bool extras_timeout(const struct tools *t, struct mcp_call *call, const json_t *arguments,
 		    uint64_t *ret_ns);
-/* The path in ARGUMENTS in the engine's form (ENGINE_PATH_MAX bytes). False: the call is finished.
- */
+/* The path in ARGUMENTS as the engine takes it (ENGINE_PATH_MAX bytes). False: the call is
+ * finished. */
 bool extras_path(struct mcp_call *call, const json_t *arguments, char *ret_path);
 
-/* Appends TEXT, cut in the middle when it has more than MAX bytes; WHERE says where the rest is. */
+/* Appends TEXT. If it has more than MAX bytes, its middle is left out; WHERE says where the rest
+ * is. */
 int extras_add_cut(struct buf *b, const char *text, size_t len, size_t max,
 		   const char *where) MUST_CHECK;
 
-/* Media type of a picture by its first bytes, NULL when it is none that clients show. */
+/* The media type of a picture by its first bytes; NULL: no type that clients show. */
 const char *extras_image_type(const uint8_t *data, size_t len);
-/* Reads SIZE bytes of FD and makes an image block, or NULL. */
+/* Reads SIZE bytes of FD into an image block. NULL: not a picture, too large or not readable. */
 json_t *extras_image_block(int fd, uint64_t size);
 
 enum extras_word {
-	EXTRAS_ASKED,    /* the question is on its way; this tool is entered again */
+	EXTRAS_ASKED,    /* the question was sent; the tool is called again with the answer */
 	EXTRAS_AGREED,   /* the person said yes */
-	EXTRAS_DECLINED, /* no, or closed the question */
+	EXTRAS_DECLINED, /* the person said no, or closed the question */
 };
 bool extras_can_ask(const struct mcp_call *call);
-/* Asks the client's person MESSAGE, to be answered by ticking TITLE. KEY names the question in this
- * call. Only where extras_can_ask(). */
+/* Asks the person at the client MESSAGE, who agrees by ticking TITLE. KEY names the question
+ * within this call. Call it only if extras_can_ask(). */
 enum extras_word extras_ask(struct mcp_call *call, const char *key, const char *message,
 			    const char *title);
 
@@ -67,12 +68,14 @@ void extras_list_packages(struct mcp_call *call, json_t *arguments, void *user);
 void extras_uninstall(struct mcp_call *call, json_t *arguments, void *user);
 void extras_allow_domain(struct mcp_call *call, json_t *arguments, void *user);
 
-/* What was kept of an output, at most MAX bytes, and NOTE after it. *RET_CUT: some is left out. */
+/* What was kept of an output, at most MAX bytes of it, followed by NOTE. *RET_CUT: a part is
+ * left out. */
 json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut);
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
 json_t *extras_json_checkpoint(const struct checkpoint *c);
-/* extras_network.c: adds `network`, and `domains` where it was made with a list of its own. */
+/* extras_network.c: adds `network`, and `domains` if the sandbox was made with a list of its
+ * own. */
 int extras_add_network(json_t *object, const struct tools *t, const struct sandbox *s) MUST_CHECK;
-/* The hosts that S was allowed since. */
+/* The hosts that a person has allowed S. */
 json_t *extras_domains(const struct sandbox *s);

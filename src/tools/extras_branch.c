@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-#define NEW_FILES_MAX 50 /* named in the answer of one branch */
+#define NEW_FILES_MAX 50 /* new files that the answer names for each branch */
 
 struct branch_call {
 	struct tools *tools;
@@ -19,7 +19,7 @@ struct branch_call {
 	struct branch_item items[BRANCHES_MAX];
 	uint64_t timeout_ns;
 	struct branch *branch;
-	json_t *list; /* owned: what the branches have led to */
+	json_t *list; /* owned: results of the branches so far */
 };
 
 static void branch_call_free(struct branch_call *c)
@@ -50,7 +50,7 @@ static json_t *error_object(const struct err *e)
 			 tools_json_bytes(e->text, strlen(e->text)));
 }
 
-/* The text budget is shared by the branches. */
+/* The branches share the budget of text. */
 static json_t *run_object(const struct branch_call *c, const struct run_result *result)
 {
 	size_t budget = c->tools->config.result_chars / c->n;

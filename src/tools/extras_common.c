@@ -37,7 +37,7 @@ void extras_fail(struct mcp_call *call, const char *code, const char *hint, cons
 
 void extras_fail_err(struct mcp_call *call, const struct err *e)
 {
-	/* Where the table of errors leaves it to the message. */
+	/* Hints for errors whose row in the table of errors has none. */
 	static const struct {
 		enum err_code code;
 		const char *hint;

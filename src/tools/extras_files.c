@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SCAN_MAX  (32u << 20) /* bytes of a file that is read for its lines */
-#define EDIT_MAX  (8u << 20)  /* bytes of a file that can be edited */
-#define LOOK_MAX  8192u       /* first bytes in which a NUL means "not text" */
+#define SCAN_MAX  (32u << 20) /* bytes of a file that are searched for lines */
+#define EDIT_MAX  (8u << 20)  /* largest file that can be edited, in bytes */
+#define LOOK_MAX  8192u       /* a NUL byte among this many first bytes means that it is not text */
 #define LINES_MAX 2000        /* lines of one answer when no end is given */
 
-/* Any of these calls. */
+/* The state of a call; each tool uses the part with its name. */
 struct file_call {
 	struct tools *tools;
 	struct mcp_call *call;
@@ -61,7 +61,8 @@ static struct file_call *file_call_new(struct tools *t, struct mcp_call *call)
 	return c;
 }
 
-/* The first MAX bytes of a file, or all of it. False: an error was answered and C is gone. */
+/* Reads a file, at most its first MAX bytes. False: the call is finished with an error and C is
+ * freed. */
 static bool read_text(struct file_call *c, int fd, uint64_t size, size_t max, struct buf *b)
 {
 	struct err e = ERR_INIT;
@@ -117,7 +118,7 @@ struct line_range {
 	const char *start; /* first byte of the first line wanted */
 	const char *end;
 	int64_t total; /* lines of the file */
-	int64_t last;  /* last line that is in the range */
+	int64_t last;  /* last line of the range that exists */
 };
 
 static struct line_range find_lines(const char *text, size_t len, int64_t first, int64_t last)
@@ -178,7 +179,7 @@ static void on_read(int fd, const struct engine_file *info, const struct err *e,
 	    BUF_INIT(c->tools->config.result_chars + ENGINE_PATH_MAX + 1024);
 	_cleanup_(buf_done) struct buf clean = BUF_INIT(out.max * 3);
 	int r = add_lines(c, &out, &text, info->size);
-	/* The name, too, may be any bytes. */
+	/* The file name may have invalid UTF-8 as well. */
 	r = r < 0 ? r : text_add_utf8_lossy(&clean, buf_str(&out), out.len);
 	mcp_call_finish(c->call,
 			r < 0 ? NULL
@@ -314,7 +315,7 @@ static size_t count_matches(const struct buf *text, const char *old, size_t len)
 	return n;
 }
 
-/* TEXT with its N matches replaced becomes what C writes. */
+/* Sets what C writes to TEXT with its N matches replaced. */
 static int replace(struct file_call *c, const struct buf *text, size_t n)
 {
 	struct buf out = BUF_INIT(text->len + n * c->new_len + 1);

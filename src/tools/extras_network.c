@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A host more that a sandbox may reach, by the word of the person at the client: the model asks,
- * the person is told exactly which host and which sandbox, and nothing else in the answer counts.
- * The model gives no reasons to show: it would write what makes people say yes. */
+/* sandbox_allow_domain: one more host that a sandbox may reach, if the person at the client
+ * agrees. The person is told exactly which host and which sandbox; only the answer to that
+ * counts. The question has no reason given by the model, because a model would write whatever
+ * makes people agree. */
 #include "base/rand.h"
 #include "tools/extras.h"
 
@@ -58,7 +59,7 @@ static enum extras_word ask_person(struct mcp_call *call, const struct sandbox *
 	return extras_ask(call, ANSWER, message, "Allow this host");
 }
 
-/* The domain in ARGUMENTS as hosts are compared. */
+/* The domain in ARGUMENTS, in the form in which hosts are compared. */
 static bool get_domain(struct mcp_call *call, const json_t *arguments, char *ret)
 {
 	struct mcp_text_ref text = tools_text_arg(call, arguments, "domain");
@@ -74,8 +75,8 @@ static bool get_domain(struct mcp_call *call, const json_t *arguments, char *ret
 	return false;
 }
 
-/* May the person be asked? False: the call is finished. Of one that brings the answer the question
- * was counted when it went out. */
+/* May the person be asked? False: the call is finished. A call that brings the answer was
+ * counted when its question was sent. */
 static bool may_ask(struct tools *t, struct mcp_call *call, const struct sandbox *s,
 		    const char *domain)
 {
@@ -86,9 +87,7 @@ static bool may_ask(struct tools *t, struct mcp_call *call, const struct sandbox
 		finish_allowed(call, s, domain);
 	else if (r < 0)
 		extras_fail(call, err_code_name(e.code),
-			    "Go on with what it may reach already, or "
-			    "in a new session.",
-			    "%s", e.text);
+			    "Use what it may reach already, or a new session.", "%s", e.text);
 	else if (!extras_can_ask(call))
 		extras_fail(call, "cannot_ask",
 			    "Ask the person to have the host added to sandbox.network_allow.",
@@ -98,8 +97,8 @@ static bool may_ask(struct tools *t, struct mcp_call *call, const struct sandbox
 		extras_fail(call, "asked_too_often",
 			    "Go on without it. The person can have the host added to "
 			    "sandbox.network_allow.",
-			    "The person was asked for hosts and has not allowed them too often "
-			    "within an hour to be asked for %s.",
+			    "The person was asked for hosts too often within an hour, so the "
+			    "question about %s was not sent.",
 			    domain);
 	else
 		return true;

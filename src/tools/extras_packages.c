@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Packages of a sandbox: the tools of the profile `full`. Installing tells its progress, can be
- * cancelled, and goes on as a task where it takes long and the client knows tasks. */
+/* The tools for packages in the profile `full`. An installation reports its progress and can be
+ * cancelled. If it takes long, it goes on as a task for clients that know tasks. */
 #include "tools/extras.h"
 
 #include "base/rand.h"
@@ -12,7 +12,7 @@
 #define ACCURACY_US  10000u
 #define TASK_POLL_MS 1000
 #define TASK_TTL_MS  3600000
-#define STEPS        4.0 /* of an installation, in its progress */
+#define STEPS        4.0 /* steps of an installation, for its progress */
 #define MORE_MAX     200u
 
 enum package_tool { INSTALL, UNINSTALL, LIST };
@@ -24,7 +24,7 @@ struct package_call {
 	struct sandbox *sandbox; /* reference, once there is one */
 	char *spec;              /* owned */
 	bool all;
-	char step[64]; /* what is being done */
+	char step[64]; /* the current step, for people */
 	unsigned done;
 	uint64_t start_ns;
 	sd_event_source *heartbeat;
@@ -115,7 +115,7 @@ static void tell_progress(struct package_call *c)
 	unsigned seconds = (unsigned)((now_ns() - c->start_ns) / NS_PER_S);
 
 	(void)snprintf(text, sizeof(text), "%s (%us)", c->step, seconds);
-	/* It grows with time too, and never arrives by that alone. */
+	/* The figure also grows with time, but reaches the next step only when that begins. */
 	mcp_call_progress(c->call, (double)c->done + 0.9 * (double)seconds / (double)(seconds + 30),
 			  STEPS, text);
 	if (mcp_call_is_task(c->call))
@@ -146,7 +146,8 @@ static void on_cancel(struct mcp_call *call UNUSED, void *user)
 	struct package_call *c = user;
 	struct err e = ERR_INIT;
 
-	/* Its end comes as a status; one that is over already has come. */
+	/* The end of a cancelled installation is reported as a status. If cancelling fails, it
+	 * has ended already. */
 	if (packages_cancel(c->tools->config.packages, c->sandbox, c->spec, &e) < 0)
 		return;
 }
@@ -166,7 +167,7 @@ static int begin_install(struct package_call *c, struct err *e)
 		return r;
 	(void)snprintf(c->step, sizeof(c->step), "Waiting");
 	mcp_call_on_cancel(c->call, on_cancel, c);
-	/* Without the timer there is no sign of life, and nothing else is lost. */
+	/* Without the timer only the progress reports are missing. */
 	(void)sd_event_add_time_relative(c->tools->config.loop, &c->heartbeat, CLOCK_MONOTONIC,
 					 HEARTBEAT_US, ACCURACY_US, on_heartbeat, c);
 	return 0;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_run_python and sandbox_run_shell of the profile `full`: the first family's result with a
- * text budget, and the pictures that the run has made as pictures.
+/* sandbox_run_python and sandbox_run_shell of the profile `full`: the result of the first
+ * family, with a budget of text and with the pictures that the run has made.
  *
- * An answer with pictures has no structuredContent: a large client shows its model nothing else
- * when that is there. The text then has every fact. */
+ * An answer with pictures has no structuredContent: if that is there, a widespread client shows
+ * its model nothing else. The text then has all facts. */
 #include "tools/extras.h"
 #include "tools/picture.h"
 
@@ -14,19 +14,19 @@
 #include <string.h>
 
 #define HINT_MAX  2048u   /* bytes */
-#define SHELL_MAX 120000u /* bytes of a command: the kernel takes 128 KiB in one argument */
+#define SHELL_MAX 120000u /* bytes of a command: the kernel allows 128 KiB in one argument */
 
 /* A run that has ended and whose pictures are being read. */
 struct pictures {
 	struct tools *tools;
 	struct mcp_call *call;
 	struct sandbox *sandbox; /* reference */
-	json_t *object;          /* owned: what the text will say */
+	json_t *object;          /* owned: the object that becomes the text */
 	json_t *blocks;          /* owned: image blocks so far */
 	char names[EXTRAS_IMAGES_MAX][256];
-	bool large[EXTRAS_IMAGES_MAX]; /* more than an answer takes: made smaller first */
+	bool large[EXTRAS_IMAGES_MAX]; /* too large for an answer: must be scaled down */
 	size_t n, next;
-	json_t *others; /* owned, or NULL: names of pictures that there is no room for */
+	json_t *others; /* owned, or NULL: names of pictures beyond the limit */
 	bool scaled;
 };
 
@@ -58,7 +58,7 @@ json_t *extras_output(const struct run_output *output, size_t max, const char *n
 				 note, ret_cut);
 }
 
-/* What a model must know about its session, once, when it happens. */
+/* What has become of the variables of the session. */
 static const char *state_of(const struct run_result *result)
 {
 	if (result->state_lost)
@@ -89,7 +89,7 @@ static int add_timeout_hint(struct buf *b, const struct run_call *c)
 			   : buf_add_str(b, "Do less in one run, or give a larger timeout_s.");
 }
 
-/* What to do about the end of a run; nothing for one that went well. */
+/* Adds what to do about the end of a run; nothing if the run went well. */
 static int add_end_hint(struct buf *b, const struct run_call *c, const struct run_result *result)
 {
 	static const char *const hints[] = {
@@ -111,8 +111,9 @@ static int add_end_hint(struct buf *b, const struct run_call *c, const struct ru
 	return hints[result->reason] ? buf_add_str(b, hints[result->reason]) : 0;
 }
 
-/* A session that the caller named and that this call made: a model that mistyped an id, or whose
- * session has ended, would look for its variables and files. */
+/* The caller named a session that did not exist, so this call has made it. The model may have
+ * mistyped the id, or the session may have ended: either way its variables and files are
+ * missing. */
 static int add_new_session_hint(struct buf *b, const struct run_call *c)
 {
 	return buf_printf(
@@ -134,7 +135,7 @@ static int add_hint(json_t *object, const struct run_call *c, const struct run_r
 	return json_object_set_new(object, "hint", json_stringn(buf_str(&b), b.len));
 }
 
-/* Adds what only a stateful run has. */
+/* Adds the members of stateful runs. */
 static int add_state(json_t *object, struct run_call *c, const struct run_result *result)
 {
 	if (c->request.kind != ENGINE_RUN_STATEFUL)
@@ -152,7 +153,7 @@ static int add_state(json_t *object, struct run_call *c, const struct run_result
 
 static json_t *result_object(struct run_call *c, const struct run_result *result)
 {
-	/* The larger part of the budget is stdout's; what stderr does not use falls to it. */
+	/* stdout gets the larger part of the budget, and what stderr does not use. */
 	size_t budget = c->tools->config.result_chars;
 	size_t err_max = MIN(result->err.len, budget / 3);
 	char note[64] = "";
@@ -180,7 +181,7 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 
 static void read_next(struct pictures *p);
 
-/* Without memory the answer goes without it. */
+/* Without memory the answer has no hint. */
 static void append_hint(json_t *object, const char *text)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(HINT_MAX);
@@ -198,7 +199,7 @@ static void pictures_end(struct pictures *p)
 
 	if (p->scaled)
 		append_hint(p->object, note);
-	/* Without memory the names are still among the artifacts. */
+	/* Without memory the names are missing here; the artifacts still list the files. */
 	if (p->others)
 		(void)json_object_set_new(p->object, "pictures_not_shown", p->others);
 	finish_object(p->call, p->object, p->blocks);
@@ -208,7 +209,8 @@ static void pictures_end(struct pictures *p)
 
 static void add_picture(struct pictures *p, json_t *block)
 {
-	/* What is no picture, cannot be made small or has gone stays a link in the text. */
+	/* A file that is not a picture, cannot be scaled down or has gone is only a link in the
+	 * text. */
 	if (block && json_array_append_new(p->blocks, block) < 0)
 		p->next = p->n;
 	read_next(p);
@@ -288,7 +290,7 @@ static void finish(struct run_call *c, const struct run_result *result, const st
 
 /* ---- the calls ---- */
 
-/* Common to both tools: checks, and a call that is ready but for what it runs. */
+/* What both tools begin with: checks, and a call that lacks only what it runs. */
 static struct run_call *prepare(struct tools *t, struct mcp_call *call, const json_t *arguments,
 				const char *key, uint64_t max)
 {
@@ -337,7 +339,7 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 
 void extras_run_shell(struct mcp_call *call, json_t *arguments, void *user)
 {
-	/* Models write bash; small images have none. */
+	/* Models write bash, but small images have only sh. */
 	static const char shell[] = "if command -v bash >/dev/null 2>&1; then exec bash -c \"$0\"; "
 				    "else exec sh -c \"$0\"; fi";
 	struct tools *t = user;

@@ -65,8 +65,9 @@ static const struct tool_arg write_args[] = {
 static const struct tool_arg edit_args[] = {
     SESSION("The session that has the file."),
     PATH,
-    {"old_text", ARG_STRING, ARG_REQUIRED, "What is there, exactly; it must occur once."},
-    {"new_text", ARG_STRING, ARG_REQUIRED, "What takes its place."},
+    {"old_text", ARG_STRING, ARG_REQUIRED,
+     "The text to replace, exactly as it is in the file; it must occur once."},
+    {"new_text", ARG_STRING, ARG_REQUIRED, "The text that replaces it."},
     {"replace_all", ARG_BOOL, 0, "Replace every occurrence.", .otherwise = "false"},
     END};
 static const struct tool_arg view_args[] = {SESSION("The session that has the file."), PATH, END};
@@ -82,9 +83,10 @@ static const struct tool_arg checkpoint_args[] = {
 static const struct tool_arg restore_args[] = {
     SESSION("The session."),
     {"name", ARG_STRING, ARG_REQUIRED,
-     "Of the checkpoint, or of a branch of sandbox_branch, which is thereby chosen."},
-    {"files_only", ARG_BOOL, 0,
-     "true brings back the files alone; the session then has no variables.", .otherwise = "false"},
+     "The name of a checkpoint, or of a branch of sandbox_branch: restoring it chooses that "
+     "branch."},
+    {"files_only", ARG_BOOL, 0, "true restores the files alone; the session then has no variables.",
+     .otherwise = "false"},
     END};
 static const struct tool_arg branch_fields[] = {
     {"name", ARG_STRING, ARG_NULL,
@@ -211,8 +213,7 @@ const struct tool_row full_rows[] = {
 	.hints = TOOL_READS | TOOL_IDEMPOTENT,
 	.summary =
 	    "Tell the state of a sandbox: whether something runs, its age, its limits and which of "
-	    "them hold hard, what it uses now, its checkpoints, and what it may reach (network, "
-	    "and the domains that it was made with).",
+	    "them are enforced, what it uses now, its checkpoints, and which network it may reach.",
 	.args = info_args,
 	.call = extras_info,
     },
@@ -235,13 +236,12 @@ const struct tool_row full_rows[] = {
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_IDEMPOTENT,
 	.summary =
-	    "Keep the present state of a session under a name: all files of /mnt/data and, when "
-	    "stateful runs were made, all variables. Do it before a step that may go wrong.",
-	.returns =
-	    "Returns session_id, name, state (kept: with variables; fresh: files alone, there were "
-	    "no variables; lost: files alone, the variables were gone), files and bytes. A session "
-	    "has at most 8 checkpoints; they count as its memory, and end with it. /tmp, the home "
-	    "folder and processes are not part of them.",
+	    "Save the present state of a session under a name: all files of /mnt/data and, if "
+	    "there were stateful runs, all variables. Do it before a step that may go wrong.",
+	.returns = "Returns session_id, name, state (kept: with variables; fresh: files alone, "
+		   "there were no variables; lost: files alone, the variables were gone), files "
+		   "and bytes. A session has at most 8 checkpoints; they count as its memory, and "
+		   "end with it. /tmp, the home folder and processes are not saved.",
 	.args = checkpoint_args,
 	.call = extras_checkpoint,
     },
@@ -251,9 +251,8 @@ const struct tool_row full_rows[] = {
 	.profiles = TOOLS_IN_FULL,
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
-	.summary =
-	    "Go back to a checkpoint: files and variables are what they were then, and what was "
-	    "done since is gone. The checkpoint stays and can be gone back to again.",
+	.summary = "Restore a checkpoint: files and variables become what they were then, and "
+		   "later changes are lost. The checkpoint stays and can be restored again.",
 	.returns =
 	    "Returns session_id, name, state (kept: its variables are back; fresh: there are "
 	    "none), files and bytes. Fails with checkpoint_lost when a run has killed the kept "
@@ -284,12 +283,11 @@ const struct tool_row full_rows[] = {
 	.title = "Fork Sandbox",
 	.profiles = TOOLS_IN_FULL,
 	.style = TOOL_STYLE_FULL,
-	.summary =
-	    "Make a new session with copies of the files of another one. It is a sandbox of its "
-	    "own, with its own limits and a fresh session without variables; both can run at the "
-	    "same time. To try something with the variables use sandbox_branch.",
+	.summary = "Make a new session with copies of the files of another one. It has its own "
+		   "limits and no variables; both can run at the same time. To try something with "
+		   "the variables use sandbox_branch.",
 	.returns = "Returns session_id (the new one), forked_from, state (fresh), files, bytes and "
-		   "skipped (links and what cannot be read; empty folders and permissions are not "
+		   "skipped (links and unreadable files; empty folders and permissions are not "
 		   "copied). At most 10000 files.",
 	.args = fork_args,
 	.call = extras_fork,
@@ -329,8 +327,8 @@ const struct tool_row full_rows[] = {
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
 	.needs = TOOL_NEEDS_PACKAGES,
-	.summary = "Remove Python packages that were installed into a sandbox. What other "
-		   "packages need is not looked at; packages of the image stay.",
+	.summary = "Remove Python packages that were installed into a sandbox. Packages that "
+		   "depend on them are not checked; packages of the image stay.",
 	.returns = "Returns session_id, status (success) and message.",
 	.args = uninstall_args,
 	.call = extras_uninstall,
@@ -343,13 +341,13 @@ const struct tool_row full_rows[] = {
 	.hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
 	.needs = TOOL_NEEDS_ASKING,
 	.summary =
-	    "Ask the person for leave that a sandbox reaches one more host. It then is reached by "
-	    "HTTP and HTTPS through the proxy that HTTP_PROXY and HTTPS_PROXY name in the sandbox "
-	    "(requests, urllib and curl use it by themselves), until the session ends.",
+	    "Ask the person whether a sandbox may reach one more host. If the person agrees, it "
+	    "reaches the host by HTTP and HTTPS until the session ends, through the proxy in "
+	    "HTTP_PROXY and HTTPS_PROXY (requests, urllib and curl use it by themselves).",
 	.returns =
-	    "Returns session_id, status (allowed), domain and network_allowed (all that were "
-	    "allowed). Fails with declined when the person says no, with asked_too_often after "
-	    "that happened repeatedly, and with cannot_ask where the client cannot ask.",
+	    "Returns session_id, status (allowed), domain and network_allowed (all hosts that were "
+	    "allowed). Fails with declined if the person says no, with asked_too_often after "
+	    "several refusals, and with cannot_ask if the client cannot ask.",
 	.args = domain_args,
 	.call = extras_allow_domain,
     },

@@ -30,7 +30,7 @@ static int add_profiles(struct buf *b, const struct tool_row *row)
 	return r;
 }
 
-/* TEXT up to the end of its first sentence, as a cell of a table. */
+/* Adds the first sentence of TEXT. */
 static int add_first_sentence(struct buf *b, const char *text)
 {
 	const char *end = strstr(text, ". ");

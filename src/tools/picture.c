@@ -18,7 +18,7 @@ struct shrink {
 	void *user;
 };
 
-/* Sizes are tried from the largest on; PNG keeps lines sharp, JPEG is for photographs. */
+/* Tries sizes from the largest down. PNG keeps lines sharp; JPEG is for photographs. */
 static const char program[] =
     "import io, os, warnings\n"
     "from PIL import Image, ImageOps\n"
@@ -46,7 +46,7 @@ static const char program[] =
     "while data:\n"
     "    data = data[os.write(1, data):]\n";
 
-/* PATH as a Python literal of bytes: whatever is in it stays text. */
+/* Writes PATH as a bytes literal of Python, so that no byte of it can become code. */
 static int make_code(struct buf *b, const char *path)
 {
 	int r = buf_printf(b, "side, pixels, most = %d, %d, %u\npath = b'/mnt/data/",

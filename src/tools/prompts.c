@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prompts that a person picks. */
+/* The prompts that a person can choose in the client. */
 #include "tools/common.h"
 
 #include "base/text.h"
@@ -31,8 +31,7 @@ struct prompt_row {
 	const char *description;
 	const struct mcp_prompt_arg *args;
 	size_t n_args;
-	/* The text, with {ARG} where an argument goes; an argument that was left out reads ABSENT.
-	 */
+	/* The text. {ARG} stands for an argument; an argument that was left out reads ABSENT. */
 	const char *text;
 };
 

@@ -9,7 +9,7 @@
 
 #define DESCRIPTION_MAX 4096 /* bytes */
 
-/* What a registered tool needs in a call; kept as long as the struct tools. */
+/* What a registered tool needs in a call. It lives as long as the struct tools. */
 struct bound_tool {
 	struct list node;
 	struct tools *tools;
@@ -36,7 +36,7 @@ void tools_free_bound(struct tools *t)
 
 /* ---- calls ---- */
 
-/* False: the call is finished. */
+/* Checks ARGUMENTS. False: the call is finished. */
 static bool check(struct mcp_call *call, const struct tool_row *row, const json_t *arguments)
 {
 	_cleanup_free_ char *text = NULL;
@@ -70,7 +70,7 @@ static void on_call(struct mcp_call *call, json_t *arguments, void *user)
 
 /* ---- registration ---- */
 
-/* The text of JSON (owned), which NULL makes NULL as well. */
+/* The text of JSON (owned); NULL if JSON is NULL. */
 static char *text_of(json_t *json)
 {
 	size_t len;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Artifacts as MCP resources: sandbox://{id}/{+path}, listed, read (whole or in part), and told of
- * when they change. Only the files directly in a workspace are listed; any can be read. */
+/* Files of workspaces as MCP resources, sandbox://{id}/{+path}: listed, read in whole or in
+ * part, with notifications when they change. Only files directly in a workspace are listed; all
+ * files can be read. */
 #include "tools/resources.h"
 
 #include "base/base64.h"
@@ -14,14 +15,14 @@
 
 #define SCHEME     "sandbox://"
 #define URI_MAX    (4u * ENGINE_PATH_MAX)
-#define FLUSH_NS   (200 * NS_PER_MS) /* changes within this become one notification */
-#define PART_BYTES 65536u            /* what the note about a large file suggests */
-#define WORDS_MAX  4096u             /* bytes of an answer beside the contents */
+#define FLUSH_NS   (200 * NS_PER_MS) /* changes within this time become one notification */
+#define PART_BYTES 65536u            /* size of a part that the note about a large file suggests */
+#define WORDS_MAX  4096u             /* bytes of an answer besides the contents */
 
 struct resources {
 	struct tools *tools;
 	struct mcp_server *server;
-	sd_event_source *flush; /* armed while a list has changed and nobody was told */
+	sd_event_source *flush; /* set while a list has changed and no notification was sent */
 	char owner[SANDBOX_OWNER_MAX + 1];
 };
 
@@ -97,7 +98,7 @@ static void reading_free(struct reading *r)
 	free(r);
 }
 
-/* Too large for one answer: where it is, and how to get a part. */
+/* A note in place of a file that is too large: where the file is, and how to read a part. */
 static json_t *note_content(struct reading *r, uint64_t size)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(URI_MAX * 2);
@@ -134,7 +135,7 @@ static json_t *data_content(const struct reading *r, const struct engine_file *i
 
 static void finish_content(struct reading *r, json_t *content, uint64_t size)
 {
-	/* A text may be longer in JSON, by up to five bytes for one. */
+	/* In JSON one byte of text can become six. */
 	if (content && !tools_fits_line(r->tools, r->call,
 					json_dumpb(content, NULL, 0, JSON_COMPACT) + WORDS_MAX)) {
 		json_decref(content);
@@ -211,7 +212,8 @@ struct listing {
 	struct mcp_call *call;
 	struct listed *sandboxes; /* owned, by id */
 	size_t n, at, room;
-	char after_id[SANDBOX_ID_MAX + 1]; /* where the page before ended; "" = at the beginning */
+	char after_id[SANDBOX_ID_MAX + 1]; /* where the previous page ended; "" = at the
+					    * beginning */
 	char after_name[256];
 	size_t limit;
 	json_t *items;
@@ -282,7 +284,7 @@ static void on_listed(const struct engine_file *files, size_t n, bool more UNUSE
 		}
 		if (add_item(l, s, &files[i]) < 0)
 			continue;
-		/* Where the next page goes on, should this be the last item of this one. */
+		/* The next page begins here if this is the last item of this page. */
 		(void)snprintf(l->next, sizeof(l->next), "%s/%s", sandbox_id(s), files[i].name);
 	}
 	l->at++;
@@ -296,7 +298,7 @@ static void list_next(struct listing *l)
 	for (; l->at < l->n; l->at++)
 		if (sandbox_peek(l->sandboxes[l->at].sandbox, "", on_listed, l, &e) == 0)
 			return;
-	l->next[0] = '\0'; /* this was all */
+	l->next[0] = '\0'; /* there is no next page */
 	listing_end(l);
 }
 
@@ -331,7 +333,7 @@ static bool may_subscribe(struct mcp_peer *peer UNUSED, const char *uri, void *u
 {
 	struct place place;
 
-	/* A file may appear later; whose it is decides who is told. */
+	/* The file need not exist yet. Notifications go only to the owner of the sandbox. */
 	return parse_uri(uri, &place) == 0;
 }
 
@@ -358,7 +360,7 @@ static void on_change(struct sandbox *s, const char *path, void *user)
 	if (res->flush)
 		(void)on_flush(res->flush, 0, res);
 	(void)snprintf(res->owner, sizeof(res->owner), "%s", owner);
-	/* Without a timer nobody is told: clients list again when they need to. */
+	/* Without a timer there is no notification: clients list again when they need to. */
 	(void)sd_event_add_time_relative(res->tools->config.loop, &res->flush, CLOCK_MONOTONIC,
 					 FLUSH_NS / NS_PER_US, 0, on_flush, res);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For this folder alone; tools.h has what others call. */
+/* Private to this folder; tools.h has the public part. */
 #pragma once
 
 #include "tools/common.h"

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define HEARTBEAT_NS          (5 * NS_PER_S)
-#define HEARTBEAT_ACCURACY_US 10000u /* 0 would mean 250 ms */
+#define HEARTBEAT_ACCURACY_US 10000u /* 0 would mean sd-event's default of 250 ms */
 #define TASK_POLL_MS          1000
 #define TASK_TTL_MS           3600000
 #define PROGRESS_START        0.1
@@ -71,7 +71,7 @@ static void on_output(struct run *r UNUSED, enum engine_stream stream, const voi
 			     tools_json_bytes(data, len));
 }
 
-/* "running for 10s: LAST LINE", cut, valid UTF-8. */
+/* Writes "running for 10s: LAST LINE", shortened, as valid UTF-8. */
 static void describe(const struct run_call *c, uint64_t seconds, struct buf *ret)
 {
 	const char *end = c->tail + c->tail_len, *start;
@@ -84,12 +84,12 @@ static void describe(const struct run_call *c, uint64_t seconds, struct buf *ret
 	if (r == 0 && end > start)
 		r = buf_add_str(ret, ": ");
 	r = r < 0 ? r : text_add_utf8_lossy(ret, start, (size_t)(end - start));
-	/* Too long by its replacements, or no memory: the time alone will do. */
+	/* If the line does not fit, or without memory, the message is left out. */
 	if (r < 0)
 		buf_reset(ret);
 }
 
-/* Longer than a client should wait for: those that can take a handle get one. */
+/* A long run becomes a background task, if the client knows tasks. */
 static void maybe_become_task(struct run_call *c, uint64_t seconds, const char *status)
 {
 	if (mcp_call_is_task(c->call))
@@ -97,11 +97,11 @@ static void maybe_become_task(struct run_call *c, uint64_t seconds, const char *
 	else if (c->tools->config.task_after_s > 0 && seconds >= c->tools->config.task_after_s &&
 		 mcp_call_can_be_task(c->call) &&
 		 mcp_call_become_task(c->call, TASK_POLL_MS, TASK_TTL_MS, status) < 0)
-		/* No room for more tasks: it stays a call. */
+		/* There are too many tasks: it stays a call. */
 		c->live = false;
 }
 
-/* Until the next sign of life, or the moment to become a task, if that is earlier. */
+/* Time until the next progress report, or until the run becomes a task if that comes first. */
 static uint64_t next_beat_us(const struct run_call *c)
 {
 	uint64_t spent = now_ns() - c->start_ns;
@@ -111,7 +111,8 @@ static uint64_t next_beat_us(const struct run_call *c)
 	return (waits ? MIN(after - spent, HEARTBEAT_NS) : HEARTBEAT_NS) / NS_PER_US;
 }
 
-/* A sign of life for clients that give up on silence: it grows and never arrives. */
+/* Reports progress, for clients that give up when they hear nothing. The figure grows but never
+ * reaches its end. */
 static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *user)
 {
 	struct run_call *c = user;
@@ -133,7 +134,7 @@ static void start_heartbeat(struct run_call *c)
 	mcp_call_progress(c->call, PROGRESS_START, PROGRESS_END, NULL);
 	if (!mcp_call_wants_progress(c->call) && !(c->live && mcp_call_can_be_task(c->call)))
 		return;
-	/* Without the timer there is no sign of life, and nothing else is lost. */
+	/* Without the timer only the progress reports are missing. */
 	(void)sd_event_add_time_relative(c->tools->config.loop, &c->heartbeat, CLOCK_MONOTONIC,
 					 next_beat_us(c), HEARTBEAT_ACCURACY_US, on_heartbeat, c);
 }
@@ -157,7 +158,7 @@ static void start_run(struct run_call *c, struct sandbox *s)
 		end(c, NULL, &e);
 		return;
 	}
-	/* The engine has its copy, or the manager: ours need not wait for the end. */
+	/* The engine or the manager has a copy, so this one is not needed until the end. */
 	free(c->text);
 	c->text = NULL;
 	start_heartbeat(c);

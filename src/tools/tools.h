@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools that clients see: MCP arguments on one side, the sandbox manager on the other.
+/* The tools that MCP clients see: MCP arguments on one side, the sandbox manager on the other.
  *
- * A tool family is added to an MCP registry; one `struct tools` serves any number of registries.
- * The owner of a sandbox is the principal of the MCP call. */
+ * tools_add() adds the tools of a profile to an MCP server. One struct tools can serve several MCP
+ * servers. The owner of a sandbox is the principal of the MCP call. */
 #pragma once
 
 #include "base/err.h"
@@ -25,9 +25,12 @@ enum tools_profile {
 
 #define TOOLS_TIMEOUT_MAX_S   604800 /* the longest time that a call may ask for: a week */
 #define TOOLS_LINK_QUERY_SIZE 80
-#define TOOLS_INSTALL_WAIT_NS UINT64_C(5000000000) /* an installation is answered then at last */
+#define TOOLS_INSTALL_WAIT_NS                                                                      \
+	UINT64_C(5000000000) /* an installation of the second family is
+						    * answered after this time at the latest */
 
-/* FD is the callee's, a regular file to read; else E: NOT_FOUND, FORBIDDEN, ... */
+/* FD is a regular file for reading, owned by the callee. On failure E says why (NOT_FOUND,
+ * FORBIDDEN, ...). */
 typedef void (*tools_local_fn)(int fd, const struct err *e, void *user);
 
 struct tools_config {
@@ -36,62 +39,62 @@ struct tools_config {
 	struct packages *packages; /* borrowed; NULL = no packages can be installed */
 	uint64_t max_upload_bytes;
 	uint64_t max_read_bytes;
-	uint64_t max_line_bytes; /* of an answer with a file over stdio: a longer one has the link
-				  * instead; 0 = any. The TypeScript SDKs end a connection when more
-				  * than 10 MiB wait for them: a line, and the piece (64 KiB) in
-				  * which it ends */
-	bool network_ask;        /* a model may have its person asked for hosts */
-	bool has_extras;         /* what refusals may point to */
+	uint64_t max_line_bytes; /* Limit of an answer with a file over stdio; a longer one has a
+				  * link instead. 0 = no limit. The TypeScript SDKs end a
+				  * connection when more than 10 MiB wait to be read: the line,
+				  * and the piece of 64 KiB in which it ends. */
+	bool network_ask;        /* a model may ask its person for hosts */
+	bool has_extras;         /* refusals may mention tools of the profile `full` */
 	uint64_t max_code_bytes;
-	uint64_t exec_timeout_s;  /* what the text of a timeout says */
-	bool has_landlock;        /* of the server, for sandbox_info */
-	size_t result_chars;      /* text of one answer of the extras */
-	bool save_figures;        /* of every tool's runs */
-	bool save_figures_extras; /* of the extras' */
-	uint64_t
-	    task_after_s; /* runs of the extras become tasks then, where clients can; 0 = never */
-	/* Base of artifact links ("http://localhost:8080"), valid until the next call; may bind its
-	 * listener now. NULL, or a NULL answer: links are null. */
+	uint64_t exec_timeout_s;  /* the time that the text of a timeout names */
+	bool has_landlock;        /* the server runs under Landlock; for sandbox_info */
+	size_t result_chars;      /* characters of text in one answer of the extras */
+	bool save_figures;        /* save open figures after every tool's runs */
+	bool save_figures_extras; /* save open figures after the extras' runs */
+	uint64_t task_after_s; /* a run of the extras becomes a task after this time, if the client
+			   * knows tasks; 0 = never */
+	/* The base of artifact links ("http://localhost:8080"), valid until the next call. It
+	 * may start the listener. If it is NULL or returns NULL, links are null. */
 	const char *(*link_base)(void *user);
-	/* Writes what follows the path of a link ("" or a query with a signature) to RET, which has
-	 * TOOLS_LINK_QUERY_SIZE bytes. NULL: nothing follows. */
+	/* Writes the query of a link ("" or a query with a signature) to RET, which has
+	 * TOOLS_LINK_QUERY_SIZE bytes. NULL: links have no query. */
 	void (*link_query)(void *user, const char *owner, const char *session, const char *path,
 			   char *ret);
-	/* The same base for the links of the second family. */
+	/* The base of the second family's links. */
 	const char *(*classic_base)(void *user);
 	void *link_user;
 	/* The second family. */
 	uint64_t max_classic_code;
-	const char *local_user; /* what it calls the owner ""; borrowed */
-	/* Opens a file of this machine beneath the folders that are allowed, with the rights of
-	 * whoever started the server. NULL: no tool may. For clients of the same uid, and for others
-	 * only where the operator named the folders. */
-	bool local_for_others;
+	const char *local_user; /* the name that it shows for the owner ""; borrowed */
+	/* Opens a file of the server's machine beneath the folders that the operator allows, with the
+	 * rights of whoever started the server. NULL: no tool may open one. */
 	int (*open_local)(void *user, const char *path, tools_local_fn cb, void *cb_user,
 			  struct err *e);
+	/* Also for clients of another uid: only if the operator has named the folders. */
+	bool local_for_others;
 	void *local_user_data;
-	/* Told what a person answered when S wanted to reach DOMAIN; may be NULL. */
+	/* Called with a person's answer when S wanted to reach DOMAIN; may be NULL. */
 	void (*domain_answered)(const struct sandbox *s, const char *domain, bool allowed,
 				void *user);
 	void *domain_user;
-	unsigned domain_again; /* for how many times a host may be asked for again within an hour */
+	unsigned domain_again; /* how often a host may be asked for again within an hour */
 };
 
 struct tools *tools_new(const struct tools_config *config, struct err *e);
-/* Registries that got tools of it must be gone. NULL is fine. */
+/* Free the MCP servers that use these tools first. Accepts NULL. */
 struct tools *tools_free(struct tools *t);
 
-/* Adds the tools of PROFILE, as far as this server has what they need. */
+/* Adds the tools of PROFILE, except those that need something this server does not have. */
 int tools_add(struct tools *t, struct mcp_server *server, enum tools_profile profile,
 	      struct err *e) MUST_CHECK;
-/* Artifacts as resources, told of when they change. Once per manager. */
+/* Adds files of workspaces as resources, with notifications of changes. Call it once per
+ * manager. */
 int tools_add_resources(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
-/* What the profile `classic` says to a model at the start: the order in which its tools are used.
- */
+/* The instructions for models in the profile `classic`: the order in which to use its tools. */
 extern const char tools_classic_instructions[];
-/* Prompts, and completion of names. */
+/* Adds prompts, and completion of names. */
 int tools_add_prompts(struct tools *t, struct mcp_server *server, struct err *e) MUST_CHECK;
 
-/* The limits and walls in CAPS (enum engine_cap) by the names that clients read: an array (owned),
- * or NULL for want of memory. */
+/* The limits and walls in CAPS (enum engine_cap) under the names that clients read: an owned
+ * array, or NULL: no memory. */
 json_t *tools_cap_names(uint32_t caps);
