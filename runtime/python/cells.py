@@ -43,7 +43,7 @@ def keep_definitions(tree, lines):
 		definitions.insert(0, text) if getattr(node, 'module', None) == '__future__' else definitions.append(text)
 	while sum(map(len, definitions)) > DEFINITIONS_MAX:
 		del definitions[len(definitions) // 2]
-	if len(definitions) != before or before == 0:
+	if len(definitions) != before or '__file__' not in sys.modules['__main__'].__dict__:
 		keep_file(''.join(definitions).encode('utf-8', 'replace'))
 
 
@@ -63,7 +63,7 @@ def find_cell(original):
 	return getfile
 
 
-def cell(text):
+def cell(text, rehearsal=False):
 	"""Code of the statements and, when the last one is an expression, of that; known to linecache under a
 	name of its own, for functions live longer than the cell that made them."""
 	import ast
@@ -75,7 +75,8 @@ def cell(text):
 	lines = [line + '\n' for line in text.splitlines()]
 	linecache.cache[name] = len(text), None, lines, name
 	tree = compile(text, name, 'exec', ast.PyCF_ONLY_AST | future, dont_inherit=True)
-	keep_definitions(tree, lines)
+	if not rehearsal:
+		keep_definitions(tree, lines)
 	inspect = sys.modules.get('inspect')
 	if inspect and not hasattr(inspect.getfile, 'ours'):
 		inspect.getfile = find_cell(inspect.getfile)

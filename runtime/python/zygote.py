@@ -301,7 +301,7 @@ def ahead(session):
 		if sys.gettrace() is None and sys.getprofile() is None:
 			was = cells
 			try:
-				exec(cell(b'None\nNone')[0], {'__builtins__': __builtins__})
+				exec(cell(b'None\nNone', True)[0], {'__builtins__': __builtins__})
 				sys.modules['linecache'].cache.pop('<cell %d>' % cells, None)
 			except Exception:
 				pass  # what the program changed is its own; its run will tell
