@@ -2,6 +2,7 @@
 /* Start, loop and messages of PID 1. Theory of operation: init.h. */
 #include "init.h"
 
+#include "base/attr.h"
 #include "base/fdio.h"
 #include "base/kill_points.h"
 
@@ -24,7 +25,7 @@ static struct init init; /* one a process; static so that the stack stays small 
 
 void init_die(const char *why)
 {
-	(void)why; /* for a debugger: PID 1 has nobody to tell but through its end */
+	(void)why; /* for a debugger: PID 1 can tell nobody anything but by ending */
 	_exit(1);
 }
 
@@ -37,63 +38,73 @@ void assert_failed(const char *expr, const char *file, int line)
 
 void init_send(struct init *in, const struct proto_head *frame, const int *fds, size_t n)
 {
-	/* Blocking is right: a front that does not read hurts only itself, and its end gives EPIPE.
-	 */
+	/* May block: a front that does not read harms only itself. If it ends, send gives EPIPE. */
 	if (fd_send(in->channel, frame, frame->size, fds, n, 0) < 0)
 		init_die("channel");
 }
 
 /* ---- messages from the front ---- */
 
-static void on_run(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+/* A handler borrows the N descriptors at FDS. -1 = the message is not a possible one. */
+typedef int message_handler(struct init *in, const union proto_frame *f, const int *fds, size_t n);
+
+static int on_run(struct init *in, const union proto_frame *f, const int *fds, size_t n)
 {
 	run_start(in, &f->run, fds, n);
+	return 0;
 }
 
-static void on_signal(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+static int on_signal(struct init *in, const union proto_frame *f, const int *fds UNUSED,
+		     size_t n UNUSED)
 {
-	(void)fds;
-	(void)n;
 	run_signal(in, &f->signal);
+	return 0;
 }
 
-static void on_warm(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+static int on_warm(struct init *in, const union proto_frame *f, const int *fds, size_t n)
 {
 	int channel = n == 1 ? fcntl(fds[0], F_DUPFD_CLOEXEC, LOW_FDS) : -1;
 
 	warm_arrived(in, channel, f->warm.soon != 0);
+	return 0;
 }
 
-static void on_rest(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+static int on_rest(struct init *in, const union proto_frame *f UNUSED, const int *fds UNUSED,
+		   size_t n UNUSED)
 {
-	(void)f;
-	(void)fds;
-	(void)n;
 	warm_rest(in);
+	return 0;
 }
 
-static void on_file(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+static int on_file(struct init *in, const union proto_frame *f, const int *fds UNUSED,
+		   size_t n UNUSED)
 {
-	(void)fds;
-	(void)n;
-	if (files_handle(in, &f->file) < 0)
-		init_die("file request");
+	return files_handle(in, &f->file);
 }
 
-static void on_point(struct init *in, const union proto_frame *f, const int *fds, size_t n)
+static int on_checkpoint(struct init *in, const union proto_frame *f, const int *fds UNUSED,
+			 size_t n UNUSED)
 {
-	(void)fds;
-	(void)n;
-	if (points_handle(in, &f->checkpoint) < 0)
-		init_die("point request");
+	return points_handle(in, &f->checkpoint);
 }
 
-static void (*const handlers[PROTO_TYPE_MAX_])(struct init *, const union proto_frame *,
-					       const int *, size_t) = {
-    [PROTO_INIT_RUN] = on_run,   [PROTO_INIT_SIGNAL] = on_signal,
-    [PROTO_INIT_FILE] = on_file, [PROTO_INIT_WARM] = on_warm,
-    [PROTO_INIT_REST] = on_rest, [PROTO_INIT_CHECKPOINT] = on_point,
+/* Every message that the front may send. The most descriptors, the size and who may send it are in
+ * messages.tbl.h; proto_check() has judged those. */
+/* clang-format off */
+static const struct message {
+	size_t least_fds;
+	message_handler *handle;
+	const char *name;      /* for a debugger */
+} messages[PROTO_TYPE_MAX_] = {
+    /*                         fds                  handler         what happens during a run */
+    [PROTO_INIT_RUN]        = {PROTO_RUN_BASE_FDS,  on_run,        "run"},        /* EBUSY */
+    [PROTO_INIT_SIGNAL]     = {0,                   on_signal,     "signal"},     /* at once */
+    [PROTO_INIT_FILE]       = {0,                   on_file,       "file"},       /* at once */
+    [PROTO_INIT_WARM]       = {0,                   on_warm,       "warm"},       /* at once */
+    [PROTO_INIT_REST]       = {0,                   on_rest,       "rest"},       /* after it */
+    [PROTO_INIT_CHECKPOINT] = {0,                   on_checkpoint, "checkpoint"}, /* EBUSY */
 };
+/* clang-format on */
 
 static bool take_message(struct init *in)
 {
@@ -106,10 +117,13 @@ static bool take_message(struct init *in)
 		return false;
 	if (n <= 0)
 		init_die("channel");
-	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_I) < 0 ||
-	    !handlers[f.head.type])
+	if (proto_check(&f, (size_t)n, n_fds, PROTO_PARTY_F, PROTO_PARTY_I) < 0)
 		init_die("message");
-	handlers[f.head.type](in, &f, fds, n_fds);
+	const struct message *m = &messages[f.head.type];
+	if (!m->handle || n_fds < m->least_fds)
+		init_die("message");
+	if (m->handle(in, &f, fds, n_fds) < 0)
+		init_die(m->name);
 	fd_close_many(fds, n_fds);
 	return true;
 }

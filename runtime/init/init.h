@@ -1,20 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* init: PID 1 of a sandbox, a static program that the monitor executes from a sealed memfd.
  *
- * Theory of operation. It starts with the sandbox channel as descriptor 0, three capabilities in
- * its own user namespace and a copy of the image's template as root. It takes its configuration
- * from the channel, finishes the isolation (setup_root.c), gives up every privilege and says
- * INIT_READY. From then on one ppoll loop (init.c) over four descriptors: channel, lifeline,
- * children, and nothing that a run could write to. It starts and ends runs (run_start.c) and opens
- * files of the workspace (workspace_files.c).
+ * The monitor starts it: as the first process of a new pid namespace, with the sandbox channel as
+ * descriptor 0, three capabilities in its own user namespace, and a copy of the image's template as
+ * its mounts. init reads its configuration from the channel, finishes the isolation
+ * (setup_root.c), gives up every privilege, and sends INIT_READY.
  *
- * It holds no rights beyond those of a run, but three things that runs must not have: the channel,
- * the group descriptors, and its pid. What protects it from runs of the same uid: PID 1 gets no
- * signal that it does not handle (pid_namespaces(7)); it is not dumpable, so nobody may trace it or
- * look into its /proc folder; Landlock scopes and the system call filter tie runs further.
+ * From then on it is one loop (init.c) over ppoll(2). It waits for:
+ *   lifeline    its end means that the monitor has ended
+ *   signalfd    children have ended or stopped
+ *   channel     messages from the front, below
+ *   five channels of interpreters: the clean interpreter, its spare, the next fork of a session,
+ *               the session's run, a fork of a checkpoint. Runs may write anything to them.
  *
- * It ends, and the kernel then kills everything in the sandbox, when the lifeline reports the
- * monitor's end, when the channel closes, and on any message that is not as it should be. */
+ * It holds three things that a run must not have: the channel, descriptors of the run's cgroups,
+ * and pid 1. It has no other right that a run lacks. Runs have the same uid. They cannot harm it:
+ * the kernel drops signals that PID 1 does not handle (pid_namespaces(7)); it is not dumpable, so
+ * nobody can trace it or read its /proc folder; Landlock and the system call filter bind runs.
+ *
+ * Messages (engine/inside/messages.tbl.h has their structs, init.c the table of handlers):
+ *   INIT_CONFIG  first, from the monitor; answered by INIT_READY, or INIT_FAILED and the end
+ *   INIT_RUN     start a run; answered by INIT_ENDED when it is over
+ *   INIT_SIGNAL  signal the run, or kill all of it
+ *   INIT_FILE    files of the workspace; answered by INIT_FILED
+ *   INIT_WARM    a channel to a new clean interpreter; INIT_COLD asks for one
+ *   INIT_REST    release the interpreters that can be made again
+ *   INIT_CHECKPOINT  save, restore or drop a checkpoint; answered by INIT_CHECKPOINTED
+ *
+ * A run (run_start.c; one at a time):
+ *   waiting   it is to be warm and its interpreter is being forked; after a limit it starts cold
+ *   running   a spare was given the run (warm_spares.c, session_state.c), or a child was forked
+ *             that executes Python or a command (run_child.c)
+ *   ending    its first process has ended, has named its end (run_end.c) or, in a session, has
+ *             reported that the code returned; everything else of the run gets SIGKILL (run_kill.c)
+ *   over      no process of it is left: INIT_ENDED is sent
+ * A deadline sends SIGTERM and, after a grace period, kills everything. Memory without a cgroup
+ * (memory_watch.c) and disk space without a limited file system (disk_use.c) are watched while a
+ * run is on.
+ *
+ * init ends when the lifeline or the channel ends, and on any impossible message. The kernel then
+ * kills every process of the sandbox. */
 #pragma once
 
 #include "engine/inside/proto.h"
@@ -35,25 +60,25 @@
 #define DISK_INODES      12 /* of a stored one: the same, and what ext4 keeps for itself */
 
 struct init_run {
-	uint32_t id; /* 0 = none */
-	pid_t pid;   /* its first process, also its group and session; 0 = it has ended */
+	uint32_t id; /* 0 = no run is on */
+	pid_t pid;   /* first process, also its process group and session; 0 = it has ended */
 	bool stateful;
-	bool named;     /* it may say its end itself */
-	bool forked;    /* from the clean interpreter: it may go on in a bare one (places.py) */
+	bool named;     /* it may report its end by its process name (run_end.c) */
+	bool forked;    /* from the clean interpreter: it may exec a bare Python (places.py) */
 	uint32_t flags; /* PROTO_ENDED_* */
-	bool killing;   /* everything of it has been sent SIGKILL */
+	bool killing;   /* SIGKILL was sent to all of its processes */
 	int status;     /* of the first process, wait(2) */
-	int error;      /* readable: errno of a start that failed; else end of file */
-	uint32_t left;  /* processes that were there when it ended, where they are listed */
+	int error;      /* pipe: errno when the start failed, else end of file */
+	uint32_t left;  /* processes found when it ended, where init lists them */
 	uint32_t killed;
 	uint64_t started_ns, ended_ns;
 	uint64_t term_at, kill_at; /* 0 = never */
 	uint64_t grace_ns;
 	uint64_t cpu_ns, max_rss;
-	uint64_t orphans_ns; /* CPU time of what it left to init */
+	uint64_t orphans_ns; /* CPU time of its processes whose parent had ended */
 };
 
-struct init_leaving { /* a stopped process that is no part of anything any more */
+struct init_leaving { /* a stopped process that never executes again */
 	pid_t pid;    /* 0 = free */
 	bool killed;  /* it has been sent SIGKILL */
 };

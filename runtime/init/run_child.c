@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run between fork and exec. init is single-threaded, so everything may be called here; it ends
- * in the interpreter or the command, with descriptors 0-2 (and 3: the source) and nothing else. */
+/* A run between fork and exec. init has one thread, so any function may be called here. It ends in
+ * Python or in the command, with descriptors 0 to 2, 3 (the source of Python code, or where a command
+ * reports to), and no others. */
 #include "init.h"
 
 #include "base/kill_points.h"

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stateless warm runs that say themselves that they are over (frames.h, RT_NAMED_END), so that the
- * front hears of it before the kernel has freed their memory. Such a run has stopped with its end
- * as its name, and is on the short list of those who leave: it executes nothing any more and is no
- * part of anything.
+/* Warm stateless runs that report their own end (frames.h, RT_NAMED_END), so that the front need not
+ * wait while the kernel frees their memory. The run wrote its exit status into its process name and
+ * stopped itself. It never executes again; init keeps its pid in in->leaving and kills it later.
  *
- * The calm. Freeing a science interpreter and forking the next one take the kernel 2 ms each and
- * are not interrupted there. On a small machine they would stand in the way of the front, which has
- * been told of the end and lists files, and of the client that waits. So both wait CALM_NS, or
- * until a run comes. Who leaves is killed then, before anything of a tenant executes again. A
- * session whose client does not pause would wait for the fork each time: its next fork is made at
- * once, and only the freeing waits.
+ * The calm. Freeing a science interpreter takes the kernel 2 ms, and so does forking the next one;
+ * neither can be interrupted. On a machine with two CPUs that delays the front, which lists files
+ * and answers, and the client. So init does both CALM_NS later, or when the next run comes. Leaving
+ * processes are killed before anything of a tenant executes again. A session whose client does not
+ * pause would wait for the fork each time: there the fork is made at once, and only the freeing
+ * waits.
  *
- * Submitted code can do the same itself. It gets what os._exit() would have given it: the end of
- * its run with a status of its choice, and the kill of everything that it left. */
+ * Submitted code can name its end itself. It gains what os._exit() gives: the run ends with a status
+ * of its choice, and everything that it left is killed. */
 #include "init.h"
 
 #include "base/fdio.h"

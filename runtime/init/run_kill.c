@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who ends with a run, and who stays: everybody in the sandbox but init and the interpreters that
- * wait. */
+/* Kills what belongs to a run: every process of the sandbox but init, the interpreters that wait,
+ * checkpoints, and processes that are leaving. */
 #include "init.h"
 
 #include "base/parse.h"

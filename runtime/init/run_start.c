@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs: start, deadline, end. A run is over when its first process has ended and nothing of it is
- * left; only then the front hears of it, so what is in its pipes by then is all there will ever be.
- */
+/* Starts a run, watches its deadlines, and reports its end.
+ *
+ * A run is over when its first process has ended and no process of it is left. Only then init sends
+ * INIT_ENDED, so nothing can be written to the run's pipes any more when the front reads it. */
 #include "init.h"
 
 #include "base/attr.h"
@@ -136,7 +137,7 @@ static bool start_warm(struct init *in, const struct run_child *c)
 	return true;
 }
 
-/* The message's descriptors are closed by its reader: a run that waits keeps copies. */
+/* take_message() closes the descriptors of a message, so a run that waits keeps copies. */
 static bool wait_for_spare(struct init *in, const struct proto_init_run *f, const int *fds,
 			   size_t n)
 {
@@ -293,8 +294,8 @@ static void first_ended(struct init *in, int status, const struct rusage *use)
 	end_all(in);
 }
 
-/* A spare that went on in a bare interpreter was no faster than one that starts. So is counted,
- * too, what executes another program itself. */
+/* A spare that re-executes Python gained nothing, so WARM is cleared. The same holds when the run
+ * itself calls exec. */
 static void look_bare(struct init *in)
 {
 	if (end_has_executed(in, in->run.pid))
@@ -316,7 +317,7 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss
 	end_all(in);
 }
 
-/* A process of the run that lost its parent, or nobody waited for. */
+/* A process of the run whose parent has ended: init reaps it. */
 static void orphan_ended(struct init *in, int status, const struct rusage *use)
 {
 	struct init_run *r = &in->run;
@@ -326,8 +327,8 @@ static void orphan_ended(struct init *in, int status, const struct rusage *use)
 		r->killed++;
 }
 
-/* As wait4(2): the next child that is dead. The first process of a run is looked at before it goes.
- */
+/* As wait4(2): the next child that has ended. The first process of a run is examined before it is
+ * reaped, because its /proc entry goes with it. */
 static pid_t reap_next(struct init *in, int *status, struct rusage *use)
 {
 	pid_t whom = wall_stands(WALL_REAP) ? -1 : in->run.pid;
@@ -358,7 +359,7 @@ void run_reap(struct init *in)
 		run_returned(in, end.status, end.cpu_ns, end.max_rss);
 	}
 	while ((pid = reap_next(in, &status, &use)) > 0) {
-		bool point = points_reaped(in, pid, status); /* whatever else it was too */
+		bool point = points_reaped(in, pid, status); /* it may have been a run as well */
 		if (in->run.id != 0 && pid == in->run.pid)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) || end_reaped(in, pid) ||
@@ -369,12 +370,12 @@ void run_reap(struct init *in)
 	}
 	if (in->run.id == 0 || in->run.pid != 0)
 		return;
-	/* No child at all: the namespace is empty, for whoever lost its parent became our child. */
+	/* No child at all means that the namespace is empty: orphans are children of init. */
 	if ((pid < 0 && errno == ECHILD) || (kill_keeps_any(in) && kill_others(in, 0) == 0))
 		finish(in);
 }
 
-/* Signalled before it began: it has been killed before its first line. */
+/* A run that waits for its interpreter was signalled: it ends as killed before its first line. */
 static void end_waiting(struct init *in)
 {
 	struct proto_init_ended e = {.head = PROTO_HEAD(INIT_ENDED, proto_init_ended),
@@ -459,7 +460,7 @@ uint64_t run_next(const struct init *in)
 
 	if (in->waiting.used)
 		return in->waiting.until;
-	/* The last to go may be a child of the clean interpreter, whose end nobody tells us. */
+	/* The last process may be a child of a waiting interpreter: init gets no signal for it. */
 	if (in->run.id != 0 && in->run.pid == 0 && kill_keeps_any(in))
 		return later(init_now(), LOOK_AGAIN_NS);
 	if (in->run.id == 0)

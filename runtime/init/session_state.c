@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stateful runs: the holder is the process whose memory is the session's state. A run executes in a
- * fork of it, the next one; when the code has returned (RT_RUN_DONE) that fork becomes the holder
- * and the old one goes. Every other end of a run leaves the old holder, and so the state before the
- * run.
+/* Stateful runs. The holder is the process whose memory is the session's state. A run executes in a
+ * fork of the holder. When its code has returned (RT_RUN_DONE), that fork becomes the new holder and
+ * the old holder is killed. After any other end the old holder stays, with the state before the run.
  *
- *   first run   the clean interpreter's spare
- *   later runs  `next`, forked from the holder ahead of need; between runs both are stopped but
- * while the holder forks, and nobody else is there, so that nothing which a run left behind runs on
- * The holder is of the same uid as the runs and may be killed by one: then the state is lost, which
- * is said once, and the next run begins a new one. What it says is believed only so far: submitted
- * code can find the channel and say RT_RUN_DONE or RT_READY itself. */
+ *   first run    executes in the spare of the clean interpreter
+ *   later runs   execute in `next`, a fork that the holder made ahead of need
+ *
+ * Between runs holder and `next` are stopped, except while the holder forks, and no other process of
+ * the sandbox is left. So nothing that a run leaves behind executes after the run.
+ *
+ * The holder has the uid of the runs, so a run can kill it. Then the state is lost: the next
+ * INIT_ENDED says so once, and a new session state begins. Submitted code can also find the channel
+ * and send RT_RUN_DONE or RT_READY itself; these are checked against what init knows. */
 #include "init.h"
 
 #include "base/fdio.h"

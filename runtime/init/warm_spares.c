@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warm runs: init's half of what runtime/frames.h and docs/runtime-frames.md say.
+/* Warm runs: init's side of the interpreter channels (docs/runtime-frames.md).
  *
- *   NONE -hello-> COMING -entered-> CLEAN          the clean interpreter
- *   (CLEAN) fork -> FORKING -ready-> READY         the spare, one at a time, made between runs
- * The first spare is the clean interpreter itself, so that a sandbox for one run costs one fork.
- * SPENT_WAIT_NS after its run the front is asked for another; a run that comes sooner asks itself.
- * A warm run takes the spare, or waits for the one that is on its way. Whatever goes wrong on a
- * channel ends that interpreter: the run has the front ask for another one (warm_ask) or, where
- * none comes, starts cold: the same visible behaviour, later. */
+ *   clean interpreter  NONE --RT_HELLO--> COMING --RT_READY--> CLEAN
+ *   spare              NONE --RT_FORK--> FORKING --RT_READY--> READY, one at a time, between runs
+ *
+ * The first spare is the clean interpreter itself, so a sandbox that is made for one run costs one
+ * fork. SPENT_WAIT_NS after that run init asks the front for another clean interpreter (INIT_COLD);
+ * a run that comes sooner asks at once. A warm run takes the spare, or waits for the one that is
+ * being forked. Any error on a channel ends that interpreter. A run that needed it asks for another
+ * (warm_ask), at most ASK_MAX times, and then starts cold: same behaviour, later. */
 #include "init.h"
 
 #include "base/attr.h"
