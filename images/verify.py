@@ -17,7 +17,7 @@ import warnings
 
 # Imported where they are installed: not preloaded, so nothing else would notice that one is broken.
 OTHERS = (
-    "sklearn.linear_model", "statsmodels.api", "sympy", "networkx", "numexpr", "bottleneck", "plotly.express",
+    "sklearn.linear_model", "statsmodels.api", "sympy", "networkx", "numexpr", "plotly.express",
     "requests", "bs4", "html5lib", "lxml.etree", "jinja2", "markdown", "tabulate", "tqdm", "nltk", "yaml", "orjson",
     "pypdf", "pdfminer.high_level", "docx", "xlsxwriter", "xlrd", "odf.opendocument", "PIL.Image", "skimage.io",
     "psutil", "joblib",
