@@ -3,9 +3,11 @@
 
 import * as fs from 'node:fs';
 import * as http from 'node:http';
+import * as path from 'node:path';
 import { setTimeout as pause } from 'node:timers/promises';
-import { parseArgs } from 'node:util';
-import { stateDir } from '../../lib/env.ts';
+import { binary, stateDir } from '../../lib/env.ts';
+import { ensureImages } from '../../lib/images.ts';
+import { options } from '../../lib/options.ts';
 import { Census, descendants, openDescriptors, residentBytes } from '../../lib/process.ts';
 import { serve, type Json } from '../../lib/session.ts';
 import { until } from '../../lib/wait.ts';
@@ -13,20 +15,24 @@ import { cases } from '../hostile/cases/all.ts';
 import { rowOf } from '../hostile/case.ts';
 import { programOf } from '../hostile/judge.ts';
 
-const { values: opt } = parseArgs({
-	options: {
-		minutes: { type: 'string', default: '10' },
-		'calm-minutes': { type: 'string', default: '1' },
-		clients: { type: 'string', default: '64' },
-		hostile: { type: 'string', default: '16' },
-		'cpu-limit': { type: 'string', default: '0.1' },
-		report: { type: 'string' },
-		help: { type: 'boolean', short: 'h', default: false },
-	},
+const opt = options(`usage: tests/run load [options]
+  --minutes N        with hostile clients beside the good ones (default: 10)
+  --calm-minutes N   before that, good clients alone (default: 1)
+  --clients N        all clients (default: 64)
+  --hostile N        of these, hostile ones (default: 16)
+  --cpu-limit N      cores of one sandbox (default: 0.1)
+  --report FILE      write all figures as JSON`, {
+	minutes: { type: 'string', default: '10' },
+	'calm-minutes': { type: 'string', default: '1' },
+	clients: { type: 'string', default: '64' },
+	hostile: { type: 'string', default: '16' },
+	'cpu-limit': { type: 'string', default: '0.1' },
+	report: { type: 'string' },
 });
-if (opt.help) {
-	console.log('usage: tests/run load [--minutes 10] [--calm-minutes 1] [--clients 64] [--hostile 16 of them] [--cpu-limit 0.1 cores of a sandbox] [--report FILE]');
-	process.exit(0);
+const missing = ensureImages(path.dirname(binary), 'science');
+if (missing) {
+	console.log(`FAILED  the image ${missing} could not be built\n0 passed, 1 failed, 0 skipped`);
+	process.exit(1);
 }
 
 const TAIL_GOAL = 3;

@@ -1,30 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
-// Create, run, destroy, again and again: nothing may be left of it.
+// Makes, uses and ends sandboxes many thousand times. Afterwards nothing of them may be left.
 
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { parseArgs } from 'node:util';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
-import { scratch, stateDir } from '../../lib/env.ts';
+import { binary, scratch, stateDir } from '../../lib/env.ts';
 import { initsOf, monitorOf, zygotesOf } from '../../lib/family.ts';
+import { ensureImages } from '../../lib/images.ts';
+import { options } from '../../lib/options.ts';
 import { cgroupFolders, descendants, mounts, openDescriptors, residentBytes } from '../../lib/process.ts';
 import { serve } from '../../lib/session.ts';
 import { until } from '../../lib/wait.ts';
 
-const { values: options } = parseArgs({
-	options: {
-		cycles: { type: 'string', default: '100000' },
-		connections: { type: 'string', default: '4' },
-		pool: { type: 'string', default: '1' },
-		help: { type: 'boolean', default: false },
-	},
+const usage = `usage: tests/run soak [options]
+  --cycles N        sandboxes made and ended, at least 10 (default: 100000)
+  --connections N   clients at a time (default: 4)
+  --pool N          sandboxes made ahead (default: 1)`;
+const opt = options(usage, {
+	cycles: { type: 'string', default: '100000' },
+	connections: { type: 'string', default: '4' },
+	pool: { type: 'string', default: '1' },
 });
-const cycles = Number(options.cycles);
-const connections = Number(options.connections);
-if (options.help || !(cycles >= 10) || !(connections >= 1)) {
-	console.log('usage: tests/run soak [--cycles N] [--connections N] [--pool N]');
-	process.exit(options.help ? 0 : 64);
+const cycles = Number(opt.cycles);
+const connections = Number(opt.connections);
+if (!(cycles >= 10) || !(connections >= 1)) {
+	console.log(`${usage}\n0 passed, 1 failed, 0 skipped`);
+	process.exit(2);
+}
+const missing = ensureImages(path.dirname(binary), 'science');
+if (missing) {
+	console.log(`FAILED  the image ${missing} could not be built\n0 passed, 1 failed, 0 skipped`);
+	process.exit(1);
 }
 
 const MIB = 1 << 20;
@@ -88,7 +95,7 @@ async function cycle(client: Client, id: string): Promise<void> {
 
 async function main(): Promise<boolean> {
 	const tmp = scratch('tmp');
-	const { program, base } = await serve({ env: { TMPDIR: tmp, SANDBOX_POOL: options.pool, SANDBOX_POOL_MAX: options.pool, SANDBOX_LOG_FILE: '', SANDBOX_MAX_SESSIONS: String(connections + 10) } });
+	const { program, base } = await serve({ env: { TMPDIR: tmp, SANDBOX_POOL: opt.pool, SANDBOX_POOL_MAX: opt.pool, SANDBOX_LOG_FILE: '', SANDBOX_MAX_SESSIONS: String(connections + 10) } });
 	const files = [stateDir(), tmp];
 	const rows: [string, Counts][] = [];
 	let failed = 0, next = 0, asked = false;
@@ -118,7 +125,7 @@ async function main(): Promise<boolean> {
 		};
 		const settled = async (): Promise<Counts> => {
 			await until('the last sandbox to go, the pool to be full and one zygote', () =>
-				initsOf(program.pid).length === Number(options.pool) && zygotesOf(program.pid).length === 1, 60_000);
+				initsOf(program.pid).length === Number(opt.pool) && zygotesOf(program.pid).length === 1, 60_000);
 			let before = JSON.stringify(count(program.pid, files));
 			return until('counts that stay', async () => {
 				await new Promise((resolve) => setTimeout(resolve, 500));
