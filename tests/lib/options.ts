@@ -16,7 +16,7 @@ export function options<const T extends Options>(usage: string, table: T): Parse
 		}
 		return values as Parsed<T>;
 	} catch (e) {
-		console.log(`${(e as Error).message}\n${usage}\n0 passed, 1 failed, 0 skipped`);
+		console.log(`FAILED  ${(e as Error).message}\n${usage}\n0 passed, 1 failed, 0 skipped`);
 		process.exit(2);
 	}
 }
