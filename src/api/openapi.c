@@ -119,11 +119,7 @@ static json_t *answers_of(const struct rest_route *r)
 		add_problem(answers, "409");
 	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
 		add_problem(answers, always[i]);
-	/* What is no good HTTP does not come as far as a route: one line of text. */
-	(void)json_object_set_new(json_object_get(json_object_get(answers, "400"), "content"),
-				  "text/plain", json_pack("{s:{s:s}}", "schema", "type", "string"));
-	add_answer(answers, "431", "the head or the query is too long",
-		   content("text/plain", json_pack("{s:s}", "type", "string")));
+	add_problem(answers, "431"); /* the HTTP server answers before a route is known */
 	return answers;
 }
 
