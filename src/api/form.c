@@ -14,7 +14,7 @@
 #include <errno.h>
 #include <string.h>
 
-/* What a body may have beside the bytes of its files: heads of parts, boundaries. */
+/* Bytes that a body may have beside those of its files: heads of parts and boundaries. */
 #define OVERHEAD_MAX ((uint64_t)MULTIPART_PARTS_MAX * (MULTIPART_HEAD_MAX + 256))
 
 struct form_file {

@@ -21,7 +21,7 @@ json_t *rest_name(const char *name)
 							       : json_string(buf_str(&b));
 }
 
-/* {path...} in the engine's form; false: answered. */
+/* Puts {path...} into RET, in the engine's form. False: it has answered. */
 static bool need_path(struct rest_call *c, char *ret)
 {
 	const char *path = http_request_param(c->req, "path");

@@ -142,7 +142,7 @@ static bool parse_hop(const char *s, size_t len, union http_address *ret)
 	return !streq(p, "localhost") && http_address_parse(p, 0, ret, &size) == 0;
 }
 
-/* The value of `for` in one element of Forwarded (RFC 7239), or the whole element. */
+/* Reads the value of `for` in one element of Forwarded (RFC 7239), or the whole element. */
 static bool parse_element(const char *s, size_t len, bool forwarded, union http_address *ret)
 {
 	while (len > 0 && strchr(" \t", s[len - 1]))
@@ -181,7 +181,8 @@ static int join_lines(const struct http_request *req, const char *name, struct b
 	return r;
 }
 
-/* From the right: each proxy adds who came to it. False: no header, or its last hop is no address. */
+/* Reads the addresses from the right, because each proxy appends the address that it was called
+ * from. False: there is no header, or its last element is not an address. */
 static bool read_hops(const struct http_request *req, const char *name, bool forwarded,
 		      const struct http_proxies *proxies, union http_address *ret)
 {

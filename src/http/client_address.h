@@ -13,14 +13,15 @@ struct http_network {
 /* "192.0.2.7", "10.0.0.0/8", "2001:db8::/32"; -EINVAL otherwise. */
 int http_network_parse(const char *text, struct http_network *ret) MUST_CHECK;
 bool http_network_has(const struct http_network *network, const union http_address *a);
-/* What one customer has, as text: an IPv4 address, the first 64 bits of an IPv6 one, all of loopback
- * as one. RET has HTTP_NETWORK_TEXT bytes. */
+/* The network that one customer usually has, as text: an IPv4 address, or the first 64 bits of an
+ * IPv6 address; all of loopback counts as one. RET has HTTP_NETWORK_TEXT bytes. */
 void http_network_text(const union http_address *a, char *ret);
 
-/* The client of REQ, whose connection comes from FROM: FROM itself, unless that is one of PROXIES.
- * Then it is the last address in Forwarded or X-Forwarded-For that is not one of them: everything
- * before it may be the client's invention. If both headers are there and name different clients,
- * one of them is invented: the client is then the proxy. False: the proxy names no client. */
+/* The address of the client of REQ, whose connection comes from FROM. It is FROM itself, unless
+ * FROM is one of PROXIES. Then it is the last address in Forwarded or X-Forwarded-For that is not
+ * one of PROXIES; the client may have invented everything before that. If both headers are present
+ * and name different clients, one of them is invented, and the result is the proxy. False: the
+ * proxy names no client. */
 bool http_client_address(const struct http_request *req, const union http_address *from,
 			 const struct http_proxies *proxies, union http_address *ret);
 bool http_proxies_have(const struct http_proxies *proxies, const union http_address *a);

@@ -28,8 +28,8 @@ struct upload {
 
 static void start_next(struct sandbox *s);
 
-/* The next piece of the source; borrowed, maybe in SPACE, which has PIECE_BYTES. Returns its length or
- * -errno. */
+/* Reads the next piece of the source. *RET is borrowed and may point into SPACE, which has
+ * PIECE_BYTES. Returns the length or -errno. */
 static ssize_t read_piece(const struct upload *u, char *space, const char **ret)
 {
 	const struct upload_source *source = &u->source;
@@ -61,7 +61,8 @@ static void finish(struct upload *u, const struct err *e)
 
 	u->turn = sd_event_source_disable_unref(u->turn);
 	list_remove(&u->node);
-	/* First the next one: the callback may add another, which then waits its turn. */
+	/* The next one starts first: the callback may add another upload, which then waits its
+	 * turn. */
 	start_next(s);
 	u->on_done(u->written, e, u->user);
 	free(u->path);
@@ -115,8 +116,8 @@ static void on_ready(void *user)
 	struct upload *u = user;
 	int r = sd_event_add_defer(u->sandbox->manager->config.loop, &u->turn, on_turn, u);
 
-	/* A defer source keeps its first place in the queue: others of its priority would starve.
-	 */
+	/* A defer source stays at the head of its priority in the queue, so a lower priority keeps
+	 * it from starving the others. */
 	if (r >= 0)
 		r = sd_event_source_set_priority(u->turn, SD_EVENT_PRIORITY_NORMAL + 1);
 	if (r >= 0)
@@ -130,8 +131,7 @@ static void on_ready(void *user)
 
 static const struct file_writer_ops writer_ops = {on_ready, on_end};
 
-/* Begins the uploads of the queue until one is at work. An upload that cannot begin ends with its
- * error. */
+/* Begins the first upload of the queue. An upload that cannot begin ends with its error. */
 static void start_next(struct sandbox *s)
 {
 	struct upload *u = list_first(&s->uploads, struct upload, node);
