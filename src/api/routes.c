@@ -204,7 +204,7 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, P("/keys"), "listKeys", "Keys of the caller", rest_list_keys, REST_STORE, NULL,
      owner_query, 200, "Keys", "", 0},
     {HTTP_POST, P("/keys"), "newKey", "A new key; the only time it is shown", rest_new_key,
-     REST_CHANGES | REST_STORE, key_body, owner_query, 201, "NewKey", "404", 0},
+     REST_CHANGES | REST_STORE, key_body, owner_query, 201, "NewKey", "404 429", 0},
     {HTTP_DELETE, P("/keys/{key}"), "revokeKey", "Ends a key at once", rest_revoke_key,
      REST_CHANGES | REST_STORE, NULL, owner_query, 204, NULL, "404", 0},
     {HTTP_GET, P("/invitations"), "listInvitations", "Invitations that can still be used",

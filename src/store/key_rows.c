@@ -63,6 +63,18 @@ void store_random_text(const char *prefix, char ret[STORE_KEY_SIZE])
 	sodium_memzero(random, sizeof(random));
 }
 
+static int check_room(struct store *s, const char *user, struct err *e)
+{
+	uint64_t n = 0;
+	int r = db_number(&s->db, &n,
+			  db_begin(&s->db, Q_KEY_COUNT, e, "ti", user, (int64_t)store_now_ms()), e);
+
+	if (r == 0 && n >= STORE_KEYS_MAX)
+		return err_set(e, ERR_QUOTA_EXCEEDED, EDQUOT, "this user has %d keys; revoke some",
+			       STORE_KEYS_MAX);
+	return r;
+}
+
 int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e)
 {
 	uint8_t hash[STORE_SECRET_BYTES];
@@ -75,6 +87,7 @@ int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e
 	added.created_ms = store_now_ms();
 	added.used_ms = 0;
 	int r = store_digest(s, text, hash, e);
+	r = r < 0 ? r : check_room(s, added.user, e);
 	if (r == 0)
 		r = db_change(&s->db, Q_KEY_ADD, e, "ttttbitii", added.id, added.user, added.name,
 			      added.hint, hash, sizeof(hash), (int64_t)added.scope, added.profile,

@@ -37,6 +37,7 @@ Q(USER_LIST, "SELECT " USER_COLUMNS " FROM users ORDER BY created_ms, name")
 Q(USER_COUNT, "SELECT count(*) FROM users")
 
 Q(KEY_ADD, "INSERT INTO keys VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
+Q(KEY_COUNT, "SELECT count(*) FROM keys WHERE user = ?1 AND (expires_ms = 0 OR expires_ms > ?2)")
 Q(KEY_CHECK, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.digest = ?1"
 	     " AND (k.expires_ms = 0 OR k.expires_ms > ?2)")
 Q(KEY_USED, "UPDATE keys SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2")

@@ -201,7 +201,9 @@ struct store_key {
 
 typedef void (*store_key_fn)(const struct store_key *k, void *user);
 
-/* Makes a key for K->user; id, hint and created_ms are filled in, RET (STORE_KEY_SIZE bytes) is the
+#define STORE_KEYS_MAX 256 /* of one user; expired ones do not count */
+
+/* Makes a key for K->user, which has STORE_KEYS_MAX at most (QUOTA_EXCEEDED); id, hint and created_ms are filled in, RET (STORE_KEY_SIZE bytes) is the
  * key itself, which is kept nowhere. Durable. NOT_FOUND: no such user. */
 int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e) MUST_CHECK;
 /* The key TEXT and its user; 0 when it is unknown, expired or revoked, or its user not active. */

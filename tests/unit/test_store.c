@@ -297,6 +297,98 @@ static void test_keys(void **state)
 	assert_int_equal(e.code, ERR_NOT_FOUND);
 }
 
+static void test_key_limit(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "ada"), other = add_user(w, "bob");
+	struct store_key k = {.scope = STORE_SCOPE_READ};
+	char key[STORE_KEY_SIZE];
+	struct err e = ERR_INIT;
+
+	memcpy(k.user, u.id, sizeof(k.user));
+	for (int i = 0; i < STORE_KEYS_MAX; i++)
+		assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
+	assert_true(store_key_add(w->s, &k, key, &e) < 0);
+	assert_int_equal(e.code, ERR_QUOTA_EXCEEDED);
+	memcpy(k.user, other.id, sizeof(k.user));
+	assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
+}
+
+static uint64_t epoch(struct world *w)
+{
+	struct err e = ERR_INIT;
+	uint64_t n = 0;
+
+	assert_int_equal(store_credentials_epoch(w->s, &n, &e), 0);
+	return n;
+}
+
+/* It grows when a credential may have ended or lost rights, and at no other change. */
+static void test_credentials_epoch(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "ada"), who;
+	struct store_key k = {.scope = STORE_SCOPE_FULL}, got;
+	char key[STORE_KEY_SIZE];
+	struct err e = ERR_INIT;
+	uint64_t before = epoch(w);
+
+	memcpy(k.user, u.id, sizeof(k.user));
+	assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
+	(void)snprintf(u.email, sizeof(u.email), "ada@example.net");
+	assert_int_equal(store_user_update(w->s, &u, &e), 1);
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 1);
+	store_flush(w->s);
+	assert_int_equal(epoch(w), before);
+	u.role = STORE_ROLE_ADMIN;
+	assert_int_equal(store_user_update(w->s, &u, &e), 1);
+	assert_int_equal(epoch(w), before + 1);
+	u.active = false;
+	assert_int_equal(store_user_update(w->s, &u, &e), 1);
+	assert_int_equal(epoch(w), before + 2);
+	assert_int_equal(store_key_get(w->s, k.id, &got, &who, &e), 0);
+	u.active = true;
+	(void)snprintf(u.hash, sizeof(u.hash), "another");
+	assert_int_equal(store_user_update(w->s, &u, &e), 1);
+	assert_int_equal(epoch(w), before + 3);
+	assert_int_equal(store_key_get(w->s, k.id, &got, &who, &e), 1);
+	assert_int_equal(store_key_revoke(w->s, NULL, k.id, &e), 1);
+	assert_int_equal(epoch(w), before + 4);
+	assert_int_equal(store_key_get(w->s, k.id, &got, &who, &e), 0);
+	assert_int_equal(store_user_remove(w->s, u.id, &e), 1);
+	assert_true(epoch(w) > before + 4);
+}
+
+static void test_invitations(void **state)
+{
+	struct world *w = *state;
+	struct store_invitation i = {.role = STORE_ROLE_ADMIN}, got;
+	struct store_user u = {.active = true, .quota = STORE_QUOTA_DEFAULTS};
+	char text[STORE_KEY_SIZE], old[STORE_KEY_SIZE];
+	struct err e = ERR_INIT;
+
+	i.expires_ms = store_now_ms() - 1;
+	assert_int_equal(store_invitation_add(w->s, &i, old, &e), 0);
+	i.expires_ms = store_now_ms() + 60000;
+	assert_int_equal(store_invitation_add(w->s, &i, text, &e), 0);
+	assert_int_equal(store_invitation_find(w->s, old, &got, &e), 0);
+	assert_int_equal(store_invitation_find(w->s, "csi_x", &got, &e), 0);
+	assert_int_equal(store_invitation_find(w->s, text, &got, &e), 1);
+	assert_string_equal(got.id, i.id);
+	/* A name that is taken uses nothing up. */
+	(void)add_user(w, "bob");
+	(void)snprintf(u.name, sizeof(u.name), "Bob");
+	assert_true(store_user_join(w->s, &u, text, &e) < 0);
+	assert_int_equal(e.code, ERR_ALREADY_EXISTS);
+	(void)snprintf(u.name, sizeof(u.name), "carl");
+	assert_int_equal(store_user_join(w->s, &u, text, &e), 0);
+	assert_int_equal(u.role, STORE_ROLE_ADMIN);
+	(void)snprintf(u.name, sizeof(u.name), "dora");
+	assert_true(store_user_join(w->s, &u, text, &e) < 0);
+	assert_int_equal(e.code, ERR_FORBIDDEN);
+	assert_int_equal(store_invitation_remove(w->s, i.id, &e), 0);
+}
+
 static void test_key_expiry(void **state)
 {
 	struct world *w = *state;
@@ -914,6 +1006,9 @@ int main(void)
 	    T(test_users),
 	    T(test_keys),
 	    T(test_key_expiry),
+	    T(test_key_limit),
+	    T(test_credentials_epoch),
+	    T(test_invitations),
 	    T(test_passwords),
 	    T(test_login_flood),
 	    T(test_secrets),
