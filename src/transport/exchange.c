@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /mcp: one message in; the answer as JSON, or as an event stream from the first notification
- * on.
+/* POST /mcp: the client sends one message. The answer is JSON. It becomes an event stream as soon as
+ * a notification has to go out before the answer.
  *
- * An exchange is unanswered (req), streaming (sse open), detached (neither, but it has a stream
- * number: its events are kept until the client resumes) or over. */
+ * An exchange is in one of four states: unanswered (req is set), streaming (sse is open), detached
+ * (neither, but it has a stream number: its events are kept until the client resumes), or over. */
 #include "transport/http_session.h"
 
 #include "base/rand.h"
@@ -36,7 +36,7 @@ static void exchange_free(struct exchange *ex)
 	if (s->registered)
 		session_touch(s);
 	else
-		session_end(s); /* the peer was ours alone */
+		session_end(s); /* this exchange was the only user of the peer */
 }
 
 static void bury(struct grave *g)
@@ -67,7 +67,7 @@ static void bury_lost(struct grave *g)
 	abandon(list_entry(g, struct exchange, grave));
 }
 
-/* As abandon(), from inside of the peer. */
+/* abandon() for callers inside the peer, which must not be closed there: it happens later. */
 static void lose(struct exchange *ex)
 {
 	if (list_is_empty(&ex->grave.node))
@@ -105,7 +105,7 @@ void exchange_end(struct exchange *ex)
 
 /* ---- the answer as a stream ---- */
 
-/* Priming event (id and no data): the client knows where to resume before anything was said. */
+/* A priming event has an id and no data. With it the client can resume before the first message. */
 static int prime(struct exchange *ex, unsigned retry_ms)
 {
 	char id[EVENT_ID_SIZE], text[EVENT_ID_SIZE + 64];
@@ -116,7 +116,7 @@ static int prime(struct exchange *ex, unsigned retry_ms)
 	return sse_raw(&ex->sse, text, (size_t)n);
 }
 
-/* True when the stream is open afterwards. */
+/* Returns true if the stream is open afterwards. */
 static bool open_stream(struct exchange *ex, unsigned retry_ms)
 {
 	struct session *s = ex->session;
@@ -143,7 +143,8 @@ static void stream_event(struct exchange *ex, const char *json, size_t len)
 
 	if (ex->stream > 0)
 		event_id(id, ex->stream, session_store(ex->session, ex->stream, json, len));
-	/* Too slow a reader: a resumable stream is cut and waits, another one counts as gone. */
+	/* The client reads too slowly: a resumable stream is cut and the client can come back to
+	 * it; without that the client counts as gone. */
 	if (!sse_is_open(&ex->sse) ||
 	    sse_message(&ex->sse, ex->stream > 0 ? id : NULL, json, len) == 0)
 		return;
@@ -186,7 +187,7 @@ static void sink_detach(struct mcp_sink *sink, unsigned retry_ms)
 
 /* ---- the answer in one piece ---- */
 
-/* An initialize that went well makes the peer a session. False: no room for one. */
+/* A successful initialize makes the peer a session. Returns false if there is no room for one. */
 static bool settle_session(struct exchange *ex)
 {
 	struct session *s = ex->session;
@@ -248,20 +249,20 @@ static const char *param_header(void *user, const char *name)
 	return n > 0 && (size_t)n < sizeof(header) ? http_request_header(user, header) : NULL;
 }
 
-/* Where the message belongs: a session that is known, else one of its own. */
+/* Finds the session that the message names, or makes one for this message alone. */
 static enum mcp_session_fact find_session(struct exchange *ex)
 {
 	const char *version = http_request_header(ex->req, "mcp-protocol-version");
 	const char *id = http_request_header(ex->req, "mcp-session-id");
 
-	/* Modern requests stand alone: the header means nothing to them. */
+	/* The modern era has no sessions: the header is ignored. */
 	if (version && mcp_version_is_modern(version))
 		id = NULL;
 	if (id)
 		ex->session = session_find(ex->t, ex->req, id);
 	if (ex->session && !peer_take_credential(ex->t, ex->req, ex->session->peer)) {
 		ex->session = NULL;
-		return MCP_SESSION_KNOWN; /* receive() says that memory is short */
+		return MCP_SESSION_KNOWN; /* receive() answers that memory is short */
 	}
 	if (ex->session) {
 		session_touch(ex->session);
@@ -272,7 +273,7 @@ static enum mcp_session_fact find_session(struct exchange *ex)
 	return id ? MCP_SESSION_UNKNOWN : MCP_SESSION_ABSENT;
 }
 
-/* The whole message is in the reader, or it is known to be bad. */
+/* Called when the reader has the whole message, or knows that the message is bad. */
 static void receive(struct exchange *ex)
 {
 	struct http_request *req = ex->req;
@@ -351,7 +352,7 @@ void on_post(struct http_request *req, void *userdata)
 
 /* ---- later ---- */
 
-/* A request that takes long shows a sign of life before proxies and clients lose patience. */
+/* A request that takes long becomes a stream with comments, before a proxy or the client gives up. */
 void exchange_tick(struct transport_http *t, uint64_t now)
 {
 	list_for_each(node, &t->waiting) {
@@ -372,7 +373,7 @@ bool exchange_resume(struct exchange *ex, struct http_request *req, uint64_t seq
 {
 	if (ex->finished)
 		return false;
-	sse_abort(&ex->sse); /* the client knows that it broke */
+	sse_abort(&ex->sse); /* the client came back because this stream broke */
 	cors_add(req);
 	if (!sse_open(&ex->sse, ex->t, req, &sse_ops, ex))
 		return true;

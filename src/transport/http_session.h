@@ -7,8 +7,9 @@
  *                  │    ├── sse: the GET stream
  *                  │    └── events kept for resumption
  *                  └── sse_conn (legacy HTTP+SSE) ── sse_post
- *   A peer must not be closed from within one of its sinks (the handler that is just finishing
- * would be told of a cancel): what dies there is put on a list and buried from a defer source. */
+ *   A peer must not be closed from within one of its sinks: the handler that is just finishing would
+ * be told that it was cancelled. An object that dies there goes on the list `graves`, and a defer
+ * source frees it. */
 #pragma once
 
 #include "base/list.h"
@@ -19,13 +20,13 @@
 #define SESSION_IDLE_NS   (30 * 60 * NS_PER_S)
 #define KEEPALIVE_NS      (15 * NS_PER_S)
 #define TICK_NS           NS_PER_S
-#define BUCKETS           4096u        /* of the id table; a power of two */
-#define CONGESTED_BYTES   (256u << 10) /* waiting on a stream: progress is dropped beyond */
-#define STORE_SESSION_MAX (8u << 20)   /* bytes kept for resumption, one session */
-#define STORE_ALL_MAX     (64u << 20)  /* all of them */
+#define BUCKETS           4096u        /* of the hash table of ids; a power of two */
+#define CONGESTED_BYTES   (256u << 10) /* if more waits on a stream, progress is dropped */
+#define STORE_SESSION_MAX (8u << 20)   /* bytes of events kept for resumption, of one session */
+#define STORE_ALL_MAX     (64u << 20)  /* of all sessions */
 #define STORE_TTL_NS      (5 * 60 * NS_PER_S)
-#define SWEEP_TICKS       16u   /* between two looks for old events */
-#define RETRY_MS          1000u /* when a client should come back */
+#define SWEEP_TICKS       16u   /* between two searches for old events */
+#define RETRY_MS          1000u /* after which a client should come back */
 
 /* ---- event streams (sse.c) ---- */
 
@@ -36,22 +37,22 @@ struct sse {
 	uint64_t due_ns;
 };
 
-/* Begins the stream on REQ (which is over then). OPS and USERDATA are of the http_stream; the
- * owner's on_close must call sse_forget(). False: the client is gone. */
+/* Begins the stream on REQ, which must not be used after that. OPS and USERDATA are those of the
+ * http_stream; on_close must call sse_forget(). Returns false if the client is gone. */
 bool sse_open(struct sse *s, struct transport_http *t, struct http_request *req,
 	      const struct http_stream_ops *ops, void *userdata);
 static inline bool sse_is_open(const struct sse *s)
 {
 	return s->http != NULL;
 }
-/* "id: …\nevent: message\ndata: …\n\n"; ID may be NULL. Negative: the reader is too slow or memory
- * is short; the caller aborts. */
+/* Sends "id: …\nevent: message\ndata: …\n\n"; ID may be NULL. Negative: the client reads too slowly
+ * or memory is short, and the caller aborts the stream. */
 int sse_message(struct sse *s, const char *id, const char *json, size_t len) MUST_CHECK;
-/* Any other text, as it is. */
+/* Sends any other text, unchanged. */
 int sse_raw(struct sse *s, const char *text, size_t len) MUST_CHECK;
-void sse_end(struct sse *s); /* properly */
+void sse_end(struct sse *s); /* with the proper end of the answer */
 void sse_abort(struct sse *s);
-void sse_forget(struct sse *s); /* from on_close: the http_stream is gone already */
+void sse_forget(struct sse *s); /* for on_close: the http_stream is freed already */
 void sse_tick(struct transport_http *t, uint64_t now);
 
 /* ---- ids ---- */
@@ -71,7 +72,7 @@ struct keyed {
 
 struct grave {
 	struct list node;
-	void (*bury)(struct grave *g); /* frees */
+	void (*bury)(struct grave *g); /* frees the object */
 };
 
 /* ---- the transport (http_transport.c) ---- */
@@ -82,10 +83,10 @@ struct transport_http {
 	sd_event_source *tick;
 	sd_event_source *defer;
 	unsigned ticks;
-	struct mcp_reader *spare; /* readers are used again */
+	struct mcp_reader *spare; /* one reader is kept for the next message */
 	struct list streams;      /* struct sse */
-	struct list exchanges;    /* all that are with their peer */
-	struct list waiting;      /* those of them without a byte of answer, by start */
+	struct list exchanges;    /* whose message the peer has */
+	struct list waiting;      /* those without a byte of answer, oldest first */
 	struct list lru;          /* struct session */
 	struct list conns;        /* struct sse_conn */
 	struct list graves;
@@ -95,21 +96,21 @@ struct transport_http {
 };
 
 void transport_bury_later(struct transport_http *t, struct grave *g, void (*bury)(struct grave *g));
-void keyed_add(struct transport_http *t, struct keyed *k, enum keyed_kind kind); /* mints the id */
+void keyed_add(struct transport_http *t, struct keyed *k, enum keyed_kind kind); /* makes the id */
 struct keyed *keyed_find(struct transport_http *t, const char *id, enum keyed_kind kind);
-/* By what the head announces. */
+/* Judged by the length that the head of the request announces. */
 bool message_is_too_large(struct http_request *req, const struct transport_http *t);
 struct mcp_reader *reader_get(struct transport_http *t);
 void reader_put(struct transport_http *t, struct mcp_reader *reader);
 struct mcp_peer *peer_make(struct transport_http *t, struct http_request *req,
 			   const struct mcp_peer_ops *ops, enum mcp_transport kind, void *user);
-/* From now on the peer's messages have the rights of the credential of REQ: each POST is judged by
- * its own. False: no memory. */
+/* Gives the next message of PEER the rights of the credential of REQ. Called for each POST. Returns
+ * false if memory is short. */
 bool peer_take_credential(struct transport_http *t, struct http_request *req,
 			  struct mcp_peer *peer) MUST_CHECK;
-/* Headers for browsers, where the Origin is allowed. */
+/* Adds the CORS headers, if the Origin of REQ is allowed. */
 void cors_add(struct http_request *req);
-/* A refusal with a JSON-RPC error body. */
+/* Answers with a JSON-RPC error. */
 void refuse(struct http_request *req, int status, int code, const char *message);
 
 /* ---- legacy sessions (session.c) ---- */
@@ -124,7 +125,7 @@ struct event {
 };
 
 struct session {
-	struct keyed key; /* first; in the table only when registered */
+	struct keyed key; /* first; in the table of ids only if registered */
 	struct transport_http *t;
 	struct mcp_peer *peer;
 	bool registered;
@@ -139,13 +140,14 @@ struct session {
 	size_t event_bytes;
 };
 
-/* A session with its peer, not registered. NULL: no memory. */
+/* A session with its peer, not registered. Returns NULL if memory is short. */
 struct session *session_new(struct transport_http *t, struct http_request *req);
-/* Gives it an id and a place. False: there is no room, even after the idlest one went. */
+/* Gives it an id. At the limit of sessions the one that has been idle longest makes room; returns
+ * false if all are busy. */
 bool session_register(struct session *s);
 struct session *session_find(struct transport_http *t, struct http_request *req, const char *id);
 void session_touch(struct session *s);
-/* Ends it: streams properly, requests in flight with an error, work cancelled. */
+/* Ends it: streams get their proper end, open requests an error, and calls are cancelled. */
 void session_end(struct session *s);
 void session_tick(struct transport_http *t, uint64_t now);
 void on_get(struct http_request *req, void *userdata);
@@ -160,29 +162,29 @@ void event_id(char ret[EVENT_ID_SIZE], unsigned stream, uint64_t seq);
 struct exchange {
 	struct mcp_sink sink; /* first */
 	struct transport_http *t;
-	struct session *session; /* registered, or our own */
-	struct list node;        /* of all */
+	struct session *session; /* registered, or for this exchange alone */
+	struct list node;        /* in t->exchanges */
 	struct list session_node;
 	struct list waiting_node;
 	struct grave grave;
 	struct http_request *req;  /* until the answer begins */
-	struct mcp_reader *reader; /* while the body comes */
+	struct mcp_reader *reader; /* while the body arrives */
 	struct sse sse;
-	unsigned stream; /* number in the session; 0: cannot be resumed */
+	unsigned stream; /* its number in the session; 0: it cannot be resumed */
 	uint64_t start_ns;
-	bool received;   /* the message is with the peer */
-	bool may_stream; /* the client takes an event stream as answer */
+	bool received;   /* the peer has the message */
+	bool may_stream; /* the client accepts an event stream as the answer */
 	bool in_receive;
 	bool finished;
 };
 
 void on_post(struct http_request *req, void *userdata);
 void exchange_tick(struct transport_http *t, uint64_t now);
-/* The session ends under it. */
+/* The session of EX ends. */
 void exchange_end(struct exchange *ex);
-/* A client came back for the rest: events after SEQ, then what follows. */
+/* The client came back on REQ: sends the events after SEQ, then whatever follows. */
 bool exchange_resume(struct exchange *ex, struct http_request *req, uint64_t seq);
-/* Events of STREAM after SEQ; negative: abort. */
+/* Sends the kept events of STREAM after SEQ. Negative: the caller aborts the stream. */
 int session_replay(struct session *s, struct sse *sse, unsigned stream, uint64_t seq);
 
 /* ---- legacy HTTP+SSE (sse_legacy.c) ---- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP transports as a whole: routes, table of ids, time, browsers, the end. */
+/* What the HTTP transports share: routes, the table of ids, timers, CORS, shutdown. */
 #include "transport/http_session.h"
 
 #include "base/rand.h"
@@ -13,7 +13,7 @@
 
 /* ---- ids ---- */
 
-/* FNV-1a; the ids in the table are random, so nobody can aim at a bucket. */
+/* FNV-1a is enough: the server makes the ids at random, so no client can fill one bucket. */
 static struct list *bucket_of(struct transport_http *t, const char *id)
 {
 	uint32_t h = 2166136261u;
@@ -95,7 +95,7 @@ void cors_add(struct http_request *req)
 
 	if (!origin)
 		return;
-	/* Without them a browser hides the answer from its page: no harm but to that page. */
+	/* If these fail, the browser hides the answer from its page. Nothing else depends on them. */
 	(void)http_add_header(req, "Access-Control-Allow-Origin", origin);
 	(void)http_add_header(req, "Access-Control-Expose-Headers",
 			      "Mcp-Session-Id, WWW-Authenticate");
@@ -139,7 +139,7 @@ static bool is_mcp_param(const char *name, size_t len)
 	return len > 10 && strncasecmp(name, "mcp-param-", 10) == 0;
 }
 
-/* The headers of the protocol, and those Mcp-Param-* that are asked for. */
+/* The headers of the protocol, and the Mcp-Param-* headers that the browser asks for. */
 static void add_allowed_headers(struct http_request *req)
 {
 	static const char fixed[] =
@@ -212,13 +212,15 @@ bool message_is_too_large(struct http_request *req, const struct transport_http 
 	    t->cfg.reader.max_message ? t->cfg.reader.max_message : MCP_MESSAGE_MAX;
 	const uint64_t length = http_request_body_length(req);
 
-	return length != UINT64_MAX && length > max; /* UINT64_MAX: in chunks */
+	return length != UINT64_MAX &&
+	       length > max; /* UINT64_MAX: chunked, no length is announced */
 }
 
 static int add_routes(struct transport_http *t)
 {
 	const struct transport_http_config *c = &t->cfg;
-	const uint64_t max = UINT64_MAX; /* message_is_too_large() and the reader have the limit */
+	const uint64_t max =
+	    UINT64_MAX; /* message_is_too_large() and the reader enforce the limit */
 	const unsigned post = HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY;
 	const struct http_route rows[] = {
 	    {HTTP_POST, "/mcp", on_post, post, max},
@@ -274,8 +276,8 @@ void transport_http_finish(struct transport_http *t)
 	while (!list_is_empty(&t->lru))
 		session_end(list_entry(t->lru.next, struct session, lru));
 	sse_conns_finish(t);
-	/* What is left are requests without a session; of those only listens have no end of their
-	 * own. */
+	/* Requests without a session are left. They end by themselves, except
+	 * subscriptions/listen. */
 	list_for_each(node, &t->exchanges)
 		mcp_peer_end_listens(list_entry(node, struct exchange, node)->session->peer);
 }

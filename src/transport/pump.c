@@ -10,29 +10,29 @@
 #include <sys/socket.h>
 
 #define FLOW_BYTES     (64u << 10)
-#define MOVES_PER_TURN 16 /* before the other direction has its turn */
+#define MOVES_PER_TURN 16 /* before it is the other direction's turn */
 
 /* One direction. */
 struct flow {
 	struct stdio_watch from, to;
 	char *buf;
-	size_t start, end; /* what is read and not written */
+	size_t start, end; /* of the bytes that are read and not yet written */
 	int error;         /* why reading ended, 0 = end of file */
 	bool eof;
-	bool stopped; /* nobody takes the bytes any more */
+	bool stopped; /* the receiving side is closed */
 };
 
 struct transport_pump {
 	struct transport_pump_config cfg;
 	struct flow up;   /* client -> socket */
 	struct flow down; /* socket -> client */
-	bool shut;        /* the other side was told that the input is over */
+	bool shut;        /* the socket is shut down for writing */
 	bool ended;
 	int reason;
 	sd_event_source *later;
 };
 
-/* on_end comes from the loop, never from inside of a call. */
+/* on_end is called from the loop, never from inside a function of the pump. */
 static void end(struct transport_pump *p, int reason)
 {
 	if (p->ended)
@@ -59,7 +59,7 @@ static bool is_empty(const struct flow *f)
 	return f->start == f->end;
 }
 
-/* False: there is nothing to write now. */
+/* Returns false if there is nothing to write now. */
 static bool flow_read(struct flow *f)
 {
 	if (!is_empty(f))
@@ -79,7 +79,7 @@ static bool flow_read(struct flow *f)
 	return true;
 }
 
-/* False: no more goes out now. */
+/* Returns false if the receiver takes nothing more now. */
 static bool flow_write(struct flow *f)
 {
 	const struct iovec iov = {.iov_base = f->buf + f->start, .iov_len = f->end - f->start};
@@ -116,7 +116,7 @@ static void flow_move(struct flow *f)
 static void move_up(struct transport_pump *p)
 {
 	flow_move(&p->up);
-	/* A socket that takes no more may still have answers: the other direction ends it. */
+	/* The socket may still bring answers, so only the other direction ends the pump. */
 	if (p->up.stopped || !p->up.eof || !is_empty(&p->up) || p->shut)
 		return;
 	p->shut = true;

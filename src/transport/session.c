@@ -51,7 +51,7 @@ uint64_t session_store(struct session *s, unsigned stream, const char *json, siz
 	while (store_is_full(s, len) && !list_is_empty(&s->events))
 		event_drop(s, list_entry(s->events.next, struct event, node));
 	if (store_is_full(s, len))
-		return seq; /* seen live or not at all */
+		return seq; /* it can be seen live, but not be resumed */
 	ev = malloc(sizeof(*ev) + len);
 	if (!ev)
 		return seq;
@@ -106,7 +106,7 @@ static void on_peer_send(struct mcp_peer *peer, enum mcp_out kind, char *json, s
 	if (s->registered && s->had_get) {
 		event_id(id, 0, session_store(s, 0, json, len));
 		if (sse_is_open(&s->get) && sse_message(&s->get, id, json, len) < 0)
-			sse_abort(&s->get); /* it can come back for the rest */
+			sse_abort(&s->get); /* the client can come back for the rest */
 	}
 	free(json);
 }
@@ -133,7 +133,7 @@ struct session *session_new(struct transport_http *t, struct http_request *req)
 	return s;
 }
 
-/* Nothing goes on in it that its end would cut off. */
+/* Nothing is under way in the session that its end would cut off. */
 static bool is_idle(const struct session *s)
 {
 	return list_is_empty(&s->exchanges) && !sse_is_open(&s->get) &&
@@ -173,7 +173,7 @@ struct session *session_find(struct transport_http *t, struct http_request *req,
 	struct keyed *k = keyed_find(t, id, KEYED_SESSION);
 	struct session *s = k ? list_entry(k, struct session, key) : NULL;
 
-	/* A session belongs to who began it. */
+	/* A session belongs to the principal that began it. */
 	return s && streq(mcp_peer_principal(s->peer), http_request_principal(req)) ? s : NULL;
 }
 
@@ -213,7 +213,7 @@ void session_tick(struct transport_http *t, uint64_t now)
 		if (sweep)
 			drop_old_events(s, now);
 		else if (s->used_ns + t->cfg.session_idle_ns > now)
-			break; /* so are all behind it */
+			break; /* all sessions behind it were used later */
 		if (s->used_ns + t->cfg.session_idle_ns <= now && is_idle(s))
 			session_end(s);
 	}
@@ -231,7 +231,7 @@ static void on_get_close(void *userdata)
 
 static const struct http_stream_ops get_ops = {.on_close = on_get_close};
 
-/* What the client sees first; a priming event only where it understands one. */
+/* Writes the first bytes of a stream: a priming event, or a comment for older revisions. */
 static int greet(struct session *s, struct sse *sse)
 {
 	char id[EVENT_ID_SIZE], text[EVENT_ID_SIZE + 64];
@@ -259,7 +259,7 @@ static void begin_get_stream(struct session *s, struct http_request *req, bool r
 		sse_abort(&s->get);
 }
 
-/* A stream that has ended meanwhile: what is left of it, and its end. */
+/* The stream ended while the client was away: sends what the client missed, and the end. */
 static void replay_ended(struct session *s, struct http_request *req, unsigned stream, uint64_t seq)
 {
 	struct sse sse;
@@ -283,7 +283,7 @@ static void resume_stream(struct session *s, struct http_request *req, const cha
 		return;
 	}
 	if (stream == 0) {
-		sse_abort(&s->get); /* the client knows that it broke */
+		sse_abort(&s->get); /* the client came back because this stream broke */
 		begin_get_stream(s, req, true, seq);
 		return;
 	}
@@ -296,7 +296,7 @@ static void resume_stream(struct session *s, struct http_request *req, const cha
 	replay_ended(s, req, stream, seq);
 }
 
-/* Finds the session or answers. */
+/* Finds the session of REQ. Returns NULL after it has answered that there is none. */
 static struct session *session_of(struct transport_http *t, struct http_request *req)
 {
 	const char *version = http_request_header(req, "mcp-protocol-version");

@@ -98,7 +98,8 @@ void sse_tick(struct transport_http *t, uint64_t now)
 			plan_keepalive(s, last);
 			continue;
 		}
-		/* A full queue needs no sign of life; the stall timer watches it. */
+		/* If the queue is full this fails. That is fine: the stall timer of the connection
+		 * watches it. */
 		(void)!sse_raw(s, comment, sizeof(comment) - 1);
 		plan_keepalive(s, now);
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP+SSE of revision 2024-11-05: GET /sse is the way out, POST /messages/?session_id=… the way
- * in. Line ends, answers and their texts are those that clients of the second family know. */
+/* HTTP+SSE of revision 2024-11-05: the client sends messages by POST /messages/?session_id=… and gets
+ * all answers on the stream of GET /sse. Line ends, answers and their texts are those of the server
+ * that the second tool family comes from. */
 #include "transport/http_session.h"
 
 #include "base/buf.h"
@@ -23,10 +24,10 @@ struct sse_conn {
 	bool dying;
 };
 
-/* One message on its way in, and the place of its answer. */
+/* One POST, and the sink for the answers to its message. */
 struct sse_post {
 	struct mcp_sink sink;  /* first */
-	struct sse_conn *conn; /* NULL: it ended while the body came */
+	struct sse_conn *conn; /* NULL: the stream ended while the body arrived */
 	struct list node;
 	struct transport_http *t;
 	struct http_request *req; /* until answered */
@@ -49,7 +50,7 @@ static void conn_free(struct sse_conn *c)
 
 		list_remove(&p->node);
 		p->conn = NULL;
-		if (!p->req && !p->in_receive) /* only its sink was still needed */
+		if (!p->req && !p->in_receive) /* the POST is answered, nothing else holds it */
 			free(p);
 	}
 	c->t->counts.sse--;
@@ -82,8 +83,7 @@ static void send_event(struct sse_conn *c, char *json, size_t len)
 	};
 
 	if (!c->dying && http_stream_writev(c->sse.http, iov, 3) < 0) {
-		/* A reader that is too slow: the session ends, but not in the middle of this call.
-		 */
+		/* The client reads too slowly, so its session ends, but not within this call. */
 		c->dying = true;
 		sse_abort(&c->sse);
 		transport_bury_later(c->t, &c->grave, bury);
@@ -119,8 +119,8 @@ static struct sse_conn *conn_new(struct transport_http *t, struct http_request *
 	return c;
 }
 
-/* The event that says where messages go. A client that can only put its key into the URL of its
- * stream posts to the URL that it is told here and adds nothing: so the key is in that URL, too. */
+/* The event that tells the client where to post messages. A client that can only put its key into a
+ * URL posts to exactly this URL, so the key is repeated in it. */
 static int make_endpoint(const struct http_request *req, const char *id, struct buf *ret)
 {
 	static const char plain[] =
@@ -196,7 +196,7 @@ static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json,
 {
 	struct sse_post *p = (struct sse_post *)(void *)sink;
 
-	/* What could not be read is the POST's own failure; nothing travels on the stream. */
+	/* A message that cannot be read fails its POST; nothing goes out on the stream. */
 	if (p->in_receive && (http_status == 400 || http_status == 413))
 		p->status = (int)http_status;
 	if (json && !p->status)

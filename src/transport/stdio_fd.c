@@ -26,8 +26,9 @@ static int on_defer(sd_event_source *src, void *userdata)
 	return 0;
 }
 
-/* O_NONBLOCK belongs to the open file description, which a shell or a parent may share with us. A
- * second opening through /proc has its own; sockets have MSG_DONTWAIT; the rest gets the flag. */
+/* O_NONBLOCK belongs to the open file description, which a shell or a parent may share with us.
+ * Opening the pipe or terminal again through /proc gives us a description of our own. Sockets use
+ * MSG_DONTWAIT. Only where both fail the shared flag is set. */
 static int open_again(struct stdio_fd *f, int fd, uint32_t direction)
 {
 	const int mode = direction == EPOLLIN ? O_RDONLY : O_WRONLY;
@@ -41,8 +42,8 @@ static int open_again(struct stdio_fd *f, int fd, uint32_t direction)
 	f->is_socket = S_ISSOCK(st.st_mode);
 	if (S_ISREG(st.st_mode))
 		return 0;
-	if (f->is_socket) { /* one socket may serve both directions, and epoll wants two descriptors
-			     */
+	if (f->is_socket) { /* one socket may serve both directions, and epoll takes a
+			      * descriptor only once */
 		f->fd = fcntl(fd, F_DUPFD_CLOEXEC, 3);
 		f->own = f->fd >= 0;
 		return f->own ? 0 : -errno;
@@ -80,7 +81,7 @@ int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t dir
 	if (r == -EPERM) { /* epoll_ctl(2): regular files and directories are always ready */
 		w->f.always_ready = true;
 		r = sd_event_add_defer(loop, &w->f.defer, on_defer, w);
-		/* Ready all the time: others first. */
+		/* It is always ready, so other sources must come first. */
 		if (r >= 0)
 			r = sd_event_source_set_priority(w->f.defer, SD_EVENT_PRIORITY_NORMAL + 1);
 		if (r >= 0)
@@ -117,8 +118,9 @@ void stdio_watch_enable(struct stdio_watch *w, bool on)
 	f->watched = on;
 	if (f->always_ready)
 		(void)sd_event_source_set_enabled(f->defer, on ? SD_EVENT_ON : SD_EVENT_OFF);
-	else if (w->direction ==
-		 EPOLLIN) /* epoll tells of a hang-up whatever one asks for, again and again */
+	else if (
+	    w->direction ==
+	    EPOLLIN) /* epoll reports a hang-up again and again, even if no events are asked for */
 		(void)sd_event_source_set_enabled(f->io, on ? SD_EVENT_ON : SD_EVENT_OFF);
 	else
 		(void)sd_event_source_set_io_events(f->io, on ? w->direction : 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One direction of a stdio transport: a descriptor of any kind, read or written without blocking
- * and without changing the flags that others who share it see. */
+/* One direction of a stdio transport: a descriptor of any kind, read or written without blocking. The
+ * flags that other processes share through it are not changed, if the kernel allows that. */
 #pragma once
 
 #include "base/attr.h"
@@ -14,12 +14,12 @@
 
 struct stdio_fd {
 	int fd;             /* what is read or written */
-	bool own;           /* a second opening of the same pipe or terminal */
-	bool is_socket;     /* MSG_DONTWAIT */
-	bool changed_flags; /* O_NONBLOCK was the only way; taken back by stdio_fd_done() */
+	bool own;           /* fd is a second opening of the pipe or terminal, to be closed by us */
+	bool is_socket;     /* read and written with MSG_DONTWAIT */
+	bool changed_flags; /* O_NONBLOCK was set; stdio_fd_done() clears it */
 	bool always_ready;  /* epoll refuses it: a regular file, /dev/null */
 	sd_event_source *io;
-	sd_event_source *defer; /* stands in for readiness where always_ready */
+	sd_event_source *defer; /* takes the place of epoll if always_ready */
 	bool watched;
 };
 
@@ -36,11 +36,11 @@ struct stdio_watch {
 int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t direction,
 		     stdio_ready_fn ready, void *userdata) MUST_CHECK;
 void stdio_watch_done(struct stdio_watch *w);
-/* Whether to be called when it is ready. For output, errors and hang-ups are told in any case. */
+/* Whether READY is to be called. Errors and hang-ups of an output are reported in any case. */
 void stdio_watch_enable(struct stdio_watch *w, bool on);
-/* No more calls at all. */
+/* READY is never called again. */
 void stdio_watch_stop(struct stdio_watch *w);
 
-/* As read(2) and writev(2): bytes, 0, or -errno (-EAGAIN: later). Never blocks, no SIGPIPE. */
+/* Like read(2) and writev(2), but returns -errno, never blocks and never raises SIGPIPE. */
 ssize_t stdio_watch_read(struct stdio_watch *w, void *buf, size_t len);
 ssize_t stdio_watch_writev(struct stdio_watch *w, const struct iovec *iov, unsigned n);

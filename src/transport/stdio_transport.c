@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stdio: lines in, lines out. See transport.h for what it promises. */
+/* stdio: one message a line, in both directions. transport.h says what it guarantees. */
 #include "transport/stdio_fd.h"
 #include "transport/transport.h"
 
@@ -11,8 +11,8 @@
 #include <sys/epoll.h>
 
 #define READ_BYTES       (64u << 10)
-#define READS_PER_TURN   16 /* before other sources have a turn */
-#define WRITE_VECTORS    64 /* even: a message and its newline each */
+#define READS_PER_TURN   16 /* before it is the turn of other event sources */
+#define WRITE_VECTORS    64 /* even: each message has one, its newline another */
 #define QUEUE_MARK       (1u << 20)
 #define QUEUE_MAX        (512u << 20)
 #define DRAIN_NS         (5 * NS_PER_S)
@@ -29,23 +29,23 @@ struct transport_stdio {
 	struct transport_stdio_config cfg;
 	struct stdio_watch in, out;
 	struct mcp_reader *reader;
-	char *buf; /* READ_BYTES; not on the stack, which is zeroed at each call */
+	char *buf; /* READ_BYTES; not on the stack, which the compiler zeroes at each call */
 	struct mcp_peer *peer;
-	struct mcp_sink sink; /* all messages share it: everything goes to the one output */
+	struct mcp_sink sink; /* of all messages: there is only one output */
 	struct list queue;    /* struct line */
 	size_t queued;        /* bytes, newlines included */
 	size_t head_sent;     /* of the first line */
 	sd_event_source *tick;
-	sd_event_source *later;  /* what must not happen inside of a call of the library */
-	uint64_t drain_until_ns; /* 0: input goes on */
-	bool moved;              /* output, since drain_until_ns was set */
+	sd_event_source *later;  /* runs what must not happen inside a call of src/mcp */
+	uint64_t drain_until_ns; /* 0: the input has not ended */
+	bool moved;              /* output went out since drain_until_ns was set */
 	bool ended;
 	int reason;
 };
 
 static void maybe_end(struct transport_stdio *t);
 
-/* Over: on_end comes from the loop, never from inside a call of the library. */
+/* Ends the transport. on_end is called from the loop, never from inside a call of src/mcp. */
 static void end(struct transport_stdio *t, int reason)
 {
 	if (t->ended)
@@ -133,7 +133,7 @@ static void flush(struct transport_stdio *t)
 	if (t->ended)
 		return;
 	stdio_watch_enable(&t->out, t->queued > 0);
-	/* A client that does not read waits for itself, not we for it. */
+	/* While the client does not read its answers, none of its input is read. */
 	stdio_watch_enable(&t->in, t->queued < t->cfg.queue_mark && !t->drain_until_ns);
 	maybe_end(t);
 }
@@ -162,7 +162,7 @@ static void on_out_ready(uint32_t events, void *userdata)
 {
 	struct transport_stdio *t = userdata;
 
-	/* The reading end of a pipe was closed: nobody will ever read an answer. */
+	/* The reading end of the output pipe is closed: nobody will ever read an answer. */
 	if (events & (EPOLLERR | EPOLLHUP))
 		end(t, -EPIPE);
 	else
@@ -187,7 +187,7 @@ static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json,
 	(void)http_status;
 	if (json)
 		send_line(of_sink(sink), json, len);
-	/* It counts as in flight until this returns. */
+	/* The call counts as in flight until this function returns, so the check comes later. */
 	if (of_sink(sink)->drain_until_ns)
 		(void)sd_event_source_set_enabled(of_sink(sink)->later, SD_EVENT_ONESHOT);
 }
@@ -227,7 +227,7 @@ static void feed(struct transport_stdio *t, const char *data, size_t len)
 		const char *newline = memchr(data, '\n', len);
 		const size_t part = newline ? (size_t)(newline - data) : len;
 
-		/* A bad line costs next to nothing more until it ends; then it is answered. */
+		/* The rest of a bad line is skipped cheaply; the error is answered at its end. */
 		if (part > 0)
 			(void)mcp_reader_feed(t->reader, data, part);
 		if (newline)
@@ -244,7 +244,7 @@ static void input_ended(struct transport_stdio *t)
 	stdio_watch_enable(&t->in, false);
 	t->drain_until_ns = now_ns() + t->cfg.drain_ns;
 	t->moved = false;
-	end_of_line(t); /* a last line without a newline counts */
+	end_of_line(t); /* the last line may have no newline */
 	mcp_peer_end_listens(t->peer);
 	flush(t);
 	if (!t->ended && t->tick)
@@ -258,8 +258,8 @@ static void maybe_end(struct transport_stdio *t)
 		end(t, 0);
 }
 
-/* What has no answer by now gets none; answers that are on their way arrive whole, as long as
- * somebody takes them. */
+/* Calls without an answer are cancelled. Answers in the queue still go out whole, as long as the
+ * client keeps reading. */
 static void drain_timed_out(struct transport_stdio *t, uint64_t now)
 {
 	if (t->queued == 0 || !t->moved) {
@@ -275,7 +275,7 @@ static void on_in_ready(uint32_t events, void *userdata)
 {
 	struct transport_stdio *t = userdata;
 
-	(void)events; /* EPOLLHUP too: what is in the pipe is read to its end */
+	(void)events; /* after EPOLLHUP, too, the pipe is read to its end */
 	for (int i = 0; i < READS_PER_TURN && !t->ended && !t->drain_until_ns; i++) {
 		const ssize_t n = stdio_watch_read(&t->in, t->buf, READ_BYTES);
 

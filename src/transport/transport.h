@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ways in for MCP clients. Everything runs on the caller's sd-event loop and never blocks. */
+/* How MCP clients reach the server: stdio, Streamable HTTP, HTTP+SSE. Everything runs on the caller's
+ * sd-event loop and never blocks. */
 #pragma once
 
 #include "base/attr.h"
@@ -12,37 +13,37 @@
 /* ---- stdio ----
  *
  * One message a line, in both directions. A line over the message limit is answered with an error
- * and skipped; blank lines and CRLF are fine. Output waits in memory while the client does not
- * read: over a mark reading stops (the client waits for itself), over a limit the client counts as
- * gone. At the end of input, what is in flight may finish within drain_ns, the rest is cancelled;
- * answers that are made by then go out whole unless nobody takes a byte for drain_ns. A client that
- * also closed its reading side is noticed at once. */
+ * and skipped; blank lines and CRLF are allowed. Output waits in memory while the client does not
+ * read. Above queue_mark bytes the transport stops reading input; above queue_max the client counts
+ * as gone. At the end of input, calls in flight may finish within drain_ns, then they are cancelled.
+ * Answers that exist by then go out whole, unless the client takes no byte for drain_ns. If the client
+ * has also closed its reading side, the transport ends at once. */
 
 struct transport_stdio;
 
 struct transport_stdio_config {
 	sd_event *loop;         /* borrowed */
 	struct mcp_server *mcp; /* borrowed */
-	int in_fd, out_fd;      /* borrowed; pipes, sockets, terminals, files; flags untouched
-				 * where the kernel allows that */
+	int in_fd, out_fd;      /* borrowed; pipes, sockets, terminals, files; their flags are not
+				 * changed if the kernel allows that */
 	struct mcp_reader_config reader;
 	const char *principal; /* NULL: the one local user */
 	void *principal_data;
 	void (*principal_unref)(void *data);
-	size_t queue_mark; /* bytes of output that stop the reading; 0 = 1 MiB */
-	size_t queue_max;  /* bytes of output that end it; 0 = 512 MiB */
+	size_t queue_mark; /* bytes of waiting output that stop the reading; 0 = 1 MiB */
+	size_t queue_max;  /* bytes of waiting output that end the transport; 0 = 512 MiB */
 	uint64_t drain_ns; /* 0 = 5 s */
-	/* Everything is over: input ended and output is out, or the client is gone (-EPIPE …).
-	 * Called once, from the loop; the transport may be freed in it. */
+	/* The transport has ended: input ended and all output is written (0), or the client is gone
+	 * (-EPIPE …). Called once, from the loop; it may free the transport. */
 	void (*on_end)(int reason, void *userdata);
 	void *userdata;
 };
 
 int transport_stdio_new(const struct transport_stdio_config *config,
 			struct transport_stdio **ret) MUST_CHECK;
-/* As if the input had ended: for SIGTERM. on_end comes. */
+/* Acts as if the input had ended; for SIGTERM. on_end is called later. */
 void transport_stdio_finish(struct transport_stdio *t);
-/* Cancels what is in flight; what is not written is lost. No on_end. NULL is fine. */
+/* Cancels calls in flight and drops unwritten output. on_end is not called. T may be NULL. */
 struct transport_stdio *transport_stdio_free(struct transport_stdio *t);
 
 /* ---- HTTP ----
@@ -57,7 +58,7 @@ struct transport_http_config {
 	sd_event *loop;           /* borrowed */
 	struct http_server *http; /* borrowed; freed before the transport, or after its finish */
 	struct mcp_server *mcp;   /* borrowed */
-	unsigned scopes; /* of listeners that offer it; 0 = HTTP_SCOPE_MAIN | HTTP_SCOPE_LOCAL */
+	unsigned scopes; /* listeners that offer it; 0 = HTTP_SCOPE_MAIN | HTTP_SCOPE_LOCAL */
 	struct mcp_reader_config reader;
 	unsigned sessions_max;    /* legacy sessions and SSE connections; 0 = 16,384 */
 	uint64_t session_idle_ns; /* 0 = 30 min without request or stream */
@@ -71,18 +72,18 @@ struct transport_http_config {
 
 int transport_http_new(const struct transport_http_config *config,
 		       struct transport_http **ret) MUST_CHECK;
-/* Graceful end: listen streams end with their result, event streams with their proper end, sessions
- * are closed and their work cancelled. Requests in flight without a session go on. */
+/* Graceful end: subscriptions/listen ends with its result, event streams get their proper end, and
+ * sessions are closed with their calls cancelled. Open requests without a session go on. */
 void transport_http_finish(struct transport_http *t);
-/* After http_server_free(), which ends what is still open. NULL is fine. */
+/* Call it after http_server_free(), which ends what is still open. T may be NULL. */
 struct transport_http *transport_http_free(struct transport_http *t);
 
 /* For metrics. */
 struct transport_http_counts {
-	unsigned sessions;   /* legacy Streamable HTTP */
+	unsigned sessions;   /* of Streamable HTTP, legacy era */
 	unsigned sse;        /* legacy HTTP+SSE connections */
 	unsigned streams;    /* open event streams of all kinds */
-	unsigned exchanges;  /* POSTs that are not answered */
+	unsigned exchanges;  /* POSTs without an answer yet */
 	size_t stored_bytes; /* events kept for resumption */
 };
 void transport_http_count(const struct transport_http *t, struct transport_http_counts *ret);
