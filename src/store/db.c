@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SQLite as this room uses it: one place for errors, statements and transactions. */
+/* How this room uses SQLite: connections, errors, statements, transactions. */
 #include "store/db.h"
 
 #include "base/kill_points.h"
@@ -13,8 +13,8 @@
 	"PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;"                                \
 	"PRAGMA journal_size_limit = 4194304; PRAGMA wal_autocheckpoint = 0"
 #define BUSY_MS      500
-#define BUSY_STEP_US 500 /* between two tries for the lock, on average */
-#define WAL_TRIES    50  /* of 10 ms: two processes that make the file at once */
+#define BUSY_STEP_US 500 /* average pause between two tries for the lock */
+#define WAL_TRIES    50  /* WAL_WAIT_MS apart: two processes may create the file at once */
 #define WAL_WAIT_MS  10
 #define VALUE_MAX    (1 << 20) /* bytes of one value or statement */
 
@@ -41,8 +41,8 @@ enum err_code store_err_of(int errnum)
 	return ERR_STORE_FAILED;
 }
 
-/* Why a file failed, as far as a person can do something about it; else 0. SQLite has it in three
- * places, none of which it sets each time. */
+/* The errno of a failed file operation, if a person can do something about it; else 0. SQLite keeps
+ * it in three places and sets none of them every time. */
 static int cause_of(sqlite3 *handle)
 {
 	sqlite3_file *journal = NULL;
@@ -97,7 +97,7 @@ int db_fail(const struct db *db, int rc, const char *what, struct err *e)
 
 /* ---- opening ---- */
 
-/* SQLite's own handler sleeps longer and longer, and starves beside a busy writer. */
+/* SQLite's own busy handler sleeps longer and longer, and never gets the lock beside a busy writer. */
 static int on_busy(void *user, int tries)
 {
 	const struct db *db = user;
@@ -114,7 +114,7 @@ static int set_wal(struct db *db, struct err *e)
 {
 	int rc = SQLITE_BUSY;
 
-	/* SQLite does not ask the busy handler for this one. */
+	/* SQLite does not call the busy handler for this statement. */
 	for (int i = 0; i < WAL_TRIES && (rc & 0xff) == SQLITE_BUSY; i++) {
 		rc = sqlite3_exec(db->handle, "PRAGMA journal_mode = WAL", NULL, NULL, NULL);
 		if ((rc & 0xff) == SQLITE_BUSY)
@@ -138,7 +138,7 @@ int db_open(struct db *db, const char *path, const struct store_config *config, 
 	(void)sqlite3_limit(db->handle, SQLITE_LIMIT_LENGTH, VALUE_MAX);
 	(void)sqlite3_limit(db->handle, SQLITE_LIMIT_ATTACHED, 0);
 	(void)sqlite3_db_config(db->handle, SQLITE_DBCONFIG_DEFENSIVE, 1, NULL);
-	/* Who has given up its rights could not make the file again. */
+	/* SQLite must not remove the -wal file: a process without rights could not create it again. */
 	(void)sqlite3_file_control(db->handle, "main", SQLITE_FCNTL_PERSIST_WAL, &on);
 	int r = set_wal(db, e);
 	if (r < 0)
@@ -286,7 +286,7 @@ int db_finish(struct db *db, bool durable, int r, struct err *e)
 		KILL_POINT(COMMIT_DONE);
 		r = committed < 0 ? committed : r;
 	}
-	/* A full disk may have rolled back by itself; asking twice is harmless. */
+	/* On a full disk SQLite may have rolled back already. */
 	if (r < 0 && !sqlite3_get_autocommit(db->handle))
 		(void)!db_run(db, Q_ROLLBACK, NULL, &ignored, "");
 	if (durable)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to src/store: connections, statements, the queue of the helper thread.
  *
- * Two connections to one file: `db` belongs to the caller's thread, `helper.db` to the helper.
- * Nothing but `helper` is shared between them, and that under its lock. */
+ * There are two connections to one file: `db` belongs to the caller's thread, `helper.db` to the
+ * helper thread. The threads share only `helper`, under its lock. */
 #pragma once
 
 #include "base/list.h"
@@ -27,43 +27,43 @@ struct db {
 
 /* ---- connections, statements (db.c) ---- */
 
-/* What the errno of a file of the store means to a person. */
+/* The error code that tells a person what the errno of a file of the store means. */
 enum err_code store_err_of(int errnum);
 int db_open(struct db *db, const char *path, const struct store_config *config,
 	    struct err *e) MUST_CHECK;
 void db_close(struct db *db);
-/* Sets what RC means, "WHAT: sqlite's text"; returns a negative errno. */
+/* Sets E from SQLite's result RC, with the text "WHAT: what SQLite says". Returns a negative errno. */
 int db_fail(const struct db *db, int rc, const char *what, struct err *e);
-/* The statement with its parameters bound, one letter of TYPES each: t text (NULL is NULL), i
- * int64_t, b blob (pointer, size_t). NULL: failed. Texts stay valid until db_end(). */
+/* Binds the parameters of the statement. TYPES has one letter for each: t text (may be NULL), i
+ * int64_t, b blob (pointer, size_t). The values must stay valid until db_end(). NULL: failed. */
 sqlite3_stmt *db_begin(struct db *db, enum statement id, struct err *e, const char *types, ...);
-/* 1: a row, 0: the end, negative: failed. */
+/* Returns 1: there is a row, 0: no more rows, negative: failed. */
 int db_step(struct db *db, sqlite3_stmt *st, struct err *e) MUST_CHECK;
 void db_end(sqlite3_stmt **st); /* _cleanup_(db_end) */
-/* One statement without rows; *RET_CHANGES (may be NULL) is what it changed. */
+/* Runs a statement that returns no rows. *RET_CHANGES (may be NULL) is the number of changed rows. */
 int db_run(struct db *db, enum statement id, int *ret_changes, struct err *e, const char *types,
 	   ...) MUST_CHECK;
-/* One transaction; DURABLE: commit waits for the disk. */
+/* Begins a transaction. DURABLE: its commit waits for the disk. */
 int db_transaction(struct db *db, bool durable, struct err *e) MUST_CHECK;
-/* Commits when R >= 0, else rolls back; returns R, or what the commit said. */
+/* Commits if R >= 0, else rolls back. Returns R, or the error of the commit. */
 int db_finish(struct db *db, bool durable, int r, struct err *e) MUST_CHECK;
-/* db_run() in a durable transaction; returns 1 when it changed something, else 0. */
+/* db_run() in a durable transaction. Returns 1 if it changed something, else 0. */
 int db_change(struct db *db, enum statement id, struct err *e, const char *types, ...) MUST_CHECK;
-/* The first column of the first row; 0 when there is none. */
+/* *RET is the first column of the first row, or 0 if there is no row. */
 int db_number(struct db *db, uint64_t *ret, sqlite3_stmt *st, struct err *e) MUST_CHECK;
 
-/* Columns; texts are cut to SIZE at a character. */
+/* Read columns. A text that does not fit into SIZE is cut at a character. */
 void column_text(sqlite3_stmt *st, int column, char *ret, size_t size);
 uint64_t column_u64(sqlite3_stmt *st, int column);
 /* Copies FROM (NULL: "") and cuts it at a character. */
 void copy_text(char *ret, size_t size, const char *from);
 
-/* PREFIX (4 bytes) and 256 random bits as text: a key, an invitation. */
+/* Makes a key or an invitation: PREFIX (4 bytes) and 256 random bits as text. */
 void store_random_text(const char *prefix, char ret[STORE_KEY_SIZE]);
-/* What is kept of such a text. */
+/* The keyed digest that the database keeps of such a text. */
 int store_digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BYTES],
 		 struct err *e) MUST_CHECK;
-/* store_user_add() inside of a transaction that is open. */
+/* store_user_add() for callers that have a transaction open. */
 int user_insert(struct store *s, struct store_user *u, struct err *e) MUST_CHECK;
 
 /* ---- what the helper does (queue.c, password.c) ---- */
@@ -93,9 +93,9 @@ struct notes {
 };
 
 struct hash_job {
-	struct list node; /* of the helper: jobs or done */
+	struct list node; /* in helper.jobs or helper.done */
 	char password[STORE_PASSWORD_MAX + 1];
-	char hash[STORE_HASH_SIZE]; /* to compare with, or what came out */
+	char hash[STORE_HASH_SIZE]; /* to compare with, or the result */
 	struct store_user user;     /* of a check */
 	enum store_lane lane;
 	bool check;
@@ -106,7 +106,7 @@ struct hash_job {
 };
 
 struct helper {
-	pthread_mutex_t lock; /* over all that follows but db */
+	pthread_mutex_t lock; /* protects all members below, except db */
 	pthread_cond_t work;
 	pthread_cond_t idle;
 	pthread_t thread;
@@ -114,27 +114,27 @@ struct helper {
 	bool stop;
 	bool flush;
 	bool writing;
-	uint64_t kept; /* rows of a batch that failed */
+	uint64_t kept; /* rows of a failed batch, to be tried again */
 	struct notes notes;
 	struct list jobs[STORE_LANE_MAX_]; /* oldest first */
 	struct list done;
-	unsigned n_jobs[STORE_LANE_MAX_]; /* until they are answered */
-	unsigned turn;                    /* lane that is looked at first */
+	unsigned n_jobs[STORE_LANE_MAX_]; /* counted until they are answered */
+	unsigned turn;                    /* the lane whose job is next */
 	struct store_counts counts;
-	struct err trouble; /* of the last batch; ERR_NONE: it is written */
-	bool told;          /* of trouble */
-	struct db db;       /* of the thread alone once it is started */
+	struct err trouble; /* why the last batch failed; ERR_NONE: it was written */
+	bool told;          /* on_trouble was called for it */
+	struct db db;       /* used by the helper thread alone once that runs */
 	uint64_t since_prune;
-	int event_fd; /* answers are there */
+	int event_fd; /* wakes the loop: there are answers */
 };
 
 #define RUNNING_SLOTS 2048u
 
-/* Runs under way (running.c). */
+/* Runs that have not ended (running.c). */
 struct running {
-	int fd; /* -1: they are not noted */
+	int fd; /* -1: they are not recorded */
 	unsigned region;
-	uint64_t used[RUNNING_SLOTS / 64]; /* under the helper's lock */
+	uint64_t used[RUNNING_SLOTS / 64]; /* protected by the helper's lock */
 };
 
 struct store {
@@ -152,16 +152,17 @@ struct store {
 
 int helper_open(struct store *s, const char *path, struct err *e) MUST_CHECK;
 void helper_close(struct store *s);
-/* Starts the thread at its first need; under the lock. -EAGAIN …: there is none. */
+/* Starts the thread if it does not run. Call it with the lock held. -EAGAIN …: it cannot be started. */
 int helper_start(struct store *s) MUST_CHECK;
-/* The thread's part of passwords: does JOB. */
+/* Hashes or checks the password of JOB; on the helper thread. */
 void hash_job_run(struct hash_job *job);
 void note_push(struct store *s, const struct note *n);
-/* Adds R to the history, and its CPU time to the usage of the day of DAY_OF_MS. */
+/* Adds R to the history, and its CPU time to the usage of the UTC day that DAY_OF_MS is in. */
 int run_write(struct db *db, const struct store_run *r, uint64_t day_of_ms,
 	      struct err *e) MUST_CHECK;
-/* Under the helper's lock: the row of TICKET is in the history, or will never be. 0 is fine. */
+/* Frees the slot of TICKET, whose row is in the history or will never be. Call it with the helper's
+ * lock held. TICKET may be 0. */
 void running_free(struct store *s, uint32_t ticket);
-/* Tells the askers; on the caller's thread. */
+/* Calls the callbacks of finished jobs; on the caller's thread. */
 void hash_answers(struct store *s);
 void hash_cancel(struct store *s);

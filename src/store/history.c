@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reading what the helper wrote, and handing it what to write. */
+/* History of runs, usage, audit log: queues rows for the helper thread, reads what it wrote. */
 #include "store/db.h"
 
 #define DAY_MS UINT64_C(86400000)

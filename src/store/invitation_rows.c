@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Invitations: like keys, only a keyed digest of each is in the file. */
+/* Invitations. As with keys, the file has only a keyed digest of each. */
 #include "store/db.h"
 
 #include "base/text.h"
@@ -18,7 +18,7 @@ static void read_invitation(sqlite3_stmt *st, struct store_invitation *i)
 	i->expires_ms = column_u64(st, 4);
 }
 
-/* There may be no more than the limit, without those that have expired. */
+/* Removes expired invitations, and fails if as many as the limit are left. */
 static int make_room(struct store *s, struct err *e)
 {
 	uint64_t n = 0;
@@ -102,7 +102,7 @@ int store_invitation_remove(struct store *s, const char *id, struct err *e)
 	return db_change(&s->db, Q_INVITATION_REMOVE, e, "t", id);
 }
 
-/* Inside of the transaction, so that two who hold the same invitation cannot both use it. */
+/* Runs inside the transaction: of two clients with the same invitation only one can use it. */
 static int use(struct store *s, struct store_user *u, const char *text, struct err *e)
 {
 	struct store_invitation i;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys: 256 random bits behind a prefix that scanners of leaked secrets can know. Only a keyed
- * digest is kept; its key lies in the same file, so the point is not secrecy but that no list of
- * digests from elsewhere fits. */
+/* Keys: a prefix that scanners for leaked secrets can recognise, and 256 random bits. The file has
+ * only a keyed digest of each. The key of the digest is in the same file: it protects no secret, but
+ * a list of digests that was made for another installation is useless here. */
 #include "store/db.h"
 
 #include "base/rand.h"
@@ -92,7 +92,7 @@ int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e
 		r = db_change(&s->db, Q_KEY_ADD, e, "ttttbitii", added.id, added.user, added.name,
 			      added.hint, hash, sizeof(hash), (int64_t)added.scope, added.profile,
 			      (int64_t)added.created_ms, (int64_t)added.expires_ms);
-	if (r == -EEXIST) /* the constraint that can fail is the user's */
+	if (r == -EEXIST) /* only the reference to the user can fail */
 		return err_set(e, ERR_NOT_FOUND, 0, "there is no such user");
 	if (r < 0)
 		return r;
@@ -109,7 +109,7 @@ static void read_key(sqlite3_stmt *st, struct store_key *k)
 	column_text(st, 2, k->name, sizeof(k->name));
 	column_text(st, 3, k->hint, sizeof(k->hint));
 	int scope = sqlite3_column_int(st, 4);
-	/* What a newer version may have written counts as the least. */
+	/* A scope that only a newer program version knows counts as the narrowest one. */
 	k->scope =
 	    scope >= 0 && scope < STORE_SCOPE_MAX_ ? (enum store_scope)scope : STORE_SCOPE_READ;
 	column_text(st, 5, k->profile, sizeof(k->profile));

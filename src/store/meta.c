@@ -35,7 +35,7 @@ int store_secret(struct store *s, const char *name, uint8_t *ret, struct err *e)
 	if (r != 0)
 		return MIN(r, 0);
 	rand_bytes(fresh, sizeof(fresh));
-	/* Another process may be faster: its secret is the one. */
+	/* If another process was faster, its secret is the one that counts. */
 	r = db_change(&s->db, Q_META_ADD, e, "tb", key, fresh, sizeof(fresh));
 	sodium_memzero(fresh, sizeof(fresh));
 	if (r < 0)

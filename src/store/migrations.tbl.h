@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tables, as steps. M(version, "SQL"): a step runs once, in order, in one transaction with its
- * mark. Released steps never change; new ones are added at the end. */
+/* The tables of the database, as steps: M(version, "SQL"). Each step runs once, in order, in the same
+ * transaction that records its version. A released step never changes; a new one goes at the end. */
 M(1, "CREATE TABLE meta("
      " key TEXT PRIMARY KEY NOT NULL,"
      " value BLOB NOT NULL) STRICT, WITHOUT ROWID;"
@@ -80,14 +80,15 @@ M(1, "CREATE TABLE meta("
      "CREATE INDEX audit_actor ON audit(actor, id);"
      "CREATE TRIGGER audit_no_update BEFORE UPDATE ON audit BEGIN"
      " SELECT RAISE(ABORT, 'the audit log is append-only'); END;"
-     /* Only what audit_keep pushes out may go. */
+     /* Only rows older than the newest audit_keep ones may be deleted. */
      "CREATE TRIGGER audit_no_delete BEFORE DELETE ON audit"
      " WHEN old.id > (SELECT max(id) FROM audit)"
      "  - coalesce((SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'audit_keep'), 1000000)"
      " BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;")
 M(2, "ALTER TABLE sandboxes ADD COLUMN network TEXT NOT NULL DEFAULT '';")
 M(3, "ALTER TABLE sandboxes ADD COLUMN place TEXT NOT NULL DEFAULT '';")
-/* The epoch grows when a credential may have ended or lost rights, whichever process changed it. */
+/* Triggers raise the epoch whenever a credential may have ended or lost rights, so that it counts
+ * changes by every process. */
 M(4, "CREATE TABLE credentials(id INTEGER PRIMARY KEY CHECK(id = 1), epoch INTEGER NOT NULL) STRICT;"
      "INSERT INTO credentials VALUES(1, 1);"
      "CREATE TRIGGER credentials_user_gone AFTER DELETE ON users BEGIN"

@@ -17,7 +17,7 @@ int store_package_set(struct store *s, const char *sandbox, const struct store_p
 	int r = db_run(&s->db, Q_PACKAGE_SET, NULL, e, "tttttii", sandbox, p->name, p->version,
 		       p->status, p->text, (int64_t)p->started_ms, (int64_t)p->ended_ms);
 
-	if (r == -EEXIST) /* the constraint that can fail is the sandbox's */
+	if (r == -EEXIST) /* only the reference to the sandbox can fail */
 		return err_set(e, ERR_NOT_FOUND, 0, "there is no sandbox %s", sandbox);
 	return r;
 }

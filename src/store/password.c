@@ -7,7 +7,7 @@
 #include <sodium.h>
 #include <string.h>
 
-/* Of a random text that nobody has; same cost as a real one. */
+/* The hash of a random text that nobody knows. Checking it costs the same as a real one. */
 static const char nobody[] = "$argon2id$v=19$m=65536,t=2,p=1$cpcQ0sL//ERfJVORXeo8pQ"
 			     "$EQl/7QfJmKW2buKJaouj8leVukjNPaXIN0WYi7b6amM";
 
@@ -127,7 +127,7 @@ int store_check_password(struct store *s, const char *name, const char *password
 		job_free(job);
 		return r;
 	}
-	/* Too long a password cannot be right, cut it might be. */
+	/* A password that is too long is wrong. Without this check its cut form might be right. */
 	bool real = r > 0 && job->user.hash[0] && strlen(password) <= STORE_PASSWORD_MAX;
 	if (!real)
 		job->user.id[0] = '\0';
@@ -168,7 +168,7 @@ void hash_answers(struct store *s)
 	}
 }
 
-/* The thread is over. */
+/* For the end of the store, when the helper thread has ended. */
 void hash_cancel(struct store *s)
 {
 	struct helper *h = &s->helper;

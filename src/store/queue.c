@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The helper thread: rows that nobody waits for, checkpoints, passwords.
+/* The helper thread: writes rows that nobody waits for, checkpoints the WAL, hashes passwords.
  *
- * The caller's thread appends to a bounded list; the helper takes the whole list at once and writes
- * it in one transaction, so that a thousand runs a second cost twenty transactions. A batch that
- * fails (full disk, a foreign lock) is kept and tried again; meanwhile the list fills, and what
- * finds it full is counted as lost. The thread is started at its first need: after the process gave
- * up its rights, which Linux keeps per thread, and never in a program that writes nothing. */
+ * The caller's thread appends rows to a bounded list. The helper takes the whole list and writes it in
+ * one transaction, so a thousand runs a second cost twenty transactions. A batch that fails (full
+ * disk, lock of another process) is kept and tried again. Meanwhile the list fills; rows that find it
+ * full are counted as lost. The thread starts with the first row or password. That is after the
+ * process gave up its rights (Linux keeps rights per thread), and never in a program that writes
+ * nothing. */
 #include "store/db.h"
 
 #include "base/rand.h"
@@ -52,7 +53,7 @@ void note_push(struct store *s, const struct note *n)
 	} else {
 		*copy = *n;
 		list_append(&h->notes.list, &copy->node);
-		/* Further ones find the helper counting down already. */
+		/* The helper is awake already and waits for more rows. */
 		if (h->notes.n++ == 0)
 			(void)pthread_cond_signal(&h->work);
 	}
@@ -120,7 +121,7 @@ static int write_batch(struct store *s, const struct notes *batch, struct err *e
 		r = prune(s, e);
 	}
 	r = db_finish(&h->db, false, r, e);
-	/* Moves what has come into the main file; a no-op while there is little. */
+	/* Copies the WAL into the database file; does nothing while the WAL is small. */
 	if (r == 0)
 		(void)sqlite3_wal_checkpoint_v2(h->db.handle, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
 						NULL);
@@ -144,7 +145,7 @@ static bool has_job(const struct helper *h)
 	return false;
 }
 
-/* Lets more rows come, unless somebody waits or the list is filling. */
+/* Waits for more rows, unless somebody waits for the helper or the list is half full. */
 static void gather(struct helper *h, uint64_t wait_ns)
 {
 	uint64_t until = now_ns() + wait_ns;
@@ -154,7 +155,7 @@ static void gather(struct helper *h, uint64_t wait_ns)
 		wait_until(h, until);
 }
 
-/* Under the lock; wakes the loop when it has something to tell. */
+/* Records whether the batch failed; wakes the loop if that changed. Called with the lock held. */
 static void note_trouble(struct helper *h, const struct err *e)
 {
 	uint64_t one = 1;
@@ -209,7 +210,7 @@ static void write_some(struct store *s, struct notes *batch)
 	(void)pthread_cond_broadcast(&h->idle);
 }
 
-/* The lanes take turns. */
+/* The lanes take turns, so that a flood in one does not delay another. */
 static struct hash_job *next_job(struct helper *h)
 {
 	for (unsigned i = 0; i < STORE_LANE_MAX_; i++) {
@@ -255,7 +256,7 @@ static void *helper_main(void *arg)
 		do_job(h);
 		h->flush = h->flush && h->notes.n > 0 && batch.n == 0;
 	}
-	write_some(s, &batch); /* what was kept, then what has come */
+	write_some(s, &batch); /* first the failed batch, then the new rows */
 	if (batch.n == 0)
 		write_some(s, &batch);
 	notes_free(&batch);
@@ -270,7 +271,7 @@ int helper_start(struct store *s)
 
 	if (h->started)
 		return 0;
-	/* Signals are the caller's. */
+	/* The caller's thread handles all signals. */
 	(void)sigfillset(&all);
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	int r = pthread_create(&h->thread, NULL, helper_main, s);

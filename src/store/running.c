@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs under way, where the end of the whole server leaves them: a file beside the database.
+/* Runs that have not ended, in a file beside the database, so that they survive a crash of the server.
  *
- * The file has a region for each server of the state folder, locked by it as long as it lives
- * (F_OFD_SETLK: the kernel lets go, whatever way it ends). A region has slots; a slot holds the row
- * that a run will have in the history if nobody completes it, from before it starts until its row
- * is committed. A slot costs one pwrite(2) into the page cache at each end of the run, and is freed
- * by the helper: no fsync, and no mapping, which a disk that fails would make a SIGBUS. What is in
- * the regions that nobody has locked becomes history at the next start of any server. */
+ * Each server of the state folder has one region of the file and holds a lock on it while it lives
+ * (F_OFD_SETLK: the kernel drops the lock however the process ends). A region has slots. A slot holds
+ * the row that the history gets if the server dies during the run; it is written before the run starts
+ * and freed by the helper once the real row is committed. That costs one pwrite(2) into the page cache
+ * at the start of a run and one at its end: no fsync. The file is not mapped, because a failing disk
+ * would then mean SIGBUS. When a server starts, the rows in regions that nobody has locked become
+ * history. */
 #include "store/db.h"
 
 #include "base/fdio.h"
@@ -15,12 +16,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define REGIONS      64u /* servers of one state folder */
+#define REGIONS      64u /* servers that may share a state folder */
 #define SLOT_BYTES   512u
-#define REGION_BYTES ((off_t)SLOT_BYTES * (RUNNING_SLOTS + 1)) /* the first one is the head */
+#define REGION_BYTES ((off_t)SLOT_BYTES * (RUNNING_SLOTS + 1)) /* slot 0: head */
 #define FILE_MODE    0600
 
-/* Never across two pages: a write that SIGKILL meets is there whole, or not at all. */
+/* No slot crosses a page, so a write that SIGKILL interrupts is there whole or not at all. */
 struct slot {
 	uint32_t used;
 	uint32_t zero;
@@ -30,7 +31,7 @@ _Static_assert(sizeof(struct slot) <= SLOT_BYTES, "a row fits");
 
 struct head {
 	char magic[16];
-	uint32_t row_bytes; /* another program version's rows are not understood */
+	uint32_t row_bytes; /* rows of another program version have another size and are ignored */
 	uint32_t slots;
 };
 
@@ -66,7 +67,7 @@ static int write_at(int fd, const void *data, size_t len, off_t at)
 
 /* ---- what an earlier server left ---- */
 
-/* Texts of a file are not trusted to end. */
+/* Texts from the file may lack their NUL. */
 static void end_texts(struct store_run *r)
 {
 	r->id[sizeof(r->id) - 1] = '\0';
@@ -76,7 +77,7 @@ static void end_texts(struct store_run *r)
 	r->reason[sizeof(r->reason) - 1] = '\0';
 }
 
-/* It may have been committed by the server that left it. */
+/* The dead server may have committed the row before it could free the slot. */
 static int add_unless_known(struct db *db, const struct store_run *r, struct err *e)
 {
 	uint64_t known = 0;
@@ -95,7 +96,7 @@ static int add_region(struct db *db, int fd, unsigned region, struct err *e)
 		struct slot s;
 
 		if (pread(fd, &s, sizeof(s), slot_at(region, i)) != (ssize_t)sizeof(s))
-			break; /* never filled that far */
+			break; /* the file ends here: no further slot was ever used */
 		if (s.used != 1)
 			continue;
 		end_texts(&s.run);
@@ -104,7 +105,7 @@ static int add_region(struct db *db, int fd, unsigned region, struct err *e)
 	return db_finish(db, false, r, e);
 }
 
-/* Rows of REGION, which is locked, become history; then it is empty, whatever was in it. */
+/* Writes the rows of REGION, which is locked by us, to the history. The region is empty after that. */
 static int recover(struct db *db, int fd, unsigned region, struct err *e)
 {
 	struct head h = {0};
@@ -124,8 +125,8 @@ static int recover(struct db *db, int fd, unsigned region, struct err *e)
 	return r;
 }
 
-/* Takes REGION for this server. Its room is there from now on: a disk that fills up later changes
- * nothing. */
+/* Takes REGION for this server and reserves its space on the disk, so that a disk that fills up later
+ * does not matter. */
 static int claim(struct running *w, int fd, unsigned region, struct err *e)
 {
 	int r = -posix_fallocate(fd, (off_t)region * REGION_BYTES, REGION_BYTES);
@@ -150,7 +151,7 @@ static int watch(struct store *s, int fd, struct err *e)
 		if (!there && w->fd >= 0)
 			break;
 		if (lock_region(fd, i, F_WRLCK) < 0)
-			continue; /* a server that lives */
+			continue; /* another server holds it */
 		r = recover(&s->db, fd, i, e);
 		if (r == 0 && w->fd < 0)
 			r = claim(w, fd, i, e);
@@ -178,7 +179,7 @@ int store_watch_runs(struct store *s, struct err *e)
 
 /* ---- the slots of this server ---- */
 
-/* Under the helper's lock. RUNNING_SLOTS: all are used. */
+/* Returns a free slot, or RUNNING_SLOTS if all are used. Called with the helper's lock held. */
 static unsigned take(struct running *w)
 {
 	for (unsigned i = 0; i < ARRAY_SIZE(w->used); i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Every statement that the program runs. Q(NAME, "SQL"); prepared at its first use. */
+/* Every SQL statement of the program: Q(NAME, "SQL"). Each is prepared when it is first used. */
 #define USER_COLUMNS                                                                               \
 	"id, name, coalesce(email, ''), coalesce(hash, ''), role, active, created_ms,"             \
 	" quota_sandboxes, quota_cpu_s, quota_disk, quota_runs"

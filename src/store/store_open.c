@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a store: the file and its rights, migrations, the end. */
+/* Opens and closes a store: the file and its mode, migrations. */
 #include "store/db.h"
 
 #include "base/fdio.h"
@@ -28,7 +28,7 @@ static const struct {
 
 /* ---- the file ---- */
 
-/* PATH with its folder made and free of links (SQLite is told to follow none). */
+/* Creates the folder of PATH and resolves links in it. SQLite is told to follow none. */
 static int resolve(const char *path, char ret[PATH_MAX], struct err *e)
 {
 	char folder[PATH_MAX], name[PATH_MAX], real[PATH_MAX];
@@ -45,8 +45,9 @@ static int resolve(const char *path, char ret[PATH_MAX], struct err *e)
 	return n > 0 && n < PATH_MAX ? 0 : err_set(e, ERR_STORE_FAILED, ENAMETOOLONG, "%s", path);
 }
 
-/* Made for its owner alone; the companions that SQLite makes get the same mode. An open file is not
- * opened a second time: closing it would let go of the locks. */
+/* Creates the file with mode 0600; -wal and -shm, which SQLite creates, get the same mode. A file that
+ * exists is not opened here: closing it again would drop the POSIX locks that this process may have on
+ * it. */
 static int prepare_file(const char *path, struct err *e)
 {
 	struct stat st;
@@ -67,7 +68,7 @@ static int prepare_file(const char *path, struct err *e)
 	return 0;
 }
 
-/* SQLite does not always know why it cannot make its companions. */
+/* SQLite does not always say why it cannot create -wal and -shm, so look at the folder. */
 static void say_read_only(const char *path, struct err *e)
 {
 	char folder[PATH_MAX];
@@ -131,7 +132,7 @@ static int migrate_inside(struct db *db, struct err *e)
 	return r;
 }
 
-/* Takes the writer's lock in any case: that opens the two companions too. */
+/* Takes the writer's lock even if there is nothing to migrate: that opens -wal and -shm, too. */
 static int migrate(struct db *db, uint64_t audit_keep, struct err *e)
 {
 	char keep[24];
@@ -162,7 +163,7 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 	if (!s)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
 	s->config = *config;
-	s->config.path = NULL; /* borrowed for the call */
+	s->config.path = NULL; /* it was borrowed for this call only */
 	s->config.runs_keep = config->runs_keep ? config->runs_keep : RUNS_KEEP;
 	s->config.audit_keep = config->audit_keep ? config->audit_keep : AUDIT_KEEP;
 	s->helper.event_fd = -1;

@@ -66,7 +66,7 @@ int store_user_find(struct store *s, const char *name, struct store_user *ret, s
 	return r != 0 ? r : get_one(s, Q_USER_BY_EMAIL, name, ret, e);
 }
 
-/* Which of the two names is taken? Asked first, so that the answer can say it. */
+/* Checked before the insert, so that the error can say whether the name or the e-mail is taken. */
 static int check_free(struct store *s, const struct store_user *u, struct err *e)
 {
 	struct store_user other;

@@ -212,15 +212,14 @@ bool message_is_too_large(struct http_request *req, const struct transport_http 
 	    t->cfg.reader.max_message ? t->cfg.reader.max_message : MCP_MESSAGE_MAX;
 	const uint64_t length = http_request_body_length(req);
 
-	return length != UINT64_MAX &&
-	       length > max; /* UINT64_MAX: chunked, no length is announced */
+	return length != UINT64_MAX && length > max; /* UINT64_MAX: chunked */
 }
 
 static int add_routes(struct transport_http *t)
 {
 	const struct transport_http_config *c = &t->cfg;
-	const uint64_t max =
-	    UINT64_MAX; /* message_is_too_large() and the reader enforce the limit */
+	/* message_is_too_large() and the reader enforce the limit. */
+	const uint64_t max = UINT64_MAX;
 	const unsigned post = HTTP_ROUTE_AUTH | HTTP_ROUTE_STREAM_BODY;
 	const struct http_route rows[] = {
 	    {HTTP_POST, "/mcp", on_post, post, max},

@@ -118,9 +118,7 @@ void stdio_watch_enable(struct stdio_watch *w, bool on)
 	f->watched = on;
 	if (f->always_ready)
 		(void)sd_event_source_set_enabled(f->defer, on ? SD_EVENT_ON : SD_EVENT_OFF);
-	else if (
-	    w->direction ==
-	    EPOLLIN) /* epoll reports a hang-up again and again, even if no events are asked for */
+	else if (w->direction == EPOLLIN) /* epoll reports a hang-up even if nothing is asked for */
 		(void)sd_event_source_set_enabled(f->io, on ? SD_EVENT_ON : SD_EVENT_OFF);
 	else
 		(void)sd_event_source_set_io_events(f->io, on ? w->direction : 0);
