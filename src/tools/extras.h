@@ -74,6 +74,10 @@ json_t *extras_output(const struct run_output *output, size_t max, const char *n
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
 json_t *extras_json_checkpoint(const struct checkpoint *c);
+/* extras_hints.c: appends what to do about a run that ended badly; nothing for one that went well. */
+int extras_add_hint(struct buf *b, const struct run_call *c,
+		    const struct run_result *result) MUST_CHECK;
+uint64_t extras_timeout_of(const struct run_call *c); /* the time that the run had, in ns */
 /* extras_network.c: adds `network`, and `domains` if the sandbox was made with a list of its
  * own. */
 int extras_add_network(json_t *object, const struct tools *t, const struct sandbox *s) MUST_CHECK;

@@ -66,75 +66,6 @@ static const char *state_of(const struct run_result *result)
 	return result->state_kept ? "kept" : "unchanged";
 }
 
-/* The time that the run had. */
-static uint64_t timeout_of(const struct run_call *c)
-{
-	return c->request.timeout_ns > 0 ? c->request.timeout_ns
-					 : sandbox_run_timeout_ns(c->sandbox);
-}
-
-static int add_timeout_hint(struct buf *b, const struct run_call *c)
-{
-	const uint64_t longest = manager_run_timeout_max_ns(c->tools->config.manager);
-
-	if (longest > 0 && timeout_of(c) >= longest)
-		return buf_printf(b,
-				  "%ju s is the longest time that this server allows: split the "
-				  "work into several runs.",
-				  (uintmax_t)(longest / NS_PER_S));
-	return longest > 0 ? buf_printf(b,
-					"Do less in one run, or give a larger timeout_s (at most "
-					"%ju).",
-					(uintmax_t)(longest / NS_PER_S))
-			   : buf_add_str(b, "Do less in one run, or give a larger timeout_s.");
-}
-
-/* Adds what to do about the end of a run; nothing if the run went well. */
-static int add_end_hint(struct buf *b, const struct run_call *c, const struct run_result *result)
-{
-	static const char *const hints[] = {
-	    [RUN_OOM] = "The sandbox ran out of memory: read data in parts, or use smaller types.",
-	    [RUN_OUTPUT_LIMIT] = "Print less, or write to a file.",
-	    [RUN_DISK_LIMIT] = "The files are more than the sandbox may hold: remove some.",
-	    [RUN_LOST] = NULL,
-	};
-
-	if (result->state_lost)
-		return buf_add_str(b,
-				   "The session's variables are gone; its files are still there. "
-				   "Run the definitions again.");
-	if (result->threads_lost)
-		return buf_add_str(b, "Threads do not outlive a run: wait for them in the run that "
-				      "starts them.");
-	if (result->reason == RUN_TIMEOUT)
-		return add_timeout_hint(b, c);
-	return hints[result->reason] ? buf_add_str(b, hints[result->reason]) : 0;
-}
-
-/* The caller named a session that did not exist, so this call has made it. The model may have
- * mistyped the id, or the session may have ended: either way its variables and files are
- * missing. */
-static int add_new_session_hint(struct buf *b, const struct run_call *c)
-{
-	return buf_printf(
-	    b,
-	    "%sThere was no session %s (it has ended, or the id is new): this is a new "
-	    "one without earlier files and variables.",
-	    b->len > 0 ? " " : "", c->id);
-}
-
-static int add_hint(json_t *object, const struct run_call *c, const struct run_result *result)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(HINT_MAX);
-	int r = add_end_hint(&b, c, result);
-
-	if (r == 0 && c->made && c->id[0])
-		r = add_new_session_hint(&b, c);
-	if (r < 0 || b.len == 0)
-		return r;
-	return json_object_set_new(object, "hint", json_stringn(buf_str(&b), b.len));
-}
-
 /* Adds the members of stateful runs. */
 static int add_state(json_t *object, struct run_call *c, const struct run_result *result)
 {
@@ -160,17 +91,26 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 
 	if (result->reason == RUN_TIMEOUT)
 		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
-			       (uintmax_t)(timeout_of(c) / NS_PER_S));
+			       (uintmax_t)(extras_timeout_of(c) / NS_PER_S));
 	bool out_cut = false, err_cut = false;
 	json_t *out = extras_output(&result->out, budget - err_max, "", &out_cut);
 	json_t *err = extras_output(&result->err, MAX(err_max, budget / 3), note, &err_cut);
-	json_t *object = json_pack(
-	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
-	    sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code, "stdout",
-	    out, "stderr", err, "stdout_truncated", out_cut, "stderr_truncated", err_cut,
-	    "artifacts", tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
-	    (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
-	if (object && (add_state(object, c, result) < 0 || add_hint(object, c, result) < 0)) {
+	_cleanup_(buf_done) struct buf hint = BUF_INIT(HINT_MAX);
+	json_t *object = json_pack("{s:s, s:s, s:i}", "session_id", sandbox_id(c->sandbox),
+				   "run_id", result->id, "exit_code", result->exit_code);
+	json_t *rest =
+	    json_pack("{s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "stdout", out, "stderr", err,
+		      "stdout_truncated", out_cut, "stderr_truncated", err_cut, "artifacts",
+		      tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
+		      (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+	/* Before the traceback, where a model reads it first. */
+	bool failed =
+	    extras_add_hint(&hint, c, result) < 0 ||
+	    (hint.len > 0 &&
+	     json_object_set_new(object, "hint", json_stringn(buf_str(&hint), hint.len)) < 0);
+	failed = failed || json_object_update(object, rest) < 0 || add_state(object, c, result) < 0;
+	json_decref(rest);
+	if (failed) {
 		json_decref(object);
 		return NULL;
 	}

@@ -89,6 +89,25 @@ matrix('extras', { profile: 'full' }, (s) => {
 		}
 		assert.equal((await s().call('sandbox_run_python', { code: 'print(1)' })).hint, undefined);
 	});
+	it('hints: a missing module, no network, a signal, memory; first in the answer', async () => {
+		const rows: [string, RegExp][] = [
+			['import nosuchmodule.sub', /^The module nosuchmodule is not installed here/],
+			['import urllib.request; urllib.request.urlopen("http://example.invalid")', /^The sandbox has no network\./],
+			['import os; os.kill(os.getpid(), 11)', /^The run was ended by SIGSEGV: /],
+			['x = bytearray(1 << 30); x[::4096] = b"1" * (1 << 18)', /^The sandbox ran out of memory \(it has 512 MiB\)/],
+		];
+		const { session_id } = await s().call('sandbox_run_python', { code: 'print(1)' });
+		for (const [code, hint] of rows) {
+			const r = await s().call('sandbox_run_python', { code, session_id });
+			if (!r.hint && code.includes('bytearray'))
+				assert.match(r.stderr, /MemoryError/, JSON.stringify(r)); // refused by the allocator before the limit was reached
+			else
+				assert.match(r.hint ?? '', hint, JSON.stringify(r));
+			if (r.hint)
+				assert.ok(Object.keys(r).indexOf('hint') < Object.keys(r).indexOf('stderr'));
+		}
+		assert.equal((await s().call('sandbox_run_python', { code: 'import sys; print("ModuleNotFoundError: No module named \'x\'", file=sys.stderr)', session_id })).hint, undefined);
+	});
 	it('sandbox_info tells the limits of runs', async () => {
 		const { session_id } = await s().call('sandbox_run_python', { code: 'print(1)' });
 		const { limits } = await s().call('sandbox_info', { session_id });
