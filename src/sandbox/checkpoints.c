@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names for the engine's kept states. */
+/* Checkpoints by name. The engine numbers the places where it keeps them; this file knows which name
+ * is in which place. */
 #include "sandbox/checkpoints.h"
 
 #include "base/log.h"
@@ -12,7 +13,7 @@
 _Static_assert(CHECKPOINTS_MAX + 2 <= ENGINE_CHECKPOINTS_MAX,
 	       "room for the base of branches and for the successor of a name");
 
-struct checkpoint_place { /* one place of the engine's */
+struct checkpoint_place { /* one of the engine's places */
 	bool used;
 	char name[CHECKPOINT_NAME_MAX + 1]; /* see is_visible() */
 	uint64_t serial;
@@ -28,7 +29,7 @@ struct checkpoints {
 struct checkpoint_call {
 	struct sandbox *sandbox; /* reference */
 	struct checkpoint_place *place;
-	bool yield; /* the call has seized the sandbox, not somebody above it */
+	bool yield; /* this call seized the sandbox, so its end yields it */
 	char name[CHECKPOINT_NAME_MAX + 1];
 	checkpoint_fn cb;
 	void *user;
@@ -61,7 +62,7 @@ void sandbox_yield(struct sandbox *s)
 
 /* ---- names ---- */
 
-/* Not to be seen: the base of branches (CHECKPOINTS_BASE), and what is being dropped (""). */
+/* Clients do not see the base of branches (CHECKPOINTS_BASE) and what is being dropped (""). */
 static bool is_visible(const struct checkpoint_place *p)
 {
 	return p->used && p->name[0] != '\0' && !streq(p->name, CHECKPOINTS_BASE);
@@ -201,7 +202,7 @@ static void on_predecessor_gone(const struct engine_checkpoint *what UNUSED, con
 	struct sandbox *s = c->sandbox;
 	struct checkpoint_place *new = find(s, c->name);
 
-	/* A place that could not be freed is not used again: that is all there is to lose. */
+	/* A place that could not be freed is not used again; nothing else is lost. */
 	if (!e)
 		forget(c->place);
 	if (!new) {
@@ -226,11 +227,11 @@ static void on_saved(const struct engine_checkpoint *what, const struct err *e, 
 		call_end(c, NULL, 0, e);
 		return;
 	}
-	if (old) /* nobody sees it any more, and nobody is given its place until it is free */
+	if (old) /* from now on invisible; its place is taken until it was dropped */
 		old->name[0] = '\0';
 	struct checkpoint_place *new = c->place;
 	new->what = *what;
-	new->what.state_lost = false; /* of the session, and told now */
+	new->what.state_lost = false; /* it is about the session, and is reported now */
 	new->created_ns = manager_now(s->manager);
 	new->serial = ++s->checkpoints->serial;
 	(void)snprintf(new->name, sizeof(new->name), "%s", c->name);
@@ -287,7 +288,7 @@ int checkpoints_check_room(const struct sandbox *s, unsigned n_new, struct err *
 		       checkpoints_count(s));
 }
 
-/* The session is the caller's alone; one of the calls below follows. */
+/* Checks NAME and seizes the sandbox for one of the calls below. */
 static int seize(struct sandbox *s, const char *name, struct err *e)
 {
 	int r = check_name(name, e);
@@ -295,7 +296,7 @@ static int seize(struct sandbox *s, const char *name, struct err *e)
 	return r < 0 ? r : sandbox_seize(s, e);
 }
 
-/* R is that call's; when it did not begin the session is let go. */
+/* R is what the call returned: if it did not begin, the sandbox is free again. */
 static int begun(struct sandbox *s, int r)
 {
 	if (r < 0)
@@ -313,7 +314,7 @@ int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, vo
 	return r < 0 ? r : begun(s, checkpoints_save(s, name, true, cb, user, e));
 }
 
-/* A call about the point NAME; NULL: E says why there is none. */
+/* A call about the checkpoint NAME; NULL with E set if there is none. */
 static struct checkpoint_call *call_of(struct sandbox *s, const char *name, bool yield,
 				       checkpoint_fn cb, void *user, struct err *e)
 {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checkpoints, branches and forks of a sandbox; sandbox.h says what a sandbox is.
  *
- * A checkpoint is a named state: the files of the workspace and, where the live session has one,
- * its interpreter. A branch runs a piece of code from the present state and keeps what it led to
- * as a checkpoint; the session itself is afterwards what it was. A fork is a new sandbox with the
- * same files and a fresh session.
+ * A checkpoint is a named copy of the files of the workspace and, if the session has variables, of
+ * its interpreter. A branch runs a piece of code from the present state and keeps the result as a
+ * checkpoint; afterwards the session is what it was before. A fork is a new sandbox with the same
+ * files and a new session.
  *
- * While one of these calls is at work it has seized the sandbox: runs, uploads, removals and a
- * second such call are SESSION_BUSY, reading goes on. Checkpoints go with their sandbox. Callbacks
- * as in sandbox.h: once, and never before the call has returned. */
+ * One of these calls seizes the sandbox until it is done: runs, uploads, removals and a second such
+ * call are SESSION_BUSY; files can still be read. Checkpoints end with their sandbox. Callbacks are
+ * called as sandbox.h says: once, and never before the call has returned. */
 #pragma once
 
 #include "sandbox/sandbox.h"
@@ -20,8 +20,8 @@
 
 struct checkpoint {
 	const char *name;
-	bool state_kept; /* it has an interpreter; false = files alone, the session is fresh */
-	bool state_lost; /* checkpoint: the session's variables were gone, nobody had been told */
+	bool state_kept; /* it has variables; false = files only, a restore starts a new session */
+	bool state_lost; /* save: the session's variables were lost before, and nobody knew yet */
 	uint64_t files;  /* regular ones */
 	uint64_t bytes;
 	uint32_t skipped; /* sockets, devices */
@@ -31,13 +31,13 @@ struct checkpoint {
 /* C is valid during the call, NULL with E. */
 typedef void (*checkpoint_fn)(const struct checkpoint *c, const struct err *e, void *user);
 
-/* Keeps the present state as NAME; an older one of that name goes when the new one is there.
+/* Saves the present state as NAME; an older one of that name is dropped when the new one is complete.
  * TOO_MANY_CHECKPOINTS, NO_SPACE, OUT_OF_MEMORY. */
 int sandbox_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
 		       struct err *e) MUST_CHECK;
-/* Makes session and files what they were; the checkpoint stays. FILES_ONLY: the session begins
- * anew. CHECKPOINT_NOT_FOUND; CHECKPOINT_LOST: its interpreter has ended; CHECKPOINT_PARTIAL: the
- * files are incomplete, try again. */
+/* Restores session and files; the checkpoint stays. FILES_ONLY: the session starts anew.
+ * CHECKPOINT_NOT_FOUND; CHECKPOINT_LOST: its interpreter has ended; CHECKPOINT_PARTIAL: the files are
+ * incomplete, try again. */
 int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkpoint_fn cb,
 		    void *user, struct err *e) MUST_CHECK;
 int sandbox_drop_checkpoint(struct sandbox *s, const char *name, checkpoint_fn cb, void *user,
@@ -60,10 +60,10 @@ struct branch_request {
 	uint64_t timeout_ns;             /* of each; as struct run_request */
 	/* The run of continuation I has ended: RESULT (valid during the call), or E. */
 	void (*on_run)(size_t i, const struct run_result *result, const struct err *e, void *user);
-	/* What it led to is kept as C, or could not be (E); neither: its code has not returned, so
-	 * that there is no new state. */
+	/* The result is saved as C, or could not be saved (E). Both NULL: the code did not return, so
+	 * there is no new state. */
 	void (*on_kept)(size_t i, const struct checkpoint *c, const struct err *e, void *user);
-	/* The end. E: the session is not what it was, or not all continuations were tried. */
+	/* The end. E: the session was not restored, or not all continuations were tried. */
 	void (*on_done)(const struct err *e, void *user);
 	void *user;
 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run does once it is its turn: inventory before, execution with bounded output, inventory
- * after.
+/* A run whose turn has come: inventory of the workspace, execution with bounded output, inventory
+ * again.
  *
- * The inventory before is skipped when the one after the previous run still holds: nothing outlives
- * a run, so between two runs only our own uploads and removals change files, and those forget it.
- */
+ * The first inventory is skipped if the one after the previous run still holds. No process outlives a
+ * run, so between runs only our own uploads and removals change files, and those invalidate it. */
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/rand.h"
@@ -55,7 +54,7 @@ static void on_listed_after(const struct engine_file *files, size_t n, bool more
 
 	KILL_POINT(RUN_SCANNED);
 	LOG_DEBUG("artifact_scan", LOG_S("session_id", r->sandbox->id), LOG_U("files", n));
-	/* The run itself went well: a failed scan costs the list of artifacts, not the result. */
+	/* If this scan failed, the run still has its result, just no list of artifacts. */
 	if (e || take_inventory(r, files, n, more) < 0)
 		sandbox_forget_inventory(r->sandbox);
 	run_report(r);
@@ -97,7 +96,7 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 
 	r->handle = NULL;
 	if (e) {
-		/* Any other says that it could not be started. */
+		/* Any other error says that the run could not be started. */
 		r->began = e->code == ERR_SANDBOX_LOST || e->code == ERR_CANCELLED;
 		sandbox_forget_inventory(s);
 		run_end(r, NULL, e);
@@ -185,7 +184,7 @@ static void on_listed_before(const struct engine_file *files, size_t n, bool mor
 		run_end(r, NULL, e);
 		return;
 	}
-	/* Without memory for the inventory every file would look new: that is the lesser evil. */
+	/* Without memory for the inventory every file looks new, which is better than failing. */
 	s->inventory_known = inventory_set(&s->inventory, files, n, more) == 0;
 	begin_listed(r);
 }

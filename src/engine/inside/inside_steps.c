@@ -8,7 +8,7 @@ static const char *const step_texts[PROTO_STEP_MAX_] = {
 #undef S
 };
 
-/* What an errno says more precisely than "unavailable". */
+/* Some errnos say more than "unavailable". */
 static enum err_code step_code(uint32_t step, int errnum)
 {
 	switch (errnum) {

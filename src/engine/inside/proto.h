@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fixed-size messages between front, monitor and init, over SOCK_SEQPACKET sockets.
+/* The fixed-size messages between front, monitor and init, over SOCK_SEQPACKET sockets. INIT_...
+ * messages are those of every engine; MON_... messages are the native engine's.
  *
  * One message = one packet = one struct that starts with struct proto_head. Both ends come from one
- * build, so native byte order and layout are fine. A receiver checks type, length, direction and
- * the number of descriptors with proto_check() and then every field; what fails ends the
- * connection.
+ * build, so byte order and layout are those of the machine. A receiver checks type, length,
+ * direction and the number of descriptors with proto_check(), then every field. A message that fails
+ * a check ends the connection.
  *
- * Who believes whom: the monitor trusts nobody, init trusts the monitor's first message and nobody
- * else, the front trusts the monitor and not init.
+ * Trust: the monitor trusts nobody. init trusts only the first message, INIT_CONFIG. The front
+ * trusts the monitor, but not init.
  *
- * This header is for front, monitor and the static init alike: no code from base, no allocation. */
+ * Front, monitor and the static init all include this header, so it uses no code of base and
+ * allocates nothing. */
 #pragma once
 
 #include "base/walls.h"
@@ -60,7 +62,7 @@ enum proto_step {
 	PROTO_STEP_MAX_,
 };
 
-enum proto_cap { /* the bits of enum engine_cap that the lower side knows */
+enum proto_cap { /* enum engine_cap, for the monitor */
 		 PROTO_CAP_MEMORY = 1 << 0,
 		 PROTO_CAP_CPU = 1 << 1,
 		 PROTO_CAP_PIDS = 1 << 2,
@@ -77,7 +79,7 @@ struct proto_head {
 	uint32_t size; /* of the whole message */
 };
 
-struct proto_limits { /* the part of struct engine_limits that the lower side enforces */
+struct proto_limits { /* the part of struct engine_limits that monitor and init enforce */
 	uint64_t memory_bytes;
 	uint64_t workspace_bytes;
 	uint64_t tmp_bytes;
@@ -96,7 +98,7 @@ struct proto_mon_hello {
 	uint32_t best_effort;
 	uint32_t slots;     /* sandboxes at most */
 	uint32_t front_uid; /* uid and gid kept for the front; 0 = none (plain user) */
-	uint32_t err_code;  /* enum err_code: it could not start, and ends; 0 = it is up */
+	uint32_t err_code;  /* enum err_code: why it could not start; 0 = it is up */
 	int32_t errnum;
 	char cgroup[16]; /* "v1", "v2", "none": for people */
 	char text[256];  /* why not */
@@ -107,7 +109,7 @@ struct proto_mon_create {
 	uint32_t slot;      /* free, < slots; chosen by the front */
 	uint32_t warm;      /* 0 or 1 */
 	uint32_t egress;    /* 0 or 1: INIT_READY comes with a listening socket */
-	uint32_t helper_of; /* slot + 1 of a sandbox that is there, 0 = none */
+	uint32_t helper_of; /* slot + 1 of the sandbox that this one helps, 0 = none */
 	struct proto_limits limits;
 	char image[PROTO_IMAGE_MAX];
 	char persist[PROTO_PERSIST_MAX]; /* key of a stored workspace, "" = none */
@@ -118,7 +120,7 @@ enum { PROTO_CREATED_OOM = 1, PROTO_CREATED_PEAK = 2 };
 struct proto_mon_created {
 	struct proto_head head;
 	uint32_t slot;
-	uint32_t fds;  /* which come after the channel */
+	uint32_t fds;  /* PROTO_CREATED_ bits: which descriptors follow the channel */
 	uint32_t step; /* enum proto_step; NONE = success */
 	int32_t errnum;
 	uint64_t image_dev, image_ino; /* of the image's root folder; 0 = it is gone by now */
@@ -126,8 +128,8 @@ struct proto_mon_created {
 };
 
 enum {                        /* MON_DESTROY */
-       PROTO_SLOT_UNUSED = 1, /* it was made ahead of need, and there was none */
-       PROTO_SLOT_COUNT = 2,  /* a run is in it: MON_GONE is to say what it used */
+       PROTO_SLOT_UNUSED = 1, /* it was made ahead of need and never used */
+       PROTO_SLOT_COUNT = 2,  /* a run is on: MON_GONE must tell the CPU time */
 };
 struct proto_mon_slot {
 	struct proto_head head;
@@ -139,15 +141,15 @@ struct proto_mon_gone {
 	struct proto_head head;
 	uint32_t slot;
 	uint32_t pad;
-	uint64_t cpu_ns; /* of all that was ever in it; 0 = not asked for (PROTO_SLOT_COUNT, or it
-			  * ended on its own), or nothing here counts it */
+	uint64_t cpu_ns; /* of everything that was ever in it, if PROTO_SLOT_COUNT asked for it or
+			  * it ended on its own; 0 = not asked for, or no group counts it */
 };
 
-/* Descriptor: init's end of the channel to the new clean interpreter; none = there will be none. */
+/* Descriptor: init's end of the channel to the new clean interpreter; none = there will not be one. */
 struct proto_mon_warmed {
 	struct proto_head head;
 	uint32_t slot;
-	uint32_t soon; /* its zygote is ready: waiting for it pays */
+	uint32_t soon; /* its zygote is ready, so a run should wait for it */
 };
 
 struct proto_mon_forget {
@@ -162,7 +164,7 @@ struct proto_mon_forgotten {
 	int32_t errnum; /* 0 = it is gone */
 };
 
-/* MON_USAGE of PROTO_SLOT_ALL: memory of all together, and nothing else. */
+/* MON_USAGE of PROTO_SLOT_ALL asks for the memory of all sandboxes together, and nothing else. */
 #define PROTO_SLOT_ALL UINT32_MAX
 struct proto_mon_used {
 	struct proto_head head;
@@ -176,11 +178,11 @@ struct proto_mon_used {
 
 #define PROTO_EGRESS_PORT 3128 /* ENGINE_EGRESS_PORT */
 
-/* What init starts with, beside its channel as descriptor 0: mounts that are mounted nowhere yet.
- * Each may be left out. */
+/* Descriptors that init starts with, beside its channel (0). Except for the lock they are mounts that
+ * are not attached anywhere yet. Each may be absent. */
 enum {
 	PROTO_START_DEV = 2,
-	PROTO_START_STORE,    /* file system with the folders `data` and `venv`, or an empty one */
+	PROTO_START_STORE, /* a file system with the folders `data` and `venv`, or an empty one */
 	PROTO_START_PACKAGES, /* the folder `venv` of another sandbox */
 	PROTO_START_LOCK,     /* kept open as long as the sandbox lives */
 	PROTO_START_END,
@@ -190,25 +192,26 @@ enum {
 enum {
 	PROTO_CONFIG_KILL = 1,    /* cgroup.kill of the run leaf */
 	PROTO_CONFIG_WARM = 2,    /* channel to the clean interpreter (runtime/frames.h) */
-	PROTO_CONFIG_SOON = 4,    /* no descriptor: its zygote is ready, waiting for it pays */
-	PROTO_CONFIG_FOLDER = 16, /* no descriptor: nothing limits the stored workspace */
+	PROTO_CONFIG_SOON = 4,    /* no descriptor: its zygote is ready, so a run should wait */
+	PROTO_CONFIG_FOLDER = 16, /* no descriptor: the stored workspace is a folder without a
+				   * limit of its own; init measures it */
 	PROTO_CONFIG_EGRESS = 8,  /* no descriptor: make the listening socket */
 	PROTO_CONFIG_BASE_FDS = 2,
-	PROTO_CONFIG_PROCS_MAX = 4, /* one a hierarchy */
+	PROTO_CONFIG_PROCS_MAX = 4, /* one per cgroup hierarchy */
 };
 struct proto_init_config {
 	struct proto_head head;
 	struct proto_limits limits;
 	uint32_t fds;         /* PROTO_CONFIG_ bits */
 	uint32_t n_procs;     /* descriptors of groups to join, by writing "0" */
-	uint32_t poll_memory; /* no group limits memory: watch it from here */
+	uint32_t poll_memory; /* no control group limits memory: init must poll it */
 	uint32_t oom_score;   /* of runs */
 };
 
 /* Descriptor: with PROTO_CONFIG_EGRESS the listening socket. */
 struct proto_init_ready {
 	struct proto_head head;
-	uint32_t landlock; /* 1 = runs are tied by it */
+	uint32_t landlock; /* 1 = runs are restricted by it */
 	uint32_t pad;
 };
 
@@ -218,14 +221,14 @@ struct proto_init_failed {
 	int32_t errnum;
 };
 
-/* INIT_REST: the type says it all. */
+/* INIT_REST: has no fields. */
 struct proto_init_note {
 	struct proto_head head;
 };
 
 struct proto_init_cold {
 	struct proto_head head;
-	uint32_t awaited; /* a run waits for another one */
+	uint32_t awaited; /* a run waits for a new one */
 	uint32_t pad;
 };
 
@@ -236,7 +239,7 @@ struct proto_init_warm {
 	uint32_t pad;
 };
 
-/* INIT_RUN: COMING = INIT_WARM follows, and the run waits for it. */
+/* May a run be forked? COMING: yes, and it must wait for INIT_WARM. */
 enum proto_warm { PROTO_WARM_NO, PROTO_WARM_YES, PROTO_WARM_COMING };
 
 enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
@@ -277,17 +280,19 @@ enum proto_end {
 	PROTO_END_SIGNALED,   /* value = signal */
 	PROTO_END_FAILED,     /* the run never started: value = errno */
 };
-enum { /* what happened on the way */
+enum { /* flags of INIT_ENDED */
        PROTO_ENDED_TIMEOUT = 1,
        PROTO_ENDED_KILLED = 2, /* INIT_SIGNAL with SIGKILL */
-       PROTO_ENDED_OOM = 4,    /* the memory watch ended it */
+       PROTO_ENDED_OOM = 4,    /* init ended it, because it polls memory (poll_memory) */
        PROTO_ENDED_WARM = 8,
-       PROTO_ENDED_LOST = 16,    /* stateful: the state before was gone */
-       PROTO_ENDED_THREADS = 32, /* stateful: threads that it left will not go on */
-       PROTO_ENDED_KEPT = 64,    /* stateful: what it did to the state is the state now */
-       PROTO_ENDED_NAMED = 128,  /* it said its end itself, and is freed later */
-       PROTO_ENDED_DISK = 256,   /* the look at a workspace without a file system of its own */
-       PROTO_ENDED_SPENT = 512,  /* the next warm run needs a new clean interpreter */
+       PROTO_ENDED_LOST = 16,    /* stateful: the variables of earlier runs were gone */
+       PROTO_ENDED_THREADS = 32, /* stateful: threads that it left do not continue */
+       PROTO_ENDED_KEPT = 64,    /* stateful: its variables are the session's now */
+       PROTO_ENDED_NAMED = 128,  /* it wrote its exit status into its process name; its memory is
+				  * freed later */
+       PROTO_ENDED_DISK = 256,   /* init ended it: the stored folder passed its limit */
+       PROTO_ENDED_SPENT =
+	   512, /* it was the clean interpreter: the next warm run needs a new one */
 };
 struct proto_init_ended {
 	struct proto_head head;
@@ -348,8 +353,8 @@ enum proto_checkpoint_op {
 	PROTO_CHECKPOINT_DROP,
 	PROTO_CHECKPOINT_OP_MAX_,
 };
-enum { PROTO_CHECKPOINT_FILES_ONLY = 1 }; /* RESTORE: the session begins anew */
-/* One at a time, and none while a run is on or waits (EBUSY). */
+enum { PROTO_CHECKPOINT_FILES_ONLY = 1 }; /* RESTORE: the session starts anew */
+/* One at a time, and none during a run (EBUSY). */
 struct proto_init_checkpoint {
 	struct proto_head head;
 	uint32_t seq;
@@ -359,16 +364,16 @@ struct proto_init_checkpoint {
 };
 
 enum {
-	PROTO_CHECKPOINT_KEPT = 1, /* there is an interpreter's state in it */
+	PROTO_CHECKPOINT_KEPT = 1, /* it holds an interpreter's variables */
 	PROTO_CHECKPOINT_LOST =
 	    2, /* SAVE: the session's state was gone, which nobody had been told */
 	PROTO_CHECKPOINT_PARTIAL =
 	    4, /* RESTORE failed half way: the files are neither the old nor the
 				  * kept ones */
 };
-/* errnum: ESTALE = the interpreter of that point is gone; ENOENT = nothing is there; ESRCH = the
- * process that copied was killed: for want of memory where the group has counted that, else by
- * somebody; EINTR = another signal has ended it */
+/* errnum: ESTALE = the interpreter of that checkpoint has ended; ENOENT = there is no checkpoint;
+ * ESRCH = the copying process was killed (by the kernel for lack of memory if the group counted an
+ * oom_kill, else by somebody); EINTR = another signal ended it */
 struct proto_init_checkpointed {
 	struct proto_head head;
 	uint32_t seq;
@@ -446,9 +451,8 @@ static inline bool proto_limits_ok(const struct proto_limits *l)
 	       l->nofile >= PROTO_NOFILE_MIN && l->nofile <= PROTO_NOFILE_MAX;
 }
 
-/* A path inside the workspace: relative, at most PROTO_PATH_MAX bytes with its NUL, no empty, `.`
- * or
- * `..` part, every part at most 255 bytes. "" only where EMPTY_OK. */
+/* Whether PATH is inside the workspace: relative, at most PROTO_PATH_MAX bytes with its NUL, no empty,
+ * `.` or `..` part, every part at most 255 bytes. "" only if EMPTY_OK. */
 static inline bool proto_path_ok(const char path[PROTO_PATH_MAX], bool empty_ok)
 {
 	size_t part = 0;

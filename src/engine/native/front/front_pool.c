@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes made ahead of need: the same request, sent by the same code, before anybody asks. So a
- * claim has the policy of a creation; what it saves is the time.
+/* The pool: sandboxes made ahead of need, with the same request and the same code as others. So a
+ * sandbox from the pool has the same policy as a new one, and saves only time.
  *
- *   a creation that was asked for -> its request is the pool's key -> a moment later the pool fills
- *   up; the next creation with the same request -> takes one, and the pool fills up again
+ * The last request is the pool's key; a moment after it the pool fills up. The next creation with the
+ * same request takes a sandbox from the pool (a claim), and the pool fills up again. A different
+ * request empties the pool and becomes the key. The pool is also emptied when the image's name
+ * belongs to another image now.
  *
- * A different request empties the pool and becomes the key. So does another image under the key's
- * name: a claim is of the image that a creation would be of.
+ * Size. A claim that finds nothing doubles `want`, up to `max`. Every LOOK_NS the pool gives up half
+ * of what was not needed in that time, down to `min`. When there was no sandbox but the pool's own
+ * for `idle_ns`, the pool is emptied, so that the image's zygote can end too.
  *
- * Size. A claim that finds nothing doubles `want`, up to `max`. Every LOOK_NS the pool gives up
- * half of what it never came to need meanwhile, down to `min`. After a time without any sandbox but
- * its own it is emptied, so that the image's zygote can go too.
- *
- * Filling: one at a time, FILL_DELAY_NS after a claim, when the loop has nothing else to do and no
- * creation is on its way that somebody waits for. */
+ * Filling. One at a time, FILL_DELAY_NS after a claim, when the loop has nothing else to do and
+ * nobody waits for a creation. */
 #include "engine/native/front/front.h"
 
 #include "base/kill_points.h"
@@ -26,14 +25,14 @@
 
 #define FILL_DELAY_NS  (50 * NS_PER_MS)
 #define FILL_SHIFT_MAX 10 /* after failures: at most 51 s */
-#define SLOTS_LEFT     2  /* the pool never takes the last ones */
+#define SLOTS_LEFT     2  /* slots that the pool leaves free */
 #define LOOK_NS        (5 * NS_PER_S)
-#define LIVED_NS       (10 * NS_PER_S) /* one that ended sooner counts as a failure */
+#define LIVED_NS       (10 * NS_PER_S) /* a sandbox that ends sooner counts as a failure */
 
 static void arm(struct native_engine *g);
 static void arm_look(struct native_engine *g);
 
-/* Whether there is room, and nobody waits for a creation. */
+/* Whether there is room, and no caller waits for a creation. */
 static bool may_fill(const struct native_engine *g)
 {
 	uint32_t free_slots = 0;
@@ -105,7 +104,7 @@ static void on_pooled(struct engine_sandbox *base, const struct engine_policy *p
 	arm_look(g);
 }
 
-/* The oldest: claims take the newest, whose pages are warm. */
+/* Ends the oldest; claims take the newest, whose pages are in the caches. */
 static void drop_one(struct native_engine *g)
 {
 	struct native_sandbox *s = g->pool.first;
@@ -121,7 +120,7 @@ static void empty(struct native_engine *g)
 {
 	while (g->pool.first)
 		drop_one(g);
-	g->pool.stale = g->pool.making != NULL; /* the one on its way is of the old key */
+	g->pool.stale = g->pool.making != NULL; /* the one that is being made has the old key */
 }
 
 /* ---- filling ---- */
@@ -143,7 +142,7 @@ static int on_fill(sd_event_source *source UNUSED, uint64_t at UNUSED, void *use
 	return 0;
 }
 
-/* Without memory for the timer the pool stays empty: everything is then made on demand. */
+/* Without memory for the timer the pool stays empty, and sandboxes are made on demand. */
 static void arm(struct native_engine *g)
 {
 	uint64_t delay_us = (FILL_DELAY_NS << g->pool.failures) / NS_PER_US;
@@ -239,7 +238,7 @@ static bool is_key(const struct native_engine *g, const struct engine_create *c)
 	       g->pool.key.warm == c->warm && same_limits(&g->pool.key.limits, &c->limits);
 }
 
-/* Whether S is of the image that has the name now. Who may not look takes what there is. */
+/* Whether S is of the image that has the name now. If the front may not look, it assumes so. */
 static bool is_current(const struct native_engine *g, const struct native_sandbox *s)
 {
 	struct stat st;
@@ -277,7 +276,7 @@ void native_pool_note(struct native_engine *g, const struct engine_create *c)
 	arm_look(g);
 }
 
-/* A claim that finds nothing: there should have been more. */
+/* A claim found nothing, so there should have been more. */
 static void missed(struct native_engine *g)
 {
 	struct native_pool *p = &g->pool;

@@ -49,7 +49,7 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 	(void)snprintf(zygote[2], sizeof(zygote[2]), "%llu", (unsigned long long)c->zygote.forks);
 	(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)c->total_bytes);
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	/* A session of its own: signals of the front's terminal do not reach it. */
+	/* In a session of its own, so that signals of the terminal do not reach it. */
 	if (setsid() < 0 || null < 0 || dup2(null, 0) < 0 || dup2(null, 1) < 0)
 		_exit(1);
 	if (channel == CHANNEL_FD ? fd_set_cloexec(channel, false) < 0
@@ -63,7 +63,7 @@ NORETURN static void exec_monitor(const struct native_monitor_config *c, int cha
 	_exit(1);
 }
 
-/* The first message stays in the socket: native_open() takes it. */
+/* Leaves the message in the socket, for native_open(). */
 static int peek_hello(int fd, struct proto_mon_hello *ret, struct err *e)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
@@ -85,8 +85,8 @@ static int peek_hello(int fd, struct proto_mon_hello *ret, struct err *e)
 	return 0;
 }
 
-/* The front holds three descriptors a sandbox and two a run; the usual soft limit of 1,024 exists
- * for select(2), which nothing here uses. Not fatal: then the typed error comes earlier. */
+/* The front holds three descriptors per sandbox and two per run. The usual soft limit of 1,024 exists
+ * for select(2), which nothing here uses. If this fails, TOO_MANY_FILES just comes earlier. */
 static void raise_descriptors(void)
 {
 	struct rlimit r;
@@ -116,7 +116,7 @@ static int start_monitor(const struct native_monitor_config *config, int *ret_fd
 		return err_set(e, ERR_SYSTEM, errno, "fork");
 	if (pid == 0)
 		exec_monitor(config, other);
-	fd_close_many(&other, 1); /* its end must be seen */
+	fd_close_many(&other, 1); /* so that we see EOF when the monitor ends */
 	int r = peek_hello(mine, &hello, e);
 	if (r < 0) {
 		(void)kill(pid, SIGTERM);
