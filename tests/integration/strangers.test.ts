@@ -46,7 +46,7 @@ const TOOLS: Record<string, Json | null> = {
 /** What a route is sent; operations that take no body need no row. */
 const BODIES: Record<string, Json | string> = {
 	createSandbox: {}, installPackages: { packages: 'six' }, startRun: { code: '1' }, putFile: 'bytes', postFiles: 'form', addUser: { name: 'carol' },
-	changeUser: { active: false }, newKey: {},
+	changeUser: { active: false }, newKey: {}, newInvitation: {},
 };
 
 describe('strangers', () => {
@@ -144,8 +144,9 @@ describe('strangers', () => {
 
 	it('every route', async () => {
 		const doc = (await (await fetch(`${base}/api/v1/openapi.json`)).json()) as Json;
-		const theirs: Record<string, string> = { id: stored, run, path: 'secret.txt', packages: 'six', user: users.alice!, key };
-		const nobodys: Record<string, string> = { ...theirs, id: randomUUID(), run: `run_${randomUUID()}`, user: randomUUID(), key: randomUUID() };
+		const invitation = (await cli('user', 'invite')).trim();
+		const theirs: Record<string, string> = { id: stored, run, path: 'secret.txt', packages: 'six', user: users.alice!, key, invitation };
+		const nobodys: Record<string, string> = { ...theirs, id: randomUUID(), run: `run_${randomUUID()}`, user: randomUUID(), key: randomUUID(), invitation: `csi_${'a'.repeat(43)}` };
 		let seen = 0;
 		for (const [path, item] of Object.entries<Json>(doc.paths))
 			for (const [method, op] of Object.entries<Json>(item)) {
