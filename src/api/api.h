@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server offers over plain HTTP besides MCP and links: the original's user routes, REST
- * with its description, metrics. Every route but the public ones asks `auth` who it is, and shows
- * and changes only what belongs to that one. */
+/* Everything that the server offers over plain HTTP besides MCP and links: the user routes of the
+ * second family, REST with its description, metrics. Every route that is not public asks `auth` for the
+ * caller, and shows and changes only what belongs to that caller. */
 #pragma once
 
 #include "api/auth.h"
@@ -32,12 +32,12 @@ struct api_config {
 };
 
 int api_new(const struct api_config *config, struct api **ret, struct err *e) MUST_CHECK;
-/* After http_server_free(). NULL is fine. */
+/* Call it after http_server_free(). A may be NULL. */
 struct api *api_free(struct api *a);
 /* Adds the routes for listeners of SCOPES. */
 int api_add_routes(struct api *a, struct http_server *http, unsigned scopes,
 		   struct err *e) MUST_CHECK;
-/* Cancels the runs that were begun with credentials which are revoked now (auth.h). */
+/* Cancels the runs whose credential has been revoked since they began (auth.h). */
 void api_end_callers(struct api *a);
 /* For http_config.log: counts answers and bytes. A may be NULL. */
 void api_note_request(struct api *a, struct http_request *req, int status, uint64_t bytes,

@@ -26,7 +26,7 @@ struct api {
 	char *openapi;     /* owned, made at its first need */
 };
 
-/* Waits for something while the client may leave. */
+/* State of a request that waits for something. The client may leave meanwhile. */
 struct api_wait {
 	struct api *api;
 	struct http_request *req; /* NULL: the client has left */
@@ -35,7 +35,7 @@ struct api_wait {
 	struct store_user user;
 };
 
-/* Binds to REQ. NULL: no memory, and that was answered. */
+/* Makes it for REQ. NULL: memory is short, and that was answered. */
 struct api_wait *api_wait_new(struct api *a, struct http_request *req, const struct caller *who);
 void api_wait_free(struct api_wait *w);
 

@@ -9,7 +9,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#define WATCH_NS       (250 * NS_PER_MS) /* between two looks at credentials that end */
+#define WATCH_NS       (250 * NS_PER_MS) /* between two checks of open credentials */
 #define WATCH_SLACK_US (50 * 1000)
 
 struct auth {
@@ -19,7 +19,7 @@ struct auth {
 	uint64_t epoch; /* of the store's credentials, when the live ones were judged last */
 	bool watching;
 	uint8_t token_key[JWT_KEY_BYTES];
-	struct err failed; /* why the last credential could not be looked at; ERR_NONE: it was */
+	struct err failed; /* of the last look-up; ERR_NONE: it worked */
 };
 
 /* ---- identities ---- */
@@ -76,7 +76,7 @@ static void take_key(struct caller *w, const struct store_key *k)
 
 /* ---- tokens ---- */
 
-/* Tokens end with the password that they were given for. */
+/* A token names the version of the password it was made for, and ends when the password changes. */
 static void version_of(const struct auth *a, const struct store_user *u,
 		       char ret[AUTH_VERSION_SIZE])
 {
@@ -123,10 +123,10 @@ static bool check_token(struct auth *a, const char *token, struct store_user *re
 
 /* ---- credentials that end while something is open ----
  *
- * Each request is judged when it arrives. What stays open after that (streams, sessions' calls,
- * tasks, runs) holds a reference to its caller. Four times a second the callers that anybody holds
- * are judged again, if the store says that a credential may have ended anywhere; one whose
- * credential ended or has other rights now is marked, and on_ended() ends what it has open. */
+ * Each request is checked when it arrives. What stays open after that (streams, calls of sessions,
+ * tasks, runs) holds a reference to its caller. Four times a second the store is asked whether any
+ * credential may have ended. If so, all callers that are still referenced are checked again. A caller
+ * whose credential ended or changed its rights is marked, and on_ended() ends what it has open. */
 
 static bool same_rights(const struct caller *a, const struct caller *b)
 {
@@ -134,7 +134,7 @@ static bool same_rights(const struct caller *a, const struct caller *b)
 	       streq(a->profile, b->profile);
 }
 
-/* 1: the credential still has the same rights, 0: no, negative: that cannot be said now. */
+/* Returns 1 if the credential still has the same rights, 0 if not, negative if the store fails. */
 static int judge(struct auth *a, const struct caller *w)
 {
 	struct caller now = {.admin = true};
@@ -156,7 +156,7 @@ static int judge(struct auth *a, const struct caller *w)
 	return u.active && streq(version, w->version) && same_rights(w, &now);
 }
 
-/* Returns how many ended; *RET_DONE is false if one could not be judged. */
+/* Returns how many ended. *RET_DONE is false if the store failed for one of them. */
 static unsigned judge_all(struct auth *a, bool changed, bool *ret_done)
 {
 	uint64_t now_ms = store_now_ms();
@@ -254,7 +254,7 @@ static struct caller *by_store(struct auth *a, const char *credential)
 	return w;
 }
 
-/* What can only be meant for us, so that a wrong one is told even where nothing is asked for. */
+/* Credentials in our own format. A wrong one is rejected even where authentication is optional. */
 static bool looks_like_ours(const char *credential)
 {
 	return text_starts_with(credential, "csn_") || text_starts_with(credential, "eyJ");
@@ -283,7 +283,7 @@ const struct caller *auth_identify(struct auth *a, struct http_request *req)
 
 void auth_refuse(const struct auth *a, struct http_request *req)
 {
-	/* A good key that cannot be looked up now is not a wrong one. */
+	/* If the store failed, the key may be right: 401 would be a lie. */
 	if (a->failed.code != ERR_NONE) {
 		http_respond_problem(req, a->failed.code, a->failed.text, NULL);
 		return;
@@ -339,7 +339,7 @@ struct auth *auth_free(struct auth *a)
 	if (!a)
 		return NULL;
 	(void)sd_event_source_disable_unref(a->watch);
-	/* A caller that somebody still holds must not find this list later. */
+	/* Callers that are still referenced must not point to this list when they are freed. */
 	list_for_each(l, &a->live)
 		list_remove(l);
 	sodium_memzero(a, sizeof(*a));

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who asks, and what they may: bound to one request and what that request began, never to the
- * process or to a session.
+/* The caller of a request and its rights. They belong to one request and to what that request began,
+ * never to the process or to a session.
  *
- * Credentials, in this order: `Authorization: Bearer` (a token of a login, or a key), `X-API-Key`,
- * and on routes that take it `?api_key=`. The first one that is there decides. The server's static
- * key (SANDBOX_API_KEY), and everybody on a server that asks for nothing, are the local user. */
+ * A credential is looked for in this order: `Authorization: Bearer` (the token of a login, or a key),
+ * `X-API-Key`, and on some routes `?api_key=`. The first one that is there decides. The local user is
+ * whoever has the static key of the server (SANDBOX_API_KEY), and everybody on a server that does not
+ * require authentication. */
 #pragma once
 
 #include "base/list.h"
@@ -15,7 +16,7 @@
 #define CALLER_PROFILE_SIZE STORE_WORD_SIZE
 
 enum caller_how {
-	CALLER_LOCAL, /* nothing was asked for */
+	CALLER_LOCAL, /* no credential, and none is required */
 	CALLER_STATIC_KEY,
 	CALLER_KEY,
 	CALLER_TOKEN,
@@ -51,12 +52,12 @@ struct auth;
 struct auth_config {
 	struct store *store;                 /* borrowed; NULL: there are no users */
 	const struct http_keys *static_keys; /* borrowed; NULL: none */
-	bool required;                       /* who shows nothing is refused */
+	bool required;                       /* requests without a credential are refused */
 	const char *local_name;              /* borrowed; what the local user is called */
 	uint64_t token_ns;                   /* life of a token */
 	sd_event *loop;                      /* borrowed; NULL: what is open is not judged again */
-	/* Credentials ended, at most a third of a second ago: end what they have open. auth_has_ended()
-	 * knows them. May be NULL. */
+	/* Called when credentials ended, at most a third of a second ago, to end what they have open.
+	 * auth_has_ended() tells which. May be NULL. */
 	void (*on_ended)(void *user);
 	void *user;
 };
@@ -66,28 +67,27 @@ struct auth *auth_free(struct auth *a); /* NULL is fine */
 
 /* An http_auth_fn; USERDATA is a struct auth. Sets principal and caller of the request. */
 bool auth_check(struct http_request *req, void *userdata);
-/* Right after auth_identify() found nobody: 401, or why the credential could not be looked up. */
+/* Answers after auth_identify() returned NULL: 401, or why the credential could not be checked. */
 void auth_refuse(const struct auth *a, struct http_request *req);
-/* Who it is, without answering: for routes that anybody may ask. NULL: no or no good credential
- * where one is needed. Borrowed from the request. */
+/* The caller, borrowed from the request, without answering: for routes that are public. NULL: a
+ * credential is required and there is none, or it is not valid. */
 const struct caller *auth_identify(struct auth *a, struct http_request *req);
 /* The identity that auth_check() found, borrowed from the request. */
 const struct caller *auth_caller(const struct http_request *req);
-/* For MCP peers: one reference more, to be given up with caller_unref(). */
+/* Adds a reference, which caller_unref() drops. */
 struct caller *caller_ref(const struct caller *who);
 void caller_unref(void *who);
 
 /* CALLER is a struct caller. For http_server_end_callers(). */
 bool auth_has_ended(const void *caller);
 
-/* May CALLER (a struct caller) use this tool: not all, where its key is for reading or for one
- * profile. For mcp_server_config.may_call. */
+/* May CALLER (a struct caller) use this tool? A key may be limited to reading or to one profile. For
+ * mcp_server_config.may_call. */
 bool auth_may_call(const void *caller, const char *tool, bool read_only);
 /* The same for a method of MCP. For mcp_server_config.may_ask. */
 bool auth_may_ask(const void *caller, const char *method);
 
-/* The same for what changes something over HTTP: may WHO do OPERATION, an operationId of the
- * routes? */
+/* May WHO do OPERATION (an operationId of the routes), which changes something over HTTP? */
 bool auth_may_change(const struct caller *who, const char *operation);
 
 /* A token for the user U. RET has TOKEN_SIZE bytes. */

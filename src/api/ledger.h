@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The books of runs: who may start one now, what each cost. Whatever way a run came (MCP, REST,
- * a shared stdio), it passes here: quotas are per owner, the history and the counters see all.
+/* Accounts for runs: may an owner start one now, and what did each cost? Every run passes here, whether
+ * it came by MCP, REST or a shared stdio.
  *
- * Quotas are the user's own, or the server's settings where the user has none. They are looked up
- * once a minute for each owner, so a change holds after a minute at most, and a run costs a lookup
- * in a small table. CPU time counts when a run ends, however it ends: one that is lost with its
- * sandbox counts as engine_run_result.cpu_ns says. Only a run that the server's own end cut short
- * counts none: nobody is left to say, and no user can bring it about. */
+ * The quota is the user's own, or the server's settings if the user has none. It is read once a minute
+ * for each owner, so a change takes effect within a minute and a run costs a lookup in a small table.
+ * CPU time counts when a run ends, however it ends; a run that is lost with its sandbox counts
+ * engine_run_result.cpu_ns. A run that the end of the server cuts short counts nothing, because nobody
+ * is left to measure it; no user can cause that. */
 #pragma once
 
 #include "sandbox/sandbox.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a request to a handler of REST, and back: rights, bodies, idempotency, the audit log. */
+/* What REST does before and after a handler: rights, bodies, idempotency, the audit log. */
 #include "api/rest.h"
 
 #include "base/jsonio.h"
@@ -22,7 +22,7 @@ struct bound {
 	const struct rest_route *route;
 };
 
-/* A create that was asked for under a name of the client's. */
+/* A request with an Idempotency-Key. */
 struct idem {
 	struct list node;         /* of struct rest */
 	uint8_t key[HASH_BYTES];  /* of caller, owner, route and Idempotency-Key */
@@ -32,7 +32,7 @@ struct idem {
 	int status;
 	char *answer; /* owned JSON text */
 	size_t answer_len;
-	bool forgotten; /* its answer had to go; that it was done is still known */
+	bool forgotten; /* its answer was dropped to save memory; that it was done is still known */
 	bool problem;
 };
 
@@ -71,7 +71,7 @@ static void keep_answer(struct rest_call *c, int status, bool problem, const jso
 	c->idem->answer = jsonio_text(body, JSON_COMPACT, &c->idem->answer_len);
 	c->idem->status = status;
 	c->idem->problem = problem;
-	/* A server that had no room may have it next time. */
+	/* A server that was full now may have room at the next try. */
 	c->idem->running = status >= 500 || status == 429;
 }
 
@@ -146,8 +146,8 @@ static void idem_forget(struct idem *i)
 	i->forgotten = true;
 }
 
-/* Drops what is too old, and the oldest beyond the bound; what runs stays. Of what stays the oldest
- * answers go, where all of them are too long. */
+/* Drops requests that are too old, and the oldest beyond the limit; those that are still running stay.
+ * If the answers of the others need too much memory, the oldest answers are dropped. */
 static void idem_sweep(struct rest *r)
 {
 	uint64_t now = now_ns();
@@ -178,7 +178,7 @@ static void replay(struct rest_call *c, const struct idem *i)
 	call_free(c);
 }
 
-/* True: C goes on; false: answered. */
+/* Returns true if C goes on, false if it has been answered. */
 static bool idem_begin(struct rest_call *c)
 {
 	struct rest *r = c->api->rest;
@@ -238,7 +238,7 @@ void rest_on_gone(void *user)
 	c->req = NULL;
 }
 
-/* What the caller may not. True: fine; false: answered. */
+/* Checks the rights of the caller. Returns false if it has answered that they do not suffice. */
 static bool check_rights(struct rest_call *c)
 {
 	const unsigned flags = c->route->flags;

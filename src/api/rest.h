@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/api: REST under /api/v1. One row of a table is a route: the router, the check of
- * rights, bodies and queries, and the OpenAPI document are made from it, so that the description
- * and the server cannot disagree.
+/* Private to src/api: REST under /api/v1. Each route is one row of a table. The router, the checks of
+ * rights, bodies and queries, and the OpenAPI document are all made from that row, so the description
+ * cannot differ from what the server does.
  *
- * A handler owns its call and ends it with exactly one of rest_reply(), rest_fail() and
- * rest_give(), at once or later. The client may leave meanwhile (req is NULL then); the work goes
- * on. */
+ * A handler owns its call and ends it, at once or later, with exactly one of rest_reply(), rest_fail()
+ * and rest_give(). If the client leaves meanwhile, req becomes NULL and the work goes on. */
 #pragma once
 
 #include "api/api_state.h"
@@ -89,21 +88,21 @@ struct rest_call {
 void rest_reply(struct rest_call *c, int status, json_t *body); /* BODY taken, NULL: none */
 void rest_fail(struct rest_call *c, const struct err *e);
 void rest_refuse(struct rest_call *c, enum err_code code, const char *fmt, ...) PRINTF(3, 4);
-/* The request itself, for those that answer with bytes or a stream; NULL: the client has left. */
+/* Ends the call and returns its request, to answer with bytes or a stream. NULL: the client has left. */
 struct http_request *rest_give(struct rest_call *c);
 
-/* For http_request_on_gone(), USER is the call: it goes on without its client. */
+/* For http_request_on_gone(); USER is the call, which goes on without its client. */
 void rest_on_gone(void *user);
 
 /* ---- what handlers ask ---- */
 
-/* Finds, or makes active, sandbox {id} of the caller and goes on with NEXT; 404 otherwise. */
+/* Finds the sandbox {id} of the caller, activates it if it is stored, and calls NEXT; else 404. */
 void rest_sandbox(struct rest_call *c, rest_fn next);
 const char *rest_text(const struct rest_call *c, const char *name, const char *otherwise);
 int64_t rest_int(const struct rest_call *c, const char *name, int64_t otherwise);
 bool rest_bool(const struct rest_call *c, const char *name);
 bool rest_has(const struct rest_call *c, const char *name);
-/* The same of the query, which was checked. */
+/* The same for the query, which has been checked. */
 int64_t rest_query_int(const struct rest_call *c, const char *name, int64_t otherwise);
 bool rest_query_bool(const struct rest_call *c, const char *name);
 /* `limit` and a place to go on from. */
