@@ -57,13 +57,14 @@ describe('output is not lost', () => {
 				'os.wait(); print("h"); sys.stdout.buffer.write(b"i\\n"); print("j")',
 			].join('\n'), more);
 			assert.equal(mixed.stdout, 'a\nb c\nd\ne\nf\ng\nh\ni\nj\n');
+			// Always a warm run: in a cold one a line and its end are two writes.
 			const threads = await ran(s, [
 				'import threading, time',
 				'def work(n):',
 				'    for i in range(500): print("line", n, i)',
 				'all = [threading.Thread(target=work, args=(n,)) for n in range(4)]',
 				'[t.start() for t in all]; [t.join() for t in all]; None',
-			].join('\n'), more);
+			].join('\n'), { stateful: true });
 			const lines = threads.stdout.split('\n').filter(Boolean);
 			assert.deepEqual([lines.length, new Set(lines).size], [2000, 2000]);
 			const redirected = await ran(s, [
@@ -76,6 +77,19 @@ describe('output is not lost', () => {
 				'print("after", open("/tmp/caught").read().split())',
 			].join('\n'), more);
 			assert.equal(redirected.stdout, "before\ntoo\nafter ['caught', 'both']\n");
+		}
+	}));
+	it('a run that writes nonsense into the shared memory harms its own output alone', () => using('stdio', { profile: 'full' }, async (s) => {
+		for (const [state, at, len] of [[0, 0, 0xffffffff], [1, 0xffffffff, 0xffffffff], [1, 0, 65_521], [2, 7, 65_520], [9, 65_520, 65_520], [1, 0, 65_520]]) {
+			const r = await ran(s, [
+				'import ctypes, os, time',
+				'print("a"); print("b")',
+				'place = next(int(line.split("-")[0], 16) for line in open("/proc/self/maps") if "memfd:output" in line)',
+				`(ctypes.c_uint32 * 3).from_address(place)[:] = [${state}, ${at}, ${len}]`,
+				'time.sleep(0.1); os._exit(3)',
+			].join('\n'), { stateful: true }); // which is never cold
+			assert.deepEqual([r.exit_code, r.stdout.startsWith('a\n')], [3, true]);
+			assert.equal((await ran(s, 'print("good"); print("again")', { stateful: true })).stdout, 'good\nagain\n');
 		}
 	}));
 	it('print is still print', () => using('stdio', { profile: 'full' }, async (s) => {
