@@ -115,7 +115,7 @@ describe('a state folder that is read-only', () => {
 			await run(base, old, 'open("f", "w").write("kept")');
 			await historyIs(base, [old]);
 			let other = '';
-			await failing(program.pid, 'pwrite64,ftruncate,fallocate', 'EROFS', async () => {
+			await failing(program.pid, 'pwrite64,fallocate', 'EROFS', async () => {
 				assert.equal(await run(base, old, 'print(open("f").read())'), 'kept\n');
 				other = (await good(base, 'POST', 'sandboxes', {})).id as string;
 				assert.equal(await run(base, other, 'print(6*7)'), '42\n');
