@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Branches: the present state is kept as a base; each continuation runs from it and its end is kept
- * as a checkpoint; at the end the base is gone back to and dropped.
+/* Branches. The present state is saved as the base. Each continuation runs from the base, and its
+ * result is saved as a checkpoint. At the end the base is restored and dropped.
  *
  *   base = save · for each: (restore base) run, save · restore base · drop base
- * Whatever fails in one continuation is told as its own failure; only what concerns the base or the
- * sandbox ends the whole. */
+ *
+ * A failure of one continuation is reported for that one, and the others are still tried. A failure
+ * of the base or of the sandbox ends the whole call. */
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/text.h"
@@ -13,15 +14,15 @@
 
 #include <string.h>
 
-/* Where the state from before is, when it could not be gone back to. */
+/* The name that the base gets if it could not be restored, so that a client can try again. */
 #define LEFT_NAME "before-branch"
 
 struct branch {
 	struct sandbox *sandbox;       /* reference; seized */
-	struct branch_request request; /* its items belong to us */
+	struct branch_request request; /* its items are the copies below */
 	struct branch_item items[BRANCHES_MAX];
-	size_t at;  /* the continuation at work */
-	bool moved; /* the present state is not the base */
+	size_t at;  /* index of the current continuation */
+	bool moved; /* a continuation has run: the present state may differ from the base */
 	bool cancelled;
 	struct run *run; /* while there is one */
 };
@@ -46,7 +47,7 @@ static void finish(struct branch *b, const struct err *e)
 	branch_free(b);
 }
 
-/* Nothing more can be asked of the sandbox. */
+/* The sandbox has ended, or the server is ending. */
 static bool is_over(struct branch *b, struct err *e)
 {
 	const struct sandbox *s = b->sandbox;
@@ -80,7 +81,7 @@ static void drop_base(struct branch *b)
 		on_base_dropped(NULL, &e, b);
 }
 
-/* The session cannot be made what it was: what it was stays within reach. */
+/* The base could not be restored: keeps it under a name that clients can restore. */
 static void leave_base(struct branch *b, const struct err *e)
 {
 	checkpoints_rename(b->sandbox, CHECKPOINTS_BASE, LEFT_NAME);
@@ -178,7 +179,7 @@ static void on_back(const struct checkpoint *c UNUSED, const struct err *e, void
 		run_now(b);
 }
 
-/* Begins the next continuation, or the end. */
+/* Begins the next continuation; after the last one, restores the base. */
 static void next(struct branch *b)
 {
 	struct err e = ERR_INIT;

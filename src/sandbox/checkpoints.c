@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checkpoints by name. The engine numbers the places where it keeps them; this file knows which name
- * is in which place. */
+/* Checkpoints by name. The engine keeps each one in a numbered place; this file maps names to
+ * places. */
 #include "sandbox/checkpoints.h"
 
 #include "base/log.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 _Static_assert(CHECKPOINTS_MAX + 2 <= ENGINE_CHECKPOINTS_MAX,
-	       "room for the base of branches and for the successor of a name");
+	       "room for the base of branches and for the new checkpoint of a name in use");
 
 struct checkpoint_place { /* one of the engine's places */
 	bool used;
@@ -227,11 +227,11 @@ static void on_saved(const struct engine_checkpoint *what, const struct err *e, 
 		call_end(c, NULL, 0, e);
 		return;
 	}
-	if (old) /* from now on invisible; its place is taken until it was dropped */
+	if (old) /* invisible from now on; its place is in use until the engine has dropped it */
 		old->name[0] = '\0';
 	struct checkpoint_place *new = c->place;
 	new->what = *what;
-	new->what.state_lost = false; /* it is about the session, and is reported now */
+	new->what.state_lost = false; /* about the session, not the checkpoint; reported once */
 	new->created_ns = manager_now(s->manager);
 	new->serial = ++s->checkpoints->serial;
 	(void)snprintf(new->name, sizeof(new->name), "%s", c->name);

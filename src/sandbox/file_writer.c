@@ -10,9 +10,9 @@
 enum writer_state {
 	WRITER_OPENING,    /* the engine was asked for a descriptor */
 	WRITER_OPEN,       /* takes bytes */
-	WRITER_WAITING,    /* wants to commit; a checkpoint is at work */
+	WRITER_WAITING,    /* the commit waits until a checkpoint is made */
 	WRITER_COMMITTING, /* the engine was asked to commit */
-	WRITER_DROPPING,   /* nobody waits for it; the engine still has to answer */
+	WRITER_DROPPING,   /* dropped by its user; an answer of the engine is still to come */
 };
 
 struct file_writer {
@@ -33,7 +33,7 @@ static void lost(const struct file_writer *w, struct err *e)
 	(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended", w->sandbox->id);
 }
 
-/* Out of the list of the sandbox, and freed. */
+/* Removes the writer from the sandbox's list and frees it. */
 static void writer_free(struct file_writer *w)
 {
 	list_remove(&w->node);
@@ -60,7 +60,7 @@ static void writer_end(struct file_writer *w, const struct err *e)
 	(void)sandbox_unref(s);
 }
 
-/* The end by an answer of the engine, which calls it cancelled when the sandbox was destroyed. */
+/* Ends the writer with the engine's answer. CANCELLED means that the sandbox was destroyed. */
 static void engine_answered(struct file_writer *w, const struct err *e)
 {
 	struct err ended = ERR_INIT;
@@ -213,7 +213,7 @@ void file_writer_close(struct file_writer *w)
 	w->fd = fd_close(w->fd);
 }
 
-/* ---- what happens to the sandbox meanwhile ---- */
+/* ---- checkpoints and the end of the sandbox ---- */
 
 static struct file_writer *find(const struct sandbox *s, enum writer_state a, enum writer_state b)
 {
@@ -239,7 +239,7 @@ void file_writers_go_on(struct sandbox *s)
 		begin_commit(w);
 }
 
-/* The engine itself answers the calls that it has not answered yet. */
+/* Writers that wait for an answer of the engine are not ended here: the engine still answers. */
 void file_writers_end(struct sandbox *s)
 {
 	struct file_writer *w;

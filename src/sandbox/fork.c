@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forks: a new sandbox with copies of the regular files, through the engine's own file calls, so on
- * any engine. Folder by folder, file by file; the bytes go in pieces, a few MiB per turn of the
- * loop (upload.c). Everything that comes from the source is hostile: names and counts are bounded.
- */
+/* Forks: makes a new sandbox and copies the regular files into it. It uses the engine's file calls,
+ * so it works with every engine. Files are copied one after the other, a few MiB per turn of the
+ * event loop (upload.c). Names and counts from the source are not trusted and have limits. */
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -12,7 +11,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-struct folder { /* to be looked at */
+struct folder { /* still to be listed */
 	struct list node;
 	char path[]; /* "" = the workspace */
 };
@@ -20,13 +19,13 @@ struct folder { /* to be looked at */
 struct forking {
 	struct sandbox *source;       /* reference; seized */
 	struct sandbox *target;       /* reference, once there is one */
-	struct list folders;          /* those that wait */
-	char folder[ENGINE_PATH_MAX]; /* the one at work */
+	struct list folders;          /* still to be listed */
+	char folder[ENGINE_PATH_MAX]; /* the current one */
 	struct engine_file *files;    /* its entries */
 	size_t n, at;
-	char path[ENGINE_PATH_MAX]; /* of the file at work */
-	int fd;                     /* that file */
-	uint32_t entries;           /* seen in all */
+	char path[ENGINE_PATH_MAX]; /* of the current file */
+	int fd;                     /* of the current file */
+	uint32_t entries;           /* seen so far, in all folders */
 	struct fork_result result;
 	struct err err;
 	fork_fn cb;
@@ -46,7 +45,7 @@ static void forking_free(struct forking *f)
 	free(f);
 }
 
-/* An unfinished copy is none. */
+/* Ends the fork. An incomplete new sandbox is closed. */
 static void finish(struct forking *f)
 {
 	bool good = f->err.code == ERR_NONE;
@@ -107,7 +106,7 @@ static void on_opened(int fd, const struct engine_file *info, const struct err *
 		fail(f, e);
 		return;
 	}
-	if (e) { /* it may not be read */
+	if (e) { /* it is gone, or may not be read */
 		f->result.skipped++;
 		next_file(f);
 		return;
@@ -173,7 +172,7 @@ static void next_folder(struct forking *f)
 		fail(f, &e);
 }
 
-/* 0 = the callback comes, 1 = go on with the next entry, or -errno with E. */
+/* 0 = on_opened() will be called, 1 = continue with the next entry, or -errno with E. */
 static int take_entry(struct forking *f, const struct engine_file *file, struct err *e)
 {
 	int n = snprintf(f->path, sizeof(f->path), "%s%s%s", f->folder, f->folder[0] ? "/" : "",

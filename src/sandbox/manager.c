@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of sandboxes: idle expiry, ends, the manager itself. */
+/* The manager itself, the table of sandboxes, and how sandboxes end: on request, when idle, or on
+ * their own. */
 #include "sandbox/manager.h"
 #include "base/kill_points.h"
 #include "base/log.h"
@@ -65,7 +66,6 @@ void manager_table_add(struct manager *m, struct sandbox *s)
 	m->n_stored += s->stored;
 }
 
-/* Gives up the table's reference: S may be gone afterwards. */
 void manager_table_remove(struct sandbox *s)
 {
 	struct manager *m = s->manager;
@@ -300,7 +300,7 @@ struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e)
 
 int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e)
 {
-	/* Looking is not using: the idle clock goes on. */
+	/* A request for the usage does not restart the idle clock. */
 	uint64_t used = s->used_ns;
 	struct engine_sandbox *handle = sandbox_use(s, e);
 
@@ -497,7 +497,8 @@ struct manager *manager_free(struct manager *m)
 	m->closing = true;
 	m->sweep_timer = sd_event_source_disable_unref(m->sweep_timer);
 	if (m->engine) {
-		/* Ends all creations, runs and file calls; their callbacks run inside. */
+		/* Ends all creations, runs and file calls; their callbacks are called from inside.
+		 */
 		engine_close(m->engine);
 		m->engine = NULL;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the files of this folder alone. */
+/* Structures and functions that only the files of this folder share. */
 #pragma once
 
 #include "base/list.h"
@@ -10,13 +10,13 @@
 #define MANAGER_BUCKETS 1024u /* power of two */
 
 enum sandbox_state {
-	SANDBOX_CREATING, /* in the table, counted, waiters wait */
+	SANDBOX_CREATING, /* in the table and counted; callers wait for it */
 	SANDBOX_READY,
-	SANDBOX_LOST,   /* ended on its own: the next use says so once and frees the id */
-	SANDBOX_CLOSED, /* out of the table; the engine may still be at it */
+	SANDBOX_LOST,   /* ended on its own: the next use is SANDBOX_LOST and frees the id */
+	SANDBOX_CLOSED, /* out of the table; the engine may still be ending it */
 };
 
-struct waiter {           /* who waits for a creation */
+struct waiter {           /* a caller that waits for a creation */
 	struct list node; /* of its sandbox */
 	sandbox_fn cb;
 	void *user;
@@ -34,26 +34,26 @@ struct sandbox {
 	char image[ENGINE_NAME_MAX];
 	struct engine_sandbox *handle; /* while READY or LOST */
 	struct engine_policy policy;
-	struct egress_gate *gate;      /* owned; NULL = no way out */
-	struct sandbox_choice *choice; /* owned; NULL = none was made */
-	struct egress_policy *base;    /* reference: what that comes to; NULL = no network */
-	struct egress_policy *network; /* reference: with what was allowed since; NULL: none was */
-	char (*domains)[EGRESS_ENTRY_SIZE]; /* owned; what that was */
+	struct egress_gate *gate;      /* owned; NULL = it can reach nothing */
+	struct sandbox_choice *choice; /* owned; NULL = the operator's policy */
+	struct egress_policy *base;    /* reference: the policy of the choice; NULL = no network */
+	struct egress_policy *network; /* reference: base and the domains; NULL if there are none */
+	char (*domains)[EGRESS_ENTRY_SIZE]; /* owned; hosts that were allowed since */
 	size_t n_domains;
 	struct list waiters;
-	struct run *run;   /* holds the sandbox */
+	struct run *run;   /* the one that is executed, or NULL */
 	struct list queue; /* runs that wait for it, in order */
 	unsigned n_queue;
 	unsigned holds;
 	bool stored;
 	char name[SANDBOX_NAME_MAX + 1];
-	struct list uploads;             /* the first is at work, the others wait */
+	struct list uploads;             /* the first one is written, the others wait */
 	struct list writers;             /* struct file_writer */
-	bool seized;                     /* a checkpoint, branch or fork is at work */
-	struct checkpoints *checkpoints; /* owned; NULL while there is none */
-	char parent[SANDBOX_ID_MAX + 1];
-	char *place;                /* owned, or NULL: sandbox_place() */
-	struct inventory inventory; /* of the workspace after the last change that we know of */
+	bool seized;                     /* a checkpoint, branch or fork is being made */
+	struct checkpoints *checkpoints; /* owned; NULL before the first one */
+	char parent[SANDBOX_ID_MAX + 1]; /* sandbox_parent() */
+	char *place;                     /* sandbox_place(); owned, or NULL */
+	struct inventory inventory;      /* of the workspace after the last known change */
 	bool inventory_known;
 	uint64_t created_ns;
 	uint64_t used_ns;
@@ -61,14 +61,14 @@ struct sandbox {
 
 struct manager {
 	struct manager_config config;
-	unsigned refs;         /* one of the owner, one of each sandbox */
+	unsigned refs;         /* one for the owner, one for each sandbox */
 	struct engine *engine; /* NULL until opened */
-	struct err refused;    /* why no engine will do here: every call is told the same */
+	struct err refused;    /* this machine cannot enforce a limit: every call gets this error */
 	struct list buckets[MANAGER_BUCKETS];
-	uint8_t
-	    hash_key[16]; /* clients choose ids: a secret key keeps them from choosing collisions */
-	unsigned n;       /* in the table */
-	unsigned n_stored; /* of them */
+	/* Clients choose ids. The hash is keyed so that they cannot choose ids that collide. */
+	uint8_t hash_key[16];
+	unsigned n;        /* sandboxes in the table */
+	unsigned n_stored; /* the stored ones among them */
 	struct list deletions;
 	struct list replies;
 	sd_event_source *sweep_timer;
@@ -78,83 +78,84 @@ struct manager {
 	void *watcher_user;
 };
 
-/* network_choice.c: the policy that a choice comes to now, a reference; NULL in *RET: no network. */
+/* network_choice.c: the policy that a choice means now, as a reference. *RET NULL: no network. */
 int manager_network_policy(const struct manager *m, const struct sandbox_choice *network,
 			   struct egress_policy **ret) MUST_CHECK;
-/* Gives a new S its choice (NULL: none was made). ENGINE_NOT_BUILT_IN: the engine has no ways out.
- */
+/* Stores the choice in a new sandbox (NULL: the operator's policy) and finds its policy. */
 int sandbox_set_choice(struct sandbox *s, const struct sandbox_choice *network,
 		       struct err *e) MUST_CHECK;
-/* network.c: does one that is held against POLICY get a way out; opens that of S, once it is ready;
- * closes it. */
+/* network.c: whether a sandbox with POLICY gets a gate. */
 bool manager_has_network(const struct manager *m, const struct egress_policy *policy);
-/* What every run of S has in its environment because of its way out, to RET; NULL without one. */
+/* Fills RET with the variables that every run of S gets because of its gate. NULL without a gate. */
 #define SANDBOX_NETWORK_ENV_MAX 16
 const char *const *sandbox_network_env(const struct sandbox *s,
 				       const char *ret[SANDBOX_NETWORK_ENV_MAX]);
-void sandbox_open_gate(struct sandbox *s);
+void sandbox_open_gate(struct sandbox *s); /* S is ready */
 void sandbox_close_gate(struct sandbox *s);
 
-/* The engine handle of a sandbox that can be used now, or NULL with E set. Counts as use. */
+/* The engine handle of a sandbox that can be used now, or NULL with E set. Restarts the idle clock.
+ */
 struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e);
 uint64_t manager_now(const struct manager *m);
-/* Ends the processes; what is stored stays. From this call on it is out of the table. */
+/* Takes S out of the table and ends its processes. The files and record of a stored one stay. */
 int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
-/* Nobody works with it. */
+/* No run, upload, file writer, hold or checkpoint call. */
 bool sandbox_is_idle(const struct sandbox *s);
-/* In the table, whatever its state, or NULL. */
+/* The sandbox in the table, in any state, or NULL. */
 struct sandbox *manager_lookup(struct manager *m, const char *owner, const char *id);
 /* REMOVE gives up the table's reference: S may be gone afterwards. */
 void manager_table_add(struct manager *m, struct sandbox *s);
 void manager_table_remove(struct sandbox *s);
 /* For engine_on_lost(). */
 void sandbox_on_lost(struct engine_sandbox *handle, const char *why, void *user);
-/* What every session of this server asks the engine for. */
+/* The request to the engine that every session of this server begins with. */
 struct engine_create manager_request(const struct manager *m);
-/* Gives all answers that are due, now. */
+/* Calls the callbacks of all waiting replies now. */
 void manager_flush_replies(struct manager *m);
-/* Gives CB its answer in the next turn of the loop. */
+/* Calls CB in the next turn of the event loop. */
 void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
 		   void *user);
-/* Has the engine make a sandbox, stored when R is not NULL; the answer comes later. NETWORK: of a
- * session; NULL: none was chosen. */
+/* Asks the engine to make a sandbox; CB is called later. R is the record of a stored one, or NULL.
+ * NETWORK is the choice for a session (NULL: the operator's policy); a record has its own. */
 int manager_make(struct manager *m, const char *owner, const char *id,
 		 const struct sandbox_record *r, const struct sandbox_choice *network,
 		 sandbox_fn cb, void *user, struct err *e) MUST_CHECK;
 
 /* stored_sandboxes.c */
-/* Room for one more active one. */
+/* Makes room for one more active sandbox: deactivates the one that was idle longest if necessary. */
 int stored_make_room(struct manager *m, struct err *e) MUST_CHECK;
-/* 1 = there is a record and the answer comes later; 0 = there is none; or -errno. */
+/* 1 = there is a record, and CB is called later; 0 = there is none; or -errno. */
 int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user,
 		struct err *e) MUST_CHECK;
 bool stored_is_uuid(const char *id);
 void stored_forget_deletions(struct manager *m);
 
-/* run_life.c: the next in the queue starts, or all that wait are told that the sandbox has ended. */
+/* run_life.c: starts the next run of the queue. If the sandbox has ended, all queued runs end. */
 void sandbox_next_run(struct sandbox *s);
 
-/* Tells the watcher. */
+/* Calls the watcher. */
 void sandbox_changed(struct sandbox *s, const char *path);
-/* Files may have changed by other means than a run. */
+/* The inventory may no longer match the workspace: the next run lists the files again. */
 void sandbox_forget_inventory(struct sandbox *s);
 
-/* file_writer.c. Does the engine work for a writer? Checkpoints wait for that, not for writers that
- * wait for bytes. */
+/* file_writer.c: whether a writer waits for an answer of the engine. A checkpoint is refused then;
+ * a writer that only waits for bytes does not prevent one. */
 bool file_writers_are_busy(const struct sandbox *s);
-/* The checkpoint is made: commits that waited for it begin. */
+/* The checkpoint is made: begins the commits that waited for it. */
 void file_writers_go_on(struct sandbox *s);
 /* The sandbox has ended: ends all writers with SANDBOX_LOST and closes their descriptors. */
 void file_writers_end(struct sandbox *s);
 
-/* run_life.c: sandbox_run() for whoever has seized the sandbox. */
+/* run_life.c: sandbox_run() for the code that has seized the sandbox. */
 int run_begin(struct sandbox *s, const struct run_request *request, struct run **ret,
 	      struct err *e) MUST_CHECK;
 /* SESSION_BUSY while S is seized. */
 int sandbox_check_free(const struct sandbox *s, struct err *e) MUST_CHECK;
 
-/* checkpoints.c; checkpoints.h has the calls for others. YIELD: the end of the call yields S. */
-#define CHECKPOINTS_BASE "." /* no name for others */
+/* checkpoints.c; checkpoints.h has the calls for other folders. sandbox_seize() reserves S for one
+ * operation: queued runs wait; other runs and changes of files are SESSION_BUSY. YIELD: S is yielded
+ * when the call ends. */
+#define CHECKPOINTS_BASE "." /* the base of branches; clients cannot use this name */
 int sandbox_seize(struct sandbox *s, struct err *e) MUST_CHECK;
 void sandbox_yield(struct sandbox *s);
 int checkpoints_save(struct sandbox *s, const char *name, bool yield, checkpoint_fn cb, void *user,
@@ -166,6 +167,6 @@ int checkpoints_drop(struct sandbox *s, const char *name, bool yield, checkpoint
 int checkpoints_check_room(const struct sandbox *s, unsigned n_new, struct err *e) MUST_CHECK;
 unsigned checkpoints_count(const struct sandbox *s);
 bool checkpoints_has(const struct sandbox *s, const char *name);
-/* The base of branches becomes a checkpoint that others see, unless TO is taken. */
+/* Gives the base of branches a name that clients see, unless the name TO is taken. */
 void checkpoints_rename(struct sandbox *s, const char *from, const char *to);
 void checkpoints_free(struct checkpoints *p);

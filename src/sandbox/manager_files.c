@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looking at files of a workspace: listings, descriptors, removal. */
+/* Files of a workspace: listing, opening, removal. */
 #include "sandbox/manager.h"
 
 #include <string.h>
@@ -76,7 +76,7 @@ static void on_opened(int fd, const struct err *e, void *user)
 	struct err bad = ERR_INIT;
 	struct stat st;
 
-	/* The descriptor comes from a hostile place: only a regular file is read. */
+	/* The descriptor comes from the sandbox and is not trusted: only a regular file is read. */
 	if (!e && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))) {
 		(void)err_set(&bad, ERR_NOT_FOUND, 0, "not a regular file");
 		fd = fd_close(fd);

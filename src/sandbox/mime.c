@@ -18,13 +18,13 @@ static const struct mime_row rows[] = {
 #undef M
 };
 
-/* Names that stand for two extensions. */
+/* Short forms of two extensions: .tgz is .tar.gz. */
 static const struct mime_row double_rows[] = {
     {"svgz", "image/svg+xml"},    {"taz", "application/x-tar"}, {"tbz2", "application/x-tar"},
     {"tgz", "application/x-tar"}, {"txz", "application/x-tar"}, {"tz", "application/x-tar"},
 };
 
-/* What is packed is told by the extension before these. */
+/* Compressions: the extension before one of these decides the type. */
 static const char *const encodings[] = {"gz", "Z", "bz2", "xz", "br"};
 
 static int compare_row(const void *key, const void *row)
@@ -32,8 +32,8 @@ static int compare_row(const void *key, const void *row)
 	return strcmp(key, ((const struct mime_row *)row)->extension);
 }
 
-/* The extension of NAME[0..len), without its dot, copied in lower case; false when there is none.
- * Dots at the beginning begin none. *RET_LEN is the length of the name without it. */
+/* Copies the extension of NAME[0..len) without its dot, in lower case; false if there is none.
+ * Leading dots do not begin an extension. *RET_LEN is the length of the name without it. */
 static bool split_extension(const char *name, size_t len, char *ret, size_t *ret_len)
 {
 	size_t lead = 0, dot = len;

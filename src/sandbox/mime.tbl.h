@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* M("extension", "media type"), sorted by extension (strcmp). The first family answers with Python's
- * table and, where the machine has one, the system's: this is the first with what the second adds
- * for documents, pictures, fonts, sound and archives, so that answers differ on no machine. What both
- * leave unknown (parquet, feather, npy, pkl, ipynb, yaml) stays application/octet-stream. */
+/* M("extension", "media type"), sorted by extension (strcmp). This is the table of Python's module
+ * mimetypes, plus rows for documents, pictures, fonts, sound and archives that a Linux system's
+ * mime.types adds. It is fixed, so that answers are the same on every machine. Extensions that both
+ * do not know (parquet, feather, npy, pkl, ipynb, yaml) stay application/octet-stream. */
 M("3g2", "audio/3gpp2")
 M("3gp", "audio/3gpp")
 M("3gpp", "audio/3gpp")

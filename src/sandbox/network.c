@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox's way out: its gate, its policy, and what a person has allowed it since. */
+/* The network of a sandbox: its gate, its policy, and the hosts that a person has allowed since. */
 #include "base/log.h"
 #include "base/text.h"
 #include "sandbox/manager.h"
@@ -11,7 +11,8 @@ bool manager_has_network(const struct manager *m, const struct egress_policy *po
 	return policy && (m->config.network_ask || egress_policy_kind(policy) != EGRESS_NONE);
 }
 
-/* Without its gate a sandbox has a proxy that nobody answers: no network, and no harm. */
+/* If the gate cannot be opened, connections to the proxy get no answer and the sandbox has no
+ * network. */
 void sandbox_open_gate(struct sandbox *s)
 {
 	const struct manager *m = s->manager;
@@ -35,29 +36,31 @@ void sandbox_close_gate(struct sandbox *s)
 	s->n_domains = 0;
 }
 
-/* What it is held against now. */
+/* The policy in force now. */
 static const struct egress_policy *policy_of(const struct sandbox *s)
 {
 	return s->network ? s->network : s->base;
 }
 
-/* ---- what programs inside are told ---- */
+/* ---- the environment of runs ---- */
 
 #define PROXY      "http://127.0.0.1:3128"
 #define NO_PROXY   "localhost,127.0.0.1,::1"
 #define PYPI_HOST  "pypi.org"
 #define HTTPS_PORT 443u
 
-/* Both spellings: programs differ. pip is told of the proxy by name, because an index may be on
- * this machine's loopback, which is not the sandbox's. The image is read-only, so what pip installs
- * goes to the home of the sandbox, whose memory holds it: no second copy in a cache. */
+/* Upper and lower case, because programs differ. PIP_PROXY makes pip use the proxy even for an
+ * index at a loopback address, which NO_PROXY would exclude: it means the host's loopback, not the
+ * sandbox's. pip installs into the sandbox's home, which is in memory, so it must not keep a second
+ * copy in a cache. */
 static const char *const with_a_proxy[] = {
     "HTTP_PROXY=" PROXY,  "HTTPS_PROXY=" PROXY,          "http_proxy=" PROXY,
     "https_proxy=" PROXY, "NO_PROXY=" NO_PROXY,          "no_proxy=" NO_PROXY,
     "PIP_PROXY=" PROXY,   "PIP_BREAK_SYSTEM_PACKAGES=1", "PIP_DISABLE_PIP_VERSION_CHECK=1",
     "PIP_NO_CACHE_DIR=1",
 };
-/* No index that pip could ask: the answer of engine/native/monitor/skeleton.c. */
+/* There is no index that pip could reach. With this variable the pip of the skeleton
+ * (engine/native/monitor/skeleton.c) tells the user to call the package tool. */
 static const char *const by_the_tool[] = {"CAISSON_PACKAGES=tool", NULL};
 
 static const char *const *index_env(const struct sandbox *s)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What whoever makes a sandbox chooses that it may reach: never more than the operator permits,
- * then and whenever it is made active again. */
+/* The network that the creator of a sandbox chooses. It never permits more than the operator does:
+ * this is checked at creation and again at each activation. */
 #include "base/buf.h"
 #include "base/text.h"
 #include "sandbox/manager.h"
 
 #include <string.h>
 
-/* What a host is separated by; so none may hold it. */
+/* Hosts in a list are separated by these characters, so a host may not contain one. */
 #define BETWEEN " \t\r\n,"
 
 static int not_permitted(struct err *e, enum egress_kind kind)
@@ -90,7 +90,7 @@ int manager_choose_network(const struct manager *m, const char *kind, const char
 	return write_choice(ret, k, NULL);
 }
 
-/* ---- what it comes to ---- */
+/* ---- the policy of a choice ---- */
 
 static struct egress_policy *list_of(const struct manager *m, const char *hosts)
 {
@@ -98,7 +98,7 @@ static struct egress_policy *list_of(const struct manager *m, const char *hosts)
 	struct egress_policy *p = egress_policy_new(EGRESS_ALLOWLIST);
 	struct err ignored = ERR_INIT;
 
-	/* A record that somebody else wrote may hold anything: then it is nothing. */
+	/* A damaged record may contain anything; rules that are not permitted are left out. */
 	if (p && widest)
 		(void)!egress_policy_add_within(p, widest, hosts, true, &ignored);
 	return p;
@@ -135,7 +135,7 @@ const char *manager_network(const struct manager *m, const struct sandbox_choice
 	struct egress_policy *p = NULL;
 	char host[EGRESS_RULE_SIZE];
 	enum egress_kind kind = EGRESS_NONE;
-	/* The operator's own list is not everybody's to read. */
+	/* Clients may see the hosts that they chose, but not the operator's own list. */
 	bool chosen = network && network->text[0] != '\0';
 
 	if (manager_network_policy(m, network, &p) == 0 && p)
@@ -149,7 +149,7 @@ const char *manager_network(const struct manager *m, const struct sandbox_choice
 	return egress_kind_name(kind);
 }
 
-/* ---- of a sandbox ---- */
+/* ---- the choice of a sandbox ---- */
 
 int sandbox_set_choice(struct sandbox *s, const struct sandbox_choice *network, struct err *e)
 {

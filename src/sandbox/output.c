@@ -7,7 +7,7 @@
 
 #define TRACEBACK "Traceback (most recent call last):"
 
-/* ---- while it comes ---- */
+/* ---- while output arrives ---- */
 
 void kept_output_init(struct kept_output *k, size_t max, bool head_only)
 {
@@ -22,7 +22,7 @@ void kept_output_done(struct kept_output *k)
 	buf_done(&k->data);
 }
 
-/* LEN bytes into the ring, which is what follows the head. */
+/* Adds LEN bytes to the ring, which follows the head. */
 static void add_to_ring(struct kept_output *k, const char *data, size_t len)
 {
 	const size_t size = k->data.max - k->head;
@@ -30,7 +30,7 @@ static void add_to_ring(struct kept_output *k, const char *data, size_t len)
 	if (size == 0)
 		return;
 	if (len > size) {
-		/* Those in front would be overwritten by the others. */
+		/* Skip the first bytes: the later ones would overwrite them. */
 		k->at = k->head + (k->at - k->head + len - size) % size;
 		data += len - size;
 		len = size;
@@ -99,7 +99,7 @@ static bool is_continuation(char c)
 	return ((unsigned char)c & 0xC0) == 0x80;
 }
 
-/* The first LEN bytes of DATA without a character of UTF-8 that is cut in two. */
+/* LEN, or less if the first LEN bytes of DATA end inside a UTF-8 character. */
 static size_t whole_head(const char *data, size_t len)
 {
 	size_t back = 0;
@@ -113,7 +113,7 @@ static size_t whole_head(const char *data, size_t len)
 	return want > back + 1 ? len - 1 - back : len;
 }
 
-/* Where the last LEN bytes of DATA begin, without half a character. */
+/* The offset of the last TAIL bytes of DATA, moved past the rest of a UTF-8 character. */
 static size_t whole_tail(const char *data, size_t len, size_t tail)
 {
 	size_t at = len - tail;
@@ -123,7 +123,7 @@ static size_t whole_tail(const char *data, size_t len, size_t tail)
 	return at;
 }
 
-/* The bytes from the last traceback of Python to the end; 0: there is none. */
+/* The number of bytes from the last Python traceback to the end; 0 if there is none. */
 static size_t traceback_len(const char *data, size_t len)
 {
 	const size_t n = strlen(TRACEBACK);
@@ -140,7 +140,7 @@ int run_output_add(struct buf *b, const struct run_output *o, size_t max, const 
 	size_t head = o->head, tail = o->len - o->head;
 
 	if (o->len > max) {
-		/* A traceback comes whole, if it fits at all. */
+		/* The end is made long enough for a whole traceback, if that fits. */
 		size_t want = MAX(max / 2, MIN(traceback_len(o->data, o->len), max));
 
 		tail = MIN(want, o->truncated ? tail : o->len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The output of a run: how much of it is kept while it comes, and how what was kept is shown.
+/* Keeps the output of a run within a limit and formats it as text.
  *
- * Of a long stream the beginning and the end are kept, because the answer and the traceback are in
- * the last lines. The first half of the buffer is filled once; the second half is a ring. */
+ * If a stream is too long, its beginning and its end are kept, because the answer and the traceback
+ * are in the last lines. The first half of the buffer is filled once; the second half is a ring. */
 #pragma once
 
 #include "base/buf.h"
@@ -11,9 +11,9 @@
 struct kept_output {
 	struct buf data;
 	size_t head;    /* bytes that are never overwritten */
-	size_t at;      /* where the ring goes on, once `data` is full */
-	uint64_t total; /* bytes that came */
-	bool lost;      /* no memory: nothing more is kept */
+	size_t at;      /* the next write position in the ring, once `data` is full */
+	uint64_t total; /* bytes that arrived */
+	bool lost;      /* out of memory: nothing more is kept */
 };
 
 /* MAX: bytes to keep. HEAD_ONLY: all of them from the beginning. */

@@ -34,7 +34,7 @@ static bool is_part(const char *part, size_t len, const char *want)
 	return part && len == strlen(want) && memcmp(part, want, len) == 0;
 }
 
-/* Skips the parts of ROOT at the beginning; false when they are not there. */
+/* Skips the parts of ROOT at the start of *P; false if *P does not start with them. */
 static bool skip_root(const char **p, const char *end, const char *root)
 {
 	const char *r = root, *r_end = root + strlen(root), *at = *p, *want;
@@ -89,8 +89,8 @@ int workspace_path(const char *path, size_t len, bool relative_too, char *ret, s
 		return relative_too && len > 0
 			   ? join_parts(p, end, ret, e)
 			   : bad(e, "Path must be absolute and within /mnt/data/");
-	/* POSIX leaves the meaning of exactly two leading slashes open; they are not the root here.
-	 */
+	/* POSIX does not define exactly two leading slashes; such a path is refused, as pathlib
+	 * would not call it below /mnt/data. */
 	bool two = len >= 2 && path[1] == '/' && (len == 2 || path[2] != '/');
 	for (size_t i = 0; i < (relative_too ? ARRAY_SIZE(roots) : 1) && !two && !inside; i++)
 		inside = skip_root(&p, end, roots[i]);

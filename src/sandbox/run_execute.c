@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run whose turn has come: inventory of the workspace, execution with bounded output, inventory
- * again.
+/* Executes a run: inventory of the workspace, execution with bounded output, inventory again.
  *
  * The first inventory is skipped if the one after the previous run still holds. No process outlives a
  * run, so between runs only our own uploads and removals change files, and those invalidate it. */
@@ -68,7 +67,7 @@ static void on_output(struct engine_run *handle UNUSED, enum engine_stream strea
 	struct run *r = user;
 
 	struct kept_output *k = &r->output[stream];
-	/* Who follows a run sees as much of it as is kept, from the beginning. */
+	/* A client that follows the output gets as many bytes as are kept, from the beginning. */
 	size_t room = r->request.unbounded || k->total + len <= k->data.max ? len
 		      : k->total < k->data.max ? (size_t)(k->data.max - k->total)
 					       : 0;
@@ -96,7 +95,7 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 
 	r->handle = NULL;
 	if (e) {
-		/* Any other error says that the run could not be started. */
+		/* With any other error the run was not started. */
 		r->began = e->code == ERR_SANDBOX_LOST || e->code == ERR_CANCELLED;
 		sandbox_forget_inventory(s);
 		run_end(r, NULL, e);
@@ -122,7 +121,8 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 {
 	struct sandbox *s = r->sandbox;
 	const struct manager_config *config = &s->manager->config;
-	/* All of it comes where the end is kept. Otherwise one byte more tells that there was more. */
+	/* If the end of the output is kept, the engine delivers all of it (0). With head_only it
+	 * delivers one byte more than is kept, which shows that output is missing. */
 	uint64_t wanted = q->head_only ? sandbox_output_max(s) + 1 : 0;
 	uint64_t timeout = q->timeout_ns == 0 ? sandbox_run_timeout_ns(s) : q->timeout_ns;
 	const char *env[SANDBOX_NETWORK_ENV_MAX];
@@ -157,7 +157,7 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	return x;
 }
 
-/* After the inventory before. */
+/* The first inventory is complete: starts the run in the engine. */
 static void begin_listed(struct run *r)
 {
 	struct err e = ERR_INIT;
@@ -184,7 +184,7 @@ static void on_listed_before(const struct engine_file *files, size_t n, bool mor
 		run_end(r, NULL, e);
 		return;
 	}
-	/* Without memory for the inventory every file looks new, which is better than failing. */
+	/* If there is no memory for the inventory, the run goes on and every file looks new. */
 	s->inventory_known = inventory_set(&s->inventory, files, n, more) == 0;
 	begin_listed(r);
 }

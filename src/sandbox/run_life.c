@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a run: whether it may begin, its turn in the queue, its end, and who is told of it.
- * What happens in between is run_execute.c; what its client reads, run_result.c. */
+/* The life of a run: admission, the queue, the end and its callbacks. run_execute.c executes it;
+ * run_result.c makes the result for the client. */
 #include "sandbox/run_life.h"
 #include "base/kill_points.h"
 #include "base/log.h"
@@ -42,7 +42,7 @@ static void run_free(struct run *r)
 	free(r);
 }
 
-/* Tells the ledger. Whoever began has a row in the books, also when nobody saw the end. */
+/* Tells the ledger. A run that began is recorded even if its end is unknown: then as RUN_LOST. */
 static void run_note(struct run *r, const struct run_result *result)
 {
 	const struct manager_ledger *ledger = &r->sandbox->manager->ledger;
@@ -51,7 +51,7 @@ static void run_note(struct run *r, const struct run_result *result)
 	    .reason = RUN_LOST,
 	    .exit_code = RUN_EXIT_CODE_KILLED,
 	    .duration_ms = (now_ns() - r->start_ns) / NS_PER_MS,
-	    .cpu_ns = r->end.cpu_ns, /* 0 where the server itself ended */
+	    .cpu_ns = r->end.cpu_ns, /* 0 if the server ends during the run */
 	    .out = {.total = r->output[ENGINE_STDOUT].total},
 	    .err = {.total = r->output[ENGINE_STDERR].total},
 	};
@@ -75,7 +75,7 @@ void run_end(struct run *r, const struct run_result *result, const struct err *e
 	run_note(r, result);
 	KILL_POINT(RUN_NOTED);
 	r->request.on_done(r, result, e, r->request.user);
-	/* What a failed run did to the files is not known. */
+	/* Without an inventory after the run, any file may have changed. */
 	if (!result || !r->sandbox->inventory_known)
 		sandbox_changed(r->sandbox, NULL);
 	for (size_t i = 0; result && i < r->n_artifacts; i++)
@@ -83,7 +83,7 @@ void run_end(struct run *r, const struct run_result *result, const struct err *e
 	run_free(r);
 }
 
-/* ---- what was asked for ---- */
+/* ---- the request ---- */
 
 static int copy_argv(struct run *r, const char *const *argv)
 {
@@ -160,7 +160,7 @@ void sandbox_next_run(struct sandbox *s)
 	}
 }
 
-/* Never had its turn. */
+/* Ends a run that still waits in the queue. */
 static void cancel_waiting(struct run *r)
 {
 	dequeue(r);
@@ -186,7 +186,7 @@ static int check_free(const struct sandbox *s, const struct run_request *q, stru
 	return 1;
 }
 
-/* WAIT: it has its turn after the others. */
+/* WAIT: the run goes into the queue. */
 static int run_new(struct sandbox *s, const struct run_request *request, bool wait,
 		   struct run **ret, struct err *e)
 {

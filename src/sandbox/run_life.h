@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run, from the inside: for run_life.c, run_execute.c and run_result.c alone. sandbox.h has what
- * others may do with one. */
+/* The structure of a run; only for run_life.c, run_execute.c and run_result.c. sandbox.h has the
+ * calls for other code. */
 #pragma once
 
 #include "base/buf.h"
 #include "sandbox/manager.h"
 #include "sandbox/output.h"
 
-#define RUN_EXIT_CODE_KILLED 137 /* of a run that was ended, whoever did it */
+#define RUN_EXIT_CODE_KILLED 137 /* a run that was killed: 128 + SIGKILL, as a shell counts */
 
 enum run_phase {
 	RUN_WAITING, /* in the sandbox's queue */
@@ -21,16 +21,16 @@ struct run {
 	struct sandbox *sandbox; /* reference */
 	char id[RUN_ID_SIZE];
 	enum run_phase phase;
-	struct run_request request; /* its code, argv and cwd belong to us, or are NULL */
+	struct run_request request; /* its code, argv and cwd are the copies below, or NULL */
 	char *code;
 	char **argv;
 	char *cwd;
 	struct engine_run *handle;                    /* while executing */
 	struct kept_output output[ENGINE_RESULT + 1]; /* by enum engine_stream */
 	bool cancelled;
-	bool began;        /* the engine has it, or had */
-	uint32_t ticket;   /* of the ledger */
-	uint64_t start_ns; /* when it began */
+	bool began;        /* the engine has started it */
+	uint32_t ticket;   /* from the ledger's begin(); 0 before it */
+	uint64_t start_ns; /* when the engine was asked to start it */
 	struct engine_run_result end;
 	struct artifact *artifacts;
 	size_t n_artifacts;
@@ -39,18 +39,18 @@ struct run {
 };
 
 /* run_life.c */
-/* The engine copies what it needs, but only when it is called: the code, argv and cwd of Q are
- * copied into R until then. -ENOMEM. */
+/* Copies code, argv and cwd of Q into R, for a run that must wait before the engine is called. The
+ * engine copies what it needs itself. -ENOMEM. */
 int run_keep_request(struct run *r, const struct run_request *q) MUST_CHECK;
-/* The end of R, which is freed: tells the log, the ledger and whoever asked for it. Either
- * RESULT or E is NULL. Frees the sandbox before it tells, so that the callback may start the next
- * run; whoever waits in the queue was there first. */
+/* Ends and frees R: writes the log, tells the ledger and calls on_done. Either RESULT or E is NULL.
+ * The sandbox is free, or has the next run of its queue, before on_done is called; so on_done may
+ * start a run, and a queued run is never overtaken. */
 void run_end(struct run *r, const struct run_result *result, const struct err *e);
 
-/* run_execute.c: begins R, which holds the sandbox; Q is what it was asked for, R's own copy or the
- * caller's. From here on R ends by run_end(); with an error, which has not been told, it did not
- * begin. */
+/* run_execute.c: executes R, which is s->run already. Q is the request: R's own copy or the
+ * caller's. After success R ends by run_end(). After an error R has not begun and on_done has not
+ * been called. */
 int run_execute(struct run *r, const struct run_request *q, struct err *e) MUST_CHECK;
 
-/* run_result.c: ends R with what R->end and its output came to. */
+/* run_result.c: ends R with a result made from R->end and its output. */
 void run_report(struct run *r);

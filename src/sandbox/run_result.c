@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a run came to, in the words of the manager: reason, exit code, output, costs. */
+/* Makes the manager's result of a run from the engine's: reason, exit code, output, costs. */
 #include "base/log.h"
 #include "base/rand.h"
 #include "sandbox/run_life.h"
@@ -85,7 +85,7 @@ static struct run_output output_of(struct run *r, enum engine_stream stream)
 {
 	struct run_output output = kept_output_end(&r->output[stream]);
 
-	/* The engine also counts what it did not deliver. */
+	/* The engine's total also has the bytes that it did not deliver. */
 	if (stream != ENGINE_RESULT)
 		output.total = MAX(output.total, r->end.output_total[stream]);
 	return output;

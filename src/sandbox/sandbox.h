@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manager: which sandboxes there are, whose they are, how long they live, what runs in them and
- * which files come out. It stands on any engine and knows neither MCP nor HTTP.
+/* The manager keeps the table of sandboxes: their owners, their lifetimes, their runs and the files
+ * that runs make. It works with every engine and knows neither MCP nor HTTP.
  *
- * A sandbox is known by (owner, id): two owners may use the same id and never see each other's. The
- * owner is an opaque name given by whoever authenticated the caller; "" is the local user.
+ * The key of a sandbox is (owner, id). Two owners may use the same id and never see each other's
+ * sandbox. The owner is an opaque name from the code that authenticated the caller; "" is the local
+ * user.
  *
- * Two classes. A *session* is made at its first use and ends with its server. A *stored* sandbox is
- * made on purpose, has a name, and lives until it is deleted: its record and its files outlive the
- * server. It is active (has processes) from its first use until nobody has used it for a while.
- * Both share one space of ids, and everything below works on both.
+ * There are two classes. A *session* is made at its first use and ends with the server. A *stored*
+ * sandbox is made by an explicit call, has a name, and lives until it is deleted: its record and its
+ * files outlive the server. A stored sandbox is active (has processes) from its first use until it
+ * has been idle for some time. Both classes share one space of ids, and every call below works on
+ * both.
  *
- * One event loop, no blocking call. A call that takes a callback calls it exactly once and never
- * before it has returned. Texts passed in are borrowed for the duration of the call. */
+ * There is one event loop and no blocking call. A call that takes a callback calls it exactly once,
+ * and never before the call has returned. Strings that are passed in are borrowed for the duration
+ * of the call. */
 #pragma once
 
 #include "base/buf.h"
@@ -37,13 +40,13 @@ struct run;
 /* ---- what a sandbox may reach -----------------------------------------------------------------
  */
 
-#define SANDBOX_HOSTS_MAX   32u /* of the list that one is made with */
+#define SANDBOX_HOSTS_MAX   32u /* hosts in the list that a sandbox is created with */
 #define SANDBOX_CHOICE_SIZE (16 + SANDBOX_HOSTS_MAX * EGRESS_RULE_SIZE)
 
-/* What whoever makes a sandbox chooses for it: "" (the operator's policy, whatever it is), or the
- * word of a kind, after "allowlist" its hosts, each after a blank. Made by manager_choose_network()
- * alone, held against what is permitted again at each activation: what is not any more is left out.
- */
+/* The network that the creator of a sandbox chose. "" means the operator's policy. Otherwise it is
+ * the name of a kind; after "allowlist" follow the hosts, each after a blank. Only
+ * manager_choose_network() makes one. It is checked again at each activation, and hosts that the
+ * operator no longer permits are left out. */
 struct sandbox_choice {
 	char text[SANDBOX_CHOICE_SIZE];
 };
@@ -63,48 +66,49 @@ struct sandbox_record {
 };
 typedef void (*sandbox_record_fn)(const struct sandbox_record *r, void *arg);
 
-/* Where the records are kept; whoever makes the manager says how. Durable when a call returns. */
+/* How the records of stored sandboxes are kept; the caller of manager_new() supplies the functions.
+ * A change is durable when the function returns. */
 struct sandbox_records {
-	/* Fills in id, created_ms and an empty name ("Sandbox N"). QUOTA_EXCEEDED beyond OWNER_MAX
-	 * (0 = no limit) of one owner; the text says so to a client. */
+	/* Sets id and created_ms, and the name "Sandbox N" if the name is empty. QUOTA_EXCEEDED if
+	 * the owner has OWNER_MAX sandboxes already (0 = no limit); clients see the error's text. */
 	int (*add)(void *user, struct sandbox_record *r, uint64_t owner_max, struct err *e);
-	/* 1, 0 (there is none of OWNER with that id), or a negative errno. */
+	/* 1; 0 if OWNER has no record with that id; or a negative errno. */
 	int (*get)(void *user, const char *owner, const char *id, struct sandbox_record *ret,
 		   struct err *e);
 	int (*remove)(void *user, const char *id, struct err *e);
-	/* By age; OWNER NULL: everybody's. */
+	/* Oldest first. OWNER NULL: the records of all owners. */
 	int (*each)(void *user, const char *owner, sandbox_record_fn fn, void *arg, struct err *e);
 	void (*note_use)(void *user, const char *id); /* may be NULL */
-	/* Keeps PLACE ("" = none) of the record; may be NULL. What cannot be kept is lost. */
+	/* Stores PLACE ("" = none) in the record; a failure is ignored. May be NULL. */
 	void (*note_place)(void *user, const char *id, const char *place);
 	void *user;
 };
 
 /* ---- manager --------------------------------------------------------------------------------- */
 
-struct manager_stored { /* of stored sandboxes; the same of sessions is in manager_config */
+struct manager_stored { /* for stored sandboxes; manager_config has the values for sessions */
 	const struct sandbox_records *records; /* borrowed; NULL = there are none */
 	char image[ENGINE_NAME_MAX];
 	struct engine_limits limits;
 	uint64_t run_timeout_ns; /* 0 = none */
 	uint64_t output_max;     /* bytes kept of each stream of a run */
-	uint64_t idle_ns;        /* then its processes end; its files stay */
-	unsigned max_active;     /* then the one that was idle longest makes room */
-	unsigned owner_max;      /* of one owner, active or not; 0 = no limit */
-	bool strict_ids;         /* a UUID that nobody has makes no session */
+	uint64_t idle_ns;        /* after this idle time its processes end; its files stay */
+	unsigned max_active;     /* at this number the one that was idle longest is deactivated */
+	unsigned owner_max;      /* sandboxes of one owner, active or not; 0 = no limit */
+	bool strict_ids;         /* an unknown UUID is an error and does not make a session */
 };
 
-/* The package index that programs in sandboxes may ask by themselves, where their network permits
- * it. */
+/* The package index that programs in a sandbox may use directly, if the sandbox's network policy
+ * permits its host. */
 struct sandbox_index {
 	const char *host; /* "" = there is none */
 	uint16_t port;
-	const char *const *env; /* what they must know of it: NAME=VALUE, NULL after the last */
+	const char *const *env; /* variables for these programs: NAME=VALUE, NULL after the last */
 };
 
 struct manager_config {
 	sd_event *loop; /* borrowed */
-	/* Opens the engine at its first need; called again by the next need when it failed. */
+	/* Opens the engine when it is first needed. If it fails, the next need calls it again. */
 	int (*open_engine)(void *user, struct engine **ret, struct err *e);
 	void *user;
 	char image[ENGINE_NAME_MAX];
@@ -120,94 +124,101 @@ struct manager_config {
 	    output_stop; /* a stream that passes it ends the run (RUN_OUTPUT_LIMIT); 0 = never */
 	unsigned max_sandboxes; /* sessions */
 	struct manager_stored stored;
-	/* What sandboxes may reach; NULL, or a policy of kind none: nothing. Both borrowed. */
+	/* The proxy, and the hosts that sandboxes may reach. NULL, or a policy of kind none: nothing
+	 * can be reached. Both borrowed. */
 	struct egress *egress;
 	struct egress_policy *network;
-	/* What may be chosen instead, by kind; of an allowlist the widest. NULL: that may not be.
-	 * Borrowed. None may always be. */
+	/* The kinds that the creator of a sandbox may choose instead; NULL: this kind is not
+	 * permitted. For the allowlist: the widest list. EGRESS_NONE is always permitted. Borrowed.
+	 */
 	struct egress_policy *network_may[EGRESS_KINDS];
-	struct sandbox_index index; /* texts borrowed */
-	bool network_ask;           /* every sandbox gets a way out, so that more can be allowed */
-	uint64_t (*now)(void);      /* monotonic ns; NULL: now_ns() */
+	struct sandbox_index index; /* strings borrowed */
+	/* Every sandbox gets a gate, so that hosts can be allowed later (sandbox_allow_domain()). */
+	bool network_ask;
+	uint64_t (*now)(void); /* monotonic ns; NULL: now_ns() */
 };
 
 int manager_new(const struct manager_config *config, struct manager **ret,
 		struct err *e) MUST_CHECK;
-/* Ends all sandboxes and the engine. Callbacks still due are called from inside. NULL is fine. */
+/* Ends all sandboxes and the engine. Outstanding callbacks are called from inside. NULL is accepted.
+ */
 struct manager *manager_free(struct manager *m);
 
-/* Opens the engine now, and refuses limits that were set explicitly and cannot be enforced. */
+/* Opens the engine now. LIMIT_NOT_ENFORCEABLE if a limit was set explicitly and this machine cannot
+ * enforce it. */
 int manager_start(struct manager *m, struct err *e) MUST_CHECK;
 /* The open engine, or NULL. */
 struct engine *manager_engine(struct manager *m);
 
-/* Closes what nobody has used for longer than the TTL; what runs is left for the next sweep. Called
- * by the manager's own timer. */
+/* Closes sandboxes that were idle for longer than their time to live. A busy one is left for the
+ * next sweep. The manager's own timer calls this. */
 void manager_sweep(struct manager *m);
 unsigned manager_count(const struct manager *m);
-/* All 0 before the engine is open, and where it has no pool. */
+/* All 0 before the engine is open, and if the engine has no pool. */
 void manager_pool(const struct manager *m, struct engine_pool *ret);
 
 typedef void (*sandbox_fn)(struct sandbox *s, const struct err *e, void *user);
 typedef void (*sandbox_done_fn)(const struct err *e, void *user);
 
-/* The sandbox ID of OWNER: the session or the active sandbox, else the stored one, which becomes
- * active, else a new session; ID NULL makes one with a new id. Two first calls with one id share
- * one creation. CB gets a borrowed sandbox: take a reference to keep it. Fails with MAX_SESSIONS,
- * SANDBOX_IN_USE (another server has it), or whatever the engine says. */
+/* The sandbox ID of OWNER. If it is a session or an active sandbox, that one; if it is stored, it
+ * becomes active; otherwise a new session is made. ID NULL makes a session with a new id. Two first
+ * calls with the same id share one creation. CB gets a borrowed sandbox and takes a reference to
+ * keep it. Errors: MAX_SESSIONS, SANDBOX_IN_USE (another server uses it), and the engine's errors. */
 void manager_open(struct manager *m, const char *owner, const char *id, sandbox_fn cb, void *user);
-/* The same, but makes nothing new: SESSION_NOT_FOUND. */
+/* The same, but an unknown id is SESSION_NOT_FOUND. */
 void manager_activate(struct manager *m, const char *owner, const char *id, sandbox_fn cb,
 		      void *user);
-/* A choice of KIND (a word of egress_kind_name()) and, of an allowlist alone, N hosts (`host`,
- * `host:port`, `*.host`); none of them means nothing. NETWORK_NOT_PERMITTED: it is wider than the
- * operator permits; INVALID_ARGUMENT. */
+/* Makes a network choice. KIND is a name from egress_kind_name(). Only "allowlist" takes hosts
+ * (`host`, `host:port`, `*.host`); with none of them nothing can be reached. NETWORK_NOT_PERMITTED:
+ * the choice is wider than the operator permits. INVALID_ARGUMENT. */
 int manager_choose_network(const struct manager *m, const char *kind, const char *const *hosts,
 			   size_t n, struct sandbox_choice *ret, struct err *e) MUST_CHECK;
-/* A new session with that choice. ID NULL: a new one, else one that OWNER has not: ALREADY_EXISTS.
- */
+/* A new session with that network choice. ID NULL: a new id. ALREADY_EXISTS if OWNER has a sandbox
+ * ID. */
 void manager_open_new(struct manager *m, const char *owner, const char *id,
 		      const struct sandbox_choice *network, sandbox_fn cb, void *user);
-/* A new stored sandbox, active; NAME NULL or "" gives it one, NETWORK NULL is no choice.
- * QUOTA_EXCEEDED beyond owner_max. */
+/* A new stored sandbox, active. NAME NULL or "": the records make up a name. NETWORK NULL: the
+ * operator's policy. QUOTA_EXCEEDED if the owner has owner_max of them. */
 void manager_create(struct manager *m, const char *owner, const char *name,
 		    const struct sandbox_choice *network, sandbox_fn cb, void *user);
-/* What a choice comes to: the kind's word. FN (may be NULL) is called for each host of its list. */
+/* The name of the kind that is in force for a choice. FN (may be NULL) is called for each host of a
+ * chosen allowlist. */
 const char *manager_network(const struct manager *m, const struct sandbox_choice *network,
 			    sandbox_host_fn fn, void *user);
-/* Ends sandbox ID of OWNER, active or not, with its files and its record. SESSION_BUSY while a run
- * holds it, unless FORCE. CB may be NULL. */
+/* Ends sandbox ID of OWNER, active or not, and deletes its files and its record. SESSION_BUSY while
+ * it has a run, unless FORCE. CB may be NULL. */
 int manager_delete(struct manager *m, const char *owner, const char *id, bool force,
 		   sandbox_done_fn cb, void *user, struct err *e) MUST_CHECK;
-/* Calls FN for each stored sandbox of OWNER (NULL: everybody's), by age, active or not. */
+/* Calls FN for each stored sandbox of OWNER (NULL: of all owners), oldest first, active or not. */
 int manager_each_stored(struct manager *m, const char *owner, sandbox_record_fn fn, void *arg,
 			struct err *e) MUST_CHECK;
 /* 1 and the record (RET may be NULL), 0, or a negative errno. */
 int manager_get_stored(struct manager *m, const char *owner, const char *id,
 		       struct sandbox_record *ret, struct err *e) MUST_CHECK;
-/* The ready sandbox, borrowed, or NULL: also when it is stored and not active. */
+/* The session or active sandbox, borrowed. It may be one that has ended on its own: the next call
+ * on it says SANDBOX_LOST. NULL if there is none, if it is still being created, or if it is stored
+ * and not active. */
 struct sandbox *manager_find(struct manager *m, const char *owner, const char *id);
 /* Calls FN for each ready sandbox of OWNER (NULL: of all). FN must not close sandboxes. */
 void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbox *s, void *user),
 		  void *user);
 
-/* FN is told (after the fact) that a sandbox came, went or has other files than before; PATH is the
- * one that changed, or NULL when it could be any. One watcher; NULL removes it. It must not close
- * sandboxes. */
+/* Calls FN after a sandbox was made, ended, or changed its files. PATH is the file that changed;
+ * NULL if it could be any. There is one watcher; NULL removes it. FN must not close sandboxes. */
 typedef void (*sandbox_watch_fn)(struct sandbox *s, const char *path, void *user);
 void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user);
 
-/* Who keeps the books of runs: asked before each, told of each that ended. Neither may start or end
- * anything. */
+/* The functions that admit runs and record them (the ledger). They must not start or end anything.
+ */
 struct run_result;
 struct manager_ledger {
-	/* 0, or a refusal (QUOTA_EXCEEDED …); may be NULL. */
+	/* Called before each run: 0, or an error that refuses it (QUOTA_EXCEEDED …). May be NULL. */
 	int (*admit)(void *user, const struct sandbox *s, struct err *e);
-	/* RUN is about to be executed; may be NULL. What it gives back comes with note(). */
+	/* RUN is about to be executed. Returns a ticket, which note() gets. May be NULL. */
 	uint32_t (*begin)(void *user, const struct sandbox *s, enum engine_run_kind kind,
 			  const char *run);
-	/* Of each that began, and of those that ended before; RESULT is NULL when it was not
-	 * executed after all. May be NULL. */
+	/* The end of a run. TICKET is 0 if the run was cancelled before begin(). RESULT is NULL if
+	 * begin() was called and the engine could not start the run. May be NULL. */
 	void (*note)(void *user, const struct sandbox *s, enum engine_run_kind kind,
 		     uint32_t ticket, const struct run_result *result);
 	void *user;
@@ -217,41 +228,40 @@ void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger)
 /* ---- one sandbox ----------------------------------------------------------------------------- */
 
 struct sandbox *sandbox_ref(struct sandbox *s);
-struct sandbox *sandbox_unref(struct sandbox *s); /* NULL is fine; returns NULL */
+struct sandbox *sandbox_unref(struct sandbox *s); /* NULL is accepted; returns NULL */
 const char *sandbox_id(const struct sandbox *s);
 const char *sandbox_owner(const struct sandbox *s);
-/* Where its terminal is: a folder as the sandbox names it, or NULL: nowhere but at the start.
- * Known as long as the sandbox is, of a stored one beyond its processes and the server. A word of
- * the sandbox's: for itself alone. */
+/* The current folder of its terminal, or NULL: the start folder. Kept for the life of the sandbox;
+ * for a stored one it survives its processes and the server. The path comes from code in the
+ * sandbox and must not be used outside it. */
 const char *sandbox_place(const struct sandbox *s);
 /* PATH (shorter than SANDBOX_PLACE_MAX) is copied; NULL: none. */
 int sandbox_set_place(struct sandbox *s, const char *path) MUST_CHECK;
 bool sandbox_is_stored(const struct sandbox *s);
-const char *sandbox_name(const struct sandbox *s); /* of a stored one; else "" */
+const char *sandbox_name(const struct sandbox *s); /* "" unless it is stored */
 bool sandbox_is_busy(const struct sandbox *s);     /* a run, or a call of checkpoints.h */
-/* While somebody holds it, it is not ended for being idle. Work that is no run: installations. */
+/* A held sandbox is not ended for being idle. For work that is no run, such as an installation. */
 void sandbox_hold(struct sandbox *s);
 void sandbox_release(struct sandbox *s);
-/* What its class gives each run. */
+/* The defaults for each run, which depend on the sandbox's class. */
 uint64_t sandbox_run_timeout_ns(const struct sandbox *s);
 uint64_t sandbox_output_max(const struct sandbox *s); /* bytes kept of each stream of a run */
-/* The longest time that a run may ask for, never less than runs have without asking; 0 = any. A run
- * that asks for more is INVALID_ARGUMENT. */
+/* The longest time limit that a run may request; never less than the default limits. 0 = any. A
+ * request for more is INVALID_ARGUMENT. */
 uint64_t manager_run_timeout_max_ns(const struct manager *m);
 uint64_t sandbox_age_ns(const struct sandbox *s);
-/* Of the manager's clock; no two sandboxes of one id and owner have the same. */
+/* By the manager's clock. Tells a sandbox from an earlier one with the same owner and id. */
 uint64_t sandbox_created_ns(const struct sandbox *s);
 uint64_t sandbox_idle_ns(const struct sandbox *s);
 const struct engine_policy *sandbox_policy(const struct sandbox *s);
-/* Its way out, as egress_kind_name() says; "none" without one. */
+/* The name of its network's kind (egress_kind_name()); "none" if it has no gate. */
 const char *sandbox_network(const struct sandbox *s);
-/* What it was made with. */
+/* The network choice that it was made with. */
 const struct sandbox_choice *sandbox_choice(const struct sandbox *s);
-/* Further hosts that it may reach, until it ends or, being a stored one, goes to sleep. The
- * operator's policy stays as it is. DOMAIN is what egress_entry_parse() made. FORBIDDEN: it was
- * made without a way out, config.network_ask being off or its engine having none; ALREADY_EXISTS:
- * -EEXIST when it is allowed already, -ENOTSUP when everything public is; QUOTA_EXCEEDED. The first
- * only looks whether it can. */
+/* Allows one more host, until the sandbox ends or a stored one is deactivated. The operator's policy
+ * does not change. DOMAIN comes from egress_entry_parse(). FORBIDDEN: the sandbox has no gate, or
+ * config.network_ask is off. ALREADY_EXISTS: -EEXIST if the host is allowed already, -ENOTSUP if
+ * every public host is. QUOTA_EXCEEDED. sandbox_check_domain() makes the checks only. */
 int sandbox_check_domain(const struct sandbox *s, const char *domain, struct err *e) MUST_CHECK;
 int sandbox_allow_domain(struct sandbox *s, const char *domain, struct err *e) MUST_CHECK;
 #define SANDBOX_DOMAINS_MAX 16u
@@ -259,13 +269,14 @@ size_t sandbox_n_domains(const struct sandbox *s);
 const char *sandbox_domain(const struct sandbox *s, size_t i); /* i < sandbox_n_domains() */
 /* The image that it was made from. */
 const char *sandbox_image(const struct sandbox *s);
-/* The engine's handle, for helpers of it; NULL with E set when it cannot be used. Counts as use. */
+/* The engine's handle, to start a helper sandbox for this one. NULL with E set if the sandbox cannot
+ * be used. Restarts the idle clock. */
 struct engine_sandbox *sandbox_engine(struct sandbox *s, struct err *e);
-/* Counts as use: the idle clock starts again. */
+/* Restarts the idle clock. */
 void sandbox_touch(struct sandbox *s);
 
-/* Ends the sandbox and removes its files; of a stored one its record too. SESSION_BUSY while a run
- * holds it, unless FORCE. From this call on its id is free. CB may be NULL. */
+/* Ends the sandbox and removes its files, and the record of a stored one. SESSION_BUSY while it has
+ * a run, unless FORCE. Its id is free from this call on. CB may be NULL. */
 int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user, struct err *e);
 
 int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
@@ -278,30 +289,31 @@ enum run_reason {
 	RUN_TIMEOUT,
 	RUN_OOM,
 	RUN_OUTPUT_LIMIT, /* wrote more than output_stop */
-	RUN_DISK_LIMIT,   /* its files passed the limit; elsewhere its writes fail at it */
+	RUN_DISK_LIMIT,   /* its files passed a limit that is checked by looking; where the kernel
+			     enforces the limit, writes fail instead */
 	RUN_CANCELLED,    /* run_cancel(), or the sandbox was closed by force */
-	RUN_LOST,         /* its sandbox, or the server, ended below it: for the books alone, who
-			     waits for it gets SANDBOX_LOST */
+	RUN_LOST,         /* the sandbox or the server ended during the run. Only the ledger sees
+			     this; the caller of the run gets SANDBOX_LOST */
 };
 const char *run_reason_name(enum run_reason reason); /* "exited" */
 
 struct artifact {
-	char name[256]; /* bytes of one component; hostile, maybe not UTF-8 */
+	char name[256]; /* one path component; any bytes, untrusted, maybe not UTF-8 */
 	uint64_t size;
 	int64_t mtime_ns;
 };
 
-struct run_output { /* what was kept of one stream: any bytes */
+struct run_output { /* the kept part of one stream: any bytes */
 	const char *data;
 	size_t len;
-	size_t head;    /* bytes from the beginning; those after it are from the end */
-	bool truncated; /* there was more, between the two */
+	size_t head;    /* this many bytes are the stream's beginning; the others are its end */
+	bool truncated; /* bytes between the two parts are missing */
 	uint64_t total; /* bytes that were written */
 };
 
-/* Appends O as valid UTF-8, at most MAX bytes of it: beginning, a line that says how many bytes
- * were left out, end. WHERE says in that line what to do about it; may be NULL. *RET_CUT: there is
- * such a line. */
+/* Appends O as valid UTF-8, at most MAX bytes of it. If bytes are left out, the beginning and the
+ * end are shown with a line between them that has the number of missing bytes. WHERE (may be NULL)
+ * is added to that line and tells the reader what to do. *RET_CUT: whether there is such a line. */
 #define RUN_OUTPUT_MARK 160 /* bytes of that line without WHERE */
 int run_output_add(struct buf *b, const struct run_output *o, size_t max, const char *where,
 		   bool *ret_cut) MUST_CHECK;
@@ -313,16 +325,16 @@ struct run_result {
 	int signal;
 	struct run_output out;
 	struct run_output err;
-	/* stateful: text of the last expression's value; `report`: what was reported */
+	/* stateful: text of the last expression's value; with request.report: what was reported */
 	struct run_output value;
 	const struct artifact *artifacts; /* new or changed files, by name */
 	size_t n_artifacts;
-	const struct artifact *folders; /* the same of folders */
+	const struct artifact *folders; /* new or changed folders, by name */
 	size_t n_folders;
 	bool warm;
 	bool state_lost;   /* stateful: the session's variables are gone */
-	bool state_kept;   /* stateful: what it did to the variables holds */
-	bool threads_lost; /* stateful: the run left threads, which do not go on */
+	bool state_kept;   /* stateful: the next run sees its changes to the variables */
+	bool threads_lost; /* stateful: the run left threads, and the next run does not have them */
 	uint64_t duration_ms;
 	uint64_t cpu_ns;
 	uint64_t peak_bytes;
@@ -335,37 +347,39 @@ struct run_request {
 	const char *const *argv;
 	const char *cwd;
 	uint64_t timeout_ns;   /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
-	bool unbounded;        /* all output is streamed and none kept */
-	bool head_only;        /* of long output only the beginning is kept */
-	bool no_artifacts;     /* no inventory before and after */
-	bool queued;           /* waits for its turn where others are SESSION_BUSY */
-	bool artifacts_always; /* also of a run that failed */
+	bool unbounded;        /* all output is streamed and none is kept */
+	bool head_only;        /* if output is too long, only its beginning is kept */
+	bool no_artifacts;     /* no inventory before and after the run */
+	bool queued;           /* if the sandbox is busy, wait instead of SESSION_BUSY */
+	bool artifacts_always; /* list artifacts of a failed run, too */
 	bool display;          /* engine_run_spec.display */
 	bool report;           /* engine_run_spec.report */
-	/* Output as it comes; may be NULL. */
+	/* Output as it arrives; may be NULL. */
 	void (*on_output)(struct run *r, enum engine_stream stream, const void *data, size_t len,
 			  void *user);
-	/* The end: RESULT (valid during the call), or E. */
+	/* The end: RESULT (valid during the call) or E; the other one is NULL. */
 	void (*on_done)(struct run *r, const struct run_result *result, const struct err *e,
 			void *user);
 	void *user;
 };
 
-/* Starts a run; the sandbox is busy until on_done. SESSION_BUSY when a run holds it already, or,
- * QUEUED, when SANDBOX_QUEUE_MAX wait. *RET is valid until on_done has returned. */
+/* Starts a run; the sandbox is busy until on_done. SESSION_BUSY if it has a run already; for a
+ * queued run only if SANDBOX_QUEUE_MAX others wait. *RET is valid until on_done has returned. */
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
 		struct err *e) MUST_CHECK;
 const char *run_id(const struct run *r);
-/* Kills everything of the run; on_done follows, of one that waits for its turn from inside. */
+/* Kills all processes of the run; on_done follows. If the run still waits for its turn, on_done is
+ * called from inside. */
 void run_cancel(struct run *r);
 /* Sends SIGINT or SIGTERM to the run's processes. */
 void run_signal(struct run *r, int signo);
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Turns what a client calls a path (absolute below /mnt/data or /app/results) or a path relative to
- * the workspace into the engine's form: parts joined by '/', no empty, '.' or '..' part. RET has
- * ENGINE_PATH_MAX bytes. The messages of the failures are those of the first family's contract. */
+/* Converts a client's path into the engine's form: parts joined by '/', without empty, '.' or '..'
+ * parts. The path is absolute and below /mnt/data. RELATIVE_TOO also permits one below /app/results
+ * and one relative to the workspace. RET has ENGINE_PATH_MAX bytes. The error texts are part of the
+ * contract of the `code` tools. */
 int workspace_path(const char *path, size_t len, bool relative_too, char *ret,
 		   struct err *e) MUST_CHECK;
 
@@ -374,14 +388,14 @@ typedef void (*sandbox_list_fn)(const struct engine_file *files, size_t n, bool 
 typedef void (*sandbox_file_fn)(int fd, const struct engine_file *info, const struct err *e,
 				void *user);
 
-/* Entries of a folder ("" = the workspace), sorted by name, all types. */
+/* The entries of a folder ("" = the workspace), of all types, sorted by name. */
 int sandbox_list(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
 		 struct err *e) MUST_CHECK;
-/* The same, but looking is not using: the idle clock goes on. */
+/* The same, but the idle clock is not restarted. */
 int sandbox_peek(struct sandbox *s, const char *path, sandbox_list_fn cb, void *user,
 		 struct err *e) MUST_CHECK;
-/* A regular file for reading; CB owns FD. INFO (size, times, inode) as fstat(2) says; its name is
- * the last part of PATH. */
+/* Opens a regular file for reading; CB owns FD. INFO has size, times and inode from fstat(2), and
+ * the last part of PATH as the name. */
 int sandbox_open_file(struct sandbox *s, const char *path, sandbox_file_fn cb, void *user,
 		      struct err *e) MUST_CHECK;
 int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, sandbox_done_fn cb,
@@ -403,9 +417,10 @@ struct upload_request {
 	void (*on_done)(uint64_t written, const struct err *e, void *user);
 	void *user;
 };
-/* Writes a file; appears whole or not at all. A few MiB per turn of the loop. */
+/* Writes a file. It gets its name when it is complete, or never. A few MiB are written per turn of
+ * the event loop. */
 int sandbox_upload(struct sandbox *s, const struct upload_request *request,
 		   struct err *e) MUST_CHECK;
 
-/* Media type by the name's extension; never NULL. Independent of the machine. */
+/* The media type for the name's extension; never NULL. It is the same on every machine. */
 const char *mime_type(const char *name);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a caller comes by a sandbox: one that is there, a stored one made active, or a new one. */
+/* Opens a sandbox for a caller: an existing one, a stored one that becomes active, or a new one. */
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/parse.h"
@@ -9,7 +9,8 @@
 
 #include <string.h>
 
-/* An answer that is ready before its call has returned: given by the next turn of the loop. */
+/* An answer that is known before the call has returned; its callback is called in the next turn of
+ * the event loop. */
 struct reply {
 	struct list node; /* of the manager */
 	struct manager *manager;
@@ -40,7 +41,7 @@ void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sa
 	struct reply *r = calloc(1, sizeof(*r));
 
 	if (!r || sd_event_add_defer(m->config.loop, &r->source, on_reply, r) < 0) {
-		/* Without memory the promise "later" gives way to the promise "once". */
+		/* Out of memory: the callback is called once, as promised, but not later. */
 		struct err oom = ERR_INIT;
 		(void)err_set(&oom, ERR_OUT_OF_MEMORY, ENOMEM, "opening a session");
 		free(r);
@@ -179,7 +180,7 @@ static int check_room(struct manager *m, bool stored, struct err *e)
 	return 0;
 }
 
-/* On success the waiter is registered; its answer comes from on_created(). */
+/* On success the caller is a waiter; on_created() calls it back. */
 int manager_make(struct manager *m, const char *owner, const char *id,
 		 const struct sandbox_record *record, const struct sandbox_choice *network,
 		 sandbox_fn cb, void *user, struct err *e)
@@ -211,7 +212,7 @@ int manager_make(struct manager *m, const char *owner, const char *id,
 	return r;
 }
 
-/* What nobody has: a session of that name, or a refusal. */
+/* The id is unknown: makes a session with it, or refuses. */
 static int open_new(struct manager *m, const char *owner, const char *id, bool make, sandbox_fn cb,
 		    void *user, struct err *e)
 {
@@ -220,7 +221,7 @@ static int open_new(struct manager *m, const char *owner, const char *id, bool m
 	return manager_make(m, owner, id, NULL, NULL, cb, user, e);
 }
 
-/* A sandbox in the table: its answer is ready, or comes with that of its creation. */
+/* The sandbox is in the table: answers in the next turn, or when its creation has ended. */
 static int open_known(struct manager *m, struct sandbox *s, sandbox_fn cb, void *user,
 		      struct err *e)
 {
@@ -251,7 +252,7 @@ static void open_any(struct manager *m, const char *owner, const char *id, bool 
 	struct sandbox *s = id && r == 0 ? manager_lookup(m, owner, id) : NULL;
 
 	if (s && s->state == SANDBOX_LOST && s->stored) {
-		/* its files are there: it goes on with new processes */
+		/* Its files still exist: it is made active again with new processes. */
 		(void)!sandbox_drop(s, NULL, NULL, &ignored);
 		s = NULL;
 	}

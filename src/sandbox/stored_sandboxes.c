@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Stored sandboxes: made, listed, made active, made room for, deleted. Their records are kept by
- * whoever made the manager, their files by the engine. */
+/* Stored sandboxes: creation, listing, activation, deletion. struct sandbox_records keeps their
+ * records, the engine keeps their files. */
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/rand.h"
@@ -10,11 +10,12 @@
 #include <string.h>
 
 #define UUID_LEN 36
-/* One that has just lost its processes may be in use for a moment: its files are being written. */
+/* The files of a sandbox that has just ended may be in use for a moment, while they are written to
+ * the disk. A deletion that gets SANDBOX_IN_USE tries again: 50 times, 100 ms apart. */
 #define FORGET_TRIES    50
 #define FORGET_PAUSE_US 100000u
 
-/* One that is going: from the call until files and record are gone its id is nobody's. */
+/* A deletion under way. From the call until files and record are gone, its id is not found. */
 struct deletion {
 	struct list node; /* of the manager */
 	struct manager *manager;
@@ -83,7 +84,7 @@ int manager_each_stored(struct manager *m, const char *owner, sandbox_record_fn 
 	return records_of(m)->each(records_of(m)->user, owner, on_each, &each, e);
 }
 
-/* ---- active ---- */
+/* ---- activation ---- */
 
 int stored_make_room(struct manager *m, struct err *e)
 {
@@ -122,13 +123,13 @@ int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn
 	return r < 0 ? r : 1;
 }
 
-/* ---- a new one that could not be made ---- */
+/* ---- a creation that failed ---- */
 
 static void on_forgotten(const struct err *e, void *user);
 static void deletion_end(struct deletion *d, const struct err *e);
 
-/* Neither its record is of use nor what there may be of its workspace. While the workspace cannot
- * be removed the record stays: it shows as an empty sandbox, which can be deleted. */
+/* Removes the workspace, if there is one, and then the record. If the workspace cannot be removed,
+ * the record stays: it is listed as a sandbox, which a client can delete. */
 static void unmake(struct manager *m, const char *id)
 {
 	struct deletion *d = calloc(1, sizeof(*d));
@@ -143,13 +144,13 @@ static void unmake(struct manager *m, const char *id)
 	if (engine_forget(g, id, on_forgotten, d, &e) == 0)
 		return;
 	if (e.code ==
-	    ERR_ENGINE_NOT_BUILT_IN) /* it stores nothing, so there is nothing to remove */
+	    ERR_ENGINE_NOT_BUILT_IN) /* the engine stores nothing: only the record is removed */
 		on_forgotten(NULL, d);
 	else
 		deletion_end(d, &e);
 }
 
-/* ---- a new one ---- */
+/* ---- creation ---- */
 
 struct creation {
 	struct manager *manager;
@@ -216,7 +217,7 @@ void manager_create(struct manager *m, const char *owner, const char *name,
 	}
 }
 
-/* ---- the end of one ---- */
+/* ---- deletion ---- */
 
 static void on_dropped(const struct err *e, void *user);
 
@@ -243,7 +244,7 @@ static int on_pause(sd_event_source *source UNUSED, uint64_t at UNUSED, void *us
 	return 0;
 }
 
-/* The record goes last: what is still listed can be deleted again. */
+/* Removes the record last: as long as it is listed, a client can repeat the deletion. */
 static void on_forgotten(const struct err *e, void *user)
 {
 	struct deletion *d = user;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Uploads whose bytes the server has already, in memory or in a file. A few MiB per turn of the event
- * loop, so that other clients are served in between. Uploads of one sandbox go one after the other.
- */
+/* Uploads of bytes that the server has already, in memory or in a file. It writes a few MiB per turn
+ * of the event loop, so that other clients are served in between. The uploads of one sandbox are
+ * written one after the other. */
 #include "sandbox/file_writer.h"
 #include "sandbox/manager.h"
 

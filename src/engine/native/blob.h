@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs that the monitor carries: bytes put in by the build (runtime/blob.py). */
+/* Programs that the build embeds into the monitor as bytes (runtime/blob.py). */
 #pragma once
 
 extern const unsigned char native_zygote_extension[];

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The native engine: namespaces, mounts and control groups, made by a privileged process of its
- * own, the monitor. Others ask for it by name (engine.h). */
+/* The native engine makes sandboxes from namespaces, mounts and control groups. Its privileged
+ * process, the monitor, creates them. Other rooms open the engine by its name (engine.h). */
 #pragma once
 
 #include "engine/engine.h"
 
-#define NATIVE_ZYGOTE_MAX UINT32_MAX /* of each number in native_zygote_config */
+#define NATIVE_ZYGOTE_MAX UINT32_MAX /* largest value of each field of native_zygote_config */
 
 /* When an image's zygote ends or is replaced; 0 = never. */
 struct native_zygote_config {
-	uint64_t idle_s; /* so long after the last sandbox of its image, and the last request */
+	uint64_t idle_s; /* ends it so long after its image's last sandbox and last request */
 	uint64_t age_s;  /* the next request replaces a zygote that is older */
-	uint64_t forks;  /* ... and one that has forked as often */
+	uint64_t forks;  /* the next request replaces a zygote that has forked as often */
 };
 
 struct native_monitor_config {
@@ -19,7 +19,7 @@ struct native_monitor_config {
 	uint32_t max_sandboxes; /* 1 .. PROTO_SLOTS_MAX */
 	bool warm;
 	struct native_zygote_config zygote;
-	uint64_t total_bytes; /* memory of all sandboxes together; 0 = no limit */
+	uint64_t total_bytes; /* limit on the memory of all sandboxes together; 0 = none */
 };
 
 struct engine_ops;

@@ -115,7 +115,8 @@ static void probe_subuid(struct host_probe *p)
 					  &ids.base, &ids.count) == 0;
 }
 
-/* In a child, whose parent is this process: opening the groups may move both into a leaf. */
+/* Opens the control groups in a child, because that may move the process and its parent into a leaf
+ * group. */
 static void probe_cgroup(struct host_probe *p)
 {
 	struct shared {
@@ -173,7 +174,7 @@ static bool can_filter(void)
 	       WEXITSTATUS(status) == 0;
 }
 
-/* What the front does to itself when it starts (confine.h), tried by a child. */
+/* A child tries the restrictions that the front applies to itself when it starts (confine.h). */
 static void probe_front(struct host_probe *p)
 {
 	enum { FILES = 1, FILTER = 2 };
@@ -240,8 +241,9 @@ static void probe_cpu_bugs(struct host_probe *p)
 	}
 }
 
-/* Modules of protocols that had root bugs and that a socket call of any user loads. They cannot be
- * reached from a sandbox, whose filter knows three families; the host's other users can. */
+/* Finds modules of protocols that had bugs leading to root and that socket(2) loads for any user.
+ * The filter of sandboxes permits three address families, so only the host's other users can reach
+ * these modules. */
 static void probe_modules(struct host_probe *p)
 {
 	static const char *const modules[] = {"af_alg", "algif_aead", "rxrpc", "esp4",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this host can enforce, found out by trying it: in a child that ends, with the same code that
- * the monitor uses. Nothing stays behind. Takes 10-20 ms; nothing here is needed before the first
- * answer to a client. The manager's question (which limits hold) is `enforced` and `best_effort`;
- * the rest is for people (doctor) and for the effective policy. */
+/* Finds out what this host can enforce. It tries each mechanism in a child process, with the same
+ * code that the monitor uses, and leaves nothing behind. It takes 10-20 ms and is not needed before
+ * the first answer to a client. The manager uses `enforced` and `best_effort`; the other fields are
+ * for people (doctor) and for the effective policy. */
 #pragma once
 
 #include "base/err.h"
@@ -19,44 +19,42 @@ enum probe_try {
 };
 
 enum probe_uids {
-	PROBE_UIDS_RANGE,  /* root: a range of our own */
-	PROBE_UIDS_SUBUID, /* plain user: /etc/subuid through newuidmap */
-	PROBE_UIDS_SINGLE, /* plain user: every sandbox is the own uid on the host */
+	PROBE_UIDS_RANGE,  /* root: a range of uids that no user has */
+	PROBE_UIDS_SUBUID, /* plain user: the range in /etc/subuid, through newuidmap */
+	PROBE_UIDS_SINGLE, /* plain user: on the host, every sandbox has this user's own uid */
 };
 
 #define PROBE_TEXT_MAX  256
-#define PROBE_NOT_THERE (-1) /* of a sysctl */
+#define PROBE_NOT_THERE (-1) /* this kernel does not have the sysctl */
 
 struct host_probe {
-	/* who and where */
+	/* process and kernel */
 	uid_t uid;
-	char release[65]; /* uname */
+	char release[65]; /* uname(2) */
 	char machine[65];
 	uint32_t kernel; /* major * 1000 + minor */
 
-	/* namespaces: 0 = works, else errno; -1 = not reached because something before it failed */
+	/* namespaces and mounts: 0 = works, errno, or -1 = not tried because an earlier one failed */
 	int tried[PROBE_TRY_MAX_];
 	enum probe_uids uids;
-	uint32_t n_uids;   /* of the range */
-	bool subuid_entry; /* /etc/subuid has one for this user, even when it cannot be used */
-	bool newuidmap;    /* the helper is installed */
+	uint32_t n_uids;         /* size of the range */
+	bool subuid_entry;       /* /etc/subuid has a range for this user, usable or not */
+	bool newuidmap;          /* newuidmap and newgidmap are installed */
 	int max_user_namespaces; /* sysctls; PROBE_NOT_THERE */
 	int unprivileged_userns_clone;
 	int apparmor_restrict_userns;
 
-	/* limits: enum engine_cap bits, as the monitor would say them */
+	/* limits: bits of enum engine_cap, as the monitor would report them */
 	uint32_t enforced;
 	uint32_t best_effort;
-	char cgroup[8];         /* "v1", "v2", "none" */
-	bool swap;              /* swap is limited too */
-	bool cgroup2_delegated; /* plain user: some group of ours may be written */
+	char cgroup[8]; /* "v1", "v2", "none" */
+	bool swap;      /* swap is limited too */
 
 	/* filters */
 	bool seccomp;        /* a filter can be loaded, and can kill the process */
-	int landlock;        /* level, 0 = none */
-	bool front_filter;   /* the server can tie itself with its own filter; it refuses to start
-				without */
-	bool front_landlock; /* and with rules for its files */
+	int landlock;        /* version of the ABI, 0 = none */
+	bool front_filter;   /* the front can load its own filter; it does not start without it */
+	bool front_landlock; /* the front can restrict which files it can open */
 	bool openat2;
 	bool pidfd;
 	bool close_range;
@@ -64,7 +62,7 @@ struct host_probe {
 	/* disk */
 	bool loop; /* loop devices: persistent workspaces as images */
 
-	/* the host's other doors; sysctls, PROBE_NOT_THERE */
+	/* other attack surface of the host: sysctls, or PROBE_NOT_THERE */
 	int unprivileged_bpf_disabled;
 	int io_uring_disabled;
 	int perf_event_paranoid;
@@ -73,11 +71,11 @@ struct host_probe {
 	char core_pattern[128];
 	char vulnerable[PROBE_TEXT_MAX]; /* CPU bugs without mitigation, comma-separated; "" = none
 					  */
-	char af_modules[PROBE_TEXT_MAX]; /* risky protocol modules that are loaded or could be */
-	int ksm;                         /* pages are merged between processes */
+	char af_modules[PROBE_TEXT_MAX]; /* risky protocol modules that this kernel can load */
+	int ksm; /* /sys/kernel/mm/ksm/run: 1 = equal pages of processes are merged */
 };
 
-/* Never fails as a whole: what cannot be found out is as bad as what is not there. */
+/* Always fills RET. A mechanism that could not be tried counts as missing. */
 void host_probe_run(struct host_probe *ret);
 
 const char *probe_try_text(enum probe_try t);

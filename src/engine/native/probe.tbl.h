@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is tried in a throw-away child, in this order; what fails is reported and the rest goes on where
- * it can. NEEDED = without it no sandbox can be made.
- *   P(NAME, needed, "what a person reads when it fails") */
+/* What host_probe_run() tries in a child process, in this order. A failure is reported, and the tries
+ * that do not depend on it go on. NEEDED = without it no sandbox can be made.
+ *   P(NAME, needed, "the text that doctor shows") */
 P(USERNS, true, "user namespace")
 P(MAPS, true, "id maps")
 P(MOUNTNS, true, "mount namespace")

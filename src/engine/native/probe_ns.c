@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tries, in a child that ends, every kind of namespace and mount that a sandbox is made of. */
+/* Tries every kind of namespace and mount that a sandbox needs, in a child process. */
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/probe.h"
 
@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#define TRIAL_RANGE_FIRST 1879048192u /* nobody's ids; only mapped, never owned by a file */
+#define TRIAL_RANGE_FIRST 1879048192u /* ids that are only mapped; no file is owned by them */
 
 struct trial { /* shared with the child */
 	int result[PROBE_TRY_MAX_];
@@ -54,7 +54,7 @@ static int try_overlay(void)
 			       "lowerdir=/tmp/low,upperdir=/tmp/up,workdir=/tmp/work,userxattr"));
 }
 
-/* PID 1 of the new pid namespace. Everything is mounted over /tmp in its own mount namespace. */
+/* Runs as PID 1 of the new PID namespace. All mounts are made over /tmp of its own mount namespace. */
 static void try_mounts(struct trial *t)
 {
 	int *r = t->result;
@@ -84,7 +84,7 @@ NORETURN static void child_main(struct trial *t, int sock)
 	if (t->result[PROBE_USERNS] != 0 || write(sock, &byte, 1) != 1 ||
 	    read(sock, &byte, 1) != 1 || byte != 1)
 		_exit(1);
-	/* Without this the new user namespace's root could not be what the maps say. */
+	/* Become root of the new user namespace, which also shows that the maps are in force. */
 	if (setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0) {
 		t->result[PROBE_MAPS] = errno;
 		_exit(1);
@@ -101,7 +101,7 @@ NORETURN static void child_main(struct trial *t, int sock)
 	_exit(first > 0 && waitpid(first, &status, 0) == first ? 0 : 1);
 }
 
-/* One round with the given ids; whether the maps could be written. */
+/* Tries everything with the given ids. Returns whether the maps could be written. */
 static bool round_with(const struct ids *ids, struct trial *t)
 {
 	int pair[2];
@@ -132,8 +132,7 @@ static bool round_with(const struct ids *ids, struct trial *t)
 
 void probe_namespaces(struct host_probe *p)
 {
-	struct ids ids = {.count = 1,
-			  .lock = -1}; /* a range for one sandbox is enough to be told apart */
+	struct ids ids = {.count = 1, .lock = -1}; /* the trial needs ids for one sandbox only */
 	struct err e = ERR_INIT;
 	struct trial *t =
 	    mmap(NULL, sizeof(*t), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System calls without a wrapper in glibc 2.36, and the few constants that its headers lack. */
+/* Wrappers for system calls that glibc 2.36 has none for. */
 #pragma once
 
 #include <errno.h>
@@ -9,10 +9,10 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-/* fork() with namespaces: the child goes on with a copy of everything. FLAGS with CLONE_PARENT must
- * come with EXIT_SIGNAL 0 (clone(2)). CGROUP: descriptor of the v2 group that the child starts in,
- * -1 = this process's own. Returns pid, 0, or -errno. Skips the handlers of pthread_atfork(3),
- * which is right for the single-threaded monitor. */
+/* Like fork(2), with the flags of clone3(2), such as new namespaces. With CLONE_PARENT, EXIT_SIGNAL
+ * must be 0 (clone(2)). CGROUP is the descriptor of the v2 group that the child starts in; -1 = this
+ * process's own group. Returns the pid, 0 in the child, or -errno. Handlers of pthread_atfork(3) are
+ * not called: the callers have a single thread. */
 static inline pid_t sys_clone(uint64_t flags, unsigned exit_signal, int cgroup)
 {
 	struct clone_args args = {.flags = flags, .exit_signal = exit_signal};
