@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What warm interpreters are told and what they say. Prose and pictures: docs/runtime-frames.md.
+/* Messages between monitor, zygote, warm interpreters and init. Explanation: docs/runtime-frames.md.
  *
- * Two kinds of channel, both SOCK_SEQPACKET, one frame a message, native byte order (both ends are
- * on one machine and of one build; RT_VERSION in the first frame proves it):
+ * There are two kinds of channel. Both are SOCK_SEQPACKET; one message is one frame. Numbers are in
+ * native byte order: both ends are on one machine and from one build, which RT_VERSION in the first
+ * frame proves.
  *
- *   zygote channel       monitor ↔ zygote       RT_ZYGOTE_READY, RT_CLEAN → RT_CLEAN_DONE
+ *   zygote channel       monitor ↔ zygote
+ *                        RT_ZYGOTE_READY, RT_CLEAN → RT_CLEAN_DONE
  *   interpreter channel  init ↔ clean interpreter, spare or holder
- *                                               RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN,
- * RT_RUN_DONE
+ *                        RT_HELLO, RT_ENTER, RT_READY, RT_FORK, RT_RUN, RT_RUN_DONE
  *
- * A frame of a wrong size, kind or number of descriptors ends the receiver (the process side) or
- * the channel (the monitor's and init's side). Everything that comes out of an interpreter that has
- * run submitted code is hostile; of RT_RUN_DONE only the fields named there are looked at.
+ * If a frame has a wrong size, kind or number of descriptors, an interpreter or zygote exits; the
+ * monitor and init close the channel. Everything from an interpreter that has run submitted code is
+ * hostile: of RT_RUN_DONE init reads only the fields of struct rt_run_done.
  *
- * Only kernel and C library headers: this file is also read by the extension inside the image. */
+ * This file includes only kernel and C library headers, because the extension inside the image is
+ * compiled with it, too. */
 #pragma once
 
 #include <stdint.h>
@@ -21,46 +23,47 @@
 #define RT_VERSION 1u
 
 #define RT_FDS_MAX 16 /* descriptors of one frame */
-#define RT_LEAVES_MAX                                                                              \
-	8 /* cgroup.procs descriptors of one leaf: one on v2, one a hierarchy on v1                \
-	   */
+/* cgroup.procs descriptors of one leaf: one on v2, one for each hierarchy on v1 */
+#define RT_LEAVES_MAX  8
 #define RT_RLIMITS_MAX 16
 #define RT_ENV_MAX     (96 * 1024) /* bytes of NAME=VALUE\0 … of one run */
 #define RT_CWD_MAX     4096
-#define RT_PRELOAD_MAX 4096 /* bytes of the list of modules to preload */
+#define RT_PRELOAD_MAX 4096 /* bytes of the list of modules to import */
 
 enum rt_kind {
 	RT_NONE = 0,
-	/* zygote → monitor, once: imports are done, the heap is frozen. */
+	/* zygote → monitor, once: the imports are done and the heap is frozen. */
 	RT_ZYGOTE_READY,
 	/* monitor → zygote: make a clean interpreter. Descriptors: pidfd of init, the interpreter
 	 * channel, then struct rt_clean.n_leaves descriptors of cgroup.procs of the keep leaf. */
 	RT_CLEAN,
-	/* zygote → monitor: the answer, in order. rt_head.error says why not. What fails later is
-	 * seen by init: its end of the interpreter channel reports EOF before RT_READY. */
-	RT_CLEAN_DONE,
-	/* clean interpreter → init: there, a child of init, not yet inside. Its pid is in the
-	 * kernel's SCM_CREDENTIALS of the message (init sets SO_PASSCRED); so is that of every
+	/* zygote → monitor: the answer to RT_CLEAN, in order. rt_head.error is the reason of a
+	 * failure. Init sees a later failure: its end of the interpreter channel reports EOF before
 	 * RT_READY. */
+	RT_CLEAN_DONE,
+	/* clean interpreter → init: the interpreter runs as a child of init and has not entered the
+	 * sandbox yet. Init learns its pid from SCM_CREDENTIALS of the message (init sets
+	 * SO_PASSCRED), as with every RT_READY. */
 	RT_HELLO,
-	/* init → clean interpreter: the sandbox is complete, enter it. */
+	/* init → clean interpreter: the sandbox is complete; enter it. */
 	RT_ENTER,
-	/* interpreter → init: isolated and waiting. */
+	/* interpreter → init: it is isolated and waits for a message. */
 	RT_READY,
-	/* init → clean interpreter, holder, or a holder's fork that waits: fork a spare.
-	 * Descriptors: the spare's interpreter channel; when has_ruleset is 1 the Landlock rules of
-	 * runs (only to the clean interpreter: a holder's forks have them already); when has_proc
-	 * is 1 a writable /proc; n_leaves descriptors of cgroup.procs of the run leaf. The spare
-	 * makes a session of its own, joins the leaf, takes its limits, ties itself by the rules
-	 * and the filter, and says RT_READY. No answer but that; a failure is an EOF there. */
+	/* init → clean interpreter, holder, or a waiting fork of a holder: fork a spare.
+	 * Descriptors, in this order: the interpreter channel of the spare; if has_ruleset is 1,
+	 * the Landlock rules of runs (only for the clean interpreter: forks of a holder have them
+	 * already); if has_proc is 1, a writable /proc; n_leaves descriptors of cgroup.procs of the
+	 * run leaf. The spare calls setsid(), joins the leaf, sets its limits, applies the rules
+	 * and the system call filter, and sends RT_READY. There is no other answer; a failure is an
+	 * EOF on the spare's channel. */
 	RT_FORK,
-	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source and, when RT_STATEFUL
-	 * is set, the place for the result text;
-	 * when RT_TAIL is set, the output tail. After it: struct rt_run, env bytes, cwd bytes. */
+	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source; if RT_STATEFUL is
+	 * set, the file for the result text; if RT_TAIL is set, the output tail. Bytes: struct
+	 * rt_run, environment, working folder. */
 	RT_RUN,
-	/* spare → init, stateful runs only: the code has returned and this process is the state
-	 * from now on; it waits for RT_FORK. A stateless run has no channel: its end is its exit,
-	 * or its name when RT_NAMED_END is set. */
+	/* spare → init, stateful runs only: the code has returned. This process is the holder from
+	 * now on and waits for RT_FORK. A stateless run closes its channel at the start: init sees
+	 * its end as an exit, or by its process name if RT_NAMED_END is set. */
 	RT_RUN_DONE,
 	RT_KIND_MAX_,
 };
@@ -76,8 +79,8 @@ struct rt_zygote_ready {
 	uint32_t modules; /* entries of sys.modules */
 	uint32_t threads; /* must be 1 */
 	uint32_t import_ms;
-	uint64_t anon_bytes; /* private memory of the zygote, 0 = unknown */
-	uint64_t huge_bytes; /* of it in huge pages */
+	uint64_t anon_bytes; /* private memory of the zygote; 0 = unknown */
+	uint64_t huge_bytes; /* how much of it is in huge pages */
 };
 
 struct rt_clean {
@@ -98,27 +101,27 @@ struct rt_fork {
 	uint32_t n_leaves;
 	uint32_t has_ruleset; /* 0 or 1 */
 	uint32_t has_proc;    /* 0 or 1 */
-	uint32_t oom_score;   /* for oom_score_adj, when has_proc */
+	uint32_t oom_score;   /* for oom_score_adj, if has_proc is 1 */
 	uint32_t n_rlimits;
-	uint32_t awaited; /* 0 or 1: a run waits for it, so nothing is rehearsed */
-	uint32_t
-	    self; /* 0 or 1: no fork, the clean interpreter becomes the spare; its channel ends */
+	uint32_t awaited; /* 0 or 1: a run waits for this spare, so it skips the rehearsal */
+	uint32_t self;    /* 0 or 1: do not fork; the clean interpreter itself becomes the spare */
 	uint32_t unused;
 	struct rt_rlimit rlimit[RT_RLIMITS_MAX];
 };
 
 enum rt_run_flag {
-	RT_STATEFUL = 1u << 0, /* keep the variables; run in the state of the holder */
+	RT_STATEFUL = 1u << 0, /* keep the variables for the next run of the session */
 	RT_DISPLAY = 1u << 1,  /* save figures that are open and unsaved at the end */
-	/* When all is done the run may take the name of RT_END_FORMAT and stop; its parent then
-	 * kills it. Only the kernel's freeing of the memory is left then, which is not waited for.
-	 */
+	/* When everything is flushed, the run may write its exit status into its process name
+	 * (RT_END_FORMAT) and stop itself; init then kills it. The client need not wait until the
+	 * kernel has freed the memory. */
 	RT_NAMED_END = 1u << 2,
-	RT_TAIL = 1u << 3, /* the last descriptor is that of base/output_tail.h */
+	RT_TAIL = 1u << 3, /* the last descriptor is the memory of base/output_tail.h */
 };
 
-/* The name (prctl(2), PR_SET_NAME; at most 15 characters) of a run that is over: exit status and
- * largest resident set in KiB. Any code can take it, and gains by that what os._exit() gives it. */
+/* The process name of a run that has ended: exit status, and peak resident set in KiB. prctl(2)
+ * PR_SET_NAME takes at most 15 characters. Any code can take such a name; that gains it no more
+ * than os._exit() does. */
 #define RT_END_FORMAT    ":%03u%011llu"
 #define RT_END_STATUS_AT 1
 #define RT_END_STATUS    3 /* digits */
@@ -130,15 +133,15 @@ struct rt_run {
 	struct rt_head h;
 	uint32_t flags;   /* enum rt_run_flag */
 	uint32_t env_len; /* at most RT_ENV_MAX, ends with a NUL unless 0 */
-	uint32_t cwd_len; /* at most RT_CWD_MAX, no NUL */
+	uint32_t cwd_len; /* at most RT_CWD_MAX, without a NUL */
 	uint32_t unused;
 };
 
 struct rt_run_done {
 	struct rt_head h;
-	int32_t status;  /* 0, or 1 after an exception: exit status that `python3` would have had */
-	uint32_t lost;   /* enum rt_lost: what of the state a fork cannot carry */
-	uint64_t cpu_ns; /* as the process itself counts it */
+	int32_t status;  /* exit status that `python3` would have had: 0, or 1 after an exception */
+	uint32_t lost;   /* enum rt_lost: the part of the state that a fork cannot carry on */
+	uint64_t cpu_ns; /* CPU time as the process itself counts it */
 	uint64_t max_rss; /* bytes */
 };
 

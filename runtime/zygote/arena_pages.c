@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Python's small objects in one place.
+/* Keeps Python's small objects in one place.
  *
- * CPython takes memory for small objects in arenas (256 KiB, since 3.10 1 MiB), each a mapping of
- * its own that the kernel puts into any gap between libraries. Huge pages need 2 MiB in a row. So
- * the zygote hands out arenas from one reserved range; after the imports it is collapsed into huge
- * pages, and a fork of it copies and frees one page table entry where there were 512.
+ * CPython allocates small objects in arenas of 256 KiB (1 MiB since 3.10). Each arena is a mapping
+ * of its own, which the kernel puts into any gap between libraries. A huge page needs 2 MiB in a
+ * row. So the zygote hands out arenas from one reserved range and turns that range into huge pages
+ * after the imports. A fork then copies and frees one page table entry instead of 512.
  *
- * PyObject_SetArenaAllocator() is public but not of the limited API: it is looked up, and without
- * it all stays as it was. The range is not counted as memory until it is handed out (PROT_NONE). */
+ * PyObject_SetArenaAllocator() is public but not part of the limited API, so it is looked up by
+ * name. Without it nothing changes. The range is PROT_NONE until it is handed out, so it does not
+ * count as memory. */
 #include "extension.h"
 
 #include <dlfcn.h>
@@ -18,12 +19,12 @@
 
 #define RANGE_BYTES ((size_t)256 << 20)
 #define HUGE_BYTES  ((size_t)2 << 20)
-#define CLASS_BYTES ((size_t)16)  /* between the size classes of small objects */
-#define SMALL_MAX   ((size_t)512) /* the largest of them */
+#define CLASS_BYTES ((size_t)16)  /* step between the size classes of small objects */
+#define SMALL_MAX   ((size_t)512) /* the largest size class */
 #define BLOCK_MAX   ((size_t)64 << 10)
-#define BLOCK_FINE  ((size_t)4096) /* up to here every size of the C library's, then in steps */
+#define BLOCK_FINE  ((size_t)4096) /* up to here every size class of malloc(3), above it in steps */
 #define BLOCK_STEP  ((size_t)1024)
-#define FILL_MAX    ((size_t)48 << 20) /* bytes in all; far above what is ever free */
+#define FILL_MAX    ((size_t)48 << 20) /* bytes in all; far more than is ever free */
 
 struct arena_allocator { /* PyObjectArenaAllocator of cpython/pymem.h */
 	void *ctx;
@@ -49,7 +50,7 @@ static void *take(void *ctx, size_t size)
 	return range.before.alloc(range.before.ctx, size);
 }
 
-/* What is given back is given back to the kernel; the addresses are not used again, there are
+/* A freed arena goes back to the kernel. Its addresses are not used again; the range is large
  * enough. */
 static void give(void *ctx, void *p, size_t size)
 {
@@ -60,8 +61,8 @@ static void give(void *ctx, void *p, size_t size)
 		range.before.free(range.before.ctx, p, size);
 }
 
-/* The function of that name in the interpreter; a void pointer is one to a function by POSIX
- * (dlsym(3)). */
+/* Looks up a function of the interpreter. POSIX permits the conversion from void pointer to
+ * function pointer (dlsym(3)). */
 static arena_fn find(const char *name)
 {
 	union {
@@ -90,7 +91,8 @@ void arena_gather(void)
 	set(&own);
 }
 
-/* Takes blocks of SIZE, *LEFT bytes at most, until one comes from where nothing has been. */
+/* Allocates blocks of SIZE, at most *LEFT bytes, until one comes from the untouched range FROM..TO.
+ */
 static void fill_class(size_t size, void *(*get)(size_t size), const char *from, const char *to,
 		       size_t *left)
 {
@@ -123,7 +125,7 @@ size_t arena_fill(void)
 	size_t left = FILL_MAX;
 
 	if (!range.next || range.next == range.end - RANGE_BYTES)
-		return 0; /* this interpreter has no arenas, or none here */
+		return 0; /* no arena allocator, or no arena came from the range */
 	const char *fresh = range.next;
 	for (size_t size = CLASS_BYTES; size <= SMALL_MAX; size += CLASS_BYTES)
 		fill_class(size, PyObject_Malloc, fresh, range.end, &left);

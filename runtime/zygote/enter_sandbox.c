@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From the zygote's world into a sandbox. Raw system calls only: this runs between two forks. */
+/* Brings a fork of the zygote into a sandbox and confines spares. Nothing here allocates memory or
+ * takes a lock, because it runs between two forks. */
 #include "extension.h"
 
 #include "walls/filter_load.h"
@@ -20,7 +21,7 @@
 #ifndef CLONE_NEWCGROUP
 #define CLONE_NEWCGROUP 0x02000000
 #endif
-#define CAP_LAST_POSSIBLE 63 /* the kernel says EINVAL where its own list ends */
+#define CAP_LAST_POSSIBLE 63 /* above its own last capability the kernel returns EINVAL */
 
 static int join_leaves(const int *leaves, size_t n)
 {
@@ -32,7 +33,7 @@ static int join_leaves(const int *leaves, size_t n)
 	return 0;
 }
 
-/* First of all: a change of uid may take the right to do it. */
+/* Must come first: the change of uid may take away the right to do it. */
 static int drop_bounding(void)
 {
 	for (unsigned long c = 0; c <= CAP_LAST_POSSIBLE; c++)
@@ -44,7 +45,7 @@ static int drop_bounding(void)
 	return prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ? -errno : 0;
 }
 
-/* Empty in every set; nothing of it comes back by execve (no_new_privs) or by a change of uid. */
+/* Empties every set. no_new_privs keeps execve and a change of uid from giving anything back. */
 static int drop_capabilities(void)
 {
 	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -54,8 +55,8 @@ static int drop_capabilities(void)
 	return syscall(SYS_capset, &head, none) < 0 ? -errno : 0;
 }
 
-/* setgroups(2) may be denied for good in a plain user's namespace; then init has the same groups.
- */
+/* If a plain user made the namespace, setgroups(2) may be denied for good; then init has the same
+ * groups. */
 static int take_ids(const struct rt_clean *c)
 {
 	if (setgroups(0, NULL) < 0 && errno != EPERM)
@@ -65,13 +66,13 @@ static int take_ids(const struct rt_clean *c)
 	return 0;
 }
 
-/* The raw system calls behind the C library's: those change every thread, and there is only one. */
+/* The C library's functions for ids would change every thread; there is only one here. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves)
 {
 	const int spaces = CLONE_NEWUSER | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWIPC |
 			   CLONE_NEWUTS | CLONE_NEWCGROUP;
 
-	/* before the user namespace: the group's owner is outside of it */
+	/* before the user namespace: the owner of the control group is outside of it */
 	int r = join_leaves(leaves, c->n_leaves);
 	if (r < 0)
 		return r;
@@ -104,7 +105,8 @@ int enter_close_others(int keep)
 	return 0;
 }
 
-/* Raising needs a capability that nobody here has: the host's own bound stays. */
+/* Raising a hard limit needs a capability that no process here has, so a lower limit of the host
+ * stays. */
 static int set_rlimit(const struct rt_rlimit *want)
 {
 	struct rlimit now;
@@ -117,8 +119,9 @@ static int set_rlimit(const struct rt_rlimit *want)
 	return setrlimit((__rlimit_resource_t)want->resource, &now) < 0 ? -errno : 0;
 }
 
-/* The file belongs to root while the process is not dumpable. No submitted code runs meanwhile that
- * could use the moment: spares are made between runs. Not fatal: the score is a preference. */
+/* /proc/self/oom_score_adj belongs to root while the process is not dumpable, so dumpable is set
+ * for a moment. No submitted code runs meanwhile: spares are made between runs. A failure is not
+ * fatal, because the score is only a preference. */
 static void set_oom_score(int proc, uint32_t score)
 {
 	char text[16];
@@ -150,7 +153,7 @@ int enter_run(const struct rt_fork *k, const int *fds)
 	int ruleset = k->has_ruleset ? *fds++ : -1;
 	int proc = k->has_proc ? *fds++ : -1;
 
-	if (setsid() < 0 && !k->self) /* the clean interpreter has its own already */
+	if (setsid() < 0 && !k->self) /* the clean interpreter is a session leader already */
 		return -errno;
 	int r = join_leaves(fds, k->n_leaves);
 	if (proc >= 0)

@@ -14,7 +14,8 @@ void frame_close_fds(struct frame *f)
 	f->n_fds = 0;
 }
 
-/* 0 to 2 are free in an interpreter that waits, so the kernel hands those numbers out. */
+/* Descriptors 0 to 2 are free in a waiting interpreter, so the kernel may hand out those numbers.
+ */
 static int move_up(int fd)
 {
 	if (fd > 2)

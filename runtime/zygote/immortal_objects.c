@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Objects whose references nobody counts any more.
+/* Makes the zygote's objects immortal, so that nobody counts references to them.
  *
- * Counting writes into the object, and in a fork every first write into a page copies it, and into
- * a huge page splits that: a run of one line wrote into some 300 pages in 40 huge ones only to say
- * that it looked at them. Since 3.12 CPython has immortal objects (PEP 683): a count with its low
- * half negative is left alone. The zygote's objects are never freed anyway, so before it serves
- * all of them become immortal: what the collector knows, and what can be reached from that.
+ * Counting writes into the object. In a fork the first write into a page copies the page, and
+ * splits a huge page. A run of one line wrote into some 300 pages in 40 huge pages only to count
+ * references. Since 3.12 CPython has immortal objects (PEP 683): if the low half of a count is
+ * negative, the count is left alone. The zygote's objects are never freed anyway. So before it
+ * serves, all objects that the collector knows become immortal, and all that can be reached from
+ * them.
  *
- * What a program can see of it is sys.getrefcount() of what the image preloads.
+ * A program can see this only by sys.getrefcount() of objects that the image preloads.
  *
- * The value is that of None, read when the interpreter has just started. Without immortal objects
- * it is a small number, in a free-threaded build this field is something else (0): then nothing is
- * done. */
+ * The mark is the count of None, read when the interpreter has just started. Without immortal
+ * objects that count is a small number; in a free-threaded build the field has another meaning and
+ * is 0. In both cases nothing is done. */
 #include "extension.h"
 
 #include <dlfcn.h>
@@ -20,15 +21,16 @@
 
 #define TABLE_START ((size_t)1 << 20) /* slots; a power of two */
 
-/* What the collector cannot ask for, of static types and of code. */
+/* Parts of static types and of code objects, which the collector does not traverse. */
 static const char *const part_names[] = {"__dict__", "__mro__",     "__bases__",  "co_consts",
 					 "co_names", "co_qualname", "co_filename"};
-#define TYPE_PARTS 3 /* the first of them */
+#define TYPE_PARTS 3 /* how many of them, from the first, belong to types */
 #define N_PARTS    (sizeof(part_names) / sizeof(part_names[0]))
 
 typedef int (*is_gc_fn)(PyObject *o);
 
-/* The objects found: `list` in the order of finding, `table` to find an object once. */
+/* The objects found: `list` in the order in which they were found, `table` to find an object only
+ * once. */
 static struct walk {
 	PyObject **list;
 	size_t n, done;
@@ -40,7 +42,7 @@ static struct walk {
 	PyObject *names[N_PARTS];
 } walk;
 
-static uint32_t forever; /* low half of an immortal object's count; 0 = there are none */
+static uint32_t forever; /* low half of an immortal object's count; 0 = the interpreter has none */
 
 static uint32_t count_of(PyObject *o)
 {
@@ -102,7 +104,7 @@ static int add(PyObject *o, void *arg)
 	return 0;
 }
 
-/* The object that an attribute is made of on the way lives on: it is in the list. */
+/* An attribute may be an object that was made for this call. The list keeps it alive. */
 static void add_parts(struct walk *w, PyObject *o, size_t from, size_t to)
 {
 	for (size_t i = from; i < to; i++) {
@@ -114,8 +116,8 @@ static void add_parts(struct walk *w, PyObject *o, size_t from, size_t to)
 	}
 }
 
-/* Made once and kept: nothing may be freed during the walk, for the table of interned strings,
- * which is walked too, refers to them without being counted. */
+/* The names are made once and kept. Nothing may be freed during the walk: the table of interned
+ * strings, which is walked too, refers to its strings without counting. */
 static int make_names(struct walk *w)
 {
 	for (size_t i = 0; i < N_PARTS; i++)

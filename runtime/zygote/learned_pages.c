@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pages a run will make its own: the zygote has watched two runs in forks of itself (learn()
- * in zygote.py), and memory lies the same in all of its forks. A spare copies those pages while
- * nobody waits, a range in one system call instead of a page in one exception. A range that is not
- * there any more, or a kernel before 5.14, costs the run its page faults and nothing else. */
+/* Pages that a run will touch. The zygote has watched two runs in forks of itself (learn() in
+ * zygote.py), and memory has the same layout in all of its forks. A spare copies those pages while
+ * nobody waits: one system call for each range instead of one page fault for each page. If a range
+ * no longer exists, or the kernel is older than 5.14, the run has its page faults and nothing else
+ * changes. */
 #include "extension.h"
 
 #include <stdlib.h>
@@ -17,13 +18,13 @@
 struct range {
 	uint64_t start;
 	uint64_t bytes;
-	uint64_t write; /* else it is only looked at */
+	uint64_t write; /* 0 = the run only reads there */
 };
 
 static struct {
 	struct range *range;
 	size_t n;
-} learned[2]; /* of a stateless run; of a session's */
+} learned[2]; /* [0] of a stateless run, [1] of a run in a session */
 
 int learned_set(int session, const void *ranges, size_t len)
 {

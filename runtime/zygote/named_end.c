@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a stateless run, said before the kernel frees its memory.
+/* Reports the end of a stateless run before the kernel frees its memory.
  *
- * A science interpreter has some 1,500 mappings, and freeing them takes the kernel longer than most
- * runs take. It happens inside exit(2), before the parent hears of the end. So the run says so
- * itself: everything is flushed and closed, it takes a name that has its status, and stops; init
- * sees the stop, kills it, and need not wait. No descriptor is needed for that, so a run has none
- * but its own.
+ * An interpreter of the science image has some 1,500 mappings. The kernel takes longer to free them
+ * than most runs take, and does so inside exit(2), before the parent learns of the exit. So the run
+ * reports its end itself: it flushes and closes everything, writes its exit status into its process
+ * name, and stops. Init sees the stop, kills the process and need not wait. This needs no
+ * descriptor, so the run has none but its own.
  *
- * Only where nothing can tell the difference: the run's first process, alone, without other threads
- * (one might go on with its descriptors closed), without children (the time of those that it has
- * waited for is told by exit only; the others become init's then, which counts theirs), already
- * adopted by init (its middle process may be slow to go, and would be told of the stop), and small
- * (what is being freed still counts as the sandbox's). */
+ * It is done only where no program can tell the difference. The process must be the first of the
+ * run. It has no other threads: one might go on with its descriptors closed. It has and had no
+ * children: the CPU time of those that it has waited for is reported only by exit. Init is its
+ * parent already: a middle process that is slow to exit would be told of the stop instead. And it
+ * is small: memory that is being freed still counts as the sandbox's. */
 #include "extension.h"
 
 #include <errno.h>
@@ -26,11 +26,11 @@
 
 #define GROWTH_MAX_KIB 32768
 #define INIT_PID       1
-#define LINKS_ALONE    3 /* of /proc/self/task with one thread in it */
+#define LINKS_ALONE    3 /* links of /proc/self/task if there is one thread */
 
 static struct {
-	pid_t pid; /* of the first process; a fork of it is none of ours. 0 = never by name */
-	long rss;  /* KiB, at the start */
+	pid_t pid; /* of the run's first process, not of its forks; 0 = no named end */
+	long rss;  /* peak resident set at the start, in KiB */
 } run;
 
 void end_begin(int named)
@@ -65,7 +65,7 @@ void end_name(int status)
 		return;
 	if (stat("/proc/self/task", &tasks) < 0 || tasks.st_nlink != LINKS_ALONE)
 		return;
-	/* locks, listening sockets, pipes: nobody is to find them still held */
+	/* nobody may find locks, listening sockets or pipes still held */
 	if (syscall(SYS_close_range, 0U, ~0U, 0U) < 0)
 		return;
 	(void)snprintf(name, sizeof(name), RT_END_FORMAT, (unsigned)status & 0xffU,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The run's side of the output tail (base/output_tail.h): the last bytes of standard output are in
- * memory that the reader of the pipe has, too.
+/* The run's side of the output tail (base/output_tail.h): the last bytes of standard output stay in
+ * memory that is shared with the reader of the pipe.
  *
- * Order is kept where a program can see it. Before a program is started or the process forks, the
- * tail is written to the pipe and not used again: two processes that print are in order only when
- * both write. The same holds when descriptor 1 is another file than at the start of the run; that
- * is looked at each time before the tail is opened, and flush() closes it, so whoever flushes and
- * then redirects the descriptor is right. */
+ * The order of output is kept wherever a program can observe it. Before the process starts a
+ * program or forks, the tail is written to the pipe and not used again: two processes print in
+ * order only if both write to the pipe. The same happens if descriptor 1 is no longer the file that
+ * it was at the start of the run. This is checked each time before the tail is opened, and flush()
+ * closes the tail. So a program that flushes before it redirects the descriptor gets the right
+ * order. */
 #include "extension.h"
 
 #include "base/output_tail.h"
@@ -19,18 +20,18 @@
 #include <time.h>
 #include <unistd.h>
 
-#define CHUNK_BYTES 4096u  /* PIPE_BUF: such a write is whole or not at all, pipe(7) */
-#define WAIT_NS     50000L /* for the reader or another thread */
+#define CHUNK_BYTES 4096u  /* PIPE_BUF: such a write is atomic, pipe(7) */
+#define WAIT_NS     50000L /* pause while the reader or another thread holds the tail */
 
-/* Of every version since 3.8, but not of the limited API. */
+/* In every version since 3.8, but not part of the limited API. */
 extern int PySys_AddAuditHook(int (*hook)(const char *, PyObject *, void *), void *user);
 
 static struct {
-	struct output_tail *map; /* NULL = none, or not used again */
+	struct output_tail *map; /* NULL = there is no tail, or it is not used again */
 	struct output_tail
-	    *mapped; /* stays while threads may be at work in it: a later run unmaps it */
-	int *own;    /* 1 in the run's first process, 0 in its forks: MADV_WIPEONFORK */
-	dev_t dev;   /* what descriptor 1 is */
+	    *mapped; /* stays mapped while threads may still use it; the next run unmaps it */
+	int *own;    /* 1 in the run's first process, 0 in its forks (MADV_WIPEONFORK) */
+	dev_t dev;   /* device and inode of descriptor 1 at the start */
 	ino_t ino;
 } tail;
 
@@ -63,9 +64,9 @@ int write_all(int fd, const char *bytes, size_t len)
 	return 0;
 }
 
-/* The state before: OPEN = it is BUSY now and ours, otherwise CLOSED. Never called with the tail
- * held; whoever holds it does so for microseconds, and a thread that holds it while it writes does
- * not need the interpreter's lock to let it go. */
+/* Takes the tail and returns its former state. OPEN: the tail is BUSY now and belongs to the
+ * caller. CLOSED: it was not taken. The caller must not hold the tail already. A holder keeps it
+ * for microseconds, or while it writes to the pipe; it needs no interpreter lock to release it. */
 static uint32_t hold(struct output_tail *t)
 {
 	const struct timespec wait = {.tv_nsec = WAIT_NS};
@@ -79,8 +80,8 @@ static uint32_t hold(struct output_tail *t)
 	}
 }
 
-/* What is in the tail goes to the pipe. A signal does not end it: its handler may print. 0, or the
- * errno. */
+/* Writes the tail to the pipe. A signal does not interrupt it: its handler may print. Returns 0 or
+ * a positive errno. */
 static int drain(struct output_tail *t, int fd)
 {
 	uint32_t at = 0;
@@ -100,7 +101,8 @@ static int drain(struct output_tail *t, int fd)
 	return errnum;
 }
 
-/* Written to the pipe and closed; without the interpreter. 0, or the errno. */
+/* Writes the tail to the pipe and closes it, without using the interpreter. Returns 0 or a positive
+ * errno. */
 static int flush(int fd)
 {
 	struct output_tail *t = usable();
@@ -144,7 +146,7 @@ static int is_same_pipe(void)
 	return fstat(STDOUT_FILENO, &st) == 0 && st.st_dev == tail.dev && st.st_ino == tail.ino;
 }
 
-/* The reader hears of it by the pipe, and looks at the tail from then on. */
+/* The bytes in the pipe wake the reader, which looks at the tail from then on. */
 static int write_and_open(struct output_tail *t, const char *bytes, size_t len)
 {
 	uint32_t closed = OUTPUT_TAIL_CLOSED;
@@ -160,7 +162,7 @@ static int write_and_open(struct output_tail *t, const char *bytes, size_t len)
 	return 0;
 }
 
-/* There is no room: all of it by the pipe. The tail stays open. */
+/* The tail is full: write it to the pipe, then keep the new bytes in it if they fit. */
 static int write_full(struct output_tail *t, const char *bytes, size_t len)
 {
 	int errnum;
@@ -195,7 +197,7 @@ int tail_write(int fd, const char *bytes, size_t len)
 
 /* ---- other processes ---- */
 
-/* Those by which a program is started without fork(3): subprocess uses vfork(2). */
+/* Audit events of calls that start a program without fork(3); subprocess uses vfork(2). */
 static int on_audit(const char *event, PyObject *args, void *user)
 {
 	static const char *const names[] = {"subprocess.Popen", "os.system", "os.posix_spawn",
@@ -238,7 +240,7 @@ void tail_begin(int fd)
 			   -1, 0);
 	if (own == MAP_FAILED || madvise(own, sizeof(int), MADV_WIPEONFORK) < 0 ||
 	    fstat(STDOUT_FILENO, &st) < 0)
-		return; /* output goes to the pipe at once */
+		return; /* no tail: output goes to the pipe at once */
 	tail.own = own;
 	void *map = mmap(NULL, OUTPUT_TAIL_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)

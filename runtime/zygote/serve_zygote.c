@@ -1,27 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The three loops: zygote, clean interpreter or holder, spare.
+/* The three loops: of the zygote, of a clean interpreter or holder, and of a spare.
  *
- * Forks. What init must reap has to become its child, and the kernel gives an orphan to the init of
- * its *parent's* pid namespace. So between the forker and its product stands a middle process
- * inside the sandbox's pid namespace which ends at once.
+ * Init must reap clean interpreters and spares, so they have to become its children. The kernel
+ * gives an orphan to the init of its *parent's* pid namespace. So a middle process inside the
+ * sandbox's pid namespace stands between the forking process and the new one, and exits at once:
  *
  *   zygote -vfork-> helper: setns(pid namespace) -fork-> middle (inside) -fork-> clean interpreter
  *   clean interpreter or holder                 -vfork-> middle          -fork-> spare
  *
- * A vfork shares the memory and copies no page tables. But who is inside is killed when the sandbox
- * ends, and within the C library's fork that leaves a lock taken in the shared memory (glibc's of
- * abort(3)): every subprocess of every later fork would wait for it for ever. So what is inside has
- * no memory of the zygote's: its middle is a fork. In the sandbox itself nobody else ends a middle,
- * see await_adoption().
+ * vfork shares the memory and copies no page tables, so it is the fast way. But a process inside the
+ * sandbox is killed when the sandbox ends. If that happens within the C library's fork, a lock in
+ * the shared memory stays taken (the one of glibc's abort(3)), and every subprocess of every later
+ * fork would wait for it for ever. So a process inside must never share the zygote's memory: the
+ * zygote's middle process is a fork. Inside the sandbox nothing but its end kills a middle process,
+ * see await_adoption(), so vfork is safe there.
  *
- * The first spare of a sandbox is the clean interpreter itself: it is a fork already, and many
- * sandboxes are made for one run.
+ * The clean interpreter itself can become the first spare of a sandbox: it is a fork already, and
+ * many sandboxes are made for one run.
  *
  * The helper exists because setns() back into the monitor's pid namespace needs rights there that
- * the root of Z does not have. The last fork is the C library's, so its handlers (malloc, BLAS)
- * run; Python's own are called around the whole: PyOS_BeforeFork() by the zygote,
- * PyOS_AfterFork_Child() only by the spare, since a clean interpreter executes no Python at all and
- * so makes no page its own. */
+ * the root of the image's user namespace does not have. The last fork is the C library's fork(3), so
+ * its handlers (malloc, BLAS) run. Python's own handlers are called around the whole chain:
+ * PyOS_BeforeFork() by the zygote, PyOS_AfterFork_Child() only by the spare. A clean interpreter
+ * executes no Python at all, so it copies no page for that. */
 #include "extension.h"
 
 #include "base/kill_points.h"
@@ -39,9 +40,9 @@
 
 #define ADOPTION_NS 20000
 
-/* Until the middle is gone and the sandbox's init our parent. Who is told that we are ready may end
- * whoever it does not know, and a middle must not be killed within its fork. As a rule it is gone.
- */
+/* Wait until the middle process has exited and init is our parent. After RT_READY init may kill
+ * every process that it does not know, and a middle process must not be killed within its fork. It
+ * has usually exited already. */
 static void await_adoption(void)
 {
 	const struct timespec moment = {.tv_nsec = ADOPTION_NS};
@@ -55,7 +56,7 @@ static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channe
 {
 	struct rt_head hello = {.kind = RT_HELLO};
 	struct rt_head ready = {.kind = RT_READY};
-	struct rt_clean own = *c; /* it stands in the buffer that the next frame goes to */
+	struct rt_clean own = *c; /* a copy: the next frame overwrites the buffer */
 	struct frame *f = &zygote.frame;
 	int spaces[1 + RT_LEAVES_MAX];
 
@@ -74,8 +75,9 @@ static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channe
 	serve_init(3);
 }
 
-/* In the middle: one fork, then the end; the child never comes back here. What a vfork child writes
- * is its parent's memory, so everything that must survive is passed down. */
+/* Exit statuses of a middle process: it forks once and exits; its child never returns. A vfork
+ * child writes into its parent's memory, so everything that must survive is passed down as an
+ * argument. */
 #define MIDDLE_FORKED 0
 #define MIDDLE_FAILED 1
 
@@ -92,7 +94,7 @@ static int reap(pid_t pid)
 static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c, int pidfd,
 						       int channel, const int *leaves)
 {
-	pid_t middle = fork(); /* not vfork: see above */
+	pid_t middle = fork(); /* not vfork: see the top of this file */
 
 	if (middle == 0) {
 		pid_t pid = fork();
@@ -154,12 +156,13 @@ _Noreturn void serve_monitor(void)
 		if (channel_send(zygote.control, &done, sizeof(done)) < 0)
 			break;
 	}
-	_exit(0); /* the monitor has closed the channel, or is not what it was */
+	_exit(0); /* the monitor closed the channel, or sent a wrong frame */
 }
 
 static int handle_fork(struct frame *f);
 
-/* A fork that was kept instead of run: it holds the state that it was made of. */
+/* Init sends RT_FORK instead of RT_RUN to a waiting fork of a holder: the fork then keeps the state
+ * that it was forked with, and is a holder itself. */
 static _Noreturn void be_holder(struct frame *f, int channel)
 {
 	zygote.channel = channel;
@@ -171,8 +174,8 @@ static _Noreturn void be_holder(struct frame *f, int channel)
 	serve_init(channel);
 }
 
-/* The descriptors of a spare, whose channel is returned. A fork of the holder keeps the files that
- * the session has open, and nothing of what the holder itself uses. */
+/* Arranges the descriptors of a spare and returns its channel. A fork of a holder keeps the files
+ * that the session has open and closes what the holder itself uses. */
 static int take_channel(struct frame *f)
 {
 	if (!zygote.session) {
@@ -243,7 +246,7 @@ static int handle_fork(struct frame *f)
 	if (whole)
 		PyOS_BeforeFork();
 	zygote.fork_open = 1;
-	(void)fork_spare(f); /* a failure shows as the end of the spare's channel */
+	(void)fork_spare(f); /* init sees a failure as EOF on the spare's channel */
 	if (whole) {
 		PyOS_AfterFork_Parent();
 		zygote.fork_open = 0;

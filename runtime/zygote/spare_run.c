@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A spare becomes a run. What the interpreter's own main() does around `-c` is done here the same
- * way: SystemExit, uncaught exceptions, KeyboardInterrupt, the order of what happens at the end.
- * Only the tear-down of the heap is left to the kernel: it would touch every page of the shared
- * one. */
+/* A spare becomes a run. This file does what the interpreter's own main() does around `-c`:
+ * SystemExit, uncaught exceptions, KeyboardInterrupt, and the order of steps at the end. Only the
+ * heap is not torn down: that would touch every page of the heap that is shared with the zygote,
+ * and the kernel frees it anyway. */
 #include "extension.h"
 
 #include "base/kill_points.h"
@@ -16,14 +16,15 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define STATUS_FLUSH 120 /* what Python exits with when its output could not be written */
+#define STATUS_FLUSH 120 /* Python's exit status if its output could not be written */
 
 struct outcome {
 	int status;
-	int interrupted; /* ended by KeyboardInterrupt: die of SIGINT, as the interpreter does */
+	int interrupted; /* ended by KeyboardInterrupt: must die of SIGINT, as the interpreter does */
 };
 
-/* Py_LIMITED_API has no way to a standard stream but sys. Borrowed, NULL when it is not there. */
+/* With Py_LIMITED_API a standard stream can only be found in sys. A borrowed reference; NULL if
+ * there is none. */
 static PyObject *stream(const char *name)
 {
 	PyObject *s = PySys_GetObject(name);
@@ -31,7 +32,7 @@ static PyObject *stream(const char *name)
 	return s == Py_None ? NULL : s;
 }
 
-/* sys.exit() takes anything: None, a number, or something to print. Steals CODE. */
+/* sys.exit() takes None, a number, or any object, which is printed. Steals CODE. */
 static int exit_status(PyObject *code)
 {
 	int status = 1;
@@ -65,7 +66,8 @@ static void system_exit(struct outcome *o)
 	Py_XDECREF(tb);
 }
 
-/* Before 3.13 the interpreter shows no source lines for code that is in no file; boot.py does. */
+/* Before 3.13 the interpreter shows no source lines for code that is in no file. show() in boot.py
+ * does. */
 static void show(void)
 {
 	PyObject *type, *value, *tb;
@@ -81,7 +83,8 @@ static void show(void)
 		Py_XDECREF(value);
 		Py_XDECREF(tb);
 	} else {
-		PyErr_Restore(type, value, tb); /* takes the place of what show() may have raised */
+		PyErr_Restore(type, value,
+			      tb); /* replaces an exception that show() may have raised */
 		PyErr_Print();
 	}
 	Py_XDECREF(shown);
@@ -101,7 +104,7 @@ static void settle(struct outcome *o)
 		PyErr_Print();
 }
 
-/* A call whose failure the interpreter would report as "Exception ignored in". */
+/* Calls a method and reports its failure as the interpreter does: "Exception ignored in". */
 static void call_ignoring(PyObject *module, const char *name)
 {
 	PyObject *r = PyObject_CallMethod(module, name, NULL);
@@ -121,8 +124,8 @@ static int flush_streams(void)
 	return failed;
 }
 
-/* Py_FinalizeEx(), as far as a program can see it: threads are joined, exit handlers run, output is
- * flushed, what the program made is destroyed. */
+/* The part of Py_FinalizeEx() that a program can observe: threads are joined, exit handlers run,
+ * output is flushed, and the program's own objects are destroyed. */
 static _Noreturn void leave(struct outcome o)
 {
 	PyObject *modules = PyImport_GetModuleDict();
@@ -133,7 +136,7 @@ static _Noreturn void leave(struct outcome o)
 		Py_INCREF(threading);
 		call_ignoring(threading, "_shutdown");
 	}
-	if (handlers) /* says itself what went wrong; before 3.10 it raises that too */
+	if (handlers) /* it reports its errors itself; before 3.10 it also raises them */
 		Py_XDECREF(PyObject_CallMethod(handlers, "_run_exitfuncs", NULL));
 	PyErr_Clear();
 	if (flush_streams())
@@ -160,7 +163,8 @@ static int take_streams(struct frame *f)
 	return 0;
 }
 
-/* An exception of our own half, freed of our frames: it is the program's, a SyntaxError mostly. */
+/* Removes our frames from an exception that loading the code has raised. It is the program's own
+ * error, mostly a SyntaxError. */
 static void disown_exception(void)
 {
 	PyObject *type, *value, *tb;
@@ -194,7 +198,7 @@ static int frame_fits(const struct frame *f)
 		   4U + (run->flags & RT_STATEFUL ? 1U : 0U) + (run->flags & RT_TAIL ? 1U : 0U);
 }
 
-/* Before threads are joined and exit handlers run: pyplot's closes all figures. */
+/* Must happen before exit handlers run: the one of pyplot closes all figures. */
 static void show_figures(void)
 {
 	PyObject *r = PyObject_CallNoArgs(zygote.finish);
@@ -225,8 +229,8 @@ static _Noreturn void run_program(PyObject *text, PyObject *space, bool display)
 	leave(o);
 }
 
-/* Statements, then the last expression, whose value is the cell's result. 0, or -1 with an
- * exception. */
+/* Runs the statements and then the last expression, whose value is the result of the cell. Returns
+ * 0, or -1 with an exception. */
 static int run_cell(PyObject *text, PyObject *space, int result)
 {
 	PyObject *codes = PyObject_CallFunctionObjArgs(zygote.cell, text, NULL);
@@ -269,7 +273,7 @@ static void report(int channel, const struct outcome *o, uint32_t lost)
 		_exit(1);
 }
 
-/* The streams must end for their readers, and numbers 0 to 2 must stay taken. */
+/* The readers of the streams must see their end, and the numbers 0 to 2 must stay taken. */
 static void drop_streams(void)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -281,7 +285,7 @@ static void drop_streams(void)
 		(void)close(null);
 }
 
-/* The run is over and this process is the state: from now on it only forks. */
+/* Runs a cell. Then this process is the holder of the session's state and only forks. */
 static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, int result)
 {
 	struct outcome o = {0};
@@ -308,7 +312,7 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 
 _Noreturn void run_hold(PyObject *text, int channel, int result)
 {
-	zygote.tied = 1; /* before this interpreter was started */
+	zygote.tied = 1; /* this interpreter was started inside the confinement */
 	PyObject *r = PyObject_CallFunctionObjArgs(zygote.refresh, Py_False, Py_False, NULL);
 	PyObject *module = r ? PyImport_AddModule("__main__") : NULL;
 	PyObject *space = module ? PyModule_GetDict(module) : NULL;
@@ -334,7 +338,7 @@ _Noreturn void run_start(struct frame *f, int channel)
 		tail_begin(f->fds[f->n_fds - 1]);
 		(void)close(f->fds[f->n_fds - 1]);
 	}
-	if (stateful) { /* out of the way of programs that count their descriptors */
+	if (stateful) { /* away from the low numbers, for programs that count their descriptors */
 		int high = fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD);
 		result = fcntl(f->fds[4], F_DUPFD_CLOEXEC, HIGH_FD);
 		if (high < 0 || result < 0)
@@ -347,7 +351,8 @@ _Noreturn void run_start(struct frame *f, int channel)
 		channel = -1;
 	}
 	end_begin(!stateful && (f->u.run.flags & RT_NAMED_END));
-	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve; /proc/self depends on it */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0,
+		    0); /* as after execve; the owner of /proc/self depends on it */
 	PyObject *pair = enter(f, channel, result);
 	if (!pair)
 		_exit(127);

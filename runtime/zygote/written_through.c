@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* print() and the standard output streams of a warm run: what is printed is safe when the call
- * returns, and a reader sees it within 50 ms.
+/* print() and the standard output streams of a warm run. When a call returns, its output survives
+ * the end of the process, and a reader sees it within 50 ms.
  *
- * Python keeps what is printed in its own memory until 8 KiB are there. That makes output late, and
- * a run that is killed loses it. `python3 -u` writes at once, but a million prints then take five
- * times as long, and a line and its end are two writes, so that lines of several processes mix.
- * Here a subclass of TextIOWrapper encodes its text itself, print() collects its arguments on the
- * stack, and both hand whole pieces to output_tail.c. Measured: docs/decisions/0006-output-at-once.md.
+ * Python keeps output in its own memory until there are 8 KiB. So output is late, and a run that is
+ * killed loses it. `python3 -u` writes at once, but then a million prints take five times as long.
+ * It also writes a line and its end with two calls, so lines of several processes mix. Here a
+ * subclass of TextIOWrapper encodes its text itself, print() collects its arguments on the stack,
+ * and both hand whole pieces to output_tail.c. Measurements: docs/decisions/0006-output-at-once.md.
  *
- * Below the subclass is what `python3 -u` has: a TextIOWrapper with write_through on an unbuffered
- * file. Whatever is rare goes there: text that is not UTF-8, a stream that was closed, detached or
- * reconfigured. Those layers hold nothing back either, so the order of output is right. */
+ * Below the subclass is the same as with `python3 -u`: a TextIOWrapper with write_through on an
+ * unbuffered file. Rare cases go there: text that is not UTF-8, and a stream that was closed,
+ * detached or reconfigured. Those layers hold nothing back either, so the order of output is right.
+ */
 #include "extension.h"
 
 #include <errno.h>
@@ -21,20 +22,20 @@
 
 #define STREAMS    2
 #define LINE_BYTES ((size_t)4096)
-#define TEXT_MAX   ((Py_ssize_t)64 << 10) /* longer texts go the interpreter's own way */
+#define TEXT_MAX   ((Py_ssize_t)64 << 10) /* longer texts are left to the interpreter */
 
 #ifndef METH_FASTCALL
-#define METH_FASTCALL 0x0080 /* of the stable ABI from 3.10 on; the same before */
+#define METH_FASTCALL 0x0080 /* in the stable ABI since 3.10; the same value before */
 #endif
 
-/* In the stable ABI from 3.10 on; every version has it. The text belongs to the string. */
+/* In the stable ABI since 3.10, but every version has it. The bytes belong to the string. */
 extern const char *PyUnicode_AsUTF8AndSize(PyObject *text, Py_ssize_t *ret_len);
 
 static struct {
 	PyObject *type;        /* the subclass */
 	PyObject *base_write;  /* TextIOWrapper.write, unbound */
 	PyObject *base_buffer; /* TextIOWrapper.buffer, unbound */
-	PyObject *print;       /* the interpreter's own */
+	PyObject *print;       /* the interpreter's own print() */
 	PyObject *sep, *end, *file, *flush;
 	struct stream {
 		PyObject *object; /* owned */
@@ -50,7 +51,7 @@ static struct stream *find(PyObject *object)
 	return NULL;
 }
 
-/* All of it, or -1 with an exception. */
+/* Writes everything. Returns 0, or -1 with an exception. */
 static int emit(const struct stream *s, const char *bytes, size_t len)
 {
 	return s == &out.stream[0] ? tail_write(s->fd, bytes, len) : write_all(s->fd, bytes, len);
@@ -73,7 +74,8 @@ static int line_write(struct line *l)
 	return emit(l->where, l->bytes, len);
 }
 
-/* The interpreter's own way: what is not UTF-8, and errors in its words. */
+/* Leaves the text to the interpreter: for text that is not UTF-8, and for its own error messages.
+ */
 static int write_base(PyObject *stream, PyObject *text)
 {
 	if (tail_flush() < 0)
@@ -102,7 +104,7 @@ static int line_add(struct line *l, PyObject *text)
 	return 0;
 }
 
-/* Whether str() of it runs no code that could print something itself. */
+/* True if str(VALUE) cannot run code that prints something itself. */
 static bool is_plain(PyObject *value)
 {
 	return value == Py_None || PyLong_CheckExact(value) || PyFloat_CheckExact(value) ||
@@ -121,7 +123,8 @@ static int line_add_value(struct line *l, PyObject *value)
 	return r;
 }
 
-/* What str() raised comes after what was printed before it. */
+/* Writes the line. After a failure (R < 0) the exception is kept, and what was printed before it is
+ * written first. */
 static int line_end(struct line *l, int r)
 {
 	PyObject *type, *value, *tb;
@@ -137,7 +140,7 @@ static int line_end(struct line *l, int r)
 
 struct words {
 	PyObject *sep, *end, *file; /* borrowed; NULL = the default */
-	bool usual;                 /* nothing that the interpreter has to judge */
+	bool usual;                 /* false = the interpreter has to judge the arguments */
 };
 
 static bool is_word(PyObject *name, PyObject *word)
@@ -159,7 +162,8 @@ static struct words read_words(PyObject *const *values, PyObject *names)
 			w.sep = value;
 		else if (is_word(name, out.file))
 			w.file = value;
-		else if (!is_word(name, out.flush)) /* nothing is held back: no flush to do */
+		else if (!is_word(name,
+				  out.flush)) /* `flush` needs no action: nothing is held back */
 			w.usual = false;
 	}
 	if ((w.sep && !PyUnicode_CheckExact(w.sep)) || (w.end && !PyUnicode_CheckExact(w.end)))
@@ -198,7 +202,8 @@ static int print_values(struct line *l, const struct words *w, PyObject *const *
 			l->bytes[l->len++] = ' ';
 		if (r == 0)
 			r = line_add_value(l, args[i]);
-		if (r == 0 && l->len + 2 > sizeof(l->bytes)) /* room for a blank and a line's end */
+		if (r == 0 &&
+		    l->len + 2 > sizeof(l->bytes)) /* room for a blank and the end of the line */
 			r = line_write(l);
 	}
 	if (r == 0 && w->end)
@@ -250,14 +255,14 @@ static PyObject *stream_write(PyObject *self, PyObject *text)
 	return PyLong_FromSsize_t(chars);
 }
 
-/* From now on SELF is what the interpreter itself makes of it. */
+/* From now on the interpreter's own methods handle SELF. */
 static void let_go(PyObject *self)
 {
 	struct stream *s = find(self);
 
 	if (s) {
 		if (tail_flush() < 0)
-			PyErr_Clear(); /* closing says it again */
+			PyErr_Clear(); /* closing the stream reports the error again */
 		s->object = NULL;
 		Py_DECREF(self);
 	}
@@ -313,7 +318,7 @@ static PyObject *stream_flush(PyObject *self, PyObject *args)
 	Py_RETURN_NONE;
 }
 
-/* Whoever asks for the layer below is going to write to it. */
+/* The caller will write to the layer below, so the tail must be empty and stay unused. */
 static PyObject *get_buffer(PyObject *self, void *unused)
 {
 	(void)unused;
@@ -342,7 +347,7 @@ static PyType_Slot slots[] = {
     {Py_tp_methods, stream_methods}, {Py_tp_getset, stream_members}, {0, NULL}};
 
 static PyType_Spec spec = {
-    .name = "_io.TextIOWrapper", /* it is meant to pass for one */
+    .name = "_io.TextIOWrapper", /* the name that programs expect */
     .flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .slots = slots,
 };
@@ -358,7 +363,7 @@ PyDoc_STRVAR(print_doc,
 static PyMethodDef print_method = {"print", (PyCFunction)(void (*)(void))print,
 				   METH_FASTCALL | METH_KEYWORDS, print_doc};
 
-/* builtins.print becomes ours. */
+/* Puts our print() into builtins. */
 static int replace_print(void)
 {
 	PyObject *builtins = PyImport_ImportModule("builtins");
