@@ -24,7 +24,7 @@ export const timed = ['test.test_timeout.', 'test.test_time.', 'test.test_sched.
 
 export const known: Known[] = [
 	{
-		why: 'one uid and one gid are mapped: any other is EINVAL, where the test expects EPERM',
+		why: 'only one uid and one gid are mapped, so any other gives EINVAL where the test expects EPERM',
 		tests: [
 			'test.test_os.ChownFileTests.test_chown_without_permission',
 			'test.test_subprocess.POSIXProcessTestCase.test_group',
@@ -32,7 +32,7 @@ export const known: Known[] = [
 		],
 	},
 	{
-		why: 'interfaces are listed through a netlink socket, and those are not allowed (the surface of most root bugs of recent years)',
+		why: 'network interfaces are listed through netlink sockets, which are not allowed: most root bugs of recent years were reached through them',
 		tests: [
 			'test.test_socket.GeneralModuleTests.testInterfaceNameIndex',
 			'test.test_socket.GeneralModuleTests.testInvalidInterfaceIndexToName',
@@ -41,7 +41,7 @@ export const known: Known[] = [
 		],
 	},
 	{
-		why: 'splice(2) and sendfile(2) are not there: these are the tests of the calls themselves, of being told to use them, and of how they are under way; those of falling back pass',
+		why: 'splice(2) and sendfile(2) are not allowed. These tests need the calls themselves; the tests of the fallback pass',
 		tests: [
 			'test.test_asyncio.test_sendfile.EPollEventLoopTests.test_sendfile_prevents_bare_write',
 			'test.test_asyncio.test_sendfile.PollEventLoopTests.test_sendfile_prevents_bare_write',
@@ -63,18 +63,18 @@ export const known: Known[] = [
 		],
 	},
 	{
-		why: 'urgent data of sockets (MSG_OOB) is not allowed: a use-after-free of the kernel was reached by it',
+		why: 'urgent data of sockets (MSG_OOB) is not allowed, because a use-after-free of the kernel was reached through it',
 		tests: ['test.test_ftplib.TestFTPClass.test_abort'],
 	},
 	{
-		why: 'no process may read the memory of another one (process_vm_readv), not even its own',
+		why: 'no process may call process_vm_readv(2), which reads the memory of a process, not even on itself',
 		tests: [
 			...['test_long_task_name_is_truncated', 'test_self_trace', 'test_self_trace_after_ctypes_import'].map((t) => `test.test_external_inspection.TestGetStackTrace.${t}`),
 			'test.test_sys.TestRemoteExec.test_remote_exec_with_self_process',
 		],
 	},
 	{
-		why: 'the image has neither a compiler nor a linker, nor headers',
+		why: 'the image has no compiler, no linker and no headers',
 		tests: [
 			'test.test_ctypes.test_find.FindLibraryLinux.test_find_library_with_gcc',
 			'test.test_ctypes.test_find.FindLibraryLinux.test_find_library_with_ld',
@@ -85,7 +85,7 @@ export const known: Known[] = [
 		],
 	},
 	{
-		why: 'the tests are beside the package, where an isolated interpreter does not find them',
+		why: 'the tests lie outside of the package, and the isolated interpreters that they start do not find them there',
 		tests: [
 			'test.test_multiprocessing_fork.test_misc.TestFlags.test_flags',
 			'test.test_multiprocessing_forkserver.test_misc.TestFlags.test_flags',
@@ -98,7 +98,7 @@ export const known: Known[] = [
 		],
 	},
 	{
-		why: 'the tests are beside the package, and a warm interpreter has it from the image (they pass when none is ready, and the run starts cold)',
+		why: 'the tests lie outside of the package, and a warm interpreter has imported the package from the image already (in a cold run they pass)',
 		mayPass: true,
 		tests: [
 			'matplotlib.tests.test_cbook::test_warn_external',
@@ -107,7 +107,7 @@ export const known: Known[] = [
 		when: (w) => w.warm,
 	},
 	{
-		why: '/proc has the processes of the sandbox alone: no /proc/meminfo, which tells about the host',
+		why: '/proc shows only processes of the sandbox. It has no /proc/meminfo, which would describe the host',
 		tests: ['numpy.lib.tests.test_format::test_large_archive', 'numpy.lib.tests.test_io::TestSaveTxt::test_large_zip'],
 	},
 	{
@@ -115,7 +115,7 @@ export const known: Known[] = [
 		tests: ['pandas.tests.io.excel.test_openpyxl::test_to_excel_with_openpyxl_engine'],
 	},
 	{
-		why: 'a file of gigabytes is beyond the limits of a sandbox',
+		why: 'the test writes a file of gigabytes, which is more than the limits of a sandbox permit',
 		tests: ['numpy.lib.tests.test_io::TestSavezLoad::test_big_arrays'],
 	},
 	{

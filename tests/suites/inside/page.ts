@@ -22,17 +22,17 @@ export function markdown(): string {
 	const rows = known.map((k) => `| ${k.why} | ${k.tests.map((t) => `\`${t.replace(/^test\./, '')}\``).join(', ')} |`);
 	return `# What works inside
 
-The walls must not stop what Python and its packages promise. \`make inside\` runs their own tests in sandboxes of the built server, as root and as a plain user,
-with warm and with cold interpreters (\`tests/suites/inside\`; \`make inside ARGS=--quick\` takes a minute and a half, as root with warm interpreters
-and as a plain user with cold ones). This page is made from its tables, and every run compares.
+Python and its packages must work inside the walls. \`make inside\` runs their own tests in sandboxes of the built server, as root and as a plain user,
+with warm and with cold interpreters (\`tests/suites/inside\`). \`make inside ARGS=--quick\` takes a minute and a half: as root with warm interpreters,
+and as a plain user with cold ones. This page is made from the tables of the suite, and every run compares.
 
 | mode | modules | standard library: passed | left out | cannot | packages: passed | left out | cannot |
 |---|---|---|---|---|---|---|---|
 ${table()}
 
-The figures are those of runs, with how many of the modules they have (\`tests/run inside --report FILE\`, \`tests/run inside --count FILE\`). Of all modes together ${forbidden} tests cannot pass; they are in the table below. A failure
-that is not there fails the run, and so does a listed test that passes, or one that leaves itself out for a reason that nobody wrote down (${skips.length} groups of them: other
-systems, other builds of Python, programs and families of sockets that are not there). A reason that is an error of a system call counts only for the tests that it is written down for.
+The figures come from runs (\`tests/run inside --report FILE\`, \`tests/run inside --count FILE\`); the column \`modules\` says how many modules those runs had. In all modes together ${forbidden} tests cannot pass; the table below lists them.
+The suite fails if another test fails, or if a listed test passes. It also fails if a test skips itself for an unknown reason. There are ${skips.length} groups of known reasons: other
+systems, other builds of Python, missing programs and socket families. If a reason is an error of a system call, it counts only for the tests that it is listed for.
 
 * The standard library, ${own(false)} modules and classes: ${names()}.
 * numpy, scipy, pandas, pyarrow, matplotlib (their own tests), pip, seaborn, openpyxl, reportlab, Pillow, sympy, lxml (ours, \`tests/suites/inside/own\`): ${own(true)} modules.
@@ -41,5 +41,5 @@ systems, other builds of Python, programs and families of sockets that are not t
 |---|---|
 ${rows.join('\n')}
 
-Not tried: what profiles or debugs another process (\`perf\`, \`sys.remote_exec\`, \`pdb -p\`), because no process may read or trace another one; and what needs a network.`;
+Two kinds of tests are not run: those that profile or debug another process (\`perf\`, \`sys.remote_exec\`, \`pdb -p\`), because no process may read or trace another one, and those that need a network.`;
 }
