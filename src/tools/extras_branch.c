@@ -3,7 +3,7 @@
 #include "base/rand.h"
 #include "sandbox/checkpoints.h"
 
-#include "tools/extras_points.h"
+#include "tools/extras_checkpoints.h"
 
 #include <string.h>
 
@@ -137,7 +137,8 @@ static bool take_name(struct branch_call *c, size_t i, const json_t *item)
 	const json_t *name = json_object_get(item, "name");
 
 	if (name && !json_is_null(name))
-		return extras_point_name(c->call, mcp_text_arg(c->call, item, "name"), c->names[i]);
+		return extras_checkpoint_name(c->call, mcp_text_arg(c->call, item, "name"),
+					      c->names[i]);
 	(void)snprintf(c->names[i], sizeof(c->names[i]), "branch-%zu", i + 1);
 	return true;
 }

@@ -4,11 +4,11 @@
 #include "sandbox/checkpoints.h"
 
 #include "tools/extras.h"
-#include "tools/extras_points.h"
+#include "tools/extras_checkpoints.h"
 
 #include <string.h>
 
-struct point_call {
+struct checkpoint_tool {
 	struct tool_call base;
 	bool restore;
 };
@@ -35,7 +35,7 @@ json_t *extras_json_checkpoint(const struct checkpoint *c)
 	return object;
 }
 
-static const char *hint_of(const struct point_call *c, const struct checkpoint *k)
+static const char *hint_of(const struct checkpoint_tool *c, const struct checkpoint *k)
 {
 	if (k->state_lost)
 		return "The session's variables were gone already; the files are kept.";
@@ -44,18 +44,18 @@ static const char *hint_of(const struct point_call *c, const struct checkpoint *
 	return NULL;
 }
 
-static void point_fail(struct point_call *c, const struct err *e)
+static void checkpoint_fail(struct checkpoint_tool *c, const struct err *e)
 {
 	extras_fail_err(c->base.call, e);
 	tool_call_free(&c->base);
 }
 
-static void on_point(const struct checkpoint *k, const struct err *e, void *user)
+static void on_checkpoint(const struct checkpoint *k, const struct err *e, void *user)
 {
-	struct point_call *c = user;
+	struct checkpoint_tool *c = user;
 
 	if (e) {
-		point_fail(c, e);
+		checkpoint_fail(c, e);
 		return;
 	}
 	json_t *object = extras_json_checkpoint(k);
@@ -70,7 +70,7 @@ static void on_point(const struct checkpoint *k, const struct err *e, void *user
 	tool_call_free(&c->base);
 }
 
-bool extras_point_name(struct mcp_call *call, const char *text, char *ret)
+bool extras_checkpoint_name(struct mcp_call *call, const char *text, char *ret)
 {
 	if (text && strlen(text) <= CHECKPOINT_NAME_MAX) {
 		memcpy(ret, text, strlen(text) + 1);
@@ -86,7 +86,7 @@ bool extras_point_name(struct mcp_call *call, const char *text, char *ret)
 
 static void on_deleted(const struct checkpoint *k, const struct err *e, void *user)
 {
-	struct point_call *c = user;
+	struct checkpoint_tool *c = user;
 
 	if (e)
 		extras_fail_err(c->base.call, e);
@@ -99,42 +99,42 @@ static void on_deleted(const struct checkpoint *k, const struct err *e, void *us
 
 /* What both tools begin with: a session and a name. NULL: the call is finished, or is handled again
  * when the stored sandbox is active. */
-static struct point_call *point_begin(struct mcp_call *call, struct tools *t,
-				      const json_t *arguments, char *ret_name)
+static struct checkpoint_tool *checkpoint_begin(struct mcp_call *call, struct tools *t,
+						const json_t *arguments, char *ret_name)
 {
 	struct sandbox *s = extras_session(t, call, arguments);
-	if (!s || !extras_point_name(call, mcp_text_arg(call, arguments, "name"), ret_name))
+	if (!s || !extras_checkpoint_name(call, mcp_text_arg(call, arguments, "name"), ret_name))
 		return NULL;
-	return tool_call_new(t, call, s, sizeof(struct point_call));
+	return tool_call_new(t, call, s, sizeof(struct checkpoint_tool));
 }
 
 void extras_checkpoint(struct mcp_call *call, json_t *arguments, void *user)
 {
 	char name[CHECKPOINT_NAME_MAX + 1];
 	struct err e = ERR_INIT;
-	struct point_call *c = point_begin(call, user, arguments, name);
+	struct checkpoint_tool *c = checkpoint_begin(call, user, arguments, name);
 
 	if (!c)
 		return;
 	int r = args_bool(arguments, "delete", false)
 		    ? sandbox_drop_checkpoint(c->base.sandbox, name, on_deleted, c, &e)
-		    : sandbox_checkpoint(c->base.sandbox, name, on_point, c, &e);
+		    : sandbox_checkpoint(c->base.sandbox, name, on_checkpoint, c, &e);
 	if (r < 0)
-		point_fail(c, &e);
+		checkpoint_fail(c, &e);
 }
 
 void extras_restore(struct mcp_call *call, json_t *arguments, void *user)
 {
 	char name[CHECKPOINT_NAME_MAX + 1];
 	struct err e = ERR_INIT;
-	struct point_call *c = point_begin(call, user, arguments, name);
+	struct checkpoint_tool *c = checkpoint_begin(call, user, arguments, name);
 
 	if (!c)
 		return;
 	c->restore = true;
 	if (sandbox_restore(c->base.sandbox, name, args_bool(arguments, "files_only", false),
-			    on_point, c, &e) < 0)
-		point_fail(c, &e);
+			    on_checkpoint, c, &e) < 0)
+		checkpoint_fail(c, &e);
 }
 
 /* ---- sandbox_fork ---- */
