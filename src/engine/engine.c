@@ -53,8 +53,10 @@ struct engine *engine_new(const struct engine_ops *ops)
 {
 	struct engine *g = calloc(1, ops->size);
 
-	if (g)
-		g->ops = ops;
+	if (!g)
+		return NULL;
+	g->ops = ops;
+	list_init(&g->idle.sandboxes);
 	return g;
 }
 

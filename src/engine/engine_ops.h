@@ -7,6 +7,7 @@
  * ERR_ENGINE_NOT_BUILT_IN, so neither callers nor engine/inside test for NULL. */
 #pragma once
 
+#include "base/list.h"
 #include "engine/engine.h"
 
 struct engine_ops {
@@ -49,8 +50,8 @@ struct engine_ops {
 
 /* Sandboxes between runs, the least recently used first (inside_idle.c). */
 struct engine_idle {
-	uint64_t rest_ns; /* engine_config.rest_ns */
-	struct engine_sandbox *first, *last;
+	uint64_t rest_ns;      /* engine_config.rest_ns */
+	struct list sandboxes; /* struct engine_sandbox */
 	sd_event_source *timer;
 };
 

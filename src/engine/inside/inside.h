@@ -119,9 +119,8 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	unsigned clean_asked;    /* how often the run that is on had to ask again */
 	uint64_t clean_retry_ns; /* not before, unless a run needs one */
 
-	bool idle; /* in engine.idle */
+	struct list idle; /* of engine.idle, if it is idle */
 	uint64_t idle_since_ns;
-	struct engine_sandbox *idle_before, *idle_after;
 };
 
 /* ---- for engines (inside_sandbox.c, inside_usage.c, inside_warm.c) --------------------------- */

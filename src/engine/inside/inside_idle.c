@@ -12,44 +12,39 @@
 
 static int on_timer(sd_event_source *source, uint64_t at, void *user);
 
+static struct engine_sandbox *longest_idle(struct engine *g)
+{
+	return list_first(&g->idle.sandboxes, struct engine_sandbox, idle);
+}
+
 /* Without memory for the timer no sandbox rests. */
 static void arm(struct engine *g)
 {
 	struct engine_idle *l = &g->idle;
+	const struct engine_sandbox *s = longest_idle(g);
 
-	if (l->timer || !l->first || l->rest_ns == 0 || g->closing)
+	if (l->timer || !s || l->rest_ns == 0 || g->closing)
 		return;
 	(void)!sd_event_add_time(g->loop, &l->timer, CLOCK_MONOTONIC,
-				 (l->first->idle_since_ns + l->rest_ns) / NS_PER_US + 1,
-				 ACCURACY_US, on_timer, g);
+				 (s->idle_since_ns + l->rest_ns) / NS_PER_US + 1, ACCURACY_US,
+				 on_timer, g);
 }
 
 void inside_idle_remove(struct engine_sandbox *s)
 {
-	struct engine_idle *l = &s->engine->idle;
-
-	if (!s->idle)
-		return;
-	*(s->idle_before ? &s->idle_before->idle_after : &l->first) = s->idle_after;
-	*(s->idle_after ? &s->idle_after->idle_before : &l->last) = s->idle_before;
-	s->idle_before = s->idle_after = NULL;
-	s->idle = false;
+	list_remove(&s->idle);
 }
 
 void inside_idle_note(struct engine_sandbox *s)
 {
 	struct engine *g = s->engine;
-	struct engine_idle *l = &g->idle;
 
 	inside_idle_remove(s);
 	if (g->closing || s->state != INSIDE_READY || s->pooled || s->run || !s->warm ||
 	    s->clean == INSIDE_CLEAN_RESTED || !engine_can_warm(g))
 		return;
 	s->idle_since_ns = now_ns();
-	s->idle_before = l->last;
-	*(l->last ? &l->last->idle_after : &l->first) = s;
-	l->last = s;
-	s->idle = true;
+	list_append(&g->idle.sandboxes, &s->idle);
 	arm(g);
 	engine_note_idle(s);
 }
@@ -65,18 +60,21 @@ static int on_timer(sd_event_source *source UNUSED, uint64_t at UNUSED, void *us
 	struct engine *g = user;
 	struct engine_idle *l = &g->idle;
 	uint64_t now = now_ns();
+	struct engine_sandbox *s;
 
 	l->timer = sd_event_source_disable_unref(l->timer);
-	while (l->first && now - l->first->idle_since_ns >= l->rest_ns)
-		rest(l->first);
+	while ((s = longest_idle(g)) && now - s->idle_since_ns >= l->rest_ns)
+		rest(s);
 	arm(g);
 	return 0;
 }
 
 void inside_rest(struct engine *g, unsigned n)
 {
-	for (; n > 0 && g->idle.first; n--)
-		rest(g->idle.first);
+	struct engine_sandbox *s;
+
+	for (; n > 0 && (s = longest_idle(g)); n--)
+		rest(s);
 }
 
 void inside_idle_close(struct engine *g)

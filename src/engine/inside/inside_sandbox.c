@@ -62,6 +62,7 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	s->egress = s->oom = s->peak = -1;
 	list_init(&s->ops);
 	list_init(&s->usages);
+	list_init(&s->idle);
 	s->create_cb = cb;
 	s->create_user = user;
 	s->policy = (struct engine_policy){

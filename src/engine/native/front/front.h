@@ -21,11 +21,11 @@
 struct native_sandbox {
 	struct engine_sandbox base;
 	uint32_t slot;
-	bool gone;                          /* the monitor has said so; the slot is free */
-	uint64_t image_dev, image_ino;      /* of the image's root folder */
-	struct native_sandbox *next_orphan; /* gone, but its owner has not let go */
-	struct native_sandbox *next_pooled;
-	uint64_t pooled_ns; /* when it came into the pool */
+	bool gone;                     /* the monitor has said so; the slot is free */
+	uint64_t image_dev, image_ino; /* of the image's root folder */
+	struct list orphan;            /* of the engine: gone, but its owner has not let go */
+	struct list pooled;            /* of the pool */
+	uint64_t pooled_ns;            /* when it came into the pool */
 };
 
 /* Sandboxes that nobody owns yet (front_pool.c). */
@@ -43,9 +43,9 @@ struct native_pool {
 	bool stale;                          /* `making` is of an older key */
 	uint32_t failures;                   /* in a row */
 	uint64_t claimed, cold, fill_failed; /* engine_pool */
-	struct native_sandbox *first;
-	sd_event_source *timer; /* fills */
-	sd_event_source *look;  /* shrinks */
+	struct list sandboxes;               /* struct native_sandbox, the newest first */
+	sd_event_source *timer;              /* fills */
+	sd_event_source *look;               /* shrinks */
 };
 
 struct native_forget {    /* a stored workspace that is being removed */
@@ -71,7 +71,7 @@ struct native_engine {
 	uint32_t
 	    next_slot; /* slots are used in turn, so that a uid is used again as late as possible */
 	struct native_sandbox **slots; /* NULL = free */
-	struct native_sandbox *orphans;
+	struct list orphans;           /* struct native_sandbox */
 	struct native_pool pool;
 	struct list forgets; /* struct native_forget */
 	uint32_t next_forget;
@@ -91,6 +91,8 @@ static inline struct native_sandbox *native_sandbox_of(struct engine_sandbox *s)
 }
 
 /* front_start.c */
+/* Makes a zeroed engine ready for native_open() and native_close(). */
+void native_init(struct native_engine *g);
 int native_begin(struct engine *base, const struct engine_config *config, struct err *e) MUST_CHECK;
 
 /* front_create.c */

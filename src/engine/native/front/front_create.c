@@ -53,8 +53,7 @@ void native_gone(struct native_sandbox *s, uint64_t cpu_ns)
 
 	g->slots[s->slot] = NULL;
 	s->gone = true;
-	s->next_orphan = g->orphans;
-	g->orphans = s;
+	list_prepend(&g->orphans, &s->orphan);
 	native_pool_room(g);
 	inside_gone(&s->base, cpu_ns);
 }
@@ -63,12 +62,8 @@ void native_release(struct engine_sandbox *base)
 {
 	struct native_sandbox *s = native_sandbox_of(base);
 	struct native_engine *g = native_engine_of(base->engine);
-	struct native_sandbox **at = &g->orphans;
 
-	while (*at && *at != s)
-		at = &(*at)->next_orphan;
-	if (*at)
-		*at = s->next_orphan;
+	list_remove(&s->orphan);
 	if (!s->gone)
 		g->slots[s->slot] = NULL;
 	free(s);
@@ -159,6 +154,8 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 	if (!s)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "sandbox");
 	inside_new(&g->base, &s->base, c, cb, user);
+	list_init(&s->orphan);
+	list_init(&s->pooled);
 	s->slot = m.slot;
 	m.warm = c->warm;
 	m.egress = c->egress;

@@ -188,8 +188,8 @@ static void native_close(struct engine *base)
 	for (uint32_t i = 0; g->slots && i < g->max; i++)
 		if (g->slots[i])
 			inside_cancel(&g->slots[i]->base, &e);
-	while (g->orphans)
-		inside_cancel(&g->orphans->base, &e);
+	while (!list_is_empty(&g->orphans))
+		inside_cancel(&list_first(&g->orphans, struct native_sandbox, orphan)->base, &e);
 	g->monitor = channel_free(g->monitor);
 	g->monitor_fd = fd_close(g->monitor_fd);
 	g->images = fd_close(g->images);

@@ -69,7 +69,7 @@ static int on_look(sd_event_source *source UNUSED, uint64_t at UNUSED, void *use
 	}
 	if (p->total_bytes > 0 && !g->dead)
 		(void)!channel_send(g->monitor, &all.head, NULL, 0);
-	if (p->total_bytes > 0 || g->base.idle.first)
+	if (p->total_bytes > 0 || !list_is_empty(&g->base.idle.sandboxes))
 		arm(g, is_short ? SHORT_NS : LOOK_NS);
 	return 0;
 }

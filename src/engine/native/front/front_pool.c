@@ -49,15 +49,17 @@ static bool may_fill(const struct native_engine *g)
 
 /* ---- members ---- */
 
-static void unlink_pooled(struct native_engine *g, const struct native_sandbox *s)
+static struct native_sandbox *newest(struct native_pool *p)
 {
-	for (struct native_sandbox **at = &g->pool.first; *at; at = &(*at)->next_pooled) {
-		if (*at != s)
-			continue;
-		*at = s->next_pooled;
-		g->pool.n--;
+	return list_first(&p->sandboxes, struct native_sandbox, pooled);
+}
+
+static void unlink_pooled(struct native_engine *g, struct native_sandbox *s)
+{
+	if (list_is_empty(&s->pooled))
 		return;
-	}
+	list_remove(&s->pooled);
+	g->pool.n--;
 }
 
 static void failed(struct native_pool *p)
@@ -95,8 +97,7 @@ static void on_pooled(struct engine_sandbox *base, const struct engine_policy *p
 		KILL_POINT(POOL_FILLED);
 		g->pool.failures = 0;
 		s->pooled_ns = now_ns();
-		s->next_pooled = g->pool.first;
-		g->pool.first = s;
+		list_prepend(&g->pool.sandboxes, &s->pooled);
 		g->pool.n++;
 		engine_on_lost(base, on_pooled_lost, g);
 	}
@@ -107,10 +108,9 @@ static void on_pooled(struct engine_sandbox *base, const struct engine_policy *p
 /* Ends the oldest; claims take the newest, whose pages are in the caches. */
 static void drop_one(struct native_engine *g)
 {
-	struct native_sandbox *s = g->pool.first;
+	struct native_sandbox *s = list_last(&g->pool.sandboxes, struct native_sandbox, pooled);
 
-	while (s->next_pooled)
-		s = s->next_pooled;
+	ASSERT(s);
 	unlink_pooled(g, s);
 	engine_on_lost(&s->base, NULL, NULL);
 	engine_destroy(&s->base, NULL, NULL);
@@ -118,7 +118,7 @@ static void drop_one(struct native_engine *g)
 
 static void empty(struct native_engine *g)
 {
-	while (g->pool.first)
+	while (!list_is_empty(&g->pool.sandboxes))
 		drop_one(g);
 	g->pool.stale = g->pool.making != NULL; /* the one that is being made has the old key */
 }
@@ -298,9 +298,11 @@ bool native_pool_take(struct native_engine *g, const struct engine_create *c, en
 		return false;
 	}
 	p->asked_ns = now_ns();
-	if (p->first && !is_current(g, p->first))
+	struct native_sandbox *s = newest(p);
+	if (s && !is_current(g, s)) {
 		empty(g);
-	struct native_sandbox *s = p->first;
+		s = NULL;
+	}
 	if (!s || inside_hand_over(&s->base, cb, user) < 0) {
 		missed(g);
 		return false;
@@ -330,5 +332,7 @@ void native_pool_close(struct native_engine *g)
 {
 	g->pool.timer = sd_event_source_disable_unref(g->pool.timer);
 	g->pool.look = sd_event_source_disable_unref(g->pool.look);
-	g->pool.first = NULL; /* they end with all others */
+	/* The engine ends these sandboxes with all others. */
+	while (list_pop(&g->pool.sandboxes))
+		g->pool.n--;
 }

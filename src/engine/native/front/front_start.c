@@ -128,6 +128,14 @@ static int start_monitor(const struct native_monitor_config *config, int *ret_fd
 	return 0;
 }
 
+void native_init(struct native_engine *g)
+{
+	g->monitor_fd = g->images = -1;
+	list_init(&g->forgets);
+	list_init(&g->orphans);
+	list_init(&g->pool.sandboxes);
+}
+
 int native_begin(struct engine *base, const struct engine_config *config, struct err *e)
 {
 	struct native_engine *g = native_engine_of(base);
@@ -141,8 +149,7 @@ int native_begin(struct engine *base, const struct engine_config *config, struct
 	    .total_bytes = config->total_bytes,
 	};
 
-	g->monitor_fd = g->images = -1;
-	list_init(&g->forgets);
+	native_init(g);
 	g->pool.min = g->pool.want = config->pool;
 	g->pool.max = config->pool > 0 ? MAX(config->pool, config->pool_max) : 0;
 	g->pool.idle_ns = config->idle_ns;
