@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""blob.py OUT.S FILE SYMBOL - an assembler source that carries FILE as read-only bytes SYMBOL .. SYMBOL_end."""
+"""blob.py OUT.S FILE SYMBOL - writes an assembler source with FILE as read-only bytes between SYMBOL and SYMBOL_end."""
 import os
 import sys
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py OUT.h boot.py display.py MORE.py ... - command-line texts of a cold run and of a zygote as C strings.
+"""embed.py OUT.h boot.py display.py MORE.py ... - writes the command-line texts of a cold run and a zygote as C strings.
 
-Comments, docstrings and blank lines go, so that the kernel copies and the interpreter compiles
-little. A text leaves one name in __main__ and takes it away before submitted code starts."""
+Comments, docstrings and blank lines are removed, so that the kernel copies and the interpreter compiles
+little. A text puts one name into __main__ and removes it before submitted code starts."""
 import ast
 import sys
 

@@ -1,43 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes a Python run look like `python3 -c SOURCE`; runtime/embed.py wraps it for the command line.
+"""Makes a Python run look like `python3 -c SOURCE`. runtime/embed.py wraps this text for the command line.
 
-A cold run is `python3 -c <this text>` with the submitted source as descriptor 3 and nothing else
-above 2. __main__ is the interpreter's own and untouched, argv is ['-c'], sys.path[0] is '', the
-file name is "<string>". Beyond -c, tracebacks show source lines on every version and the source
-may be of any length. The warm path uses load() too. Rules: docs/runtime-frames.md.
+A cold run is `python3 -c <this text>`. Descriptor 3 is the submitted source; nothing else above 2 is open.
+__main__ is the interpreter's own and untouched, argv is ['-c'], sys.path[0] is '', the file name is
+"<string>". Two things differ from -c: tracebacks show source lines on every version, and the source may have
+any length. Warm runs use load() too. The rules are in docs/runtime-frames.md.
 
-Before 3.13 importing linecache would cost as much as the rest of the start, so there the lines are
-registered when they are needed for the traceback that ends the run.
+Before 3.13 an import of linecache would cost as much as the rest of the start. So on those versions the
+lines are registered only when the traceback that ends the run needs them.
 
-The names here live in a dictionary of their own, so nothing that submitted code does to its
-globals reaches them; what submitted code can reach by digging is its own interpreter only.
-"""
+The names here live in a dictionary of their own, so nothing that submitted code does to its globals reaches
+them. Code that digs can reach them, but only in its own interpreter."""
 import sys
 
 SOURCE_FD = 3
 NAME = '<string>'
 CODE_FOLDER = '/tmp/.caisson'
-CODE_FILE = CODE_FOLDER + '/main.py'  # what __file__ says: the submitted code, for workers and for inspect
+CODE_FILE = CODE_FOLDER + '/main.py'  # the value of __file__: the submitted code, for worker processes and for inspect
 source = ''
-watch = finish = None  # display.py, where it is wanted
+watch = finish = None  # functions of display.py, if the run saves figures
 
 
 def load(text):
-	"""Code object of the source bytes TEXT, known to linecache as the interpreter would do it."""
+	"""Returns the code object of the source bytes TEXT and registers the lines with linecache, as the
+	interpreter does."""
 	raw = text
 	try:
 		text = text.decode()
 	except UnicodeDecodeError:
-		return compile(raw, NAME, 'exec', dont_inherit=True)  # the error of a file, or its cookie
+		return compile(raw, NAME, 'exec', dont_inherit=True)  # fails as a file would, or heeds its coding cookie
 	version = sys.version_info[:2]
 	if version >= (3, 14) and text.lstrip('\r\n')[:1] in (' ', '\t'):
 		import textwrap
-		text = textwrap.dedent(text)  # since 3.14 -c does so
+		text = textwrap.dedent(text)  # -c does so since 3.14
 	if version >= (3, 10):
 		sys.orig_argv[1:] = '-c', text
-	# The text comes first: a SyntaxError shows its line from the exception itself.
-	code = compile(text if version >= (3, 10) else raw, NAME, 'exec', dont_inherit=True)  # 3.9 heeds a cookie
-	if version >= (3, 13):  # as the interpreter does; before, it registers nothing: see show()
+	# Compile first: a SyntaxError takes the line that it shows from itself, not from linecache.
+	code = compile(text if version >= (3, 10) else raw, NAME, 'exec', dont_inherit=True)  # 3.9 heeds a coding cookie
+	if version >= (3, 13):  # as the interpreter does; older versions register nothing: see show()
 		import linecache
 		if version >= (3, 14):
 			linecache._register_code(code, text, NAME)
@@ -50,8 +50,8 @@ def load(text):
 
 
 def keep_file(text):
-	"""Writes TEXT to CODE_FILE, which becomes __main__.__file__: spawned workers import it, inspect and programs
-	read it. Without room in /tmp there is no such file and no __file__."""
+	"""Writes TEXT to CODE_FILE, which becomes __main__.__file__. Spawned workers import that file; inspect and
+	programs read it. If /tmp has no room, there is no such file and no __file__."""
 	space = sys.modules['__main__'].__dict__
 	try:
 		import posix
@@ -74,14 +74,14 @@ def keep_file(text):
 
 
 def prefer_fork(context):
-	"""Workers are forks unless the program says otherwise: they have what the code defined, guarded by
-	`if __name__ == '__main__'` or not, and start in a millisecond. Since 3.14 the interpreter's own choice is
-	forkserver, whose workers import the main program anew."""
+	"""Makes worker processes forks unless the program chooses another way. Forks have everything that the code
+	defined, with or without `if __name__ == '__main__'`, and start in a millisecond. Since 3.14 the
+	interpreter's own choice is forkserver, whose workers import the main program again."""
 	context._default_context._default_context = context._concrete_contexts['fork']
 
 
 class ForkFinder:
-	"""First of sys.meta_path until multiprocessing is imported."""
+	"""Stands first in sys.meta_path until multiprocessing is imported."""
 
 	@staticmethod
 	def find_spec(name, path=None, target=None):
@@ -116,10 +116,10 @@ def watch_workers():
 
 
 class Guard:
-	"""Takes the loader's own frame out of the traceback of what escapes from submitted code.
+	"""Removes the loader's own frame from the traceback of an exception that submitted code did not catch.
 
-	A with statement re-raises without adding an entry, and finds __exit__ on its stack, not by a
-	name that submitted code might have changed."""
+	A with statement re-raises without adding a traceback entry. It finds __exit__ on its stack, not by a
+	name that submitted code could have changed."""
 
 	def __enter__(self):
 		pass
@@ -145,7 +145,7 @@ class Guard:
 			if not shown:
 				call_hook(kind, value, tb)
 			if isinstance(value, KeyboardInterrupt):
-				be_silent()  # and let it end the process, by SIGINT
+				be_silent()  # and let the exception end the process by SIGINT
 				return
 			raise SystemExit(1)
 		if shown:
@@ -153,7 +153,7 @@ class Guard:
 
 
 def call_hook(*what):
-	"""sys.excepthook as the interpreter calls it."""
+	"""Calls sys.excepthook as the interpreter does."""
 	try:
 		sys.excepthook(*what)
 	except SystemExit:
@@ -168,7 +168,7 @@ def call_hook(*what):
 
 
 def be_silent():
-	"""The next exception that nobody catches has been shown."""
+	"""The next uncaught exception has been shown already: do not show it again."""
 	hook = sys.excepthook
 
 	def once(*what):
@@ -177,22 +177,22 @@ def be_silent():
 
 
 def hint(text, what):
-	"""TEXT with the last line that the interpreter itself prints: before 3.12 only that may end with
-	a suggestion ("Did you mean ...")."""
+	"""Returns TEXT with the last line that the interpreter itself prints: before 3.12 only that line may end
+	with a suggestion ("Did you mean ...")."""
 	import io
 	stderr, sys.stderr = sys.stderr, io.StringIO()
 	sys.__excepthook__(*what)
 	own, sys.stderr = sys.stderr.getvalue(), stderr
 	last = text.rstrip('\n').rsplit('\n', 1)[-1]
 	better = own.rstrip('\n').rsplit('\n', 1)[-1]
-	if better.startswith(last) or better == '__main__.' + last:  # so before 3.10
+	if better.startswith(last) or better == '__main__.' + last:  # the interpreter prints this prefix before 3.10
 		return text.rstrip('\n')[:-len(last)] + better + '\n'
 	return text
 
 
 def show(*what):
-	"""Prints an exception as the interpreter does, which before 3.13 leaves out source lines that are
-	in no file. False = the interpreter's own way is as good."""
+	"""Prints an exception as the interpreter does, but with source lines: before 3.13 the interpreter leaves
+	out lines that are in no file. Returns False if the interpreter's own way is as good."""
 	if sys.excepthook is not sys.__excepthook__ or sys.stderr is None or what[2] is None:
 		return False
 	sys.last_type, sys.last_value, sys.last_traceback = what
@@ -206,7 +206,7 @@ def show(*what):
 
 
 def begin():
-	"""Arguments of the exec() that is the run."""
+	"""Returns the arguments of the exec() that is the run."""
 	with open(SOURCE_FD, 'rb') as f:
 		text = f.read()
 	if watch:

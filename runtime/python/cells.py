@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Statements of a session: their code, the value of their last expression, what they leave for worker processes.
+"""Statements of a session: their code, the value of their last expression, and what they leave for worker
+processes.
 
 Runs in the same dictionary as boot.py and zygote.py, in the process that holds the session's state."""
 import os
@@ -8,13 +9,13 @@ RESULT_MAX = 100 * 1024  # characters of a result's text
 LOST_THREADS = 1  # enum rt_lost
 
 cells = 0
-FUTURE = 0x1fe0000  # what code objects say about `from __future__ import ...`, the same from 3.9 to 3.15
+FUTURE = 0x1fe0000  # flags of code objects for `from __future__ import ...`; the same from 3.9 to 3.15
 future = 0
-values = []  # of the last expression, to be shown at the end of the run
+values = []  # values of last expressions, to be shown at the end of the run
 random_state = None
 
 
-definitions = []  # source of what cells have imported and defined, for workers that import the main program
+definitions = []  # source of imports and definitions in cells, for workers that import the main program
 DEFINITIONS_MAX = 1 << 20  # characters in all
 
 
@@ -26,8 +27,8 @@ def is_definition(node):
 
 
 def keep_definitions(tree, lines):
-	"""A session's CODE_FILE has no statements but those that define: a worker that imports it does not run every
-	cell once more."""
+	"""Writes only the statements that define something to CODE_FILE, so a worker that imports it does not run
+	every cell again."""
 	import ast
 	before = len(definitions)
 	for node in tree.body:
@@ -36,7 +37,7 @@ def keep_definitions(tree, lines):
 		first = min([node.lineno] + [d.lineno for d in getattr(node, 'decorator_list', ())])
 		if hasattr(node, 'body'):
 			text = ''.join(lines[first - 1:node.end_lineno])
-		else:  # other statements may stand in the same line
+		else:  # other statements may be on the same line
 			text = ast.get_source_segment(''.join(lines), node) or ''
 		if not text.endswith('\n'):
 			text += '\n'
@@ -48,7 +49,7 @@ def keep_definitions(tree, lines):
 
 
 def find_cell(original):
-	"""inspect.getfile(): a class of the session is in the cell that defined it last."""
+	"""Makes inspect.getfile() find a class of the session in the cell that defined it last."""
 	def getfile(object):
 		if isinstance(object, type) and object.__module__ == '__main__':
 			import linecache
@@ -64,8 +65,9 @@ def find_cell(original):
 
 
 def cell(text, rehearsal=False):
-	"""Code of the statements and, when the last one is an expression, of that; known to linecache under a
-	name of its own, for functions live longer than the cell that made them."""
+	"""Returns the code of the statements and, if the last one is an expression, the code of that expression.
+	Registers the lines with linecache under a name of their own, because functions live longer than the cell
+	that made them."""
 	import ast
 	import linecache
 	global cells, future
@@ -84,12 +86,12 @@ def cell(text, rehearsal=False):
 	if tree.body and isinstance(tree.body[-1], ast.Expr) and not text.rstrip().endswith(';'):
 		last = ast.Expression(tree.body.pop().value)
 	code = compile(tree, name, 'exec', future, dont_inherit=True)
-	future |= code.co_flags & FUTURE  # it holds for later cells
+	future |= code.co_flags & FUTURE  # it also holds for later cells
 	return (code, compile(last, name, 'eval', future, dont_inherit=True)) if last else (code,)
 
 
 def result(value, fd):
-	"""What the cell says about itself: the text of its last expression's value, also kept as _."""
+	"""Writes the text of the last expression's value to FD and keeps the value as _."""
 	if value is None:
 		return
 	sys.modules['__main__'].__dict__['_'] = value
@@ -103,7 +105,8 @@ def result(value, fd):
 
 
 def rest(good):
-	"""A run is over (GOOD: its code has returned) and its state stays. Returns what of it a fork will not carry on."""
+	"""A run has ended and its state stays; GOOD says that its code returned. Returns which parts of the state a
+	fork does not carry on (enum rt_lost)."""
 	global random_state
 	if displaying and good:
 		finish(values, True)

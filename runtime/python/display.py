@@ -1,28 +1,30 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures that a run has drawn and not saved become PNG files in its workspace, so that plt.show() shows.
+"""Saves figures that a run has drawn and not saved as PNG files in its workspace, so that plt.show() shows
+them.
 
-Runs in the dictionary of boot.py, only where RT_DISPLAY is set. watch() before the first submitted line, finish()
-when the code has returned. A figure counts as saved when the code has reached for its canvas's print_figure, which is what
-every savefig does; that is seen by a descriptor in its place, so no frame and no name of ours is in a traceback.
-pyplot is looked at when it is imported: a run that does not import it pays nothing and shows nothing.
+Runs in the dictionary of boot.py, only if RT_DISPLAY is set: watch() before the first submitted line,
+finish() when the code has returned. A figure counts as saved if the code has used its canvas's print_figure,
+which every savefig does. A descriptor in place of that method notices this, so no frame and no name of ours
+is in a traceback. Hooks are set when pyplot is imported: a run that does not import it pays nothing and
+shows nothing.
 
-Pictures are drawn in a forked child with limits of its own: whatever goes wrong there, a bug of matplotlib, a method of
-the program's that never returns, memory, costs the picture and not the run. Written whole or not at all, under names
-that nothing else has: figure-1.png, result-1.png, result-1.html."""
+A forked child with limits of its own draws the pictures. A bug of matplotlib, a method of the program that
+never returns, or too much memory costs the picture and not the run. A file is written whole or not at all,
+under a name that no other file has: figure-1.png, result-1.png, result-1.html."""
 FOLDER = '/mnt/data'
 PICTURES_MAX = 20  # files of one run
 NAMES_MAX = 10000
-CALL_S, RUN_S = 5.0, 15.0  # for one call of show() or the end of a run; for all of a run
+CALL_S, RUN_S = 5.0, 15.0  # seconds for one call of show() or the end of a run; seconds for the whole run
 PIXELS_MAX = 16000000
 SIDE_MAX = 12000
 FILE_MAX = 8 << 20  # bytes of a file
-MEMORY_MORE = 1 << 30  # bytes of address space that drawing may take
+MEMORY_MORE = 1 << 30  # bytes of address space that drawing may add
 
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None}  # of this run; weak sets of figures
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None}  # of this run; sets of figures are weak
 
 
 class Reached:
-	"""In the place of a method: remembers for which figure it was asked for, and gives the method itself."""
+	"""Replaces a method: notes for which figure the method was asked for, and returns the method itself."""
 
 	def __init__(self, method):
 		self.method = method
@@ -37,7 +39,7 @@ class Reached:
 
 
 def look_at(pyplot):
-	"""pyplot is imported."""
+	"""Sets the hooks; called when pyplot has been imported."""
 	import functools
 	import weakref
 	bases = sys.modules['matplotlib.backend_bases']
@@ -55,7 +57,8 @@ def look_at(pyplot):
 
 
 class Finder:
-	"""First of sys.meta_path until pyplot is imported: finds it as the others do, and looks at it then."""
+	"""Stands first in sys.meta_path until pyplot is imported. Finds it as the other finders do, and sets the
+	hooks then."""
 
 	@staticmethod
 	def find_spec(name, path=None, target=None):
@@ -95,7 +98,8 @@ def watch():
 
 
 def figures(at_end):
-	"""Those that are open, have something in them, and were neither saved nor, AT_END, shown."""
+	"""Returns the open figures that have something in them and were not saved. AT_END leaves out those that
+	were shown, too."""
 	managers = sys.modules['matplotlib._pylab_helpers'].Gcf.figs
 	found = [managers[number].canvas.figure for number in sorted(managers)]
 	return [f for f in found if f not in drawn['saved'] and not (at_end and f in drawn['shown'])
@@ -103,7 +107,7 @@ def figures(at_end):
 
 
 def finish(values=(), close=False):
-	"""The code has returned. VALUES: objects that are to be shown as well; CLOSE: no figure stays open."""
+	"""The code has returned. VALUES are objects to show as well; CLOSE closes all figures."""
 	plotted = drawn['saved'] is not None
 
 	def wanted():
@@ -121,7 +125,7 @@ def finish(values=(), close=False):
 
 
 def picture(wanted):
-	"""Draws and saves WANTED() -> [(object, name)]. Never raises."""
+	"""Draws and saves the objects that WANTED() returns: [(object, name)]. Never raises."""
 	import os
 	import time
 	started = time.monotonic()
@@ -130,7 +134,7 @@ def picture(wanted):
 		objects = wanted()[:PICTURES_MAX - drawn['files']]
 		if objects and left > 0:
 			draw_apart(os, objects, left)
-	except BaseException:  # a signal's handler may raise anything
+	except BaseException:  # a signal handler may raise anything
 		pass
 	drawn['seconds'] += time.monotonic() - started
 
@@ -145,7 +149,7 @@ def draw_apart(os, objects, seconds):
 	try:
 		quiet(signal, signal.SIG_DFL)
 		with warnings.catch_warnings():
-			warnings.simplefilter('ignore')  # of threads and fork()
+			warnings.simplefilter('ignore')  # the warning about threads and fork()
 			pid = os.fork()
 		if pid == 0:
 			draw(os, objects, write)
@@ -172,10 +176,10 @@ def draw_apart(os, objects, seconds):
 
 
 def quiet(signal, handler):
-	"""The program's own handler is not told of our child."""
+	"""Sets the handler of SIGCHLD: the program's own handler must not learn of our child."""
 	try:
 		signal.signal(signal.SIGCHLD, handler)
-	except (ValueError, TypeError):  # not the main thread; a handler of C
+	except (ValueError, TypeError):  # not the main thread, or a handler that was set in C
 		pass
 
 
@@ -192,7 +196,7 @@ def end_child(os, signal, pid):
 
 
 def note(objects, said):
-	"""What the child says: a line for each file that it has made, INDEX DIGEST."""
+	"""Reads the child's report: a line INDEX DIGEST for each file that it has made."""
 	for line in said.decode('ascii', 'replace').splitlines():
 		index, digest = (int(word) for word in line.split())
 		what, name = objects[index]
@@ -258,7 +262,8 @@ def png_of(figure):
 
 
 def parts_of(value):
-	"""What a notebook would show of a value. A table's text says as much as its HTML."""
+	"""Returns what a notebook would show of a value. A table of pandas is left out: its text says as much as
+	its HTML."""
 	kind = type(value)
 	figure = getattr(sys.modules.get('matplotlib.figure'), 'Figure', None)
 	if figure is not None and isinstance(value, figure):
@@ -270,7 +275,7 @@ def parts_of(value):
 			data = getattr(value, method)()
 		except Exception:
 			continue
-		if isinstance(data, tuple) and data:  # with metadata
+		if isinstance(data, tuple) and data:  # a pair of data and metadata
 			data = data[0]
 		if isinstance(data, str) and suffix != 'png':
 			data = data.encode('utf-8', 'replace')

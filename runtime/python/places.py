@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a run's modules come from when not from the image alone: its folder, the sandbox's virtual environment
-in /app/.venv (as if activated), the user's site-packages.
+"""Where a run's modules come from besides the image: its working folder, the sandbox's virtual environment in
+/app/.venv (as if activated), and the user's site-packages.
 
-A zygote has imported modules before those places existed. Where one of them holds a module of the same name, and
-a plain interpreter would find that one first, the run cannot go on in the fork: it starts from a bare
-interpreter, in the same process. Known differences: docs/runtime-frames.md."""
-# What every interpreter has imported before it looks at a run's places; so, before anything else here.
+A zygote imported its modules before those places existed. If one of them has a module of the same name, and
+a plain interpreter would find that one first, the run cannot go on in the fork. It then starts a bare
+interpreter in the same process. Known differences: docs/runtime-frames.md."""
+# Modules that every interpreter imports before it looks at a run's places. Must be read before anything is
+# imported here.
 plain = frozenset(name.partition('.')[0] for name in sys.modules)
 
 import _signal
@@ -14,19 +15,19 @@ import os
 
 VENV = '/app/.venv'
 BARE_FD = 3
-EXTENSION_COPY_FD = 103  # out of the way of programs that count their descriptors
+EXTENSION_COPY_FD = 103  # above the numbers that programs look at when they count descriptors
 
-above = []  # sys.path before, and from the image's packages on
+above = []  # sys.path in two parts: before the image's packages, and from them on
 below = []
-ours_std = ours_site = frozenset()  # names of imported modules of the standard library, and of packages
-namespaces = frozenset()  # of those: without an __init__, so that any folder of the name adds to them
+ours_std = ours_site = frozenset()  # names of imported modules: of the standard library, and of packages
+namespaces = frozenset()  # packages among those without an __init__: any folder of that name adds to them
 program = ''
 own_text = ''
 extension_bytes = b''
 
 
 def survey():
-	"""In the zygote, after the imports: what could be found elsewhere first."""
+	"""In the zygote, after the imports: notes the modules that another place could provide first."""
 	import _imp
 	global above, below, ours_std, ours_site, namespaces, program
 	cut = [i for i, p in enumerate(sys.path) if p.endswith(('/site-packages', '/dist-packages'))] or [len(sys.path)]
@@ -45,7 +46,7 @@ def survey():
 
 
 def remember(fd):
-	"""What hold() will need: this program and the extension in FD."""
+	"""Keeps what hold() will need: the text of this program, and the extension in FD."""
 	global own_text, extension_bytes
 	with open('/proc/self/cmdline', 'rb') as f:
 		own_text = f.read().split(b'\0')[2].decode()
@@ -53,7 +54,7 @@ def remember(fd):
 
 
 def holds(place, names):
-	"""Whether a plain interpreter would find one of NAMES in the folder PLACE ('' = the working folder)."""
+	"""True if a plain interpreter would find one of NAMES in the folder PLACE ('' = the working folder)."""
 	try:
 		there = names.intersection(entry.partition('.')[0] for entry in os.listdir(place or '.'))
 	except OSError:
@@ -71,7 +72,7 @@ def holds(place, names):
 
 
 def sees_image():
-	"""What pyvenv.cfg says, read as the interpreter does."""
+	"""True if the virtual environment sees the image's packages. Reads pyvenv.cfg as the interpreter does."""
 	seen = 'true'
 	with open(VENV + '/pyvenv.cfg', encoding='utf-8') as f:
 		for line in f:
@@ -82,7 +83,7 @@ def sees_image():
 
 
 def activate(known_paths):
-	"""What the start of an interpreter does about a virtual environment."""
+	"""Does what an interpreter does about a virtual environment when it starts."""
 	import site
 	sys.executable = VENV + '/bin/python3'
 	sys.prefix = sys.exec_prefix = VENV
@@ -98,8 +99,8 @@ def activate(known_paths):
 
 
 def settle_places(active):
-	"""Puts the sandbox's own packages where they belong on sys.path; ACTIVE = there is an environment. True = the
-	run needs a bare interpreter."""
+	"""Puts the sandbox's own packages into sys.path; ACTIVE says that there is a virtual environment. Returns
+	True if the run needs a bare interpreter."""
 	import site
 	if holds('', ours_std | ours_site):
 		return True
@@ -109,7 +110,8 @@ def settle_places(active):
 		return False
 	if active and not sees_image():
 		return True
-	# First those that are certain, because what their .pth files do is not to be done twice.
+	# Check the known folders first: extend_path() executes .pth files, and a bare interpreter would execute
+	# them again.
 	version = 'python%d.%d' % sys.version_info[:2]
 	if active and holds('%s/lib/%s/site-packages' % (VENV, version), ours_site) or \
 			user and holds(site.USER_SITE, ours_site):
@@ -135,7 +137,8 @@ def in_environment(env):
 
 
 def join_environment():
-	"""A session that began before its sandbox had an environment. As in a notebook, what it has imported stays."""
+	"""For a session that began before its sandbox had an environment. As in a notebook, modules that it has
+	imported stay."""
 	import site
 	os.environ['VIRTUAL_ENV'] = VENV
 	os.environ['PATH'] = VENV + '/bin:' + os.environ.get('PATH', os.defpath)
@@ -147,7 +150,8 @@ def join_environment():
 
 
 def start_bare(source, channel, result, display):
-	"""Becomes a cold run; or, with the descriptors of a stateful one, an interpreter that can hold a state: hold()."""
+	"""Becomes a cold run or, with the descriptors of a stateful run, an interpreter that can hold a state: see
+	hold()."""
 	text = BARE_DISPLAY if display else BARE
 	if channel >= 0:
 		copy = os.memfd_create('extension', 0)
@@ -156,7 +160,7 @@ def start_bare(source, channel, result, display):
 		text = own_text[:own_text.rindex('[')] + '["hold"](%d, %d, %d)\n' % (channel, result, display)
 		os.set_inheritable(channel, True)
 		os.set_inheritable(result, True)
-	for number in _signal.SIGPIPE, _signal.SIGXFSZ:  # what is ignored would stay so
+	for number in _signal.SIGPIPE, _signal.SIGXFSZ:  # an ignored signal would stay ignored after execve
 		_signal.signal(number, _signal.SIG_DFL)
 	os.dup2(source, BARE_FD)
 	os.set_inheritable(BARE_FD, True)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Python half of a zygote: imports, freezes, hands itself to the extension, and later turns a fork
-into something that cannot be told from a fresh `python3 -c`.
+"""The Python half of a zygote. It imports modules, freezes the heap and hands the process to the extension. In
+forks it makes an interpreter that cannot be told from a fresh `python3 -c`.
 
 Runs in the same dictionary as boot.py and places.py, whose functions it uses, as root of the image's user
-namespace. Descriptor 3 is the monitor's channel, 4 the extension, 5 the system call filter. The modules to
-preload stand in CAISSON_PRELOAD, which no run sees. refresh(), enter() and leave() are called by the
-extension in forks: docs/runtime-frames.md."""
+namespace. Descriptor 3 is the monitor's channel, 4 the extension, 5 the system call filter. CAISSON_PRELOAD
+lists the modules to import; no run sees it. The extension calls refresh(), enter() and leave() in forks:
+docs/runtime-frames.md."""
 import io
 import itertools
 import os
@@ -16,7 +16,7 @@ FONTS = '/opt/caisson/mpl'
 
 
 def extension(fd):
-	"""Loads the extension from its descriptor, which it closes; it stays out of sys.modules."""
+	"""Loads the extension from its descriptor and closes that. The module stays out of sys.modules."""
 	import _imp
 	import importlib.machinery as machinery
 	path = '/proc/self/fd/%d' % fd
@@ -36,7 +36,7 @@ def install(c, control, program):
 
 
 def fonts():
-	"""The image's font list, where sandboxes have it: else matplotlib would scan all fonts."""
+	"""Copies the image's font list to where sandboxes have it; without it matplotlib would scan all fonts."""
 	place = os.environ.get('MPLCONFIGDIR')
 	if place and os.path.isdir(FONTS) and not os.path.exists(place):
 		import shutil
@@ -44,7 +44,7 @@ def fonts():
 
 
 def preload(names):
-	"""Imports what the image asks for; a module that does not import is left to the runs."""
+	"""Imports the modules that the image lists. If one cannot be imported, runs import it themselves."""
 	import importlib
 	for name in names:
 		try:
@@ -54,8 +54,9 @@ def preload(names):
 
 
 def rehearse():
-	"""Walks once where every run will walk: in the zygote, so that what is made lazily there is made and
-	shared; in a spare, so that what a run writes to is its own before anybody waits for it."""
+	"""Executes once what every run executes. In the zygote, objects that are made lazily are then made before
+	the fork and shared. In a spare, pages that a run writes to are then copied before anybody waits for
+	them."""
 	import gc
 	import site
 	before = sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__
@@ -86,7 +87,7 @@ def forget_lines():
 
 
 def settle():
-	"""Forgets what importing has left that a fresh interpreter does not have."""
+	"""Forgets traces of the imports that a fresh interpreter does not have."""
 	import warnings
 	forget_lines()
 	warnings._filters_mutated() if hasattr(warnings, '_filters_mutated') else None
@@ -100,7 +101,7 @@ def settle():
 
 
 def freeze(c):
-	"""No look at what is shared with all others, and no collection, may write into it."""
+	"""Keeps reads of the shared objects, and garbage collections, from writing into them."""
 	import gc
 	gc.collect()
 	c.immortal(gc.get_objects(), type(freeze.__code__))
@@ -110,7 +111,7 @@ def freeze(c):
 
 
 def collapse(c):
-	"""Huge pages for the heap: a fork then copies a hundredth of the page tables."""
+	"""Puts the heap into huge pages, so that a fork copies a hundredth of the page tables."""
 	with open('/proc/self/maps') as f:
 		lines = f.read().splitlines()
 	for line in lines:
@@ -123,8 +124,9 @@ def collapse(c):
 
 
 def learn(c):
-	"""Dress rehearsals in forks: which pages does a run make its own, and which a session's second? Every spare
-	copies them ahead of need (learned_pages.c). Looked at from here, so that looking is no part of it."""
+	"""Plays two runs in forks: a stateless one, and a second one of a session. Learns which pages each makes
+	its own; every spare copies those ahead of need (learned_pages.c). The zygote reads the page tables, so
+	that reading them is not part of the run."""
 	for session in False, True:
 		report, told = os.pipe()
 		wait, go = os.pipe()
@@ -136,11 +138,11 @@ def learn(c):
 			finally:
 				os._exit(0)
 		os.close(told)
-		performer = os.read(report, 16)  # nothing when it went wrong: then runs have their page faults
+		performer = os.read(report, 16)  # empty after a failure: then runs have their page faults
 		try:
 			c.learn(session, own(performer.decode()) if performer else b'')
 		except OSError:
-			pass  # the kernel does not tell
+			pass  # the kernel does not show the page tables
 		for fd in report, wait, go:
 			os.close(fd)
 		os.waitpid(pid, 0)
@@ -164,7 +166,7 @@ def perform(session, told, wait):
 
 
 def play(session, again, null):
-	"""A run as spare_run.c conducts it: of a session, AGAIN or its first."""
+	"""Does what spare_run.c does in a run: stateless or of a SESSION, whose first run is over if AGAIN."""
 	source = os.memfd_create('code')
 	os.write(source, b'n = globals().get("n", 0) + 1\nprint(n)\nn\n')
 	os.lseek(source, 0, os.SEEK_SET)
@@ -187,7 +189,7 @@ def play(session, again, null):
 
 
 def mappings():
-	"""Private ones: first address, end, whether they can be written to."""
+	"""Returns the private readable mappings: first address, end, and whether they are writable."""
 	with open('/proc/self/maps') as f:
 		lines = [line.split() for line in f]
 	return [[int(x, 16) for x in part[0].split('-')] + [part[1][1] == 'w'] for part in lines
@@ -195,8 +197,9 @@ def mappings():
 
 
 def own(pid):
-	"""Of the memory that this process has, too, what the fork PID has written to and where it has looked into files:
-	triples of address, length and which of the two (proc(5), pagemap)."""
+	"""Of the memory that this process has too: the pages that the fork PID has written to, and where it has
+	read mapped files. Returns packed triples of address, length, and whether it was written (proc(5),
+	pagemap)."""
 	import struct
 	page = os.sysconf('SC_PAGE_SIZE')
 	present, of_file, alone = 1 << 63, 1 << 61, 1 << 56
@@ -237,7 +240,8 @@ def ready(started):
 
 
 def start():
-	"""Ends by raising: the interpreter then calls the extension as sys.excepthook, on an empty stack."""
+	"""Ends by raising an exception. The interpreter then calls the extension as sys.excepthook, on an empty
+	stack."""
 	import gc
 	import time
 	started = time.monotonic()
@@ -246,10 +250,10 @@ def start():
 	remember(EXTENSION_FD)
 	c = extension(EXTENSION_FD)
 	c.gather()
-	program = os.pread(FILTER_FD, 1 << 16, 0)  # its offset is shared with other zygotes
+	program = os.pread(FILTER_FD, 1 << 16, 0)  # pread: other zygotes share the offset
 	os.close(FILTER_FD)
 	if not program and not os.environ.pop('CAISSON_UNFILTERED', ''):
-		raise SystemExit('no system call filter')  # runs without it must not come to be
+		raise SystemExit('no system call filter')  # no run may start without the filter
 	fonts()
 	preload(os.environ.pop('CAISSON_PRELOAD', '').split())
 	for name in 'random', 'linecache', 'textwrap', 'weakref', 'itertools', 'site', 'threading', 'inspect', 'multiprocessing.context':
@@ -270,8 +274,8 @@ def start():
 
 
 def hold(channel, result, display):
-	"""A stateful run's start that a fork is no good for: an interpreter of its own, isolated already (start_bare),
-	that runs the source in BARE_FD and is the session's first holder."""
+	"""For a stateful run that cannot start from a fork: an interpreter of its own, isolated already
+	(start_bare). It runs the source in BARE_FD and is the session's first holder."""
 	global known
 	with open(BARE_FD, 'rb') as f:
 		text = f.read()
@@ -294,8 +298,7 @@ def hold(channel, result, display):
 
 
 def ahead(session):
-	"""In a spare that has time: what a run will write to becomes this process's own now, where the kernel
-	copies pages while nobody waits. Leaves no trace."""
+	"""In a spare that has time: copies the pages that a run will write to while nobody waits. Leaves no trace."""
 	global cells
 	if session:
 		if sys.gettrace() is None and sys.getprofile() is None:
@@ -304,7 +307,7 @@ def ahead(session):
 				exec(cell(b'None\nNone', True)[0], {'__builtins__': __builtins__})
 				sys.modules['linecache'].cache.pop('<cell %d>' % cells, None)
 			except Exception:
-				pass  # what the program changed is its own; its run will tell
+				pass  # the program changed something here; its next run will show the error
 			cells = was
 		return
 	rehearse()
@@ -312,7 +315,7 @@ def ahead(session):
 
 
 def forget_helpers():
-	"""The servers that multiprocessing starts for itself ended with the run before."""
+	"""Forgets the servers that multiprocessing started for itself: they ended with the run before."""
 	for module, name in ('multiprocessing.forkserver', '_forkserver'), ('multiprocessing.resource_tracker', '_resource_tracker'):
 		helper = getattr(sys.modules.get(module), name, None)
 		if helper is None:
@@ -323,13 +326,13 @@ def forget_helpers():
 					os.close(fd)
 			helper.__init__()
 		except Exception:
-			pass  # what the program changed is its own
+			pass  # the program changed something here
 
 
 def refresh(session, has_time):
-	"""In a spare, ahead of need: nothing random, no identity and no cache is shared with other forks.
+	"""In a spare, ahead of need: makes sure that no random state, identity or cache is shared with other forks.
 	`random` reseeds itself after a fork; the hash seed and the layout of memory stay. In a SESSION
-	everything is to go on where it was. A spare that HAS_TIME rehearses."""
+	everything goes on where it was. If HAS_TIME, the spare rehearses."""
 	if 'threading' in sys.modules:
 		sys.modules['threading'].main_thread()._set_native_id()
 	if session:
@@ -343,7 +346,7 @@ def refresh(session, has_time):
 	modules = sys.modules
 	for name in 'last_type', 'last_value', 'last_traceback', 'last_exc':
 		sys.__dict__.pop(name, None)
-	# The interpreter's own __main__ is frozen: what a program puts there would never be collected.
+	# The interpreter's own __main__ is frozen: the collector would never free what a program puts there.
 	fresh = type(sys)('__main__')
 	fresh.__dict__.update(modules['__main__'].__dict__)
 	modules['__main__'] = fresh
@@ -369,11 +372,12 @@ def refresh(session, has_time):
 		ahead(session)
 
 
-Stream = register = None  # the extension's: a TextIOWrapper that writes at once
+Stream = register = None  # set from the extension: the type of streams that write at every call
 
 
 def stream(fd, mode, name, like):
-	"""A standard stream as `python3 -u` makes it; what is written is in the pipe when the call returns."""
+	"""Makes a standard stream as `python3 -u` does. Output is in the pipe, or in the output tail, when the call
+	returns."""
 	if mode == 'r':
 		binary = open(fd, 'rb', closefd=False)
 		binary.raw.name = '<%s>' % name
@@ -389,7 +393,7 @@ def stream(fd, mode, name, like):
 
 
 def environment(data):
-	"""Exactly what was sent, in the order that was sent, also for getenv(3)."""
+	"""Sets exactly the environment that was sent, in that order, also for getenv(3)."""
 	wanted = {}
 	for item in data.split(b'\0'):
 		name, equals, value = item.partition(b'=')
@@ -419,9 +423,9 @@ def show_figures(display):
 
 
 def enter(source, session, env, cwd, channel, result, display):
-	"""The last step of a spare: its run's environment, folder and streams. Returns what to run, and where.
-	A session keeps its own: descriptors 0 to 2 are new, the objects on them are not. CHANNEL and RESULT are -1 unless
-	the run is stateful."""
+	"""The last step of a spare: sets the environment, folder and streams of its run. Returns the source and the
+	namespace for it. A session keeps its own: descriptors 0 to 2 are new, the objects on them are not.
+	CHANNEL and RESULT are -1 unless the run is stateful."""
 	if not session:
 		environment(env)
 		if cwd:
@@ -446,7 +450,8 @@ def enter(source, session, env, cwd, channel, result, display):
 
 
 def ignored(error, said, file):
-	"""Reports ERROR as the interpreter does. The type of the hook's argument has no name: one is caught."""
+	"""Reports ERROR as the interpreter does. The type of the hook's argument has no name, so an argument is
+	caught first."""
 	kinds = []
 
 	class Broken:
@@ -461,7 +466,7 @@ def ignored(error, said, file):
 
 
 def flush(report):
-	"""True when what was printed could not be written."""
+	"""Flushes the streams. Returns True if output could not be written."""
 	failed = False
 	for name in 'stdout', 'stderr':
 		file = getattr(sys, name, None)
@@ -477,14 +482,14 @@ def flush(report):
 
 
 def leave():
-	"""Destroys what the program made, in the order in which the interpreter does it: names of modules,
-	garbage, then what still stands. The image's own modules stay: they go with the process."""
+	"""Destroys what the program made, in the interpreter's order: names of modules, garbage, then the remaining
+	objects. The image's own modules stay: they go with the process."""
 	import gc
 	import weakref
 	for name in 'stdin', 'stdout', 'stderr':
 		setattr(sys, name, getattr(sys, '__%s__' % name))
 	left = []
-	# From the end: looking at the image's modules would write into their reference counts.
+	# From the end: a look at the image's modules would write into their reference counts.
 	fresh = list(itertools.islice(reversed(sys.modules), max(0, len(sys.modules) - len(known))))
 	for name in ['__main__'] + [name for name in fresh[::-1] if name != '__main__']:
 		try:

@@ -83,8 +83,7 @@ static void show(void)
 		Py_XDECREF(value);
 		Py_XDECREF(tb);
 	} else {
-		PyErr_Restore(type, value,
-			      tb); /* replaces an exception that show() may have raised */
+		PyErr_Restore(type, value, tb); /* replaces what show() raised */
 		PyErr_Print();
 	}
 	Py_XDECREF(shown);
@@ -351,8 +350,7 @@ _Noreturn void run_start(struct frame *f, int channel)
 		channel = -1;
 	}
 	end_begin(!stateful && (f->u.run.flags & RT_NAMED_END));
-	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0,
-		    0); /* as after execve; the owner of /proc/self depends on it */
+	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve, for /proc/self */
 	PyObject *pair = enter(f, channel, result);
 	if (!pair)
 		_exit(127);

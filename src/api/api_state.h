@@ -19,14 +19,14 @@ struct api {
 	struct api_stats stats;
 	struct rest *rest;
 	struct login_limits *login_limits;
-	struct list logins; /* that wait for their turn */
+	struct list logins; /* logins that wait for their turn */
 	unsigned n_logins;
 	struct list runs;  /* struct api_run, owned; newest first */
-	unsigned archives; /* that are being sent */
-	char *openapi;     /* owned, made at its first need */
+	unsigned archives; /* archives that are being sent */
+	char *openapi;     /* owned; made when it is first requested */
 };
 
-/* State of a request that waits for something. The client may leave meanwhile. */
+/* State of a request that waits for something. The client may disconnect meanwhile. */
 struct api_wait {
 	struct api *api;
 	struct http_request *req; /* NULL: the client has left */
@@ -35,16 +35,16 @@ struct api_wait {
 	struct store_user user;
 };
 
-/* Makes it for REQ. NULL: memory is short, and that was answered. */
+/* Makes the state for REQ. If memory is short, it answers and returns NULL. */
 struct api_wait *api_wait_new(struct api *a, struct http_request *req, const struct caller *who);
 void api_wait_free(struct api_wait *w);
 
-/* "127.0.0.1" of "127.0.0.1:41234"; for the audit log. */
+/* Adds a row to the audit log. REQ and WHO may be NULL. */
 void api_audit(struct api *a, struct http_request *req, const struct caller *who,
 	       const char *action, const char *object, const char *result);
 
-/* classic_users.c: the original's /api/… */
-/* FastAPI's form of a body that is not as described. */
+/* classic_users.c */
+/* Answers 422 in FastAPI's form: a field of the body is not valid. */
 void api_invalid(struct http_request *req, const char *field, const char *why);
 int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
 /* classic_login.c; USER is the struct api */

@@ -20,7 +20,7 @@ struct archiver {
 	struct buf *out;
 	struct archive *archive;
 	struct archive_entry *entry;
-	locale_t locale; /* of names: UTF-8 whatever the server's is */
+	locale_t locale; /* character set of names: UTF-8, whatever the server's locale is */
 };
 
 static const struct {
@@ -78,7 +78,7 @@ struct archiver *archiver_free(struct archiver *a)
 		return NULL;
 	archive_entry_free(a->entry);
 	if (a->archive) {
-		/* Without this it would write an end that is none. */
+		/* otherwise libarchive would write a proper end of an incomplete archive */
 		(void)archive_write_fail(a->archive);
 		(void)archive_write_free(a->archive);
 	}

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The second family's user routes, in its shapes: {"detail": …} for errors, 200 for a new user, one
- * key per user that can be regenerated. One difference: a key is kept as a digest, so it is shown
- * when it is made and never again (its place is null, GET …/api-key is 404). */
+/* The user routes of the second family, in its shapes: {"detail": …} for errors, 200 for a new
+ * user, one key for each user that can be regenerated. One difference: keys are stored as digests.
+ * So a key is shown when it is made and never again: `api_key` is null, and GET …/api-key is 404.
+ */
 #include "api/api_state.h"
 
 #include "base/text.h"
 
 #include <string.h>
 
-#define KEY_NAME      "api-key" /* the one that these routes know */
+#define KEY_NAME      "api-key" /* the name of the key that these routes make */
 #define USERNAME_MAX  64
 #define NEED_TOKEN    "Not authenticated"
 #define BAD_TOKEN     "Could not validate credentials"
@@ -20,14 +21,14 @@ static json_t *user_json(const struct store_user *u, const char *key)
 {
 	char time[API_TIME_SIZE];
 
-	/* ISO 8601 without a zone, as the original wrote it. */
+	/* ISO 8601 without a time zone, as the original writes it. */
 	(void)api_time(u->created_ms, time);
 	time[strlen(time) - 1] = '\0';
 	return json_pack("{s:s, s:s, s:s, s:s, s:b, s:s?}", "email", u->email, "username", u->name,
 			 "id", u->id, "created_at", time, "is_active", u->active, "api_key", key);
 }
 
-/* One @, something before it, a dot inside what follows; no blanks. */
+/* Accepts one @ with something before it and a dot inside the part after it; no blanks. */
 static bool is_email(const char *s)
 {
 	const char *at = strchr(s, '@');
@@ -36,7 +37,7 @@ static bool is_email(const char *s)
 	       strchr(at + 1, '.') && at[1] != '.' && s[strlen(s) - 1] != '.';
 }
 
-/* FastAPI's form of a body that is not as described. */
+/* Answers 422 in FastAPI's form: a field of the body is not valid. */
 void api_invalid(struct http_request *req, const char *field, const char *why)
 {
 	api_json(req, 422,
@@ -90,7 +91,7 @@ static void on_registered(const char *hash, const struct err *e, void *user)
 	api_wait_free(user);
 }
 
-/* The three texts of BODY, checked; false: answered. */
+/* Checks the three texts of BODY. Returns false after it has answered. */
 static bool read_registration(struct http_request *req, const json_t *body, struct store_user *u,
 			      const char **ret_password)
 {
@@ -115,7 +116,7 @@ static bool read_registration(struct http_request *req, const json_t *body, stru
 	return false;
 }
 
-/* May somebody with INVITATION (may be NULL) make an account? False: answered. */
+/* May this caller make an account? INVITATION may be NULL. Returns false after it has answered. */
 static bool may_register(struct api *a, struct http_request *req, const char *invitation)
 {
 	struct store_invitation found;
@@ -168,9 +169,9 @@ static void post_register(struct http_request *req, void *user)
 	json_decref(body);
 }
 
-/* ---- what needs a login ---- */
+/* ---- routes that need a login ---- */
 
-/* The user behind the request, or NULL: answered. */
+/* Returns the caller and its user; NULL after it has answered. */
 static const struct caller *need_user(struct api *a, struct http_request *req,
 				      struct store_user *ret)
 {
@@ -214,7 +215,8 @@ static void post_regenerate(struct http_request *req, void *user)
 
 	if (!who)
 		return;
-	/* The new key may everything, for ever: so must the one that asks for it. */
+	/* The new key has all rights and never expires, so the key that asks for it must be such a
+	 * key, too. */
 	if (who->read_only || who->profile[0] || who->expires_ms) {
 		api_detail(req, 403, "This key may not make another one");
 		return;
@@ -235,7 +237,7 @@ static void add_sandbox(const struct sandbox_record *b, void *arg)
 
 	(void)api_time(b->created_ms, time);
 	time[strlen(time) - 1] = '\0';
-	/* No engine's id goes out: it was a way around the owner in the original. */
+	/* The engine's id stays inside: in the original it was a way around the owner. */
 	(void)json_array_append_new(arg, json_pack("{s:s, s:s, s:s, s:s, s:n}", "id", b->id,
 						   "user_id", b->owner, "name", b->name,
 						   "created_at", time, "docker_container_id"));

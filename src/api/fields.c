@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bodies and queries: one table says what is taken and what is told about it. */
+/* Bodies and queries: one table decides which members are accepted, and describes them. */
 #include "api/rest.h"
 
 #include "base/parse.h"
@@ -7,7 +7,7 @@
 
 #include <string.h>
 
-/* Walks the `words` of F. */
+/* Returns the length of the next word of F, 0 at the end; AT is the position. */
 static size_t field_word(const struct rest_field *f, size_t *at, const char **ret)
 {
 	const char *p = f->words + *at;
@@ -33,7 +33,7 @@ static bool is_good_text(const struct rest_field *f, const json_t *v)
 {
 	size_t len = json_string_length(v);
 
-	/* A NUL would end it for some and not for others. */
+	/* A NUL would end the text for some readers and not for others. */
 	return json_is_string(v) && strlen(json_string_value(v)) == len && (int64_t)len >= f->min &&
 	       (int64_t)len <= f->max;
 }
@@ -118,7 +118,7 @@ int fields_check_query(const struct rest_field *fields, struct http_request *req
 	return 0;
 }
 
-/* ---- their description ---- */
+/* ---- description ---- */
 
 static json_t *words_schema(const struct rest_field *f)
 {

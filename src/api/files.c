@@ -16,19 +16,19 @@
 
 struct links {
 	struct links_config config;
-	struct http_server *own; /* made here, when config.http is NULL */
+	struct http_server *own; /* made here if config.http is NULL */
 	bool bound;
-	bool failed; /* said once; links are null from then on */
+	bool failed; /* logged once; from then on there are no links */
 	char base[BASE_MAX];
-	char main[BASE_MAX]; /* of the main server; "" = there is none */
+	char main[BASE_MAX]; /* base URL of the main server; "" = there is none */
 	uint8_t key[crypto_generichash_KEYBYTES];
 };
 
-/* For types that a browser runs as a page. Self-contained pages work (plotly writes its library and
- * its data into the file), but their origin is opaque: no cookie or storage of this server, and no
- * other page, is within their reach. They can load from their own text, data: and blob: URLs alone;
- * requests, forms, popups, frames of other sites, plug-ins and WebRTC are refused. What no header
- * can refuse is that a page leaves for another address by itself. */
+/* Content security policy for types that a browser runs as a page. Self-contained pages work
+ * (plotly writes its library and its data into the file), but their origin is opaque: they cannot
+ * reach cookies or storage of this server, or any other page. They load only from their own text
+ * and from data: and blob: URLs. Requests, forms, popups, frames of other sites, plug-ins and
+ * WebRTC are refused. No header can keep a page from navigating to another address by itself. */
 #define PAGE_POLICY                                                                                \
 	"sandbox allow-scripts; default-src 'none'; "                                              \
 	"script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data: "   \
@@ -52,7 +52,7 @@ static void sign(const struct links *l, uint64_t expires, const char *owner, con
 
 	(void)crypto_generichash_init(&state, l->key, sizeof(l->key), sizeof(mac));
 	(void)crypto_generichash_update(&state, (const uint8_t *)&expires, sizeof(expires));
-	/* With its NUL each part ends where it ends: no two triples give one text. */
+	/* Each part includes its NUL, so no two different triples give the same bytes. */
 	for (size_t i = 0; i < ARRAY_SIZE(parts); i++)
 		(void)crypto_generichash_update(&state, (const uint8_t *)parts[i],
 						strlen(parts[i]) + 1);
@@ -107,7 +107,7 @@ static void try_owner(struct sandbox *s, void *user)
 	o->found = true;
 }
 
-/* The id alone does not say whose it is: two owners may have one of the same name. */
+/* The id alone does not identify the sandbox: two owners may use the same id. */
 bool links_find_owner(struct links *l, struct http_request *req, const char *session,
 		      const char *path, char *ret)
 {
@@ -136,7 +136,7 @@ struct manager *links_manager(struct links *l)
 /* ---- the route ---- */
 
 struct download {
-	struct http_request *req; /* NULL: the client has left */
+	struct http_request *req; /* NULL: the client has disconnected */
 	char path[ENGINE_PATH_MAX];
 	char session[SANDBOX_ID_MAX + 1];
 };
@@ -177,9 +177,9 @@ void files_respond(struct http_request *req, int fd, const struct engine_file *i
 		       (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
 	if (is_active(type)) {
 		(void)http_add_header(req, "Content-Security-Policy", PAGE_POLICY);
-		/* The link may carry a signature: nobody else is to read it. */
+		/* The link may carry a signature, which no other site may see. */
 		(void)http_add_header(req, "Referrer-Policy", "no-referrer");
-		/* A host name that is looked up says something, too. */
+		/* A host name that the browser looks up would leak data, too. */
 		(void)http_add_header(req, "X-DNS-Prefetch-Control", "off");
 	}
 	struct http_file file = {
@@ -298,7 +298,7 @@ int links_add_routes(struct links *l, struct http_server *http, unsigned scopes,
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "the route of artifact links") : 0;
 }
 
-/* The name for the listener in a URL: what people can reach from the same machine. */
+/* The listener's name in a URL: one that works on the same machine. */
 static const char *url_host(const char *host)
 {
 	return streq(host, "0.0.0.0") || streq(host, "127.0.0.1") ? "localhost" : host;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: a folder of a workspace as one archive, made while it is sent. Only regular files and
- * folders are in it; each is listed and opened by the engine beneath the workspace at the moment
- * when it is its turn, whatever it was before. A piece each turn of the loop, and nothing while the
- * client has not taken the last one. What is not whole is cut off without a proper end. */
+/* REST: sends a folder of a workspace as an archive that is made while it is sent. It contains only
+ * regular files and folders. The engine lists and opens each of them beneath the workspace when its
+ * turn comes, so a path that changed meanwhile does no harm. Each turn of the event loop adds one
+ * piece; nothing is made while the client has not taken the last one. If the archive cannot be
+ * completed, the connection is cut without a proper end. */
 #include "api/archiver.h"
 #include "api/rest.h"
 
@@ -15,38 +16,38 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ARCHIVES_MAX  16u                  /* of a server at the same time */
-#define PIECE_BYTES   (64u << 10)          /* of a file, each turn */
-#define OUT_MAX       (1u << 20)           /* what a turn may make */
-#define NAMES_MAX     (4u << 20)           /* bytes of the names of one folder's files */
-#define FOLDERS_BYTES (4u << 20)           /* names of folders that wait for their turn */
-#define TOTAL_MAX     (UINT64_C(64) << 30) /* bytes of all files: sparse ones cost nothing there */
+#define ARCHIVES_MAX  16u         /* archives that a server makes at the same time */
+#define PIECE_BYTES   (64u << 10) /* bytes of a file that one turn adds */
+#define OUT_MAX       (1u << 20)  /* bytes that one turn may produce */
+#define NAMES_MAX     (4u << 20)  /* bytes of the names of one folder's files */
+#define FOLDERS_BYTES (4u << 20)  /* bytes of the names of folders that wait for their turn */
+#define TOTAL_MAX     (UINT64_C(64) << 30) /* bytes of all files; sparse files cost a sandbox nothing */
 
-struct folder {           /* one that waits */
-	struct list node; /* of the folders that wait */
+struct folder {           /* a folder that waits for its turn */
+	struct list node; /* in sending.folders */
 	int64_t mtime_ns;
-	char path[]; /* below the one that was asked for; "" = that one */
+	char path[]; /* relative to the requested folder; "" = that folder itself */
 };
 
 struct sending {
 	struct api *api;
 	struct sandbox *sandbox;    /* reference */
 	struct rest_call *call;     /* until the answer begins */
-	struct http_stream *stream; /* then; NULL: the client has left */
+	struct http_stream *stream; /* after that; NULL: the client has disconnected */
 	enum archive_form form;
 	struct archiver *archiver;
 	struct buf out;
 	char base[ENGINE_PATH_MAX];
-	struct list folders; /* owned; the last one found comes first */
+	struct list folders; /* owned; the folder that was found last comes first */
 	size_t folders_bytes;
-	struct folder *at; /* the one that is at work */
-	struct buf names;  /* its files, each with its NUL */
-	size_t name;       /* the next one */
-	int fd;            /* the file at work */
-	uint64_t left;     /* bytes of it */
+	struct folder *at; /* the folder in progress */
+	struct buf names;  /* names of its files, each with its NUL */
+	size_t name;       /* offset of the next name */
+	int fd;            /* the file in progress, or -1 */
+	uint64_t left;     /* bytes of that file that are still to be sent */
 	uint64_t offset;
 	uint64_t total;
-	bool asked; /* an answer of the engine is due */
+	bool asked; /* the engine has not answered yet */
 	sd_event_source *turn;
 };
 
@@ -65,7 +66,7 @@ static void sending_free(struct sending *s)
 	free(s);
 }
 
-/* The client sees that it is not whole. */
+/* Aborts the connection, so that the client sees that the archive is incomplete. */
 static void cut_off(struct sending *s)
 {
 	if (s->stream)
@@ -97,7 +98,8 @@ static void on_drain(void *user)
 
 /* ---- paths ---- */
 
-/* Parts that are empty are left out. False: too long for the engine. */
+/* Joins two paths; an empty part is left out. Returns false if the result is too long for the
+ * engine. */
 static bool join(const char *a, const char *b, char ret[ENGINE_PATH_MAX])
 {
 	int n = snprintf(ret, ENGINE_PATH_MAX, "%s%s%s", a, *a && *b ? "/" : "", b);
@@ -122,8 +124,8 @@ static int push_folder(struct sending *s, const char *path, int64_t mtime_ns)
 	return 0;
 }
 
-/* What went, or became something else, since it was listed is left out; everything else means that
- * the archive cannot become whole. */
+/* True if a file or folder was removed or replaced after it was listed; then it is left out. Any
+ * other error means that the archive cannot be completed. */
 static bool is_gone(const struct err *e)
 {
 	return e->code == ERR_NOT_FOUND || e->code == ERR_INVALID_PATH;
@@ -227,8 +229,8 @@ static int next_file(struct sending *s)
 	return 0;
 }
 
-/* A piece of the file; a file that has become shorter ends with zeros, of a longer one the rest is
- * left out. */
+/* Adds a piece of the file. If the file has become shorter, zeros fill the rest; if it has become
+ * longer, the rest is left out. */
 static int add_piece(struct sending *s)
 {
 	char space[PIECE_BYTES];
@@ -295,9 +297,9 @@ static int on_turn(sd_event_source *source UNUSED, void *user)
 	return 0;
 }
 
-/* ---- the beginning ---- */
+/* ---- start ---- */
 
-/* The name of the folder, with nothing in it that a header or a file system could misread. */
+/* The name of the folder without characters that a header or a file system could misread. */
 static void make_disposition(const struct sending *s, char *ret, size_t size)
 {
 	const char *slash = strrchr(s->base, '/'), *name = slash ? slash + 1 : s->base;
@@ -315,7 +317,7 @@ static void make_disposition(const struct sending *s, char *ret, size_t size)
 
 static const struct http_stream_ops ops = {.on_close = on_close, .on_drain = on_drain};
 
-/* The folder is there: the answer begins. */
+/* The folder exists: begins the answer. */
 static int begin_stream(struct sending *s)
 {
 	char disposition[128];
@@ -325,17 +327,17 @@ static int begin_stream(struct sending *s)
 	if (!req)
 		return -ECONNRESET;
 	make_disposition(s, disposition, sizeof(disposition));
-	/* A header that does not fit is only missing. */
+	/* If the header does not fit, it is left out and the browser chooses a name. */
 	(void)(http_add_header(req, "Content-Disposition", disposition) < 0);
 	s->stream = http_stream_begin(req, 200, archive_form_type(s->form), &ops, s);
 	if (!s->stream)
-		return -ECONNRESET; /* or HEAD */
+		return -ECONNRESET; /* or the request is a HEAD */
 	s->archiver = archiver_new(s->form, &s->out);
 	if (!s->archiver)
 		return -ENOMEM;
 	r = sd_event_add_defer(s->api->config.loop, &s->turn, on_turn, s);
-	/* A defer source keeps its first place in the queue: others of its priority would starve.
-	 */
+	/* A defer source keeps the first place in its queue, so others of its priority would
+	 * starve. */
 	r = r < 0 ? r : sd_event_source_set_priority(s->turn, SD_EVENT_PRIORITY_NORMAL + 1);
 	return r < 0 ? r : sd_event_source_set_enabled(s->turn, SD_EVENT_ON);
 }

@@ -14,26 +14,26 @@
 #include <errno.h>
 #include <string.h>
 
-/* Bytes that a body may have beside those of its files: heads of parts and boundaries. */
+/* Bytes of a body that belong to no file: heads of parts and boundaries. */
 #define OVERHEAD_MAX ((uint64_t)MULTIPART_PARTS_MAX * (MULTIPART_HEAD_MAX + 256))
 
 struct form_file {
 	struct form *form;
-	char *path; /* owned; in the engine's form */
+	char *path; /* owned; a path that workspace_path() made */
 	struct file_writer *writer;
 };
 
 struct form {
 	struct rest_call *call;
 	struct multipart parser;
-	uint64_t body;  /* bytes that came */
-	uint64_t files; /* bytes of them that belong to files */
+	uint64_t body;  /* bytes received */
+	uint64_t files; /* bytes received that belong to files */
 	bool opening;   /* the file of the last part is being opened; the body is paused */
 	bool overwrite;
-	char folder[ENGINE_PATH_MAX]; /* "": the workspace */
+	char folder[ENGINE_PATH_MAX]; /* "" = the top of the workspace */
 	struct form_file file[MULTIPART_PARTS_MAX];
 	unsigned n;
-	unsigned next;   /* the next to get its name */
+	unsigned next;   /* index of the file that gets its name next */
 	json_t *written; /* owned array */
 };
 
@@ -47,7 +47,7 @@ static void form_free(struct form *f)
 	free(f);
 }
 
-/* Ends the form. Returns -EIO, so that a reader of the body stops. */
+/* Answers with the problem and frees the form. Returns -EIO, which stops the reader of the body. */
 static int fail(struct form *f, const struct err *e)
 {
 	struct rest_call *c = f->call;
@@ -116,7 +116,7 @@ static const struct file_writer_ops writer_ops = {on_ready, on_end};
 
 /* ---- the body ---- */
 
-/* FOLDER/FILENAME as a path of the workspace (owned); a name that leads out is refused. */
+/* Makes the path FOLDER/FILENAME of the workspace (owned). Refuses a name that leads out of it. */
 static int file_path(const struct form *f, const char *filename, char **ret, struct err *e)
 {
 	char name[ENGINE_PATH_MAX], path[2 * ENGINE_PATH_MAX];
@@ -208,7 +208,7 @@ static int on_bytes(struct http_request *req, const void *data, size_t len, void
 		r = err_set(&e, ERR_INVALID_ARGUMENT, 0, "there is no file in the form");
 	if (r < 0)
 		return fail(f, &e);
-	/* All of it is here: from now on the files are made, with or without a client. */
+	/* The form is complete: from now on the files are made even if the client leaves. */
 	http_request_on_gone(req, rest_on_gone, f->call);
 	name_next(f);
 	return 0;

@@ -41,7 +41,7 @@ void api_problem(struct http_request *req, const struct err *e, const json_t *mo
 	char *text = more ? jsonio_text(more, JSON_COMPACT, &len) : NULL;
 
 	if (text)
-		text[len - 1] = '\0'; /* "{" MEMBERS "}" */
+		text[len - 1] = '\0'; /* the text is "{" MEMBERS "}"; pass only MEMBERS */
 	http_respond_problem(req, e->code, e->text, text ? text + 1 : NULL);
 	free(text);
 }
@@ -53,7 +53,7 @@ void api_detail(struct http_request *req, int status, const char *text)
 	api_json(req, status, json_pack("{s:o}", "detail", lossy(text)));
 }
 
-/* jansson's own bound on depth is 2,048: C stack for every level. */
+/* jansson itself permits a depth of 2,048, and each level needs C stack. */
 static bool is_shallow(const char *text, size_t len)
 {
 	int depth = 0;
@@ -99,7 +99,7 @@ json_t *api_body(struct http_request *req, struct err *e)
 	return NULL;
 }
 
-/* Decodes '+' too, which percent-encoding alone does not know. */
+/* Also decodes '+' as a blank, which percent-decoding does not. */
 static int decode(const char *text, size_t len, char *ret, size_t size)
 {
 	char copy[FORM_PIECE_MAX], out[FORM_PIECE_MAX + 1];

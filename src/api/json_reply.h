@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/api: JSON in and out, and the two forms of errors. */
+/* Private to src/api: reads and writes JSON, and writes the two forms of errors. */
 #pragma once
 
 #include "base/err.h"
@@ -7,21 +7,22 @@
 
 #include <jansson.h>
 
-#define API_BODY_MAX (256u << 10) /* bytes of a JSON body, unless a row says more */
+#define API_BODY_MAX (256u << 10) /* bytes of a JSON body, unless the route's row says more */
 
-/* Answers with BODY, which is taken; NULL (no memory) is 503. */
+/* Answers with BODY, which it takes. A BODY of NULL (no memory) gives 503. */
 void api_json(struct http_request *req, int status, json_t *body);
-/* A problem (http.h) with the members of MORE (an object, borrowed; may be NULL). */
+/* Answers with a problem document (http.h) plus the members of MORE (an object, borrowed; may be
+ * NULL). */
 void api_problem(struct http_request *req, const struct err *e, const json_t *more);
-/* The second family's form: {"detail": TEXT}. */
+/* Answers in the second family's form: {"detail": TEXT}. */
 void api_detail(struct http_request *req, int status, const char *text);
 
-/* The body as a JSON object (owned), or NULL with E set: not JSON, too deep, not an object. An
- * empty body is {}. */
+/* Returns the body as a JSON object (owned). NULL with E set: not JSON, too deep, or not an object.
+ * An empty body gives {}. */
 json_t *api_body(struct http_request *req, struct err *e);
-/* One value of an application/x-www-form-urlencoded body, decoded; -ENOENT: it is not there,
- * -EINVAL: it does not decode or fit. */
+/* Decodes one value of an application/x-www-form-urlencoded body. Returns -ENOENT if it is missing,
+ * -EINVAL if it cannot be decoded or does not fit. */
 int api_form_value(struct http_request *req, const char *name, char *ret, size_t size) MUST_CHECK;
-/* "2026-01-31T12:00:00.123Z". RET has API_TIME_SIZE bytes. */
+/* Writes "2026-01-31T12:00:00.123Z" to RET, which has API_TIME_SIZE bytes. */
 #define API_TIME_SIZE 32
 const char *api_time(uint64_t ms, char *ret);

@@ -9,12 +9,12 @@
 
 #define VARIANT   sodium_base64_VARIANT_URLSAFE_NO_PADDING
 #define MAC_BYTES crypto_auth_hmacsha256_BYTES
-#define MAC_CHARS 43 /* of base64 without padding */
+#define MAC_CHARS 43 /* base64 characters without padding */
 #define PARSE     (JSON_REJECT_DUPLICATES)
 
 _Static_assert(crypto_auth_hmacsha256_KEYBYTES == JWT_KEY_BYTES, "the size of the key");
 
-/* {"alg":"HS256","typ":"JWT"}: the one header that we write and the one that we take. */
+/* {"alg":"HS256","typ":"JWT"}: the only header that is written or accepted. */
 static const char header[] = "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9";
 
 static void mac_of(const uint8_t *key, const char *text, size_t len, char ret[MAC_CHARS + 1])

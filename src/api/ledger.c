@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define MINUTE_NS (60 * NS_PER_S)
-#define WAYS      4u /* owners that share a place */
+#define WAYS      4u /* entries of one bucket */
 
 const uint64_t ledger_bounds_ms[LEDGER_BUCKETS] = {1,    5,    10,    50,    100,   500,
 						   1000, 5000, 10000, 60000, 300000};
@@ -20,14 +20,14 @@ static const char *const kinds[] = {
     [ENGINE_RUN_STATEFUL] = "stateful",
 };
 
-/* What is known of one owner. */
+/* What the ledger remembers of one owner. */
 struct account {
 	char owner[STORE_OWNER_SIZE];
 	bool used;
-	uint64_t looked_ns; /* when quota and CPU time were read */
+	uint64_t looked_ns; /* when quota and CPU time were read from the store */
 	struct store_quota quota;
-	uint64_t cpu_us;    /* of today */
-	uint64_t minute_ns; /* when this one began */
+	uint64_t cpu_us;    /* used today (UTC) */
+	uint64_t minute_ns; /* when the current minute began */
 	uint64_t n_runs;
 };
 
@@ -40,7 +40,7 @@ struct ledger {
 
 /* ---- accounts ---- */
 
-/* A user's own 0 is nothing at all, a setting's 0 is no limit. */
+/* A 0 in a user's own quota means nothing is allowed; a 0 in a setting means no limit. */
 static int64_t choose(int64_t own, int64_t setting)
 {
 	if (own != STORE_QUOTA_DEFAULT)
@@ -86,7 +86,7 @@ static struct account *account_of(struct ledger *l, const char *owner)
 	return oldest;
 }
 
-/* Reads what the store knows, once a minute. */
+/* Reads quota and CPU time from the store, at most once a minute. */
 static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err *e)
 {
 	struct store_quota quota;
@@ -96,7 +96,7 @@ static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err
 		return 0;
 	int r = ledger_quota(l, a->owner, &quota, e);
 	if (r == 0 && l->config.store && quota.cpu_s_per_day != INT64_MAX) {
-		store_flush(l->config.store); /* what this server added is in it then */
+		store_flush(l->config.store); /* so that the sum includes the runs of this server */
 		r = store_usage_today(l->config.store, a->owner, &cpu_us, e);
 	}
 	if (r < 0)
@@ -107,7 +107,7 @@ static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err
 	return 0;
 }
 
-/* ---- what the manager asks and tells ---- */
+/* ---- hooks of the manager ---- */
 
 static int admit(void *user, const struct sandbox *s, struct err *e)
 {
@@ -169,7 +169,7 @@ static void fill_row(struct store_run *row, const struct sandbox *s, enum engine
 	(void)snprintf(row->reason, sizeof(row->reason), "%s", run_reason_name(result->reason));
 }
 
-/* Its row as it is to be found when this server never sees its end. */
+/* Stores the row that the history shows if this server never sees the end of the run. */
 static uint32_t begin(void *user, const struct sandbox *s, enum engine_run_kind kind,
 		      const char *run)
 {

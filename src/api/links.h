@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by the links of both families. For this folder alone. */
+/* Private to src/api: shared by the links of both families. */
 #pragma once
 
 #include "api/files.h"
 
 struct manager *links_manager(struct links *l);
-/* Whose sandbox SESSION a link to PATH means: the local user's, or, where links are signed, that of
- * the owner that the signature was made for. False: it is not signed as it must be. RET has
- * SANDBOX_OWNER_MAX + 1 bytes. */
+/* Finds the owner of the sandbox SESSION that a link to PATH means. That is the local user or, if
+ * links are signed, the owner whom the signature was made for. Returns false if the signature is
+ * missing or wrong. RET has SANDBOX_OWNER_MAX + 1 bytes. */
 bool links_find_owner(struct links *l, struct http_request *req, const char *session,
 		      const char *path, char *ret);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The OpenAPI 3.1 document, made from the table of routes. */
+/* The OpenAPI 3.1 document, generated from the table of routes. */
 #include "api/rest.h"
 
 #include "base/jsonio.h"
@@ -41,7 +41,7 @@ static json_t *bytes_schema(void)
 	return json_pack("{}");
 }
 
-/* A form of files: any number of parts of any name; `file` is the one that a generator takes. */
+/* A form of files: any number of parts with any names. Generators use the name `file`. */
 static json_t *form_schema(void)
 {
 	return json_pack("{s:s, s:{s:{s:s, s:{s:s, s:s}, s:i, s:i}}, s:[s]}", "type", "object",
@@ -50,7 +50,7 @@ static json_t *form_schema(void)
 			 "file");
 }
 
-/* {name} and {name...} of PATH as parameters; RET_PATH is the path as OpenAPI writes it. */
+/* Adds {name} and {name...} of PATH as parameters. RET_PATH is the path in OpenAPI's notation. */
 static void path_parameters(const char *path, json_t *list, char *ret_path, size_t size)
 {
 	size_t n = 0;
@@ -119,7 +119,7 @@ static json_t *answers_of(const struct rest_route *r)
 		add_problem(answers, "409");
 	for (size_t i = 0; i < ARRAY_SIZE(always); i++)
 		add_problem(answers, always[i]);
-	add_problem(answers, "431"); /* the HTTP server answers before a route is known */
+	add_problem(answers, "431"); /* the HTTP server sends it before a route is chosen */
 	return answers;
 }
 

@@ -71,16 +71,14 @@ struct rest_call {
 	struct http_request *req; /* NULL: the client has left */
 	struct caller *who;
 	json_t *body;                 /* checked against the row; NULL without one */
-	char owner[STORE_OWNER_SIZE]; /* whose things: the caller's, or what an administrator names
-				       */
+	char owner[STORE_OWNER_SIZE]; /* the caller, or the owner that an administrator names */
 	struct sandbox *sandbox;      /* reference, once rest_sandbox() has found it */
 	rest_fn next;
 	struct idem *idem;
-	json_t *done;                   /* owned, or NULL: what a problem says about the part that
-					 * went well; an object of its further members */
-	char *text;                     /* the handler's, freed with the call */
+	json_t *done;                   /* owned, or NULL: further members of a problem */
+	char *text;                     /* owned; for the handler's use */
 	char object[STORE_OBJECT_SIZE]; /* for the audit log */
-	const char *action;             /* NULL: not a thing for the audit log */
+	const char *action;             /* NULL: the call is not audited */
 };
 
 /* ---- answers; C is gone after each ---- */
@@ -105,13 +103,13 @@ bool rest_has(const struct rest_call *c, const char *name);
 /* The same for the query, which has been checked. */
 int64_t rest_query_int(const struct rest_call *c, const char *name, int64_t otherwise);
 bool rest_query_bool(const struct rest_call *c, const char *name);
-/* `limit` and a place to go on from. */
+/* Values of the query parameter `limit`. */
 #define REST_LIMIT_DEFAULT 100
 #define REST_LIMIT_MAX     1000
 
 /* ---- fields (fields.c) ---- */
 
-/* Is BODY (an object) what FIELDS say? Unknown members are refused. */
+/* Checks BODY (an object) against FIELDS. Unknown members are refused. */
 int fields_check(const struct rest_field *fields, const json_t *body, struct err *e) MUST_CHECK;
 int fields_check_query(const struct rest_field *fields, struct http_request *req,
 		       struct err *e) MUST_CHECK;
@@ -149,7 +147,7 @@ void rest_delete_file(struct rest_call *c);
 json_t *rest_name(const char *name); /* any bytes as a JSON string */
 /* form.c */
 void rest_post_files(struct rest_call *c);
-/* folder.c: folder PATH of c->sandbox as an archive, "tar" or "zip" */
+/* folder.c: sends the folder PATH of c->sandbox as an archive; FORM is "tar" or "zip" */
 void rest_send_folder(struct rest_call *c, const char *path, const char *form);
 /* rest_users.c */
 void rest_me(struct rest_call *c);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: files of a workspace, in constant memory. Downloads go out by sendfile(2). The bytes of an
- * upload go from the socket into a nameless file of the workspace, which gets its name when all of
- * them have come; no byte of the body is read before that file is open. */
+/* REST: files of a workspace, in constant memory. Downloads use sendfile(2). The bytes of an upload
+ * go from the socket into a nameless file of the workspace; it gets its name when all of them have
+ * arrived. No byte of the body is read before that file is open. */
 #include "api/rest.h"
 
 #include "api/files.h"
@@ -21,7 +21,7 @@ json_t *rest_name(const char *name)
 							       : json_string(buf_str(&b));
 }
 
-/* Puts {path...} into RET, in the engine's form. False: it has answered. */
+/* Puts {path...} into RET, checked by workspace_path(). Returns false after it has answered. */
 static bool need_path(struct rest_call *c, char *ret)
 {
 	const char *path = http_request_param(c->req, "path");
@@ -169,7 +169,7 @@ static int on_bytes(struct http_request *req, const void *data, size_t len, void
 	struct err e = ERR_INIT;
 
 	if (!data) {
-		/* All of it is here: from now on the file is made, with or without a client. */
+		/* The body is complete: from now on the file is made even if the client leaves. */
 		http_request_on_gone(req, rest_on_gone, u->call);
 		file_writer_commit(u->writer);
 		return 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: invitations, with which one person makes an account where registration is closed. The
- * account itself is made by POST /api/register (classic_users.c). */
+/* REST: invitations. With an invitation one person makes an account where registration is closed,
+ * by POST /api/register (classic_users.c). */
 #include "api/rest.h"
 
 #include "base/text.h"
 
 #include <string.h>
 
-#define LIFE_S (7 * 24 * 3600) /* when nobody says another */
+#define LIFE_S (7 * 24 * 3600) /* default life, in seconds */
 
 static json_t *invitation_json(const struct store_invitation *i)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: packages of a sandbox. An installation belongs to the server, not to the request that began
- * it: it is asked about, and cancelled, by the same text. */
+/* REST: packages of a sandbox. An installation belongs to the server, not to the request that
+ * started it. A client asks for its progress, and cancels it, with the same text. */
 #include "api/rest.h"
 
 #include "base/rand.h"
@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-/* The service, or NULL: answered. */
+/* Returns the service; NULL after it has answered. */
 static struct packages *need_packages(struct rest_call *c)
 {
 	struct packages *p = c->api->config.packages;
@@ -18,7 +18,7 @@ static struct packages *need_packages(struct rest_call *c)
 	return p;
 }
 
-/* What the request is about, checked, to c->text; false: answered. */
+/* Checks TEXT and copies it to c->text. Returns false after it has answered. */
 static bool need_spec(struct rest_call *c, const char *text)
 {
 	struct err e = ERR_INIT;
@@ -112,7 +112,7 @@ void rest_check_packages(struct rest_call *c)
 		rest_sandbox(c, check);
 }
 
-/* Ends the installation of that text; without one takes away what is named. */
+/* Cancels the installation of that text; if there is none, uninstalls the named packages. */
 static void uninstall(struct rest_call *c)
 {
 	struct packages *p = c->api->config.packages;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* REST: runs. A run belongs to the server, not to the request that began it: it can be asked for,
- * followed and ended by its id while it goes on and for some minutes afterwards. */
+/* REST: runs. A run belongs to the server, not to the request that started it. By its id it can be
+ * read, followed and ended while it runs, and read for some minutes afterwards. */
 #include "api/rest.h"
 
 #include "base/jsonio.h"
@@ -9,21 +9,21 @@
 
 #include <string.h>
 
-#define KEEP_NS    (10 * 60 * NS_PER_S) /* after its end */
-#define KEEP_MAX   512u                 /* that have ended */
-#define KEEP_BYTES (UINT64_C(32) << 20) /* of output, of all that have ended but the last one */
-#define LOG_MAX    (2u << 20)           /* bytes of events kept of one run for who comes late */
-#define PIECE_MAX  (256u << 10)         /* bytes of one event's text */
-#define TAIL_BYTES 3                    /* of an UTF-8 sequence that is not whole yet */
+#define KEEP_NS    (10 * 60 * NS_PER_S) /* how long a run is kept after its end */
+#define KEEP_MAX   512u                 /* how many ended runs are kept */
+#define KEEP_BYTES (UINT64_C(32) << 20) /* bytes of kept output, about */
+#define LOG_MAX    (2u << 20)   /* bytes of events that one run keeps for followers who come late */
+#define PIECE_MAX  (256u << 10) /* bytes of one event's text */
+#define TAIL_BYTES 3            /* bytes of an incomplete UTF-8 sequence */
 
 struct follower {
-	struct list node; /* of its run */
+	struct list node; /* in api_run.followers */
 	struct api_run *run;
 	struct http_stream *stream;
 };
 
 struct api_run {
-	struct list node; /* of struct api */
+	struct list node; /* in api.runs */
 	struct api *api;
 	struct run *run;         /* NULL once it has ended */
 	struct sandbox *sandbox; /* reference while it runs */
@@ -34,16 +34,16 @@ struct api_run {
 	char *code;
 	uint64_t ended_ns;
 	json_t *result;   /* once it has ended */
-	uint64_t printed; /* bytes of output in it */
-	struct buf log;   /* events as they were sent */
+	uint64_t printed; /* bytes of output in result */
+	struct buf log;   /* events, as they were sent */
 	bool log_full;
-	bool revoked; /* it is being cancelled, because the credential that began it is */
+	bool revoked; /* it is being cancelled because its credential was revoked */
 	struct {
 		char bytes[TAIL_BYTES];
 		size_t len;
 	} tails[ENGINE_RESULT + 1];
 	struct list followers;
-	struct rest_call *waiter; /* answers at the end */
+	struct rest_call *waiter; /* a call that is answered at the end of the run */
 };
 
 /* ---- the table ---- */
@@ -85,7 +85,7 @@ void runs_done(struct api *a)
 	list_init(&a->runs);
 }
 
-/* {run} of the caller; NULL: answered. */
+/* Returns the run {run} of the caller; NULL after it has answered. */
 static struct api_run *need_run(struct rest_call *c)
 {
 	const char *id = http_request_param(c->req, "run");
@@ -118,7 +118,7 @@ static json_t *run_json(const struct api_run *r)
 			 "running");
 }
 
-/* The whole of what was kept, with a line where something is left out. */
+/* All output that was kept, with a line that marks an omission. */
 static json_t *output_json(const struct run_output *output)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(output->len * 3 + RUN_OUTPUT_MARK);
@@ -175,7 +175,7 @@ static void send_all(struct api_run *r, const char *text, size_t len)
 		struct follower *f = list_entry(l, struct follower, node);
 
 		if (http_stream_write(f->stream, text, len) < 0) {
-			http_stream_abort(f->stream); /* it does not read */
+			http_stream_abort(f->stream); /* this client does not read */
 			unfollow(f);
 		}
 	}
@@ -200,7 +200,7 @@ static void send_event(struct api_run *r, const char *name, json_t *data)
 		send_all(r, buf_str(&event), event.len);
 }
 
-/* Bytes at the end of DATA that begin a sequence which is not whole. */
+/* Returns how many bytes at the end of DATA begin an incomplete UTF-8 sequence. */
 static size_t open_sequence(const char *data, size_t len)
 {
 	for (size_t back = 1; back <= MIN(len, (size_t)TAIL_BYTES); back++) {
@@ -297,7 +297,7 @@ void rest_run_events(struct rest_call *c)
 	list_prepend(&r->followers, &f->node);
 }
 
-/* ---- start, look, end ---- */
+/* ---- start, read, cancel ---- */
 
 static void start(struct rest_call *c)
 {
@@ -364,7 +364,8 @@ void api_end_callers(struct api *a)
 {
 	struct api_run *r;
 
-	/* From the start again each time: a run that waits in a queue ends inside of the call. */
+	/* Search from the start each time: a queued run ends inside run_cancel(), which may change
+	 * the list. */
 	while ((r = run_of_revoked(a))) {
 		r->revoked = true;
 		run_cancel(r->run);
@@ -402,7 +403,7 @@ void rest_cancel_run(struct rest_call *c)
 	c->action = "run.cancel";
 	(void)snprintf(c->object, sizeof(c->object), "%s", r->id);
 	if (r->run)
-		run_cancel(r->run); /* one that waits ends inside */
+		run_cancel(r->run); /* a queued run ends inside this call */
 	rest_reply(c, 202, run_json(r));
 }
 

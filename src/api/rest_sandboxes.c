@@ -10,7 +10,7 @@ static void add_host(const char *host, void *user)
 	(void)json_array_append_new(user, json_string(host));
 }
 
-/* `domains` only where it was made with a list. */
+/* Adds `network`, and `domains` if the sandbox was made with a list of hosts. */
 static json_t *add_network(json_t *object, struct manager *m, const char *network,
 			   const struct sandbox_choice *choice)
 {
@@ -24,7 +24,7 @@ static json_t *add_network(json_t *object, struct manager *m, const char *networ
 	return object;
 }
 
-/* What is known of a sandbox that is active. */
+/* Describes an active sandbox. */
 static json_t *active_json(struct manager *m, const struct sandbox *s)
 {
 	json_t *object =
@@ -105,7 +105,7 @@ static void on_created(struct sandbox *s, const struct err *e, void *user)
 	rest_reply(c, 201, active_json(c->api->config.manager, s));
 }
 
-/* What the body chooses, if anything. */
+/* Reads the network that the body chooses; RET is empty if it chooses none. */
 static int choose_network(struct rest_call *c, struct sandbox_choice *ret, struct err *e)
 {
 	const char *hosts[SANDBOX_HOSTS_MAX];

@@ -59,7 +59,7 @@ void rest_list_users(struct rest_call *c)
 	rest_reply(c, 200, json_pack("{s:o}", "users", list));
 }
 
-/* The user {user}; false: answered. */
+/* Reads the user {user}. Returns false after it has answered. */
 static bool need_user(struct rest_call *c, struct store_user *ret)
 {
 	const char *id = http_request_param(c->req, "user");
@@ -119,7 +119,7 @@ static void on_hash(const char *hash, const struct err *e, void *user)
 	free(p);
 }
 
-/* GO_ON with the hash of the password that the body has, or at once where it has none. */
+/* Calls GO_ON with the hash of the body's password; at once if the body has no password. */
 static void with_password(struct rest_call *c, struct store_user *u,
 			  void (*go_on)(struct rest_call *c, struct store_user *u))
 {
@@ -192,7 +192,7 @@ void rest_change_user(struct rest_call *c)
 
 struct removal {
 	struct rest_call *call;
-	json_t *ids; /* of what is to be deleted */
+	json_t *ids; /* of the sandboxes to delete */
 	unsigned left;
 	bool failed;
 	struct err err;
@@ -313,7 +313,7 @@ void rest_new_key(struct rest_call *c)
 		rest_refuse(c, ERR_FORBIDDEN, "only administrators may do that");
 		return;
 	}
-	/* A key makes no key that may more than itself. */
+	/* A key cannot make a key that has more rights, or a longer life, than itself. */
 	(void)snprintf(k.user, sizeof(k.user), "%.36s", c->owner);
 	(void)snprintf(k.name, sizeof(k.name), "%s", rest_text(c, "name", ""));
 	(void)snprintf(k.profile, sizeof(k.profile), "%s",

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Counters: /metrics as Prometheus text, /api/v1/stats as JSON, /readyz; the policy; the
- * description. */
+/* Counters: /metrics as Prometheus text, /api/v1/stats as JSON; /readyz, the policy, and the
+ * OpenAPI document. */
 #include "api/rest.h"
 
 #include "base/jsonio.h"
@@ -115,7 +115,7 @@ static int add_store(struct buf *b, struct store *store)
 	if (!store)
 		return 0;
 	store_count(store, &n);
-	(void)!store_sandbox_bytes(store, &bytes, &e); /* 0 when it cannot be read */
+	(void)!store_sandbox_bytes(store, &bytes, &e); /* stays 0 if the store cannot be read */
 	const struct row rows[] = {
 	    {"caisson_stored_bytes", "gauge", "Bytes that the stored sandboxes may hold.", bytes},
 	    {"caisson_store_rows_queued", "gauge", "Rows that wait to be written.", n.queued},
@@ -173,7 +173,7 @@ static void get_metrics(struct http_request *req, void *user)
 	http_respond_take(req, 200, "text/plain; version=0.0.4; charset=utf-8", buf_take(&b), len);
 }
 
-/* Ready: the engine is open, or can be opened. */
+/* Ready means that the engine is open or can be opened. */
 static void get_ready(struct http_request *req, void *user)
 {
 	struct api *a = user;
