@@ -16,6 +16,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #define OUTPUT_TAIL_BYTES ((size_t)64 << 10)

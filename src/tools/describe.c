@@ -111,7 +111,7 @@ static json_t *title_of(const char *name)
 	char title[TITLE_MAX];
 	size_t n = 0;
 
-	for (bool first = true; name[n] && n < sizeof(title) - 1; n++) {
+	for (bool first = true; n < sizeof(title) - 1 && name[n]; n++) {
 		title[n] = (char)(name[n] == '_' ? ' ' : first ? toupper(name[n]) : name[n]);
 		first = name[n] == '_';
 	}

@@ -19,7 +19,6 @@
  *   MASKED(arg, mask, value, …)   the argument AND MASK is one of the values
  *   ONLY_BITS(arg, bits)          no bit outside BITS is set
  *   NO_BITS(arg, bits)            no bit of BITS is set
- *   ANY_BIT(arg, bits)            at least one bit of BITS is set
  *
  * A condition compares the lower 32 bits of an argument. That is right for every argument that a
  * table names, because the kernel uses those as 32-bit values and ignores the upper half, too.

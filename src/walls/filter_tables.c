@@ -90,7 +90,6 @@
 #define MASKED(arg, mask, ...) COND(arg, false, mask, __VA_ARGS__)
 #define ONLY_BITS(arg, bits)   COND(arg, false, ~(uint32_t)(bits), 0)
 #define NO_BITS(arg, bits)     COND(arg, false, bits, 0)
-#define ANY_BIT(arg, bits)     COND(arg, true, bits, 0)
 #define CLAUSE(verdict_, ...)                                                                      \
 	{                                                                                          \
 		.verdict = (verdict_), .conds = (const struct filter_cond[]){__VA_ARGS__},         \

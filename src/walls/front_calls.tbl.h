@@ -143,7 +143,7 @@ ALLOW(munlock, "keys")
 #if WITH_SANITIZERS
 ALLOW(clone, "threads; processes for the leak check")
 #else
-ALLOW_IF(clone, EPERM, "threads; never processes", WHEN(ANY_BIT(0, CLONE_THREAD)))
+ALLOW_IF(clone, EPERM, "threads; never processes", WHEN(MASKED(0, CLONE_THREAD, CLONE_THREAD)))
 #endif
 REFUSE(clone3, ENOSYS, "its flags are behind a pointer that a filter cannot read; the C library falls back to clone")
 ALLOW(set_robust_list, "threads")

@@ -311,8 +311,7 @@ static int markdown(void)
 	    "hold. Arguments count from 0; the lower 32 bits are compared\n"
 	    "(`HIGH`: the upper 32). `IN`: one of the values; `NOT_IN`: none of them; "
 	    "`MASKED`: one of the values after masking; `ONLY_BITS`: no other bit\n"
-	    "is set; `NO_BITS`: none of the bits is set; `ANY_BIT`: one of the bits is set; "
-	    "`SELF`: the process's own id.\n");
+	    "is set; `NO_BITS`: none of the bits is set; `SELF`: the process's own id.\n");
 	print_arguments(&filter_run);
 	(void)printf("\n## Front\n\n"
 		     "A call without a row answers EPERM. x32 calls answer ENOSYS, 32-bit calls "
