@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs: sends INIT_RUN with its descriptors, reads output from the pipes, and reports the end. Timers
- * of the front end a run that init does not end. */
-#include "engine/inside/inside.h"
+/* Runs: sends INIT_RUN with its descriptors and reports the end. Timers of the front end a run that init
+ * does not end. inside_output.c reads the output. */
+#include "engine/inside/inside_output.h"
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
@@ -9,25 +9,14 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
+#include "engine/inside/inside.h"
 #include "engine/inside/tail_reader.h"
 
-#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/epoll.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 
-#define PIECE_BYTES    65536
-#define READS_PER_TURN 4           /* a flood must not starve the loop */
-#define PIPE_BYTES     (256 << 10) /* what a run may print while nobody reads */
-/* After a look at a stream the next one waits so long. Meanwhile a run that prints a line a system
- * call wakes nobody: with a reader that waits each of those takes three times as long. */
-#define LOOK_EVERY_US UINT64_C(4000)
-#define TAIL_AFTER_US UINT64_C(20000) /* from output in the pipe to a look at the tail */
-#define TAIL_AGAIN_US UINT64_C(2000)  /* while the run is just changing it */
-#define DRAIN_MAX     (4u << 20) /* bytes after the end; a pipe holds at most fs.pipe-max-size */
 #define STATE_WAIT_NS (35 * NS_PER_S)
 #define RESULT_MAX    (256u << 10) /* bytes; the interpreter keeps its text below */
 #define BACKSTOP_NS   (3 * NS_PER_S)
@@ -35,23 +24,14 @@
 struct engine_run {
 	struct engine_sandbox *s;
 	uint32_t id;
-	int fd[3];
+	struct inside_output output;
 	int result; /* stateful, report: memfd that the run writes its result to, else -1 */
-	sd_event_source *source[3];
-	sd_event_source *pause[3];  /* timer: then the stream is looked at again */
-	struct output_tail *tail;   /* output that needs no system call, NULL = none */
-	sd_event_source *tail_look; /* timer */
-	uint64_t total[3];
-	uint64_t max[3];
-	uint64_t kill_at; /* spec.output_kill */
-	bool flooded;
 	sd_event_source *backstop; /* init should have ended the run long before */
 	bool backstop_killed;
 	bool lost; /* with its sandbox: it ends as lost, even if it is killed meanwhile */
 	uint64_t started_ns;
 	uint64_t timeout_ns;
 	uint64_t oom_before;
-	void (*on_output)(struct engine_run *, enum engine_stream, const void *, size_t, void *);
 	void (*on_done)(struct engine_run *, const struct engine_run_result *, const struct err *,
 			void *);
 	void *user;
@@ -92,137 +72,6 @@ static uint64_t read_peak(int fd)
 	return parse_u64_n(text, strcspn(text, "\n"), 0, UINT64_MAX, &value) == 0 ? value : 0;
 }
 
-/* ---- output ---- */
-
-static void deliver(struct engine_run *r, enum engine_stream s, const char *data, size_t n)
-{
-	uint64_t before = r->total[s];
-	uint64_t room = r->max[s] == 0 ? UINT64_MAX : (before < r->max[s] ? r->max[s] - before : 0);
-
-	r->total[s] += n;
-	if (r->kill_at > 0 && r->total[s] > r->kill_at && !r->flooded) {
-		r->flooded = true;
-		(void)!engine_signal(r, SIGKILL);
-	}
-	if (room > 0 && r->on_output)
-		r->on_output(r, s, data, n < room ? n : (size_t)room, r->user);
-}
-
-static void close_stream(struct engine_run *r, enum engine_stream s)
-{
-	r->source[s] = sd_event_source_disable_unref(r->source[s]);
-	r->pause[s] = sd_event_source_disable_unref(r->pause[s]);
-	r->fd[s] = fd_close(r->fd[s]);
-}
-
-/* Reads up to TIMES pieces; false = nothing more will come now. */
-static bool read_stream(struct engine_run *r, enum engine_stream s, size_t times)
-{
-	static char piece[PIECE_BYTES]; /* one loop, one thread */
-
-	for (size_t i = 0; i < times; i++) {
-		ssize_t n = r->fd[s] >= 0 ? read(r->fd[s], piece, sizeof(piece)) : 0;
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return false;
-		if (n <= 0) {
-			close_stream(r, s);
-			return false;
-		}
-		KILL_POINT(OUTPUT_READ);
-		deliver(r, s, piece, (size_t)n);
-	}
-	return true;
-}
-
-static int on_pause_over(sd_event_source *source, uint64_t at UNUSED, void *user)
-{
-	struct engine_run *r = user;
-
-	for (size_t s = 0; s < ARRAY_SIZE(r->pause); s++)
-		if (r->pause[s] == source && r->source[s])
-			(void)sd_event_source_set_enabled(r->source[s], SD_EVENT_ON);
-	return 0;
-}
-
-/* A timer that cannot be had costs speed only: the stream stays enabled. */
-static void pause_stream(struct engine_run *r, enum engine_stream s)
-{
-	int q;
-
-	if (!r->source[s]) /* at its end */
-		return;
-	if (r->pause[s]) {
-		q = sd_event_source_set_time_relative(r->pause[s], LOOK_EVERY_US);
-		if (q >= 0)
-			q = sd_event_source_set_enabled(r->pause[s], SD_EVENT_ONESHOT);
-	} else {
-		q = sd_event_add_time_relative(r->s->engine->loop, &r->pause[s], CLOCK_MONOTONIC,
-					       LOOK_EVERY_US, NS_PER_MS / NS_PER_US, on_pause_over,
-					       r);
-	}
-	if (q >= 0)
-		(void)sd_event_source_set_enabled(r->source[s], SD_EVENT_OFF);
-}
-
-static int arm_tail(struct engine_run *r, uint64_t after_us);
-
-/* Bytes in the pipe are older than those in the tail. */
-static int on_tail(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)
-{
-	static char bytes[OUTPUT_TAIL_ROOM]; /* one loop, one thread */
-	struct engine_run *r = user;
-	bool again;
-
-	if (!tail_hold(r->tail, &again))
-		return again ? arm_tail(r, TAIL_AGAIN_US) : 0;
-	bool more = read_stream(r, ENGINE_STDOUT, READS_PER_TURN);
-	size_t n = more ? 0 : tail_take(r->tail, bytes);
-	if (n > 0)
-		deliver(r, ENGINE_STDOUT, bytes, n);
-	tail_release(r->tail, more || n > 0);
-	return more || n > 0 ? arm_tail(r, TAIL_AFTER_US) : 0;
-}
-
-static int arm_tail(struct engine_run *r, uint64_t after_us)
-{
-	if (!r->tail_look)
-		return sd_event_add_time_relative(r->s->engine->loop, &r->tail_look,
-						  CLOCK_MONOTONIC, after_us, NS_PER_MS / NS_PER_US,
-						  on_tail, r);
-	int q = sd_event_source_set_time_relative(r->tail_look, after_us);
-	return q < 0 ? q : sd_event_source_set_enabled(r->tail_look, SD_EVENT_ONESHOT);
-}
-
-/* Whatever its state: nobody changes it any more. */
-static void deliver_tail(struct engine_run *r)
-{
-	static char bytes[OUTPUT_TAIL_ROOM];
-	size_t n = r->tail ? tail_take(r->tail, bytes) : 0;
-
-	if (n > 0)
-		deliver(r, ENGINE_STDOUT, bytes, n);
-}
-
-static int on_stdout(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED,
-		     void *user)
-{
-	struct engine_run *r = user;
-
-	(void)read_stream(r, ENGINE_STDOUT, READS_PER_TURN);
-	pause_stream(r, ENGINE_STDOUT);
-	return r->tail ? arm_tail(r, TAIL_AFTER_US) : 0;
-}
-
-static int on_stderr(sd_event_source *source UNUSED, int fd UNUSED, uint32_t revents UNUSED,
-		     void *user)
-{
-	(void)read_stream(user, ENGINE_STDERR, READS_PER_TURN);
-	pause_stream(user, ENGINE_STDERR);
-	return 0;
-}
-
 /* ---- end ---- */
 
 /* The file is the sandbox's to write: its size and bytes are whatever it likes. */
@@ -231,17 +80,14 @@ static void deliver_result(struct engine_run *r)
 	_cleanup_free_ char *text = r->result >= 0 ? malloc(RESULT_MAX) : NULL;
 	ssize_t n = text ? pread(r->result, text, RESULT_MAX, 0) : 0;
 
-	if (n > 0 && r->on_output)
-		r->on_output(r, ENGINE_RESULT, text, (size_t)n, r->user);
+	if (n > 0 && r->output.on_output)
+		r->output.on_output(r, ENGINE_RESULT, text, (size_t)n, r->user);
 }
 
 static void run_free(struct engine_run *r)
 {
-	close_stream(r, ENGINE_STDOUT);
-	close_stream(r, ENGINE_STDERR);
+	inside_output_done(&r->output);
 	r->backstop = sd_event_source_disable_unref(r->backstop);
-	r->tail_look = sd_event_source_disable_unref(r->tail_look);
-	tail_unmap(r->tail);
 	r->result = fd_close(r->result);
 	free(r);
 }
@@ -252,13 +98,11 @@ static void finish(struct engine_run *r, struct engine_run_result *res, const st
 {
 	struct engine_sandbox *s = r->s;
 
-	(void)read_stream(r, ENGINE_STDOUT, DRAIN_MAX / PIECE_BYTES);
-	deliver_tail(r);
-	(void)read_stream(r, ENGINE_STDERR, DRAIN_MAX / PIECE_BYTES);
+	inside_output_drain(&r->output);
 	if (res)
 		deliver_result(r);
 	if (res)
-		memcpy(res->output_total, r->total, sizeof(res->output_total));
+		memcpy(res->output_total, r->output.total, sizeof(res->output_total));
 	if (s->run == r)
 		s->run = NULL;
 	r->s = NULL;
@@ -276,7 +120,7 @@ static enum engine_end end_of(const struct engine_run *r, const struct proto_ini
 	if (m->flags & PROTO_ENDED_TIMEOUT)
 		return ENGINE_END_TIMEOUT;
 	if (m->flags & PROTO_ENDED_KILLED)
-		return r->flooded ? ENGINE_END_OUTPUT : ENGINE_END_KILLED;
+		return r->output.flooded ? ENGINE_END_OUTPUT : ENGINE_END_KILLED;
 	if ((m->flags & PROTO_ENDED_OOM) || oom_killed)
 		return ENGINE_END_OOM;
 	if (m->flags & PROTO_ENDED_DISK)
@@ -414,29 +258,6 @@ int engine_signal(struct engine_run *r, int signo)
 
 /* ---- start ---- */
 
-/* A pipe that the front reads. The front owns it, so it gets a mode that lets the run open
- * /dev/stdout by name, as shell scripts do. */
-static int make_pipe(struct engine_run *r, enum engine_stream s, sd_event_io_handler_t handler,
-		     int *ret_write)
-{
-	int p[2];
-
-	if (pipe2(p, O_CLOEXEC) < 0)
-		return -errno;
-	_cleanup_fd_ int writer = p[1];
-	r->fd[s] = p[0];
-	if (fchmod(writer, 0622) < 0)
-		return -errno;
-	(void)fcntl(writer, F_SETPIPE_SZ, PIPE_BYTES); /* best effort: pipe(7) has limits */
-	int q = fd_set_nonblock(p[0], true);
-	if (q == 0)
-		q = sd_event_add_io(r->s->engine->loop, &r->source[s], p[0], EPOLLIN, handler, r);
-	if (q < 0)
-		return q;
-	*ret_write = TAKE_FD(writer);
-	return 0;
-}
-
 static int check_spec(const struct engine_sandbox *s, const struct engine_run_spec *spec,
 		      struct err *e)
 {
@@ -462,12 +283,12 @@ static int check_spec(const struct engine_sandbox *s, const struct engine_run_sp
 static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		    struct proto_init_run *m, int fds[PROTO_FDS_MAX], size_t *n)
 {
-	int q = make_pipe(r, ENGINE_STDOUT, on_stdout, &fds[(*n)]);
+	int q = inside_output_pipe(&r->output, ENGINE_STDOUT, &fds[(*n)]);
 
 	if (q < 0)
 		return q;
 	(*n)++;
-	q = make_pipe(r, ENGINE_STDERR, on_stderr, &fds[*n]);
+	q = inside_output_pipe(&r->output, ENGINE_STDERR, &fds[*n]);
 	if (q < 0)
 		return q;
 	(*n)++;
@@ -497,7 +318,7 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_STDIN;
 	}
-	q = spec->kind != ENGINE_RUN_ARGV ? tail_make(&r->tail) : -1;
+	q = spec->kind != ENGINE_RUN_ARGV ? tail_make(&r->output.tail) : -1;
 	if (q >= 0) { /* without one the run writes everything to the pipe */
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_TAIL;
@@ -564,16 +385,13 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 	*r = (struct engine_run){
 	    .s = s,
 	    .id = ++s->engine->next_run ? s->engine->next_run : ++s->engine->next_run,
-	    .fd = {-1, -1, -1},
 	    .result = -1,
 	    .timeout_ns = spec->timeout_ns,
 	    .started_ns = now_ns(),
-	    .on_output = spec->on_output,
 	    .on_done = spec->on_done,
 	    .user = spec->user,
 	};
-	memcpy(r->max, spec->output_max, sizeof(r->max));
-	r->kill_at = spec->output_kill;
+	inside_output_init(&r->output, r, s->engine->loop, spec);
 	q = start(r, spec);
 	if (q < 0) {
 		run_free(r);
