@@ -385,7 +385,21 @@ static uint64_t body_max(const struct api *a, const struct rest_route *route)
 {
 	if (route->flags & STREAMED)
 		return UINT64_MAX; /* they count by themselves, to name the limit of uploads */
+	if (!route->body)
+		return 0;
 	return API_BODY_MAX + a->config.max_code_bytes * 6;
+}
+
+static unsigned http_flags(const struct rest_route *route)
+{
+	/* Strangers are refused before their bodies are read into memory. */
+	unsigned flags = route->flags & REST_PUBLIC ? 0 : (unsigned)HTTP_ROUTE_AUTH;
+
+	if (route->flags & STREAMED)
+		flags |= (unsigned)HTTP_ROUTE_STREAM_BODY;
+	if (route->flags & REST_EVENTS)
+		flags |= (unsigned)HTTP_ROUTE_QUERY_KEY;
+	return flags;
 }
 
 int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes)
@@ -409,8 +423,7 @@ int rest_add_routes(struct api *a, struct http_server *http, unsigned scopes)
 		    .methods = route->method,
 		    .pattern = route->path,
 		    .handler = dispatch,
-		    .flags = (route->flags & STREAMED ? (unsigned)HTTP_ROUTE_STREAM_BODY : 0) |
-			     (route->flags & REST_EVENTS ? (unsigned)HTTP_ROUTE_QUERY_KEY : 0),
+		    .flags = http_flags(route),
 		    .body_max = body_max(a, route),
 		};
 		r = http_server_add_routes(http, &rest->rows[i], 1, scopes, &rest->bounds[i]);

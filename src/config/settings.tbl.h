@@ -82,7 +82,7 @@ S(INT, app_port, "server.port", "APP_PORT", "8181", 0, 65535, "a port from 0 to 
 S(INT, max_connections, "server.max_connections", "SANDBOX_MAX_CONNECTIONS", "0", 0, 1000000,
   "a whole number from 0 to 1000000",
   "How many connections `caisson serve` keeps at the same time. When more arrive, idle ones are closed first. "
-  "0 means as many as the limit of open files allows, at most 16000.")
+  "0 means as many as the limit of open files allows with two files for each, at most 16000.")
 S(INT, max_connections_per_address, "server.max_connections_per_address",
   "SANDBOX_MAX_CONNECTIONS_PER_ADDRESS", "512", 0, 1000000, "a whole number from 0 (any) to 1000000",
   "How many connections one client address may have (IPv6: one /64 prefix). Connections from this machine "

@@ -10,10 +10,9 @@
 #include <string.h>
 #include <strings.h>
 
-#define HOPS_BYTES_MAX 4096u /* of all lines of one header */
-#define HOP_SIZE       64u
-#define PROXIES_MAX    32u
-#define V4_BITS        96u /* of ::ffff:0:0 */
+#define HOP_SIZE    64u
+#define PROXIES_MAX 32u
+#define V4_BITS     96u /* of ::ffff:0:0 */
 
 /* ---- networks ---- */
 
@@ -186,7 +185,7 @@ static int join_lines(const struct http_request *req, const char *name, struct b
 static bool read_hops(const struct http_request *req, const char *name, bool forwarded,
 		      const struct http_proxies *proxies, union http_address *ret)
 {
-	_cleanup_(buf_done) struct buf list = BUF_INIT(HOPS_BYTES_MAX);
+	_cleanup_(buf_done) struct buf list = BUF_INIT(HTTP_HEAD_LIMIT);
 	bool found = false;
 
 	if (join_lines(req, name, &list) < 0)

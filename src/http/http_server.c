@@ -252,6 +252,9 @@ const char *server_date_line(struct http_server *s)
 
 /* ---- life ---- */
 
+/* A connection may need a second descriptor: the file that is being sent or written, or the one that
+ * holds the long strings of a message. If clients could take all descriptors of the program, no
+ * sandbox could be made or reached any more. */
 static unsigned default_max_connections(void)
 {
 	struct rlimit lim;
@@ -261,6 +264,7 @@ static unsigned default_max_connections(void)
 		return 256;
 	n = lim.rlim_cur > 2 * HTTP_FDS_RESERVED ? lim.rlim_cur - HTTP_FDS_RESERVED
 						 : lim.rlim_cur / 2;
+	n /= 2;
 	return n < HTTP_CONNECTIONS_MAX ? (unsigned)n : HTTP_CONNECTIONS_MAX;
 }
 

@@ -38,6 +38,7 @@ static void writer_free(struct file_writer *w)
 {
 	list_remove(&w->node);
 	w->fd = fd_close(w->fd);
+	w->sandbox->writing_bytes -= w->written;
 	(void)sandbox_unref(w->sandbox);
 	free(w);
 }
@@ -190,16 +191,28 @@ int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
 	return 0;
 }
 
+/* Where a stored workspace is a plain folder of the host, nothing counts a file before it is
+ * committed. So the files that are being written may together be as large as the workspace; 0 is no limit. */
+static bool has_room(const struct sandbox *s, size_t len)
+{
+	const struct manager_config *c = &s->manager->config;
+	const uint64_t max =
+	    s->stored ? c->stored.limits.workspace_bytes : c->limits.workspace_bytes;
+
+	return max == 0 || (s->writing_bytes <= max && len <= max - s->writing_bytes);
+}
+
 int file_writer_add(struct file_writer *w, const void *data, size_t len, struct err *e)
 {
 	ASSERT(w->state == WRITER_OPEN);
 	sandbox_touch(w->sandbox);
-	const int r = fd_write_all(w->fd, data, len);
+	const int r = has_room(w->sandbox, len) ? fd_write_all(w->fd, data, len) : -ENOSPC;
 	if (r == -ENOSPC || r == -EDQUOT)
 		return err_set(e, ERR_NO_SPACE, 0, "the workspace is full");
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "writing the file");
 	w->written += len;
+	w->sandbox->writing_bytes += len;
 	return 0;
 }
 

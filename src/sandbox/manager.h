@@ -49,6 +49,7 @@ struct sandbox {
 	char name[SANDBOX_NAME_MAX + 1];
 	struct list uploads;             /* the first one is written, the others wait */
 	struct list writers;             /* struct file_writer */
+	uint64_t writing_bytes;          /* of all writers, in files without a name yet */
 	bool seized;                     /* a checkpoint, branch or fork is being made */
 	struct checkpoints *checkpoints; /* owned; NULL before the first one */
 	char parent[SANDBOX_ID_MAX + 1]; /* sandbox_parent() */

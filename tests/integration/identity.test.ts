@@ -3,6 +3,7 @@
 // within a second of its end, and no session, stream or task lends its rights to a weaker key of the same user.
 
 import assert from 'node:assert/strict';
+import * as net from 'node:net';
 import { after, before, describe, it } from 'node:test';
 import { newStateDir, slowness } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
@@ -175,6 +176,20 @@ describe('identity is judged now', () => {
 				assert.deepEqual([run.status, run.body.status, run.body.reason], [200, 'done', 'cancelled'], JSON.stringify(run.body));
 			}
 		});
+
+	it('a stranger is refused before the body', async () => {
+		const { host, hostname, port } = new URL(base);
+		for (const [method, path, length] of [['POST', '/sandboxes/x/runs', 500_000], ['POST', '/keys', 200_000], ['GET', '/me', 60_000], ['GET', '/openapi.json', 500_000]] as const) {
+			const socket = net.connect(Number(port), hostname);
+			const answer = await new Promise<string>((resolve) => {
+				socket.on('data', (data: Buffer) => resolve(data.toString('latin1')));
+				socket.setTimeout(5000, () => resolve('the server waits for the body'));
+				socket.write(`${method} /api/v1${path} HTTP/1.1\r\nHost: ${host}\r\nContent-Length: ${length}\r\n\r\nx`);
+			});
+			socket.destroy();
+			assert.match(answer, path === '/openapi.json' ? /^HTTP\/1\.1 413 / : /^HTTP\/1\.1 401 /, `${method} ${path}`);
+		}
+	});
 
 	it('/messages/ wants the principal of its stream', async () => {
 		const [a, b] = [await user(), await user()];

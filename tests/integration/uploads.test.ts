@@ -219,6 +219,33 @@ describe('uploads', () => {
 		assert.equal((await fill('5')).status, 201);
 	});
 
+	it('uploads that are not complete take no more than the workspace may have, also where no file system counts', async () => {
+		const env = { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_MAX_UPLOAD_BYTES: String(LIMIT), SANDBOX_STORED_WORKSPACE_LIMIT: '12m', SANDBOX_ALLOW_WEAKER: 'disk' };
+		const server = await serve({ profile: 'full', env });
+		const clients: Sender[] = [];
+		try {
+			const made = await fetch(`${server.base}/api/v1/sandboxes`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: '{"kind":"stored"}' });
+			assert.equal(made.status, 201);
+			const sandbox = ((await made.json()) as Json).id;
+			for (let i = 0; i < 6; i++) {
+				const client = new Sender(server.base);
+				clients.push(client);
+				await client.send(`PUT /api/v1/sandboxes/${sandbox}/files/part${i} HTTP/1.1\r\nHost: ${new URL(server.base).host}\r\nContent-Length: ${LIMIT}\r\n\r\n`);
+				await client.send(Buffer.alloc(LIMIT - 1, 'x'));
+			}
+			const refused = (): Sender[] => clients.filter((c) => /^HTTP\/1\.1 507 /.test(c.answer));
+			await until('two have no room', () => refused().length >= 2, 20_000);
+			for (const client of clients.filter((c) => !refused().includes(c)))
+				client.end();
+			await until('there is room again', async () =>
+				(await fetch(`${server.base}/api/v1/sandboxes/${sandbox}/files/after`, { method: 'PUT', body: Buffer.alloc(LIMIT) as BodyInit })).status === 201, 20_000);
+		} finally {
+			for (const client of clients)
+				client.end();
+			await server.program.end();
+		}
+	});
+
 	it('the sandbox is destroyed in the middle: a typed error at once, also for a client that sends nothing more', async () => {
 		const sandbox = await create();
 		const put = new Sender(base);
