@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One bar chart, logarithmic, as SVG without a library: a few rectangles and texts.
+// Draws one logarithmic bar chart as SVG, without a library: rectangles and texts.
 import type { LatencyRow } from "./rows.ts";
 
 const colours = ["#1b7f5c", "#7fc4a6", "#9a9a9a", "#d99a3d", "#3d74d9", "#8a5bd1"];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A bare MCP client over stdio: one JSON message a line, nothing between the clock and the pipe.
+// A bare MCP client over stdio: one JSON message on each line, and nothing between the clock and the pipe.
 import { spawn, type ChildProcess } from "node:child_process";
 
 export type Json = Record<string, any>;
@@ -39,12 +39,12 @@ export class StdioClient {
     if (from < piece.length) this.pieces.push(piece.slice(from));
   }
 
-  // The id that the next request gets.
+  // The id of the next request.
   get upcoming(): number {
     return this.nextId;
   }
 
-  // Tells the server that nobody waits for the answer any more, and forgets the request.
+  // Cancels a request: tells the server that nobody waits for the answer, and forgets the request.
   cancel(id: number): void {
     this.waiting.delete(id);
     this.child.stdin!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/cancelled", params: { requestId: id } }) + "\n");
@@ -68,18 +68,18 @@ export class StdioClient {
     this.child.stdin!.write(JSON.stringify({ jsonrpc: "2.0", method: "notifications/initialized" }) + "\n");
   }
 
-  // The tool's answer as an object; throws what the tool called an error.
+  // The tool's answer as an object. Throws the text of an error that the tool reports.
   async tool(name: string, args: Json): Promise<Json> {
     return this.unwrap(name, await this.request("tools/call", { name, arguments: args }));
   }
 
-  // The same where the argument "@" is written by PIECES, which may be longer than a string can be.
+  // The same, but PIECES writes the value of the argument "@", which may be longer than the longest string.
   async streamedTool(name: string, args: Json, pieces: (write: (text: string) => Promise<void>) => Promise<void>): Promise<Json> {
     const id = this.nextId++;
     const answer = new Promise<Json>((ok, fail) => this.waiting.set(id, { ok, fail }));
     const [head, tail] = JSON.stringify({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } }).split('"@"');
     const write = (text: string) => new Promise<void>((ok, fail) => this.child.stdin!.write(text, (e) => (e ? fail(e) : ok())));
-    answer.catch(() => {}); // it may fail while the pieces are written
+    answer.catch(() => {}); // the call may fail while the pieces are being written
     await write(`${head}"`);
     await pieces(write);
     await write(`"${tail}\n`);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The protocol without sandboxes: requests a second over HTTP, one request at a time over stdio, idle streams, a large message.
-// Servers run on one core and what drives them on another. Writes results/mcp.json and results/mcp.md.
+// Servers run on one core, their clients on another. Writes results/mcp.json and results/mcp.md.
 import { execFile, execFileSync, spawn, spawnSync, type ChildProcess } from "node:child_process";
 import { closeSync, existsSync, mkdirSync, mkdtempSync, openSync, readFileSync, readSync, rmSync, writeFileSync, writeSync } from "node:fs";
 import http from "node:http";
@@ -153,7 +153,7 @@ async function rates(contender: Contender): Promise<Rate[]> {
   return rows;
 }
 
-// One message out, one line back, through pipes, without an event loop between.
+// Writes one message and reads one line, through pipes and without an event loop.
 let pipes = 0;
 class Pipe {
   private child: ChildProcess;
@@ -198,7 +198,7 @@ const quantile = (samples: number[], q: number) => [...samples].sort((a, b) => a
 
 interface Trips { server: string; method: string; p50: number; p99: number; samples: number[] }
 
-// The floor and the contender take turns, so that a busy moment of the machine hits both.
+// A bare `cat` (the floor) and the contender take turns, so that a busy moment of the machine affects both.
 async function pingPong(contender: Contender): Promise<Trips[]> {
   const floor = new Pipe(["cat"]);
   const server = new Pipe(contender.stdio);
@@ -224,7 +224,7 @@ async function pingPong(contender: Contender): Promise<Trips[]> {
   }
 }
 
-// Streams that only wait: what one costs the server. Each GET /mcp has a session of its own.
+// What an idle stream costs the server. Each GET /mcp has a session of its own.
 async function idleStreams(contender: Contender): Promise<{ server: string; streams: number; beforeKiB: number; afterKiB: number; seconds: number }> {
   const server = await new Server().start(contender);
   const open: net.Socket[] = [];
@@ -254,7 +254,7 @@ async function idleStreams(contender: Contender): Promise<{ server: string; stre
   }
 }
 
-// A request as bytes that are ready, over a socket of its own: what the client's own work costs is left out.
+// Sends a request that is ready as bytes, over a socket of its own, so that the client's own work is not measured.
 function rawPost(port: number, head: string, body: Buffer): Promise<string> {
   return new Promise((ok, fail) => {
     let text = "";
@@ -266,7 +266,7 @@ function rawPost(port: number, head: string, body: Buffer): Promise<string> {
   });
 }
 
-// Another client's pings, one after the other, in a process of its own: the longest, in ms.
+// Another client in a process of its own sends pings, one after the other. Gives the longest, in ms.
 function pinger(port: number, session: Record<string, string>): () => Promise<number> {
   const script = `
     const http = require("node:http"), agent = new http.Agent({ keepAlive: true });
@@ -291,7 +291,7 @@ function pinger(port: number, session: Record<string, string>): () => Promise<nu
 
 interface Upload { ms: number[]; sdkMs: number[]; serverCpuMs: number[]; longestPingMs: number; beforeKiB: number; peakKiB: number }
 
-// 50 MB in base64 through one tool call, into a sandbox: by a client that has the bytes ready, and by the SDK's.
+// Sends 50 MB in base64 to a sandbox in one tool call: with a client that has the bytes ready, and with the SDK's client.
 async function upload(contender: Contender): Promise<Upload> {
   const server = await new Server().start(contender);
   try {
@@ -354,7 +354,7 @@ try {
     if (wrk) http.push(...((await attempt(`${c.name} over HTTP`, () => rates(c), problems)) ?? []));
     stdio.push(...((await attempt(`${c.name} over stdio`, () => pingPong(c), problems)) ?? []));
   }
-  // The peers' streams are as many as show the cost of one.
+  // The peers get only as many streams as show the cost of one.
   const own = await attempt("idle streams", () => idleStreams(contenders[0]), problems);
   if (own) idle.push(own);
   const big = await attempt("upload", () => upload(contenders[0]), problems);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows that only this project has, or that need more than one call a sample: what a branch, a large file and the bare interpreter cost.
+// Measurements that only this project has, or that need several calls for a sample: branches, large files, the bare interpreter.
 import { execFileSync } from "node:child_process";
 import http from "node:http";
 import { mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs";
@@ -18,7 +18,7 @@ export const show = (v: number) => (v < 10 ? v.toFixed(2) : v < 100 ? v.toFixed(
 
 export interface Points { mib: number; checkpointMs: number[]; branchMs: number[]; restoreMs: number[] }
 
-// Sessions that hold so much in their variables: what a checkpoint, a branch that runs one statement, and going back take.
+// Sessions with variables of given sizes: times of a checkpoint, of a branch that runs one statement, and of going back.
 export async function points(make: () => Caisson, sizesMib: number[], samples: number): Promise<Points[]> {
   const rows: Points[] = [];
   const peer = make();
@@ -52,7 +52,7 @@ export interface Moved { bytes: number; ms: number; serverPeakKiB: number }
 
 const peakKiB = (pid: number) => Number(/VmHWM:\s+(\d+)/.exec(readFileSync(`/proc/${pid}/status`, "utf8"))?.[1] ?? 0);
 
-// A file of so many bytes that a run made, through the link of the listing.
+// Downloads a file of BYTES that a run made, by the link in the listing.
 export async function download(make: () => Caisson, bytes: number): Promise<Moved> {
   const peer = make();
   await peer.start();
@@ -79,13 +79,13 @@ export async function download(make: () => Caisson, bytes: number): Promise<Move
   }
 }
 
-// A file in base64 inside one tool call, longer than any string of this language: written in pieces.
+// Uploads a file in base64 in one tool call. It is longer than the longest JavaScript string, so it is written in pieces.
 export async function upload(make: () => Caisson, bytes: number): Promise<Moved> {
   const peer = make();
   await peer.start();
   try {
     const before = peakKiB(peer.client.child.pid!);
-    const piece = Buffer.alloc(3_000_000, "caisson").toString("base64"); // a multiple of 3: no padding between pieces
+    const piece = Buffer.alloc(3_000_000, "caisson").toString("base64"); // a multiple of 3 bytes, so that base64 needs no padding between pieces
     const from = ms();
     const result = await peer.client.streamedTool("sandbox_upload_file", { session_id: "bench", filename: "big", content_base64: "@" }, async (write) => {
       for (let left = bytes; left > 0; left -= 3_000_000) await write(left >= 3_000_000 ? piece : Buffer.alloc(left, "caisson").toString("base64"));
@@ -103,7 +103,7 @@ export async function upload(make: () => Caisson, bytes: number): Promise<Moved>
 
 export interface Installs { coldMs: number[]; cachedMs: number[] }
 
-// A small package into a new sandbox, from the index that pip is configured for: with an empty state folder, then with its wheel in the cache.
+// Installs a small package into a new sandbox, from the index that pip is configured for: with an empty state folder, then from the cache.
 export async function installs(make: (where: Paths) => Caisson, where: Paths, cold: number, cached: number): Promise<Installs> {
   const row: Installs = { coldMs: [], cachedMs: [] };
   for (let i = 0; i < cold; i++) {
@@ -134,7 +134,7 @@ export async function installs(make: (where: Paths) => Caisson, where: Paths, co
   return row;
 }
 
-// fork + chroot + exec + wait of the image's interpreter, timed from a C program's point of view: no pipes, no event loop, no isolation.
+// fork + exec + wait of the image's interpreter in a chroot, timed without pipes, event loop or isolation.
 export function floor(root: string, samples: number): number[] {
   const script = new URL("./python/floor.py", import.meta.url).pathname;
   const out = execFileSync("/usr/bin/python3", [script, root, String(samples)], { encoding: "utf8" });

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-// The contenders: each can run a piece of Python in something that exists already (`again`), in something new (`fresh`).
+// The contenders. Each can run Python in a sandbox that exists already (`again`), in a new one (`fresh`), or both.
 import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { StdioClient } from "./client.ts";
 
 export interface Peer {
   name: string;
-  kind: "warm" | "cold"; // interpreters forked from a running one, or started for each run
-  note: string; // what its isolation is
+  kind: "warm" | "cold"; // warm: interpreters are forked from a running one; cold: one is started for each run
+  note: string; // how it isolates
   start(): Promise<void>;
-  again?(code: string): Promise<string>; // in an existing sandbox; gives stdout
-  fresh?(code: string): Promise<string>; // create, run, first result; the end is not waited for where it can be
+  again?(code: string): Promise<string>; // run in an existing sandbox; gives stdout
+  fresh?(code: string): Promise<string>; // create, run, first result; does not wait for the end of the sandbox if the contender permits that
   stateful?(code: string): Promise<string>; // a statement in a session whose variables stay
-  pooled?(code: string): Promise<string>; // like fresh, where something was made ahead of need
-  cycle?(code: string): Promise<void>; // create, run, destroy, all waited for
-  endless?(code: string): Promise<{ cancel?: () => void; close?: () => void; clean: () => Promise<void> }>; // starts a run and gives the ways to end it
+  pooled?(code: string): Promise<string>; // like fresh, but with a sandbox that was made ahead of need
+  cycle?(code: string): Promise<void>; // create, run, destroy; waits for all of it
+  endless?(code: string): Promise<{ cancel?: () => void; close?: () => void; clean: () => Promise<void> }>; // starts a run and gives the functions that end it
   stop(): Promise<void>;
 }
 
@@ -58,7 +58,7 @@ export class Caisson implements Peer {
       SANDBOX_HTTP_PORT: "0",
       SANDBOX_LISTEN: "127.0.0.1:0",
       SANDBOX_LOG_FILE: "",
-      SANDBOX_BRIDGE: "off", // measures itself, not a server that happens to run
+      SANDBOX_BRIDGE: "off", // measure this process, not a server that happens to run
       ...this.env,
     });
     await this.client.initialize();
@@ -68,7 +68,7 @@ export class Caisson implements Peer {
     await this.startOnly();
     await this.again("print(1)"); // the first use of a server pays its start-up once
     if (this.kind === "cold") return;
-    // Until the zygote has imported what it keeps, runs start cold; a stateful one waits for it or is refused.
+    // Runs start cold until the zygote has imported its modules; a stateful run waits for it or is refused. So try until one works.
     for (let tries = 0; tries < 60; tries++) {
       try {
         await this.stateful!("n = 0");
@@ -76,7 +76,7 @@ export class Caisson implements Peer {
         await this.again("import pandas");
         if (performance.now() - from < 60) return;
       } catch {
-        // not yet
+        // not ready yet
       }
       await new Promise((done) => setTimeout(done, 500));
     }
@@ -93,12 +93,12 @@ export class Caisson implements Peer {
     return result.stdout;
   }
 
-  // Only where there is a pool: its next member is ready a moment after the last claim.
+  // Only with a pool: its next sandbox is ready a moment after the last one was taken.
   get pooled(): ((code: string) => Promise<string>) | undefined {
     return this.env.SANDBOX_POOL === "0" ? undefined : (code) => this.fresh(code);
   }
 
-  // Only where interpreters are warm: a state is a fork that is kept.
+  // Only with warm interpreters: the state of a session is a fork that is kept.
   get stateful(): ((code: string) => Promise<string>) | undefined {
     if (this.kind === "cold") return undefined;
     return async (code) => (await this.client.tool("sandbox_run_python", { code, session_id: "bench-state", stateful: true })).stdout;
@@ -109,7 +109,7 @@ export class Caisson implements Peer {
     await this.client.tool("sandbox_run_python", { code: "print(1)", session_id });
     const id = this.client.upcoming;
     void this.client.tool("sandbox_run_python", { code, session_id }).catch(() => {});
-    // a client that cannot ask its person is not asked: the run ends with its sandbox
+    // this client cannot ask its user, so the server does not ask; the run ends with its sandbox
     const close = () => this.client.tool("sandbox_delete", { session_id }).catch(() => {});
     return { cancel: () => this.client.cancel(id), close: () => void close(), clean: async () => void (await close()) };
   }

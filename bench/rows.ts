@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is measured. The workloads are what models really ask for: a line, a group-by, a chart.
+// The rows of the latency table. The workloads are what models really run: a line, a group-by, a chart.
 
 export const workloads = {
   print: "print(1)",
@@ -23,10 +23,10 @@ export interface LatencyRow {
   title: string;
   how: "again" | "fresh" | "pooled" | "stateful";
   workload: Workload;
-  samples: number; // per contender; slow contenders get a tenth, at least 5
+  samples: number; // for each contender; slow contenders get a tenth, but at least 5
   pauseMs?: number; // before each sample
-  budgetMs?: number; // what a median must stay under,
-  budgetOf?: string; // this contender's instead of the first one's
+  budgetMs?: number; // limit of the median,
+  budgetOf?: string; // of this contender instead of the first one
 }
 
 export const latencyRows: LatencyRow[] = [
@@ -44,8 +44,8 @@ export const latencyRows: LatencyRow[] = [
 
 export const throughputClients = [1, 2, 8, 32];
 export const throughputSeconds = 5;
-export const growthSteps = [1, 100, 500, 1000, 2000]; // live sandboxes while a create and a run are timed
-export const pointSizesMib = [10, 100, 1000]; // what the session of a checkpoint or branch holds
+export const growthSteps = [1, 100, 500, 1000, 2000]; // numbers of live sandboxes at which a create and a run are timed
+export const pointSizesMib = [10, 100, 1000]; // memory of the sessions for checkpoints and branches
 export const pointSamples = 10;
-export const restSamples = 20; // sandboxes that went to rest
+export const restSamples = 20; // number of sandboxes at rest
 export const floorSamples = 200;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs the table of rows over all contenders, interleaved, and writes results/latest.json, results/table.md and results/chart.svg.
+// Measures every row with all contenders, interleaved, and writes results/latest.json, results/table.md and results/chart.svg.
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release } from "node:os";
 import { barChart } from "./chart.ts";
@@ -9,7 +9,7 @@ import { floorSamples, growthSteps, latencyRows, pointSamples, pointSizesMib, re
 
 const out = new URL("./results/", import.meta.url).pathname;
 const quick = process.argv.includes("--quick");
-// --only PART (repeatable) runs some parts, --row ID some rows of the latency table; then results/ stays as it is.
+// --only PART runs only some parts, --row ID only some rows of the latency table (both repeatable). Then results/ is not changed.
 const wantedParts = process.argv.flatMap((a, i) => (process.argv[i - 1] === "--only" ? [a] : []));
 const wantedRows = process.argv.flatMap((a, i) => (process.argv[i - 1] === "--row" ? [a] : []));
 const whole = wantedParts.length === 0 && wantedRows.length === 0;
@@ -83,8 +83,8 @@ async function burst(peer: Caisson): Promise<number> {
   return took;
 }
 
-// From the word to end a run until no process of it is left, seen from outside. The run's processes are found by
-// an argument that nobody else has; the interpreter is their parent.
+// The time from the request to end a run until none of its processes is left, seen from outside. The processes are found by
+// an argument that no other process has; the interpreter is their parent.
 async function killLatency(peers: Peer[], cells: Cell[]): Promise<void> {
   for (const way of ["cancel", "close"] as const) {
     for (const peer of peers.filter((p) => p.endless && (way === "close" || p instanceof Caisson))) {
@@ -139,7 +139,7 @@ function memAvailableKiB(): number {
   return Number(/MemAvailable:\s+(\d+)/.exec(readFileSync("/proc/meminfo", "utf8"))![1]);
 }
 
-// The cost of one more sandbox as their number grows, and what an idle one takes.
+// The cost of one more sandbox as their number grows, and the memory of an idle one.
 async function growth(peer: Caisson): Promise<{ live: number; createMs: number; runMs: number; kibEach: number | null }[]> {
   const rows = [];
   const before = memAvailableKiB();
@@ -163,7 +163,7 @@ async function growth(peer: Caisson): Promise<{ live: number; createMs: number; 
       again.push(ms() - from);
       await peer.client.tool("sandbox_close_session", { session_id: result.session_id });
     }
-    // From a hundred on: one sandbox drowns in the noise of the host's memory.
+    // Only from a hundred sandboxes on: fewer drown in the noise of the host's memory.
     const kibEach = live < 100 ? null : (before - memAvailableKiB()) / live;
     const row = { live, createMs: quantile(create, 0.5), runMs: quantile(again, 0.5), kibEach };
     rows.push(row);
@@ -173,10 +173,10 @@ async function growth(peer: Caisson): Promise<{ live: number; createMs: number; 
   return rows;
 }
 
-// A run in a sandbox at rest, whose interpreters have ended: it waits for two forks.
+// A run in a sandbox at rest, whose interpreters have ended: the run waits for two forks.
 async function waking(peer: Caisson, n: number): Promise<number[]> {
   await peer.start();
-  await peer.client.tool("sandbox_close_session", { session_id: "bench-state" }); // a state stays, its holder too
+  await peer.client.tool("sandbox_close_session", { session_id: "bench-state" }); // a session with state does not rest
   const run = (session_id: string) => peer.client.tool("sandbox_run_python", { code: workloads.print, session_id });
   const sessions = Array.from({ length: n }, (_, i) => `rest-${i}`);
   for (const s of sessions) await run(s);
@@ -224,7 +224,7 @@ const pids = () => readdirSync("/proc").filter((d) => /^\d+$/.test(d)).map(Numbe
 const parentOf = (pid: number) => Number(/PPid:\s+(\d+)/.exec(read(`/proc/${pid}/status`))?.[1] ?? 0);
 const childrenOf = (pid: number) => pids().filter((p) => parentOf(p) === pid);
 
-// What a process file says; nothing when the process has gone.
+// The text of a file in /proc; empty if the process is gone.
 function read(path: string): string {
   try {
     return readFileSync(path, "utf8");
@@ -274,7 +274,7 @@ const cold = new Caisson("caisson cold", "the same walls, a plain interpreter st
 const peers: Peer[] = [warm, noPool, cold, plainPython(where)];
 for (const extra of [bubblewrap(where), docker()]) if (extra) peers.push(extra);
 
-// Everything that was measured so far; written after each part, so that a later part that fails costs nothing.
+// All results so far. They are written after each part, so that they survive the failure of a later part.
 const cells: Cell[] = [];
 let rates: { peer: string; clients: number; perSecond: number }[] = [];
 let atOnce: number | null = null;

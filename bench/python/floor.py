@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""floor.py ROOT N - milliseconds of N bare starts of the interpreter in ROOT, each fork + exec + wait, as JSON."""
+"""floor.py ROOT N - prints the milliseconds of N bare starts (fork + exec + wait) of the interpreter in ROOT, as JSON."""
 import json
 import os
 import sys

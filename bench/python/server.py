@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# The smallest server of this library: one tool. `server.py stdio` or `server.py PORT` (Streamable HTTP on /mcp).
+# The smallest FastMCP server: one tool. Usage: `server.py stdio` or `server.py PORT` (Streamable HTTP on /mcp).
 import sys
 
 from fastmcp import FastMCP

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The worked example: a client of the official SDK starts `caisson stdio`, uploads a table, runs an
-// analysis on it, and saves what it made in ./caisson-demo. Exits 0 when every file is there and right.
+// analysis on it, and saves the results in ./caisson-demo. Exits 0 if every file is there and right.
 
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
@@ -14,7 +14,7 @@ const server = process.env.CAISSON ?? path.join(top, 'build/caisson');
 const output = path.resolve(process.argv[2] ?? 'caisson-demo');
 const patience = { timeout: 120_000 };
 
-// What the analysis must make, and how each file begins.
+// The files that the analysis must make, and how each begins.
 const expected = {
 	'rain.png': '\x89PNG',
 	'report.pdf': '%PDF-',
@@ -33,7 +33,7 @@ async function call(client, name, args) {
 	return result;
 }
 
-// A file's bytes: inside the answer, or from its link when it is too large for that.
+// The bytes of a file: from the answer, or from its link if it is too large for that.
 async function fetchArtifact(client, session_id, artifact) {
 	try {
 		const file = await call(client, 'sandbox_read_artifact', { session_id, path: artifact.path });
