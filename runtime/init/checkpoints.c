@@ -164,7 +164,7 @@ static void saved(struct init *in)
 	struct init_points *p = &in->points;
 	struct init_session *s = &in->session;
 	struct init_point *at = &p->at[p->f.place];
-	bool live = s->holder > 0 && s->next_state == SPARE_READY;
+	bool live = s->state == SESSION_READY;
 	uint32_t flags =
 	    (live ? PROTO_CHECKPOINT_KEPT : 0U) | (s->lost ? PROTO_CHECKPOINT_LOST : 0U);
 
@@ -379,14 +379,14 @@ void points_events(struct init *in, short fork)
 	(void)kill(p->at[p->f.place].pid, SIGSTOP);
 	(void)kill(pid, SIGSTOP);
 	copy_now(in);
-	if (in->session.next_state != SPARE_FORKING) /* else its own answer does that */
+	if (in->session.state != SESSION_FORKING) /* else its own answer does that */
 		kill_strangers(in);
 }
 
 /* The session's next fork is what a SAVE keeps; session_prepare() has it made, or gives up. */
 static bool save_can_start(const struct init *in)
 {
-	return in->session.holder == 0 || in->session.next_state == SPARE_READY;
+	return in->session.state == SESSION_NONE || in->session.state == SESSION_READY;
 }
 
 void points_work(struct init *in)
@@ -417,7 +417,7 @@ int points_handle(struct init *in, const struct proto_init_checkpoint *f)
 	KILL_POINT(CHECKPOINT_TAKEN);
 	p->f = *f;
 	p->count = (struct tree_count){0};
-	if (in->run.id != 0 || in->waiting.used) {
+	if (in->run.state != RUN_NONE) {
 		answer(in, EBUSY, 0);
 	} else if (p->store < 0) {
 		answer(in, ENOTSUP, 0);
@@ -429,7 +429,7 @@ int points_handle(struct init *in, const struct proto_init_checkpoint *f)
 	} else if (p->at[f->place].state != POINT_FREE) {
 		return -1;
 	} else {
-		in->session.resting = false; /* its next fork is wanted */
+		session_wanted(in);
 		p->phase = POINTS_FORKING;
 		p->until = init_now() + FORK_WAIT_NS;
 	}

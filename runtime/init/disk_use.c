@@ -136,7 +136,7 @@ static void add_nameless(struct init *in)
 {
 	struct stat st;
 
-	if (in->run.id == 0 || fstat(in->workspace, &st) < 0)
+	if (!run_is_on(in) || fstat(in->workspace, &st) < 0)
 		return;
 	struct disk_use more = open_nameless(in, st.st_dev);
 	in->disk.found.bytes += more.bytes;
@@ -174,7 +174,7 @@ static bool step(struct init *in)
 
 static void walk(struct init *in, uint64_t entries)
 {
-	if (!in->disk.walking || (in->disk.due && in->run.id == 0))
+	if (!in->disk.walking || (in->disk.due && !run_is_on(in)))
 		begin(in);
 	for (; entries > 0; entries--)
 		if (step(in)) {
@@ -202,12 +202,12 @@ void disk_start(struct init *in, int packages)
 
 bool disk_pending(const struct init *in)
 {
-	return in->disk.walking || (in->disk.due && in->run.id == 0 && in->calm_until == 0);
+	return in->disk.walking || (in->disk.due && !run_is_on(in) && in->calm_until == 0);
 }
 
 uint64_t disk_next(const struct init *in)
 {
-	return in->disk.counts && in->run.id != 0 && !in->disk.walking ? in->disk.next_at : 0;
+	return in->disk.counts && run_is_on(in) && !in->disk.walking ? in->disk.next_at : 0;
 }
 
 bool disk_work(struct init *in)
@@ -221,7 +221,7 @@ bool disk_work(struct init *in)
 	/* one that began with too much may go on while it adds nothing */
 	most.bytes = MAX(most.bytes, d->before.bytes);
 	most.inodes = MAX(most.inodes, d->before.inodes);
-	return in->run.id != 0 && exceeds(d->walking ? d->found : d->known, most);
+	return run_is_on(in) && exceeds(d->walking ? d->found : d->known, most);
 }
 
 int disk_run_begins(struct init *in)
@@ -251,7 +251,7 @@ int disk_admit(struct init *in, int fd)
 		return 0;
 	if (fd >= 0 && fstat(fd, &st) < 0)
 		return -errno;
-	if (in->run.id == 0)
+	if (!run_is_on(in))
 		settle(in);
 	struct disk_use then = {.bytes = d->known.bytes + (uint64_t)st.st_blocks * BLOCK_BYTES,
 				.inodes = d->known.inodes + 1};
@@ -270,7 +270,7 @@ void disk_changed(struct init *in)
 
 struct disk_use disk_known(struct init *in)
 {
-	if (in->run.id == 0)
+	if (!run_is_on(in))
 		settle(in);
 	return in->disk.known;
 }

@@ -27,13 +27,33 @@
  *   INIT_REST    release the interpreters that can be made again
  *   INIT_CHECKPOINT  save, restore or drop a checkpoint; answered by INIT_CHECKPOINTED
  *
- * A run (run_start.c; one at a time):
- *   waiting   it is to be warm and its interpreter is being forked; after a limit it starts cold
- *   running   a spare was given the run (warm_spares.c, session_state.c), or a child was forked
+ * A run, one at a time (run_state.c has the table of the steps, run_start.c takes most of them):
+ *
+ *   NONE --> WAITING --> RUNNING ------------> ENDING --> NONE
+ *     ^         |           '---> KILLING ------^
+ *     '---------'
+ *
+ *   WAITING   accepted. A warm run stays here while its interpreter is being forked; after a limit
+ *             it starts cold. It returns to NONE if it cannot start or is signalled.
+ *   RUNNING   a spare was given the run (warm_spares.c, session_state.c), or a child was forked
  *             that executes Python or a command (run_child.c)
- *   ending    its first process has ended, has named its end (run_end.c) or, in a session, has
- *             reported that the code returned; everything else of the run gets SIGKILL (run_kill.c)
- *   over      no process of it is left: INIT_ENDED is sent
+ *   KILLING   the front, a deadline or a limit has ended it: all its processes were sent SIGKILL
+ *             (run_kill.c)
+ *   ENDING    its first process has ended, has named its end (run_end.c) or, in a session, has
+ *             reported that the code returned. All other processes of the run were sent SIGKILL.
+ *   NONE      no process of it is left, and INIT_ENDED was sent
+ *
+ * A session (session_state.c), whose holder is the process that has its variables:
+ *
+ *   NONE --> HELD --> FORKING --> READY --> HELD       any of them --> NONE: the holder is gone
+ *            HELD, READY --> RESTING --> HELD
+ *
+ *   NONE      there is no state: the first stateful run takes the spare of the clean interpreter
+ *   HELD      the holder is stopped. A run may be on: it executes in the fork that was `next`.
+ *   FORKING   between runs: the holder forks the process for the next run
+ *   READY     the holder and `next` are stopped
+ *   RESTING   HELD, and init does not fork again before a stateful run or a checkpoint needs it
+ *
  * A deadline sends SIGTERM and, after a grace period, kills everything. Memory without a cgroup
  * (memory_watch.c) and disk space without a limited file system (disk_use.c) are watched while a
  * run is on.
@@ -59,14 +79,20 @@
 #define STORE_INODES     2  /* of the workspace's file system: its folders `data` and `venv` */
 #define DISK_INODES      12 /* of a stored one: the same, and what ext4 keeps for itself */
 
+enum run_state { RUN_NONE, RUN_WAITING, RUN_RUNNING, RUN_KILLING, RUN_ENDING };
+enum run_form {
+	RUN_COLD,     /* a child of init that executes Python or a command */
+	RUN_WARM,     /* a spare; it may report its end by its process name (run_end.c) */
+	RUN_STATEFUL, /* a fork of the session's holder, or the spare that is to be the holder */
+};
+
 struct init_run {
-	uint32_t id; /* 0 = no run is on */
-	pid_t pid;   /* first process, also its process group and session; 0 = it has ended */
-	bool stateful;
-	bool named;     /* it may report its end by its process name (run_end.c) */
+	enum run_state state; /* changed by run_to() alone */
+	enum run_form form;
+	uint32_t id;    /* the front's number for it; 0 in NONE */
+	pid_t pid;      /* RUNNING, KILLING: first process, also its process group and session */
 	bool forked;    /* from the clean interpreter: it may exec a bare Python (places.py) */
 	uint32_t flags; /* PROTO_ENDED_* */
-	bool killing;   /* SIGKILL was sent to all of its processes */
 	int status;     /* of the first process, wait(2) */
 	int error;      /* pipe: errno when the start failed, else end of file */
 	uint32_t left;  /* processes found when it ended, where init lists them */
@@ -103,16 +129,22 @@ struct init_warm {
 /* For an answer of the holder, which runs meanwhile. Beyond it the state counts as lost, so it is
  * long: a fork takes milliseconds, a machine that stands still takes seconds. */
 #define SESSION_FORK_WAIT_NS UINT64_C(10000000000)
+enum session_state {
+	SESSION_NONE,
+	SESSION_HELD,
+	SESSION_RESTING,
+	SESSION_FORKING,
+	SESSION_READY,
+};
 struct init_session {
+	enum session_state state;
 	int holder_channel, next_channel;
 	int run_channel; /* of the stateful run that is on */
-	pid_t holder;    /* 0 = there is no state */
-	pid_t next;
-	pid_t gone; /* a holder that was let go and not reaped yet */
-	enum spare_state next_state;
-	uint64_t until; /* FORKING: then the holder is none */
-	bool resting;   /* no next one until a run waits for it */
-	bool lost;      /* the state is gone, and nobody has been told */
+	pid_t holder;    /* 0 in NONE */
+	pid_t next;      /* READY */
+	pid_t gone;      /* an earlier holder that was killed and is not reaped yet */
+	uint64_t until;  /* FORKING: then the state counts as lost */
+	bool lost;       /* a state was lost, and the front has not been told */
 };
 
 /* Kept states of the sandbox: checkpoints.c. */
@@ -165,9 +197,8 @@ struct init_disk {
 	DIR *open[DISK_DEPTH_MAX];
 };
 
-/* A warm run that waits for its spare. */
+/* RUN_WAITING: what the run needs to start. */
 struct init_waiting {
-	bool used;
 	struct proto_init_run f;
 	uint32_t asked; /* how often for another interpreter, where the one to fork from was lost */
 	uint64_t until; /* then it starts cold */
@@ -261,6 +292,15 @@ void calm_look(struct init *in, bool stateful); /* a run has come: does its clie
 void calm_end(struct init *in);                 /* before anything of a tenant executes */
 void calm_work(struct init *in);                /* ends it when it is time */
 
+/* run_state.c: the only place that changes the state of a run. ENDING clears pid, NONE everything. */
+void run_to(struct init *in, enum run_state state);
+
+/* Whether the run that is on, if one is, has started: processes of it may exist. */
+static inline bool run_is_on(const struct init *in)
+{
+	return in->run.state >= RUN_RUNNING;
+}
+
 /* run_start.c */
 void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n);
 void run_signal(struct init *in, const struct proto_init_signal *f);
@@ -332,6 +372,7 @@ bool warm_is_spent(const struct init *in); /* neither is left: the next warm run
 void session_start(struct init *in);
 void session_prepare(struct init *in);
 void session_rest(struct init *in);           /* the holder stays: it is the state */
+void session_wanted(struct init *in);         /* RESTING ends: the next fork is needed */
 uint64_t session_next(const struct init *in); /* when it wants to be called again, 0 = never */
 bool session_can(const struct init *in);      /* a stateful run may start at once */
 pid_t session_take(struct init *in, const struct run_child *c);

@@ -110,7 +110,7 @@ void calm_end(struct init *in)
 void calm_work(struct init *in)
 {
 	if (in->calm_until != 0 &&
-	    (in->waiting.used || points_busy(in) || init_now() >= in->calm_until))
+	    (in->run.state == RUN_WAITING || points_busy(in) || init_now() >= in->calm_until))
 		calm_end(in);
 }
 
@@ -188,7 +188,7 @@ bool end_look(struct init *in, struct end *ret)
 	pid_t pid = in->run.pid;
 	siginfo_t what = {0};
 
-	if (in->run.id == 0 || !in->run.named || pid <= 0 ||
+	if (in->run.form != RUN_WARM || pid <= 0 ||
 	    waitid(P_PID, (id_t)pid, &what, WSTOPPED | WNOHANG) < 0 || what.si_pid != pid ||
 	    !read_end(in, pid, ret))
 		return false;

@@ -21,8 +21,8 @@ static bool is_kept(const struct init *in, pid_t pid)
 
 bool kill_keeps_any(const struct init *in)
 {
-	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.holder > 0 ||
-	       in->session.next > 0 || points_any(in) || end_any(in);
+	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.state != SESSION_NONE ||
+	       points_any(in) || end_any(in);
 }
 
 uint32_t kill_others(const struct init *in, int signo)
@@ -65,11 +65,12 @@ static void wake_interpreters(const struct init *in)
  * group's way does the same. */
 void kill_run(struct init *in)
 {
-	in->run.killing = true;
+	if (in->run.state == RUN_RUNNING)
+		run_to(in, RUN_KILLING);
 	warm_events(in, POLLIN, 0); /* a hello that has just come */
 	/* they are in the leaf of runs, where they came from */
-	bool spared =
-	    in->session.holder > 0 || points_any(in) || end_any_stopped(in) || warm_spare_alone(in);
+	bool spared = in->session.state != SESSION_NONE || points_any(in) || end_any_stopped(in) ||
+		      warm_spare_alone(in);
 	if (in->kill >= 0 && !spared)
 		(void)!write(in->kill, "1", 1);
 	if (!kill_keeps_any(in)) {
@@ -87,7 +88,7 @@ void kill_run(struct init *in)
 void kill_strangers(struct init *in)
 {
 	/* a spare on its way has no name yet */
-	if (in->run.id != 0 || in->warm.spare_state == SPARE_FORKING || points_forking(in) ||
+	if (run_is_on(in) || in->warm.spare_state == SPARE_FORKING || points_forking(in) ||
 	    kill_others(in, 0) == 0)
 		return;
 	(void)kill(-1, SIGSTOP);

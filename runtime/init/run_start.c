@@ -75,6 +75,15 @@ static uint64_t watch_every(const struct init *in)
 	return in->config.poll_memory ? WATCH_EVERY_NS : SOCKETS_EVERY_NS;
 }
 
+/* The run that WAITS cannot start. */
+static void refuse(struct init *in, int errnum)
+{
+	uint32_t id = in->run.id;
+
+	run_to(in, RUN_NONE);
+	report_failure(in, id, errnum);
+}
+
 static void start_clock(struct init *in, const struct proto_init_run *f)
 {
 	struct init_run *r = &in->run;
@@ -87,52 +96,51 @@ static void start_clock(struct init *in, const struct proto_init_run *f)
 
 static void start_cold(struct init *in, struct run_child *c)
 {
-	const struct proto_init_run *f = c->f;
+	struct init_run *r = &in->run;
 	int error[2];
 
 	if (pipe2(error, O_CLOEXEC | O_NONBLOCK) < 0) {
-		report_failure(in, f->run, errno);
+		refuse(in, errno);
 		return;
 	}
-	in->run = (struct init_run){
-	    .id = f->run, .error = error[0], .grace_ns = f->grace_ns, .started_ns = init_now()};
-	in->run.pid = fork();
-	if (in->run.pid == 0) {
+	r->started_ns = init_now();
+	pid_t pid = fork();
+	if (pid == 0) {
 		c->error = error[1];
 		run_child(c);
 	}
 	int errnum = errno;
 	KILL_POINT(RUN_FORKED);
 	(void)close(error[1]);
-	if (in->run.pid < 0) {
+	if (pid < 0) {
 		(void)close(error[0]);
-		in->run = (struct init_run){0};
-		report_failure(in, f->run, errnum);
+		refuse(in, errnum);
 		return;
 	}
-	start_clock(in, f);
+	r->pid = pid;
+	r->error = error[0];
+	run_to(in, RUN_RUNNING);
+	start_clock(in, c->f);
 }
 
 /* True = it runs. */
 static bool start_warm(struct init *in, const struct run_child *c)
 {
+	struct init_run *r = &in->run;
 	uint64_t started = init_now();
 	bool stateful = c->f->kind == PROTO_RUN_STATEFUL;
-	bool forked = !stateful || in->session.holder == 0;
+	bool forked = !stateful || in->session.state == SESSION_NONE;
 	pid_t pid = stateful ? session_take(in, c) : warm_take(in, c, NULL);
 
 	if (pid <= 0)
 		return false;
 	KILL_POINT(RUN_GIVEN);
-	in->run = (struct init_run){.id = c->f->run,
-				    .error = -1,
-				    .pid = pid,
-				    .stateful = stateful,
-				    .named = !stateful,
-				    .forked = forked,
-				    .flags = PROTO_ENDED_WARM,
-				    .grace_ns = c->f->grace_ns,
-				    .started_ns = started};
+	r->form = stateful ? RUN_STATEFUL : RUN_WARM;
+	r->pid = pid;
+	r->forked = forked;
+	r->flags = PROTO_ENDED_WARM;
+	r->started_ns = started;
+	run_to(in, RUN_RUNNING);
 	start_clock(in, c->f);
 	return true;
 }
@@ -143,9 +151,9 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 {
 	struct init_waiting *w = &in->waiting;
 
-	uint64_t wait = f->kind != PROTO_RUN_STATEFUL ? SPARE_WAIT_NS
-			: in->session.holder == 0     ? STATE_WAIT_NS
-						      : SESSION_FORK_WAIT_NS;
+	uint64_t wait = f->kind != PROTO_RUN_STATEFUL       ? SPARE_WAIT_NS
+			: in->session.state == SESSION_NONE ? STATE_WAIT_NS
+							    : SESSION_FORK_WAIT_NS;
 	*w = (struct init_waiting){.f = *f, .until = later(init_now(), wait)};
 	for (w->n = 0; w->n < n; w->n++) {
 		w->fds[w->n] = fcntl(fds[w->n], F_DUPFD_CLOEXEC, 3);
@@ -154,7 +162,6 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 			return false;
 		}
 	}
-	w->used = true;
 	return true;
 }
 
@@ -162,12 +169,12 @@ static void start_now(struct init *in, struct run_child *c)
 {
 	calm_end(in);
 	if (disk_run_begins(in) < 0) {
-		report_failure(in, c->f->run, EDQUOT);
+		refuse(in, EDQUOT);
 		return;
 	}
 	if (c->f->kind == PROTO_RUN_STATEFUL) {
 		if (!session_can(in) || !start_warm(in, c))
-			report_failure(in, c->f->run, ENOTSUP);
+			refuse(in, ENOTSUP);
 		return;
 	}
 	if (!warm_can(in, c->f) || in->warm.spare_state != SPARE_READY || !start_warm(in, c))
@@ -179,7 +186,7 @@ void run_waiting(struct init *in)
 	struct init_waiting *w = &in->waiting;
 	struct run_child c = {.in = in, .f = &w->f};
 
-	if (!w->used)
+	if (in->run.state != RUN_WAITING)
 		return;
 	if (warm_is_lost(in, &w->f) && w->asked < ASK_MAX && init_now() < w->until) {
 		w->asked++;
@@ -189,7 +196,7 @@ void run_waiting(struct init *in)
 	if (warm_must_wait(in, &w->f)) {
 		if (init_now() < w->until)
 			return;
-		if (in->session.next_state == SPARE_FORKING)
+		if (in->session.state == SESSION_FORKING)
 			session_lose(in);
 		else
 			warm_give_up(in);
@@ -198,7 +205,6 @@ void run_waiting(struct init *in)
 			return;
 		}
 	}
-	w->used = false;
 	(void)sort_fds(&w->f, w->fds, w->n, &c);
 	start_now(in, &c);
 	fd_close_many(w->fds, w->n);
@@ -210,11 +216,15 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 
 	if (!is_possible(f) || sort_fds(f, fds, n, &c) < 0)
 		init_die("run request");
-	if (in->run.id != 0 || in->waiting.used || points_busy(in)) {
+	if (in->run.state != RUN_NONE || points_busy(in)) {
 		report_failure(in, f->run, EBUSY);
 		return;
 	}
 	KILL_POINT(RUN_TAKEN);
+	run_to(in, RUN_WAITING);
+	in->run.id = f->run;
+	in->run.error = -1;
+	in->run.grace_ns = f->grace_ns;
 	in->warm.rest = false;
 	calm_look(in, f->kind == PROTO_RUN_STATEFUL);
 	if (f->warm == PROTO_WARM_COMING && f->kind != PROTO_RUN_ARGV && in->warm.channel < 0)
@@ -222,7 +232,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 	if (!warm_is_lost(in, f) && !warm_must_wait(in, f))
 		start_now(in, &c);
 	else if (!wait_for_spare(in, f, fds, n))
-		report_failure(in, f->run, EMFILE);
+		refuse(in, EMFILE);
 }
 
 static void finish(struct init *in)
@@ -245,7 +255,7 @@ static void finish(struct init *in)
 		e.end = PROTO_END_FAILED;
 		e.value = errnum;
 	}
-	if (r->stateful && in->session.lost) {
+	if (r->form == RUN_STATEFUL && in->session.lost) {
 		e.flags |= PROTO_ENDED_LOST;
 		in->session.lost = false;
 	}
@@ -254,7 +264,7 @@ static void finish(struct init *in)
 	(void)fd_close(r->error);
 	if (r->flags & PROTO_ENDED_OOM) /* else the next run would begin with them */
 		ipc_clear();
-	*r = (struct init_run){0};
+	run_to(in, RUN_NONE);
 	in->watch_at = 0;
 	disk_changed(in);
 	calm_begin(in);
@@ -285,7 +295,7 @@ static void first_ended(struct init *in, int status, const struct rusage *use)
 {
 	struct init_run *r = &in->run;
 
-	r->pid = 0;
+	run_to(in, RUN_ENDING);
 	r->status = status;
 	r->ended_ns = init_now();
 	r->cpu_ns = cpu_of(use);
@@ -309,7 +319,7 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss
 
 	if (r->forked && !(r->flags & PROTO_ENDED_NAMED))
 		look_bare(in);
-	r->pid = 0;
+	run_to(in, RUN_ENDING);
 	r->status = W_EXITCODE(status, 0);
 	r->ended_ns = init_now();
 	r->cpu_ns = cpu_ns;
@@ -322,8 +332,10 @@ static void orphan_ended(struct init *in, int status, const struct rusage *use)
 {
 	struct init_run *r = &in->run;
 
+	if (!run_is_on(in))
+		return;
 	r->orphans_ns += cpu_of(use);
-	if (r->killing && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
+	if (r->state != RUN_RUNNING && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL)
 		r->killed++;
 }
 
@@ -360,7 +372,7 @@ void run_reap(struct init *in)
 	}
 	while ((pid = reap_next(in, &status, &use)) > 0) {
 		bool point = points_reaped(in, pid, status); /* it may have been a run as well */
-		if (in->run.id != 0 && pid == in->run.pid)
+		if (pid == in->run.pid)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) || end_reaped(in, pid) ||
 			 point)
@@ -368,7 +380,7 @@ void run_reap(struct init *in)
 		else
 			orphan_ended(in, status, &use);
 	}
-	if (in->run.id == 0 || in->run.pid != 0)
+	if (in->run.state != RUN_ENDING)
 		return;
 	/* No child at all means that the namespace is empty: orphans are children of init. */
 	if ((pid < 0 && errno == ECHILD) || (kill_keeps_any(in) && kill_others(in, 0) == 0))
@@ -379,12 +391,12 @@ void run_reap(struct init *in)
 static void end_waiting(struct init *in)
 {
 	struct proto_init_ended e = {.head = PROTO_HEAD(INIT_ENDED, proto_init_ended),
-				     .run = in->waiting.f.run,
+				     .run = in->run.id,
 				     .end = PROTO_END_SIGNALED,
 				     .value = SIGKILL,
 				     .flags = PROTO_ENDED_KILLED};
 
-	in->waiting.used = false;
+	run_to(in, RUN_NONE);
 	fd_close_many(in->waiting.fds, in->waiting.n);
 	init_send(in, &e.head, NULL, 0);
 }
@@ -393,11 +405,13 @@ void run_signal(struct init *in, const struct proto_init_signal *f)
 {
 	if (f->signo != SIGKILL && f->signo != SIGTERM && f->signo != SIGINT)
 		init_die("signal request");
-	if (in->waiting.used && f->run == in->waiting.f.run) {
+	if (f->run != in->run.id) /* it has ended meanwhile */
+		return;
+	if (in->run.state == RUN_WAITING) {
 		end_waiting(in);
 		return;
 	}
-	if (f->run != in->run.id || in->run.pid <= 0) /* it has ended meanwhile */
+	if (in->run.pid <= 0)
 		return;
 	if (f->signo == SIGKILL) {
 		in->run.flags |= PROTO_ENDED_KILLED;
@@ -412,7 +426,8 @@ static void watch(struct init *in, uint64_t t)
 	if (in->watch_at == 0 || t < in->watch_at)
 		return;
 	in->watch_at = later(t, watch_every(in));
-	if (in->run.killing || !(sockets_watch(in) || (in->config.poll_memory && watch_memory(in))))
+	if (in->run.state != RUN_RUNNING ||
+	    !(sockets_watch(in) || (in->config.poll_memory && watch_memory(in))))
 		return;
 	in->run.flags |= PROTO_ENDED_OOM;
 	kill_run(in);
@@ -423,7 +438,7 @@ void run_tick(struct init *in)
 	struct init_run *r = &in->run;
 	uint64_t t;
 
-	if (r->id == 0 || run_next(in) == 0)
+	if (!run_is_on(in) || run_next(in) == 0)
 		return;
 	t = init_now();
 	if (r->term_at != 0 && t >= r->term_at && r->pid > 0) {
@@ -441,7 +456,7 @@ void run_tick(struct init *in)
 
 void run_watch_disk(struct init *in)
 {
-	if (!disk_work(in) || in->run.killing || in->run.pid <= 0)
+	if (!disk_work(in) || in->run.state != RUN_RUNNING)
 		return;
 	in->run.flags |= PROTO_ENDED_DISK;
 	kill_run(in);
@@ -458,12 +473,12 @@ uint64_t run_next(const struct init *in)
 	const uint64_t at[] = {in->run.term_at, in->run.kill_at, in->watch_at, disk_next(in)};
 	uint64_t next = 0;
 
-	if (in->waiting.used)
+	if (in->run.state == RUN_WAITING)
 		return in->waiting.until;
 	/* The last process may be a child of a waiting interpreter: init gets no signal for it. */
-	if (in->run.id != 0 && in->run.pid == 0 && kill_keeps_any(in))
+	if (in->run.state == RUN_ENDING && kill_keeps_any(in))
 		return later(init_now(), LOOK_AGAIN_NS);
-	if (in->run.id == 0)
+	if (in->run.state == RUN_NONE)
 		return sooner(sooner(session_next(in), points_next(in)),
 			      sooner(in->calm_until, warm_next(in)));
 	if (in->run.pid <= 0)

@@ -23,23 +23,51 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static void drop_next(struct init_session *s)
+#define TO(state) (1u << SESSION_##state)
+
+/* A step that is not in this table is an error in init itself, so init ends. Submitted code cannot
+ * cause one: what it sends is checked before session_to() is called. */
+static const uint8_t allowed[] = {
+    [SESSION_NONE] = TO(HELD),
+    [SESSION_HELD] = TO(NONE) | TO(RESTING) | TO(FORKING),
+    [SESSION_RESTING] = TO(NONE) | TO(HELD),
+    [SESSION_FORKING] = TO(NONE) | TO(READY),
+    [SESSION_READY] = TO(NONE) | TO(HELD) | TO(RESTING),
+};
+
+/* The only place that changes the state; the picture is in init.h. */
+static void session_to(struct init_session *s, enum session_state state)
+{
+	if (!(allowed[s->state] & (1u << state)))
+		init_die("session state");
+	s->state = state;
+}
+
+static void hold(struct init_session *s, pid_t pid, int channel)
+{
+	session_to(s, SESSION_HELD);
+	s->holder = pid;
+	s->holder_channel = channel;
+}
+
+static void kill_next(struct init_session *s)
 {
 	if (s->next > 0)
 		(void)kill(s->next, SIGKILL);
 	s->next_channel = fd_close(s->next_channel);
-	s->next_state = SPARE_NONE;
 	s->next = 0;
 }
 
-static void drop_holder(struct init_session *s)
+static void kill_holder(struct init_session *s)
 {
+	kill_next(s);
 	if (s->holder > 0)
 		(void)kill(s->holder, SIGKILL);
 	s->gone = s->holder;
 	s->holder_channel = fd_close(s->holder_channel);
 	s->holder = 0;
-	s->resting = false;
+	if (s->state != SESSION_NONE)
+		session_to(s, SESSION_NONE);
 }
 
 void session_start(struct init *in)
@@ -50,8 +78,7 @@ void session_start(struct init *in)
 
 void session_lose(struct init *in)
 {
-	drop_next(&in->session);
-	drop_holder(&in->session);
+	kill_holder(&in->session);
 	in->session.lost = true;
 	kill_strangers(in);
 }
@@ -64,30 +91,40 @@ bool session_keeps(const struct init *in, pid_t pid)
 
 void session_rest(struct init *in)
 {
-	drop_next(&in->session);
-	in->session.resting = in->session.holder > 0;
+	struct init_session *s = &in->session;
+
+	if (s->state != SESSION_HELD && s->state != SESSION_READY)
+		return;
+	kill_next(s);
+	session_to(s, SESSION_RESTING);
+}
+
+void session_wanted(struct init *in)
+{
+	if (in->session.state == SESSION_RESTING)
+		session_to(&in->session, SESSION_HELD);
 }
 
 void session_prepare(struct init *in)
 {
 	struct init_session *s = &in->session;
 	/* leaf, limits, rules and filter are inherited */
-	struct rt_fork k = {.h = {.kind = RT_FORK}, .awaited = in->waiting.used || in->hasty};
+	struct rt_fork k = {.h = {.kind = RT_FORK},
+			    .awaited = in->run.state == RUN_WAITING || in->hasty};
 	int pair[2];
 
-	if (s->next_state == SPARE_FORKING && init_now() >= s->until)
+	if (s->state == SESSION_FORKING && init_now() >= s->until)
 		session_lose(in);
-	if (in->waiting.used && in->waiting.f.kind == PROTO_RUN_STATEFUL)
-		s->resting = false;
-	if (s->resting || s->holder == 0 || s->next_state != SPARE_NONE || in->run.id != 0 ||
-	    in->warm.spare_state == SPARE_FORKING || (in->calm_until != 0 && !in->hasty) ||
-	    warm_pair(pair) < 0)
+	if (in->run.state == RUN_WAITING && in->waiting.f.kind == PROTO_RUN_STATEFUL)
+		session_wanted(in);
+	if (s->state != SESSION_HELD || run_is_on(in) || in->warm.spare_state == SPARE_FORKING ||
+	    (in->calm_until != 0 && !in->hasty) || warm_pair(pair) < 0)
 		return;
 	(void)kill(s->holder, SIGCONT);
 	ssize_t sent = fd_send(s->holder_channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
 	(void)close(pair[1]);
 	s->next_channel = pair[0];
-	s->next_state = SPARE_FORKING;
+	session_to(s, SESSION_FORKING);
 	s->until = init_now() + SESSION_FORK_WAIT_NS;
 	if (sent < 0)
 		session_lose(in);
@@ -95,37 +132,30 @@ void session_prepare(struct init *in)
 
 uint64_t session_next(const struct init *in)
 {
-	return in->session.next_state == SPARE_FORKING ? in->session.until : 0;
+	return in->session.state == SESSION_FORKING ? in->session.until : 0;
 }
 
 bool session_can(const struct init *in)
 {
 	const struct init_session *s = &in->session;
 
-	return s->holder > 0 ? s->next_state == SPARE_READY : in->warm.spare_state == SPARE_READY;
+	return s->state == SESSION_READY ||
+	       (s->state == SESSION_NONE && in->warm.spare_state == SPARE_READY);
 }
 
 pid_t session_take(struct init *in, const struct run_child *c)
 {
 	struct init_session *s = &in->session;
-	pid_t pid;
 
-	if (s->holder == 0) {
-		pid = warm_take(in, c, &s->run_channel);
-	} else {
-		int r = warm_send_run(s->next_channel, c);
-		pid = r < 0 ? r : s->next;
-		if (r < 0) {
-			session_lose(in);
-			return r;
-		}
-		(void)kill(pid, SIGCONT);
-		s->run_channel = s->next_channel;
-		s->next_channel = -1;
-		s->next_state = SPARE_NONE;
-		s->next = 0;
+	if (s->state == SESSION_NONE)
+		return warm_take(in, c, &s->run_channel);
+	int r = warm_send_run(s->next_channel, c);
+	if (r < 0) {
+		session_lose(in);
+		return r;
 	}
-	return pid;
+	(void)kill(s->next, SIGCONT);
+	return session_part(in, &s->run_channel);
 }
 
 static void next_event(struct init *in)
@@ -137,18 +167,19 @@ static void next_event(struct init *in)
 		return;
 	/* Submitted code can answer for its fork: one process is not two. */
 	bool known = pid == s->holder || points_keep(in, pid);
-	if (pid > 0 && !known && s->next_state == SPARE_FORKING) {
+	if (pid > 0 && !known && s->state == SESSION_FORKING) {
 		s->next = pid;
-		s->next_state = SPARE_READY;
+		session_to(s, SESSION_READY);
 		(void)kill(s->holder, SIGSTOP);
 		(void)kill(s->next, SIGSTOP);
 		end_stop(in);
 		kill_strangers(in);
 		KILL_POINT(NEXT_READY);
-	} else if (s->next_state == SPARE_FORKING) {
+	} else if (s->state == SESSION_FORKING) {
 		session_lose(in); /* a holder that cannot fork is none */
 	} else {
-		drop_next(s);
+		kill_next(s);
+		session_to(s, SESSION_HELD);
 	}
 }
 
@@ -161,17 +192,15 @@ static void done_event(struct init *in)
 
 	if (n < 0)
 		return;
-	if (n != sizeof(done) || done.h.kind != RT_RUN_DONE || r->id == 0 || r->pid <= 0) {
+	if (n != sizeof(done) || done.h.kind != RT_RUN_DONE || r->pid <= 0) {
 		s->run_channel =
 		    fd_close(s->run_channel); /* its process decides now how the run ends */
 		return;
 	}
-	drop_next(s);
 	if (end_leave(in, s->holder)) /* it is stopped, and may be freed later */
 		s->holder = 0;
-	drop_holder(s);
-	s->holder = r->pid;
-	s->holder_channel = s->run_channel;
+	kill_holder(s);
+	hold(s, r->pid, s->run_channel);
 	s->run_channel = -1;
 	r->flags |= PROTO_ENDED_KEPT;
 	KILL_POINT(STATE_TAKEN);
@@ -202,11 +231,11 @@ bool session_reaped(struct init *in, pid_t pid)
 		s->gone = 0;
 	} else if (pid == s->next) {
 		s->next = 0;
-		drop_next(s);
+		kill_next(s);
+		session_to(s, SESSION_HELD);
 	} else if (pid == s->holder) {
 		s->holder = 0;
 		session_lose(in);
-		s->gone = 0;
 	} else {
 		return false;
 	}
@@ -220,8 +249,8 @@ pid_t session_part(struct init *in, int *ret_channel)
 
 	*ret_channel = s->next_channel;
 	s->next_channel = -1;
-	s->next_state = SPARE_NONE;
 	s->next = 0;
+	session_to(s, SESSION_HELD);
 	return pid;
 }
 
@@ -229,9 +258,8 @@ void session_adopt(struct init *in, pid_t pid, int channel)
 {
 	struct init_session *s = &in->session;
 
-	drop_next(s);
-	drop_holder(s);
-	s->holder = pid;
-	s->holder_channel = channel;
+	kill_holder(s);
+	if (pid > 0)
+		hold(s, pid, channel);
 	s->lost = false;
 }

@@ -117,7 +117,7 @@ void warm_rest(struct init *in)
 
 static bool is_busy(const struct init *in)
 {
-	return in->warm.spare_state != SPARE_NONE || in->run.id != 0 || in->waiting.used ||
+	return in->warm.spare_state != SPARE_NONE || in->run.state != RUN_NONE ||
 	       in->calm_until != 0;
 }
 
@@ -153,7 +153,7 @@ void warm_tell(struct init *in)
 bool warm_is_lost(const struct init *in, const struct proto_init_run *f)
 {
 	const struct init_warm *w = &in->warm;
-	bool needed = f->kind != PROTO_RUN_STATEFUL || in->session.holder == 0;
+	bool needed = f->kind != PROTO_RUN_STATEFUL || in->session.state == SESSION_NONE;
 
 	return f->warm != PROTO_WARM_NO && needed && w->channel < 0 && !w->soon &&
 	       w->spare_state == SPARE_NONE;
@@ -171,8 +171,8 @@ static void let_go(struct init *in)
 {
 	struct init_warm *w = &in->warm;
 
-	if (!w->rest || in->run.id != 0 || in->waiting.used || points_busy(in) ||
-	    w->spare_state == SPARE_FORKING || in->session.next_state == SPARE_FORKING ||
+	if (!w->rest || in->run.state != RUN_NONE || points_busy(in) ||
+	    w->spare_state == SPARE_FORKING || in->session.state == SESSION_FORKING ||
 	    (w->channel >= 0 && w->state != WARM_CLEAN))
 		return;
 	w->rest = false;
@@ -192,7 +192,7 @@ static int send_fork(struct init *in, int theirs, bool self)
 			    .has_ruleset = in->landlock >= 0,
 			    .has_proc = 1,
 			    .oom_score = in->config.oom_score,
-			    .awaited = in->waiting.used,
+			    .awaited = in->run.state == RUN_WAITING,
 			    .self = self};
 
 	k.n_rlimits = run_limits(in, k.rlimit);
@@ -240,8 +240,8 @@ void warm_prepare(struct init *in)
 	int pair[2];
 
 	let_go(in);
-	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || in->run.id != 0 ||
-	    in->session.next_state == SPARE_FORKING || in->calm_until != 0)
+	if (w->state != WARM_CLEAN || w->spare_state != SPARE_NONE || run_is_on(in) ||
+	    in->session.state == SESSION_FORKING || in->calm_until != 0)
 		return;
 	if (warm_pair(pair) < 0)
 		return;
@@ -267,10 +267,11 @@ bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
 {
 	const struct init_warm *w = &in->warm;
 
-	if (in->session.next_state == SPARE_FORKING || w->spare_state == SPARE_FORKING)
+	if (in->session.state == SESSION_FORKING || w->spare_state == SPARE_FORKING)
 		return true;
 	if (f->kind == PROTO_RUN_STATEFUL)
-		return !session_can(in) && (in->session.holder > 0 || w->channel >= 0 || w->soon);
+		return !session_can(in) &&
+		       (in->session.state != SESSION_NONE || w->channel >= 0 || w->soon);
 	return w->soon || (warm_can(in, f) && w->spare_state == SPARE_NONE);
 }
 

@@ -146,10 +146,11 @@ static void say(int who, const uint8_t *data, size_t len, bool with_fds)
 /* A stateful run as session_take() leaves it. */
 static void start_run(void)
 {
-	if (in.run.id != 0)
+	if (run_is_on(&in))
 		return;
 	calm_end(&in);
-	in.run = (struct init_run){.id = 1, .pid = OWN_PID, .stateful = true};
+	in.run =
+	    (struct init_run){.state = RUN_RUNNING, .id = 1, .pid = OWN_PID, .form = RUN_STATEFUL};
 	(void)fd_close(in.session.run_channel);
 	in.session.run_channel = channel_for(3);
 }
@@ -162,7 +163,7 @@ static void happen(unsigned what)
 			warm_arrived(&in, channel_for(0), true);
 	} else if (what == 1)
 		start_run();
-	else if (what == 2 && in.run.id != 0) {
+	else if (what == 2 && run_is_on(&in)) {
 		in.run = (struct init_run){0};
 		session_run_ended(&in);
 		calm_begin(&in);

@@ -143,22 +143,22 @@ static void test_a_run(void **state UNUSED)
 {
 	(void)close(put("data/a", 64));
 	assert_int_equal(disk_run_begins(&in), 0);
-	in.run.id = 1;
+	in.run.state = RUN_RUNNING;
 	assert_false(look());
 	assert_true(disk_next(&in) > 1);
 	(void)close(put("data/b", 256));
 	assert_true(look());
-	in.run.id = 0;
+	in.run.state = RUN_NONE;
 	assert_int_equal(disk_run_begins(&in), 0); /* to remove something */
-	in.run.id = 2;
+	in.run.state = RUN_RUNNING;
 	assert_false(look());
 	(void)close(put("data/c", 32)); /* but not to add */
 	assert_true(look());
-	in.run.id = 0;
+	in.run.state = RUN_NONE;
 	assert_int_equal(unlinkat(base, "data/b", 0), 0);
 	disk_changed(&in);
 	assert_int_equal(disk_run_begins(&in), 0);
-	in.run.id = 3;
+	in.run.state = RUN_RUNNING;
 	assert_false(look());
 	for (int i = 0; i < 100; i++) {
 		char name[24];
@@ -171,7 +171,7 @@ static void test_a_run(void **state UNUSED)
 static void test_without_a_name(void **state UNUSED)
 {
 	assert_int_equal(disk_run_begins(&in), 0);
-	in.run.id = 1;
+	in.run.state = RUN_RUNNING;
 	int fd = put("data/a", 300);
 	int again = dup(fd);
 	assert_int_equal(unlinkat(base, "data/a", 0), 0);
@@ -199,7 +199,7 @@ static void test_uploads(void **state UNUSED)
 	assert_int_equal(disk_admit(&in, -1), 0);
 	assert_int_equal(disk_admit(&in, small), 0);
 	assert_int_equal(disk_admit(&in, large), -EDQUOT);
-	in.run.id = 1; /* nobody looks now: what has been let in counts */
+	in.run.state = RUN_RUNNING; /* nobody looks now: what has been let in counts */
 	in.disk.known.bytes = 160 * KIB;
 	assert_int_equal(disk_admit(&in, small), 0);
 	assert_int_equal(disk_admit(&in, small), -EDQUOT);
@@ -215,7 +215,7 @@ static void test_where_a_file_system_counts(void **state UNUSED)
 	disk_changed(&in);
 	assert_false(disk_pending(&in));
 	assert_int_equal(disk_run_begins(&in), 0);
-	in.run.id = 1;
+	in.run.state = RUN_RUNNING;
 	assert_int_equal(disk_next(&in), 0);
 	assert_false(disk_work(&in));
 	assert_int_equal(disk_admit(&in, -1), 0);
