@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The copier: a child of init that saves, restores and removes the files of points, in the leaf of
- * runs. It tells init what came of it through a pipe, and ends. */
+/* The copier: a child of init, in the runs' cgroup, that saves, restores or removes the files of a
+ * checkpoint. It writes a report into a pipe to init and exits. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -15,10 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define NEW_NAME     "new"  /* in the store: a copy that is not complete */
+#define NEW_NAME     "new"  /* folder in the store: a copy that is not complete yet */
 #define FIRST_TO_DIE "1000" /* oom_score_adj of the copier */
-
-/* ---- the copier: a child ---- */
 
 static void name_of(uint32_t place, char ret[16])
 {
@@ -27,8 +25,8 @@ static void name_of(uint32_t place, char ret[16])
 
 static void be_first_to_die(const struct init *in)
 {
-	/* The file belongs to root while the process is not dumpable. No run is on that could use
-	 * the moment. Not fatal: the score is a preference. */
+	/* While a process is not dumpable, its /proc files belong to root. Being dumpable for a
+	 * moment is safe, because no run is on. A failure is ignored: the score is a preference. */
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	int fd = openat(in->proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0) {
@@ -66,7 +64,8 @@ static int save_files(const struct init *in, const char *name, struct copier_rep
 	return error;
 }
 
-/* What is there waits aside until the copy is complete; DIRECT: it goes first, for want of room. */
+/* Replaces the files of the workspace. The old files are moved into the folder `aside` until the copy
+ * is complete. With `direct` they are removed first, because there is not room for both. */
 static int restore_files(const struct init *in, const char *name, struct copier_report *r, int out)
 {
 	const struct init_points *p = &in->points;
@@ -84,7 +83,7 @@ static int restore_files(const struct init *in, const char *name, struct copier_
 	KILL_POINT(FILES_BACK);
 	if (error < 0 || p->direct)
 		return error;
-	tell(out, r); /* from here on it has succeeded, whatever becomes of the rest */
+	tell(out, r); /* the files are restored, even if removing the old ones fails */
 	return tree_remove(ws, p->aside);
 }
 

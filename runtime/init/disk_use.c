@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a stored workspace holds, where it is a folder of the host's and no file system counts it.
+/* Enforces the disk limit of a stored workspace that is a plain folder of the host, where no file
+ * system enforces it.
  *
- * Its folders are walked, a slice at a time, while a run is on: next when the limit could be
- * reached at the earliest (FILL_*), and never for more than a fifth of the time. A walk sees what
- * has a name; files without one are found among the open ones. What it cannot look into counts as
- * everything. A run that passes the limit is ended; so what is there is at most the limit and what
- * one walk missed, and SLACK of it is what a next run may begin with, to remove something.
+ * init walks the workspace and the packages and adds up their files, a slice per turn of its loop.
+ * During a run the next walk begins at the earliest moment at which the limit could be reached
+ * (FILL_*), and walking takes at most a fifth of the time (REST_FACTOR). A walk finds files that have
+ * a name; open files without a name are counted through /proc (nameless_files.c). A folder that
+ * cannot be opened counts as if it were over the limit.
  *
- * Best effort: a run that moves its folders about can hide them from the walk until it has ended,
- * and one that keeps others from looking at its processes can hide files without a name. */
+ * A run that exceeds the limit is killed. The workspace can then hold the limit and what was written
+ * during one walk. The next run may start with that excess (SLACK_*), because otherwise no run could
+ * delete files.
+ *
+ * Best effort: a run that keeps moving its folders can hide them from the walk until it ends. A run
+ * whose processes are not dumpable can hide open files without a name. */
 #include "init.h"
 
 #include "base/attr.h"
@@ -23,17 +28,19 @@
 #include <unistd.h>
 
 #define SLICE_ENTRIES 512
-#define WALK_MAX      (UINT64_C(1) << 21) /* entries: beyond them a walk is not worth its time */
+#define WALK_MAX      (UINT64_C(1) << 21) /* entries; a larger tree counts as over the limit */
 #define EVERYTHING    (UINT64_C(1) << 62)
 #define BLOCK_BYTES   512u /* of st_blocks, stat(2) */
 #define LOOK_MIN_NS   UINT64_C(20000000)
 #define LOOK_MAX_NS   UINT64_C(1000000000)
-#define FILL_BYTE_NS  1u                    /* nobody writes more than 1 GB a second, */
-#define FILL_FILE_NS  10000u                /* or makes more than 100,000 files */
-#define REST_FACTOR   4u                    /* of the time that a walk took */
-#define SLACK_PART    4u                    /* of the limit, but at least what is written */
-#define SLACK_BYTES   (UINT64_C(256) << 20) /* between two looks of an init that waits for */
-#define SLACK_FILES   UINT64_C(32768)       /* its turn: who cannot run can hardly remove */
+#define FILL_BYTE_NS  1u     /* a run writes at most 1 GB a second, by assumption */
+#define FILL_FILE_NS  10000u /* and makes at most 100,000 files a second */
+#define REST_FACTOR   4u     /* pause between two walks: this many times the last walk's time */
+/* How far above the limit a run may still start: a quarter of the limit, but at least what a run can
+ * write between two walks on a busy machine. */
+#define SLACK_PART  4u
+#define SLACK_BYTES (UINT64_C(256) << 20)
+#define SLACK_FILES UINT64_C(32768)
 
 static struct disk_use limit_of(const struct init *in)
 {
@@ -48,9 +55,10 @@ static bool exceeds(struct disk_use a, struct disk_use b)
 
 /* ---- the walk ---- */
 
-/* Its owner may have taken its own right to look into it, and has it lent for a moment. A run is on
- * and may put another thing at the name meanwhile, so the folder is held first, and its mode is
- * changed through what is held: a name would be followed to wherever a link leads. */
+/* Opens a folder for reading. A run may have removed its own right to read the folder, so the mode is
+ * changed for a moment. The run may replace the folder by a symbolic link meanwhile, and chmod(2) on
+ * the name would follow it. So the folder is opened with O_PATH first, and its mode is changed
+ * through that descriptor. */
 static int open_list(int parent, const char *name)
 {
 	struct stat st;
@@ -81,7 +89,7 @@ static void enter(struct init_disk *d, int parent, const char *name)
 		return;
 	}
 	(void)fd_close(fd);
-	if (fd != -ENOENT && fd != -ENOTDIR) /* it is not gone: it cannot be looked into */
+	if (fd != -ENOENT && fd != -ENOTDIR) /* it is still there but cannot be opened */
 		d->found.bytes = EVERYTHING;
 }
 
@@ -94,12 +102,12 @@ static void add(struct init_disk *d, int dir, const char *name)
 		return;
 	uint64_t names = S_ISDIR(st.st_mode) || st.st_nlink == 0 ? 1 : st.st_nlink;
 	d->found.bytes += (uint64_t)st.st_blocks * BLOCK_BYTES / names;
-	d->found.inodes++; /* each name: a link costs as much */
+	d->found.inodes++; /* every name of a file counts */
 	if (S_ISDIR(st.st_mode))
 		enter(d, dir, name);
 }
 
-/* ---- a look ---- */
+/* ---- a walk from begin to end ---- */
 
 static void begin(struct init *in)
 {
@@ -124,7 +132,7 @@ static void end(struct init *in)
 		(void)closedir(d->open[--d->depth]);
 	d->walking = false;
 	d->known = d->found;
-	/* the earliest moment at which it could be full, */
+	/* the earliest moment at which the limit could be reached */
 	uint64_t bytes = most.bytes - MIN(most.bytes, d->known.bytes);
 	uint64_t files = most.inodes - MIN(most.inodes, d->known.inodes);
 	uint64_t wait = MIN(bytes * FILL_BYTE_NS, files * FILL_FILE_NS);
@@ -189,7 +197,7 @@ static void settle(struct init *in)
 		walk(in, UINT64_MAX);
 }
 
-/* ---- for the others ---- */
+/* ---- interface ---- */
 
 void disk_start(struct init *in, int packages)
 {
@@ -218,7 +226,7 @@ bool disk_work(struct init *in)
 	if (!d->counts || (!disk_pending(in) && (disk_next(in) == 0 || init_now() < d->next_at)))
 		return false;
 	walk(in, SLICE_ENTRIES);
-	/* one that began with too much may go on while it adds nothing */
+	/* a run that began above the limit may go on as long as it adds nothing */
 	most.bytes = MAX(most.bytes, d->before.bytes);
 	most.inodes = MAX(most.inodes, d->before.inodes);
 	return run_is_on(in) && exceeds(d->walking ? d->found : d->known, most);
@@ -258,7 +266,7 @@ int disk_admit(struct init *in, int fd)
 	if (exceeds(then, limit_of(in)))
 		return -EDQUOT;
 	if (fd >= 0)
-		d->known = then; /* until the next look */
+		d->known = then; /* until the next walk */
 	disk_changed(in);
 	return 0;
 }

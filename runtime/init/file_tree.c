@@ -14,20 +14,19 @@
 
 #define PIECE_BYTES (128u << 10)
 #define PATH_BYTES  4096u
-#define MODE_BITS   01777u /* no set-uid, no set-gid: nobody could use them */
+#define MODE_BITS   01777u /* set-uid and set-gid are not copied: they have no effect here */
 
-struct link_row { /* a file that has other names too, and one name of its copy */
+struct link_row { /* a file with several names that was copied once */
 	ino_t from;
-	char *path; /* relative to the root of the copy */
+	char *path; /* one name of its copy, relative to the root of the copy */
 };
 
 struct copy {
 	struct tree_count *count;
 	int root;
-	char path[PATH_BYTES]; /* of the folder that is being copied, "" or with a slash at its end
-				*/
+	char path[PATH_BYTES]; /* of the current folder: "", or it ends with a slash */
 	size_t len;
-	struct link_row links[TREE_LINKS_MAX]; /* by inode: a collision costs a link, no file */
+	struct link_row links[TREE_LINKS_MAX]; /* by inode; after a collision the file is copied */
 };
 
 static char piece[PIECE_BYTES];
@@ -37,7 +36,7 @@ static bool is_dots(const char *name)
 	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
 }
 
-/* Its owner may have taken its own right to read it. */
+/* Opens a file or folder. If a run has removed its own right to read it, MODE is set first. */
 static int open_own(int dir, const char *name, int flags, mode_t mode)
 {
 	int fd = fd_open_beneath(dir, name, flags, 0);
@@ -106,7 +105,7 @@ static int keep_times(int fd, const struct stat *st)
 	return 0;
 }
 
-/* True = NAME is another name of a file that is there already. */
+/* Makes NAME a hard link if its file has been copied already. True = done. */
 static bool link_known(struct copy *c, int to, const char *name, const struct stat *st)
 {
 	const struct link_row *row = &c->links[st->st_ino % TREE_LINKS_MAX];
@@ -156,7 +155,7 @@ static int copy_file(struct copy *c, int from, int to, const char *name, const s
 	return r;
 }
 
-/* Of what is not opened to be copied: a preference. */
+/* For entries that are not opened. Lost times are no error. */
 static int keep_times_at(int to, const char *name, const struct stat *st)
 {
 	const struct timespec times[2] = {st->st_atim, st->st_mtim};
@@ -202,7 +201,7 @@ static int copy_below(struct copy *c, int from, int to, const char *name, const 
 	_cleanup_fd_ int out = fd_open_beneath(to, name, O_RDONLY | O_DIRECTORY, 0);
 	if (out < 0)
 		return out;
-	bool fits = old + len + 1 < PATH_BYTES; /* else names below it are not remembered */
+	bool fits = old + len + 1 < PATH_BYTES; /* if not, hard links below it are not kept */
 	if (fits) {
 		memcpy(c->path + old, name, len);
 		c->path[old + len] = '/';
@@ -275,8 +274,8 @@ int tree_copy(int from, int to, struct tree_count *count)
 /* ---- remove ---- */
 
 struct removal {
-	int top;         /* the folder that goes */
-	unsigned lifted; /* folders brought up there, because they were too deep */
+	int top;         /* the folder that is being removed */
+	unsigned lifted; /* number of folders that were too deep and were moved to the top */
 };
 
 static int remove_folder(struct removal *m, int fd, int depth);
@@ -292,7 +291,7 @@ static int remove_entry(struct removal *m, int dir, const char *name, int depth)
 	_cleanup_fd_ int fd = open_own(dir, name, O_RDONLY | O_DIRECTORY, 0700);
 	if (fd < 0)
 		return fd;
-	if (fchmod(fd, 0700) < 0) /* nothing could be taken out of it */
+	if (fchmod(fd, 0700) < 0) /* entries can be removed only from a writable folder */
 		return -errno;
 	if (depth == TREE_DEPTH_MAX) {
 		do {
@@ -344,7 +343,7 @@ int tree_remove(int parent, const char *name)
 
 /* ---- aside and back ---- */
 
-/* A folder that its owner may not write cannot change its parent, rename(2). */
+/* Moving a folder to another parent needs the right to write to it, rename(2). */
 static int move(int from, int to, const char *name)
 {
 	struct stat st;

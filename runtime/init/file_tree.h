@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees of files: copied, set aside and removed, with the rights of whoever calls and nothing but
- * descriptors and single names, so that no name leads anywhere else. Used by the copier of
- * checkpoints.c, a process of its own that may take its time; no run is on meanwhile.
+/* Copies, sets aside and removes trees of files. Every step opens one name below a descriptor and
+ * follows no link, so nothing outside of the tree is touched. Used by the copier (copier.c), a process
+ * of its own, so these functions may block. No run is on meanwhile.
  *
- * Copied: regular files with their holes, folders, symbolic links (as they are, never followed),
- * FIFOs, permissions, times, and the links among at most TREE_LINKS_MAX files with several names
- * (the others are copied apart). Left out and counted: sockets, devices. Not copied: extended
- * attributes, owners (there is one). */
+ * Copied: regular files with their holes, folders, symbolic links as links, FIFOs, permissions,
+ * times, and hard links. Hard links are remembered for at most TREE_LINKS_MAX files; the names of
+ * further ones become separate files. Skipped and counted: sockets, devices. Not copied: extended
+ * attributes, and owners, because all files have the same one. */
 #pragma once
 
 #include <stdint.h>
@@ -15,25 +15,25 @@
 #define TREE_LINKS_MAX 4096
 
 struct tree_count {
-	uint64_t files;   /* regular ones, each name */
-	uint64_t bytes;   /* of data, holes left out, each file once */
-	uint32_t skipped; /* what cannot be copied */
+	uint64_t files;   /* regular files; each name counts */
+	uint64_t bytes;   /* data without holes; a file with several names counts once */
+	uint32_t skipped; /* sockets and devices */
 	uint32_t pad;
 };
 
-/* What stands in folder FROM into folder TO. -ELOOP = nested too deep; -ENOSPC and the like leave
- * half of it. C is counted up also then. */
+/* Copies the content of folder FROM into folder TO. -ELOOP = folders are nested deeper than
+ * TREE_DEPTH_MAX. After any error TO has a part of the files, and C counts that part. */
 int tree_copy(int from, int to, struct tree_count *c);
 
-/* Removes NAME in PARENT, whatever it is and however deep. No error when it is not there. */
+/* Removes NAME in PARENT: a file, or a folder of any depth. No error if it does not exist. */
 int tree_remove(int parent, const char *name);
 
-/* Removes everything in DIR but BUT (NULL: everything). */
+/* Removes everything in DIR except BUT (NULL = no exception). */
 int tree_clear(int dir, const char *but);
 
-/* Moves all of DIR into its folder NAME. */
+/* Moves everything else in DIR into its folder NAME. */
 int tree_set_aside(int dir, const char *name);
 
-/* The opposite: removes all of DIR but NAME, moves out what is in NAME, and removes NAME. Does
- * nothing when there is no NAME. */
+/* Undoes tree_set_aside(): removes everything in DIR except NAME, moves the content of NAME back to
+ * DIR and removes NAME. Does nothing if there is no NAME. */
 int tree_put_back(int dir, const char *name);

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the sandbox's processes and its memory file systems hold together, where no control group
- * counts it. Two looks: a cheap one that counts pages shared after a fork once per process, and
- * only when that is over the limit an exact one (smaps_rollup), so that a pool of forked workers is
- * not killed for memory that exists once.
+/* Enforces the memory limit of a sandbox that has no memory cgroup: adds up what its processes and
+ * its memory file systems hold.
  *
- * Counted: private pages, page tables, shared pages without a file, files in memory with a name
- * (their file systems) and without one (memfd_create(2), while a process has them open), System V
- * objects. What is mapped of files and segments in memory is in both counts of shared memory, so
- * the larger of the two is taken.
- * Not counted, and bounded by open files and processes alone: buffers of UNIX sockets and pipes, files
- * without a name that are in flight in them, and those of a process that lets nobody look into it.
- */
+ * There are two ways to count. The cheap one reads /proc/PID/status and counts a page that processes
+ * share after a fork once per process. Only if that sum is over the limit, the exact one reads
+ * smaps_rollup, so that a pool of forked workers is not killed for memory that exists once.
+ *
+ * Counted: private pages, page tables, shared pages, files on tmpfs, open memfd_create(2) files, and
+ * System V objects. A mapped page of such a file or segment is found twice, in the processes and in
+ * the file, so the larger of both sums is used.
+ *
+ * Not counted: buffers of UNIX sockets and pipes, files without a name that are in flight in a
+ * socket, and memfds of a process that is not dumpable. Only the limits of open files and processes
+ * bound these. */
 #include "init.h"
 
 #include "base/attr.h"
@@ -30,7 +32,7 @@
 #define PROCESSES_MAX 4096
 #define TEXT_MAX      2048
 
-/* the first is none when the workspace is stored */
+/* The first one is skipped when the workspace is stored: it is not in memory then. */
 static const char *const memory_mounts[] = {"/mnt/data", "/tmp", "/dev/shm", "/home/sandbox"};
 
 static uint64_t in_mounts(const struct init *in)
@@ -61,7 +63,7 @@ static ssize_t read_text(int proc, const char *pid, const char *name, char ret[T
 	return n;
 }
 
-/* The next number of a text of the kernel; *AT moves behind it. */
+/* Reads the next number of TEXT; *AT moves behind it. */
 static uint64_t next_number(const char **at)
 {
 	uint64_t value = 0;
@@ -75,12 +77,12 @@ static uint64_t next_number(const char **at)
 }
 
 struct held {            /* bytes */
-	uint64_t own;    /* private pages, swapped ones too, and page tables */
-	uint64_t pages;  /* of these, what processes may share after a fork */
-	uint64_t shared; /* shared pages of no file on a disk */
+	uint64_t own;    /* private pages, also swapped ones, and page tables */
+	uint64_t pages;  /* the part of `own` that processes may share after a fork */
+	uint64_t shared; /* shared pages of tmpfs files, memfds and segments */
 };
 
-/* "Key:   N kB" of a text of the kernel, in bytes; 0 = not there. */
+/* The value of a line "KEY   N kB" in bytes; 0 = there is no such line. */
 static uint64_t value_of(const char *text, const char *key)
 {
 	const char *at = strstr(text, key);
@@ -91,14 +93,14 @@ static uint64_t value_of(const char *text, const char *key)
 	return next_number(&at) * 1024;
 }
 
-/* proc(5), status: readable also of a process that let nobody look into it. */
+/* From /proc/PID/status, proc(5), which is readable even if the process is not dumpable. */
 static struct held resident(int proc, const char *pid)
 {
 	char text[TEXT_MAX];
 
 	if (read_text(proc, pid, "status", text) <= 0)
 		return (struct held){0};
-	/* behind the name, which may say anything */
+	/* search behind the process name, which the run chooses */
 	const char *at = strstr(text, "\nTgid:");
 	if (!at)
 		return (struct held){0};
@@ -122,7 +124,7 @@ static struct held proportional(int proc, const char *pid)
 	struct held h = resident(proc, pid);
 
 	if (read_text(proc, pid, "smaps_rollup", text) <= 0)
-		return h; /* a process that made itself unreadable counts in full */
+		return h; /* a process that is not dumpable counts in full */
 	h.own -= MIN(h.own, h.pages);
 	h.own += value_of(text, "\nPss_Anon:") + value_of(text, "\nSwapPss:");
 	h.shared = value_of(text, "\nPss_Shmem:");
@@ -136,9 +138,9 @@ static uint64_t beyond(const struct init *in, pid_t pid, uint64_t clean)
 	return own - MIN(own, clean);
 }
 
-/* Interpreters that wait are not readable, and nearly all of their memory is the zygote's: nothing
- * of them counts but what the holder of a session, and each state that is kept of it, has beyond
- * the clean interpreter. What these share with each other counts more than once. */
+/* Memory of the waiting interpreters. Nearly all of it is shared with the zygote. So of a session's
+ * holder and of each checkpoint's interpreter only what exceeds the clean interpreter is counted, and
+ * of the others nothing. Pages that holder and checkpoints share are counted more than once. */
 static uint64_t of_waiting(const struct init *in)
 {
 	if (in->warm.clean <= 0 && in->warm.shared == 0)
@@ -185,7 +187,8 @@ static struct held in_processes(const struct init *in, struct held (*one)(int, c
 	return sum;
 }
 
-/* Files in memory that have no name at all are on a device of the kernel's own. */
+/* Bytes of open memfds. All memfds are on one internal device of the kernel; a memfd of our own tells
+ * its number. */
 static uint64_t in_memfds(const struct init *in)
 {
 	static dev_t dev;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files that the processes of a sandbox have open and that have no name, so that no walk finds
- * them: removed ones, and those in memory. A process that lets nobody look into it hides its own.
- */
+/* Counts open files that have no name, so that no walk over folders finds them: files that were
+ * removed while they were open, and memfds. The descriptors of a process that is not dumpable cannot
+ * be read, so its files are missed. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #define BLOCK_BYTES  512u  /* of st_blocks, stat(2) */
-#define FDS_MAX      8192u /* looked at, of all processes */
-#define NAMELESS_MAX 256u  /* files that are known from each other */
+#define FDS_MAX      8192u /* descriptors looked at, in all processes together */
+#define NAMELESS_MAX 256u  /* files counted once each; a further one counts once per descriptor */
 
 struct nameless {
 	dev_t dev;

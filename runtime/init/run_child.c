@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A run between fork and exec. init has one thread, so any function may be called here. It ends in
- * Python or in the command, with descriptors 0 to 2, 3 (the source of Python code, or where a command
- * reports to), and no others. */
+/* A cold run between fork and exec. init has one thread, so any function may be called here. The
+ * child executes Python or a command. It keeps descriptors 0 to 2 and 3, which is the source of the
+ * Python code or the channel on which a command reports, and closes all others. */
 #include "init.h"
 
 #include "base/kill_points.h"
@@ -25,11 +25,11 @@
 
 #define PYTHON      "/usr/bin/python3"
 #define HIGH_FD     64  /* above every descriptor that a run gets */
-#define KEPT_FDS    256 /* of a test build without the wall */
+#define KEPT_FDS    256 /* only in a test build that leaves the descriptors open */
 #define ERROR_FD    (RUN_CODE_FD + 1)
 #define STACK_BYTES (UINT64_C(8) << 20)
-#define DATA_FACTOR 4 /* private memory may be reserved beyond what may be used */
-#define NPROC_SPARE 8 /* init and the interpreters that wait are not counted against the limit */
+#define DATA_FACTOR 4 /* programs reserve more private memory than they use */
+#define NPROC_SPARE 8 /* room for init and the waiting interpreters, which have the same uid */
 #define CORE_BYTES                                                                                 \
 	1 /* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does */
 #define LOCK_BYTES  (UINT64_C(1) << 20) /* pages that cannot be swapped, of all its processes */
@@ -42,7 +42,7 @@ _Noreturn static void give_up(int error, int errnum)
 	_exit(127);
 }
 
-/* What a process may neither pass nor raise. */
+/* A limit whose soft and hard values are the same. */
 static struct rt_rlimit same(uint32_t resource, uint64_t value)
 {
 	return (struct rt_rlimit){.resource = resource, .cur = value, .max = value};
@@ -54,8 +54,9 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 	uint64_t data = l->memory_bytes * DATA_FACTOR;
 	uint32_t n = 0;
 
-	/* For a pipe it is the kernel's guard against recursion (fs/coredump.c), for files 1 is too
-	 * small. The filter forbids changing it. */
+	/* A limit of 1 byte prevents both kinds of core dump. The kernel refuses to pipe one to a
+	 * handler (its guard against recursion, fs/coredump.c), and no file of 1 byte is written.
+	 * The filter forbids changing it. */
 	if (wall_stands(WALL_CORE))
 		ret[n++] = same(RLIMIT_CORE, CORE_BYTES);
 	if (wall_stands(WALL_MEMLOCK))
@@ -69,7 +70,7 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 	    (struct rt_rlimit){.resource = RLIMIT_STACK, .cur = STACK_BYTES, .max = RLIM_INFINITY};
 	if (in->config.poll_memory)
 		ret[n++] = same(RLIMIT_DATA, data);
-	/* where no file system counts: at least no single file is larger than all may be */
+	/* no file system enforces the disk limit: then one file alone must not exceed it */
 	if (in->config.fds & PROTO_CONFIG_FOLDER)
 		ret[n++] = same(RLIMIT_FSIZE, l->workspace_bytes);
 	return n;
@@ -82,7 +83,7 @@ static void limit(int error, const struct rt_rlimit *l)
 
 	if (getrlimit(what, &now) < 0)
 		give_up(error, errno);
-	/* Raising needs a capability that nobody here has: the host's own bound stays. */
+	/* Raising a hard limit needs a capability that init has dropped, so a lower one stays. */
 	if (now.rlim_max > l->max)
 		now.rlim_max = l->max;
 	now.rlim_cur = l->cur < now.rlim_max ? l->cur : now.rlim_max;
@@ -99,8 +100,7 @@ static void set_limits(const struct run_child *c)
 		limit(c->error, &l[i]);
 }
 
-/* Moves what is needed above all targets first, so that no dup2(2) hits one that is still needed.
- */
+/* Duplicates FD above all targets, so that no dup2(2) overwrites a descriptor that is still needed. */
 static int lift(int error, int fd)
 {
 	if (fd < 0)
@@ -111,7 +111,7 @@ static int lift(int error, int fd)
 	return high;
 }
 
-/* Without the wall of descriptors: all that init has, a run has too. */
+/* Only in a test build without this wall: the run inherits all descriptors of init. */
 static void keep_all(void)
 {
 	for (int fd = ERROR_FD + 2; fd < KEPT_FDS; fd++)
@@ -125,7 +125,7 @@ static void set_fds(struct run_child *c)
 	int in = lift(c->error, given);
 	int out = lift(c->error, c->out);
 	int err = lift(c->error, c->err);
-	/* The source, or where a command reports to: never both. */
+	/* Python runs have a source, commands may have a channel for reports: never both. */
 	int third = lift(c->error, c->code >= 0 ? c->code : c->result);
 	int args = lift(c->error, c->args);
 
@@ -148,9 +148,9 @@ static void join_groups(const struct run_child *c)
 {
 	char text[16];
 
-	/* It is to die before anything else does. Not fatal: the score is a preference. */
-	/* The file belongs to root while a process is not dumpable. Nobody is there to use the
-	 * moment: no other run. */
+	/* The kernel shall kill the run before anything else when memory is short. A failure is
+	 * ignored: the score is a preference. While a process is not dumpable, its /proc files
+	 * belong to root. Being dumpable for a moment is safe, because no other run is on. */
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
 	int fd = openat(c->in->proc, "self/oom_score_adj", O_WRONLY | O_CLOEXEC);
 	if (fd >= 0) {
@@ -170,13 +170,13 @@ struct strings {
 	char **env;
 };
 
-/* The environment is the rest of TEXT, from AT on. */
+/* Adds the variables of the sandbox's own packages. The environment is TEXT from AT to its end. */
 static size_t extend(char *text, size_t size, size_t at, uint32_t *more)
 {
 	return at + venv_extend(text + at, size - at, VENV_ROOM, more);
 }
 
-/* Cuts the NUL-terminated strings of `args` into argv and environment. */
+/* Splits the NUL-terminated strings of `args`: working folder, argv, environment. */
 static void read_args(const struct run_child *c, struct strings *ret)
 {
 	size_t size = c->f->args_size;
@@ -198,7 +198,7 @@ static void read_args(const struct run_child *c, struct strings *ret)
 			give_up(c->error, EPROTO);
 		list[at++] = p;
 		p += strlen(p) + 1;
-		if (i == c->f->argc) /* the end of argv, which begins after the working folder */
+		if (i == c->f->argc) /* the last string of argv; string 0 is the folder */
 			list[at++] = NULL;
 	}
 	ret->cwd = list[0];
@@ -219,7 +219,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 {
 	static char python[] = "python3";
 	static char flag[] = "-c";
-	/* execve(2) wants non-const and does not write */
+	/* execve(2) takes non-const strings but does not write to them */
 	char *text = (char *)(uintptr_t)(c->f->display ? runtime_display_text : runtime_boot_text);
 	char *argv[] = {python, flag, text, NULL};
 	int r = wall_stands(WALL_FILTER) ? filter_load(c->in->filter, c->in->n_filter) : 0;
@@ -229,7 +229,7 @@ _Noreturn static void become(const struct run_child *c, const struct strings *s)
 	if (c->f->kind == PROTO_RUN_PYTHON) {
 		(void)execve(PYTHON, argv, s->env);
 	} else if (s->argv[0]) {
-		environ = s->env; /* execvp(3) looks at its PATH */
+		environ = s->env; /* execvp(3) uses PATH of environ */
 		(void)execvp(s->argv[0], s->argv);
 	}
 	give_up(c->error, errno);

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Warm stateless runs that report their own end (frames.h, RT_NAMED_END), so that the front need not
- * wait while the kernel frees their memory. The run wrote its exit status into its process name and
- * stopped itself. It never executes again; init keeps its pid in in->leaving and kills it later.
+/* Warm stateless runs report their own end (RT_NAMED_END in frames.h), so that the front need not
+ * wait while the kernel frees their memory. The run writes its exit status into its process name and
+ * stops itself. It never executes again: init keeps its pid in in->leaving and kills it later.
  *
  * The calm. Freeing a science interpreter takes the kernel 2 ms, and so does forking the next one;
  * neither can be interrupted. On a machine with two CPUs that delays the front, which lists files
  * and answers, and the client. So init does both CALM_NS later, or when the next run comes. Leaving
- * processes are killed before anything of a tenant executes again. A session whose client does not
- * pause would wait for the fork each time: there the fork is made at once, and only the freeing
- * waits.
+ * processes are killed before any submitted code executes again. If the client of a session sends
+ * the next run at once, that run would have to wait for the fork. Then init forks at once, and only
+ * the freeing waits.
  *
- * Submitted code can name its end itself. It gains what os._exit() gives: the run ends with a status
- * of its choice, and everything that it left is killed. */
+ * Submitted code can write such a process name itself. It gains what os._exit() gives: the run ends
+ * with a status of its choice, and all its processes are killed. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -28,11 +28,11 @@
 
 #define CALM_NS UINT64_C(3000000)
 #define HASTY_NS                                                                                   \
-	(2 * CALM_NS) /* from an end to the next run: a fork after the calm would be late */
+	(2 * CALM_NS) /* a client that sends the next run sooner than this does not pause */
 
-#define STAT_MAX    256  /* bytes; what is asked for stands in front */
-#define STAT_FLAGS  6    /* fields between the state and the kernel's flags of a process */
-#define FLAG_FORKED 0x40 /* PF_FORKNOEXEC of linux/sched.h: no execve(2) since */
+#define STAT_MAX    256  /* bytes of /proc/PID/stat; the fields that are used come first */
+#define STAT_FLAGS  6    /* fields from the state to the process flags, proc(5) */
+#define FLAG_FORKED 0x40 /* PF_FORKNOEXEC of linux/sched.h: no execve(2) since the fork */
 
 bool end_is_leaving(const struct init *in, pid_t pid)
 {
@@ -114,7 +114,7 @@ void calm_work(struct init *in)
 		calm_end(in);
 }
 
-/* What /proc says behind the name, which may hold anything; proc(5), stat: "S ppid pgrp ...". */
+/* /proc/PID/stat after the process name, which the run chooses: "S ppid pgrp ...", proc(5). */
 static const char *stat_of(const struct init *in, pid_t pid, char text[STAT_MAX])
 {
 	char path[32];
@@ -128,8 +128,7 @@ static const char *stat_of(const struct init *in, pid_t pid, char text[STAT_MAX]
 	return end && end[1] == ' ' ? end + 2 : NULL;
 }
 
-/* Dead already, and only its parent has not looked: a middle process of a holder that was stopped.
- */
+/* An intermediate process of a fork stays a zombie while the holder, its parent, is stopped. */
 bool end_is_zombie(const struct init *in, pid_t pid)
 {
 	char text[STAT_MAX];
@@ -155,7 +154,7 @@ bool end_has_executed(const struct init *in, pid_t pid)
 static bool read_end(const struct init *in, pid_t pid, struct end *ret)
 {
 	char path[32];
-	char name[RT_END_LEN + 1]; /* and the line's end */
+	char name[RT_END_LEN + 1]; /* with the newline of /proc/PID/comm */
 	uint64_t status;
 	uint64_t rss;
 
@@ -172,7 +171,7 @@ static bool read_end(const struct init *in, pid_t pid, struct end *ret)
 	return true;
 }
 
-/* The kernel's own count, of the threads that it has and has had. */
+/* CPU time of all threads, also of ended ones, as the kernel counts it. */
 static uint64_t cpu_of(pid_t pid)
 {
 	struct timespec t;
@@ -195,6 +194,6 @@ bool end_look(struct init *in, struct end *ret)
 	ret->cpu_ns = cpu_of(pid);
 	if (end_leave(in, pid))
 		return true;
-	(void)kill(pid, SIGCONT); /* too many leave at once: it exits, and is waited for */
+	(void)kill(pid, SIGCONT); /* the list is full: the process exits and init reaps it */
 	return false;
 }

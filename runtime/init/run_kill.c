@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kills what belongs to a run: every process of the sandbox but init, the interpreters that wait,
- * checkpoints, and processes that are leaving. */
+/* Kills the processes of a run. These are all processes of the sandbox except init, the waiting
+ * interpreters, checkpoints, and processes that are leaving. */
 #include "init.h"
 
 #include "base/parse.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The interpreters that wait and are no part of a run. */
+/* Whether PID is a process that is no part of a run. */
 static bool is_kept(const struct init *in, pid_t pid)
 {
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
@@ -49,8 +49,8 @@ uint32_t kill_others(const struct init *in, int signo)
 	return found;
 }
 
-/* After everybody was stopped. A holder and its next fork stay so: they run when they are asked to.
- */
+/* Continues what SIGSTOP to all processes has stopped. A holder and its next fork stay stopped until
+ * they are needed. */
 static void wake_interpreters(const struct init *in)
 {
 	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->points.copier};
@@ -60,15 +60,15 @@ static void wake_interpreters(const struct init *in)
 			(void)kill(waiting[i], SIGCONT);
 }
 
-/* Everything in the sandbox but init and the clean interpreter. kill(2) with -1 walks all processes
- * of the namespace under the lock that a fork needs to complete, so no fork bomb outruns it; the
- * group's way does the same. */
+/* kill(2) with -1 walks all processes of the namespace under a lock that a fork needs to complete, so
+ * a fork bomb cannot outrun it. The same holds for cgroup.kill, which is used if only processes of
+ * the run are in that cgroup. */
 void kill_run(struct init *in)
 {
 	if (in->run.state == RUN_RUNNING)
 		run_to(in, RUN_KILLING);
-	warm_events(in, POLLIN, 0); /* a hello that has just come */
-	/* they are in the leaf of runs, where they came from */
+	warm_events(in, POLLIN, 0); /* learn the pid of a clean interpreter that has just come */
+	/* These must survive, and they were forked in the cgroup of the runs. */
 	bool spared = in->session.state != SESSION_NONE || points_any(in) || end_any_stopped(in) ||
 		      warm_spare_alone(in);
 	if (in->kill >= 0 && !spared)
@@ -76,10 +76,10 @@ void kill_run(struct init *in)
 	if (!kill_keeps_any(in)) {
 		(void)kill(-1, SIGKILL);
 	} else if (in->kill < 0 || spared) {
-		/* stopping all of them at once keeps anyone from forking meanwhile */
+		/* stop all at once, so that none forks meanwhile */
 		(void)kill(-1, SIGSTOP);
-		/* children of a process that stays (a stateful run) are not ours to reap and count
-		 */
+		/* Counted here, because the children of a stateful run's first process, which
+		 * lives on as the holder, are not reaped by init. */
 		in->run.left = kill_others(in, SIGKILL);
 		wake_interpreters(in);
 	}
@@ -87,7 +87,7 @@ void kill_run(struct init *in)
 
 void kill_strangers(struct init *in)
 {
-	/* a spare on its way has no name yet */
+	/* init does not know the pid of a spare or fork that is being made */
 	if (run_is_on(in) || in->warm.spare_state == SPARE_FORKING || points_forking(in) ||
 	    kill_others(in, 0) == 0)
 		return;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts a run, watches its deadlines, and reports its end.
  *
- * A run is over when its first process has ended and no process of it is left. Only then init sends
- * INIT_ENDED, so nothing can be written to the run's pipes any more when the front reads it. */
+ * A run is over when its first process has ended and no other process of it is left. Only then init
+ * sends INIT_ENDED. So when the front reads that message, nothing more can be written to the run's
+ * pipes. */
 #include "init.h"
 
 #include "base/attr.h"
@@ -19,11 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define WATCH_EVERY_NS   UINT64_C(20000000)  /* looks at memory and sockets */
-#define SOCKETS_EVERY_NS UINT64_C(100000000) /* looks at sockets alone: a group counts memory */
-#define LOOK_AGAIN_NS    UINT64_C(200000)
-#define STATE_WAIT_NS    UINT64_C(30000000000) /* for an interpreter that can hold a state at all */
-#define ASK_MAX          3 /* one that arrives goes with what the last run left, or the next fork */
+#define WATCH_EVERY_NS   UINT64_C(20000000)    /* between two checks of memory and sockets */
+#define SOCKETS_EVERY_NS UINT64_C(100000000)   /* of sockets alone, if a cgroup limits memory */
+#define LOOK_AGAIN_NS    UINT64_C(200000)      /* ENDING: until init counts processes again */
+#define STATE_WAIT_NS    UINT64_C(30000000000) /* a session cannot begin without a spare */
+#define ASK_MAX          3 /* requests for a clean interpreter; one that arrives may be lost again */
 #define SPARE_WAIT_NS    UINT64_C(2000000000) /* then the run starts cold */
 
 static uint64_t later(uint64_t from, uint64_t by)
@@ -41,7 +42,7 @@ static void report_failure(struct init *in, uint32_t id, int errnum)
 	init_send(in, &e.head, NULL, 0);
 }
 
-/* Sorts the descriptors of INIT_RUN into C; -1 = the message is not a possible one. */
+/* Stores the descriptors of INIT_RUN in C; -1 = the message is invalid. */
 static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, struct run_child *c)
 {
 	size_t at = PROTO_RUN_BASE_FDS;
@@ -75,7 +76,7 @@ static uint64_t watch_every(const struct init *in)
 	return in->config.poll_memory ? WATCH_EVERY_NS : SOCKETS_EVERY_NS;
 }
 
-/* The run that WAITS cannot start. */
+/* Reports that the run in WAITING cannot start. */
 static void refuse(struct init *in, int errnum)
 {
 	uint32_t id = in->run.id;
@@ -123,7 +124,7 @@ static void start_cold(struct init *in, struct run_child *c)
 	start_clock(in, c->f);
 }
 
-/* True = it runs. */
+/* False = the spare or the holder's fork was lost. */
 static bool start_warm(struct init *in, const struct run_child *c)
 {
 	struct init_run *r = &in->run;
@@ -145,7 +146,7 @@ static bool start_warm(struct init *in, const struct run_child *c)
 	return true;
 }
 
-/* take_message() closes the descriptors of a message, so a run that waits keeps copies. */
+/* Keeps copies of the descriptors, because take_message() closes those of the message. */
 static bool wait_for_spare(struct init *in, const struct proto_init_run *f, const int *fds,
 			   size_t n)
 {
@@ -200,7 +201,7 @@ void run_waiting(struct init *in)
 			session_lose(in);
 		else
 			warm_give_up(in);
-		if (warm_must_wait(in, &w->f)) { /* for the next best, once more */
+		if (warm_must_wait(in, &w->f)) { /* another interpreter is being forked */
 			w->until = later(init_now(), SPARE_WAIT_NS);
 			return;
 		}
@@ -262,7 +263,7 @@ static void finish(struct init *in)
 	if (warm_is_spent(in))
 		e.flags |= PROTO_ENDED_SPENT;
 	(void)fd_close(r->error);
-	if (r->flags & PROTO_ENDED_OOM) /* else the next run would begin with them */
+	if (r->flags & PROTO_ENDED_OOM) /* else they would count for the next run */
 		ipc_clear();
 	run_to(in, RUN_NONE);
 	in->watch_at = 0;
@@ -304,8 +305,8 @@ static void first_ended(struct init *in, int status, const struct rusage *use)
 	end_all(in);
 }
 
-/* A spare that re-executes Python gained nothing, so WARM is cleared. The same holds when the run
- * itself calls exec. */
+/* Clears WARM if the first process has called exec: a spare that executes Python again (places.py)
+ * saved no time. Submitted code that calls exec is not told apart from it. */
 static void look_bare(struct init *in)
 {
 	if (end_has_executed(in, in->run.pid))
@@ -327,7 +328,7 @@ void run_returned(struct init *in, int status, uint64_t cpu_ns, uint64_t max_rss
 	end_all(in);
 }
 
-/* A process of the run whose parent has ended: init reaps it. */
+/* A process of the run whose parent had ended, so that init became its parent. */
 static void orphan_ended(struct init *in, int status, const struct rusage *use)
 {
 	struct init_run *r = &in->run;
@@ -339,8 +340,8 @@ static void orphan_ended(struct init *in, int status, const struct rusage *use)
 		r->killed++;
 }
 
-/* As wait4(2): the next child that has ended. The first process of a run is examined before it is
- * reaped, because its /proc entry goes with it. */
+/* Like wait4(2) for the next child that has ended. look_bare() needs the first process in /proc, so it
+ * is called before that process is reaped. */
 static pid_t reap_next(struct init *in, int *status, struct rusage *use)
 {
 	pid_t whom = wall_stands(WALL_REAP) ? -1 : in->run.pid;
@@ -371,7 +372,7 @@ void run_reap(struct init *in)
 		run_returned(in, end.status, end.cpu_ns, end.max_rss);
 	}
 	while ((pid = reap_next(in, &status, &use)) > 0) {
-		bool point = points_reaped(in, pid, status); /* it may have been a run as well */
+		bool point = points_reaped(in, pid, status); /* may also be the run's process */
 		if (pid == in->run.pid)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) || end_reaped(in, pid) ||
@@ -382,12 +383,12 @@ void run_reap(struct init *in)
 	}
 	if (in->run.state != RUN_ENDING)
 		return;
-	/* No child at all means that the namespace is empty: orphans are children of init. */
+	/* Without any child of init the namespace is empty, because init adopts orphans. */
 	if ((pid < 0 && errno == ECHILD) || (kill_keeps_any(in) && kill_others(in, 0) == 0))
 		finish(in);
 }
 
-/* A run that waits for its interpreter was signalled: it ends as killed before its first line. */
+/* A run in WAITING was signalled: it is reported as killed and never starts. */
 static void end_waiting(struct init *in)
 {
 	struct proto_init_ended e = {.head = PROTO_HEAD(INIT_ENDED, proto_init_ended),
@@ -462,7 +463,7 @@ void run_watch_disk(struct init *in)
 	kill_run(in);
 }
 
-/* Of two times; 0 = never. */
+/* The earlier of two times; 0 = never. */
 static uint64_t sooner(uint64_t a, uint64_t b)
 {
 	return a != 0 && (b == 0 || a < b) ? a : b;
@@ -475,7 +476,7 @@ uint64_t run_next(const struct init *in)
 
 	if (in->run.state == RUN_WAITING)
 		return in->waiting.until;
-	/* The last process may be a child of a waiting interpreter: init gets no signal for it. */
+	/* The last process may be a child of a waiting interpreter, so init gets no SIGCHLD for it. */
 	if (in->run.state == RUN_ENDING && kill_keeps_any(in))
 		return later(init_now(), LOOK_AGAIN_NS);
 	if (in->run.state == RUN_NONE)

@@ -108,7 +108,7 @@ void session_wanted(struct init *in)
 void session_prepare(struct init *in)
 {
 	struct init_session *s = &in->session;
-	/* leaf, limits, rules and filter are inherited */
+	/* The fork inherits cgroup, limits, Landlock rules and filter, so it needs no more. */
 	struct rt_fork k = {.h = {.kind = RT_FORK},
 			    .awaited = in->run.state == RUN_WAITING || in->hasty};
 	int pair[2];
@@ -165,7 +165,7 @@ static void next_event(struct init *in)
 
 	if (pid == 0)
 		return;
-	/* Submitted code can answer for its fork: one process is not two. */
+	/* Submitted code can answer in place of its fork: then the pid is one that init knows. */
 	bool known = pid == s->holder || points_keep(in, pid);
 	if (pid > 0 && !known && s->state == SESSION_FORKING) {
 		s->next = pid;
@@ -176,7 +176,7 @@ static void next_event(struct init *in)
 		kill_strangers(in);
 		KILL_POINT(NEXT_READY);
 	} else if (s->state == SESSION_FORKING) {
-		session_lose(in); /* a holder that cannot fork is none */
+		session_lose(in); /* the holder cannot fork */
 	} else {
 		kill_next(s);
 		session_to(s, SESSION_HELD);
@@ -193,11 +193,11 @@ static void done_event(struct init *in)
 	if (n < 0)
 		return;
 	if (n != sizeof(done) || done.h.kind != RT_RUN_DONE || r->pid <= 0) {
-		s->run_channel =
-		    fd_close(s->run_channel); /* its process decides now how the run ends */
+		/* nonsense: the run ends when its process exits */
+		s->run_channel = fd_close(s->run_channel);
 		return;
 	}
-	if (end_leave(in, s->holder)) /* it is stopped, and may be freed later */
+	if (end_leave(in, s->holder)) /* it is stopped; calm_end() kills it later */
 		s->holder = 0;
 	kill_holder(s);
 	hold(s, r->pid, s->run_channel);
@@ -217,7 +217,7 @@ void session_events(struct init *in, short next, short run)
 		done_event(in);
 }
 
-/* The run has ended by itself: whatever it would still say is void. */
+/* The run's process has exited: what is left in its channel is ignored. */
 void session_run_ended(struct init *in)
 {
 	in->session.run_channel = fd_close(in->session.run_channel);

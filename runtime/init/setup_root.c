@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From a copy of the template to a finished sandbox: mounts, loopback, privileges. One table of
- * mounts, applied in order below /new, then pivot_root and nothing of the template is left. */
+/* Turns a copy of the image's template into a finished sandbox: mounts, loopback, privileges. The
+ * mounts are one table, applied in order below /new. pivot_root(2) then makes /new the root, and the
+ * template is unmounted. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -20,10 +21,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Every sandbox has an overlay of its own over the same layers: with one for all they would share
- * inodes, and so see each other's locks and, by inotify, each other's every open. Pages stay
- * shared, they belong to the layers. Relative to the template's root, so that mountinfo names no
- * path of the host. */
+/* Every sandbox has its own overlay over the same layers. With one overlay for all, sandboxes would
+ * share inodes: they would see each other's locks and, through inotify(7), each other's opens. Cached
+ * pages are shared all the same, because they belong to the layers. The paths are relative to the
+ * template's root, so that /proc/PID/mountinfo names no path of the host. */
 #define IMAGE_LAYERS  "lowerdir=skel:lower"
 #define NEW_ROOT      "/new"
 #define STORE         "/ws" /* the file system of the workspace and its packages */
@@ -31,7 +32,7 @@
 #define HOME_BYTES    (UINT64_C(16) << 20)
 #define SMALL_INODES  4096u
 #define TMP_INODES    65536u
-#define PTYS_MAX      64 /* of the host's global table, kernel.pty.max */
+#define PTYS_MAX      64 /* they take places of the host's global table, kernel.pty.max */
 #define MPL_FROM      "/opt/caisson/mpl"
 #define MPL_TO        "/tmp/.config/matplotlib"
 #define MPL_FILES_MAX 16
@@ -79,7 +80,7 @@ static void size_of(const struct init *in, enum mount_size size, uint64_t *bytes
 		*bytes = l->tmp_bytes;
 		*inodes = TMP_INODES;
 		break;
-	case SIZE_SHM: /* as Docker: half of what there is, but it is memory all the same */
+	case SIZE_SHM: /* what is written there also counts as memory of the sandbox */
 		*bytes = l->memory_bytes / 2;
 		*inodes = SMALL_INODES;
 		break;
@@ -111,7 +112,7 @@ static int mount_tmpfs(const struct init *in, const struct mount_row *m, const c
 	return mount_sized(target, m->flags, m->mode, bytes, inodes);
 }
 
-/* A mount of its own that the maker has passed. */
+/* Mounts the detached *TREE, which the maker of this sandbox passed, at TARGET. Takes *TREE. */
 static int attach(int *tree, const char *target)
 {
 	int r = move_mount(*tree, "", AT_FDCWD, target, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
@@ -120,8 +121,9 @@ static int attach(int *tree, const char *target)
 	return r;
 }
 
-/* One file system for the workspace and the packages, so that one limit holds for both: in memory,
- * or the stored one. Only its two folders are bound into the sandbox. */
+/* Mounts the file system that holds the workspace and the packages, so that one limit applies to
+ * both. It is a tmpfs, or the stored file system of this sandbox. Only its two folders are bound into
+ * the sandbox. */
 static int mount_store(struct init *in)
 {
 	const struct proto_limits *l = &in->config.limits;
@@ -141,8 +143,9 @@ static int mount_store(struct init *in)
 	return 0;
 }
 
-/* Those of the sandbox that this one helps, to write; or its own, to read: what is installed there
- * is the installer's affair, and no run can put anything in the way of the next one. */
+/* In a helper sandbox, which installs packages for another one: the packages of that other sandbox,
+ * writable. Everywhere else: the sandbox's own packages, read-only, so that no run can change a
+ * module that a later run imports. */
 static int mount_packages(struct init *in, const struct mount_row *m, const char *target)
 {
 	if (in->packages >= 0)
@@ -154,11 +157,13 @@ static int mount_packages(struct init *in, const struct mount_row *m, const char
 	return 0;
 }
 
-/* Two of them: a writable one that shows every process and stays reachable only through our
- * descriptor, for counting and for the oom scores of runs; and a read-only one for the sandbox that
- * shows a process only what it may trace, proc(5): its own, not init and not the interpreters that
- * wait. Where a plain user has one id alone, those belong to the same id as the run, and the
- * permissions of their files would not keep it from listing their descriptors. */
+/* Mounts /proc twice:
+ *   - writable and with every process; reachable only through in->proc, because enter_root() unmounts
+ *     it. init counts processes there and writes the oom scores of runs.
+ *   - read-only, for the sandbox. With hidepid=2 a process sees only the processes that it may trace,
+ *     proc(5): not init, and not the waiting interpreters. A user without subordinate ids has one
+ *     uid for all of these, so file permissions would not stop a run from listing their descriptors.
+ */
 static int mount_proc(struct init *in, const struct mount_row *m, const char *target)
 {
 	if (mount("proc", "/proc", "proc", m->flags, "subset=pid") < 0)
@@ -173,7 +178,7 @@ static int mount_proc(struct init *in, const struct mount_row *m, const char *ta
 		   : 0;
 }
 
-/* The one that the maker has made for this sandbox, or that of the template. */
+/* A /dev that the maker made for this sandbox, or the template's. */
 static int mount_dev(struct init *in, const struct mount_row *m, const char *target)
 {
 	if (in->dev < 0)
@@ -209,8 +214,9 @@ static int mount_one(struct init *in, const struct mount_row *m)
 	}
 }
 
-/* Where points keep their files: a file system that no mount namespace names, so no run either. As
- * large as the workspace, but it is memory all the same. A sandbox stands without it. */
+/* The file system for the files of checkpoints: a tmpfs that is mounted nowhere, so no run can name a
+ * path in it. It may grow as large as the workspace, or the memory limit if that is smaller. -1 = the
+ * kernel refused; the sandbox works without checkpoints then. */
 static int make_store(const struct init *in)
 {
 	const struct proto_limits *l = &in->config.limits;
@@ -240,7 +246,7 @@ static int enter_root(void)
 	if (chdir(NEW_ROOT) < 0 || syscall(SYS_pivot_root, ".", ".") < 0 ||
 	    umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return -errno;
-	/* 0, 1 and 2 still name the template's /dev/null */
+	/* descriptors 0, 1 and 2 are still the template's /dev/null */
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null < 0)
 		return -errno;
@@ -259,14 +265,13 @@ static int copy_file(int from, int to, const char *name)
 	off_t at = 0;
 
 	if (in < 0 || fstat(in, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > MPL_BYTES_MAX)
-		return 0; /* not one of the font lists */
+		return 0; /* no font list */
 	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (out < 0)
 		return -errno;
 	while (at < st.st_size) {
 		ssize_t n = copy_file_range(in, &at, out, NULL, (size_t)(st.st_size - at), 0);
-		if (n < 0 &&
-		    (errno == EXDEV || errno == EINVAL)) { /* not between these file systems */
+		if (n < 0 && (errno == EXDEV || errno == EINVAL)) { /* these file systems cannot */
 			char piece[16384];
 			n = pread(in, piece, sizeof(piece), at);
 			if (n > 0 && fd_write_all(out, piece, (size_t)n) == 0)
@@ -278,7 +283,8 @@ static int copy_file(int from, int to, const char *name)
 	return 0;
 }
 
-/* matplotlib scans all fonts again (0.4-3 s) unless its list is in a *writable* folder. */
+/* matplotlib scans all fonts (0.4 to 3 s) unless it finds its font list in a writable folder. So the
+ * list that was made with the image is copied into /tmp. */
 static int copy_fonts(void)
 {
 	_cleanup_dir_ DIR *d = opendir(MPL_FROM);
@@ -303,7 +309,7 @@ int init_drop(void)
 
 	for (unsigned long cap = 0; cap <= 63; cap++)
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 &&
-		    errno != EINVAL) /* beyond the last one */
+		    errno != EINVAL) /* EINVAL: this kernel has no capability of that number */
 			return -errno;
 	if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0 ||
 	    syscall(SYS_capset, &head, data) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
@@ -328,7 +334,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (sethostname(HOST_NAME, strlen(HOST_NAME)) < 0)
 		return -errno;
 	(void)umask(0);
-	if (wall_stands(WALL_NET)) /* without it these would be the host's settings */
+	if (wall_stands(WALL_NET)) /* without an own namespace this would change the host */
 		sockets_bound();
 	*ret_step = PROTO_STEP_WORKSPACE;
 	r = mount_store(in);
@@ -348,7 +354,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (wall_stands(WALL_NET) && (r = loopback_up()) < 0)
 		return r;
 	*ret_step = PROTO_STEP_EGRESS;
-	/* Made before anything of a tenant runs, so that nobody else can have the port. */
+	/* Before any submitted code runs, so that no run can take the port first. */
 	if ((in->config.fds & PROTO_CONFIG_EGRESS) && (in->egress = egress_listen()) < 0)
 		return in->egress;
 	*ret_step = PROTO_STEP_CAPS;
@@ -363,6 +369,6 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (in->workspace < 0)
 		return -errno;
 	disk_start(in, open("/app/.venv", O_PATH | O_DIRECTORY | O_CLOEXEC));
-	in->landlock = landlock_prepare(""); /* a second wall: the sandbox stands without it */
+	in->landlock = landlock_prepare(""); /* -1 where the kernel has no Landlock */
 	return 0;
 }

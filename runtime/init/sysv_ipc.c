@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* System V objects of the sandbox: segments, semaphores and messages. They outlive every process
- * that could be looked at, so the namespace itself is asked what it holds.
+/* System V objects of the sandbox: shared memory segments, semaphores and messages. They outlive
+ * their processes, so their memory is found by asking the ipc namespace and not the processes.
  *
- * Semaphores and messages are counted by how many there are, at what one takes of the kernel. */
+ * The kernel tells how many semaphores and messages there are. Each is counted with the kernel
+ * memory that one takes. */
 #include "init.h"
 
 #include <sys/ipc.h>
@@ -11,17 +12,17 @@
 #include <sys/shm.h>
 #include <unistd.h>
 
-#define SEMAPHORE_BYTES 64u  /* a cache line each, struct sem of ipc/sem.c */
-#define MESSAGE_BYTES   64u  /* beside its text, struct msg_msg of linux/msg.h */
-#define OBJECT_BYTES    512u /* a queue or a set, beside what is in it */
+#define SEMAPHORE_BYTES 64u  /* one cache line: struct sem in the kernel's ipc/sem.c */
+#define MESSAGE_BYTES   64u  /* without its text: struct msg_msg in the kernel's linux/msg.h */
+#define OBJECT_BYTES    512u /* one empty message queue or semaphore set */
 
-union semun { /* the caller has to define it, semctl(2) */
+union semun { /* no header defines it, semctl(2) */
 	int val;
 	struct semid_ds *buf;
 	struct seminfo *info;
 };
 
-/* The kernel's own structures behind the type that the C library declares, shmctl(2), msgctl(2). */
+/* shmctl(2) and msgctl(2) are declared with one type of buffer, but *_INFO fills another one. */
 union shm_answer {
 	struct shmid_ds ds;
 	struct shm_info info;
@@ -41,7 +42,7 @@ uint64_t ipc_segments(void)
 	return ((uint64_t)a.info.shm_rss + a.info.shm_swp) * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-/* Of its answer: msgpool queues, msgmap messages, msgtql bytes. */
+/* MSG_INFO reuses fields, msgctl(2): msgpool = queues, msgmap = messages, msgtql = bytes of text. */
 static uint64_t in_messages(void)
 {
 	union msg_answer a = {0};
@@ -52,7 +53,7 @@ static uint64_t in_messages(void)
 	       (uint64_t)a.info.msgtql;
 }
 
-/* Of its answer: semusz sets, semaem semaphores. */
+/* SEM_INFO reuses fields, semctl(2): semusz = sets, semaem = semaphores. */
 static uint64_t in_semaphores(void)
 {
 	struct seminfo info = {0};
@@ -67,8 +68,8 @@ uint64_t ipc_kernel(void)
 	return in_messages() + in_semaphores();
 }
 
-/* Each of these takes a place of the kernel's table, and tells or removes what is there. The
- * highest place in use is what the question about the whole answers. */
+/* *_INFO returns the highest index in use of the kernel's table. *_STAT turns an index into the
+ * object's id, and IPC_RMID removes the object. */
 
 static void clear_segments(void)
 {

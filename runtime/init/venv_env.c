@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The environment of a run where the sandbox has packages of its own: that of an activated virtual
- * environment. Every kind of run comes by here, warm and cold and commands; the interpreter finds
- * the rest itself (a cold one by PATH, a warm one in runtime/python/places.py). */
+/* Environment variables of a run in a sandbox that has its own packages: those of an activated
+ * virtual environment. Used for warm and cold runs and for commands. The interpreter finds the
+ * packages itself: a cold one is started through PATH, a warm one uses runtime/python/places.py. */
 #include "init.h"
 
 #include <string.h>
@@ -12,8 +12,7 @@
 #define VENV_NAMED  "VIRTUAL_ENV=" VENV
 #define VENV_PYTHON VENV "/bin/python3"
 
-/* The interpreter is what tells an environment from a folder: without it PATH would not lead there.
- */
+/* The folder always exists, but may be empty. It is a virtual environment if it has an interpreter. */
 static bool is_there(void)
 {
 	return access(VENV_PYTHON, X_OK) == 0;

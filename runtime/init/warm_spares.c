@@ -23,8 +23,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Most sandboxes of one run are gone by then, and none is ended while a fork for it is under way.
- */
+/* Most sandboxes that are used for one run are destroyed sooner. So the zygote does not fork for a
+ * sandbox that is about to end. */
 #define SPENT_WAIT_NS UINT64_C(100000000)
 
 struct rt_run_frame {
@@ -41,12 +41,12 @@ int warm_pair(int pair[2])
 	return setsockopt(pair[0], SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) < 0 ? -errno : 0;
 }
 
-/* One frame of KIND and who sent it; 0 = nothing is there, else the pid, or -errno. */
+/* Takes one frame of KIND and returns the pid of its sender; 0 = no frame is there, or -errno. */
 pid_t warm_take_head(int channel, unsigned kind)
 {
 	union {
 		struct cmsghdr align;
-		/* no room for descriptors: the kernel does not install what does not fit */
+		/* no room for descriptors, so the kernel installs none */
 		char bytes[CMSG_SPACE(sizeof(struct ucred))];
 	} control;
 	struct rt_head h;
@@ -76,7 +76,7 @@ static void drop_spare(struct init_warm *w)
 	w->spare = 0;
 }
 
-/* Its process ends by the end of its channel; what it forked is told the same way. */
+/* Kills the clean interpreter and gives up the spare, whose process exits when its channel closes. */
 static void drop_clean(struct init_warm *w)
 {
 	drop_spare(w);
@@ -99,7 +99,7 @@ void warm_arrived(struct init *in, int channel, bool soon)
 	struct init_warm *w = &in->warm;
 
 	if (w->channel >= 0 && (w->state != WARM_NONE || channel < 0)) {
-		(void)fd_close(channel); /* the old one lives after all */
+		(void)fd_close(channel); /* the old clean interpreter still lives */
 		return;
 	}
 	drop_clean(w);
@@ -165,8 +165,8 @@ void warm_ask(struct init *in)
 	in->warm.soon = true;
 }
 
-/* Interpreters that wait own memory, and cost nothing to make again. One that is on its way has no
- * name yet: until it has, there is nothing to let go. */
+/* INIT_REST: ends the waiting interpreters, which own memory and can be made again. While one is being
+ * forked, init does not know its pid yet, so it waits. */
 static void let_go(struct init *in)
 {
 	struct init_warm *w = &in->warm;
@@ -182,7 +182,7 @@ static void let_go(struct init *in)
 	session_rest(in);
 }
 
-/* Everything that a spare needs to become a run; the order is that of frames.h. */
+/* Sends what a spare needs to isolate itself; frames.h has the order of the descriptors. */
 static int send_fork(struct init *in, int theirs, bool self)
 {
 	int fds[RT_FDS_MAX];
@@ -211,7 +211,7 @@ void warm_give_up(struct init *in)
 	drop_clean(&in->warm);
 }
 
-/* The clean interpreter has been told to become the spare. */
+/* The clean interpreter was told to become the spare itself. */
 static void become_spare(struct init *in)
 {
 	struct init_warm *w = &in->warm;
@@ -275,7 +275,7 @@ bool warm_must_wait(const struct init *in, const struct proto_init_run *f)
 	return w->soon || (warm_can(in, f) && w->spare_state == SPARE_NONE);
 }
 
-/* `args` is the working folder, then the environment: the frame has them the other way round. */
+/* `args` has the working folder before the environment; the frame has it after the environment. */
 static int read_args(const struct proto_init_run *f, int args, struct rt_run_frame *t)
 {
 	static char text[RT_ENV_MAX];
@@ -377,7 +377,8 @@ static void spare_event(struct init *in)
 		w->spare_state = SPARE_READY;
 		return;
 	}
-	/* A spare that could not be made, or was killed: once more with each run, not in a loop. */
+	/* The spare could not be made, or was killed. If making it failed, the clean interpreter is
+	 * given up as well, so that init does not try again in a loop. */
 	bool forking = w->spare_state == SPARE_FORKING;
 	drop_spare(w);
 	if (forking)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files of the workspace, opened with the sandbox's own rights and handed to the front as
- * descriptors. Nothing here blocks: no FIFO, no lease, no link, no other mount (fd_open_beneath()).
- * Removing a folder goes in slices between which the loop looks after its deadlines.
+/* Opens, lists and removes files of the workspace for the front. init opens a file with the sandbox's
+ * own rights and passes the descriptor. No open blocks: fd_open_beneath() does not wait for a FIFO or a
+ * lease, follows no link and enters no other mount. A large folder is removed in slices, and the loop
+ * watches its deadlines between two slices.
  *
- * A new file has no name until it is complete (O_TMPFILE, then linkat(2) through our own /proc). */
+ * An uploaded file has no name until it is complete: O_TMPFILE, then linkat(2) through in->proc. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -23,7 +24,7 @@
 
 #define LIST_BATCH       64
 #define SLICE_ENTRIES    512
-#define SLICES_MAX       1000000u /* more than any inode limit needs; a run that refills loses */
+#define SLICES_MAX       1000000u /* a run that keeps adding files cannot make it endless */
 #define REMOVE_DEPTH_MAX 256
 
 static void answer(struct init *in, uint32_t seq, int r)
@@ -41,8 +42,8 @@ static void answer_fd(struct init *in, uint32_t seq, int fd)
 	init_send(in, &a.head, &fd, 1);
 }
 
-/* Splits PATH into its folder (made when MAKE) and its last part. Returns the folder's descriptor.
- */
+/* Splits PATH into its folder and its last part. MAKE = make missing folders. Returns a descriptor of
+ * the folder. */
 static int open_parent(const struct init *in, const char *path, bool make, const char **ret_name)
 {
 	char part[PROTO_NAME_MAX];
@@ -106,8 +107,8 @@ static void drop_put(struct init_put *p)
 	p->used = false;
 }
 
-/* Refuses early what commit() would refuse. Folders that are missing are no error: commit() makes
- * them, so that an upload that fails leaves no empty folders. */
+/* Refuses an upload early if commit() would refuse it. Missing folders are no error: commit() makes
+ * them, so that a failed upload leaves no empty folders. */
 static int check_target(const struct init *in, const struct proto_init_file *f)
 {
 	const char *name;
@@ -181,7 +182,7 @@ static int commit(const struct init *in, const struct init_put *p, const char *p
 	int r = link_put(in, p, parent, name);
 	if (r != -EEXIST || !overwrite)
 		return r;
-	/* linkat(2) replaces nothing: a name of our own first, then rename over the old file. */
+	/* linkat(2) does not replace a file: link under a temporary name, then rename(2). */
 	if (getrandom(&noise, sizeof(noise), 0) != sizeof(noise))
 		return -EIO;
 	(void)snprintf(temp, sizeof(temp), ".caisson-%016llx", (unsigned long long)noise);
@@ -218,8 +219,8 @@ static void do_drop(struct init *in, const struct proto_init_file *f)
 
 /* ---- remove ---- */
 
-/* Removes up to *BUDGET entries of folder NAME in PARENT and then the folder; -EAGAIN = budget used
- * up. */
+/* Removes at most *BUDGET entries of folder NAME in PARENT, and the folder when it is empty. -EAGAIN =
+ * the budget is used up. */
 static int remove_below(int parent, const char *name, int depth, int *budget)
 {
 	const struct dirent *de;
@@ -271,7 +272,7 @@ void files_work(struct init *in)
 	if (!w->active)
 		return;
 	int r = remove_slice(in, w->path);
-	/* ENOTEMPTY: a run has put something in meanwhile */
+	/* ENOTEMPTY: a run added a file meanwhile */
 	if ((r == -EAGAIN || r == -ENOTEMPTY) && ++w->slices < SLICES_MAX)
 		return;
 	w->active = false;
