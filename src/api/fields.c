@@ -68,8 +68,7 @@ static bool is_good(const struct rest_field *f, const json_t *v)
 
 static int refuse(const struct rest_field *f, struct err *e)
 {
-	return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is not what is expected: %s", f->name,
-		       f->doc);
+	return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is not valid (%s)", f->name, f->doc);
 }
 
 int fields_check(const struct rest_field *fields, const json_t *body, struct err *e)

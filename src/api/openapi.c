@@ -133,7 +133,7 @@ static json_t *operation(const struct rest_route *r, json_t *path_params)
 		(void)json_array_append_new(
 		    params, json_pack("{s:s, s:s, s:s, s:b, s:{s:s, s:i, s:i, s:s}}", "name",
 				      "Idempotency-Key", "in", "header", "description",
-				      "the same key and body give the same answer for a day",
+				      "for a day, the same key and body give the same answer",
 				      "required", false, "schema", "type", "string", "minLength", 1,
 				      "maxLength", 255, "pattern", "^[!-~]+$"));
 	op = json_pack("{s:s, s:s, s:o, s:o}", "operationId", r->id, "summary", r->summary,
@@ -200,7 +200,7 @@ char *openapi_make(const char *version)
 	json_t *doc = json_pack(
 	    "{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:[{s:[]}, {s:[]}, {}], s:o, s:o}", "openapi",
 	    "3.1.0", "info", "title", "Caisson", "version", version, "description",
-	    "Sandboxes for code that a model wrote. Errors are problem details (RFC 9457).",
+	    "Sandboxes for code that a model wrote. Errors are problem documents (RFC 9457).",
 	    "servers", "url", "/", "security", "bearer", "key", "paths", paths(), "components",
 	    components());
 	size_t len;

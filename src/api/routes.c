@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of REST routes. */
+/* The table of REST routes, with the fields of their bodies and queries. The texts are the API's
+ * description: GET /api/v1/openapi.json shows them. */
 #include "api/rest.h"
 
 #define P(path)    REST_BASE path
@@ -10,16 +11,16 @@
 #define OWNER                                                                                      \
 	{                                                                                          \
 		"owner", REST_TEXT, false, 0, 63, NULL,                                            \
-		    "administrators: id of the user whose it is; empty for the local user"         \
+		    "for administrators: id of the owner; empty means the local user"              \
 	}
 #define LIMIT                                                                                      \
 	{                                                                                          \
-		"limit", REST_INT, false, 1, REST_LIMIT_MAX, NULL, "rows of one answer"            \
+		"limit", REST_INT, false, 1, REST_LIMIT_MAX, NULL, "most rows in one answer"       \
 	}
 #define ARCHIVE                                                                                    \
 	{                                                                                          \
 		"archive", REST_WORD, false, 0, 0, "tar|zip",                                      \
-		    "the folder with all that is in it, as one archive"                            \
+		    "answer with the whole folder as one archive"                                  \
 	}
 #define END                                                                                        \
 	{                                                                                          \
@@ -28,42 +29,42 @@
 
 static const struct rest_field owner_query[] = {OWNER, END};
 static const struct rest_field list_query[] = {
-    OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "administrators: everybody's"}, END};
+    OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "for administrators: of all users"}, END};
 static const struct rest_field delete_query[] = {
-    OWNER, {"force", REST_BOOL, false, 0, 0, NULL, "even while something runs in it"}, END};
+    OWNER, {"force", REST_BOOL, false, 0, 0, NULL, "even if something is running in it"}, END};
 static const struct rest_field create_body[] = {
-    {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "of a stored sandbox; empty: 'Sandbox N'"},
+    {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "name of a stored sandbox; empty: 'Sandbox N'"},
     {"kind", REST_WORD, false, 0, 0, "session|stored",
-     "session (the default) lives in memory and ends when it is not used, stored stays"},
+     "session (default): in memory, ends when it is not used; stored: stays"},
     {"network", REST_WORD, false, 0, 0, "none|packages|allowlist|open",
-     "what it may reach, not wider than the server permits; missing: what the server says for all"},
+     "what it may reach, at most what the server permits; missing: the server's setting"},
     {"domains", REST_TEXTS, false, 0, SANDBOX_HOSTS_MAX, NULL,
-     "the hosts of the network 'allowlist': host, host:port or *.host; at most 32, none means "
-     "nothing"},
+     "hosts for the network 'allowlist': host, host:port or *.host; at most 32; an empty list "
+     "permits none"},
     END};
 static const struct rest_field run_body[] = {
     {"code", REST_TEXT, false, 0, 1 << 26, NULL, "Python source"},
-    {"command", REST_TEXT, false, 1, 1 << 20, NULL, "a command for the shell, instead of code"},
+    {"command", REST_TEXT, false, 1, 1 << 20, NULL, "a shell command, instead of code"},
     {"stateful", REST_BOOL, false, 0, 0, NULL, "keep the variables of earlier stateful runs"},
-    {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; the server's limit when missing"},
-    {"wait", REST_BOOL, false, 0, 0, NULL, "answer at the end of the run"},
+    {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; missing: the server's limit"},
+    {"wait", REST_BOOL, false, 0, 0, NULL, "answer when the run has ended"},
     END};
 static const struct rest_field packages_query[] = {
-    OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "also what its image has"}, END};
+    OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "also the packages of its image"}, END};
 static const struct rest_field install_body[] = {
     {"packages", REST_TEXT, true, 1, PACKAGES_SPEC_MAX, NULL,
      "names with extras and versions, or lines of a requirements file"},
-    {"wait", REST_BOOL, false, 0, 0, NULL, "answer at the end of the installation"},
+    {"wait", REST_BOOL, false, 0, 0, NULL, "answer when the installation has ended"},
     END};
 static const struct rest_field wait_query[] = {
-    OWNER, {"wait", REST_BOOL, false, 0, 0, NULL, "answer at its end"}, END};
+    OWNER, {"wait", REST_BOOL, false, 0, 0, NULL, "answer when it has ended"}, END};
 static const struct rest_field runs_query[] = {
     OWNER,
     LIMIT,
-    {"all", REST_BOOL, false, 0, 0, NULL, "administrators: everybody's"},
-    {"sandbox", REST_TEXT, false, 1, 64, NULL, "only of this sandbox"},
+    {"all", REST_BOOL, false, 0, 0, NULL, "for administrators: of all users"},
+    {"sandbox", REST_TEXT, false, 1, 64, NULL, "only runs of this sandbox"},
     {"before_ms", REST_INT, false, 1, INT64_MAX, NULL,
-     "only runs that began before, ms since 1970"},
+     "only runs that started before this time, in ms since 1970"},
     END};
 static const struct rest_field files_query[] = {
     OWNER,
@@ -72,71 +73,76 @@ static const struct rest_field files_query[] = {
     END};
 static const struct rest_field get_query[] = {OWNER, ARCHIVE, END};
 static const struct rest_field put_query[] = {
-    OWNER, {"overwrite", REST_BOOL, false, 0, 0, NULL, "replace a file that is there"}, END};
+    OWNER, {"overwrite", REST_BOOL, false, 0, 0, NULL, "replace an existing file"}, END};
 static const struct rest_field post_query[] = {
     OWNER,
-    {"path", REST_TEXT, false, 0, PATH_BYTES, NULL, "the folder that the files go to"},
-    {"overwrite", REST_BOOL, false, 0, 0, NULL, "replace files that are there"},
+    {"path", REST_TEXT, false, 0, PATH_BYTES, NULL, "the folder for the files"},
+    {"overwrite", REST_BOOL, false, 0, 0, NULL, "replace existing files"},
     END};
 static const struct rest_field rm_query[] = {
-    OWNER, {"recursive", REST_BOOL, false, 0, 0, NULL, "a folder with all that is in it"}, END};
+    OWNER,
+    {"recursive", REST_BOOL, false, 0, 0, NULL, "also remove a folder that is not empty"},
+    END};
 #define QUOTAS                                                                                     \
-	{                                                                                          \
-	    "max_sandboxes",                                                                       \
-	    REST_INT,                                                                              \
-	    false,                                                                                 \
-	    -1,                                                                                    \
-	    1000000,                                                                               \
-	    NULL,                                                                                  \
-	    "-1: the server's setting; 0: none"},                                                  \
+	{"max_sandboxes",                                                                          \
+	 REST_INT,                                                                                 \
+	 false,                                                                                    \
+	 -1,                                                                                       \
+	 1000000,                                                                                  \
+	 NULL,                                                                                     \
+	 "-1: the server's setting; 0: nothing is allowed"},                                       \
 	    {"max_cpu_s_per_day",                                                                  \
 	     REST_INT,                                                                             \
 	     false,                                                                                \
 	     -1,                                                                                   \
 	     1000000000,                                                                           \
 	     NULL,                                                                                 \
-	     "-1: the server's setting; 0: none"},                                                 \
+	     "-1: the server's setting; 0: nothing is allowed"},                                   \
 	    {"max_disk_bytes",                                                                     \
 	     REST_INT,                                                                             \
 	     false,                                                                                \
 	     -1,                                                                                   \
 	     INT64_MAX,                                                                            \
 	     NULL,                                                                                 \
-	     "-1: the server's setting; 0: none"},                                                 \
+	     "-1: the server's setting; 0: nothing is allowed"},                                   \
 	{                                                                                          \
 		"max_runs_per_minute", REST_INT, false, -1, 1000000, NULL,                         \
-		    "-1: the server's setting; 0: none"                                            \
+		    "-1: the server's setting; 0: nothing is allowed"                              \
 	}
 static const struct rest_field user_body[] = {
-    {"name", REST_TEXT, true, 1, 64, NULL, "unique, without case"},
-    {"email", REST_TEXT, false, 0, 254, NULL, "unique, without case"},
+    {"name", REST_TEXT, true, 1, 64, NULL, "unique; case does not matter"},
+    {"email", REST_TEXT, false, 0, 254, NULL, "unique; case does not matter"},
     {"password", REST_TEXT, false, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL,
-     "8 to 256 bytes; without one the user has keys only"},
-    {"role", REST_WORD, false, 0, 0, "user|admin", "user when missing"},
+     "8 to 256 bytes; without a password the user can only use keys"},
+    {"role", REST_WORD, false, 0, 0, "user|admin", "missing: user"},
     QUOTAS,
     END};
 static const struct rest_field user_change[] = {
-    {"email", REST_TEXT, false, 0, 254, NULL, "unique, without case"},
+    {"email", REST_TEXT, false, 0, 254, NULL, "unique; case does not matter"},
     {"password", REST_TEXT, false, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL, "8 to 256 bytes"},
-    {"role", REST_WORD, false, 0, 0, "user|admin", "what the user may"},
-    {"active", REST_BOOL, false, 0, 0, NULL, "an inactive user's keys and tokens do not count"},
+    {"role", REST_WORD, false, 0, 0, "user|admin", "rights of the user"},
+    {"active", REST_BOOL, false, 0, 0, NULL, "keys and tokens of an inactive user are refused"},
     QUOTAS,
     END};
 static const struct rest_field key_body[] = {
-    {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "to know it by"},
+    {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "a name to recognise the key"},
     {"scope", REST_WORD, false, 0, 0, "full|read|admin",
-     "read: look only; admin: users, keys and audit too, for administrators"},
-    {"profile", REST_WORD, false, 0, 0, "code|classic|both|full", "only the tools of this profile"},
-    {"expires_in_s", REST_INT, false, 1, INT64_C(3153600000), NULL, "seconds; never when missing"},
+     "read: changes nothing; admin: also users, keys and audit, for administrators"},
+    {"profile", REST_WORD, false, 0, 0, "code|classic|both|full",
+     "restricts the key to the tools of this profile"},
+    {"expires_in_s", REST_INT, false, 1, INT64_C(3153600000), NULL,
+     "life in seconds; missing: it never expires"},
     END};
 static const struct rest_field invitation_body[] = {
-    {"role", REST_WORD, false, 0, 0, "user|admin", "of the account; user when missing"},
-    {"note", REST_TEXT, false, 0, NAME_MAX_, NULL, "for whom it is"},
-    {"expires_in_s", REST_INT, false, 60, INT64_C(31536000), NULL, "seconds; a week when missing"},
+    {"role", REST_WORD, false, 0, 0, "user|admin", "role of the account; missing: user"},
+    {"note", REST_TEXT, false, 0, NAME_MAX_, NULL, "a note for whom it is"},
+    {"expires_in_s", REST_INT, false, 60, INT64_C(31536000), NULL,
+     "life in seconds; missing: a week"},
     END};
 static const struct rest_field audit_query[] = {
     LIMIT,
-    {"actor", REST_TEXT, false, 0, 63, NULL, "only of this user id; empty for the local user"},
+    {"actor", REST_TEXT, false, 0, 63, NULL,
+     "only actions of this user id; empty means the local user"},
     {"before_id", REST_INT, false, 1, INT64_MAX, NULL, "only older rows"},
     END};
 
@@ -144,83 +150,86 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, P("/openapi.json"), "getDescription", "This description", rest_openapi, REST_PUBLIC,
      NULL, NULL, 200, "Anything", "", 0},
 
-    {HTTP_GET, P("/sandboxes"), "listSandboxes", "Sandboxes of the caller", rest_list_sandboxes, 0,
-     NULL, list_query, 200, "Sandboxes", "", 0},
-    {HTTP_POST, P("/sandboxes"), "createSandbox", "A new sandbox", rest_create_sandbox,
+    {HTTP_GET, P("/sandboxes"), "listSandboxes", "Lists the sandboxes of the caller",
+     rest_list_sandboxes, 0, NULL, list_query, 200, "Sandboxes", "", 0},
+    {HTTP_POST, P("/sandboxes"), "createSandbox", "Creates a sandbox", rest_create_sandbox,
      REST_CHANGES | REST_IDEMPOTENT, create_body, owner_query, 201, "Sandbox", "409 429", 0},
-    {HTTP_GET, P("/sandboxes/{id}"), "getSandbox", "One sandbox", rest_get_sandbox, 0, NULL,
-     owner_query, 200, "Sandbox", "404", 0},
-    {HTTP_DELETE, P("/sandboxes/{id}"), "deleteSandbox", "Ends it, with its files",
+    {HTTP_GET, P("/sandboxes/{id}"), "getSandbox", "Describes one sandbox", rest_get_sandbox, 0,
+     NULL, owner_query, 200, "Sandbox", "404", 0},
+    {HTTP_DELETE, P("/sandboxes/{id}"), "deleteSandbox", "Ends a sandbox and deletes its files",
      rest_delete_sandbox, REST_CHANGES, NULL, delete_query, 204, NULL, "404 409", 0},
-    {HTTP_GET, P("/sandboxes/{id}/packages"), "listPackages", "What was installed into it",
-     rest_list_packages, 0, NULL, packages_query, 200, "Packages", "404 409 410", 0},
+    {HTTP_GET, P("/sandboxes/{id}/packages"), "listPackages",
+     "Lists the packages installed in a sandbox", rest_list_packages, 0, NULL, packages_query, 200,
+     "Packages", "404 409 410", 0},
     {HTTP_POST, P("/sandboxes/{id}/packages"), "installPackages",
-     "Installs packages; goes on without the request", rest_install_packages, REST_CHANGES,
+     "Installs packages; continues if the request ends", rest_install_packages, REST_CHANGES,
      install_body, owner_query, 200, "PackageStatus", "404 409 410 429", 0},
     {HTTP_GET, P("/sandboxes/{id}/packages/{packages}"), "checkPackages",
-     "How far the installation of that text is, or whether the package is there",
+     "Tells the progress of an installation, or whether a package is installed",
      rest_check_packages, 0, NULL, wait_query, 200, "PackageStatus", "404 409 410 429", 0},
     {HTTP_DELETE, P("/sandboxes/{id}/packages/{packages}"), "uninstallPackages",
-     "Ends the installation of that text, or removes the packages", rest_uninstall_packages,
+     "Cancels a running installation, or uninstalls packages", rest_uninstall_packages,
      REST_CHANGES, NULL, owner_query, 200, "PackageStatus", "404 409 410 429", 0},
 
     {HTTP_POST, P("/sandboxes/{id}/runs"), "startRun", "Runs code or a command", rest_start_run,
      REST_CHANGES | REST_IDEMPOTENT, run_body, owner_query, 201, "Run", "404 409 410 413 429", 0},
-    {HTTP_GET, P("/runs"), "listRuns", "History, newest first; neither code nor output",
-     rest_list_runs, REST_STORE, NULL, runs_query, 200, "RunRows", "", 0},
-    {HTTP_GET, P("/runs/{run}"), "getRun", "A run of the last minutes, with its output",
-     rest_get_run, 0, NULL, owner_query, 200, "Run", "404", 0},
-    {HTTP_DELETE, P("/runs/{run}"), "cancelRun", "Ends it", rest_cancel_run, REST_CHANGES, NULL,
-     owner_query, 202, "Run", "404", 0},
+    {HTTP_GET, P("/runs"), "listRuns",
+     "Lists the history of runs, newest first, without code and output", rest_list_runs, REST_STORE,
+     NULL, runs_query, 200, "RunRows", "", 0},
+    {HTTP_GET, P("/runs/{run}"), "getRun", "Describes a recent run, with its output", rest_get_run,
+     0, NULL, owner_query, 200, "Run", "404", 0},
+    {HTTP_DELETE, P("/runs/{run}"), "cancelRun", "Cancels a run", rest_cancel_run, REST_CHANGES,
+     NULL, owner_query, 202, "Run", "404", 0},
     {HTTP_GET, P("/runs/{run}/events"), "followRun",
-     "Output as it comes: events stdout, stderr, end", rest_run_events, REST_EVENTS, NULL,
+     "Streams a run: events stdout, stderr, value, end", rest_run_events, REST_EVENTS, NULL,
      owner_query, 200, NULL, "404", 0},
 
-    {HTTP_GET, P("/sandboxes/{id}/files"), "listFiles", "A folder of the workspace",
+    {HTTP_GET, P("/sandboxes/{id}/files"), "listFiles", "Lists a folder of the workspace",
      rest_list_files, REST_ARCHIVE, NULL, files_query, 200, "Files", "404 409 410 429", 0},
     {HTTP_POST, P("/sandboxes/{id}/files"), "postFiles",
      "Writes the files of a form, each under its filename", rest_post_files,
      REST_CHANGES | REST_FORM_IN, NULL, post_query, 201, "Written", "404 409 410 429 507", 0},
     {HTTP_GET, P("/sandboxes/{id}/files/{path...}"), "getFile",
-     "A file; knows Range. Or a folder as an archive", rest_get_file, REST_BYTES_OUT, NULL,
-     get_query, 200, NULL, "206 304 404 409 410 416 429", 0},
+     "Downloads a file (Range works), or a folder as an archive", rest_get_file, REST_BYTES_OUT,
+     NULL, get_query, 200, NULL, "206 304 404 409 410 416 429", 0},
     {HTTP_PUT, P("/sandboxes/{id}/files/{path...}"), "putFile", "Writes a file", rest_put_file,
      REST_CHANGES | REST_BYTES_IN, NULL, put_query, 201, "File", "404 409 410 413 507", 0},
     {HTTP_DELETE, P("/sandboxes/{id}/files/{path...}"), "deleteFile", "Removes a file or folder",
      rest_delete_file, REST_CHANGES, NULL, rm_query, 204, NULL, "404 409 410", 0},
 
-    {HTTP_GET, P("/me"), "getMe", "Who the caller is", rest_me, 0, NULL, NULL, 200, "Me", "", 0},
-    {HTTP_GET, P("/users"), "listUsers", "All users", rest_list_users, REST_ADMIN | REST_STORE,
-     NULL, NULL, 200, "Users", "", 0},
-    {HTTP_POST, P("/users"), "addUser", "A new user", rest_add_user,
+    {HTTP_GET, P("/me"), "getMe", "Describes the caller", rest_me, 0, NULL, NULL, 200, "Me", "", 0},
+    {HTTP_GET, P("/users"), "listUsers", "Lists all users", rest_list_users,
+     REST_ADMIN | REST_STORE, NULL, NULL, 200, "Users", "", 0},
+    {HTTP_POST, P("/users"), "addUser", "Adds a user", rest_add_user,
      REST_ADMIN | REST_CHANGES | REST_STORE | REST_IDEMPOTENT, user_body, NULL, 201, "User",
      "409 429", 0},
-    {HTTP_GET, P("/users/{user}"), "getUser", "One user", rest_get_user, REST_ADMIN | REST_STORE,
-     NULL, NULL, 200, "User", "404", 0},
-    {HTTP_PATCH, P("/users/{user}"), "changeUser", "Role, quota, password", rest_change_user,
+    {HTTP_GET, P("/users/{user}"), "getUser", "Describes one user", rest_get_user,
+     REST_ADMIN | REST_STORE, NULL, NULL, 200, "User", "404", 0},
+    {HTTP_PATCH, P("/users/{user}"), "changeUser",
+     "Changes role, quota, password, e-mail or activity of a user", rest_change_user,
      REST_ADMIN | REST_CHANGES | REST_STORE, user_change, NULL, 200, "User", "404 409 429", 0},
-    {HTTP_DELETE, P("/users/{user}"), "removeUser", "With keys and sandboxes", rest_remove_user,
-     REST_ADMIN | REST_CHANGES | REST_STORE, NULL, NULL, 204, NULL, "404", 0},
-    {HTTP_GET, P("/keys"), "listKeys", "Keys of the caller", rest_list_keys, REST_STORE, NULL,
-     owner_query, 200, "Keys", "", 0},
-    {HTTP_POST, P("/keys"), "newKey", "A new key; the only time it is shown", rest_new_key,
+    {HTTP_DELETE, P("/users/{user}"), "removeUser", "Removes a user with all keys and sandboxes",
+     rest_remove_user, REST_ADMIN | REST_CHANGES | REST_STORE, NULL, NULL, 204, NULL, "404", 0},
+    {HTTP_GET, P("/keys"), "listKeys", "Lists the keys of the caller", rest_list_keys, REST_STORE,
+     NULL, owner_query, 200, "Keys", "", 0},
+    {HTTP_POST, P("/keys"), "newKey", "Makes a key; only this answer shows it", rest_new_key,
      REST_CHANGES | REST_STORE, key_body, owner_query, 201, "NewKey", "404 429", 0},
-    {HTTP_DELETE, P("/keys/{key}"), "revokeKey", "Ends a key at once", rest_revoke_key,
+    {HTTP_DELETE, P("/keys/{key}"), "revokeKey", "Revokes a key at once", rest_revoke_key,
      REST_CHANGES | REST_STORE, NULL, owner_query, 204, NULL, "404", 0},
-    {HTTP_GET, P("/invitations"), "listInvitations", "Invitations that can still be used",
+    {HTTP_GET, P("/invitations"), "listInvitations", "Lists the invitations that can still be used",
      rest_list_invitations, REST_ADMIN | REST_STORE, NULL, NULL, 200, "Invitations", "", 0},
     {HTTP_POST, P("/invitations"), "newInvitation",
-     "One person may make an account with it, once; the only time it is shown", rest_new_invitation,
+     "Makes an invitation for one account; only this answer shows it", rest_new_invitation,
      REST_ADMIN | REST_CHANGES | REST_STORE, invitation_body, NULL, 201, "NewInvitation", "429", 0},
-    {HTTP_DELETE, P("/invitations/{invitation}"), "withdrawInvitation", "Ends an invitation",
+    {HTTP_DELETE, P("/invitations/{invitation}"), "withdrawInvitation", "Withdraws an invitation",
      rest_withdraw_invitation, REST_ADMIN | REST_CHANGES | REST_STORE, NULL, NULL, 204, NULL, "404",
      0},
-    {HTTP_GET, P("/audit"), "listAudit", "Who did what, newest first", rest_list_audit,
+    {HTTP_GET, P("/audit"), "listAudit", "Lists who did what, newest first", rest_list_audit,
      REST_ADMIN | REST_STORE, NULL, audit_query, 200, "AuditRows", "", 0},
 
-    {HTTP_GET, P("/policy"), "getPolicy", "Walls and limits in force", rest_policy, 0, NULL, NULL,
-     200, "Anything", "", 0},
-    {HTTP_GET, P("/stats"), "getStats", "Counters of this server", rest_stats, REST_ADMIN, NULL,
-     NULL, 200, "Stats", "", 0},
+    {HTTP_GET, P("/policy"), "getPolicy", "Shows the walls and limits in force", rest_policy, 0,
+     NULL, NULL, 200, "Anything", "", 0},
+    {HTTP_GET, P("/stats"), "getStats", "Shows counters of this server", rest_stats, REST_ADMIN,
+     NULL, NULL, 200, "Stats", "", 0},
 };
 const size_t rest_n_routes = ARRAY_SIZE(rest_routes);
