@@ -36,6 +36,10 @@ struct lifted {
 	struct base64_decoder decoder; /* of the string that is being added to */
 };
 
+/* Of all messages together, the unfinished ones too: a file in memory takes memory of the host, and
+ * each connection may have one. */
+static uint64_t kept_bytes;
+
 struct lifted *lifted_new(const char *dir)
 {
 	struct lifted *l = calloc(1, sizeof(*l));
@@ -64,6 +68,7 @@ struct lifted *lifted_unref(struct lifted *l)
 {
 	if (!l || --l->refs > 0)
 		return NULL;
+	kept_bytes -= l->size;
 	l->fd = fd_close(l->fd);
 	buf_done(&l->pending);
 	free(l->strings);
@@ -100,6 +105,9 @@ static int store(struct lifted *l, const void *data, size_t len)
 	/* Long pieces are written to the file directly. */
 	bool direct = len > PENDING_MAX / 4;
 
+	if (len > LIFTED_TOTAL_MAX - kept_bytes)
+		return -ENOSPC;
+	kept_bytes += len;
 	l->size += len;
 	if (direct || l->pending.len + len > PENDING_MAX) {
 		int r = flush(l);

@@ -14,8 +14,11 @@ struct lifted *lifted_new(const char *dir);
 struct lifted *lifted_ref(struct lifted *l);
 struct lifted *lifted_unref(struct lifted *l);
 
-/* Begin a string, add to it, end it. With BASE64 the text that is added is base64, and the file
- * gets the decoded bytes. */
+/* Bytes of the files of all messages that there are at one time. */
+#define LIFTED_TOTAL_MAX (UINT64_C(512) << 20)
+
+/* Begin a string, add to it, end it. -ENOSPC = over LIFTED_TOTAL_MAX, or the file cannot grow. With
+ * BASE64 the text that is added is base64, and the file gets the decoded bytes. */
 int lifted_begin(struct lifted *l, bool base64) MUST_CHECK;
 int lifted_add(struct lifted *l, const char *data, size_t len) MUST_CHECK;
 /* RET has room for LIFTED_NAME_MAX bytes and gets the placeholder of the string. A placeholder has

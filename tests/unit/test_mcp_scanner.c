@@ -390,6 +390,30 @@ static void test_placeholders(void **state)
 	lifted_unref(b);
 }
 
+/* Many unfinished messages together are bounded, and what ends makes room again. */
+static void test_spill_total(void **state)
+{
+	static char piece[1 << 20];
+	struct lifted *l[LIFTED_TOTAL_MAX / (32 * sizeof(piece)) + 1];
+	size_t n = 0;
+	int r = 0;
+
+	(void)state;
+	for (; r == 0 && n < ARRAY_SIZE(l); n++) {
+		l[n] = lifted_new(NULL);
+		assert_non_null(l[n]);
+		assert_int_equal(lifted_begin(l[n], false), 0);
+		for (int i = 0; r == 0 && i < 32; i++)
+			r = lifted_add(l[n], piece, sizeof(piece));
+	}
+	assert_int_equal(r, -ENOSPC);
+	assert_int_equal(n, ARRAY_SIZE(l));
+	lifted_unref(l[0]);
+	assert_int_equal(lifted_add(l[n - 1], piece, sizeof(piece)), 0);
+	for (size_t i = 1; i < n; i++)
+		lifted_unref(l[i]);
+}
+
 static void test_no_spill(void **state)
 {
 	struct scan_limits limits = small;
@@ -470,6 +494,7 @@ int main(void)
 	    cmocka_unit_test(test_sizes),
 	    cmocka_unit_test(test_id_of_a_refused_message),
 	    cmocka_unit_test(test_lifting),
+	    cmocka_unit_test(test_spill_total),
 	    cmocka_unit_test(test_base64),
 	    cmocka_unit_test(test_placeholders),
 	    cmocka_unit_test(test_no_spill),
