@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /api/token: a name and a password for a token. How fast passwords may be guessed is in
- * login_limits.h. */
+/* POST /api/token: exchanges a name and a password for a token. login_limits.h limits how fast
+ * passwords can be guessed. */
 #include "api/api_state.h"
 
 #include "api/login_limits.h"
@@ -13,11 +13,11 @@
 #define WAITING_MAX 256u /* logins that wait for their turn */
 
 struct login {
-	struct list node; /* of the API's logins that wait for their turn */
+	struct list node; /* in api.logins */
 	struct api *api;
-	struct http_request *req; /* NULL: the client has left */
+	struct http_request *req; /* NULL: the client has disconnected */
 	sd_event_source *turn;
-	char network[HTTP_NETWORK_TEXT]; /* "": not known */
+	char network[HTTP_NETWORK_TEXT]; /* "" = not known */
 	char name[STORE_NAME_SIZE];
 	char password[STORE_PASSWORD_MAX + 1];
 };
@@ -27,7 +27,7 @@ static struct login_source source_of(const struct login *l)
 	return (struct login_source){.network = l->network, .name = l->name};
 }
 
-/* It waits for its turn no more. */
+/* Removes the login from those that wait for their turn. */
 static void leave(struct login *l)
 {
 	if (l->turn)
@@ -84,7 +84,7 @@ static void on_checked(const struct store_user *u, const struct err *failed, voi
 	login_free(l);
 }
 
-/* L is gone when this returns, or waits for on_checked(). */
+/* Begins the check. When this returns, L is freed or waits for on_checked(). */
 static void check(struct login *l)
 {
 	const struct login_source who = source_of(l);
@@ -119,7 +119,7 @@ static void on_gone(void *user)
 	((struct login *)user)->req = NULL;
 }
 
-/* False: it cannot wait. */
+/* Makes the login wait. Returns false if it cannot wait. */
 static bool wait_turn(struct login *l, int64_t wait_ns)
 {
 	struct api *a = l->api;

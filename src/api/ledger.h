@@ -28,7 +28,7 @@ int ledger_new(const struct ledger_config *config, struct ledger **ret, struct e
 /* After the manager's end. NULL is fine. */
 struct ledger *ledger_free(struct ledger *l);
 
-/* What OWNER may have; INT64_MAX where there is no limit, 0 where there is nothing. */
+/* The limits of OWNER: INT64_MAX means no limit, 0 means nothing is allowed. */
 int ledger_quota(struct ledger *l, const char *owner, struct store_quota *ret,
 		 struct err *e) MUST_CHECK;
 

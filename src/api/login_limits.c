@@ -10,22 +10,22 @@
 
 #define SLOTS        4096u
 #define KEY_SIZE     512u
-#define FORGET_NS    (12 * NS_PER_S) /* one wrong password is forgotten in that time */
-#define WAIT_MAX_NS  (8 * NS_PER_S)  /* a longer wait is refused at once */
-#define DOUBLED_MAX  2u              /* how often the step of a name is doubled */
+#define FORGET_NS    (12 * NS_PER_S) /* time in which one wrong password is forgotten */
+#define WAIT_MAX_NS  (8 * NS_PER_S)  /* a login that would wait longer is refused at once */
+#define DOUBLED_MAX  2u              /* how often a step can double */
 #define SECRET_BYTES crypto_shorthash_KEYBYTES
 
 enum kind {
-	KIND_NAME,    /* wrong passwords of one name, from anywhere it has not logged in from */
-	KIND_NETWORK, /* of one network, for any name */
-	KIND_PAIR,    /* of one name from a network that it logged in from */
+	KIND_NAME,    /* one name, from networks without a login of it */
+	KIND_NETWORK, /* one network, for any name */
+	KIND_PAIR,    /* one name, from a network with an earlier login of it */
 	KIND_MAX_,
 };
 
 static const struct rule {
-	unsigned free;    /* wrong ones without a wait */
-	uint64_t step_ns; /* between two checks after that */
-	bool doubles;     /* the step grows with further wrong ones */
+	unsigned free;    /* wrong passwords without a wait */
+	uint64_t step_ns; /* time between two checks after that */
+	bool doubles;     /* the step doubles with further wrong passwords */
 } rules[KIND_MAX_] = {
     [KIND_NAME] = {5, 500 * NS_PER_MS, true},
     [KIND_NETWORK] = {30, 200 * NS_PER_MS, false},
@@ -34,14 +34,15 @@ static const struct rule {
 
 struct slot {
 	unsigned wrong;
-	uint64_t since_ns; /* the oldest of them is forgotten FORGET_NS later */
-	uint64_t next_ns;  /* when the next check may begin */
+	uint64_t
+	    since_ns; /* when the oldest wrong password began to count; it is forgotten FORGET_NS later */
+	uint64_t next_ns; /* when the next check may begin */
 };
 
 struct login_limits {
 	uint8_t secret[SECRET_BYTES];
 	struct slot slots[SLOTS];
-	uint64_t known[SLOTS]; /* whole hashes of names that logged in, by network; 0 = free */
+	uint64_t known[SLOTS]; /* full hashes of name and network of earlier logins; 0 = free */
 };
 
 struct login_limits *login_limits_new(void)
@@ -99,7 +100,7 @@ static struct slot *slot_of(struct login_limits *l, uint64_t hash, uint64_t now)
 	return s;
 }
 
-/* The slots that count for WHO; returns how many. */
+/* Finds the slots and rules that count for WHO; returns how many. */
 static size_t slots_for(struct login_limits *l, const struct login_source *who, uint64_t now,
 			struct slot *ret[2], const struct rule *ret_rules[2])
 {
@@ -169,7 +170,8 @@ void login_limits_note(struct login_limits *l, const struct login_source *who, b
 	for (size_t i = 0; i < n; i++) {
 		if (slots[i]->wrong++ == 0)
 			slots[i]->since_ns = now;
-		/* More would be remembered for longer than the longest wait is worth. */
+		/* A higher count would not lengthen the wait, it would only be remembered longer.
+		 */
 		slots[i]->wrong = MIN(slots[i]->wrong, rule[i]->free + DOUBLED_MAX);
 	}
 }

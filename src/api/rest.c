@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What REST does before and after a handler: rights, bodies, idempotency, the audit log. */
+/* What REST does before and after each handler: checks of rights and bodies, idempotency, the audit
+ * log. */
 #include "api/rest.h"
 
 #include "base/jsonio.h"
@@ -12,7 +13,7 @@
 #include <string.h>
 
 #define IDEM_MAX     1024u
-#define IDEM_BYTES   (UINT64_C(16) << 20) /* of answers that are kept but for the last one */
+#define IDEM_BYTES   (UINT64_C(16) << 20) /* bytes of kept answers, without the newest */
 #define IDEM_NS      (24 * 3600 * NS_PER_S)
 #define IDEM_KEY_MAX 255
 #define HASH_BYTES   32
@@ -24,15 +25,16 @@ struct bound {
 
 /* A request with an Idempotency-Key. */
 struct idem {
-	struct list node;         /* of struct rest */
-	uint8_t key[HASH_BYTES];  /* of caller, owner, route and Idempotency-Key */
-	uint8_t body[HASH_BYTES]; /* of what was sent */
+	struct list node;         /* in rest.idems */
+	uint8_t key[HASH_BYTES];  /* hash of caller, owner, route and Idempotency-Key */
+	uint8_t body[HASH_BYTES]; /* hash of the request's body */
 	uint64_t since_ns;
 	bool running;
 	int status;
 	char *answer; /* owned JSON text */
 	size_t answer_len;
-	bool forgotten; /* its answer was dropped to save memory; that it was done is still known */
+	bool
+	    forgotten; /* the answer was dropped to save memory; the request is still known as done */
 	bool problem;
 };
 
@@ -47,7 +49,7 @@ struct rest {
 static void call_free(struct rest_call *c)
 {
 	if (c->idem && c->idem->running)
-		c->idem->since_ns = 0; /* no answer that could be given again */
+		c->idem->since_ns = 0; /* there is no answer to repeat */
 	if (c->idem)
 		c->idem->running = false;
 	(void)sandbox_unref(c->sandbox);
@@ -71,7 +73,7 @@ static void keep_answer(struct rest_call *c, int status, bool problem, const jso
 	c->idem->answer = jsonio_text(body, JSON_COMPACT, &c->idem->answer_len);
 	c->idem->status = status;
 	c->idem->problem = problem;
-	/* A server that was full now may have room at the next try. */
+	/* Not kept: a server that was full may have room at the next try. */
 	c->idem->running = status >= 500 || status == 429;
 }
 
@@ -238,7 +240,7 @@ void rest_on_gone(void *user)
 	c->req = NULL;
 }
 
-/* Checks the rights of the caller. Returns false if it has answered that they do not suffice. */
+/* Checks the rights of the caller. If they do not suffice, answers and returns false. */
 static bool check_rights(struct rest_call *c)
 {
 	const unsigned flags = c->route->flags;
@@ -305,7 +307,7 @@ static void dispatch(struct http_request *req, void *user)
 		b->route->fn(c);
 }
 
-/* ---- what handlers ask ---- */
+/* ---- for handlers ---- */
 
 static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
 {
@@ -384,7 +386,7 @@ bool rest_query_bool(const struct rest_call *c, const char *name)
 static uint64_t body_max(const struct api *a, const struct rest_route *route)
 {
 	if (route->flags & STREAMED)
-		return UINT64_MAX; /* they count by themselves, to name the limit of uploads */
+		return UINT64_MAX; /* these count their bytes themselves, to name the limit of uploads */
 	if (!route->body)
 		return 0;
 	return API_BODY_MAX + a->config.max_code_bytes * 6;
@@ -392,7 +394,8 @@ static uint64_t body_max(const struct api *a, const struct rest_route *route)
 
 static unsigned http_flags(const struct rest_route *route)
 {
-	/* Strangers are refused before their bodies are read into memory. */
+	/* Callers without a valid credential are refused before their bodies are read into memory.
+	 */
 	unsigned flags = route->flags & REST_PUBLIC ? 0 : (unsigned)HTTP_ROUTE_AUTH;
 
 	if (route->flags & STREAMED)

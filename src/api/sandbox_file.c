@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET and HEAD /sandbox/file?sandbox_id=ID&file_path=PATH: the second family's form of a link. Its
- * failures are {"detail": TEXT}. A sandbox that is not active becomes so. */
+/* GET and HEAD /sandbox/file?sandbox_id=ID&file_path=PATH: the second family's form of a link.
+ * Errors are {"detail": TEXT}. A stored sandbox that is not active is activated. */
 #include "api/links.h"
 
 #include "base/jsonio.h"
@@ -11,7 +11,7 @@
 
 struct fetch {
 	struct links *links;
-	struct http_request *req; /* NULL: the client has left */
+	struct http_request *req; /* NULL: the client has disconnected */
 	char path[ENGINE_PATH_MAX];
 };
 

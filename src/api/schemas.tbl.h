@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas of what REST answers. S(Name, "JSON"). */
+/* Schemas of REST answers: S(Name, "JSON"). */
 #define STRING  "{\"type\":\"string\"}"
 #define INTEGER "{\"type\":\"integer\"}"
 #define BOOLEAN "{\"type\":\"boolean\"}"
