@@ -104,7 +104,7 @@ struct rt_fork {
 	uint32_t oom_score;   /* for oom_score_adj, if has_proc is 1 */
 	uint32_t n_rlimits;
 	uint32_t awaited; /* 0 or 1: a run waits for this spare, so it skips the rehearsal */
-	uint32_t self;    /* 0 or 1: do not fork; the clean interpreter itself becomes the spare */
+	uint32_t self;    /* 0 or 1: no fork, the clean interpreter becomes the spare */
 	uint32_t unused;
 	struct rt_rlimit rlimit[RT_RLIMITS_MAX];
 };

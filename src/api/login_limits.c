@@ -34,9 +34,8 @@ static const struct rule {
 
 struct slot {
 	unsigned wrong;
-	uint64_t
-	    since_ns; /* when the oldest wrong password began to count; it is forgotten FORGET_NS later */
-	uint64_t next_ns; /* when the next check may begin */
+	uint64_t since_ns; /* FORGET_NS later the oldest one is forgotten */
+	uint64_t next_ns;  /* when the next check may begin */
 };
 
 struct login_limits {

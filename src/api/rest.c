@@ -33,8 +33,7 @@ struct idem {
 	int status;
 	char *answer; /* owned JSON text */
 	size_t answer_len;
-	bool
-	    forgotten; /* the answer was dropped to save memory; the request is still known as done */
+	bool forgotten; /* its answer was dropped to save memory */
 	bool problem;
 };
 
