@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Points: kept states of the sandbox to which it can go back.
+/* Checkpoints of the sandbox, to which it can go back.
  *
- * A point is a copy of the files in a store that is mounted nowhere, so that no run has a name for
- * it, and, where the session holds a state, a fork of the holder, which waits stopped. Both stay
- * when they are gone back to: what becomes the holder is a fork of the kept one.
+ * A checkpoint has two halves. The files are a copy in a file system that is mounted nowhere, so no
+ * run has a name for it. The variables, if the session has any, are a stopped fork of the session's
+ * holder. A restore leaves both as they are: it copies the files back, and a fork of the kept fork
+ * becomes the holder.
  *
- *   SAVE      FORKING, until the session's next fork is there; COPYING; the fork leaves the session
- *   RESTORE   FORKING, the kept one forks; COPYING; the new fork is the holder
+ *   SAVE      FORKING until the session's next fork is there, then COPYING; the fork is kept
+ *   RESTORE   FORKING: the kept fork forks; then COPYING; the new fork becomes the holder
  *   DROP      COPYING, which removes the files
  *
- * Files are copied by a child of init in the cgroup of the runs, so that what they take is the
- * sandbox's memory. The kernel kills this child first when that is used up. A copy that failed is
- * undone by another child (UNDOING), which leaves everything as it was.
+ * A child of init copies the files, in the cgroup of the runs, so that the copy counts as memory of
+ * the sandbox. The kernel kills this child first when that memory is used up. Another child undoes a
+ * copy that failed (UNDOING), and everything is as it was.
  *
- * A kept interpreter is of the same uid as the runs: one can kill it, and then it is LOST, which is
- * said when it is asked for. It can do nothing else to it: it is stopped, and not dumpable. */
+ * A run has the uid of a kept fork and can kill it. The checkpoint is LOST then, which the answer to
+ * the next request for it says. A run can do nothing else to a kept fork: it is stopped and not
+ * dumpable. */
 #include "init.h"
 
 #include "base/fdio.h"
@@ -35,61 +37,61 @@
 #define FORK_WAIT_NS (SESSION_FORK_WAIT_NS + 500000000u)
 #define COPY_WAIT_NS UINT64_C(50000000000) /* twice that is less than the front's patience */
 
-void points_start(struct init *in)
+void checkpoints_start(struct init *in)
 {
-	in->points = (struct init_points){.store = -1, .fork_channel = -1, .report = -1};
+	in->checkpoints = (struct init_checkpoints){.store = -1, .fork_channel = -1, .report = -1};
 	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
-		in->points.at[i].channel = -1;
+		in->checkpoints.at[i].channel = -1;
 }
 
-bool points_busy(const struct init *in)
+bool checkpoints_busy(const struct init *in)
 {
-	return in->points.phase != POINTS_IDLE;
+	return in->checkpoints.phase != CHECKPOINTS_IDLE;
 }
 
-bool points_forking(const struct init *in)
+bool checkpoints_forking(const struct init *in)
 {
-	return in->points.phase == POINTS_FORKING && in->points.fork_channel >= 0;
+	return in->checkpoints.phase == CHECKPOINTS_FORKING && in->checkpoints.fork_channel >= 0;
 }
 
-bool points_any(const struct init *in)
+bool checkpoints_any(const struct init *in)
 {
 	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
-		if (in->points.at[i].state == POINT_LIVE)
+		if (in->checkpoints.at[i].state == CHECKPOINT_LIVE)
 			return true;
 	return false;
 }
 
-bool points_keep(const struct init *in, pid_t pid)
+bool checkpoints_keep(const struct init *in, pid_t pid)
 {
-	const struct init_points *p = &in->points;
+	const struct init_checkpoints *p = &in->checkpoints;
 
 	if (pid > 0 && (pid == p->fork || pid == p->copier))
 		return true;
 	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
-		if (p->at[i].state == POINT_LIVE && p->at[i].pid == pid)
+		if (p->at[i].state == CHECKPOINT_LIVE && p->at[i].pid == pid)
 			return true;
 	return false;
 }
 
-uint64_t points_next(const struct init *in)
+uint64_t checkpoints_next(const struct init *in)
 {
-	return in->points.phase == POINTS_IDLE ? 0 : in->points.until;
+	return in->checkpoints.phase == CHECKPOINTS_IDLE ? 0 : in->checkpoints.until;
 }
 
 /* ---- the kept interpreters ---- */
 
-static void lose_interpreter(struct init_point *at)
+static void lose_interpreter(struct init_checkpoint *at)
 {
-	if (at->state != POINT_LIVE)
+	if (at->state != CHECKPOINT_LIVE)
 		return;
 	(void)kill(at->pid, SIGKILL);
 	at->channel = fd_close(at->channel);
 	at->pid = 0;
-	at->state = POINT_LOST;
+	at->state = CHECKPOINT_LOST;
 }
 
-static void drop_fork(struct init_points *p)
+static void drop_fork(struct init_checkpoints *p)
 {
 	if (p->fork > 0)
 		(void)kill(p->fork, SIGKILL);
@@ -99,7 +101,7 @@ static void drop_fork(struct init_points *p)
 
 static void answer(struct init *in, int errnum, uint32_t flags)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 	struct proto_init_checkpointed a = {
 	    .head = PROTO_HEAD(INIT_CHECKPOINTED, proto_init_checkpointed),
 	    .seq = p->f.seq,
@@ -113,7 +115,7 @@ static void answer(struct init *in, int errnum, uint32_t flags)
 	KILL_POINT(CHECKPOINT_DONE);
 	drop_fork(p);
 	disk_changed(in);
-	p->phase = POINTS_IDLE;
+	p->phase = CHECKPOINTS_IDLE;
 	init_send(in, &a.head, NULL, 0);
 }
 
@@ -121,7 +123,7 @@ static void answer(struct init *in, int errnum, uint32_t flags)
 
 static int start_copier(struct init *in, bool undo)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 	int out[2];
 
 	if (pipe2(out, O_CLOEXEC | O_NONBLOCK) < 0)
@@ -137,14 +139,14 @@ static int start_copier(struct init *in, bool undo)
 	}
 	p->copier = pid;
 	p->report = out[0];
-	p->phase = undo ? POINTS_UNDOING : POINTS_COPYING;
+	p->phase = undo ? CHECKPOINTS_UNDOING : CHECKPOINTS_COPYING;
 	p->until = init_now() + COPY_WAIT_NS;
 	return 0;
 }
 
 static void copy_now(struct init *in)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 	uint64_t noise;
 
 	/* a name that no run can have taken */
@@ -161,14 +163,15 @@ static void copy_now(struct init *in)
 
 static void saved(struct init *in)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 	struct init_session *s = &in->session;
-	struct init_point *at = &p->at[p->f.place];
+	struct init_checkpoint *at = &p->at[p->f.place];
 	bool live = s->state == SESSION_READY;
 	uint32_t flags =
 	    (live ? PROTO_CHECKPOINT_KEPT : 0U) | (s->lost ? PROTO_CHECKPOINT_LOST : 0U);
 
-	*at = (struct init_point){.state = live ? POINT_LIVE : POINT_FILES, .channel = -1};
+	*at = (struct init_checkpoint){.state = live ? CHECKPOINT_LIVE : CHECKPOINT_FILES,
+				       .channel = -1};
 	if (live)
 		at->pid = session_part(in, &at->channel);
 	s->lost = false; /* it is being told */
@@ -177,7 +180,7 @@ static void saved(struct init *in)
 
 static void restored(struct init *in)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 	uint32_t flags = p->fork > 0 ? PROTO_CHECKPOINT_KEPT : 0;
 
 	session_adopt(in, p->fork, p->fork_channel);
@@ -188,7 +191,7 @@ static void restored(struct init *in)
 
 static void copied(struct init *in)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 
 	switch (p->f.op) {
 	case PROTO_CHECKPOINT_SAVE:
@@ -196,13 +199,13 @@ static void copied(struct init *in)
 		break;
 	case PROTO_CHECKPOINT_RESTORE:
 		if (p->f.flags & PROTO_CHECKPOINT_FILES_ONLY ||
-		    p->at[p->f.place].state == POINT_FILES || p->fork > 0)
+		    p->at[p->f.place].state == CHECKPOINT_FILES || p->fork > 0)
 			restored(in);
 		else /* what was to be the holder has ended meanwhile */
 			answer(in, ESTALE, PROTO_CHECKPOINT_PARTIAL);
 		break;
 	default:
-		p->at[p->f.place] = (struct init_point){.channel = -1};
+		p->at[p->f.place] = (struct init_checkpoint){.channel = -1};
 		answer(in, 0, 0);
 		break;
 	}
@@ -216,7 +219,7 @@ static bool wants_room(int errnum)
 /* The files are what they were before a RESTORE that has failed: once more, with more room. */
 static void retry_or_answer(struct init *in, int errnum)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 
 	p->direct = wants_room(errnum);
 	if (!p->direct || start_copier(in, false) < 0)
@@ -225,7 +228,7 @@ static void retry_or_answer(struct init *in, int errnum)
 
 static void failed(struct init *in, const struct copier_report *r)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 	bool restore = p->f.op == PROTO_CHECKPOINT_RESTORE;
 
 	p->error = -r->error;
@@ -241,7 +244,7 @@ static void failed(struct init *in, const struct copier_report *r)
 
 /* Of a copier that could not say it itself: too slow, killed (for want of memory, or by somebody:
  * the front can tell), ended by another signal, or broken. */
-static int end_of(const struct init_points *p, int status)
+static int end_of(const struct init_checkpoints *p, int status)
 {
 	if (!WIFSIGNALED(status))
 		return -EIO;
@@ -251,7 +254,7 @@ static int end_of(const struct init_points *p, int status)
 }
 
 /* What the copier says of itself, the first time that it does. */
-static struct copier_report take_report(struct init_points *p, int status)
+static struct copier_report take_report(struct init_checkpoints *p, int status)
 {
 	struct copier_report r;
 
@@ -264,7 +267,7 @@ static struct copier_report take_report(struct init_points *p, int status)
 
 static void undone(struct init *in, const struct copier_report *r)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 
 	if (p->f.op == PROTO_CHECKPOINT_SAVE)
 		answer(in, p->error, 0);
@@ -276,10 +279,10 @@ static void undone(struct init *in, const struct copier_report *r)
 
 static void copier_ended(struct init *in, int status)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 	struct copier_report r = take_report(p, status);
 
-	if (p->phase == POINTS_UNDOING) {
+	if (p->phase == CHECKPOINTS_UNDOING) {
 		undone(in, &r);
 		return;
 	}
@@ -290,9 +293,9 @@ static void copier_ended(struct init *in, int status)
 		failed(in, &r);
 }
 
-bool points_reaped(struct init *in, pid_t pid, int status)
+bool checkpoints_reaped(struct init *in, pid_t pid, int status)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 
 	if (pid == p->copier) {
 		copier_ended(in, status);
@@ -304,7 +307,7 @@ bool points_reaped(struct init *in, pid_t pid, int status)
 		return true;
 	}
 	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
-		if (p->at[i].state == POINT_LIVE && p->at[i].pid == pid) {
+		if (p->at[i].state == CHECKPOINT_LIVE && p->at[i].pid == pid) {
 			lose_interpreter(&p->at[i]);
 			return true;
 		}
@@ -314,9 +317,9 @@ bool points_reaped(struct init *in, pid_t pid, int status)
 /* ---- requests ---- */
 
 /* The kept one forks what is to be the holder. */
-static int start_fork(struct init *in, struct init_point *at)
+static int start_fork(struct init *in, struct init_checkpoint *at)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 	struct rt_fork k = {.h = {.kind = RT_FORK}};
 	int pair[2];
 
@@ -326,22 +329,22 @@ static int start_fork(struct init *in, struct init_point *at)
 	ssize_t sent = fd_send(at->channel, &k, sizeof(k), &pair[1], 1, MSG_DONTWAIT);
 	(void)close(pair[1]);
 	p->fork_channel = pair[0];
-	p->phase = POINTS_FORKING;
+	p->phase = CHECKPOINTS_FORKING;
 	p->until = init_now() + FORK_WAIT_NS;
 	return sent < 0 ? -ESTALE : 0;
 }
 
 static void start_restore(struct init *in)
 {
-	struct init_points *p = &in->points;
-	struct init_point *at = &p->at[p->f.place];
+	struct init_checkpoints *p = &in->checkpoints;
+	struct init_checkpoint *at = &p->at[p->f.place];
 	bool files_only = p->f.flags & PROTO_CHECKPOINT_FILES_ONLY;
 
-	if (at->state == POINT_FREE) {
+	if (at->state == CHECKPOINT_FREE) {
 		answer(in, ENOENT, 0);
-	} else if (at->state == POINT_FILES || files_only) {
+	} else if (at->state == CHECKPOINT_FILES || files_only) {
 		copy_now(in);
-	} else if (at->state == POINT_LOST) {
+	} else if (at->state == CHECKPOINT_LOST) {
 		answer(in, ESTALE, 0);
 	} else {
 		int r = start_fork(in, at);
@@ -354,17 +357,17 @@ static void start_restore(struct init *in)
 
 static void fork_failed(struct init *in)
 {
-	lose_interpreter(&in->points.at[in->points.f.place]);
+	lose_interpreter(&in->checkpoints.at[in->checkpoints.f.place]);
 	answer(in, ESTALE, 0);
 }
 
-void points_events(struct init *in, short fork)
+void checkpoints_events(struct init *in, short fork)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 
 	if (!fork || p->fork_channel < 0)
 		return;
-	if (p->phase != POINTS_FORKING) { /* it has ended, or speaks although nobody asked */
+	if (p->phase != CHECKPOINTS_FORKING) { /* it has ended, or speaks although nobody asked */
 		drop_fork(p);
 		return;
 	}
@@ -389,17 +392,18 @@ static bool save_can_start(const struct init *in)
 	return in->session.state == SESSION_NONE || in->session.state == SESSION_READY;
 }
 
-void points_work(struct init *in)
+void checkpoints_work(struct init *in)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 
-	if (p->phase == POINTS_IDLE)
+	if (p->phase == CHECKPOINTS_IDLE)
 		return;
-	if (p->phase == POINTS_FORKING && p->f.op == PROTO_CHECKPOINT_SAVE && save_can_start(in))
+	if (p->phase == CHECKPOINTS_FORKING && p->f.op == PROTO_CHECKPOINT_SAVE &&
+	    save_can_start(in))
 		copy_now(in);
-	if (p->phase == POINTS_IDLE || init_now() < p->until)
+	if (p->phase == CHECKPOINTS_IDLE || init_now() < p->until)
 		return;
-	if (p->phase != POINTS_FORKING)
+	if (p->phase != CHECKPOINTS_FORKING)
 		(void)kill(p->copier, SIGKILL);
 	else if (p->f.op == PROTO_CHECKPOINT_RESTORE)
 		fork_failed(in);
@@ -407,12 +411,12 @@ void points_work(struct init *in)
 		session_lose(in);
 }
 
-int points_handle(struct init *in, const struct proto_init_checkpoint *f)
+int checkpoints_handle(struct init *in, const struct proto_init_checkpoint *f)
 {
-	struct init_points *p = &in->points;
+	struct init_checkpoints *p = &in->checkpoints;
 
 	if (f->op == 0 || f->op >= PROTO_CHECKPOINT_OP_MAX_ || f->place >= PROTO_CHECKPOINTS_MAX ||
-	    (f->flags & ~(uint32_t)PROTO_CHECKPOINT_FILES_ONLY) != 0 || points_busy(in))
+	    (f->flags & ~(uint32_t)PROTO_CHECKPOINT_FILES_ONLY) != 0 || checkpoints_busy(in))
 		return -1;
 	KILL_POINT(CHECKPOINT_TAKEN);
 	p->f = *f;
@@ -426,11 +430,11 @@ int points_handle(struct init *in, const struct proto_init_checkpoint *f)
 	} else if (f->op == PROTO_CHECKPOINT_DROP) {
 		lose_interpreter(&p->at[f->place]);
 		copy_now(in);
-	} else if (p->at[f->place].state != POINT_FREE) {
+	} else if (p->at[f->place].state != CHECKPOINT_FREE) {
 		return -1;
 	} else {
 		session_wanted(in);
-		p->phase = POINTS_FORKING;
+		p->phase = CHECKPOINTS_FORKING;
 		p->until = init_now() + FORK_WAIT_NS;
 	}
 	return 0;

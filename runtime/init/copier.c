@@ -50,7 +50,7 @@ static int copy_into(int from_parent, const char *from_name, int to, struct tree
 
 static int save_files(const struct init *in, const char *name, struct copier_report *r)
 {
-	int store = in->points.store;
+	int store = in->checkpoints.store;
 
 	if (mkdirat(store, NEW_NAME, 0700) < 0)
 		return -errno;
@@ -68,7 +68,7 @@ static int save_files(const struct init *in, const char *name, struct copier_rep
  * is complete. With `direct` they are removed first, because there is not room for both. */
 static int restore_files(const struct init *in, const char *name, struct copier_report *r, int out)
 {
-	const struct init_points *p = &in->points;
+	const struct init_checkpoints *p = &in->checkpoints;
 	_cleanup_fd_ int ws = fd_open_beneath(in->workspace, ".", O_RDONLY | O_DIRECTORY, 0);
 
 	if (ws < 0)
@@ -89,7 +89,7 @@ static int restore_files(const struct init *in, const char *name, struct copier_
 
 static int undo_files(const struct init *in)
 {
-	const struct init_points *p = &in->points;
+	const struct init_checkpoints *p = &in->checkpoints;
 
 	if (p->f.op == PROTO_CHECKPOINT_SAVE)
 		return tree_remove(p->store, NEW_NAME);
@@ -101,16 +101,16 @@ static int work_of(const struct init *in, bool undo, struct copier_report *r, in
 {
 	char name[16];
 
-	name_of(in->points.f.place, name);
+	name_of(in->checkpoints.f.place, name);
 	if (undo)
 		return undo_files(in);
-	switch (in->points.f.op) {
+	switch (in->checkpoints.f.op) {
 	case PROTO_CHECKPOINT_SAVE:
 		return save_files(in, name, r);
 	case PROTO_CHECKPOINT_RESTORE:
 		return restore_files(in, name, r, out);
 	default:
-		return tree_remove(in->points.store, name);
+		return tree_remove(in->checkpoints.store, name);
 	}
 }
 

@@ -85,7 +85,7 @@ static int on_file(struct init *in, const union proto_frame *f, const int *fds U
 static int on_checkpoint(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 			 size_t n UNUSED)
 {
-	return points_handle(in, &f->checkpoint);
+	return checkpoints_handle(in, &f->checkpoint);
 }
 
 /* Every message that the front may send. The most descriptors, the size and who may send it are in
@@ -167,7 +167,7 @@ _Noreturn static void loop(struct init *in)
 	    {.events = POLLIN}, /* the spare, */
 	    {.events = POLLIN}, /* the next of the session, */
 	    {.events = POLLIN}, /* its run, */
-	    {.events = POLLIN}, /* a fork of a kept state: -1 when there is none */
+	    {.events = POLLIN}, /* a fork of a checkpoint: -1 when there is none */
 	};
 
 	for (;;) {
@@ -176,7 +176,7 @@ _Noreturn static void loop(struct init *in)
 		p[4].fd = in->warm.spare_channel;
 		p[5].fd = in->session.next_channel;
 		p[6].fd = in->session.run_channel;
-		p[7].fd = in->points.fork_channel;
+		p[7].fd = in->checkpoints.fork_channel;
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
@@ -186,7 +186,7 @@ _Noreturn static void loop(struct init *in)
 			drain_children(in);
 		warm_events(in, p[3].revents, p[4].revents);
 		session_events(in, p[5].revents, p[6].revents);
-		points_events(in, p[7].revents);
+		checkpoints_events(in, p[7].revents);
 		run_reap(in);
 		run_tick(in);
 		for (int i = 0; p[2].revents && i < FRAMES_PER_TURN; i++)
@@ -198,7 +198,7 @@ _Noreturn static void loop(struct init *in)
 		    in); /* before warm_prepare(): only one of the two forks at a time */
 		warm_prepare(in);
 		warm_tell(in);
-		points_work(in);
+		checkpoints_work(in);
 		files_work(in);
 		run_watch_disk(in);
 	}
@@ -244,7 +244,7 @@ static int take_config(struct init *in)
 	int r = read_filter(in, filter);
 	(void)close(filter);
 	session_start(in);
-	points_start(in);
+	checkpoints_start(in);
 	warm_start(in, warm, f.config.fds & PROTO_CONFIG_SOON);
 	return r;
 }

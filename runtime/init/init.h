@@ -147,24 +147,29 @@ struct init_session {
 	bool lost;       /* a state was lost, and the front has not been told */
 };
 
-/* Kept states of the sandbox: checkpoints.c. */
-enum point_state {
-	POINT_FREE,
-	POINT_FILES, /* files alone */
-	POINT_LIVE,  /* and an interpreter: a stopped fork of the holder */
-	POINT_LOST,  /* files, and an interpreter that has ended since */
+/* Checkpoints of the sandbox (checkpoints.c). */
+enum checkpoint_state {
+	CHECKPOINT_FREE,
+	CHECKPOINT_FILES, /* files alone */
+	CHECKPOINT_LIVE,  /* and an interpreter: a stopped fork of the holder */
+	CHECKPOINT_LOST,  /* files, and an interpreter that has ended since */
 };
-struct init_point {
-	enum point_state state;
+struct init_checkpoint {
+	enum checkpoint_state state;
 	pid_t pid;   /* LIVE */
 	int channel; /* LIVE */
 };
-enum points_phase { POINTS_IDLE, POINTS_FORKING, POINTS_COPYING, POINTS_UNDOING };
-struct init_points {
+enum checkpoints_phase {
+	CHECKPOINTS_IDLE,
+	CHECKPOINTS_FORKING,
+	CHECKPOINTS_COPYING,
+	CHECKPOINTS_UNDOING
+};
+struct init_checkpoints {
 	int store; /* folder of a file system that is mounted nowhere, -1 = none */
-	struct init_point at[PROTO_CHECKPOINTS_MAX];
+	struct init_checkpoint at[PROTO_CHECKPOINTS_MAX];
 	/* The request at work. */
-	enum points_phase phase;
+	enum checkpoints_phase phase;
 	struct proto_init_checkpoint f;
 	uint64_t until; /* of this phase */
 	pid_t fork;     /* RESTORE: what will be the holder; 0 = none or not yet */
@@ -243,7 +248,7 @@ struct init {
 	bool hasty;          /* the session's client does not pause: its next fork does not wait */
 	struct init_warm warm;
 	struct init_session session;
-	struct init_points points;
+	struct init_checkpoints checkpoints;
 	struct init_waiting waiting;
 	uint64_t watch_at; /* next look at memory, 0 = never */
 	struct init_disk disk;
@@ -387,21 +392,21 @@ pid_t session_part(struct init *in, int *ret_channel);
 void session_adopt(struct init *in, pid_t pid, int channel);
 
 /* checkpoints.c */
-void points_start(struct init *in);
-int points_handle(struct init *in,
-		  const struct proto_init_checkpoint *f); /* -1 = not a possible request */
-bool points_busy(const struct init *in);                  /* no run may start */
+void checkpoints_start(struct init *in);
+int checkpoints_handle(struct init *in,
+		       const struct proto_init_checkpoint *f); /* -1 = not a possible request */
+bool checkpoints_busy(const struct init *in);                  /* no run may start */
 /* A fork of a kept interpreter is on its way and has no name yet: nobody may be killed for being
  * unknown. */
-bool points_forking(const struct init *in);
-uint64_t points_next(const struct init *in); /* when it wants to be called again, 0 = never */
-void points_work(struct init *in);
-void points_events(struct init *in, short fork);
-bool points_keep(const struct init *in, pid_t pid);
-bool points_any(const struct init *in); /* a kept interpreter lives */
-bool points_reaped(struct init *in, pid_t pid, int status);
+bool checkpoints_forking(const struct init *in);
+uint64_t checkpoints_next(const struct init *in); /* when it wants to be called again, 0 = never */
+void checkpoints_work(struct init *in);
+void checkpoints_events(struct init *in, short fork);
+bool checkpoints_keep(const struct init *in, pid_t pid);
+bool checkpoints_any(const struct init *in); /* a kept interpreter lives */
+bool checkpoints_reaped(struct init *in, pid_t pid, int status);
 
-/* copier.c: a child of init, for the request of the points that is at work. UNDO: what a
+/* copier.c: a child of init, for the checkpoint request being handled. UNDO: what a
  * copier that failed has left behind. Never returns; OUT gets a report. */
 struct copier_report { /* at its end; once more before what may fail without harm */
 	int32_t error;

@@ -149,8 +149,8 @@ static uint64_t of_waiting(const struct init *in)
 	uint64_t sum = beyond(in, in->session.holder, clean);
 
 	for (size_t i = 0; i < PROTO_CHECKPOINTS_MAX; i++)
-		if (in->points.at[i].state == POINT_LIVE)
-			sum += beyond(in, in->points.at[i].pid, clean);
+		if (in->checkpoints.at[i].state == CHECKPOINT_LIVE)
+			sum += beyond(in, in->checkpoints.at[i].pid, clean);
 	return sum;
 }
 
@@ -162,7 +162,7 @@ static bool is_waiting(const struct init *in, const char *name)
 		return false;
 	pid_t pid = (pid_t)number;
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
-	       points_keep(in, pid) || end_is_leaving(in, pid);
+	       checkpoints_keep(in, pid) || end_is_leaving(in, pid);
 }
 
 static struct held in_processes(const struct init *in, struct held (*one)(int, const char *))

@@ -110,7 +110,7 @@ void calm_end(struct init *in)
 void calm_work(struct init *in)
 {
 	if (in->calm_until != 0 &&
-	    (in->run.state == RUN_WAITING || points_busy(in) || init_now() >= in->calm_until))
+	    (in->run.state == RUN_WAITING || checkpoints_busy(in) || init_now() >= in->calm_until))
 		calm_end(in);
 }
 

@@ -16,13 +16,13 @@
 static bool is_kept(const struct init *in, pid_t pid)
 {
 	return pid == in->warm.clean || pid == in->warm.spare || session_keeps(in, pid) ||
-	       points_keep(in, pid) || end_is_leaving(in, pid);
+	       checkpoints_keep(in, pid) || end_is_leaving(in, pid);
 }
 
 bool kill_keeps_any(const struct init *in)
 {
 	return in->warm.clean > 0 || in->warm.spare > 0 || in->session.state != SESSION_NONE ||
-	       points_any(in) || end_any(in);
+	       checkpoints_any(in) || end_any(in);
 }
 
 uint32_t kill_others(const struct init *in, int signo)
@@ -53,7 +53,7 @@ uint32_t kill_others(const struct init *in, int signo)
  * they are needed. */
 static void wake_interpreters(const struct init *in)
 {
-	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->points.copier};
+	const pid_t waiting[] = {in->warm.clean, in->warm.spare, in->checkpoints.copier};
 
 	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
 		if (waiting[i] > 0)
@@ -69,8 +69,8 @@ void kill_run(struct init *in)
 		run_to(in, RUN_KILLING);
 	warm_events(in, POLLIN, 0); /* learn the pid of a clean interpreter that has just come */
 	/* These must survive, and they were forked in the cgroup of the runs. */
-	bool spared = in->session.state != SESSION_NONE || points_any(in) || end_any_stopped(in) ||
-		      warm_spare_alone(in);
+	bool spared = in->session.state != SESSION_NONE || checkpoints_any(in) ||
+		      end_any_stopped(in) || warm_spare_alone(in);
 	if (in->kill >= 0 && !spared)
 		(void)!write(in->kill, "1", 1);
 	if (!kill_keeps_any(in)) {
@@ -88,7 +88,7 @@ void kill_run(struct init *in)
 void kill_strangers(struct init *in)
 {
 	/* init does not know the pid of a spare or fork that is being made */
-	if (run_is_on(in) || in->warm.spare_state == SPARE_FORKING || points_forking(in) ||
+	if (run_is_on(in) || in->warm.spare_state == SPARE_FORKING || checkpoints_forking(in) ||
 	    kill_others(in, 0) == 0)
 		return;
 	(void)kill(-1, SIGSTOP);

@@ -217,7 +217,7 @@ void run_start(struct init *in, const struct proto_init_run *f, const int *fds, 
 
 	if (!is_possible(f) || sort_fds(f, fds, n, &c) < 0)
 		init_die("run request");
-	if (in->run.state != RUN_NONE || points_busy(in)) {
+	if (in->run.state != RUN_NONE || checkpoints_busy(in)) {
 		report_failure(in, f->run, EBUSY);
 		return;
 	}
@@ -372,11 +372,12 @@ void run_reap(struct init *in)
 		run_returned(in, end.status, end.cpu_ns, end.max_rss);
 	}
 	while ((pid = reap_next(in, &status, &use)) > 0) {
-		bool point = points_reaped(in, pid, status); /* may also be the run's process */
+		bool checkpoint =
+		    checkpoints_reaped(in, pid, status); /* may also be the run's process */
 		if (pid == in->run.pid)
 			first_ended(in, status, &use);
 		else if (warm_reaped(in, pid) || session_reaped(in, pid) || end_reaped(in, pid) ||
-			 point)
+			 checkpoint)
 			continue;
 		else
 			orphan_ended(in, status, &use);
@@ -480,7 +481,7 @@ uint64_t run_next(const struct init *in)
 	if (in->run.state == RUN_ENDING && kill_keeps_any(in))
 		return later(init_now(), LOOK_AGAIN_NS);
 	if (in->run.state == RUN_NONE)
-		return sooner(sooner(session_next(in), points_next(in)),
+		return sooner(sooner(session_next(in), checkpoints_next(in)),
 			      sooner(in->calm_until, warm_next(in)));
 	if (in->run.pid <= 0)
 		return 0;

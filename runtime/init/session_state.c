@@ -166,7 +166,7 @@ static void next_event(struct init *in)
 	if (pid == 0)
 		return;
 	/* Submitted code can answer in place of its fork: then the pid is one that init knows. */
-	bool known = pid == s->holder || points_keep(in, pid);
+	bool known = pid == s->holder || checkpoints_keep(in, pid);
 	if (pid > 0 && !known && s->state == SESSION_FORKING) {
 		s->next = pid;
 		session_to(s, SESSION_READY);

@@ -344,7 +344,7 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	}
 	if (r < 0)
 		return r;
-	in->points.store = make_store(in);
+	in->checkpoints.store = make_store(in);
 	*ret_step = PROTO_STEP_PIVOT;
 	if ((r = enter_root()) < 0)
 		return r;

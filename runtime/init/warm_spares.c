@@ -171,7 +171,7 @@ static void let_go(struct init *in)
 {
 	struct init_warm *w = &in->warm;
 
-	if (!w->rest || in->run.state != RUN_NONE || points_busy(in) ||
+	if (!w->rest || in->run.state != RUN_NONE || checkpoints_busy(in) ||
 	    w->spare_state == SPARE_FORKING || in->session.state == SESSION_FORKING ||
 	    (w->channel >= 0 && w->state != WARM_CLEAN))
 		return;

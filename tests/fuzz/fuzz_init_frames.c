@@ -58,12 +58,12 @@ void kill_strangers(struct init *i UNUSED)
 {
 }
 
-bool points_keep(const struct init *i UNUSED, pid_t pid UNUSED)
+bool checkpoints_keep(const struct init *i UNUSED, pid_t pid UNUSED)
 {
 	return false;
 }
 
-bool points_busy(const struct init *i UNUSED)
+bool checkpoints_busy(const struct init *i UNUSED)
 {
 	return false;
 }
