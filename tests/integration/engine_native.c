@@ -280,9 +280,10 @@ static void case_timeout(struct client *c)
 static void case_ends(struct client *c)
 {
 	struct engine_sandbox *s = sandbox(c);
-	struct engine_run_spec spec = {.kind = ENGINE_RUN_PYTHON,
-				       .code = "import time\nprint(1,flush=True)\ntime.sleep(60)",
-				       .stdin_fd = -1};
+	struct engine_run_spec spec = {
+	    .kind = ENGINE_RUN_PYTHON,
+	    .code = "import time\nprint(1,flush=True)\nwhile True: time.sleep(0.05)",
+	    .stdin_fd = -1};
 
 	run_python(c, s, "import os\nos.abort()\n", 60000, &o);
 	EXPECT_OF(&o, o.result.end == ENGINE_END_SIGNALED && o.result.signal == SIGABRT &&
