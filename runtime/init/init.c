@@ -18,14 +18,14 @@
 #include <unistd.h>
 
 #define FRAMES_PER_TURN 16
-#define LOW_FDS         3  /* 0, 1, 2 are never ours */
-#define HIGH_FDS        16 /* above all that the maker leaves */
+#define LOW_FDS         3  /* init never has 0, 1 or 2: a run's streams take these numbers */
+#define HIGH_FDS        16 /* above every number that the maker gives to init */
 
-static struct init init; /* one a process; static so that the stack stays small */
+static struct init init; /* static, so that the stack stays small */
 
 void init_die(const char *why)
 {
-	(void)why; /* for a debugger: PID 1 can tell nobody anything but by ending */
+	(void)why; /* for a debugger: PID 1 has no log */
 	_exit(1);
 }
 
@@ -163,11 +163,12 @@ _Noreturn static void loop(struct init *in)
 	    {.fd = in->lifeline, .events = POLLIN},
 	    {.fd = in->children, .events = POLLIN},
 	    {.fd = in->channel, .events = POLLIN},
-	    {.events = POLLIN}, /* the clean interpreter, */
-	    {.events = POLLIN}, /* the spare, */
-	    {.events = POLLIN}, /* the next of the session, */
-	    {.events = POLLIN}, /* its run, */
-	    {.events = POLLIN}, /* a fork of a checkpoint: -1 when there is none */
+	    /* The loop fills these in; -1 = there is none. */
+	    {.events = POLLIN}, /* clean interpreter */
+	    {.events = POLLIN}, /* spare */
+	    {.events = POLLIN}, /* next fork of the session */
+	    {.events = POLLIN}, /* stateful run */
+	    {.events = POLLIN}, /* fork of a checkpoint */
 	};
 
 	for (;;) {
@@ -180,7 +181,7 @@ _Noreturn static void loop(struct init *in)
 		const struct timespec *wait = timeout_of(in, &left) ? &left : NULL;
 		if (ppoll(p, sizeof(p) / sizeof(p[0]), wait, NULL) < 0 && errno != EINTR)
 			init_die("poll");
-		if (p[0].revents) /* nobody writes to it: this is its end */
+		if (p[0].revents) /* nobody writes to the lifeline, so this is end of file */
 			init_die("monitor");
 		if (p[1].revents)
 			drain_children(in);
@@ -194,8 +195,8 @@ _Noreturn static void loop(struct init *in)
 				break;
 		run_waiting(in);
 		calm_work(in);
-		session_prepare(
-		    in); /* before warm_prepare(): only one of the two forks at a time */
+		/* Before warm_prepare(), because only one of the two may fork at a time. */
+		session_prepare(in);
 		warm_prepare(in);
 		warm_tell(in);
 		checkpoints_work(in);
@@ -249,10 +250,10 @@ static int take_config(struct init *in)
 	return r;
 }
 
-/* Frees 0, 1 and 2, so that no descriptor of ours is ever one of them. */
+/* Moves the descriptors that the maker gave, and puts /dev/null on 0, 1 and 2. */
 static int take_channel(struct init *in)
 {
-	/* what the maker has left out is not open: -1 */
+	/* A descriptor that the maker left out is not open, which gives -1 here. */
 	in->channel = fcntl(0, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->dev = fcntl(PROTO_START_DEV, F_DUPFD_CLOEXEC, HIGH_FDS);
 	in->store = fcntl(PROTO_START_STORE, F_DUPFD_CLOEXEC, HIGH_FDS);

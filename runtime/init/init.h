@@ -112,22 +112,23 @@ struct init_leaving { /* a stopped process that never executes again */
 enum warm_state { WARM_NONE, WARM_COMING, WARM_CLEAN };
 enum spare_state { SPARE_NONE, SPARE_FORKING, SPARE_READY };
 struct init_warm {
-	int channel; /* to the clean interpreter, -1 = never or no more */
-	bool soon;   /* it is being forked: its hello is due */
+	int channel; /* to the clean interpreter; -1 = there is none */
+	bool soon;   /* a new one is being forked; its hello is due */
 	enum warm_state state;
 	pid_t clean; /* 0 until its hello */
 	int spare_channel;
 	enum spare_state spare_state;
-	pid_t spare;     /* 0 until it is ready */
-	bool told_cold;  /* the front knows that there is none */
-	bool first_made; /* the sandbox's first spare was the clean interpreter itself, */
-	bool spent;      /* and no other has come since */
-	uint64_t shared; /* bytes of it then, where no group counts: memory_watch.c */
-	bool rest;       /* it asked for that: done between runs */
+	pid_t spare;    /* 0 until it is ready */
+	bool told_cold; /* the front was told (INIT_COLD) that there is no clean interpreter */
+	bool
+	    first_made; /* the sandbox's first spare was made; it was the clean interpreter itself */
+	bool spent;     /* that happened, and no other clean interpreter has come since */
+	uint64_t shared; /* memory of a clean interpreter in bytes, where no cgroup counts memory */
+	bool rest;       /* the front sent INIT_REST; init follows it between runs */
 };
 
-/* For an answer of the holder, which runs meanwhile. Beyond it the state counts as lost, so it is
- * long: a fork takes milliseconds, a machine that stands still takes seconds. */
+/* How long init waits for the holder to fork. After it the session's variables count as lost, so it
+ * is long: a fork takes milliseconds, but a machine that swaps or is suspended takes seconds. */
 #define SESSION_FORK_WAIT_NS UINT64_C(10000000000)
 enum session_state {
 	SESSION_NONE,
@@ -168,36 +169,37 @@ enum checkpoints_phase {
 struct init_checkpoints {
 	int store; /* folder of a file system that is mounted nowhere, -1 = none */
 	struct init_checkpoint at[PROTO_CHECKPOINTS_MAX];
-	/* The request at work. */
+	/* The request that is being handled. */
 	enum checkpoints_phase phase;
 	struct proto_init_checkpoint f;
-	uint64_t until; /* of this phase */
-	pid_t fork;     /* RESTORE: what will be the holder; 0 = none or not yet */
+	uint64_t until; /* deadline of this phase */
+	pid_t fork;     /* RESTORE: the process that becomes the holder; 0 = not there yet */
 	int fork_channel;
 	pid_t copier;
-	int report;     /* readable: what the copier has done */
-	int error;      /* UNDOING: why */
-	char aside[32]; /* RESTORE: where the files of before wait */
-	bool direct;    /* RESTORE: they were removed first */
+	int report;     /* pipe from the copier: struct copier_report */
+	int error;      /* UNDOING: errno of the copy that failed */
+	char aside[32]; /* RESTORE: folder that holds the files as they were before */
+	bool direct;    /* RESTORE: these were removed first, because both do not fit */
 	struct tree_count count;
 };
 
-/* What a folder of the host's holds, where no file system counts it: disk_use.c. */
+/* What a folder on a file system of the host holds, where no limit of a file system applies:
+ * disk_use.c. */
 #define DISK_DEPTH_MAX 256 /* folders in folders; deeper ones cannot be counted */
 struct disk_use {
-	uint64_t bytes;  /* that are allocated, by whatever name */
+	uint64_t bytes;  /* allocated; a file with several names counts once */
 	uint64_t inodes; /* names */
 };
 struct init_disk {
 	bool counts;             /* false = a file system holds the limits */
-	bool due;                /* something has changed since the last look */
-	bool walking;            /* a look is at work */
+	bool due;                /* something has changed since the last walk */
+	bool walking;            /* a walk is under way */
 	int packages;            /* O_PATH of the folder of packages, -1 = none */
-	struct disk_use known;   /* by the last look */
-	struct disk_use found;   /* so far, by the one at work */
+	struct disk_use known;   /* result of the last walk */
+	struct disk_use found;   /* so far, in the walk under way */
 	struct disk_use before;  /* when the run began */
-	uint64_t began, next_at; /* of the look at work; when the next one is due in a run */
-	uint32_t folder;         /* which of the two it has begun */
+	uint64_t began, next_at; /* start of the walk; when the next is due in a run */
+	uint32_t folder;         /* 0 = workspace, 1 = packages */
 	uint32_t depth;
 	DIR *open[DISK_DEPTH_MAX];
 };
@@ -205,8 +207,8 @@ struct init_disk {
 /* RUN_WAITING: what the run needs to start. */
 struct init_waiting {
 	struct proto_init_run f;
-	uint32_t asked; /* how often for another interpreter, where the one to fork from was lost */
-	uint64_t until; /* then it starts cold */
+	uint32_t asked; /* how often init asked for another clean interpreter */
+	uint64_t until; /* from then on the run starts cold */
 	int fds[PROTO_RUN_BASE_FDS + PROTO_RUN_MORE_FDS];
 	size_t n;
 };
@@ -228,12 +230,12 @@ struct init {
 	int channel, lifeline, children; /* children: signalfd(SIGCHLD) */
 	int proc;                        /* O_PATH of a writable /proc that is mounted nowhere */
 	int workspace;                   /* O_PATH of /mnt/data */
-	int dev;                         /* a /dev to mount, -1 = the template's */
-	int store;                       /* a stored workspace to mount, -1 = one in memory */
-	int packages;                    /* a folder of packages to mount, -1 = the workspace's */
-	int lock;                        /* of a stored workspace, -1 = none; only held */
-	int egress;                      /* the listening socket, until it is given away; -1 */
-	bool stored;                     /* the workspace is no memory */
+	int dev;                         /* a /dev to mount; -1 = take the template's */
+	int store;                       /* a stored workspace to mount; -1 = make one in memory */
+	int packages;                    /* a packages folder to mount; -1 = take the workspace's */
+	int lock;                        /* of a stored workspace, kept open until the end; -1 */
+	int egress;                      /* the listening socket, until the front has it; -1 */
+	bool stored;                     /* the workspace is on a disk, not in memory */
 	int landlock;                    /* prepared rules, -1 = none */
 	int kill;                        /* cgroup.kill of the run leaf, -1 = none */
 	int procs[INIT_FDS_MAX];
@@ -243,14 +245,15 @@ struct init {
 	uint16_t n_filter;
 	struct init_run run;
 	struct init_leaving leaving[INIT_LEAVING_MAX];
-	uint64_t calm_until; /* nothing costly before, 0 = no calm: run_end.c */
-	uint64_t told_at;    /* when the front heard of the last end, 0 = never */
-	bool hasty;          /* the session's client does not pause: its next fork does not wait */
+	uint64_t
+	    calm_until; /* init frees and forks nothing before this time; 0 = no calm (run_end.c) */
+	uint64_t told_at; /* when the front was told of the last end; 0 = never */
+	bool hasty;       /* the client sends statements back to back: fork the next one at once */
 	struct init_warm warm;
 	struct init_session session;
 	struct init_checkpoints checkpoints;
 	struct init_waiting waiting;
-	uint64_t watch_at; /* next look at memory, 0 = never */
+	uint64_t watch_at; /* next check of memory and sockets; 0 = no run is on */
 	struct init_disk disk;
 	struct init_put puts[PROTO_PUTS_MAX];
 	struct init_remove remove;
@@ -279,23 +282,23 @@ struct end {
 	int status; /* 0 to 255 */
 	uint64_t cpu_ns, max_rss;
 };
-/* Whether the run has said that it is over; it leaves then. */
+/* Whether the run has named its end (run_end.c). If so it is on the list of those that leave. */
 bool end_look(struct init *in, struct end *ret);
-/* PID, which is stopped, is killed after the calm. False = there is no room on the list. */
+/* Has PID, which is stopped, killed after the calm. False = the list is full. */
 bool end_leave(struct init *in, pid_t pid);
 bool end_is_leaving(const struct init *in, pid_t pid);
-void end_stop(const struct init *in);        /* who leaves, whoever may have woken it */
-bool end_any(const struct init *in);         /* somebody leaves */
-bool end_any_stopped(const struct init *in); /* somebody leaves who has not been killed yet */
-bool end_reaped(struct init *in, pid_t pid); /* whether PID was one of those that leave */
-/* Whether PID, alive or not yet reaped, has executed a program since it was forked. */
+void end_stop(const struct init *in); /* stops the leaving processes again: a run may wake one */
+bool end_any(const struct init *in);  /* is a process on the list? */
+bool end_any_stopped(const struct init *in); /* is one on the list that was not killed yet? */
+bool end_reaped(struct init *in, pid_t pid); /* PID has ended; was it on the list? */
+/* Whether PID, alive or not yet reaped, has called execve(2) since it was forked. */
 bool end_has_executed(const struct init *in, pid_t pid);
 bool end_is_zombie(const struct init *in, pid_t pid);
-/* A run is over, and the front is about to answer: see run_end.c. */
+/* A run is over, and the front needs the CPU to answer its client: see run_end.c. */
 void calm_begin(struct init *in);
-void calm_look(struct init *in, bool stateful); /* a run has come: does its client pause? */
-void calm_end(struct init *in);                 /* before anything of a tenant executes */
-void calm_work(struct init *in);                /* ends it when it is time */
+void calm_look(struct init *in, bool stateful); /* a run has come: sets `hasty` */
+void calm_end(struct init *in);                 /* call before anything of a tenant executes */
+void calm_work(struct init *in);                /* ends the calm when it is time */
 
 /* run_state.c: the only place that changes the state of a run. ENDING clears pid, NONE everything. */
 void run_to(struct init *in, enum run_state state);
@@ -309,29 +312,29 @@ static inline bool run_is_on(const struct init *in)
 /* run_start.c */
 void run_start(struct init *in, const struct proto_init_run *f, const int *fds, size_t n);
 void run_signal(struct init *in, const struct proto_init_signal *f);
-void run_reap(struct init *in);           /* children have ended */
-void run_tick(struct init *in);           /* a deadline may have come */
+void run_reap(struct init *in);           /* reaps the children that have ended */
+void run_tick(struct init *in);           /* acts on deadlines that have passed */
 uint64_t run_next(const struct init *in); /* the next deadline, 0 = none */
 void run_returned(struct init *in, int status, uint64_t cpu_ns,
-		  uint64_t max_rss);  /* its first process is no part of it any more */
-void run_waiting(struct init *in);    /* what the waiting run waits for may be there */
-void run_watch_disk(struct init *in); /* a look at a workspace that nothing limits */
+		  uint64_t max_rss);  /* the run's first process has returned */
+void run_waiting(struct init *in);    /* starts the waiting run if it can start now */
+void run_watch_disk(struct init *in); /* counts a workspace that no file system limits */
 
-/* run_kill.c: those that are kept are init, the interpreters that wait, and who is leaving. */
-bool kill_keeps_any(const struct init *in); /* but init */
+/* run_kill.c. Kept are init, the interpreters that wait, and the processes on the leaving list. */
+bool kill_keeps_any(const struct init *in); /* is any process kept besides init? */
 /* Walks the processes of the namespace other than those that are kept, sends each SIGNO (0 =
  * nothing) and returns how many there were. */
 uint32_t kill_others(const struct init *in, int signo);
-void kill_run(struct init *in);       /* everything of the run that is on */
-void kill_strangers(struct init *in); /* between runs: whoever is not kept ends */
+void kill_run(struct init *in);       /* kills every process of the run that is on */
+void kill_strangers(struct init *in); /* between runs: kills every process that is not kept */
 
-/* venv_env.c: ENV is LEN bytes of NAME=VALUE\0 and ROOM more, of which VENV_ROOM are enough. When
- * the sandbox has an environment of its own in /app/.venv: its bin comes first on PATH and
- * VIRTUAL_ENV is set, COUNT counts what was added. Returns the new length. */
+/* venv_env.c. ENV holds LEN bytes of NAME=VALUE\0 and has room for ROOM more; VENV_ROOM are enough.
+ * If the sandbox has a virtual environment in /app/.venv, its bin is put first on PATH, VIRTUAL_ENV
+ * is set, and COUNT grows by the variables that were added. Returns the new length. */
 #define VENV_ROOM 64
 size_t venv_extend(char *env, size_t len, size_t room, uint32_t *count);
 
-/* run_child.c: between fork and exec. Never returns; ERROR gets the errno of what failed. */
+/* run_child.c: runs between fork and exec. Never returns; the errno of a failure goes to ERROR. */
 struct run_child {
 	const struct init *in;
 	const struct proto_init_run *f;
@@ -346,37 +349,38 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret);
 
 /* warm_spares.c */
 void warm_start(struct init *in, int channel, bool soon); /* CHANNEL -1 = cold runs only */
-void warm_prepare(struct init *in); /* between runs: have a spare made, or let go */
-/* INIT_WARM: takes CHANNEL (-1 = there will be none) in place of one that is gone. */
+void warm_prepare(struct init *in); /* between runs: asks for a spare, or ends it for a rest */
+/* INIT_WARM: takes CHANNEL to a new clean interpreter; -1 = there will be none. */
 void warm_arrived(struct init *in, int channel, bool soon);
 void warm_rest(struct init *in);           /* INIT_REST */
-void warm_tell(struct init *in);           /* INIT_COLD, once, when there is something to tell */
-uint64_t warm_next(const struct init *in); /* when that is due, 0 = not by time */
-/* Whether no run may start now, because an interpreter is about to appear and would be taken for a
- * part of it, or because the run F waits for one. */
+void warm_tell(struct init *in);           /* sends INIT_COLD once if the interpreter is gone */
+uint64_t warm_next(const struct init *in); /* when warm_tell() is due; 0 = not by time */
+/* Whether run F may not start now: it waits for an interpreter, or one is about to appear that
+ * would be taken for a process of the run. */
 bool warm_must_wait(const struct init *in, const struct proto_init_run *f);
-/* The front says that F can be warm, but nothing is there to make it so, nor on its way. */
+/* The front says that F can be warm, but no interpreter is there or on its way. */
 bool warm_is_lost(const struct init *in, const struct proto_init_run *f);
-void warm_ask(struct init *in); /* INIT_COLD for a run that waits */
+void warm_ask(struct init *in); /* sends INIT_COLD for a run that waits */
 bool warm_can(const struct init *in, const struct proto_init_run *f);
-/* Takes the spare and has it run; its channel goes to RET_CHANNEL unless that is NULL. The pid, or
- * -errno. */
+/* Hands the run C to the spare. Its channel goes to RET_CHANNEL unless that is NULL. Returns its
+ * pid, or -errno. */
 pid_t warm_take(struct init *in, const struct run_child *c, int *ret_channel);
 int warm_send_run(int channel, const struct run_child *c);
 int warm_pair(int pair[2]);
-/* One frame without more than a head; 0 = none is there, else who sent it, or -errno. */
+/* Reads one frame that is a head alone. Returns the sender's pid, 0 if no frame is there, or
+ * -errno. */
 pid_t warm_take_head(int channel, unsigned kind);
 void warm_events(struct init *in, short clean, short spare);
 void warm_give_up(struct init *in);           /* cold runs only from now on */
 bool warm_reaped(struct init *in, pid_t pid); /* whether PID was an interpreter that waited */
-/* The spare that waits has no clean interpreter behind it which could make another one. */
+/* There is a spare, but no clean interpreter that could make another one. */
 bool warm_spare_alone(const struct init *in);
-bool warm_is_spent(const struct init *in); /* neither is left: the next warm run needs a new one */
+bool warm_is_spent(const struct init *in); /* neither is left: a warm run needs a new interpreter */
 
 /* session_state.c */
 void session_start(struct init *in);
 void session_prepare(struct init *in);
-void session_rest(struct init *in);           /* the holder stays: it is the state */
+void session_rest(struct init *in);           /* ends the next fork; the holder has the variables */
 void session_wanted(struct init *in);         /* RESTING ends: the next fork is needed */
 uint64_t session_next(const struct init *in); /* when it wants to be called again, 0 = never */
 bool session_can(const struct init *in);      /* a stateful run may start at once */
@@ -386,9 +390,9 @@ void session_run_ended(struct init *in);
 void session_lose(struct init *in);
 bool session_keeps(const struct init *in, pid_t pid);
 bool session_reaped(struct init *in, pid_t pid);
-/* The next one, which is READY, leaves the session; its channel goes to RET. */
+/* READY: the next fork leaves the session and is the caller's; its channel goes to RET. */
 pid_t session_part(struct init *in, int *ret_channel);
-/* PID, stopped and READY, takes the holder's place; 0 = the session begins anew. */
+/* PID, a stopped fork, becomes the holder; 0 = the session begins anew. */
 void session_adopt(struct init *in, pid_t pid, int channel);
 
 /* checkpoints.c */
@@ -396,8 +400,8 @@ void checkpoints_start(struct init *in);
 int checkpoints_handle(struct init *in,
 		       const struct proto_init_checkpoint *f); /* -1 = not a possible request */
 bool checkpoints_busy(const struct init *in);                  /* no run may start */
-/* A fork of a kept interpreter is on its way and has no name yet: nobody may be killed for being
- * unknown. */
+/* A kept fork is forking, and init does not know the new pid yet: no unknown process may be killed
+ * meanwhile. */
 bool checkpoints_forking(const struct init *in);
 uint64_t checkpoints_next(const struct init *in); /* when it wants to be called again, 0 = never */
 void checkpoints_work(struct init *in);
@@ -406,18 +410,18 @@ bool checkpoints_keep(const struct init *in, pid_t pid);
 bool checkpoints_any(const struct init *in); /* a kept interpreter lives */
 bool checkpoints_reaped(struct init *in, pid_t pid, int status);
 
-/* copier.c: a child of init, for the checkpoint request being handled. UNDO: what a
- * copier that failed has left behind. Never returns; OUT gets a report. */
-struct copier_report { /* at its end; once more before what may fail without harm */
+/* copier.c: the main function of a child of init that copies files for a checkpoint request. UNDO:
+ * removes what a copier that failed has left. Never returns; OUT gets a report. */
+struct copier_report { /* sent at the end, and once before steps that may fail without harm */
 	int32_t error;
-	uint32_t touched; /* RESTORE: the workspace is not what it was */
+	uint32_t touched; /* RESTORE: files of the workspace were changed */
 	struct tree_count count;
 };
 _Noreturn void copier_main(const struct init *in, bool undo, int out);
 
-/* memory_watch.c: memory where no group limits it. True = the sandbox is over its limit. */
+/* memory_watch.c: for hosts where no cgroup limits memory. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);
-uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, those of files left out */
+uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, without pages of files */
 
 /* network.c */
 /* Makes the socket buffers of the sandbox's network namespace small. Needs a mount namespace that
@@ -428,28 +432,28 @@ bool sockets_watch(const struct init *in);
 int loopback_up(void);   /* 0 or -errno */
 int egress_listen(void); /* the socket on 127.0.0.1:PROTO_EGRESS_PORT, or -errno */
 
-/* sysv_ipc.c: bytes that System V objects of the sandbox take, attached or not: of segments what is
- * in memory or swapped, of semaphores and messages what the kernel needs for them. */
+/* sysv_ipc.c: bytes of the sandbox's System V objects, attached or not. Segments count with what is
+ * in memory or swapped, semaphores and messages with what the kernel needs for them. */
 uint64_t ipc_segments(void);
 uint64_t ipc_kernel(void);
-void ipc_clear(void); /* removes all of them; segments that somebody has attached go with him */
+void ipc_clear(void); /* removes all; an attached segment goes with the last process that has it */
 
-/* nameless_files.c: of the files on device DEV that processes other than init have open, those that
- * have no name. */
+/* nameless_files.c: the files on device DEV that have no name and that processes other than init
+ * have open. */
 struct disk_use open_nameless(const struct init *in, dev_t dev);
 
-/* disk_use.c: all of it does nothing where the file system of the workspace has limits. */
+/* disk_use.c. These do nothing if the workspace's file system has limits. */
 void disk_start(struct init *in, int packages); /* after the mounts; PACKAGES is taken */
-bool disk_pending(const struct init *in);       /* a slice of a look is due */
-uint64_t disk_next(const struct init *in);      /* the next look in a run, 0 = none */
-/* A slice. True = the run that is on has passed the limit of bytes or of files. */
+bool disk_pending(const struct init *in);       /* a slice of a walk is due */
+uint64_t disk_next(const struct init *in);      /* the next walk in a run; 0 = none */
+/* Walks a slice. True = the run that is on has passed the limit of bytes or of files. */
 bool disk_work(struct init *in);
-/* A run is about to start. -EDQUOT = there is so much more than the limit that none may: files must
- * be removed first. */
+/* A run is about to start. -EDQUOT = the workspace is so far over its limit that no run may start
+ * before files are removed. */
 int disk_run_begins(struct init *in);
-/* Whether one more file, FD (-1: an empty one), has room: 0, -EDQUOT. */
+/* Whether one more file, FD (-1 = an empty one), has room: 0 or -EDQUOT. */
 int disk_admit(struct init *in, int fd);
-void disk_changed(struct init *in); /* what is known is out of date */
+void disk_changed(struct init *in); /* the last walk is out of date */
 struct disk_use disk_known(struct init *in);
 
 /* workspace_files.c */
