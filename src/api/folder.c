@@ -174,6 +174,7 @@ static int next_folder(struct sending *s)
 
 	free(s->at);
 	s->at = list_pop_first(&s->folders, struct folder, node);
+	ASSERT(s->at); /* the caller has looked */
 	s->folders_bytes -= strlen(s->at->path) + 1;
 	buf_reset(&s->names);
 	s->name = 0;

@@ -54,8 +54,10 @@ static void finish_waiter(struct waiter *w);
 void record_free(struct record *r)
 {
 	ASSERT(!r->job);
-	while (!list_is_empty(&r->waiters))
-		finish_waiter(list_first(&r->waiters, struct waiter, node));
+	struct waiter *w;
+
+	while ((w = list_first(&r->waiters, struct waiter, node)) != NULL)
+		finish_waiter(w);
 	list_remove(&r->node);
 	r->packages->n_records--;
 	clear(r);
@@ -263,6 +265,7 @@ void record_end(struct record *r, enum package_word word, const char *message, c
 	r->end_wall_ns = now_wall_ns();
 	r->end_ns = now_ns();
 	r->job = NULL;
-	while (!list_is_empty(&r->waiters))
-		finish_waiter(list_first(&r->waiters, struct waiter, node));
+	struct waiter *w;
+	while ((w = list_first(&r->waiters, struct waiter, node)) != NULL)
+		finish_waiter(w);
 }

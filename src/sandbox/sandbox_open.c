@@ -59,8 +59,10 @@ void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sa
 
 void manager_flush_replies(struct manager *m)
 {
-	while (!list_is_empty(&m->replies))
-		(void)on_reply(NULL, list_first(&m->replies, struct reply, node));
+	struct reply *r;
+
+	while ((r = list_first(&m->replies, struct reply, node)) != NULL)
+		(void)on_reply(NULL, r);
 }
 
 /* ---- creation ---- */

@@ -322,6 +322,8 @@ void stored_forget_deletions(struct manager *m)
 	struct err e = ERR_INIT;
 
 	(void)err_set(&e, ERR_CANCELLED, 0, "the server is shutting down");
-	while (!list_is_empty(&m->deletions))
-		deletion_end(list_first(&m->deletions, struct deletion, node), &e);
+	struct deletion *d;
+
+	while ((d = list_first(&m->deletions, struct deletion, node)) != NULL)
+		deletion_end(d, &e);
 }

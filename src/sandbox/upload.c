@@ -147,14 +147,17 @@ int sandbox_upload(struct sandbox *s, const struct upload_request *request, stru
 
 	if (u)
 		u->path = strdup(request->path);
-	if (r == 0 && (!u || !u->path))
-		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an upload");
+	if (!u || !u->path) {
+		if (u)
+			free(u->path);
+		free(u);
+		return r < 0 ? r : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an upload");
+	}
 	/* The first is started here, so that its failure can be returned. */
 	if (r == 0 && list_is_empty(&s->uploads))
 		r = file_writer_new(s, u->path, request->overwrite, &writer_ops, u, &u->writer, e);
 	if (r < 0) {
-		if (u)
-			free(u->path);
+		free(u->path);
 		free(u);
 		return r;
 	}

@@ -16,7 +16,7 @@ interface MesonTest {
 }
 
 /** cmocka writes one such line per case, on stderr as a rule. */
-const cmockaCase = /^\[\s*(OK|FAILED|SKIPPED)\s*\] (\S+)/gm;
+const cmockaCase = /^\[\s*(OK|FAILED|SKIPPED)\s*\] (?!\d+ test\(s\))(\S+)/gm; // not the summary: "[ SKIPPED ] 1 test(s), …"
 /** Drivers write TAP on stdout. */
 const tapCase = /^(not ok|ok) \d+ - (.+)$/gm;
 

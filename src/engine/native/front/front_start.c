@@ -100,7 +100,7 @@ static void raise_descriptors(void)
 static int start_monitor(const struct native_monitor_config *config, int *ret_fd,
 			 uid_t *ret_front_uid, struct err *e)
 {
-	struct proto_mon_hello hello;
+	struct proto_mon_hello hello = {0};
 	int pair[2];
 
 	if (config->max_sandboxes < 1 || config->max_sandboxes > PROTO_SLOTS_MAX ||
