@@ -142,9 +142,7 @@ static int on_start(sd_event_source *source UNUSED, void *user)
 static void begin(struct job *j)
 {
 	j->working = true;
-	if (sd_event_add_defer(j->packages->config.loop, &j->start, on_start, j) < 0)
-		j->working = false; /* waits in the queue again, until another job ends or its
-				     * deadline passes */
+	(void)sd_event_source_set_enabled(j->start, SD_EVENT_ONESHOT);
 }
 
 /* Starts every waiting job that may start. */
@@ -211,6 +209,11 @@ static struct job *job_new(struct packages *p, struct sandbox *s, enum job_kind 
 		  : sd_event_add_time_relative(p->config.loop, &j->timer, CLOCK_MONOTONIC,
 					       p->config.timeout_ns / NS_PER_US, ACCURACY_US,
 					       on_deadline, j);
+	/* Made here, where a failure can still be returned; begin() enables it. */
+	if (r >= 0)
+		r = sd_event_add_defer(p->config.loop, &j->start, on_start, j);
+	if (r >= 0)
+		r = sd_event_source_set_enabled(j->start, SD_EVENT_OFF);
 	if (r < 0) {
 		job_free(j);
 		(void)err_set(e, ERR_OUT_OF_MEMORY, -r, "an installation");
