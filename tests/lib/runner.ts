@@ -113,7 +113,7 @@ async function virtualMachine(): Promise<Tally> {
 
 /** The fixed core of a sample: one file for each thing that the server does with memory of its own. */
 const coreFiles = ['deaths', 'endings', 'files', 'lifecycle', 'rest', 'runs', 'validation', 'wire'];
-const SHARE = 0.3; // of all other files
+const SHARE = 0.15; // of all other files
 
 /** What must look the same when no warm interpreter is there; everywhere else the product's default holds. */
 const coldFiles = ['endings', 'runs', 'workflows'];

@@ -99,7 +99,7 @@ function tellTwin(id: string, outcome: Outcome, why: string): void {
 }
 
 /** With --sample a quarter of the twins runs. */
-const TWINS = 0.25;
+const TWINS = 0.12;
 const twins = named.filter((c) => sample.picks(`twin of ${c.id}`, TWINS));
 
 async function bareTwins(): Promise<void> {
@@ -173,7 +173,7 @@ async function withoutWalls(): Promise<void> {
 const corners = modes.flatMap((mode) => ['off', 'on'].map((warm) => ({ mode, warm, title: `${mode}, ${warm === 'on' ? 'warm' : 'cold'}` })));
 
 /** With --sample each case runs in one corner, which the seed chooses, and in each other one with this share. */
-const MORE = 0.15;
+const MORE = 0.08;
 
 async function runCorner({ mode, warm, title }: (typeof corners)[number]): Promise<void> {
 	const can = askDoctor(mode, binary, scratch);
