@@ -98,7 +98,7 @@ function tellTwin(id: string, outcome: Outcome, why: string): void {
 	console.log(`${{ passed: 'can fail', failed: 'CANNOT FAIL', skipped: 'no twin', flaky: '' }[outcome].padEnd(12)}${id.padEnd(5)}${why}`);
 }
 
-/** With --sample a quarter of the twins runs. */
+/** With --sample this share of the twins runs. */
 const TWINS = 0.12;
 const twins = named.filter((c) => sample.picks(`twin of ${c.id}`, TWINS));
 
