@@ -111,10 +111,6 @@ export const known: Known[] = [
 		tests: ['numpy.lib.tests.test_format::test_large_archive', 'numpy.lib.tests.test_io::TestSaveTxt::test_large_zip'],
 	},
 	{
-		why: 'the image has no jinja2',
-		tests: ['pandas.tests.io.excel.test_openpyxl::test_to_excel_with_openpyxl_engine'],
-	},
-	{
 		why: 'the test writes a file of gigabytes, which is more than the limits of a sandbox permit',
 		tests: ['numpy.lib.tests.test_io::TestSavezLoad::test_big_arrays'],
 	},
