@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/base64.h"
 
+#include <string.h>
+
 #define BAD 0xFF
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -100,13 +102,27 @@ int base64_decode_end(const struct base64_decoder *d)
 	return d->n_chars == 0 ? 0 : -EINVAL;
 }
 
+/* Two characters for each 12 bits: half as many look-ups, 8 KiB that stay in the cache. */
+static const char (*pairs(void))[2]
+{
+	static char table[4096][2];
+	static bool ready;
+
+	for (size_t i = 0; !ready && i < ARRAY_SIZE(table); i++) {
+		table[i][0] = alphabet[i >> 6];
+		table[i][1] = alphabet[i & 63];
+	}
+	ready = true;
+	return table;
+}
+
 void base64_encode(const uint8_t *data, size_t len, char *ret)
 {
+	const char(*pair)[2] = pairs();
+
 	for (; len >= 3; len -= 3, data += 3, ret += 4) {
-		ret[0] = alphabet[data[0] >> 2];
-		ret[1] = alphabet[(data[0] & 3) << 4 | data[1] >> 4];
-		ret[2] = alphabet[(data[1] & 15) << 2 | data[2] >> 6];
-		ret[3] = alphabet[data[2] & 63];
+		memcpy(ret, pair[data[0] << 4 | data[1] >> 4], 2);
+		memcpy(ret + 2, pair[(data[1] & 15) << 8 | data[2]], 2);
 	}
 	if (len == 0)
 		return;

@@ -69,6 +69,13 @@ int err_set(struct err *e, enum err_code code, int errnum, const char *fmt, ...)
 	e->code = code;
 	e->errnum = errnum > 0 ? errnum : 0;
 	memcpy(e->text, text, sizeof(text));
+	e->member[0] = '\0';
+	return err_return(e);
+}
+
+int err_set_member(struct err *e, const char *member)
+{
+	(void)snprintf(e->member, sizeof(e->member), "%s", member);
 	return err_return(e);
 }
 

@@ -19,12 +19,15 @@ enum err_code {
 	ERR_CODE_MAX_,
 };
 
-#define ERR_TEXT_MAX 512
+#define ERR_TEXT_MAX   512
+#define ERR_MEMBER_MAX 64
 
 struct err {
 	enum err_code code;
 	int errnum;              /* positive errno of the cause, 0 when there is none */
 	char text[ERR_TEXT_MAX]; /* NUL-terminated UTF-8; cut when longer */
+	/* The member of a body, query or call that is wrong; "" = none. */
+	char member[ERR_MEMBER_MAX];
 };
 
 #define ERR_INIT ((struct err){0})
@@ -35,6 +38,10 @@ int err_set(struct err *e, enum err_code code, int errnum, const char *fmt, ...)
 
 /* Puts "context: " before the message that is there. Returns -errnum like err_set(). */
 int err_wrap(struct err *e, const char *fmt, ...) PRINTF(2, 3);
+
+/* Names the member of the caller's request that the error is about; cut when longer. Call it after
+ * err_set(). Returns -errnum like err_set(). */
+int err_set_member(struct err *e, const char *member);
 
 const char *err_code_name(enum err_code code); /* "file_exists" */
 const char *err_code_hint(enum err_code code); /* "" when there is none */

@@ -45,3 +45,6 @@ int fd_open_beneath(int dir, const char *path, int flags, mode_t mode) MUST_CHEC
 int fd_make_dirs(const char *path, mode_t mode) MUST_CHECK;
 /* A memfd with the bytes, sealed against every change. */
 int fd_sealed_memfd(const char *name, const void *data, size_t len) MUST_CHECK;
+/* Lets this process have as many descriptors as its hard limit permits. The usual soft limit of 1,024 exists
+ * for select(2), which nothing here uses. */
+void fd_raise_limit(void);

@@ -134,9 +134,9 @@ static int format_line(struct buf *b, enum log_level level, const char *event,
 	return r;
 }
 
-static int open_file(void)
+int log_open_file(const char *path)
 {
-	_cleanup_free_ char *copy = strdup(state.path);
+	_cleanup_free_ char *copy = strdup(path);
 	struct stat st;
 
 	if (!copy)
@@ -148,14 +148,39 @@ static int open_file(void)
 	 * link there must not make root write elsewhere. */
 	int links = geteuid() == 0 ? O_NOFOLLOW : 0;
 	_cleanup_fd_ int fd =
-	    open(state.path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | links, 0600);
+	    open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOCTTY | links, 0600);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (links && S_ISREG(st.st_mode) && st.st_nlink != 1)
 		return -EPERM;
-	state.written = (uint64_t)st.st_size;
-	state.fd = TAKE_FD(fd);
-	return 0;
+	return TAKE_FD(fd);
+}
+
+static void take_file(int fd)
+{
+	struct stat st;
+
+	state.fd = fd;
+	state.written = fstat(fd, &st) == 0 ? (uint64_t)st.st_size : 0;
+}
+
+void log_reopen(int fd)
+{
+	if (!state.path) {
+		(void)fd_close(fd);
+		return;
+	}
+	state.fd = fd_close(state.fd);
+	state.file_broken = false;
+	state.failing = state.torn = false;
+	if (fd >= 0)
+		take_file(fd);
+}
+
+void log_change(enum log_level level, enum log_format format)
+{
+	state.level = level;
+	state.format = format;
 }
 
 static void rotate(void)
@@ -181,10 +206,12 @@ static void rotate(void)
 /* False: the file cannot be opened. That is said once, and not tried again. */
 static bool open_or_say(void)
 {
-	int r = open_file();
+	int r = log_open_file(state.path);
 
-	if (r == 0)
+	if (r >= 0) {
+		take_file(r);
 		return true;
+	}
 	state.file_broken = true;
 	(void)dprintf(STDERR_FILENO,
 		      "caisson: log file '%s' cannot be opened (%s); logging goes on without it\n",

@@ -71,6 +71,12 @@ void log_configure(const struct log_config *c);
 /* Opens the file now instead of at the first line; for processes that give up privileges next. */
 void log_open(void);
 void log_close(void);
+/* Opens a log file as the log does. A descriptor, or a negative errno. */
+int log_open_file(const char *path) MUST_CHECK;
+/* From now on lines go to FD, a new descriptor of the log file that the log owns now. FD -1: to the
+ * file that its path names at the next line. For a file that logrotate(8) has moved away. */
+void log_reopen(int fd);
+void log_change(enum log_level level, enum log_format format);
 /* How many lines were lost because the file could not be written (a full disk). */
 uint64_t log_lost(void);
 /* Path of the log file, or NULL. Borrowed until the next log_configure(). */

@@ -192,6 +192,25 @@ bool parse_is_image_name(const char *s, size_t len)
 	return true;
 }
 
+bool parse_is_image_ref(const char *s, size_t len)
+{
+	size_t part = 0;
+
+	if (!all_in(s, len, 200, "._-/:@"))
+		return false;
+	for (size_t i = 0; i <= len; i++) {
+		if (i < len && s[i] != '/') {
+			part++;
+			continue;
+		}
+		const char *begin = s + i - part;
+		if (part == 0 || strchr("._-:@", *begin) || strchr(":@", begin[part - 1]))
+			return false;
+		part = 0;
+	}
+	return true;
+}
+
 int parse_host_port(const char *s, char *ret_host, size_t host_max, uint16_t *ret_port)
 {
 	const char *host = s, *colon;

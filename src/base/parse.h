@@ -28,5 +28,8 @@ bool parse_is_session_id(const char *s, size_t len); /* [A-Za-z0-9_-]{1,64} */
 bool parse_is_filename(const char *s,
 		       size_t len); /* [A-Za-z0-9._-]{1,255}; `..` is not looked at */
 bool parse_is_image_name(const char *s, size_t len); /* [a-z0-9][a-z0-9._-]{0,62} */
+/* An image as container engines name it: [HOST[:PORT]/]PATH[:TAG][@sha256:HEX], at most 200 bytes. Only
+ * letters, digits and ._-/:@, no empty, `.` or `..` part, so it is safe in the path of a URL. */
+bool parse_is_image_ref(const char *s, size_t len);
 /* HOST:PORT, [V6]:PORT or :PORT; HOST gets no brackets. Port 0-65535. */
 int parse_host_port(const char *s, char *ret_host, size_t host_max, uint16_t *ret_port) MUST_CHECK;

@@ -15,6 +15,12 @@ static inline bool streq(const char *a, const char *b)
 	return strcmp(a, b) == 0;
 }
 
+/* Is the character at S a C1 control character (ECMA-48) in UTF-8? Terminals obey those, too. */
+static inline bool text_is_c1(const char *s)
+{
+	return (uint8_t)s[0] == 0xc2 && (uint8_t)s[1] >= 0x80 && (uint8_t)s[1] < 0xa0;
+}
+
 /* Strict UTF-8 (RFC 3629: no surrogates, no overlong forms, at most U+10FFFF). */
 bool text_is_utf8(const void *data, size_t len);
 /* Appends DATA with each maximal invalid sequence replaced by U+FFFD, as Python's

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/config_file.h"
 
+#include "config/classic_keys.h"
+
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
@@ -20,19 +22,8 @@ struct reader {
 	const char *end; /* of the line */
 	char table[KEY_MAX];
 	bool seen[SETTING_ID_MAX_];
+	bool classic; /* the second tool family's file (classic_keys.h) */
 	struct err *e;
-};
-
-/* Keys of the second tool family's config.toml: our key for the same thing, or NULL if the key has no
- * meaning here. */
-static const struct {
-	const char *key;
-	const char *ours;
-} foreign_keys[] = {
-    {"logging.level", "log.level"},   {"logging.log_file", "log.file"},
-    {"logging.format", NULL},         {"docker.default_image", NULL},
-    {"docker.dockerfile_path", NULL}, {"docker.check_dockerfile_changes", NULL},
-    {"docker.build_info_file", NULL},
 };
 
 static int fail(struct reader *r, const char *what)
@@ -186,29 +177,45 @@ static int line_end(struct reader *r)
 	return 0;
 }
 
+/* The second tool family ignored keys that it did not know, so there a warning is enough. */
+static int unknown_key(struct reader *r, const char *where, const char *key)
+{
+	struct suggest near = suggest_for(key);
+
+	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++)
+		suggest_offer(&near, setting_rows[id].key);
+	if (r->classic) {
+		settings_warn(r->settings, "%s: there is no such setting, so it is ignored%s",
+			      where, suggest_text(&near));
+		return 0;
+	}
+	(void)err_set(r->e, ERR_SETTING_INVALID, 0, "%s: there is no such setting%s", where,
+		      suggest_text(&near));
+	return -EINVAL;
+}
+
 static int apply(struct reader *r, const char *key, const char *value)
 {
-	const char *ours = key;
-
-	for (size_t i = 0; i < ARRAY_SIZE(foreign_keys); i++)
-		if (streq(foreign_keys[i].key, key)) {
-			ours = foreign_keys[i].ours;
-			if (!ours)
-				return 0;
-		}
-	enum setting_id id = settings_find_key(ours, strlen(ours));
+	const struct classic_key *theirs = classic_key_find(key);
 	char where[KEY_MAX + 300];
+
 	(void)snprintf(where, sizeof(where), "%.256s:%u: %s", r->name, r->line, key);
-	if (id == SETTING_ID_MAX_) {
-		(void)err_set(r->e, ERR_SETTING_INVALID, 0, "%s: there is no such setting", where);
-		return -EINVAL;
+	if (theirs && !theirs->ours) {
+		if (theirs->usual && !streq(theirs->usual, value))
+			settings_warn(r->settings, "%s has no effect: %s", where, theirs->instead);
+		return 0;
 	}
+	const char *ours = theirs ? theirs->ours : key;
+	enum setting_id id = settings_find_key(ours, strlen(ours));
+	if (id == SETTING_ID_MAX_)
+		return unknown_key(r, where, key);
 	if (r->seen[id]) {
 		(void)err_set(r->e, ERR_SETTING_INVALID, 0, "%s: is given twice", where);
 		return -EINVAL;
 	}
 	r->seen[id] = true;
-	return settings_set(r->settings, id, value, SETTING_FROM_FILE, where, r->e);
+	return settings_set(r->settings, id, r->classic ? classic_value(id, value) : value,
+			    SETTING_FROM_FILE, where, r->e);
 }
 
 static int read_pair(struct reader *r)
@@ -262,7 +269,7 @@ static int read_line(struct reader *r)
 int config_file_parse(struct settings *s, const char *text, size_t len, const char *name,
 		      struct err *e)
 {
-	struct reader r = {.settings = s, .name = name, .e = e};
+	struct reader r = {.settings = s, .name = name, .e = e, .classic = classic_is(text, len)};
 	const char *p = text, *end = text + len;
 
 	if (memchr(text, '\0', len) || !text_is_utf8(text, len)) {
@@ -284,7 +291,7 @@ int config_file_parse(struct settings *s, const char *text, size_t len, const ch
 	return 0;
 }
 
-static int read_fd(struct settings *s, int fd, const char *path, struct err *e)
+int config_file_read_fd(struct settings *s, int fd, const char *path, struct err *e)
 {
 	_cleanup_(buf_done) struct buf text = BUF_INIT(CONFIG_FILE_MAX);
 	int r = fd_read_file(fd, &text);
@@ -296,40 +303,38 @@ static int read_fd(struct settings *s, int fd, const char *path, struct err *e)
 	return config_file_parse(s, buf_str(&text), text.len, path, e);
 }
 
-static int open_regular(const char *path, int flags, struct stat *st)
+int config_file_open(const char *path, bool safe)
 {
 	/* O_NONBLOCK: if the path is a FIFO, opening it must not block the start. */
-	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | flags);
+	_cleanup_fd_ int fd =
+	    open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (safe ? O_NOFOLLOW : 0));
+	struct stat st;
 
-	if (fd < 0 || fstat(fd, st) < 0)
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	if (!S_ISREG(st->st_mode))
+	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
+	if (safe && (st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0))
+		return -EPERM;
 	return TAKE_FD(fd);
 }
 
 int config_file_read(struct settings *s, const char *path, struct err *e)
 {
-	struct stat st = {0};
-	_cleanup_fd_ int fd = open_regular(path, 0, &st);
+	_cleanup_fd_ int fd = config_file_open(path, false);
 
 	if (fd < 0)
 		return err_set(e, ERR_SETTING_INVALID, -fd, "cannot open %s", path);
-	return read_fd(s, fd, path, e);
+	return config_file_read_fd(s, fd, path, e);
 }
 
 int config_file_read_if_safe(struct settings *s, const char *path, bool *ret_refused, struct err *e)
 {
-	struct stat st = {0};
-	_cleanup_fd_ int fd = open_regular(path, O_NOFOLLOW, &st);
+	_cleanup_fd_ int fd = config_file_open(path, true);
 
-	*ret_refused = false;
-	if (fd == -ENOENT)
+	*ret_refused = fd < 0 && fd != -ENOENT;
+	if (fd < 0)
 		return 0;
-	if (fd < 0 || st.st_uid != geteuid() || (st.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
-		*ret_refused = true;
-		return 0;
-	}
-	int r = read_fd(s, fd, path, e);
+	int r = config_file_read_fd(s, fd, path, e);
 	return r < 0 ? r : 1;
 }

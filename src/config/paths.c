@@ -7,7 +7,7 @@
 #include <limits.h>
 #include <string.h>
 
-#define IMAGE_NAME_SIZE 64
+#define IMAGE_NAME_SIZE 208
 
 int config_state_dir(const struct settings *s, char *ret, size_t size, struct err *e)
 {
@@ -40,7 +40,7 @@ int config_socket_path(const struct settings *s, char *ret, size_t size, struct 
 	char path[PATH_MAX] = "";
 
 	if (!off && s->socket[0] && s->socket[0] != '/')
-		return err_set(e, ERR_SETTING_INVALID, EINVAL,
+		return err_set(e, ERR_SETTING_INVALID, 0,
 			       "SANDBOX_SOCKET: '%s' is not allowed; give an absolute path, or off",
 			       s->socket);
 	if (!off && s->socket[0])
@@ -60,6 +60,16 @@ int config_image_name(const struct settings *s, char *ret, struct err *e)
 	static const char *const science[] = {"llm-sandbox", "python-sandbox"};
 	char name[256];
 
+	/* A container engine knows its images by their references. */
+	if (streq(s->engine, "docker")) {
+		if (parse_is_image_ref(s->image, strlen(s->image)) &&
+		    text_copy(ret, IMAGE_NAME_SIZE, s->image) == 0)
+			return 0;
+		return err_set(e, ERR_SETTING_INVALID, EINVAL,
+			       "SANDBOX_IMAGE: '%s' is not allowed; give the reference of an image "
+			       "(see 'docker images')",
+			       s->image);
+	}
 	(void)snprintf(name, sizeof(name), "%s", s->image);
 	if (text_ends_with(name, ":latest"))
 		name[strlen(name) - strlen(":latest")] = '\0';

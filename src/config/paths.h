@@ -10,7 +10,8 @@
 int config_state_dir(const struct settings *s, char *ret, size_t size, struct err *e) MUST_CHECK;
 
 /* Name of the image on the native engine: "llm-sandbox:latest" and "python-sandbox:latest" are
- * science; a `:latest` at the end of any name is dropped. RET has 64 bytes. */
+ * science; a `:latest` at the end of any name is dropped. On docker the reference itself. RET has 208
+ * bytes. */
 int config_image_name(const struct settings *s, char *ret, struct err *e) MUST_CHECK;
 
 /* The socket over which `stdio` finds `serve`: --socket, else /run/caisson/server.sock as root,

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "config/settings.h"
 
+#include "config/reload.h"
+
 #include "base/parse.h"
+#include "base/suggest.h"
 #include "base/text.h"
 
 #include <ctype.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-#define VALUE_MAX 4096 /* bytes of any one value */
+#define VALUE_MAX    4096  /* bytes of any one value */
+#define NUMBER_MAX   64    /* characters of a whole number, with its underscores */
+#define WARNINGS_MAX 16384 /* bytes of all warnings */
+#define ENV_PREFIX   "SANDBOX_"
 
 const struct setting_row setting_rows[SETTING_ID_MAX_] = {
 #define S(t, f, k, v, d, lo, hi, a, m)                                                             \
@@ -85,9 +92,34 @@ static int set_secret(const struct setting_row *row, const char *text, void *fie
 	return set_str(row, text, field);
 }
 
+/* The first tool family also takes 1_000 and 5.0 for whole numbers. RET gets the digits alone; -EINVAL
+ * if an underscore is not between digits or a fraction is not zero. */
+static int plain_number(const char *text, char ret[NUMBER_MAX])
+{
+	const char *point = strchr(text, '.');
+	size_t len = point ? (size_t)(point - text) : strlen(text), n = 0;
+
+	if (len >= NUMBER_MAX || (point && (point[1] == '\0' || point[1 + strspn(point + 1, "0")])))
+		return -EINVAL;
+	for (size_t i = 0; i < len; i++) {
+		bool between = i > 0 && isdigit((unsigned char)text[i - 1]) &&
+			       isdigit((unsigned char)text[i + 1]);
+
+		if (text[i] == '_' && !between)
+			return -EINVAL;
+		if (text[i] != '_')
+			ret[n++] = text[i];
+	}
+	ret[n] = '\0';
+	return 0;
+}
+
 static int set_int(const struct setting_row *row, const char *text, void *field)
 {
-	return parse_i64(text, row->min, row->max, field);
+	char number[NUMBER_MAX];
+	int r = plain_number(text, number);
+
+	return r < 0 ? r : parse_i64(number, row->min, row->max, field);
 }
 
 static int set_size(const struct setting_row *row, const char *text, void *field)
@@ -107,6 +139,7 @@ static int set_bool(const struct setting_row *row UNUSED, const char *text, void
 
 static int set_port(const struct setting_row *row, const char *text, void *field)
 {
+	char number[NUMBER_MAX];
 	uint64_t port;
 	int *ret = field;
 
@@ -114,7 +147,8 @@ static int set_port(const struct setting_row *row, const char *text, void *field
 		*ret = SETTING_PORT_OFF;
 		return 0;
 	}
-	int r = parse_u64(text, (uint64_t)row->min, (uint64_t)row->max, &port);
+	int r = plain_number(text, number);
+	r = r < 0 ? r : parse_u64(number, (uint64_t)row->min, (uint64_t)row->max, &port);
 	if (r == 0)
 		*ret = (int)port;
 	return r;
@@ -160,6 +194,27 @@ static int refuse(const struct setting_row *row, const char *where, const char *
 	return -EINVAL;
 }
 
+/* The first tool family had no limit where one of these values was given. The table's maximum is as
+ * good as none, and app/limits.c does not insist on it. */
+static const struct {
+	enum setting_id id;
+	const char *value;
+	const char *means;
+} no_limit[] = {
+    {SETTING_ID_memory_limit, "0", "16t"},
+    {SETTING_ID_memory_limit, "", "16t"},
+    {SETTING_ID_cpu_limit, "0", "1024"},
+    {SETTING_ID_cpu_limit, "0.0", "1024"},
+};
+
+static const char *meant(enum setting_id id, const char *value)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(no_limit); i++)
+		if (no_limit[i].id == id && streq(no_limit[i].value, value))
+			return no_limit[i].means;
+	return value;
+}
+
 int settings_set(struct settings *s, enum setting_id id, const char *text,
 		 enum setting_source source, const char *where, struct err *e)
 {
@@ -177,7 +232,7 @@ int settings_set(struct settings *s, enum setting_id id, const char *text,
 			trimmed[--len] = '\0';
 		value += strspn(trimmed, " \t\r\n\v\f");
 	}
-	int r = setters[row->type](row, value, field_of(s, id));
+	int r = setters[row->type](row, meant(id, value), field_of(s, id));
 	if (r == -ENOMEM)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "%s", where);
 	if (r < 0)
@@ -213,6 +268,22 @@ void settings_done(struct settings *s)
 		free(*text);
 		*text = NULL;
 	}
+	buf_done(&s->warnings);
+	free(s->file);
+	s->file = NULL;
+}
+
+void settings_warn(struct settings *s, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (s->warnings.max == 0)
+		buf_init(&s->warnings, WARNINGS_MAX);
+	va_start(ap, fmt);
+	/* More warnings than fit are dropped: they are all of the same kind by then. */
+	if (buf_vprintf(&s->warnings, fmt, ap) == 0)
+		(void)!buf_add_char(&s->warnings, '\n');
+	va_end(ap);
 }
 
 /* Value of the variable NAME. Without it: the last variable whose name differs only in case. */
@@ -240,6 +311,48 @@ int settings_read_env(struct settings *s, char *const *environment, struct err *
 		int r = settings_set(s, id, text, SETTING_FROM_ENV, setting_rows[id].env, e);
 		if (r < 0)
 			return r;
+	}
+	return 0;
+}
+
+/* Variables with our prefix that are no settings. */
+static const char *const other_variables[] = {"SANDBOX_IMAGE_DEFS"};
+
+static bool is_known_variable(const char *name)
+{
+	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++)
+		if (strcasecmp(setting_rows[id].env, name) == 0)
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(other_variables); i++)
+		if (streq(other_variables[i], name))
+			return true;
+	return false;
+}
+
+int settings_check_env(struct settings *s, char *const *environment, bool refuse, struct err *e)
+{
+	for (char *const *p = environment; p && *p; p++) {
+		char name[96];
+		size_t len = strcspn(*p, "=");
+
+		if (strncasecmp(*p, ENV_PREFIX, strlen(ENV_PREFIX)) != 0 || len >= sizeof(name))
+			continue;
+		memcpy(name, *p, len);
+		name[len] = '\0';
+		if (is_known_variable(name))
+			continue;
+		struct suggest near = suggest_for(name);
+		/* The prefix is right already, so it must not make other words look near. */
+		near.edits = suggest_for(name + strlen(ENV_PREFIX)).edits;
+		for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++)
+			suggest_offer(&near, setting_rows[id].env);
+		if (refuse)
+			return err_set(e, ERR_SETTING_INVALID, 0,
+				       "there is no setting %s%s (unset it if it is meant for "
+				       "another program)",
+				       name, suggest_text(&near));
+		settings_warn(s, "there is no setting %s, so it is ignored%s", name,
+			      suggest_text(&near));
 	}
 	return 0;
 }
@@ -296,6 +409,24 @@ int settings_read_flags(struct settings *s, int *argc, char **argv, struct err *
 bool settings_is_explicit(const struct settings *s, enum setting_id id)
 {
 	return s->source[id] != SETTING_FROM_DEFAULT;
+}
+
+void settings_suggest_flag(struct suggest *near)
+{
+	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
+		char flag[SUGGEST_NAME_MAX];
+
+		settings_flag(id, flag);
+		suggest_offer(near, flag);
+	}
+}
+
+void settings_flag(enum setting_id id, char ret[SETTING_FLAG_SIZE])
+{
+	(void)snprintf(ret, SETTING_FLAG_SIZE, "--%s", setting_rows[id].field);
+	for (char *p = ret; *p; p++)
+		if (*p == '_')
+			*p = '-';
 }
 
 enum setting_id settings_find_key(const char *key, size_t len)
@@ -371,21 +502,33 @@ int settings_write_markdown(FILE *out)
 	    "compares the two.\n\n"
 	    "Order: default, then the file, then the environment, then the command line; the last "
 	    "one wins. Every\nsetting is a flag too: `SANDBOX_MEMORY_LIMIT=1g` is `--memory-limit "
-	    "1g`. A value that is not allowed stops the\nstart with one line. `caisson config` "
-	    "prints the values in force and where each came from.\n\n"
+	    "1g`. A value that is not allowed stops the\nstart with one line, and so does an "
+	    "unknown key or an unknown variable that begins with `SANDBOX_`. In the\nprofiles "
+	    "`code`, `classic` and `both` an unknown variable is a warning only. `caisson config` "
+	    "prints the values in\nforce and where each came from. Whole numbers may be written "
+	    "as `1_000` or `5.0`.\n\n"
 	    "The file is TOML (tables, strings, numbers, true and false): `session.memory_limit` "
 	    "is `memory_limit` below\n`[session]`. Every verb reads the one that `--config FILE` "
 	    "names, and without it `config.toml` in the working\nfolder, if it is the caller's and "
 	    "nobody else can write it. `stdio` and `run` read no file that was not named:\nthey "
 	    "are started in folders whose `config.toml` belongs to something else.\n\n"
+	    "A `config.toml` of the second tool family (it has a table `docker` or `logging`) is "
+	    "read as that server did: unknown keys are\nwarnings, and a limit of 0 sandboxes "
+	    "allows "
+	    "none. If its `server.host` can be reached from other machines and nothing requires\n"
+	    "authentication, clients must authenticate and nobody can register.\n\n"
+	    "On SIGHUP `caisson serve` opens its log again and reads its file again. The settings "
+	    "marked (SIGHUP) then take their new value;\nfor others the log says that the server "
+	    "must be started again.\n\n"
 	    "| variable | key in the file | default | allowed | meaning |\n|---|---|---|---|---|\n";
 
 	(void)fputs(head, out);
 	for (enum setting_id id = 0; id < SETTING_ID_MAX_; id++) {
 		const struct setting_row *row = &setting_rows[id];
 
-		(void)fprintf(out, "| %s | %s | %s%s%s | ", row->env, row->key,
-			      *row->def ? "`" : "", row->def, *row->def ? "`" : "");
+		(void)fprintf(out, "| %s | %s%s | %s%s%s | ", row->env, row->key,
+			      settings_can_reload(id) ? " (SIGHUP)" : "", *row->def ? "`" : "",
+			      row->def, *row->def ? "`" : "");
 		for (const char *p = row->allowed; *p; p++)
 			(void)fputs(*p == '|' ? ", " : (char[]){*p, '\0'}, out);
 		(void)fprintf(out, " | %s |\n", row->doc);

@@ -7,7 +7,9 @@
  * cannot. */
 #pragma once
 
+#include "base/buf.h"
 #include "base/err.h"
+#include "base/suggest.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,6 +62,9 @@ struct settings { /* texts are owned and never NULL after settings_init() */
 #include "config/settings.tbl.h"
 #undef S
 	enum setting_source source[SETTING_ID_MAX_];
+	struct buf warnings; /* of settings_warn(), one line each */
+	char *file;          /* the file that was read; owned; NULL: none */
+	bool file_named;     /* by --config, and not found in the working folder */
 };
 
 struct setting_row {
@@ -82,8 +87,13 @@ int settings_init(struct settings *s) MUST_CHECK;
 void settings_done(struct settings *s); /* cleanup: _cleanup_(settings_done) */
 
 /* Takes the settings from ENVIRONMENT. Names may be in upper or lower case; the upper-case name takes
- * precedence. Unknown SANDBOX_* names are ignored. */
+ * precedence. */
 int settings_read_env(struct settings *s, char *const *environment, struct err *e) MUST_CHECK;
+
+/* Looks for variables that begin with SANDBOX_ and are no setting: somebody mistyped one and believes
+ * that it holds. REFUSE: the first one is an error. Otherwise each is a warning. */
+int settings_check_env(struct settings *s, char *const *environment, bool refuse,
+		       struct err *e) MUST_CHECK;
 
 /* Removes every `--name VALUE` and `--name=VALUE` that is a setting from ARGV, from index 1 up to
  * `--`, and adjusts *ARGC. The rest is for the verb. */
@@ -94,6 +104,15 @@ int settings_read_flags(struct settings *s, int *argc, char **argv, struct err *
  * source. */
 int settings_set(struct settings *s, enum setting_id id, const char *text,
 		 enum setting_source source, const char *where, struct err *e) MUST_CHECK;
+
+/* Remembers one line for the person who starts the program; whoever read the settings prints it. */
+void settings_warn(struct settings *s, const char *fmt, ...) PRINTF(2, 3);
+
+#define SETTING_FLAG_SIZE 64
+/* "--memory-limit" */
+void settings_flag(enum setting_id id, char ret[SETTING_FLAG_SIZE]);
+/* Offers the flags of all settings. */
+void settings_suggest_flag(struct suggest *near);
 
 bool settings_is_explicit(const struct settings *s, enum setting_id id);
 

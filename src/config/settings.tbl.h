@@ -18,10 +18,11 @@ S(STR, image, "session.image", "SANDBOX_IMAGE", "llm-sandbox:latest", 1, 200, "t
   "Image of a new sandbox. On the native engine `llm-sandbox:latest` and `python-sandbox:latest` "
   "mean `science`.")
 S(SIZE, memory_limit, "session.memory_limit", "SANDBOX_MEMORY_LIMIT", "512m", 6 * MIB, 16 * TIB,
-  "a size such as 512m or 2g, at least 6m",
-  "Memory of a sandbox. Swap, page cache and the files of a temporary workspace count.")
+  "a size such as 512m or 2g, at least 6m, or 0 for no limit",
+  "Memory of a sandbox. Swap and the files of /tmp count, and those of the workspace if it is in memory "
+  "(SANDBOX_WORKSPACE). Cached pages of files count, too, but make room for everything else.")
 S(MILLI, cpu_limit, "session.cpu_limit", "SANDBOX_CPU_LIMIT", "1.0", 10, 1024000,
-  "a number of cores from 0.01 to 1024", "CPU time of a sandbox, in cores.")
+  "a number of cores from 0.01 to 1024, or 0 for no limit", "CPU time of a sandbox, in cores.")
 S(INT, exec_timeout_s, "session.exec_timeout_s", "SANDBOX_EXEC_TIMEOUT_S", "60", 0, 604800,
   "whole seconds from 0 (no limit) to 604800", "Longest time of one run in seconds; 0 means unlimited.")
 S(INT, max_timeout_s, "session.max_timeout_s", "SANDBOX_MAX_TIMEOUT_S", "600", 0, 604800,
@@ -32,7 +33,10 @@ S(INT, session_ttl_m, "session.ttl_m", "SANDBOX_SESSION_TTL_M", "30", 0, 525600,
   "whole minutes from 0 to 525600",
   "A sandbox that was not used for this many minutes is closed at the next sweep.")
 S(INT, max_sessions, "session.max", "SANDBOX_MAX_SESSIONS", "10", 1, 100000,
-  "a whole number from 1 to 100000", "Sandboxes that may exist at the same time.")
+  "a whole number from 1 (0 would refuse every sandbox) to 100000",
+  "Sessions that may exist at the same time. In the profiles `full` and `all` the default is what this machine's memory "
+  "(or SANDBOX_TOTAL_MEMORY) holds at SANDBOX_MEMORY_LIMIT each, from 10 to 1000; and at this number an unused session of "
+  "the same caller without files, variables, packages and options is closed for a new one.")
 S(INT, cleanup_interval_m, "session.cleanup_interval_m", "SANDBOX_CLEANUP_INTERVAL_M", "5", 1, 10080,
   "whole minutes from 1 to 10080", "Minutes between two sweeps for unused sandboxes.")
 S(INT, max_upload_bytes, "limits.max_upload_bytes", "SANDBOX_MAX_UPLOAD_BYTES", "52428800", 0, TIB,
@@ -43,7 +47,13 @@ S(INT, max_message_bytes, "limits.max_message_bytes", "SANDBOX_MAX_MESSAGE_BYTES
   "needs more in base64.")
 S(INT, max_artifact_read_bytes, "limits.max_artifact_read_bytes", "SANDBOX_MAX_ARTIFACT_READ_BYTES",
   "10485760", 0, 1073741824, "a whole number of bytes from 0 to 1073741824",
-  "Largest file that a tool returns inside its answer, in bytes. Downloads by link are not limited.")
+  "Largest file that a tool returns inside its answer, in bytes. In the profiles code and both links have this "
+  "limit, too, unless SANDBOX_MAX_LINK_BYTES is set.")
+S(INT, max_link_bytes, "limits.max_link_bytes", "SANDBOX_MAX_LINK_BYTES", "0", 0, TIB,
+  "a whole number of bytes from 0 (any) to 1099511627776",
+  "Largest file that an artifact link (`/files/…`) serves, in bytes; a larger one is answered 413. 0 means "
+  "unlimited. If this is not set, the limit in the profiles code and both is SANDBOX_MAX_ARTIFACT_READ_BYTES, "
+  "and there is none in the others.")
 S(INT, max_line_bytes, "limits.max_line_bytes", "SANDBOX_MAX_LINE_BYTES", "10420224", 0, TIB,
   "a whole number of bytes from 0 (any) to 1099511627776",
   "Longest answer with a file over stdio, in bytes. For a larger file the answer has a link instead: clients "
@@ -52,6 +62,10 @@ S(INT, max_line_bytes, "limits.max_line_bytes", "SANDBOX_MAX_LINE_BYTES", "10420
 S(INT, max_output_bytes, "limits.max_output_bytes", "SANDBOX_MAX_OUTPUT_BYTES", "102400", 0,
   67108864, "a whole number of bytes from 0 to 67108864",
   "How many bytes of each output stream of a run are kept.")
+S(INT, whole_output_bytes, "limits.whole_output_bytes", "SANDBOX_WHOLE_OUTPUT_BYTES", "16777216", 0,
+  1073741824, "a whole number of bytes from 0 to 1073741824",
+  "If an answer has only a part of an output stream, so many bytes of it are kept as a file in /mnt/data/.output. "
+  "0 means no such files. The profiles code, classic and both make none.")
 S(INT, output_stop_bytes, "limits.output_stop_bytes", "SANDBOX_OUTPUT_STOP_BYTES", "8589934592", 0, TIB,
   "a whole number of bytes from 0 to 1099511627776",
   "A run that writes more bytes than this to one stream is ended with the reason output_limit; 0 means never.")
@@ -62,6 +76,16 @@ S(STR, http_host, "artifacts.host", "SANDBOX_HTTP_HOST", "127.0.0.1", 1, 255, "a
 S(PORT, http_port, "artifacts.port", "SANDBOX_HTTP_PORT", "8080", 0, 65535,
   "a port from 0 (any free one) to 65535, or off",
   "Port that artifact links are served on. If it is taken, a free port is used. `off` means no links.")
+S(INT, link_hours, "artifacts.link_hours", "SANDBOX_LINK_HOURS", "24", 0, 87600,
+  "whole hours from 0 (no end) to 87600",
+  "Hours until a signed link to a file of a session ends. Links are signed if clients must authenticate, or if "
+  "other machines can reach the links.")
+S(INT, stored_link_hours, "artifacts.stored_link_hours", "SANDBOX_STORED_LINK_HOURS", "0", 0, 87600,
+  "whole hours from 0 (no end) to 87600",
+  "The same for files of stored sandboxes. 0 means that a link works as long as the file is there and its "
+  "owner is an active user.")
+S(INT, upload_link_m, "artifacts.upload_link_m", "SANDBOX_UPLOAD_LINK_M", "15", 1, 1440, "whole minutes from 1 to 1440",
+  "Minutes until a link ends by which a person uploads one file (`sandbox_add_file`).")
 S(STR, log_level, "log.level", "SANDBOX_LOG_LEVEL", "INFO", 1, 32, "a level",
   "DEBUG, INFO, WARNING or ERROR, in upper or lower case. Any other word means INFO.")
 S(PATH, log_file, "log.file", "SANDBOX_LOG_FILE", "logs/sandbox.log", 0, 4000,
@@ -71,7 +95,7 @@ S(PATH, log_file, "log.file", "SANDBOX_LOG_FILE", "logs/sandbox.log", 0, 4000,
 S(CHOICE, log_format, "log.format", "SANDBOX_LOG_FORMAT", "console", 0, 0, "console|json",
   "Format of log lines.")
 
-S(CHOICE, profile, "server.profile", "SANDBOX_PROFILE", "full", 0, 0, "code|classic|both|full",
+S(CHOICE, profile, "server.profile", "SANDBOX_PROFILE", "full", 0, 0, "code|classic|both|full|all",
   "Set of tools that a client sees.")
 S(ADDR, listen, "server.listen", "SANDBOX_LISTEN", "127.0.0.1:8181", 3, 300, "HOST:PORT",
   "Address of `caisson serve`.")
@@ -105,10 +129,17 @@ S(STR, allowed_origins, "server.allowed_origins", "SANDBOX_ALLOWED_ORIGINS", "",
   "origins such as http://localhost:6274 separated by commas, or *",
   "Web pages from these origins may use the server, besides pages of the server itself. Programs other "
   "than browsers send no Origin and do not need this.")
+S(STR, page_origins, "server.page_origins", "SANDBOX_PAGE_ORIGINS", "auto", 0, 2000,
+  "auto, or origins such as http://localhost:5173 separated by commas, or nothing",
+  "Web pages from these origins may register users, log in, and manage the keys and sandboxes of a user who "
+  "logged in, but use nothing else. `auto` means the page of the second family on this machine "
+  "(http://localhost:5173 and 127.0.0.1, and port 4173) in the profiles classic and both, if only this machine "
+  "can reach the server.")
 S(STR, trusted_proxies, "server.trusted_proxies", "SANDBOX_TRUSTED_PROXIES", "", 0, 2000,
   "addresses and networks such as 127.0.0.1, 10.0.0.0/8 separated by commas",
   "Proxies in front of the server, whose Forwarded or X-Forwarded-For header gives the address of the "
-  "client. Without this setting addresses limit no logins: all clients may share that of a proxy.")
+  "client. A request in which the two name different clients is refused. Without this setting addresses limit "
+  "no logins: all clients may share that of a proxy.")
 S(SECRET, api_key, "auth.api_key", "SANDBOX_API_KEY", "", 0, 200, "at least 16 characters",
   "Key that HTTP clients must send. Required to listen on an address that other machines can reach.")
 S(BOOL, require_auth, "auth.require_auth", "SANDBOX_REQUIRE_AUTH", "off", 0, 1, "on or off",
@@ -124,10 +155,16 @@ S(CHOICE, open_registration, "auth.open_registration", "SANDBOX_OPEN_REGISTRATIO
   "(`caisson user invite`) lets one person make an account.")
 S(INT, token_minutes, "auth.token_minutes", "SANDBOX_TOKEN_MINUTES", "300", 1, 525600,
   "whole minutes from 1 to 525600", "Minutes until the token from a login expires.")
+S(INT, password_min, "auth.password_min", "SANDBOX_PASSWORD_MIN", "8", 6, 256,
+  "whole bytes from 6 to 256",
+  "Shortest password of a new user, in bytes. In the profiles classic and both the default is 6, as the page of "
+  "the second family permits.")
 S(PATH, db_path, "auth.db_path", "SANDBOX_DB_PATH", "", 0, 4000, "an absolute path, or nothing",
   "Database file of users, keys, sandboxes and history. Empty: caisson.db in the state folder.")
-S(INT, user_sandbox_limit, "auth.user_sandbox_limit", "SANDBOX_USER_SANDBOX_LIMIT", "3", 0, 1000000,
-  "a whole number from 0 (no limit) to 1000000", "How many persistent sandboxes one user may have.")
+S(INT, user_sandbox_limit, "auth.user_sandbox_limit", "SANDBOX_USER_SANDBOX_LIMIT", "3", -1, 1000000,
+  "a whole number from 0 (no limit) to 1000000, or -1 for none",
+  "How many persistent sandboxes one user may have. In a `config.toml` of the second tool family 0 means none, "
+  "as it did there.")
 S(INT, user_cpu_s_per_day, "auth.user_cpu_s_per_day", "SANDBOX_USER_CPU_S_PER_DAY", "0", 0, 1000000000,
   "whole seconds from 0 (no limit) to 1000000000",
   "CPU seconds that the runs of one user may use in one day (UTC).")
@@ -136,8 +173,22 @@ S(INT, user_runs_per_minute, "auth.user_runs_per_minute", "SANDBOX_USER_RUNS_PER
 S(INT, user_disk_bytes, "auth.user_disk_bytes", "SANDBOX_USER_DISK_BYTES", "0", 0, TIB,
   "a whole number of bytes from 0 (no limit) to 1099511627776",
   "Sum of the workspace limits of one user's persistent sandboxes, in bytes.")
+S(STR, budgets, "auth.budgets", "SANDBOX_BUDGETS", "", 0, 2000,
+  "NAME=EACH or NAME=EACH/TOTAL, separated by commas",
+  "How much of a thing one user may have at the same time, and all users together, such as "
+  "`streams=64, tasks=16/400`. docs/budgets.md has the names and the defaults. Administrators, and everybody "
+  "on a server without authentication, are bound by the totals alone.")
+S(INT, signin_hours, "auth.signin_hours", "SANDBOX_SIGNIN_HOURS", "168", 1, 8760, "whole hours from 1 to 8760",
+  "How long a browser stays signed in to the page. A sign-in ends earlier with the user, the password or the key.")
 S(INT, runs_keep, "history.runs", "SANDBOX_HISTORY_RUNS", "100000", 100, 1000000000,
-  "a whole number from 100 to 1000000000", "How many runs the history keeps. It has neither their code nor their output.")
+  "a whole number from 100 to 1000000000", "How many runs the history keeps, without code and output.")
+S(CHOICE, history_content, "history.content", "SANDBOX_HISTORY_CONTENT", "on", 0, 0, "on|code|off",
+  "What the page's history keeps of each run: `on` keeps code, the beginning and end of its output, and small pictures; `code` "
+  "keeps the code alone; `off` keeps nothing. Values of a sandbox's environment are masked in it. People see their own runs.")
+S(SIZE, history_user_bytes, "history.user_bytes", "SANDBOX_HISTORY_USER_BYTES", "64m", MIB, TIB,
+  "a size such as 64m, from 1m to 1t", "Code and output that the history keeps for one user; the oldest goes first.")
+S(SIZE, history_bytes, "history.bytes", "SANDBOX_HISTORY_BYTES", "1g", MIB, TIB, "a size such as 1g, from 1m to 1t",
+  "Code and output that the history keeps for all users together.")
 S(INT, audit_keep, "history.audit", "SANDBOX_HISTORY_AUDIT", "1000000", 1000, 1000000000,
   "a whole number from 1000 to 1000000000", "How many rows the audit log keeps.")
 S(PATH, state_dir, "server.state_dir", "SANDBOX_STATE_DIR", "", 0, 4000, "an absolute path",
@@ -149,8 +200,16 @@ S(PATH, socket, "server.socket", "SANDBOX_SOCKET", "", 0, 107, "an absolute path
 S(BOOL, bridge, "server.bridge", "SANDBOX_BRIDGE", "on", 0, 1, "on or off",
   "Let `caisson stdio` share the engine of a running `caisson serve` of the same user, if their settings "
   "agree. `--no-bridge` is the same as off.")
-S(CHOICE, engine, "server.engine", "SANDBOX_ENGINE", "native", 0, 0, "native|docker",
-  "Engine that makes the sandboxes.")
+S(CHOICE, engine, "server.engine", "SANDBOX_ENGINE", "native", 0, 0, "native|docker|auto",
+  "Engine that makes the sandboxes: `native`, or `docker` for containers of Docker or Podman. `auto` is native "
+  "where this machine has what that needs (`caisson doctor`), else docker.")
+S(STR, docker_host, "docker.host", "DOCKER_HOST", "", 0, 199, "unix:///PATH or tcp://HOST:PORT",
+  "Address of the container daemon, which must run on this machine. Empty: the first of /run/docker.sock, "
+  "$XDG_RUNTIME_DIR/docker.sock, and Podman's sockets in the same folders.")
+S(PATH, docker_certs, "docker.certs", "DOCKER_CERT_PATH", "", 0, 4000, "an absolute path",
+  "Folder with ca.pem, cert.pem and key.pem for a daemon behind TLS.")
+S(STR, runtime, "docker.runtime", "SANDBOX_RUNTIME", "", 0, 63, "the name of a runtime that the daemon has",
+  "What makes the containers: runc, crun, runsc (gVisor), kata. Empty: the daemon's default.")
 S(BOOL, warm, "session.warm", "SANDBOX_WARM", "on", 0, 1, "on or off",
   "Fork Python from an interpreter that has loaded the image's modules, where that is possible.")
 S(INT, pool, "session.pool", "SANDBOX_POOL", "1", 0, 64, "a whole number from 0 to 64",
@@ -163,15 +222,18 @@ S(INT, rest_s, "session.rest_s", "SANDBOX_REST_S", "300", 0, 31536000,
   "whole seconds from 0 (never) to 31536000",
   "After this many seconds without a run a sandbox frees the memory of its waiting interpreters. The next "
   "run starts them again. Files and the variables of stateful sessions stay.")
+S(INT, spares, "session.spares", "SANDBOX_SPARES", "100", 0, 65536, "a whole number from 0 (all) to 65536",
+  "How many idle sandboxes keep waiting interpreters, at 3 to 9 MiB each: those that were used last. The others "
+  "free theirs at once, and their next run waits some milliseconds for new ones. Files and variables stay.")
 S(SIZE, total_memory, "session.total_memory", "SANDBOX_TOTAL_MEMORY", "0", 0, 16 * TIB,
   "a size such as 8g, or 0 for no limit",
-  "Memory of all sandboxes together. When little of it is left, idle sandboxes free the memory of their "
-  "waiting interpreters, the least recently used first, and new sessions are refused. When none is left, runs "
-  "are ended.")
+  "Memory of all sandboxes together. Uploads into workspaces in memory count. When little of it is left, idle sandboxes free "
+  "the memory of their waiting interpreters, the least recently used first, and new sessions and uploads are "
+  "refused. When none is left, runs are ended.")
 S(SIZE, total_disk, "sandbox.total_disk", "SANDBOX_TOTAL_DISK", "0", 0, 16 * TIB,
   "a size such as 100g, or 0 for no limit",
   "Sum of the workspace limits of all stored sandboxes. A stored sandbox that would exceed it is refused. "
-  "Workspaces of sessions are memory and count for `session.total_memory`. Without root the workspace limit of "
+  "Workspaces of sessions do not count: they take from the host's disk only what they hold, and stop at its reserve. Without root the workspace limit of "
   "a stored sandbox cannot be enforced exactly: while this is set, none is made then, unless "
   "`session.allow_weaker` names disk.")
 S(INT, zygote_idle_s, "session.zygote_idle_s", "SANDBOX_ZYGOTE_IDLE_S", "3600", 0, 31536000,
@@ -188,14 +250,43 @@ S(INT, zygote_forks, "session.zygote_forks", "SANDBOX_ZYGOTE_FORKS", "10000", 0,
 S(INT, kill_grace_ms, "session.kill_grace_ms", "SANDBOX_KILL_GRACE_MS", "1000", 0, 60000,
   "whole milliseconds from 0 to 60000",
   "A run at its deadline is asked to end by a signal. Its processes are killed this many milliseconds later.")
-S(SIZE, workspace_limit, "session.workspace_limit", "SANDBOX_WORKSPACE_LIMIT", "512m", MIB, 16 * TIB,
-  "a size such as 512m or 2g, at least 1m", "Size of all files in a workspace.")
-S(INT, workspace_files, "session.workspace_files", "SANDBOX_WORKSPACE_FILES", "65536", 16, 100000000,
+S(CHOICE, workspace, "session.workspace", "SANDBOX_WORKSPACE", "auto", 0, 0, "auto|disk|memory",
+  "Where the files of a session are kept. disk: a file system of its own in a sparse file in the state folder, "
+  "which ends with the session; memory: a tmpfs, whose files count as memory of the sandbox. auto means disk if "
+  "the server was started by root, has loop devices and mke2fs, and its state folder is not in memory; else memory.")
+S(SIZE, workspace_limit, "session.workspace_limit", "SANDBOX_WORKSPACE_LIMIT", "2g", MIB, 16 * TIB,
+  "a size such as 512m or 2g, at least 1m",
+  "Size of all files and installed packages of a session. If its workspace is in memory the default is 512m.")
+S(INT, workspace_files, "session.workspace_files", "SANDBOX_WORKSPACE_FILES", "131072", 16, 100000000,
   "a whole number from 16 to 100000000", "Number of files and folders in a workspace.")
 S(SIZE, tmp_limit, "session.tmp_limit", "SANDBOX_TMP_LIMIT", "64m", MIB, 16 * TIB,
-  "a size such as 64m, at least 1m", "Size of all files in /tmp of a sandbox.")
-S(INT, pids_limit, "session.pids_limit", "SANDBOX_PIDS_LIMIT", "256", 4, 1000000,
+  "a size such as 64m, at least 1m",
+  "Size of all files in /tmp of a sandbox. In a stored sandbox `sandbox.workspace_limit` limits /tmp.")
+S(INT, pids_limit, "session.pids_limit", "SANDBOX_PIDS_LIMIT", "384", 4, 1000000,
   "a whole number from 4 to 1000000", "Number of processes and threads of a sandbox.")
+S(SIZE, max_memory_limit, "limits.max_memory", "SANDBOX_MAX_MEMORY_LIMIT", "0", 0, 16 * TIB,
+  "a size such as 4g, or 0",
+  "The most memory that a client may choose for a sandbox (`memory_mb`). 0 means no more than sandboxes get "
+  "without choosing: the larger one of SANDBOX_MEMORY_LIMIT and SANDBOX_STORED_MEMORY_LIMIT.")
+S(MILLI, max_cpu_limit, "limits.max_cpu", "SANDBOX_MAX_CPU_LIMIT", "0", 0, 1024000,
+  "a number of cores from 0 to 1024",
+  "The most CPU time in cores that a client may choose for a sandbox (`cpus`). 0 means SANDBOX_CPU_LIMIT.")
+S(INT, max_pids_limit, "limits.max_pids", "SANDBOX_MAX_PIDS_LIMIT", "0", 0, 1000000,
+  "a whole number from 0 to 1000000",
+  "The most processes and threads that a client may choose for a sandbox (`processes`). 0 means "
+  "SANDBOX_PIDS_LIMIT.")
+S(SIZE, max_workspace_limit, "limits.max_workspace", "SANDBOX_MAX_WORKSPACE_LIMIT", "0", 0, 16 * TIB,
+  "a size such as 10g, or 0",
+  "The largest size of all files that a client may choose for a sandbox (`disk_mb`). 0 means the larger one of "
+  "SANDBOX_WORKSPACE_LIMIT and SANDBOX_STORED_WORKSPACE_LIMIT.")
+S(INT, max_ttl_m, "limits.max_ttl_m", "SANDBOX_MAX_TTL_M", "1440", 0, 525600,
+  "whole minutes from 0 to 525600",
+  "The longest time without use that a client may choose for a sandbox (`ttl_s`), in minutes. It is never "
+  "less than SANDBOX_SESSION_TTL_M.")
+S(STR, images_allowed, "limits.images", "SANDBOX_IMAGES", "", 0, 4000,
+  "names of images separated by commas, *, or nothing",
+  "Images that a client may choose for a sandbox (`image`), besides SANDBOX_IMAGE. `*` means every image of "
+  "this server. Each image in use keeps a warm interpreter in memory.")
 S(INT, nofile_limit, "session.nofile_limit", "SANDBOX_NOFILE_LIMIT", "1024", 16, 1048576,
   "a whole number from 16 to 1048576", "Number of open files of one process in a sandbox.")
 S(STR, allow_weaker, "session.allow_weaker", "SANDBOX_ALLOW_WEAKER", "", 0, 100,
@@ -225,7 +316,8 @@ S(SIZE, stored_memory_limit, "sandbox.memory_limit", "SANDBOX_STORED_MEMORY_LIMI
   16 * TIB, "a size such as 512m or 2g, at least 6m", "Memory of a stored sandbox, including swap.")
 S(SIZE, stored_workspace_limit, "sandbox.workspace_limit", "SANDBOX_STORED_WORKSPACE_LIMIT", "2g", MIB,
   16 * TIB, "a size such as 512m or 2g, at least 1m",
-  "Size of all files and installed packages of a stored sandbox. A sandbox keeps the limit that it was made with.")
+  "Size of all files and installed packages of a stored sandbox, with /tmp and the home folder, which outlive a "
+  "restart. A sandbox keeps the limit that it was made with.")
 S(INT, stored_workspace_files, "sandbox.workspace_files", "SANDBOX_STORED_WORKSPACE_FILES", "131072",
   16, 100000000, "a whole number from 16 to 100000000",
   "Number of files and folders of a stored sandbox, including those of installed packages.")

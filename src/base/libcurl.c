@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/libcurl.h"
+
+#include <dlfcn.h>
+
+struct libcurl libcurl;
+
+/* Debian's build with GnuTLS has a name of its own. */
+static const char *const names[] = {"libcurl-gnutls.so.4", "libcurl.so.4"};
+
+static int look_up(void *library, struct err *e)
+{
+	bool all = true;
+
+#define FIND(name) all = (*(void **)&name = dlsym(library, #name)) && all;
+	LIBCURL_FUNCTIONS(FIND)
+#undef FIND
+	return all ? 0 : err_set(e, ERR_SYSTEM, ENOSYS, "this libcurl is too old: 7.66 is needed");
+}
+
+int libcurl_load(struct err *e)
+{
+	static bool loaded;
+	void *library = NULL;
+
+	if (loaded)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(names) && !library; i++)
+		library = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+	if (!library)
+		return err_set(e, ERR_SYSTEM, ENOENT,
+			       "libcurl is not installed (Debian: libcurl3-gnutls)");
+	int r = look_up(library, e); /* the library stays open for good */
+	if (r == 0 && curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+		r = err_set(e, ERR_SYSTEM, ENOMEM, "libcurl");
+	loaded = r == 0;
+	return r;
+}
