@@ -271,7 +271,7 @@ int db_number(struct db *db, uint64_t *ret, sqlite3_stmt *st, struct err *e)
 
 int db_transaction(struct db *db, bool durable, struct err *e)
 {
-	int r = durable ? db_run(db, Q_SYNC_FULL, NULL, e, "") : 0;
+	int r = durable && !db->later ? db_run(db, Q_SYNC_FULL, NULL, e, "") : 0;
 
 	return r < 0 ? r : db_run(db, Q_BEGIN, NULL, e, "");
 }
@@ -285,6 +285,7 @@ int db_finish(struct db *db, bool durable, int r, struct err *e)
 		int committed = db_run(db, Q_COMMIT, NULL, e, "");
 		KILL_POINT(COMMIT_DONE);
 		r = committed < 0 ? committed : r;
+		db->owes = db->owes || (durable && db->later && committed >= 0);
 	}
 	/* On a full disk SQLite may have rolled back already. */
 	if (r < 0 && !sqlite3_get_autocommit(db->handle))

@@ -7,6 +7,7 @@
 
 #include "base/list.h"
 #include "base/text.h"
+#include "budget/budgets.h"
 #include "store/store.h"
 
 #include <pthread.h>
@@ -22,6 +23,8 @@ enum statement {
 struct db {
 	sqlite3 *handle;
 	unsigned busy_ms;
+	bool later; /* store_later() */
+	bool owes;  /* a durable change is not on the disk yet */
 	sqlite3_stmt *statements[STATEMENT_MAX_];
 };
 
@@ -66,13 +69,19 @@ int store_digest(struct store *s, const char *text, uint8_t ret[STORE_SECRET_BYT
 /* store_user_add() for callers that have a transaction open. */
 int user_insert(struct store *s, struct store_user *u, struct err *e) MUST_CHECK;
 
+/* cell_rows.c: adds the cell and makes room for it. */
+int cell_write(struct db *db, const struct store_config *config, const struct store_cell *c,
+	       struct err *e) MUST_CHECK;
+
 /* ---- what the helper does (queue.c, password.c) ---- */
 
 enum note_kind {
 	NOTE_RUN,
 	NOTE_AUDIT,
 	NOTE_SANDBOX_USED,
+	NOTE_SANDBOX_RUN,
 	NOTE_KEY_USED,
+	NOTE_CELL,
 };
 
 struct note {
@@ -84,6 +93,7 @@ struct note {
 		struct store_run run;
 		struct store_audit audit;
 		char id[STORE_ID_SIZE];
+		struct store_cell *cell; /* owned */
 	};
 };
 
@@ -95,11 +105,14 @@ struct notes {
 struct hash_job {
 	struct list node; /* in helper.jobs or helper.done */
 	char password[STORE_PASSWORD_MAX + 1];
-	char hash[STORE_HASH_SIZE]; /* to compare with, or the result */
-	struct store_user user;     /* of a check */
+	char hash[STORE_HASH_SIZE];        /* to compare with, or the result */
+	struct store_user user;            /* of a check */
+	uint8_t login[STORE_SECRET_BYTES]; /* of a check that succeeded */
 	enum store_lane lane;
+	uint64_t from; /* who asks: a hash */
 	bool check;
 	bool ok;
+	bool refused; /* it has lost its place */
 	store_hash_fn on_hash;
 	store_check_fn on_check;
 	void *arg;
@@ -114,12 +127,16 @@ struct helper {
 	bool stop;
 	bool flush;
 	bool writing;
-	uint64_t kept; /* rows of a failed batch, to be tried again */
+	uint64_t cell_bytes; /* of the cells that wait */
+	uint64_t kept;       /* rows of a failed batch, to be tried again */
 	struct notes notes;
 	struct list jobs[STORE_LANE_MAX_]; /* oldest first */
 	struct list done;
-	unsigned n_jobs[STORE_LANE_MAX_]; /* counted until they are answered */
-	unsigned turn;                    /* the lane whose job is next */
+	struct list settling, settled;       /* who waits for the disk, and who has waited */
+	int wal;                             /* read-only, for fdatasync(2) */
+	uint64_t last_from[STORE_LANE_MAX_]; /* of the job that was taken last */
+	unsigned n_jobs[STORE_LANE_MAX_];    /* counted until they are answered */
+	unsigned turn;                       /* the lane whose job is next */
 	struct store_counts counts;
 	struct err trouble; /* why the last batch failed; ERR_NONE: it was written */
 	bool told;          /* on_trouble was called for it */
@@ -163,6 +180,13 @@ int run_write(struct db *db, const struct store_run *r, uint64_t day_of_ms,
 /* Frees the slot of TICKET, whose row is in the history or will never be. Call it with the helper's
  * lock held. TICKET may be 0. */
 void running_free(struct store *s, uint32_t ticket);
+/* The server ends: gives back its part of the file. */
+void running_close(struct store *s);
 /* Calls the callbacks of finished jobs; on the caller's thread. */
 void hash_answers(struct store *s);
+/* settle.c */
+int settle_open(struct helper *h, const char *path, struct err *e) MUST_CHECK;
+void settle_some(struct helper *h);
+void settle_answers(struct store *s);
+void settle_cancel(struct store *s);
 void hash_cancel(struct store *s);

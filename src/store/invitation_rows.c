@@ -27,7 +27,7 @@ static int make_room(struct store *s, struct err *e)
 	if (r == 0)
 		r = db_number(&s->db, &n, db_begin(&s->db, Q_INVITATION_COUNT, e, ""), e);
 	if (r == 0 && n >= STORE_INVITATIONS_MAX)
-		return err_set(e, ERR_QUOTA_EXCEEDED, EDQUOT,
+		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "there are %d open invitations; withdraw some",
 			       STORE_INVITATIONS_MAX);
 	return r;
@@ -109,7 +109,7 @@ static int use(struct store *s, struct store_user *u, const char *text, struct e
 	int r = store_invitation_find(s, text, &i, e);
 
 	if (r == 0)
-		return err_set(e, ERR_FORBIDDEN, EACCES, "this invitation is not valid any more");
+		return err_set(e, ERR_FORBIDDEN, 0, "this invitation is not valid any more");
 	if (r > 0)
 		r = db_run(&s->db, Q_INVITATION_REMOVE, NULL, e, "t", i.id);
 	if (r < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys: a prefix that scanners for leaked secrets can recognise, and 256 random bits. The file has
+/* Keys: a prefix that scanners for leaked secrets can recognise, and 256 bits, random or derived. The file has
  * only a keyed digest of each. The key of the digest is in the same file: it protects no secret, but
  * a list of digests that was made for another installation is useless here. */
 #include "store/db.h"
@@ -63,26 +63,54 @@ void store_random_text(const char *prefix, char ret[STORE_KEY_SIZE])
 	sodium_memzero(random, sizeof(random));
 }
 
+int store_key_count(struct store *s, const char *user, uint64_t *ret, struct err *e)
+{
+	return db_number(&s->db, ret,
+			 db_begin(&s->db, Q_KEY_COUNT, e, "ti", user, (int64_t)store_now_ms()), e);
+}
+
 static int check_room(struct store *s, const char *user, struct err *e)
 {
-	uint64_t n = 0;
-	int r = db_number(&s->db, &n,
-			  db_begin(&s->db, Q_KEY_COUNT, e, "ti", user, (int64_t)store_now_ms()), e);
+	uint64_t own = 0, all = 0;
+	int r = store_key_count(s, user, &own, e);
 
-	if (r == 0 && n >= STORE_KEYS_MAX)
-		return err_set(e, ERR_QUOTA_EXCEEDED, EDQUOT, "this user has %d keys; revoke some",
-			       STORE_KEYS_MAX);
+	r = r < 0 ? r : store_key_count(s, NULL, &all, e);
+	if (r == 0 && own >= s->config.keys_each)
+		return err_set(e, ERR_BUDGET_EXCEEDED, 0, "this user has %ju keys; revoke some",
+			       (uintmax_t)own);
+	if (r == 0 && all >= s->config.keys_total)
+		return err_set(e, ERR_BUDGET_EXCEEDED, 0,
+			       "the users of this server have %ju "
+			       "keys, as many as it keeps",
+			       (uintmax_t)all);
 	return r;
 }
 
-int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e)
+/* The text of the key ID that is derived from LOGIN. */
+static void derive_text(const uint8_t *login, const char *id, char ret[STORE_KEY_SIZE])
+{
+	uint8_t bytes[KEY_RANDOM];
+
+	(void)crypto_generichash(bytes, sizeof(bytes), (const uint8_t *)id, strlen(id), login,
+				 STORE_SECRET_BYTES);
+	memcpy(ret, KEY_PREFIX, strlen(KEY_PREFIX));
+	(void)sodium_bin2base64(ret + strlen(KEY_PREFIX), STORE_KEY_SIZE - strlen(KEY_PREFIX),
+				bytes, sizeof(bytes), sodium_base64_VARIANT_URLSAFE_NO_PADDING);
+	sodium_memzero(bytes, sizeof(bytes));
+}
+
+int store_key_add_shown(struct store *s, struct store_key *k, const uint8_t *login, char *ret,
+			struct err *e)
 {
 	uint8_t hash[STORE_SECRET_BYTES];
 	char text[STORE_KEY_SIZE];
 	struct store_key added = *k;
 
-	store_random_text(KEY_PREFIX, text);
 	store_uuid(added.id);
+	if (login)
+		derive_text(login, added.id, text);
+	else
+		store_random_text(KEY_PREFIX, text);
 	(void)snprintf(added.hint, sizeof(added.hint), "%.*s", HINT_CHARS, text);
 	added.created_ms = store_now_ms();
 	added.used_ms = 0;
@@ -100,6 +128,11 @@ int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e
 	memcpy(ret, text, sizeof(text));
 	sodium_memzero(text, sizeof(text));
 	return 0;
+}
+
+int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e)
+{
+	return store_key_add_shown(s, k, NULL, ret, e);
 }
 
 static void read_key(sqlite3_stmt *st, struct store_key *k)
@@ -214,5 +247,41 @@ int store_key_each(struct store *s, const char *user, store_key_fn fn, void *arg
 			fn(&k, arg);
 		}
 	}
+	return r;
+}
+
+struct key_search {
+	const char *name;
+	char id[STORE_ID_SIZE]; /* of the newest key of that name; "" = none */
+	uint64_t created_ms;
+};
+
+static void note_newest(const struct store_key *k, void *arg)
+{
+	struct key_search *found = arg;
+
+	if (!streq(k->name, found->name) || (found->id[0] && k->created_ms < found->created_ms))
+		return;
+	memcpy(found->id, k->id, sizeof(found->id));
+	found->created_ms = k->created_ms;
+}
+
+int store_key_show(struct store *s, const char *user, const char *name, const uint8_t *login,
+		   char *ret, struct err *e)
+{
+	struct key_search found = {.name = name};
+	uint8_t hash[STORE_SECRET_BYTES];
+	char text[STORE_KEY_SIZE];
+	struct store_key key;
+	int r = store_key_each(s, user, note_newest, &found, e);
+
+	if (r < 0 || !found.id[0])
+		return MIN(r, 0);
+	derive_text(login, found.id, text);
+	r = store_digest(s, text, hash, e);
+	r = r < 0 ? r : find_key(s, hash, store_now_ms(), &key, e);
+	if (r > 0)
+		memcpy(ret, text, sizeof(text));
+	sodium_memzero(text, sizeof(text));
 	return r;
 }

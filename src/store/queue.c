@@ -15,13 +15,14 @@
 #include <string.h>
 #include <sys/eventfd.h>
 
-#define NOTES_MAX     8192u
-#define BATCH_WAIT_NS (50 * NS_PER_MS)
-#define RETRY_WAIT_NS NS_PER_S
-#define FLUSH_WAIT_NS NS_PER_S
-#define PRUNE_EVERY   1000u
-#define USAGE_DAYS    40
-#define DAY_MS        UINT64_C(86400000)
+#define NOTES_MAX      8192u
+#define BATCH_WAIT_NS  (50 * NS_PER_MS)
+#define CELL_BYTES_MAX (16u << 20) /* of cells that wait */
+#define RETRY_WAIT_NS  NS_PER_S
+#define FLUSH_WAIT_NS  NS_PER_S
+#define PRUNE_EVERY    1000u
+#define USAGE_DAYS     40
+#define DAY_MS         UINT64_C(86400000)
 
 /* ---- lists ---- */
 
@@ -31,10 +32,17 @@ static void notes_init(struct notes *l)
 	l->n = 0;
 }
 
+static void note_free(struct note *n)
+{
+	if (n->kind == NOTE_CELL)
+		store_cell_free(n->cell);
+	free(n);
+}
+
 static void notes_free(struct notes *l)
 {
 	list_for_each(n, &l->list)
-		free(list_entry(n, struct note, node));
+		note_free(list_entry(n, struct note, node));
 	notes_init(l);
 }
 
@@ -46,12 +54,17 @@ void note_push(struct store *s, const struct note *n)
 	if (!s)
 		return;
 	(void)pthread_mutex_lock(&h->lock);
-	if (!copy || h->notes.n >= NOTES_MAX || helper_start(s) < 0) {
+	const uint64_t bytes = n->kind == NOTE_CELL ? n->cell->bytes : 0;
+	if (!copy || h->notes.n >= NOTES_MAX || h->cell_bytes + bytes > CELL_BYTES_MAX ||
+	    helper_start(s) < 0) {
 		h->counts.lost++;
 		running_free(s, n->ticket);
+		if (n->kind == NOTE_CELL)
+			store_cell_free(n->cell);
 		free(copy);
 	} else {
 		*copy = *n;
+		h->cell_bytes += bytes;
 		list_append(&h->notes.list, &copy->node);
 		/* The helper is awake already and waits for more rows. */
 		if (h->notes.n++ == 0)
@@ -80,6 +93,11 @@ static int write_sandbox_used(struct db *db, const struct note *n, struct err *e
 	return db_run(db, Q_SANDBOX_USED, NULL, e, "ti", n->id, (int64_t)n->at_ms);
 }
 
+static int write_sandbox_run(struct db *db, const struct note *n, struct err *e)
+{
+	return db_run(db, Q_SANDBOX_RUN, NULL, e, "t", n->id);
+}
+
 static int write_key_used(struct db *db, const struct note *n, struct err *e)
 {
 	return db_run(db, Q_KEY_USED, NULL, e, "ti", n->id, (int64_t)n->at_ms);
@@ -89,6 +107,7 @@ static int (*const writers[])(struct db *db, const struct note *n, struct err *e
     [NOTE_RUN] = write_run,
     [NOTE_AUDIT] = write_audit,
     [NOTE_SANDBOX_USED] = write_sandbox_used,
+    [NOTE_SANDBOX_RUN] = write_sandbox_run,
     [NOTE_KEY_USED] = write_key_used,
 };
 
@@ -113,7 +132,8 @@ static int write_batch(struct store *s, const struct notes *batch, struct err *e
 	for (struct list *l = batch->list.next; l != &batch->list && r == 0; l = l->next) {
 		const struct note *n = list_entry(l, struct note, node);
 
-		r = writers[n->kind](&h->db, n, e);
+		r = n->kind == NOTE_CELL ? cell_write(&h->db, &s->config, n->cell, e)
+					 : writers[n->kind](&h->db, n, e);
 	}
 	h->since_prune += batch->n;
 	if (r == 0 && h->since_prune >= PRUNE_EVERY) {
@@ -139,6 +159,8 @@ static void wait_until(struct helper *h, uint64_t ns)
 
 static bool has_job(const struct helper *h)
 {
+	if (!list_is_empty(&h->settling))
+		return true;
 	for (size_t i = 0; i < STORE_LANE_MAX_; i++)
 		if (!list_is_empty(&h->jobs[i]))
 			return true;
@@ -180,6 +202,14 @@ static void tell_trouble(struct store *s)
 		s->on_trouble(bad ? &e : NULL, queued, s->trouble_user);
 }
 
+/* Called with the lock held. */
+static void written(struct store *s, const struct note *n)
+{
+	running_free(s, n->ticket);
+	if (n->kind == NOTE_CELL)
+		s->helper.cell_bytes -= n->cell->bytes;
+}
+
 static void write_some(struct store *s, struct notes *batch)
 {
 	struct helper *h = &s->helper;
@@ -202,7 +232,7 @@ static void write_some(struct store *s, struct notes *batch)
 	} else {
 		h->counts.written += batch->n;
 		list_for_each(n, &batch->list)
-			running_free(s, list_entry(n, struct note, node)->ticket);
+			written(s, list_entry(n, struct note, node));
 		notes_free(batch);
 	}
 	h->kept = batch->n;
@@ -210,12 +240,32 @@ static void write_some(struct store *s, struct notes *batch)
 	(void)pthread_cond_broadcast(&h->idle);
 }
 
+/* The oldest job of the lane, but one of somebody else than the last one if there is any. */
+static struct hash_job *next_in_lane(struct helper *h, unsigned lane)
+{
+	struct hash_job *job = list_first(&h->jobs[lane], struct hash_job, node);
+
+	list_for_each(n, &h->jobs[lane]) {
+		struct hash_job *other = list_entry(n, struct hash_job, node);
+
+		if (other->from != h->last_from[lane]) {
+			job = other;
+			break;
+		}
+	}
+	if (job) {
+		list_remove(&job->node);
+		h->last_from[lane] = job->from;
+	}
+	return job;
+}
+
 /* The lanes take turns, so that a flood in one does not delay another. */
 static struct hash_job *next_job(struct helper *h)
 {
 	for (unsigned i = 0; i < STORE_LANE_MAX_; i++) {
 		unsigned lane = (h->turn + i) % STORE_LANE_MAX_;
-		struct hash_job *job = list_pop_first(&h->jobs[lane], struct hash_job, node);
+		struct hash_job *job = next_in_lane(h, lane);
 
 		if (!job)
 			continue;
@@ -252,6 +302,7 @@ static void *helper_main(void *arg)
 		if (!has_job(h) && h->notes.n == 0 && batch.n == 0)
 			(void)pthread_cond_wait(&h->work, &h->lock);
 		gather(h, batch.n ? RETRY_WAIT_NS : BATCH_WAIT_NS);
+		settle_some(h);
 		write_some(s, &batch);
 		do_job(h);
 		h->flush = h->flush && h->notes.n > 0 && batch.n == 0;
@@ -297,10 +348,12 @@ int helper_open(struct store *s, const char *path, struct err *e)
 	for (size_t i = 0; i < STORE_LANE_MAX_; i++)
 		list_init(&h->jobs[i]);
 	list_init(&h->done);
+	h->wal = -1;
 	h->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (h->event_fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "eventfd");
-	return db_open(&h->db, path, &s->config, e);
+	int r = settle_open(h, path, e);
+	return r < 0 ? r : db_open(&h->db, path, &s->config, e);
 }
 
 void helper_close(struct store *s)
@@ -316,6 +369,7 @@ void helper_close(struct store *s)
 	if (h->started)
 		(void)pthread_join(h->thread, NULL);
 	hash_cancel(s);
+	settle_cancel(s);
 	notes_free(&h->notes);
 	db_close(&h->db);
 	h->event_fd = fd_close(h->event_fd);
@@ -330,6 +384,7 @@ static int on_answers(sd_event_source *source UNUSED, int fd, uint32_t events UN
 
 	(void)!read(fd, &n, sizeof(n));
 	hash_answers(user);
+	settle_answers(user);
 	tell_trouble(user);
 	return 0;
 }

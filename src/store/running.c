@@ -7,7 +7,7 @@
  * and freed by the helper once the real row is committed. That costs one pwrite(2) into the page cache
  * at the start of a run and one at its end: no fsync. The file is not mapped, because a failing disk
  * would then mean SIGBUS. When a server starts, the rows in regions that nobody has locked become
- * history. */
+ * history, and the file is cut after the last region in use. */
 #include "store/db.h"
 
 #include "base/fdio.h"
@@ -15,11 +15,15 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
-#define REGIONS      64u /* servers that may share a state folder */
-#define SLOT_BYTES   512u
-#define REGION_BYTES ((off_t)SLOT_BYTES * (RUNNING_SLOTS + 1)) /* slot 0: head */
-#define FILE_MODE    0600
+#define REGIONS        64u /* servers that may share a state folder */
+#define SLOT_BYTES     512u
+#define REGION_BYTES   ((off_t)SLOT_BYTES * (RUNNING_SLOTS + 1)) /* slot 0: head */
+#define RESERVED_BYTES ((off_t)64 << 10) /* of the disk, for each server that lives */
+#define PIECE_SLOTS    128u
+#define CLAIM_TRIES    5
+#define FILE_MODE      0600
 
 /* No slot crosses a page, so a write that SIGKILL interrupts is there whole or not at all. */
 struct slot {
@@ -88,20 +92,67 @@ static int add_unless_known(struct db *db, const struct store_run *r, struct err
 	return run_write(db, r, r->started_ms, e);
 }
 
+/* Calls FN for each slot of REGION that is in use, until it returns an error. The file is read in large
+ * pieces: a start must not wait for thousands of small reads. */
+typedef int (*slot_fn)(struct slot *s, off_t at, void *user, struct err *e);
+
+static int each_used(int fd, unsigned region, slot_fn fn, void *user, struct err *e)
+{
+	_cleanup_free_ char *piece = malloc(PIECE_SLOTS * (size_t)SLOT_BYTES);
+	int r = 0;
+
+	if (!piece)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the file of runs under way");
+	for (unsigned i = 0; i < RUNNING_SLOTS && r == 0; i += PIECE_SLOTS) {
+		ssize_t n = pread(fd, piece, PIECE_SLOTS * (size_t)SLOT_BYTES, slot_at(region, i));
+
+		/* Where the file ends, no further slot was ever used. */
+		for (ssize_t at = 0; r == 0 && at + (ssize_t)sizeof(struct slot) <= n;
+		     at += SLOT_BYTES) {
+			struct slot s;
+
+			memcpy(&s, piece + at, sizeof(s));
+			if (s.used)
+				r = fn(&s, slot_at(region, i) + at, user, e);
+		}
+		if (n < (ssize_t)(PIECE_SLOTS * SLOT_BYTES))
+			break;
+	}
+	return r;
+}
+
+static int note_use(struct slot *s, off_t at UNUSED, void *user, struct err *e UNUSED)
+{
+	*(bool *)user = *(bool *)user || s->used == 1;
+	return 0;
+}
+
+static int add_slot(struct slot *s, off_t at UNUSED, void *user, struct err *e)
+{
+	if (s->used != 1)
+		return 0;
+	end_texts(&s->run);
+	return add_unless_known(user, &s->run, e);
+}
+
+static int clear_slot(struct slot *s UNUSED, off_t at, void *user, struct err *e)
+{
+	const uint32_t unused = 0;
+
+	return write_at(*(int *)user, &unused, sizeof(unused), at) < 0
+		   ? err_set(e, ERR_STORE_FAILED, errno, "the file of runs under way")
+		   : 0;
+}
+
 static int add_region(struct db *db, int fd, unsigned region, struct err *e)
 {
-	int r = db_transaction(db, false, e);
+	bool used = false;
+	int r = each_used(fd, region, note_use, &used, e);
 
-	for (unsigned i = 0; i < RUNNING_SLOTS && r == 0; i++) {
-		struct slot s;
-
-		if (pread(fd, &s, sizeof(s), slot_at(region, i)) != (ssize_t)sizeof(s))
-			break; /* the file ends here: no further slot was ever used */
-		if (s.used != 1)
-			continue;
-		end_texts(&s.run);
-		r = add_unless_known(db, &s.run, e);
-	}
+	if (r < 0 || !used)
+		return r;
+	r = db_transaction(db, false, e);
+	r = r < 0 ? r : each_used(fd, region, add_slot, db, e);
 	return db_finish(db, false, r, e);
 }
 
@@ -109,27 +160,18 @@ static int add_region(struct db *db, int fd, unsigned region, struct err *e)
 static int recover(struct db *db, int fd, unsigned region, struct err *e)
 {
 	struct head h = {0};
-	const uint32_t unused = 0;
 	bool ours = pread(fd, &h, sizeof(h), (off_t)region * REGION_BYTES) == (ssize_t)sizeof(h) &&
 		    memcmp(&h, &own_head, sizeof(h)) == 0;
 	int r = ours ? add_region(db, fd, region, e) : 0;
 
-	for (unsigned i = 0; i < RUNNING_SLOTS && r == 0; i++) {
-		uint32_t used = 0;
-
-		if (pread(fd, &used, sizeof(used), slot_at(region, i)) != (ssize_t)sizeof(used))
-			break;
-		if (used && write_at(fd, &unused, sizeof(unused), slot_at(region, i)) < 0)
-			r = err_set(e, ERR_STORE_FAILED, errno, "the file of runs under way");
-	}
-	return r;
+	return r < 0 ? r : each_used(fd, region, clear_slot, &fd, e);
 }
 
-/* Takes REGION for this server and reserves its space on the disk, so that a disk that fills up later
- * does not matter. */
+/* Takes REGION for this server and reserves space on the disk for its first slots, so that a disk that
+ * fills up later does not matter to them. */
 static int claim(struct running *w, int fd, unsigned region, struct err *e)
 {
-	int r = -posix_fallocate(fd, (off_t)region * REGION_BYTES, REGION_BYTES);
+	int r = -posix_fallocate(fd, (off_t)region * REGION_BYTES, RESERVED_BYTES);
 
 	r = r < 0 ? r : write_at(fd, &own_head, sizeof(own_head), (off_t)region * REGION_BYTES);
 	if (r < 0)
@@ -161,6 +203,22 @@ static int watch(struct store *s, int fd, struct err *e)
 	return r;
 }
 
+/* Makes the file end where region FIRST begins, if no other server holds that region or a later one. A
+ * server locks its region before it writes there, so nothing of another one is cut off. */
+static void shrink(int fd, unsigned first)
+{
+	struct flock rest = {
+	    .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = (off_t)first * REGION_BYTES};
+	struct stat st;
+
+	if (fcntl(fd, F_OFD_SETLK, &rest) < 0)
+		return;
+	if (fstat(fd, &st) == 0 && st.st_size > rest.l_start)
+		(void)!ftruncate(fd, rest.l_start);
+	rest.l_type = F_UNLCK;
+	(void)fcntl(fd, F_OFD_SETLK, &rest);
+}
+
 int store_watch_runs(struct store *s, struct err *e)
 {
 	_cleanup_free_ char *path = NULL;
@@ -172,9 +230,30 @@ int store_watch_runs(struct store *s, struct err *e)
 	if (fd < 0)
 		return err_set(e, store_err_of(errno), errno, "%s", path);
 	int r = watch(s, fd, e);
+	/* Another server that shrinks the file holds all later regions for some microseconds. */
+	for (int i = 0; r == 0 && s->running.fd < 0 && i < CLAIM_TRIES; i++) {
+		(void)usleep(1000);
+		r = watch(s, fd, e);
+	}
+	if (r == 0 && s->running.fd >= 0)
+		shrink(fd, s->running.region + 1);
 	if (s->running.fd >= 0)
 		(void)TAKE_FD(fd);
 	return r;
+}
+
+void running_close(struct store *s)
+{
+	struct running *w = &s->running;
+
+	for (size_t i = 0; w->fd >= 0 && i < ARRAY_SIZE(w->used); i++)
+		if (w->used[i]) { /* the next server puts these rows into the history */
+			w->fd = fd_close(w->fd);
+			return;
+		}
+	if (w->fd >= 0)
+		shrink(w->fd, w->region);
+	w->fd = fd_close(w->fd);
 }
 
 /* ---- the slots of this server ---- */

@@ -15,6 +15,8 @@ static void read_sandbox(sqlite3_stmt *st, struct store_sandbox *b)
 	b->used_ms = column_u64(st, 7);
 	column_text(st, 8, b->network, sizeof(b->network));
 	column_text(st, 9, b->place, sizeof(b->place));
+	column_text(st, 10, b->options, sizeof(b->options));
+	b->runs = column_u64(st, 11);
 }
 
 static bool is_over(uint64_t there, uint64_t more, uint64_t max)
@@ -66,8 +68,8 @@ static int check_room(struct store *s, const struct store_sandbox *b, const stru
 	return check_all(s, b, room, e);
 }
 
-int store_sandbox_add(struct store *s, struct store_sandbox *b, const struct store_room *room,
-		      struct err *e)
+int store_sandbox_add(struct store *s, struct store_sandbox *b, const char *env,
+		      const struct store_room *room, struct err *e)
 {
 	struct store_sandbox added = *b;
 	uint64_t n = 0;
@@ -82,10 +84,10 @@ int store_sandbox_add(struct store *s, struct store_sandbox *b, const struct sto
 	if (r == 0 && !added.name[0])
 		(void)snprintf(added.name, sizeof(added.name), "Sandbox %ju", (uintmax_t)n + 1);
 	if (r == 0)
-		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiitt", added.id, added.owner,
+		r = db_run(&s->db, Q_SANDBOX_ADD, NULL, e, "tttttiiitttt", added.id, added.owner,
 			   added.name, added.image, added.persist, (int64_t)added.disk_bytes,
 			   (int64_t)added.created_ms, (int64_t)added.used_ms, added.network,
-			   added.place);
+			   added.place, added.options, env);
 	r = db_finish(&s->db, true, r, e);
 	if (r == 0)
 		*b = added;
@@ -113,6 +115,26 @@ int store_sandbox_set_place(struct store *s, const char *id, const char *place, 
 
 	r = r < 0 ? r : db_run(&s->db, Q_SANDBOX_PLACE, NULL, e, "tt", id, place);
 	return db_finish(&s->db, false, r, e);
+}
+
+int store_sandbox_env(struct store *s, const char *id, struct buf *ret, struct err *e)
+{
+	_cleanup_(db_end) sqlite3_stmt *st = db_begin(&s->db, Q_SANDBOX_ENV, e, "t", id);
+
+	if (!st)
+		return -e->errnum;
+	int r = db_step(&s->db, st, e);
+	if (r <= 0)
+		return r;
+	const char *text = (const char *)sqlite3_column_text(st, 0);
+	r = text ? buf_add_str(ret, text) : 0;
+	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "the environment of a sandbox") : 0;
+}
+
+int store_sandbox_change(struct store *s, const char *id, const char *name, const char *options,
+			 const char *env, struct err *e)
+{
+	return db_change(&s->db, Q_SANDBOX_CHANGE, e, "tttt", id, name, options, env);
 }
 
 int store_sandbox_remove(struct store *s, const char *id, struct err *e)
@@ -148,10 +170,20 @@ int store_sandbox_count(struct store *s, const char *owner, uint64_t *ret, struc
 			 e);
 }
 
-void store_note_use(struct store *s, const char *sandbox)
+static void note_sandbox(struct store *s, enum note_kind kind, const char *sandbox)
 {
-	struct note n = {.kind = NOTE_SANDBOX_USED, .at_ms = store_now_ms()};
+	struct note n = {.kind = kind, .at_ms = store_now_ms()};
 
 	copy_text(n.id, sizeof(n.id), sandbox);
 	note_push(s, &n);
+}
+
+void store_note_use(struct store *s, const char *sandbox)
+{
+	note_sandbox(s, NOTE_SANDBOX_USED, sandbox);
+}
+
+void store_note_sandbox_run(struct store *s, const char *sandbox)
+{
+	note_sandbox(s, NOTE_SANDBOX_RUN, sandbox);
 }

@@ -7,7 +7,8 @@
 	"k.id, k.user, k.name, k.hint, k.scope, k.profile, k.created_ms, k.expires_ms, k.used_ms"
 #define INVITATION_COLUMNS "id, role, note, created_ms, expires_ms"
 #define SANDBOX_COLUMNS                                                                            \
-	"id, owner, name, image, persist, disk_bytes, created_ms, used_ms, network, place"
+	"id, owner, name, image, persist, disk_bytes, created_ms, used_ms, network, place,"             \
+	" options, runs"
 #define PACKAGE_COLUMNS "sandbox, name, version, status, text, started_ms, ended_ms"
 #define RUN_COLUMNS                                                                                \
 	"id, owner, sandbox, kind, reason, exit_code, started_ms, duration_ms, cpu_us,"            \
@@ -37,7 +38,7 @@ Q(USER_LIST, "SELECT " USER_COLUMNS " FROM users ORDER BY created_ms, name")
 Q(USER_COUNT, "SELECT count(*) FROM users")
 
 Q(KEY_ADD, "INSERT INTO keys VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
-Q(KEY_COUNT, "SELECT count(*) FROM keys WHERE user = ?1 AND (expires_ms = 0 OR expires_ms > ?2)")
+Q(KEY_COUNT, "SELECT count(*) FROM keys WHERE (?1 IS NULL OR user = ?1) AND (expires_ms = 0 OR expires_ms > ?2)")
 Q(KEY_CHECK, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.digest = ?1"
 	     " AND (k.expires_ms = 0 OR k.expires_ms > ?2)")
 Q(KEY_USED, "UPDATE keys SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2")
@@ -60,7 +61,10 @@ Q(INVITATION_REMOVE, "DELETE FROM invitations WHERE id = ?1")
 Q(INVITATION_PRUNE, "DELETE FROM invitations WHERE expires_ms <= ?1")
 Q(INVITATION_COUNT, "SELECT count(*) FROM invitations")
 
-Q(SANDBOX_ADD, "INSERT INTO sandboxes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+Q(SANDBOX_ADD, "INSERT INTO sandboxes VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11,"
+	       " ?12, 0)")
+Q(SANDBOX_ENV, "SELECT env FROM sandboxes WHERE id = ?1")
+Q(SANDBOX_CHANGE, "UPDATE sandboxes SET name = ?2, options = ?3, env = ?4 WHERE id = ?1")
 Q(SANDBOX_GET, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1")
 Q(SANDBOX_GET_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE id = ?1 AND owner = ?2")
 Q(SANDBOX_PLACE, "UPDATE sandboxes SET place = ?2 WHERE id = ?1")
@@ -71,6 +75,7 @@ Q(SANDBOX_LIST_OWN, "SELECT " SANDBOX_COLUMNS " FROM sandboxes WHERE owner = ?1"
 Q(SANDBOX_SUMS, "SELECT count(*), coalesce(sum(disk_bytes), 0) FROM sandboxes WHERE owner = ?1")
 Q(SANDBOX_BYTES, "SELECT coalesce(sum(disk_bytes), 0) FROM sandboxes")
 Q(SANDBOX_COUNT, "SELECT count(*) FROM sandboxes")
+Q(SANDBOX_RUN, "UPDATE sandboxes SET runs = runs + 1 WHERE id = ?1")
 Q(SANDBOX_USED, "UPDATE sandboxes SET used_ms = max(used_ms, ?2) WHERE id = ?1")
 
 Q(PACKAGE_SET, "INSERT OR REPLACE INTO packages VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7)")
@@ -98,3 +103,39 @@ Q(AUDIT_PRUNE, "DELETE FROM audit WHERE id <= (SELECT max(id) FROM audit) - ?1")
 Q(AUDIT_LIST, "SELECT " AUDIT_COLUMNS " FROM audit WHERE id < ?1 ORDER BY id DESC LIMIT ?2")
 Q(AUDIT_LIST_OWN, "SELECT " AUDIT_COLUMNS " FROM audit WHERE actor = ?3 AND id < ?1"
 		  " ORDER BY id DESC LIMIT ?2")
+
+#define CELL_COLUMNS "seq, run, owner, sandbox, started_ms, bytes, code, out, err, value, meta"
+Q(CELL_ADD, "INSERT INTO cells(run, owner, sandbox, started_ms, bytes, code, out, err, value, meta)"
+	    " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)")
+Q(CELL_LAST, "SELECT coalesce(max(seq), 0) FROM cells")
+Q(CELL_FILE_PUT, "INSERT OR REPLACE INTO cell_files VALUES(?1, ?2, ?3)")
+Q(CELL_OVER, "SELECT n > ?2 OR bytes > ?3 FROM cell_sums WHERE owner = ?1")
+Q(CELL_ALL_OVER, "SELECT coalesce(sum(bytes), 0) > ?1 FROM cell_sums")
+Q(CELL_DROP_OLDEST, "DELETE FROM cells WHERE seq = (SELECT min(seq) FROM cells WHERE owner = ?1)")
+Q(CELL_DROP_OF_LARGEST, "DELETE FROM cells WHERE seq = (SELECT min(seq) FROM cells WHERE owner ="
+			" (SELECT owner FROM cell_sums ORDER BY bytes DESC LIMIT 1))")
+Q(CELL_REMOVE, "DELETE FROM cells WHERE owner = ?1 AND sandbox = ?2")
+Q(CELL_GET, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND run = ?3"
+	    " ORDER BY seq DESC LIMIT 1")
+Q(CELL_UP, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq > ?3"
+	   " ORDER BY seq")
+Q(CELL_DOWN, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq < ?3"
+	     " ORDER BY seq DESC")
+Q(CELL_DOWN_ALL, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND seq < ?2 ORDER BY seq DESC")
+Q(CELL_AT, "SELECT " CELL_COLUMNS " FROM cells WHERE seq = ?1")
+Q(CELL_FILE_GET, "SELECT data FROM cell_files WHERE cell = ?1 AND name = ?2")
+Q(NOTEBOOK_LIST, "SELECT sandbox, min(started_ms), max(started_ms), count(*), sum(bytes), max(seq)"
+		 " FROM cells WHERE owner = ?1 GROUP BY sandbox HAVING max(seq) < ?2"
+		 " ORDER BY max(seq) DESC LIMIT ?3")
+
+Q(SIGNIN_ADD, "INSERT INTO signins VALUES(?1, ?2, nullif(?3, ''), ?4, ?5, ?6)")
+Q(SIGNIN_FIND, "SELECT id, coalesce(user, ''), key, expires_ms FROM signins WHERE digest = ?1"
+	       " AND expires_ms > ?2")
+Q(SIGNIN_GET, "SELECT id, coalesce(user, ''), key, expires_ms FROM signins WHERE id = ?1"
+	      " AND expires_ms > ?2")
+Q(SIGNIN_REMOVE, "DELETE FROM signins WHERE id = ?1")
+Q(SIGNIN_REMOVE_ALL, "DELETE FROM signins WHERE coalesce(user, '') = ?1")
+Q(SIGNIN_PRUNE, "DELETE FROM signins WHERE expires_ms <= ?1")
+Q(SIGNIN_KEEP, "DELETE FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2 AND id NOT IN (SELECT id"
+	       " FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2"
+	       " ORDER BY created_ms DESC, rowid DESC LIMIT ?3)")

@@ -24,6 +24,7 @@
 #pragma once
 
 #include "base/attr.h"
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <stdbool.h>
@@ -44,6 +45,7 @@ struct store;
 #define STORE_OBJECT_SIZE  128 /* the object of an action */
 #define STORE_PLACE_SIZE   4096
 #define STORE_NETWORK_SIZE 8448 /* what a sandbox may reach, as its manager writes it */
+#define STORE_OPTIONS_SIZE 8192 /* what was chosen for a sandbox, as its manager writes it */
 #define STORE_PEER_SIZE    64
 #define STORE_TEXT_SIZE    2048 /* message of a package's status */
 #define STORE_KEY_SIZE     64   /* a key or an invitation, as its holder has it */
@@ -53,11 +55,16 @@ struct store;
 /* ---- life ---- */
 
 struct store_config {
-	const char *path;    /* of the database; its folder is created if it is missing */
-	uint64_t runs_keep;  /* rows of history; 0 = 100,000 */
-	uint64_t audit_keep; /* rows of the audit log; 0 = 1,000,000 */
-	unsigned busy_ms;    /* longest wait for a writer in another process; 0 = 500 */
-	uint64_t pages_max;  /* of 4 KiB, for tests of a full disk; 0 = no limit */
+	const char *path;      /* of the database; its folder is created if it is missing */
+	uint64_t runs_keep;    /* rows of history; 0 = 100,000 */
+	uint64_t audit_keep;   /* rows of the audit log; 0 = 1,000,000 */
+	unsigned password_min; /* bytes of a new password; 0 = 8 */
+	unsigned busy_ms;      /* longest wait for a writer in another process; 0 = 500 */
+	uint64_t pages_max;    /* of 4 KiB, for tests of a full disk; 0 = no limit */
+	/* Cells of one owner, their bytes, and the bytes of all; 0 = 10,000, 64 MiB, 1 GiB. */
+	uint64_t cells_keep, cells_bytes, cells_total;
+	/* Keys that have not expired, of one user and of all; 0 = as budgets.tbl.h says. */
+	uint64_t keys_each, keys_total;
 };
 
 /* Opens or creates the file and brings its tables up to date. STORE_FAILED if a newer program version
@@ -68,6 +75,15 @@ struct store *store_close(struct store *s);
 /* The callbacks of store_hash_password() and store_check_password() are called from LOOP, which is
  * borrowed until store_close(). */
 int store_attach(struct store *s, sd_event *loop) MUST_CHECK;
+/* What is durable waits for the disk before it returns. Between store_later(S, true) and store_later(S, false) it
+ * does not, so that the loop of a server does not: then store_owes() says whether something was changed, and
+ * store_settle() calls FN from the loop of store_attach() once it is on the disk. E is NULL; or it says why
+ * the change may be lost if the machine stops; or it is CANCELLED, because the store is being closed.
+ * store_settle() returns 1 if it waited itself, because there is no thread: FN is not called. */
+typedef void (*store_settled_fn)(const struct err *e, void *user);
+void store_later(struct store *s, bool on);
+bool store_owes(const struct store *s);
+int store_settle(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
 /* Waits at most 1 s until all rows queued so far are written. Call it before reading the history. */
 void store_flush(struct store *s);
 
@@ -146,13 +162,15 @@ int store_user_remove(struct store *s, const char *id, struct err *e) MUST_CHECK
 int store_user_each(struct store *s, store_user_fn fn, void *user, struct err *e) MUST_CHECK;
 int store_user_count(struct store *s, uint64_t *ret, struct err *e) MUST_CHECK;
 
-/* ---- passwords (argon2id: 64 MiB, one at a time, by the helper) ---- */
+/* ---- passwords (argon2id: 64 MiB, one at a time, by the helper; twice for a login) ---- */
 
-#define STORE_PASSWORD_MIN 8
+#define STORE_PASSWORD_MIN 6u /* no server accepts less; password_min may be more */
 #define STORE_PASSWORD_MAX 256
 #define STORE_HASHES_MAX   16 /* jobs that may wait in one lane; RATE_LIMITED if there are more */
 
-/* Each lane has its own queue, and the lanes take turns: a flood in one shuts nobody out of another. */
+/* Each lane has its own queue, and the lanes take turns: a flood in one shuts nobody out of another.
+ * Within a lane those whose FROM differs take turns. If the queue is full, whoever has the most in it loses
+ * the newest to one who has less: CB gets RATE_LIMITED. */
 enum store_lane {
 	STORE_LANE_KNOWN, /* logins of names that logged in before, and what administrators do */
 	STORE_LANE_LOGIN, /* other logins */
@@ -161,17 +179,22 @@ enum store_lane {
 };
 
 typedef void (*store_hash_fn)(const char *hash, const struct err *e, void *user);
-typedef void (*store_check_fn)(const struct store_user *u, const struct err *e, void *user);
+/* LOGIN: STORE_SECRET_BYTES that only somebody who knows the password can compute, the same at each
+ * login until the password changes. They are stored nowhere. NULL with E. */
+typedef void (*store_check_fn)(const struct store_user *u, const uint8_t *login,
+			       const struct err *e, void *user);
 
 /* CB is called later from the loop, exactly once; by store_close() with CANCELLED. */
-int store_hash_password(struct store *s, const char *password, enum store_lane lane,
+int store_hash_password(struct store *s, const char *password, enum store_lane lane, uint64_t from,
 			store_hash_fn cb, void *user, struct err *e) MUST_CHECK;
 /* CB gets the user, or UNAUTHORIZED. A name that no user has takes just as long. */
 int store_check_password(struct store *s, const char *name, const char *password,
-			 enum store_lane lane, store_check_fn cb, void *user,
+			 enum store_lane lane, uint64_t from, store_check_fn cb, void *user,
 			 struct err *e) MUST_CHECK;
-/* Hashes a password before it returns; for the command line. RET has STORE_HASH_SIZE bytes. */
-int store_hash_now(const char *password, char *ret, struct err *e) MUST_CHECK;
+/* Hashes a password of at least MIN bytes before it returns; for the command line. RET has STORE_HASH_SIZE bytes. */
+int store_hash_now(const char *password, unsigned min, char *ret, struct err *e) MUST_CHECK;
+/* Bytes of the shortest password that store_hash_password() accepts. */
+unsigned store_password_min(const struct store *s);
 
 /* ---- keys ---- */
 
@@ -198,12 +221,20 @@ struct store_key {
 
 typedef void (*store_key_fn)(const struct store_key *k, void *user);
 
-#define STORE_KEYS_MAX 256 /* of one user, without expired ones */
-
 /* Makes a key for K->user and fills in id, hint and created_ms. RET (STORE_KEY_SIZE bytes) is the key
- * itself, which is stored nowhere. Durable. NOT_FOUND: no such user. QUOTA_EXCEEDED: the user has
- * STORE_KEYS_MAX keys. */
+ * itself, which is stored nowhere. Durable. NOT_FOUND: no such user. BUDGET_EXCEEDED: the user,
+ * or all users together, have as many as they may have. */
 int store_key_add(struct store *s, struct store_key *k, char *ret, struct err *e) MUST_CHECK;
+/* The same, but the key is derived from its id and LOGIN (see store_check_fn), so that
+ * store_key_show() can show it again to whoever knows the password. */
+int store_key_add_shown(struct store *s, struct store_key *k, const uint8_t *login, char *ret,
+			struct err *e) MUST_CHECK;
+/* Finds the key of USER with this NAME that was derived from LOGIN and is not expired. RET has
+ * STORE_KEY_SIZE bytes. */
+int store_key_show(struct store *s, const char *user, const char *name, const uint8_t *login,
+		   char *ret, struct err *e) MUST_CHECK;
+/* Keys of USER (NULL: of all users) that have not expired. */
+int store_key_count(struct store *s, const char *user, uint64_t *ret, struct err *e) MUST_CHECK;
 /* Finds the key TEXT and its user. 0 if it is unknown, expired or revoked, or its user not active. */
 int store_key_check(struct store *s, const char *text, struct store_key *ret_key,
 		    struct store_user *ret_user, struct err *e) MUST_CHECK;
@@ -266,6 +297,8 @@ struct store_sandbox {
 	uint64_t used_ms;
 	char network[STORE_NETWORK_SIZE]; /* network policy that was chosen for it; "" = none */
 	char place[STORE_PLACE_SIZE];     /* working folder of its terminal; "" = the default */
+	char options[STORE_OPTIONS_SIZE]; /* what its creator chose, as its manager writes it */
+	uint64_t runs;                    /* store_note_sandbox_run() */
 };
 
 typedef void (*store_sandbox_fn)(const struct store_sandbox *b, void *user);
@@ -279,9 +312,15 @@ struct store_room {
 
 /* Adds B, or fails with QUOTA_EXCEEDED if it would pass a limit of ROOM. Check and insert are one
  * transaction, so that several servers cannot pass the limit together. An empty name becomes "Sandbox
- * N"; id, created_ms and used_ms are filled in if they are empty. Durable. */
-int store_sandbox_add(struct store *s, struct store_sandbox *b, const struct store_room *room,
-		      struct err *e) MUST_CHECK;
+ * N"; id, created_ms and used_ms are filled in if they are empty. ENV is the text of its environment, which
+ * has secrets: only store_sandbox_env() reads it. Durable. */
+int store_sandbox_add(struct store *s, struct store_sandbox *b, const char *env,
+		      const struct store_room *room, struct err *e) MUST_CHECK;
+/* Appends the text of the environment of the sandbox ID. */
+int store_sandbox_env(struct store *s, const char *id, struct buf *ret, struct err *e) MUST_CHECK;
+/* Replaces name, options and environment. Durable. Returns 1, or 0 if there is no sandbox ID. */
+int store_sandbox_change(struct store *s, const char *id, const char *name, const char *options,
+			 const char *env, struct err *e) MUST_CHECK;
 /* Sum of the limits of all workspaces. */
 int store_sandbox_bytes(struct store *s, uint64_t *ret, struct err *e) MUST_CHECK;
 /* Finds the sandbox ID of OWNER (NULL: of anybody). Returns 0 for another owner's. */
@@ -299,6 +338,8 @@ int store_sandbox_count(struct store *s, const char *owner, uint64_t *ret,
 			struct err *e) MUST_CHECK;
 /* Queues: sets used_ms to now. */
 void store_note_use(struct store *s, const char *sandbox);
+/* Queues: counts one more run. */
+void store_note_sandbox_run(struct store *s, const char *sandbox);
 
 /* ---- packages of a sandbox ---- */
 
@@ -357,6 +398,87 @@ int store_run_each(struct store *s, const char *owner, const char *sandbox, uint
 /* CPU time of OWNER in the current UTC day, in microseconds, without rows that are still queued. */
 int store_usage_today(struct store *s, const char *owner, uint64_t *ret_cpu_us,
 		      struct err *e) MUST_CHECK;
+
+/* ---- what runs did, for people ---- */
+
+/* A run with its code, output and small files. Bounds: store_config.cells_*; beyond them the oldest of the owner
+ * goes, and of all together the oldest of the owner who has most. */
+#define STORE_CELL_FILES 8u
+struct store_cell_file {
+	char *name;
+	char *data;
+	size_t len;
+};
+struct store_cell {
+	uint64_t seq; /* growing number, given by the store */
+	char run[STORE_WORD_SIZE];
+	char owner[STORE_OWNER_SIZE];
+	char sandbox[STORE_OWNER_SIZE + 1];
+	uint64_t started_ms;
+	uint64_t bytes;                        /* what it costs; given by the store */
+	char *code, *out, *err, *value, *meta; /* UTF-8 without NUL; NULL means "" */
+	struct store_cell_file files[STORE_CELL_FILES];
+	size_t n_files;
+};
+/* Queues CELL, which is allocated with all its texts by malloc() and taken. S may be NULL. */
+void store_note_cell(struct store *s, struct store_cell *cell);
+void store_cell_free(struct store_cell *cell); /* NULL is fine */
+
+/* CELL and its texts are valid during the call; it has no files. False ends the listing. */
+typedef bool (*store_cell_fn)(const struct store_cell *cell, void *user);
+/* The cells of one sandbox of OWNER with a greater number than AFTER, oldest first. */
+int store_cells_after(struct store *s, const char *owner, const char *sandbox, uint64_t after,
+		      store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
+/* Those with a smaller number than BEFORE (0 = all), newest first. SANDBOX NULL: of all sandboxes. */
+int store_cells_before(struct store *s, const char *owner, const char *sandbox, uint64_t before,
+		       store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
+/* Calls FN for the cell of that run. 1, or 0 if there is none. */
+int store_cell_get(struct store *s, const char *owner, const char *sandbox, const char *run,
+		   store_cell_fn fn, void *user, struct err *e) MUST_CHECK;
+/* Appends the file NAME of the cell SEQ. 1, or 0 if it is not kept. */
+int store_cell_file(struct store *s, uint64_t seq, const char *name, struct buf *ret,
+		    struct err *e) MUST_CHECK;
+/* Removes all cells of the sandbox. Returns 1 or 0. */
+int store_cells_remove(struct store *s, const char *owner, const char *sandbox,
+		       struct err *e) MUST_CHECK;
+
+struct store_notebook { /* the cells of one sandbox */
+	char sandbox[STORE_OWNER_SIZE + 1];
+	uint64_t first_ms, last_ms;
+	uint64_t cells, bytes;
+	uint64_t last_seq;
+};
+/* LAST: the newest cell; NULL if it was removed meanwhile. */
+typedef void (*store_notebook_fn)(const struct store_notebook *n, const struct store_cell *last,
+				  void *user);
+/* Those whose last cell is older than the cell BEFORE (0 = all), newest first. */
+int store_notebook_each(struct store *s, const char *owner, uint64_t before, unsigned limit,
+			store_notebook_fn fn, void *user, struct err *e) MUST_CHECK;
+
+/* ---- sign-ins of browsers ---- */
+
+/* What a browser's cookie stands for: a user who gave the password, or whoever gave a key. */
+struct store_signin {
+	char id[STORE_ID_SIZE];
+	char user[STORE_ID_SIZE]; /* "" = the local user, by the key of the server */
+	char key
+	    [STORE_KEY_SIZE]; /* id of the key; of the server's key: a digest; "" = by password */
+	uint64_t expires_ms;
+};
+#define STORE_SIGNINS_MAX                                                                          \
+	32 /* of one user with a password, or with one key; the oldest gives way */
+
+/* Fills in id. RET (STORE_KEY_SIZE bytes) is what the cookie has, which is stored nowhere. Durable. It ends with
+ * the user, the user's password and the key. */
+int store_signin_add(struct store *s, struct store_signin *i, char *ret, struct err *e) MUST_CHECK;
+/* 1; 0 if it is unknown or has ended. */
+int store_signin_find(struct store *s, const char *text, struct store_signin *ret,
+		      struct err *e) MUST_CHECK;
+int store_signin_get(struct store *s, const char *id, struct store_signin *ret,
+		     struct err *e) MUST_CHECK;
+/* Ends the one, or all of its user. Durable. */
+int store_signin_remove(struct store *s, const struct store_signin *i, bool all,
+			struct err *e) MUST_CHECK;
 
 /* ---- audit log ---- */
 

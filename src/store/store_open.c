@@ -12,10 +12,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define AUDIT_KEEP UINT64_C(1000000)
-#define RUNS_KEEP  UINT64_C(100000)
-#define FILE_MODE  0600
-#define DIR_MODE   0755
+#define AUDIT_KEEP   UINT64_C(1000000)
+#define CELLS_KEEP   UINT64_C(10000)
+#define CELLS_BYTES  (UINT64_C(64) << 20)
+#define CELLS_TOTAL  (UINT64_C(1) << 30)
+#define RUNS_KEEP    UINT64_C(100000)
+#define PASSWORD_MIN 8u
+#define FILE_MODE    0600
+#define DIR_MODE     0755
 
 static const struct {
 	unsigned version;
@@ -164,6 +168,15 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
 	s->config = *config;
 	s->config.path = NULL; /* it was borrowed for this call only */
+	s->config.password_min =
+	    config->password_min ? MAX(config->password_min, STORE_PASSWORD_MIN) : PASSWORD_MIN;
+	s->config.keys_each =
+	    config->keys_each ? config->keys_each : budget_default(BUDGET_KEYS).each;
+	s->config.keys_total =
+	    config->keys_total ? config->keys_total : budget_default(BUDGET_KEYS).total;
+	s->config.cells_keep = config->cells_keep ? config->cells_keep : CELLS_KEEP;
+	s->config.cells_bytes = config->cells_bytes ? config->cells_bytes : CELLS_BYTES;
+	s->config.cells_total = config->cells_total ? config->cells_total : CELLS_TOTAL;
 	s->config.runs_keep = config->runs_keep ? config->runs_keep : RUNS_KEEP;
 	s->config.audit_keep = config->audit_keep ? config->audit_keep : AUDIT_KEEP;
 	s->helper.event_fd = -1;
@@ -192,7 +205,7 @@ struct store *store_close(struct store *s)
 	helper_close(s);
 	s->answers = sd_event_source_disable_unref(s->answers);
 	db_close(&s->db);
-	s->running.fd = fd_close(s->running.fd);
+	running_close(s);
 	free(s->path);
 	sodium_memzero(s->pepper, sizeof(s->pepper));
 	free(s);

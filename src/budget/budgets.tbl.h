@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of budgets: what clients can use up. The array of bounds, the names in SANDBOX_BUDGETS,
+ * the figures in /api/v1/me and /api/v1/stats, and docs/budgets.md are made from it.
+ *
+ * B(NAME, "word", "unit", each, total, stranger, "meaning")
+ *   each      the most that one user gets, whatever is free
+ *   total     all users together; an eighth of it is the reserve for administrators. 0: a setting of its
+ *             own says it
+ *   stranger  the most that one network address gets before its clients are identified; 0 = what a user
+ *             gets */
+#define MIB (INT64_C(1) << 20)
+
+B(CONNECTIONS, "connections", "connections", 4096, 0, 512,
+  "connections over HTTP; the total is SANDBOX_MAX_CONNECTIONS, and SANDBOX_MAX_CONNECTIONS_PER_ADDRESS holds "
+  "for a network address")
+B(STREAMS, "streams", "streams", 256, 4096, 0,
+  "event streams that wait for news: GET /mcp, /sse, subscriptions/listen")
+B(MCP_SESSIONS, "mcp_sessions", "sessions", 1024, 16384, 0,
+  "MCP sessions and SSE connections; at the bound a user's session that was idle longest makes room")
+B(SUBSCRIPTIONS, "subscriptions", "resources", 1024, 4096, 0,
+  "resources whose changes a client wants to be told")
+B(MESSAGE_MEMORY, "message_memory", "bytes", 12 * MIB, 40 * MIB, MIB,
+  "memory of requests that have not arrived completely, and of messages at work")
+B(MESSAGE_FILES, "message_files", "bytes", 256 * MIB, 512 * MIB, 0,
+  "long strings of messages that have not arrived completely or are at work; they are kept in files")
+B(ANSWER_MEMORY, "answer_memory", "bytes", 16 * MIB, 48 * MIB, MIB,
+  "memory of answers that clients have not read; a user over the bound gets no further request through")
+B(KEPT_BYTES, "kept_bytes", "bytes", 8 * MIB, 32 * MIB, 0,
+  "answers that are kept for later: events of MCP streams, output of runs over REST, answers with an "
+  "Idempotency-Key; over the bound they are not kept")
+B(TASKS, "tasks", "tasks", 128, 1024, 0,
+  "background tasks of MCP; at the bound the oldest task of the user that has ended makes room")
+B(TASK_RESULTS, "task_results", "bytes", 12 * MIB, 32 * MIB, 0,
+  "results of background tasks; at the bound the oldest of the user make room")
+B(SANDBOXES, "sandboxes", "sandboxes", 100000, 0, 0,
+  "sandboxes that are not stored; the total is SANDBOX_MAX_SESSIONS")
+B(QUEUED_RUNS, "queued_runs", "runs", 64, 1024, 0, "runs that wait for a busy sandbox")
+B(FOLLOWERS, "followers", "streams", 64, 1024, 0, "clients that follow a run (GET …/events)")
+B(INSTALLATIONS, "installations", "jobs", 32, 512, 0,
+  "installations, removals and lists of packages that wait or work")
+B(ARCHIVES, "archives", "archives", 4, 16, 0, "folders that are being sent as one file")
+B(IDEMPOTENCY_KEYS, "idempotency_keys", "keys", 128, 2048, 0,
+  "requests with an Idempotency-Key that are remembered; at the bound the user's oldest is forgotten")
+B(UPLOAD_LINKS, "upload_links", "links", 32, 1024, 0,
+  "links by which people upload files; at the bound the user's oldest ends, and if there are too many in all, the "
+  "oldest of whoever has the most")
+B(KEYS, "keys", "keys", 256, 1048576, 0, "API keys that have not expired")
+
+#undef MIB
