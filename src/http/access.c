@@ -161,6 +161,35 @@ unsigned http_request_route_flags(const struct http_request *req)
 	return req->match.row ? req->match.row->flags : 0;
 }
 
+enum http_method http_request_method(const struct http_request *req)
+{
+	return req->head.method;
+}
+
+bool http_request_is_same_origin(const struct http_request *req)
+{
+	const char *site = http_request_header(req, "sec-fetch-site");
+	const char *origin = http_request_header(req, "origin");
+	const char *host = http_request_header(req, "host");
+
+	if (site && strcasecmp(site, "same-origin") != 0)
+		return false;
+	if (!origin)
+		return site != NULL;
+	const char *name = strstr(origin, "://");
+	return name && host && strcasecmp(name + strlen("://"), host) == 0;
+}
+
+bool http_request_is_forwarded_https(const struct http_request *req)
+{
+	const char *proto = http_request_header(req, "x-forwarded-proto");
+	union http_address peer;
+
+	return proto && strcasecmp(proto, "https") == 0 &&
+	       http_address_peer(req->conn->fd, &peer) &&
+	       http_proxies_have(req->conn->server->cfg.proxies, &peer);
+}
+
 const char *http_request_origin(const struct http_request *req)
 {
 	return req->origin;

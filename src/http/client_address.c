@@ -229,3 +229,18 @@ bool http_client_address(const struct http_request *req, const union http_addres
 	}
 	return by_x || by_forwarded;
 }
+
+bool http_client_is_disputed(const struct http_request *req, const union http_address *from,
+			     const struct http_proxies *proxies)
+{
+	union http_address a, b;
+	char text_a[HTTP_ADDRESS_TEXT], text_b[HTTP_ADDRESS_TEXT];
+
+	if (!http_proxies_have(proxies, from) ||
+	    !read_hops(req, "x-forwarded-for", false, proxies, &a) ||
+	    !read_hops(req, "forwarded", true, proxies, &b))
+		return false;
+	http_address_text(&a, text_a);
+	http_address_text(&b, text_b);
+	return !streq(text_a, text_b);
+}

@@ -20,8 +20,12 @@ void http_network_text(const union http_address *a, char *ret);
 /* The address of the client of REQ, whose connection comes from FROM. It is FROM itself, unless
  * FROM is one of PROXIES. Then it is the last address in Forwarded or X-Forwarded-For that is not
  * one of PROXIES; the client may have invented everything before that. If both headers are present
- * and name different clients, one of them is invented, and the result is the proxy. False: the
- * proxy names no client. */
+ * and name different clients, one of them is invented, and the result is the proxy; such a request is
+ * refused (http_client_is_disputed()). False: the proxy names no client. */
 bool http_client_address(const struct http_request *req, const union http_address *from,
 			 const struct http_proxies *proxies, union http_address *ret);
+/* FROM is one of PROXIES, and Forwarded and X-Forwarded-For name different clients: the client invented the
+ * one that its proxy does not write. */
+bool http_client_is_disputed(const struct http_request *req, const union http_address *from,
+			     const struct http_proxies *proxies);
 bool http_proxies_have(const struct http_proxies *proxies, const union http_address *a);

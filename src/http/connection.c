@@ -4,6 +4,7 @@
 
 #include "base/kill_points.h"
 #include "base/rand.h"
+#include "base/text.h"
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -11,22 +12,40 @@
 #include <string.h>
 #include <sys/epoll.h>
 
+/* A connection with less than this to read or to send counts as nothing: most have a little. */
+#define FREE_BYTES 4096u
+
+#define RETRY_LINE "Retry-After: 10\r\n"
+
 enum step {
 	STEP_AGAIN, /* something changed: take another step */
+	STEP_YIELD, /* the same, in another turn */
 	STEP_WAIT,  /* nothing to do before the next event */
 	STEP_CLOSE,
 };
 
 /* ---- life ---- */
 
-int conn_new(struct http_server *s, const struct http_listener *l, int fd, struct http_peer *peer)
+static void set_payer(struct http_conn *c, const char *who)
+{
+	(void)snprintf(c->who, sizeof(c->who), "%s", who);
+	c->turn_slot = turns_slot(who);
+}
+
+int conn_new(struct http_server *s, const struct http_listener *l, int fd, const char *who)
 {
 	struct http_conn *c = calloc(1, sizeof(*c));
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = c};
+	struct err e = ERR_INIT;
 	const int one = 1;
 
 	if (!c)
 		return -ENOMEM;
+	set_payer(c, who);
+	if (budget_take(s->cfg.budgets, who, BUDGET_CONNECTIONS, 1, &c->place, &e) < 0) {
+		free(c);
+		return e.code == ERR_BUDGET_EXCEEDED ? -EDQUOT : -ENOMEM;
+	}
 	c->what = HTTP_IS_CONN;
 	c->server = s;
 	c->fd = fd;
@@ -39,15 +58,68 @@ int conn_new(struct http_server *s, const struct http_listener *l, int fd, struc
 	if (epoll_ctl(s->epfd, EPOLL_CTL_ADD, fd, &ev) < 0) {
 		const int r = -errno;
 
+		budget_give(&c->place);
 		free(c);
 		return r;
 	}
 	/* Answers are written in one piece, so Nagle's algorithm would only delay them. */
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	s->n_conns++;
-	c->peer = peer;
 	conn_update(c);
 	return 0;
+}
+
+int conn_belongs_to(struct http_conn *c, const char *principal, struct err *e)
+{
+	struct budgets *b = c->server->cfg.budgets;
+	int r = streq(c->who, principal)
+		    ? 0
+		    : budget_take(b, principal, BUDGET_CONNECTIONS, 1, &c->place, e);
+
+	if (r < 0 || streq(c->who, principal))
+		return r;
+	set_payer(c, principal);
+	if (c->in_memory.n > 0)
+		budget_note(b, principal, BUDGET_MESSAGE_MEMORY, c->in_memory.n, &c->in_memory);
+	if (c->out_memory.n > 0)
+		budget_note(b, principal, BUDGET_ANSWER_MEMORY, c->out_memory.n, &c->out_memory);
+	return 0;
+}
+
+static void count_answer(struct http_conn *c)
+{
+	size_t n = out_queued(&c->out);
+
+	if (n < FREE_BYTES)
+		budget_give(&c->out_memory);
+	else
+		budget_note(c->server->cfg.budgets, c->who, BUDGET_ANSWER_MEMORY, n,
+			    &c->out_memory);
+}
+
+/* Bytes of a request that has not arrived completely. False: they are more than the client may have. */
+static bool count_request(struct http_conn *c)
+{
+	size_t n = c->in.borrowed ? 0 : c->in.cap;
+	struct err e = ERR_INIT;
+
+	if (c->req)
+		n += c->req->body.whole.cap;
+	if (n >= FREE_BYTES)
+		return budget_take(c->server->cfg.budgets, c->who, BUDGET_MESSAGE_MEMORY, n,
+				   &c->in_memory, &e) == 0;
+	budget_give(&c->in_memory);
+	return true;
+}
+
+static enum step drop_request(struct http_conn *c)
+{
+	if (c->state != HTTP_CONN_HEAD && c->state != HTTP_CONN_REQUEST)
+		return STEP_CLOSE;
+	conn_refuse(c, 429);
+	input_drop(&c->in);
+	budget_give(&c->in_memory);
+	return STEP_AGAIN;
 }
 
 static void tell_owner(struct http_conn *c, enum http_state was)
@@ -82,12 +154,14 @@ void conn_close(struct http_conn *c)
 	list_append(&s->dead, &c->ready_link);
 	server_schedule(s);
 	s->n_conns--;
-	http_peers_drop(TAKE_PTR(c->peer));
 	tell_owner(c, was);
 	request_free(TAKE_PTR(c->req));
 	drop_caller(c);
 	input_drop(&c->in);
 	out_drop(&c->out);
+	budget_give(&c->in_memory);
+	budget_give(&c->out_memory);
+	budget_give(&c->place);
 	server_resume_accept(s);
 }
 
@@ -95,7 +169,7 @@ void conn_schedule(struct http_conn *c)
 {
 	if (c->in_run || c->state == HTTP_CONN_DEAD || !list_is_empty(&c->ready_link))
 		return;
-	list_append(&c->server->ready, &c->ready_link);
+	turns_add(&c->server->turns, c);
 	server_schedule(c->server);
 }
 
@@ -174,6 +248,7 @@ void conn_update(struct http_conn *c)
 
 	if (c->state == HTTP_CONN_DEAD)
 		return;
+	count_answer(c);
 	ev.events = wanted_events(c);
 	if (ev.events != c->events && epoll_ctl(c->server->epfd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
 		c->events = ev.events;
@@ -194,9 +269,9 @@ void conn_refuse(struct http_conn *c, int status)
 	if (r == 0)
 		r = buf_printf(&head,
 			       "HTTP/1.1 %d %s\r\n%sContent-Type: " HTTP_PROBLEM_TYPE "\r\n"
-			       "Content-Length: %zu\r\nConnection: close\r\n\r\n",
+			       "%sContent-Length: %zu\r\nConnection: close\r\n\r\n",
 			       status, http_status_text(status), server_date_line(c->server),
-			       body.len);
+			       status == 429 ? RETRY_LINE : "", body.len);
 	r = r < 0 ? r : out_add(&c->out, buf_str(&head), head.len);
 	r = r < 0 ? r : out_add(&c->out, buf_str(&body), body.len);
 	if (r < 0)
@@ -278,11 +353,24 @@ static enum step step_head(struct http_conn *c)
 	return STEP_AGAIN;
 }
 
+static enum step step_hold(struct http_request *req)
+{
+	if (req->hold == HTTP_HOLD_RUN) {
+		req->hold = HTTP_HOLD_TURN;
+		return STEP_YIELD;
+	}
+	req->hold = HTTP_HOLD_NONE;
+	request_go_on(req);
+	return STEP_AGAIN;
+}
+
 static enum step step_request(struct http_conn *c)
 {
 	struct http_body *body = &c->req->body;
 	int status;
 
+	if (c->req->hold != HTTP_HOLD_NONE)
+		return step_hold(c->req);
 	if (out_queued(&c->out) > 0) { /* 100 Continue */
 		const int r = out_flush(c);
 
@@ -292,10 +380,13 @@ static enum step step_request(struct http_conn *c)
 	if (!body->wanted || body->paused || body->done)
 		return STEP_WAIT;
 	if (c->in.len == 0 && body_recv_size(body) > 0) {
+		if (c->run_bytes >= HTTP_RUN_BYTES)
+			return STEP_YIELD;
 		const enum step step = receive(c, body_recv_size(body));
 
 		if (step != STEP_AGAIN)
 			return step;
+		c->run_bytes += c->in.len;
 		c->trickled += c->in.len;
 		c->moved = c->moved || c->trickled >= c->server->stall_bytes;
 	}
@@ -375,12 +466,15 @@ static enum step step_stream(struct http_conn *c)
 	return STEP_AGAIN;
 }
 
+/* Throws away what still comes. With MSG_TRUNC TCP does not even copy it. */
 static enum step step_linger(struct http_conn *c)
 {
-	const enum step step = receive(c, HTTP_SCRATCH_BYTES);
+	const ssize_t n =
+	    recv(c->fd, c->server->scratch, HTTP_SCRATCH_BYTES, MSG_DONTWAIT | MSG_TRUNC);
 
-	input_drop(&c->in);
-	return step;
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? STEP_WAIT : STEP_CLOSE;
+	return n > 0 ? STEP_AGAIN : STEP_CLOSE;
 }
 
 void conn_run(struct http_conn *c)
@@ -395,20 +489,33 @@ void conn_run(struct http_conn *c)
 	if (c->state == HTTP_CONN_DEAD)
 		return;
 	c->in_run = true;
+	c->run_bytes = 0;
 	if (c->caller_ended)
 		end_open(c);
 	for (unsigned i = 0; i < HTTP_STEPS_MAX && step == STEP_AGAIN && !c->broken; i++)
 		step = steps[c->state](c);
 	if (input_keep(&c->in) < 0)
 		c->broken = true;
+	if (!count_request(c))
+		step = drop_request(c);
 	c->in_run = false;
 	if (step == STEP_CLOSE || c->broken) {
 		conn_close(c);
 		return;
 	}
-	if (step == STEP_AGAIN)
+	if (step == STEP_AGAIN || step == STEP_YIELD)
 		conn_schedule(c);
 	conn_update(c);
+}
+
+/* An event of C was told before, and C still waits for its turn: its run asks for events again. Otherwise
+ * those who wait would be told in each turn, and new ones behind them. */
+static void silence(struct http_conn *c)
+{
+	struct epoll_event ev = {.data.ptr = c};
+
+	if (c->events != 0 && epoll_ctl(c->server->epfd, EPOLL_CTL_MOD, c->fd, &ev) == 0)
+		c->events = 0;
 }
 
 void conn_on_event(struct http_conn *c, uint32_t events)
@@ -423,7 +530,10 @@ void conn_on_event(struct http_conn *c, uint32_t events)
 		conn_close(c);
 		return;
 	}
-	conn_run(c);
+	if (list_is_empty(&c->ready_link))
+		turns_add(&c->server->turns, c);
+	else
+		silence(c);
 }
 
 void conn_on_timeout(struct http_conn *c)

@@ -11,9 +11,11 @@
  * soon. So a handler is never entered from inside another one, and no pointer becomes invalid under
  * its caller.
  *
- * Scheduled connections run at the end of a turn of the epoll instance; an eventfd in it causes
- * that turn. An sd-event defer source cannot do this: it keeps its place at the head of the queue,
- * so one that is armed again and again starves every other source of the process.
+ * A connection with an event, and one that is scheduled, waits until it runs (turns.h says which is next).
+ * What does not run within the time of a turn waits for the next one, so that new events and the other
+ * sources of the process come in between. An eventfd in the epoll instance causes that turn. An sd-event
+ * defer source cannot do this: it keeps its place at the head of the queue, so one that is armed again
+ * and again starves every other source of the process.
  *
  * The memory of a closed connection is freed at the end of the turn. Events for it may have been
  * fetched together with the event that closed it; they find it marked dead.
@@ -25,11 +27,12 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "budget/budgets.h"
 #include "http/chunk.h"
 #include "http/http.h"
-#include "http/peers.h"
 #include "http/request_head.h"
 #include "http/route.h"
+#include "http/turns.h"
 #include "http/uri.h"
 
 #include <sys/socket.h>
@@ -44,14 +47,18 @@
 #define HTTP_FDS_RESERVED    512u /* of RLIMIT_NOFILE, for the rest of the program */
 #define HTTP_ACCEPT_BATCH    64
 #define HTTP_EVENT_BATCH     128
-#define HTTP_STEPS_MAX       12         /* steps of one connection before others have a turn */
-#define HTTP_SEND_BUDGET     (4u << 20) /* bytes sent before others have a turn */
+#define HTTP_EVENT_BATCHES   16              /* fetched before connections run */
+#define HTTP_TURN_NS         (2 * NS_PER_MS) /* in which connections run before new events are fetched */
+#define HTTP_STEPS_MAX       12              /* steps of one connection before others have a turn */
+#define HTTP_RUN_BYTES       (128u << 10) /* bytes of a body, the same */
+#define HTTP_SEND_BUDGET     (4u << 20)   /* bytes sent before others have a turn */
 #define HTTP_SENDFILE_SLICE  (1u << 20)
 #define HTTP_SMALL_BODY      (16u << 10) /* copied behind the head into one block */
 #define HTTP_EXTRA_MAX       4096u       /* bytes of headers that handlers add */
 #define HTTP_BODY_RATE_MIN                                                                         \
 	1024u /* bytes a second; a slower client only holds a connection
 					  */
+#define HTTP_SLOW_NS         (5 * NS_PER_S) /* without the bytes that restart the stall timer */
 #define HTTP_LINGER_NS       (3 * NS_PER_S)
 #define HTTP_ACCEPT_RETRY_NS NS_PER_S
 
@@ -97,10 +104,9 @@ struct http_server {
 				   * closes */
 	uint64_t timer_armed_ns;  /* UINT64_MAX: off */
 	uint64_t timer_ns[HTTP_TIMER_MAX_];
-	size_t stall_bytes; /* bytes of a body that restart its stall timer */
-	struct http_peers peers;
+	size_t stall_bytes;                  /* bytes of a body that restart its stall timer */
 	struct list timers[HTTP_TIMER_MAX_]; /* connections by deadline; NONE: the others */
-	struct list ready;
+	struct http_turns turns;             /* of connections with something to do */
 	struct list dead;
 	char date[64]; /* "Date: …\r\n" of second date_s */
 	int64_t date_s;
@@ -157,9 +163,13 @@ struct http_conn {
 	size_t trickled;   /* bytes of the body since the timer was restarted */
 	enum http_timer timer;
 	uint64_t deadline_ns;
-	struct http_peer *peer; /* or NULL */
+	char who[BUDGET_PRINCIPAL_SIZE]; /* who pays for it: its network, later its user */
+	unsigned turn_slot;              /* of WHO */
+	size_t run_bytes;                /* of a body, in this run */
+	struct budget_share place;       /* this connection */
+	struct budget_share in_memory, out_memory;
 	struct list timer_link;
-	struct list ready_link; /* ready or dead list */
+	struct list ready_link; /* of the turns or the dead list */
 	struct http_scan scan;
 	struct http_in in;
 	struct http_out out;
@@ -185,8 +195,16 @@ struct http_body {
 	struct buf whole; /* rows that take the body in one piece */
 };
 
+/* A request whose client was identified just now waits for a turn of that client. */
+enum http_hold {
+	HTTP_HOLD_NONE,
+	HTTP_HOLD_RUN, /* until the end of this run */
+	HTTP_HOLD_TURN,
+};
+
 struct http_request {
 	struct http_conn *conn;
+	enum http_hold hold;
 	struct http_head head;
 	struct http_match match;
 	struct http_body body;
@@ -216,8 +234,11 @@ void server_schedule(struct http_server *s);
 const char *server_date_line(struct http_server *s);
 
 /* connection.c */
-/* On success the connection owns PEER. */
-int conn_new(struct http_server *s, const struct http_listener *l, int fd, struct http_peer *peer);
+/* WHO is the network of the client, as struct budgets names it. On success the connection owns FD. */
+int conn_new(struct http_server *s, const struct http_listener *l, int fd, const char *who);
+/* The connection and its memory belong to PRINCIPAL from now on. BUDGET_EXCEEDED: they stay where they
+ * are. */
+int conn_belongs_to(struct http_conn *c, const char *principal, struct err *e) MUST_CHECK;
 void conn_on_event(struct http_conn *c, uint32_t events);
 void conn_on_timeout(struct http_conn *c);
 void conn_run(struct http_conn *c);
@@ -246,6 +267,7 @@ void out_drop(struct http_out *o);
 
 /* request.c */
 void request_begin(struct http_conn *c, size_t head_len);
+void request_go_on(struct http_request *req); /* after its hold */
 void request_free(struct http_request *req);
 void request_gone(struct http_conn *c); /* runs on_gone, frees */
 

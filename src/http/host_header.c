@@ -108,7 +108,8 @@ bool http_origin_is_ours(const char *origin, const struct http_origins *may)
 {
 	struct http_host from, to;
 
-	if (is_listed(origin, may->origins, true) || is_listed(origin, may->hosts, false))
+	if (is_listed(origin, may->origins, true) || is_listed(origin, may->pages, true) ||
+	    is_listed(origin, may->hosts, false))
 		return true;
 	if (http_origin_parse(origin, &from) < 0)
 		return false;

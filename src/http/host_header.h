@@ -29,6 +29,7 @@ struct http_origins {
 	const char *host;           /* Host of the request, one of ours; NULL: none */
 	const char *const *hosts;   /* names that the operator gave; NULL-terminated, may be NULL */
 	const char *const *origins; /* the same, of origins; "*" is any */
+	const char *const *pages;   /* further ones, or NULL */
 };
 
 /* May pages of ORIGIN use this server? Allowed are: the very address that the request was sent to

@@ -28,6 +28,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "budget/budgets.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,6 +61,10 @@ enum http_route_flag {
 	HTTP_ROUTE_ANY_ORIGIN = 1u << 2, /* the handler checks Origin itself (public CORS) */
 	HTTP_ROUTE_QUERY_KEY = 1u << 3,  /* a key in the query (`api_key`) is acceptable here */
 	HTTP_ROUTE_ANY_HOST = 1u << 4,   /* probes that come with any Host (health checks) */
+	HTTP_ROUTE_COOKIE = 1u << 6,     /* the cookie of a signed-in browser is acceptable here */
+	/* Pages of all configured origins may use it: the answers have CORS headers, and preflights
+	 * are answered. The route must take no credential that a browser adds by itself. */
+	HTTP_ROUTE_PAGES = 1u << 5,
 };
 
 typedef void (*http_handler_fn)(struct http_request *req, void *userdata);
@@ -115,9 +120,12 @@ void http_proxies_done(struct http_proxies *proxies);
 
 struct http_config {
 	unsigned max_connections; /* 0 = what RLIMIT_NOFILE leaves, at most 16,000 */
-	unsigned max_per_address; /* connections of one address (IPv6: of one /64) that is not
-				   * loopback; 0 = any number. More are closed at once */
-	bool count_loopback;      /* those of loopback addresses, too */
+	/* Borrowed until free; NULL: nothing is bound. Connections, their unfinished requests and
+	 * unread answers count for the user whom the auth hook names, before that for the network of
+	 * the client (an IPv4 address, or the first 64 bits of an IPv6 address). Clients on loopback,
+	 * on unix sockets and behind trusted proxies count for BUDGET_LOCAL. */
+	struct budgets *budgets;
+	bool count_loopback;      /* loopback addresses count as any other network */
 	size_t head_max;          /* bytes of a request head; 0 = 32 KiB; more is 431 */
 	size_t stream_queue_max;  /* bytes waiting on one stream before writes fail; 0 = 8 MiB */
 	uint64_t head_timeout_ns; /* whole head, first byte to last; 0 = 15 s */
@@ -130,6 +138,7 @@ struct http_config {
 				   * that the connection came to are always allowed as Host */
 	const char *const *origins; /* borrowed until free: further origins whose pages may use the
 				     * server, NULL-terminated; "*" allows any; may be NULL */
+	const char *const *page_origins; /* the same, but for routes with HTTP_ROUTE_PAGES only */
 	const struct http_proxies *proxies; /* borrowed until free; NULL: none is trusted */
 	http_auth_fn auth;                  /* NULL: rows with HTTP_ROUTE_AUTH are open */
 	void *auth_userdata;
@@ -201,6 +210,12 @@ const char *http_request_peer(const struct http_request *req);
 #define HTTP_NETWORK_TEXT 64
 bool http_request_network(const struct http_request *req, char *ret);
 unsigned http_request_route_flags(const struct http_request *req);
+enum http_method http_request_method(const struct http_request *req);
+/* Comes it from a page of this very server, as the browser says (Sec-Fetch-Site, else Origin)? False for programs,
+ * which say neither. */
+bool http_request_is_same_origin(const struct http_request *req);
+/* Says a trusted proxy that its client uses https? */
+bool http_request_is_forwarded_https(const struct http_request *req);
 /* The value of Origin if it is present and allowed, else NULL: for Access-Control-Allow-Origin. */
 const char *http_request_origin(const struct http_request *req);
 
@@ -250,7 +265,7 @@ void http_respond_text(struct http_request *req, int status, const char *type, c
 /* Answers with a problem document of RFC 9457 and the status of CODE:
  * {"type","title","status","detail","code","hint"} ("hint" if the code has one) and the members in
  * MORE: JSON text such as `"files":[]`, or NULL. DETAIL is any text; bytes that are not UTF-8 are
- * replaced. 401 has WWW-Authenticate, 429 of rate_limited has Retry-After. Everything that the
+ * replaced. 401 has WWW-Authenticate, 429 has Retry-After. Everything that the
  * server refuses by itself (400, 404, 405, 408, 413, 416, 417, 431, 501, 503, 505) has this form,
  * whatever the path. */
 void http_respond_problem(struct http_request *req, enum err_code code, const char *detail,

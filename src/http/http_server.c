@@ -56,10 +56,23 @@ void server_resume_accept(struct http_server *s)
 	s->accept_retry_ns = 0;
 }
 
+/* The connection that has been slow for longest, and for at least HTTP_SLOW_NS: it sends a body or reads
+ * an answer, a few bytes at a time. NULL: none is slow. */
+static struct http_conn *slowest(const struct http_server *s)
+{
+	struct http_conn *c =
+	    list_first(&s->timers[HTTP_TIMER_STALL], struct http_conn, timer_link);
+	uint64_t since = c ? c->deadline_ns - s->timer_ns[HTTP_TIMER_STALL] : 0;
+
+	return c && since + HTTP_SLOW_NS < now_ns() ? c : NULL;
+}
+
 /* Makes room: closes the connection that has been idle for longest, or else the one that takes
- * longest to send its head. */
+ * longest to send its head, or else the slowest one. */
 static bool evict(struct http_server *s)
 {
+	struct http_conn *slow;
+
 	static const enum http_timer order[] = {HTTP_TIMER_IDLE, HTTP_TIMER_LINGER,
 						HTTP_TIMER_HEAD};
 
@@ -71,23 +84,51 @@ static bool evict(struct http_server *s)
 		conn_close(list_entry(list->next, struct http_conn, timer_link));
 		return true;
 	}
-	return false;
+	slow = wall_stands(WALL_EVICT) ? slowest(s) : NULL;
+	if (slow)
+		conn_close(slow);
+	return slow != NULL;
 }
 
-/* Accepts FD as a connection, or closes it. */
-static void admit(struct http_listener *l, int fd, const union http_address *from)
+/* Writes the principal that a new connection from FROM counts for. A trusted proxy has many clients, so its
+ * connections do not count for its address. */
+static void payer_of(const struct http_server *s, const union http_address *from,
+		     char ret[BUDGET_PRINCIPAL_SIZE])
 {
-	struct http_server *s = l->server;
-	struct http_peer *peer = NULL;
+	bool is_ip = from->any.sa_family == AF_INET || from->any.sa_family == AF_INET6;
+	bool counted = is_ip && !http_proxies_have(s->cfg.proxies, from) &&
+		       (s->cfg.count_loopback || !http_address_is_loopback(from));
+	char network[HTTP_NETWORK_TEXT] = "";
 
-	/* A trusted proxy is not one client: what it carries is not counted as one address. */
-	bool counted = !http_proxies_have(s->cfg.proxies, from);
+	if (counted)
+		http_network_text(from, network);
+	(void)snprintf(ret, BUDGET_PRINCIPAL_SIZE, "%s%s", counted ? BUDGET_STRANGER : BUDGET_LOCAL,
+		       network);
+}
 
-	if ((!counted || http_peers_add(&s->peers, from, &peer) == 0) &&
-	    conn_new(s, l, fd, peer) == 0)
-		return;
-	http_peers_drop(peer);
+#define REFUSAL(status)                                                                            \
+	"HTTP/1.1 " status "\r\nRetry-After: 10\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+
+/* Accepts FD as a connection, or refuses it. False: the system has no more of something (memory, watches
+ * of epoll), so that the next one would fail, too. No other connection is closed for it: a sandbox with our
+ * uid could take the watch that this frees. */
+static bool admit(struct http_listener *l, int fd, const union http_address *from)
+{
+	static const char over[] = REFUSAL("429 Too Many Requests");
+	static const char busy[] = REFUSAL("503 Service Unavailable");
+	char who[BUDGET_PRINCIPAL_SIZE];
+
+	payer_of(l->server, from, who);
+	int r = conn_new(l->server, l, fd, who);
+	if (r == 0)
+		return true;
+	/* A client that has sent something already sees a reset: close(2) with unread bytes sends one. */
+	(void)!send(fd, r == -EDQUOT ? over : busy,
+		    r == -EDQUOT ? sizeof(over) - 1 : sizeof(busy) - 1,
+		    MSG_DONTWAIT | MSG_NOSIGNAL);
+	(void)shutdown(fd, SHUT_WR);
 	(void)fd_close(fd);
+	return r == -EDQUOT;
 }
 
 /* False: accept no more connections for now. */
@@ -107,13 +148,16 @@ static bool accept_one(struct http_listener *l)
 		if (errno == ECONNABORTED || errno == EINTR)
 			return true;
 		/* Out of descriptors or memory. Without a pause the loop would spin, because the
-		 * backlog stays readable. */
-		if (errno != EAGAIN && !evict(s))
+		 * backlog stays readable. Only our own descriptors (EMFILE) are ours to free: who has
+		 * used up those of the machine, or its memory, would take what we give back. */
+		if (errno != EAGAIN && (errno != EMFILE || !evict(s)))
 			server_pause_accept(s, now_ns() + HTTP_ACCEPT_RETRY_NS);
 		return false;
 	}
-	admit(l, fd, &from);
-	return true;
+	if (admit(l, fd, &from))
+		return true;
+	server_pause_accept(s, now_ns() + HTTP_ACCEPT_RETRY_NS);
+	return false;
 }
 
 /* ---- dispatch ---- */
@@ -126,16 +170,35 @@ static void on_wake(struct http_server *s)
 	s->awake = false;
 }
 
-/* Connections that become ready meanwhile wait for the next turn, so that other event sources get
- * theirs. */
-static void run_ready(struct http_server *s)
+static uint64_t cpu_ns(void)
 {
-	struct list todo = LIST_INIT(todo);
+	struct timespec t;
+
+	return clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t) < 0
+		   ? 0
+		   : (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
+/* Runs connections for the time of a turn. The payer that a connection has afterwards pays for the run: its
+ * CPU time, because that is what somebody can cause. */
+static void run_turns(struct http_server *s)
+{
+	const uint64_t begin = now_ns();
+	uint64_t used = 0;
 	struct http_conn *c;
 
-	list_splice(&todo, &s->ready);
-	while ((c = list_pop_first(&todo, struct http_conn, ready_link)))
+	turns_age(&s->turns, begin);
+	if (turns_waiting(&s->turns))
+		used = cpu_ns();
+	while (now_ns() - begin < HTTP_TURN_NS && (c = turns_next(&s->turns))) {
+		const uint64_t before = used;
+
 		conn_run(c);
+		used = cpu_ns();
+		turns_charge(&s->turns, c->turn_slot, used - before);
+	}
+	if (turns_waiting(&s->turns))
+		server_schedule(s);
 }
 
 static void free_dead(struct http_server *s)
@@ -173,14 +236,18 @@ static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata)
 {
 	struct http_server *s = userdata;
 	struct epoll_event events[HTTP_EVENT_BATCH];
-	const int n = epoll_wait(s->epfd, events, HTTP_EVENT_BATCH, 0);
+	int n = HTTP_EVENT_BATCH;
 
 	(void)src;
 	(void)fd;
 	(void)revents;
-	for (int i = 0; i < n; i++)
-		dispatch(s, &events[i]);
-	run_ready(s);
+	/* All events, because the next one may be of somebody whose turn it is. */
+	for (unsigned k = 0; k < HTTP_EVENT_BATCHES && n == HTTP_EVENT_BATCH; k++) {
+		n = epoll_wait(s->epfd, events, HTTP_EVENT_BATCH, 0);
+		for (int i = 0; i < n; i++)
+			dispatch(s, &events[i]);
+	}
+	run_turns(s);
 	free_dead(s);
 	return 0;
 }
@@ -274,6 +341,9 @@ static void apply_defaults(struct http_server *s)
 
 	if (c->max_connections == 0)
 		c->max_connections = default_max_connections();
+	if (c->budgets)
+		budgets_set(c->budgets, BUDGET_CONNECTIONS,
+			    &(struct budget_bounds){.total = c->max_connections});
 	if (c->head_max == 0)
 		c->head_max = HTTP_HEAD_DEFAULT;
 	c->head_max = MIN(c->head_max, (size_t)HTTP_HEAD_LIMIT);
@@ -285,7 +355,6 @@ static void apply_defaults(struct http_server *s)
 	s->timer_ns[HTTP_TIMER_LINGER] = HTTP_LINGER_NS;
 	s->stall_bytes =
 	    (size_t)(s->timer_ns[HTTP_TIMER_STALL] / NS_PER_MS * HTTP_BODY_RATE_MIN / 1000);
-	http_peers_init(&s->peers, c->max_per_address, c->count_loopback);
 }
 
 static int add_sources(struct http_server *s)
@@ -323,7 +392,7 @@ int http_server_new(sd_event *loop, const struct http_config *cfg, struct http_s
 	apply_defaults(s);
 	for (int t = 0; t < HTTP_TIMER_MAX_; t++)
 		list_init(&s->timers[t]);
-	list_init(&s->ready);
+	turns_init(&s->turns);
 	list_init(&s->dead);
 	list_init(&s->listeners);
 	list_init(&s->dead_listeners);
@@ -355,7 +424,6 @@ struct http_server *http_server_free(struct http_server *s)
 	(void)fd_close(s->wake_fd);
 	sd_event_unref(s->loop);
 	http_routes_free(s->routes);
-	http_peers_done(&s->peers);
 	free(s->scratch);
 	free(s);
 	return NULL;

@@ -43,8 +43,7 @@ int http_server_listen(struct http_server *s, const char *host, uint16_t port, u
 	int r;
 
 	if (http_address_parse(host, port, &addr, &len) < 0)
-		return err_set(e, ERR_SETTING_INVALID, EINVAL, "'%s' is no address to listen on",
-			       host);
+		return err_set(e, ERR_SETTING_INVALID, 0, "'%s' is no address to listen on", host);
 	fd = socket(addr.any.sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "socket for %s", host);

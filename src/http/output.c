@@ -76,7 +76,10 @@ static ssize_t send_memory(struct http_conn *c)
 	struct http_out *o = &c->out;
 	struct iovec iov[2];
 	struct msghdr msg = {.msg_iov = iov};
-	const int more = o->file_left > 0 ? MSG_MORE : 0;
+	/* The end of an answer that ends its connection goes out with the FIN. A client that saw the one without the
+	 * other would send its next request here. */
+	const bool last = c->state == HTTP_CONN_REPLY && !c->keep_alive;
+	const int more = o->file_left > 0 || last ? MSG_MORE : 0;
 	ssize_t n;
 
 	if (o->len > o->off)

@@ -23,6 +23,8 @@ static const struct refusal {
     {413, ERR_BODY_TOO_LARGE, "the body is larger than this path takes"},
     {416, ERR_RANGE_NOT_SATISFIABLE, "the file ends before the range; Content-Range has its size"},
     {417, ERR_EXPECTATION_FAILED, "100-continue is all that can be expected"},
+    {429, ERR_BUDGET_EXCEEDED,
+     "unfinished requests of this client hold as much memory as they may have"},
     {431, ERR_HEAD_TOO_LARGE, "the line of the request and its headers are too long"},
     {501, ERR_NOT_IMPLEMENTED, "this method or transfer coding is not known here"},
     {503, ERR_OUT_OF_MEMORY, "no memory"},
@@ -95,6 +97,16 @@ int problem_add(struct buf *out, int status)
 	return add_problem(out, r->code, r->detail, NULL);
 }
 
+/* Seconds. Too many requests or sessions may be over soon; a quota is over when something is deleted or a
+ * day ends. */
+static const char *retry_after(enum err_code code)
+{
+	bool soon =
+	    code == ERR_RATE_LIMITED || code == ERR_MAX_SESSIONS || code == ERR_BUDGET_EXCEEDED;
+
+	return soon ? "10" : "60";
+}
+
 void http_respond_problem(struct http_request *req, enum err_code code, const char *detail,
 			  const char *more)
 {
@@ -105,8 +117,8 @@ void http_respond_problem(struct http_request *req, enum err_code code, const ch
 	 * not speak. */
 	if (r == 0 && code == ERR_UNAUTHORIZED)
 		r = http_add_header(req, "WWW-Authenticate", "Bearer realm=\"caisson\"");
-	if (r == 0 && code == ERR_RATE_LIMITED)
-		r = http_add_header(req, "Retry-After", "10");
+	if (r == 0 && err_code_http(code) == 429)
+		r = http_add_header(req, "Retry-After", retry_after(code));
 	const size_t len = body.len;
 	char *text = r == 0 ? buf_take(&body) : NULL;
 	if (!text) {

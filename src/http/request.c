@@ -7,9 +7,11 @@
 #include "base/rand.h"
 #include "base/text.h"
 #include "base/walls.h"
+#include "http/client_address.h"
 #include "http/host_header.h"
 #include "http/socket_address.h"
 
+#include <stdio.h>
 #include <string.h>
 
 /* ---- life ---- */
@@ -58,6 +60,51 @@ void http_request_on_gone(struct http_request *req, void (*on_gone)(void *userda
 	req->gone_userdata = userdata;
 }
 
+/* ---- headers of answers ---- */
+
+#define ALLOW_SIZE 64
+
+/* Writes METHODS as "GET, HEAD". RET has ALLOW_SIZE bytes. */
+static void list_methods(unsigned methods, char *ret)
+{
+	static const char *const names[] = {"GET",    "HEAD",  "POST",   "PUT",
+					    "DELETE", "PATCH", "OPTIONS"};
+	size_t n = 0;
+
+	ret[0] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (methods & (1u << i))
+			n += (size_t)snprintf(ret + n, ALLOW_SIZE - n, "%s%s", n > 0 ? ", " : "",
+					      names[i]);
+}
+
+static void add_allow(struct http_request *req, unsigned allow)
+{
+	char value[ALLOW_SIZE];
+
+	list_methods(allow | HTTP_OPTIONS, value);
+	(void)http_add_header(req, "Allow", value);
+}
+
+/* Headers for the page of an allowed origin. If one of them fails, the browser hides the answer from
+ * its page. Nothing else depends on them. There is no Access-Control-Allow-Credentials: browsers add
+ * no credential of this server by themselves. */
+static void cors_add_headers(struct http_request *req)
+{
+	char methods[ALLOW_SIZE];
+
+	(void)http_add_header(req, "Access-Control-Allow-Origin", req->origin);
+	(void)http_add_header(req, "Vary", "Origin");
+	if (req->head.method != HTTP_OPTIONS ||
+	    !http_request_header(req, "access-control-request-method"))
+		return;
+	list_methods(req->match.allow | HTTP_OPTIONS, methods);
+	(void)http_add_header(req, "Access-Control-Allow-Methods", methods);
+	(void)http_add_header(req, "Access-Control-Allow-Headers",
+			      "accept, authorization, content-type, x-api-key");
+	(void)http_add_header(req, "Access-Control-Max-Age", "600");
+}
+
 /* ---- Host and Origin ---- */
 
 static bool host_is_ours(const struct http_request *req, const char *local)
@@ -84,7 +131,9 @@ static bool check_names(struct http_request *req)
 		return true;
 	if (!(flags & HTTP_ROUTE_ANY_HOST) && !host_is_ours(req, local)) {
 		http_respond_problem(req, ERR_FORBIDDEN,
-				     "this server does not answer to the Host of the request",
+				     "this server does not answer to the Host of the request; "
+				     "permit the name with SANDBOX_ALLOWED_HOSTS or "
+				     "SANDBOX_PUBLIC_URL",
 				     NULL);
 		return false;
 	}
@@ -94,40 +143,39 @@ static bool check_names(struct http_request *req)
 	    .host = host_is_ours(req, local) ? http_request_header(req, "host") : NULL,
 	    .hosts = req->conn->server->cfg.hosts,
 	    .origins = req->conn->server->cfg.origins,
+	    .pages = req->match.pages ? req->conn->server->cfg.page_origins : NULL,
 	};
 	if (http_origin_is_ours(origin, &may)) {
 		req->origin = origin;
+		if (req->match.pages)
+			cors_add_headers(req);
 		return true;
 	}
 	if (flags & HTTP_ROUTE_ANY_ORIGIN)
 		return true;
-	http_respond_problem(req, ERR_FORBIDDEN, "requests from this Origin are not allowed", NULL);
+	http_respond_problem(
+	    req, ERR_FORBIDDEN,
+	    "requests from this Origin are not allowed; permit it with SANDBOX_ALLOWED_ORIGINS",
+	    NULL);
+	return false;
+}
+
+/* A client that sends both headers with different addresses could count as somebody else, or make all
+ * clients of the proxy count as one. A refusal harms only the client that does so. */
+static bool check_proxy(struct http_request *req)
+{
+	const struct http_proxies *proxies = req->conn->server->cfg.proxies;
+	union http_address from;
+
+	if (!proxies || proxies->n == 0 || !http_address_peer(req->conn->fd, &from) ||
+	    !http_client_is_disputed(req, &from, proxies))
+		return true;
+	http_respond_problem(req, ERR_BAD_REQUEST,
+			     "Forwarded and X-Forwarded-For name different clients", NULL);
 	return false;
 }
 
 /* ---- routing ---- */
-
-static void add_allow(struct http_request *req, unsigned allow)
-{
-	static const char *const names[] = {"GET",    "HEAD",  "POST",   "PUT",
-					    "DELETE", "PATCH", "OPTIONS"};
-	char value[64] = "";
-	size_t n = 0;
-
-	allow |= HTTP_OPTIONS;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (allow & (1u << i)) {
-			const size_t len = strlen(names[i]);
-
-			if (n > 0) {
-				value[n++] = ',';
-				value[n++] = ' ';
-			}
-			memcpy(value + n, names[i], len + 1);
-			n += len;
-		}
-	(void)http_add_header(req, "Allow", value);
-}
 
 /* Answers requests that have no handler: 404, 405, OPTIONS. */
 static void respond_unrouted(struct http_request *req)
@@ -191,6 +239,29 @@ static int on_whole_body(struct http_request *req, const void *data, size_t len,
 	return 0;
 }
 
+/* The client is identified: the connection counts for its user from now on. Somebody who does not read
+ * answers gets no further request through. */
+static bool may_go_on(struct http_request *req)
+{
+	struct http_conn *c = req->conn;
+	struct budgets *b = c->server->cfg.budgets;
+	const bool new_payer = !streq(c->who, req->principal);
+	struct err e = ERR_INIT;
+
+	req->hold = new_payer ? HTTP_HOLD_RUN : HTTP_HOLD_NONE;
+	if (conn_belongs_to(c, req->principal, &e) < 0)
+		;
+	else if (budget_is_full(b, c->who, BUDGET_ANSWER_MEMORY))
+		(void)err_set(
+		    &e, ERR_BUDGET_EXCEEDED, 0,
+		    "Your unread answers hold as much memory as they may have. Read them first.");
+	else
+		return true;
+	c->keep_alive = false;
+	http_respond_problem(req, e.code, e.text, NULL);
+	return false;
+}
+
 static void dispatch(struct http_request *req)
 {
 	const struct http_route *row = req->match.row;
@@ -200,6 +271,16 @@ static void dispatch(struct http_request *req)
 		ASSERT(req->conn->state != HTTP_CONN_REQUEST); /* it has answered */
 		return;
 	}
+	if ((row->flags & HTTP_ROUTE_AUTH) && cfg->auth && !may_go_on(req))
+		return;
+	if (req->hold == HTTP_HOLD_NONE)
+		request_go_on(req);
+}
+
+void request_go_on(struct http_request *req)
+{
+	const struct http_route *row = req->match.row;
+
 	body_begin(req);
 	if (req->body.framing == HTTP_BODY_LENGTH && req->body.left > req->body.max) {
 		request_refuse(req, 413);
@@ -237,6 +318,8 @@ void request_begin(struct http_conn *c, size_t head_len)
 	c->http10 = req->head.minor == 0;
 	body_begin(req); /* refusals need to know whether a body is unread */
 	KILL_POINT(REQUEST_READ);
+	if (!check_proxy(req))
+		return;
 	if (!check_names(req))
 		return;
 	if (req->match.row)

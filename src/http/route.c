@@ -157,6 +157,7 @@ void http_routes_match(const struct http_routes *routes, unsigned scopes, enum h
 		if (methods & HTTP_GET)
 			methods |= HTTP_HEAD;
 		ret->allow |= methods;
+		ret->pages |= (en->row->flags & HTTP_ROUTE_PAGES) != 0;
 		if ((methods & method) && (!best || en->rank > best->rank))
 			best = en;
 	}

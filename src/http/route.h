@@ -11,6 +11,7 @@ struct http_match {
 	const struct http_route *row; /* NULL: see ALLOW */
 	void *userdata;
 	unsigned allow; /* methods of rows whose path fits; 0: 404 */
+	bool pages;     /* one of them has HTTP_ROUTE_PAGES */
 	unsigned n_params;
 	struct {
 		const char *name; /* not terminated: "session}/{name}" ends at its brace */

@@ -187,28 +187,37 @@ static void sink_detach(struct mcp_sink *sink, unsigned retry_ms)
 
 /* ---- the answer in one piece ---- */
 
-/* A successful initialize makes the peer a session. Returns false if there is no room for one. */
-static bool settle_session(struct exchange *ex)
+/* A successful initialize makes the peer a session, if there is room for one. */
+static int settle_session(struct exchange *ex, struct err *e)
 {
 	struct session *s = ex->session;
+	int r;
 
 	if (s->registered || !mcp_peer_is_session(s->peer))
-		return true;
-	if (!session_register(s))
-		return false;
+		return 0;
+	r = session_register(s, e);
+	if (r < 0)
+		return r;
 	list_append(&s->exchanges, &ex->session_node);
-	return http_add_header(ex->req, "Mcp-Session-Id", s->key.id) == 0;
+	r = http_add_header(ex->req, "Mcp-Session-Id", s->key.id);
+	return r < 0 ? err_set(e, ERR_OUT_OF_MEMORY, -r, "The id of the session") : 0;
 }
 
 static void respond(struct exchange *ex, unsigned status, char *json, size_t len)
 {
-	if (!settle_session(ex)) {
+	struct err e = ERR_INIT;
+
+	if (settle_session(ex, &e) < 0) {
 		free(json);
-		refuse(TAKE_PTR(ex->req), 503, MCP_ERR_BAD_HTTP,
-		       "Too many sessions; try again later");
+		if (e.code == ERR_BUDGET_EXCEEDED)
+			refuse_budget(TAKE_PTR(ex->req), BUDGET_MCP_SESSIONS, &e);
+		else
+			refuse(TAKE_PTR(ex->req), 503, MCP_ERR_BAD_HTTP, e.text);
 		return;
 	}
 	cors_add(ex->req);
+	if (status == 429)
+		(void)http_add_header(ex->req, "Retry-After", "10");
 	if (status == 405)
 		(void)http_add_header(ex->req, "Allow", "POST");
 	if (json)
@@ -249,6 +258,19 @@ static const char *param_header(void *user, const char *name)
 	return n > 0 && (size_t)n < sizeof(header) ? http_request_header(user, header) : NULL;
 }
 
+/* A session that was used with two sets of rights is for keys without limits. */
+static void note_rights(struct exchange *ex)
+{
+	struct session *s = ex->session;
+	unsigned rights;
+	bool limited;
+
+	if (!s->limited)
+		return;
+	rights_of(ex->t, ex->req, &limited, &rights);
+	s->limited = limited && rights == s->rights;
+}
+
 /* Finds the session that the message names, or makes one for this message alone. */
 static enum mcp_session_fact find_session(struct exchange *ex)
 {
@@ -265,6 +287,7 @@ static enum mcp_session_fact find_session(struct exchange *ex)
 		return MCP_SESSION_KNOWN; /* receive() answers that memory is short */
 	}
 	if (ex->session) {
+		note_rights(ex);
 		session_touch(ex->session);
 		list_append(&ex->session->exchanges, &ex->session_node);
 		return MCP_SESSION_KNOWN;
@@ -333,7 +356,7 @@ void on_post(struct http_request *req, void *userdata)
 	}
 	ex = calloc(1, sizeof(*ex));
 	if (ex)
-		ex->reader = reader_get(t);
+		ex->reader = reader_get(t, http_request_principal(req));
 	if (!ex || !ex->reader) {
 		free(ex);
 		refuse(req, 503, MCP_ERR_INTERNAL, "Out of memory");

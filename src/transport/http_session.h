@@ -16,7 +16,6 @@
 #include "transport/transport.h"
 
 #define ID_HEX            32u /* 128 random bits */
-#define SESSIONS_MAX      16384u
 #define SESSION_IDLE_NS   (30 * 60 * NS_PER_S)
 #define KEEPALIVE_NS      (15 * NS_PER_S)
 #define TICK_NS           NS_PER_S
@@ -32,8 +31,9 @@
 
 struct sse {
 	struct transport_http *t;
-	struct http_stream *http; /* NULL: closed */
-	struct list node;         /* by time of the next keep-alive */
+	struct http_stream *http;  /* NULL: closed */
+	struct budget_share place; /* of streams that wait for news */
+	struct list node;          /* by time of the next keep-alive */
 	uint64_t due_ns;
 };
 
@@ -100,7 +100,8 @@ void keyed_add(struct transport_http *t, struct keyed *k, enum keyed_kind kind);
 struct keyed *keyed_find(struct transport_http *t, const char *id, enum keyed_kind kind);
 /* Judged by the length that the head of the request announces. */
 bool message_is_too_large(struct http_request *req, const struct transport_http *t);
-struct mcp_reader *reader_get(struct transport_http *t);
+/* PRINCIPAL pays for the message. */
+struct mcp_reader *reader_get(struct transport_http *t, const char *principal);
 void reader_put(struct transport_http *t, struct mcp_reader *reader);
 struct mcp_peer *peer_make(struct transport_http *t, struct http_request *req,
 			   const struct mcp_peer_ops *ops, enum mcp_transport kind, void *user);
@@ -108,8 +109,13 @@ struct mcp_peer *peer_make(struct transport_http *t, struct http_request *req,
  * false if memory is short. */
 bool peer_take_credential(struct transport_http *t, struct http_request *req,
 			  struct mcp_peer *peer) MUST_CHECK;
+/* What the credential of REQ may do. */
+void rights_of(struct transport_http *t, struct http_request *req, bool *ret_limited,
+	       unsigned *ret_rights);
 /* Adds the CORS headers, if the Origin of REQ is allowed. */
 void cors_add(struct http_request *req);
+/* Refuses for a budget: 429. */
+void refuse_budget(struct http_request *req, enum budget_kind kind, const struct err *e);
 /* Answers with a JSON-RPC error. */
 void refuse(struct http_request *req, int status, int code, const char *message);
 
@@ -121,6 +127,7 @@ struct event {
 	uint64_t seq;
 	uint64_t born_ns;
 	size_t len;
+	struct budget_share share;
 	char json[];
 };
 
@@ -129,6 +136,9 @@ struct session {
 	struct transport_http *t;
 	struct mcp_peer *peer;
 	bool registered;
+	bool limited; /* all who used it so far were limited, and had these rights */
+	unsigned rights;
+	struct budget_share place;
 	struct list lru;
 	uint64_t used_ns;
 	struct list exchanges;
@@ -142,9 +152,9 @@ struct session {
 
 /* A session with its peer, not registered. Returns NULL if memory is short. */
 struct session *session_new(struct transport_http *t, struct http_request *req);
-/* Gives it an id. At the limit of sessions the one that has been idle longest makes room; returns
- * false if all are busy. */
-bool session_register(struct session *s);
+/* Gives it an id. At the bound of the principal its session that has been idle longest makes room.
+ * BUDGET_EXCEEDED: all of them are busy. CANCELLED: the server ends. */
+int session_register(struct session *s, struct err *e) MUST_CHECK;
 struct session *session_find(struct transport_http *t, struct http_request *req, const char *id);
 void session_touch(struct session *s);
 /* Ends it: streams get their proper end, open requests an error, and calls are cancelled. */

@@ -45,9 +45,13 @@ struct keyed *keyed_find(struct transport_http *t, const char *id, enum keyed_ki
 
 /* ---- shared pieces ---- */
 
-struct mcp_reader *reader_get(struct transport_http *t)
+struct mcp_reader *reader_get(struct transport_http *t, const char *principal)
 {
-	return t->spare ? TAKE_PTR(t->spare) : mcp_reader_new(&t->cfg.reader);
+	struct mcp_reader *r = t->spare ? TAKE_PTR(t->spare) : mcp_reader_new(&t->cfg.reader);
+
+	if (r)
+		mcp_reader_set_payer(r, principal);
+	return r;
 }
 
 void reader_put(struct transport_http *t, struct mcp_reader *reader)
@@ -89,6 +93,19 @@ bool peer_take_credential(struct transport_http *t, struct http_request *req, st
 	return false;
 }
 
+void rights_of(struct transport_http *t, struct http_request *req, bool *ret_limited,
+	       unsigned *ret_rights)
+{
+	struct mcp_peer_config cfg = {0};
+
+	if (t->cfg.identify)
+		t->cfg.identify(req, &cfg, t->cfg.userdata);
+	*ret_limited = cfg.limited;
+	*ret_rights = cfg.rights;
+	if (cfg.principal_unref)
+		cfg.principal_unref(cfg.principal_data);
+}
+
 void cors_add(struct http_request *req)
 {
 	const char *origin = http_request_origin(req);
@@ -109,6 +126,18 @@ void refuse(struct http_request *req, int status, int code, const char *message)
 
 	cors_add(req);
 	http_respond_take(req, status, "application/json", body, body ? len : 0);
+}
+
+void refuse_budget(struct http_request *req, enum budget_kind kind, const struct err *e)
+{
+	char retry[16];
+	size_t len = 0;
+	char *body = mcp_budget_error_body(kind, e, &len);
+
+	(void)snprintf(retry, sizeof(retry), "%d", BUDGET_RETRY_S);
+	(void)http_add_header(req, "Retry-After", retry);
+	cors_add(req);
+	http_respond_take(req, 429, "application/json", body, body ? len : 0);
 }
 
 void transport_bury_later(struct transport_http *t, struct grave *g, void (*bury)(struct grave *g))
@@ -247,7 +276,6 @@ int transport_http_new(const struct transport_http_config *config, struct transp
 	t->cfg = *config;
 	c = &t->cfg;
 	c->scopes = c->scopes ? c->scopes : HTTP_SCOPE_MAIN | HTTP_SCOPE_LOCAL;
-	c->sessions_max = c->sessions_max ? c->sessions_max : SESSIONS_MAX;
 	c->session_idle_ns = c->session_idle_ns ? c->session_idle_ns : SESSION_IDLE_NS;
 	c->keepalive_ns = c->keepalive_ns ? c->keepalive_ns : KEEPALIVE_NS;
 	list_init(&t->streams);

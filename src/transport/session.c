@@ -32,29 +32,39 @@ static int event_id_parse(const char *id, unsigned *ret_stream, uint64_t *ret_se
 static void event_drop(struct session *s, struct event *ev)
 {
 	list_remove(&ev->node);
+	budget_give(&ev->share);
 	s->event_bytes -= ev->len;
 	s->t->counts.stored_bytes -= ev->len;
 	free(ev);
 }
 
-static bool store_is_full(const struct session *s, size_t more)
+/* Takes room for one more event of LEN bytes. */
+static bool take_room(const struct session *s, size_t len, struct budget_share *share)
 {
-	return s->event_bytes + more > STORE_SESSION_MAX ||
-	       s->t->counts.stored_bytes + more > STORE_ALL_MAX;
+	struct err e = ERR_INIT;
+
+	return s->event_bytes + len <= STORE_SESSION_MAX &&
+	       budget_take(s->t->cfg.budgets, mcp_peer_principal(s->peer), BUDGET_KEPT_BYTES,
+			   len + sizeof(struct event), share, &e) == 0;
 }
 
 uint64_t session_store(struct session *s, unsigned stream, const char *json, size_t len)
 {
 	const uint64_t seq = ++s->last_seq;
+	struct budget_share share = {0};
 	struct event *ev;
+	bool room;
 
-	while (store_is_full(s, len) && !list_is_empty(&s->events))
+	while (!(room = take_room(s, len, &share)) && !list_is_empty(&s->events))
 		event_drop(s, list_entry(s->events.next, struct event, node));
-	if (store_is_full(s, len))
+	if (!room)
 		return seq; /* it can be seen live, but not be resumed */
 	ev = malloc(sizeof(*ev) + len);
-	if (!ev)
+	if (!ev) {
+		budget_give(&share);
 		return seq;
+	}
+	ev->share = share;
 	ev->stream = stream;
 	ev->seq = seq;
 	ev->born_ns = now_ns();
@@ -130,6 +140,7 @@ struct session *session_new(struct transport_http *t, struct http_request *req)
 		free(s);
 		return NULL;
 	}
+	rights_of(t, req, &s->limited, &s->rights);
 	return s;
 }
 
@@ -140,32 +151,39 @@ static bool is_idle(const struct session *s)
 	       mcp_peer_n_calls(s->peer) == 0;
 }
 
-bool session_register(struct session *s)
+/* The session of PRINCIPAL that has been idle longest, or NULL. */
+static struct session *oldest_idle(struct transport_http *t, const char *principal)
+{
+	list_for_each(node, &t->lru) {
+		struct session *s = list_entry(node, struct session, lru);
+
+		if (is_idle(s) && streq(mcp_peer_principal(s->peer), principal))
+			return s;
+	}
+	return NULL;
+}
+
+int session_register(struct session *s, struct err *e)
 {
 	struct transport_http *t = s->t;
+	const char *principal = mcp_peer_principal(s->peer);
+	int r;
 
 	if (t->finishing)
-		return false;
-	if (t->counts.sessions + t->counts.sse >= t->cfg.sessions_max) {
-		struct session *oldest = NULL;
+		return err_set(e, ERR_CANCELLED, 0, "The server ends");
+	while ((r = budget_take(t->cfg.budgets, principal, BUDGET_MCP_SESSIONS, 1, &s->place, e)) <
+	       0) {
+		struct session *oldest = oldest_idle(t, principal);
 
-		list_for_each(node, &t->lru) {
-			struct session *other = list_entry(node, struct session, lru);
-
-			if (is_idle(other)) {
-				oldest = other;
-				break;
-			}
-		}
 		if (!oldest)
-			return false;
+			return r;
 		session_end(oldest);
 	}
 	keyed_add(t, &s->key, KEYED_SESSION);
 	list_append(&t->lru, &s->lru);
 	s->registered = true;
 	t->counts.sessions++;
-	return true;
+	return 0;
 }
 
 struct session *session_find(struct transport_http *t, struct http_request *req, const char *id)
@@ -200,6 +218,7 @@ void session_end(struct session *s)
 	sse_end(&s->get);
 	while (!list_is_empty(&s->events))
 		event_drop(s, list_entry(s->events.next, struct event, node));
+	budget_give(&s->place);
 	free(s);
 }
 
@@ -246,12 +265,22 @@ static int greet(struct session *s, struct sse *sse)
 
 static void begin_get_stream(struct session *s, struct http_request *req, bool resume, uint64_t seq)
 {
-	int r;
+	struct budget_share place = {0};
+	struct err e = ERR_INIT;
+	int r = budget_take(s->t->cfg.budgets, mcp_peer_principal(s->peer), BUDGET_STREAMS, 1,
+			    &place, &e);
 
+	if (r < 0) {
+		refuse_budget(req, BUDGET_STREAMS, &e);
+		return;
+	}
 	cors_add(req);
 	s->had_get = true;
-	if (!sse_open(&s->get, s->t, req, &get_ops, s))
+	if (!sse_open(&s->get, s->t, req, &get_ops, s)) {
+		budget_give(&place);
 		return;
+	}
+	s->get.place = place;
 	r = resume ? 0 : greet(s, &s->get);
 	if (r == 0 && resume)
 		r = session_replay(s, &s->get, 0, seq);
@@ -296,12 +325,15 @@ static void resume_stream(struct session *s, struct http_request *req, const cha
 	replay_ended(s, req, stream, seq);
 }
 
-/* Finds the session of REQ. Returns NULL after it has answered that there is none. */
+/* Finds the session of REQ, to follow or to end it. What the session is sent belongs to all keys that it
+ * was used with, so a narrower key may do neither. Returns NULL after it has answered. */
 static struct session *session_of(struct transport_http *t, struct http_request *req)
 {
 	const char *version = http_request_header(req, "mcp-protocol-version");
 	const char *id = http_request_header(req, "mcp-session-id");
 	struct session *s;
+	bool limited;
+	unsigned rights;
 
 	if (!id || (version && mcp_version_is_modern(version))) {
 		(void)http_add_header(req, "Allow", "POST");
@@ -311,6 +343,14 @@ static struct session *session_of(struct transport_http *t, struct http_request 
 	s = session_find(t, req, id);
 	if (!s) {
 		refuse(req, 404, MCP_ERR_SESSION, "Session not found");
+		return NULL;
+	}
+	rights_of(t, req, &limited, &rights);
+	if (limited && (!s->limited || s->rights != rights)) {
+		refuse(
+		    req, 403, MCP_ERR_BAD_HTTP,
+		    "The session belongs to a key with other rights: this key may neither follow "
+		    "nor end it");
 		return NULL;
 	}
 	session_touch(s);

@@ -33,6 +33,7 @@ void sse_forget(struct sse *s)
 	if (!s->http)
 		return;
 	s->http = NULL;
+	budget_give(&s->place);
 	list_remove(&s->node);
 	s->t->counts.streams--;
 }

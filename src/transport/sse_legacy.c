@@ -18,6 +18,7 @@ struct sse_conn {
 	struct transport_http *t;
 	struct mcp_peer *peer;
 	struct sse sse;
+	struct budget_share session, stream;
 	struct list node; /* t->conns */
 	struct list posts;
 	struct grave grave;
@@ -54,6 +55,8 @@ static void conn_free(struct sse_conn *c)
 			free(p);
 	}
 	c->t->counts.sse--;
+	budget_give(&c->session);
+	budget_give(&c->stream);
 	free(c);
 }
 
@@ -141,10 +144,30 @@ static int make_endpoint(const struct http_request *req, const char *id, struct 
 void on_sse(struct http_request *req, void *userdata)
 {
 	struct transport_http *t = userdata;
-	const bool room = !t->finishing && t->counts.sessions + t->counts.sse < t->cfg.sessions_max;
-	struct sse_conn *c = room ? conn_new(t, req) : NULL;
+	enum budget_kind kind = BUDGET_MCP_SESSIONS;
+	struct budget_share session = {0}, stream = {0};
+	struct err e = ERR_INIT;
+	int r = budget_take(t->cfg.budgets, http_request_principal(req), kind, 1, &session, &e);
+
+	if (r == 0) {
+		kind = BUDGET_STREAMS;
+		r = budget_take(t->cfg.budgets, http_request_principal(req), kind, 1, &stream, &e);
+	}
+	if (r < 0) {
+		budget_give(&session);
+		refuse_budget(req, kind, &e);
+		return;
+	}
+	struct sse_conn *c = t->finishing ? NULL : conn_new(t, req);
 	_cleanup_(buf_done) struct buf endpoint = BUF_INIT(ENDPOINT_MAX);
 
+	if (c) {
+		c->session = session;
+		c->stream = stream;
+	} else {
+		budget_give(&session);
+		budget_give(&stream);
+	}
 	if (!c) {
 		http_respond_text(req, 503, "text/plain; charset=utf-8", "Too many connections");
 		return;
@@ -197,7 +220,7 @@ static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json,
 	struct sse_post *p = (struct sse_post *)(void *)sink;
 
 	/* A message that cannot be read fails its POST; nothing goes out on the stream. */
-	if (p->in_receive && (http_status == 400 || http_status == 413))
+	if (p->in_receive && (http_status == 400 || http_status == 413 || http_status == 429))
 		p->status = (int)http_status;
 	if (json && !p->status)
 		send_event(p->conn, json, len);
@@ -251,6 +274,10 @@ static void receive(struct sse_post *p)
 		break;
 	case 413:
 		answer(req, 413, "Message too large");
+		break;
+	case 429:
+		(void)http_add_header(req, "Retry-After", "10");
+		answer(req, 429, "Your unfinished messages hold as much memory as they may have");
 		break;
 	default:
 		answer(req, 400, "Could not parse message");
@@ -316,7 +343,7 @@ void on_messages(struct http_request *req, void *userdata)
 	}
 	p = calloc(1, sizeof(*p));
 	if (p)
-		p->reader = reader_get(t);
+		p->reader = reader_get(t, http_request_principal(req));
 	if (!p || !p->reader) {
 		free(p);
 		answer(req, 503, "Out of memory");

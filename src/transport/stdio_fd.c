@@ -7,6 +7,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#define PIPE_BYTES (512 << 10) /* the 64 KiB of a new pipe cost a large answer hundreds of turns */
+
 static int on_io(sd_event_source *src, int fd, uint32_t revents, void *userdata)
 {
 	struct stdio_watch *w = userdata;
@@ -122,6 +124,15 @@ void stdio_watch_enable(struct stdio_watch *w, bool on)
 		(void)sd_event_source_set_enabled(f->io, on ? SD_EVENT_ON : SD_EVENT_OFF);
 	else
 		(void)sd_event_source_set_io_events(f->io, on ? w->direction : 0);
+}
+
+void stdio_watch_enlarge(struct stdio_watch *w)
+{
+	struct stdio_fd *f = &w->f;
+
+	if (!f->large && !f->is_socket)
+		(void)fcntl(f->fd, F_SETPIPE_SZ, PIPE_BYTES);
+	f->large = true;
 }
 
 void stdio_watch_stop(struct stdio_watch *w)

@@ -21,6 +21,7 @@ struct stdio_fd {
 	sd_event_source *io;
 	sd_event_source *defer; /* takes the place of epoll if always_ready */
 	bool watched;
+	bool large; /* stdio_watch_enlarge() was called */
 };
 
 typedef void (*stdio_ready_fn)(uint32_t events, void *userdata);
@@ -38,6 +39,8 @@ int stdio_watch_init(struct stdio_watch *w, sd_event *loop, int fd, uint32_t dir
 void stdio_watch_done(struct stdio_watch *w);
 /* Whether READY is to be called. Errors and hang-ups of an output are reported in any case. */
 void stdio_watch_enable(struct stdio_watch *w, bool on);
+/* A pipe gets room for large messages, if its limit permits that. */
+void stdio_watch_enlarge(struct stdio_watch *w);
 /* READY is never called again. */
 void stdio_watch_stop(struct stdio_watch *w);
 

@@ -11,8 +11,9 @@
 #include <sys/epoll.h>
 
 #define READ_BYTES       (64u << 10)
-#define READS_PER_TURN   16 /* before it is the turn of other event sources */
-#define WRITE_VECTORS    64 /* even: each message has one, its newline another */
+#define READS_PER_TURN   16           /* before it is the turn of other event sources */
+#define LARGE_LINE       (256u << 10) /* bytes; for a longer one the output pipe is made larger */
+#define WRITE_VECTORS    64           /* even: each message has one, its newline another */
 #define QUEUE_MARK       (1u << 20)
 #define QUEUE_MAX        (512u << 20)
 #define DRAIN_NS         (5 * NS_PER_S)
@@ -150,6 +151,8 @@ static void send_line(struct transport_stdio *t, char *json, size_t len)
 		return;
 	}
 	*l = (struct line){.json = json, .len = len};
+	if (len > LARGE_LINE)
+		stdio_watch_enlarge(&t->out);
 	list_append(&t->queue, &l->node);
 	t->queued += len + 1;
 	if (t->queued > t->cfg.queue_max)

@@ -5,6 +5,7 @@
 
 #include "base/attr.h"
 #include "base/err.h"
+#include "budget/budgets.h"
 #include "http/http.h"
 #include "mcp/peer.h"
 
@@ -60,7 +61,7 @@ struct transport_http_config {
 	struct mcp_server *mcp;   /* borrowed */
 	unsigned scopes; /* listeners that offer it; 0 = HTTP_SCOPE_MAIN | HTTP_SCOPE_LOCAL */
 	struct mcp_reader_config reader;
-	unsigned sessions_max;    /* legacy sessions and SSE connections; 0 = 16,384 */
+	struct budgets *budgets;  /* borrowed; NULL: sessions and streams are not bound */
 	uint64_t session_idle_ns; /* 0 = 30 min without request or stream */
 	uint64_t keepalive_ns;    /* comment on a silent stream; 0 = 15 s */
 	/* May be NULL. Fills principal_data, limited and principal_unref of PEER from the credential
