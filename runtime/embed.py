@@ -1,19 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py OUT.h boot.py display.py MORE.py ... - writes the command-line texts of a cold run and a zygote as C strings.
+"""embed.py OUT.h bare.py boot.py display.py notebook.py LATER.py ... -- MORE.py ... -- limits.py - writes the command-line texts
+of cold runs and of a zygote, and a file of the skeleton, as C strings. LATER are the texts that a run with RT_NOTEBOOK
+executes when it needs them.
 
 Comments, docstrings and blank lines are removed, so that the kernel copies and the interpreter compiles
 little. A text puts one name into __main__ and removes it before submitted code starts."""
 import ast
 import sys
 
-BOOT = '''_caisson = {'__name__': 'caisson'}
-exec(%r, _caisson)
-with _caisson['Guard']():
-	exec(*globals().pop('_caisson')['begin']())
-'''
-ZYGOTE = '''_caisson = {'__name__': 'caisson', 'BARE': %r, 'BARE_DISPLAY': %r}
-exec(%r, _caisson)
+ZYGOTE = '''_caisson = {'__name__': 'caisson', 'PARTS': %r}
+exec(''.join(_caisson['PARTS']) + %r, _caisson)
 globals().pop('_caisson')['start']()
 '''
 
@@ -42,17 +39,23 @@ def constant(name, text):
 	return 'static const char %s[] __attribute__((unused)) =\n%s;\n' % (name, c_string(text))
 
 
-def main(out, *sources):
-	texts = []
-	for source in sources:
-		with open(source, encoding='ascii') as f:
-			texts.append(strip(f.read()))
+def main(out, bare, *sources):
+	def stripped(path):
+		with open(path, encoding='ascii') as f:
+			return strip(f.read())
+	cut, end = (i for i, word in enumerate(sources) if word == '--')
+	boot, display, notebook, *later = [stripped(path) for path in sources[:cut]]
+	more = [stripped(bare)] + [stripped(path) for path in sources[cut + 1:end]]
+	parts = boot, display, notebook, '\n'.join(later)
+	space = {}
+	exec(more[0], space)
 	with open(out, 'w', encoding='ascii') as f:
 		f.write('/* Made by runtime/embed.py. */\n#pragma once\n\n')
-		cold = BOOT % texts[0], BOOT % '\n'.join(texts[:2])
-		f.write(constant('runtime_boot_text', cold[0]))
-		f.write(constant('runtime_display_text', cold[1]))
-		f.write(constant('runtime_zygote_text', ZYGOTE % (*cold, '\n'.join(texts))))
+		for name, display, notebook in ('boot', False, False), ('display', True, False), \
+				('notebook', False, True), ('notebook_display', True, True):
+			f.write(constant('runtime_%s_text' % name, space['bare_text'](parts, display, notebook)))
+		f.write(constant('runtime_zygote_text', ZYGOTE % (parts, '\n'.join(more))))
+		f.write(constant('runtime_limits_text', stripped(sources[end + 1])))
 
 
 if __name__ == '__main__':

@@ -57,9 +57,9 @@ enum rt_kind {
 	 * and the system call filter, and sends RT_READY. There is no other answer; a failure is an
 	 * EOF on the spare's channel. */
 	RT_FORK,
-	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source; if RT_STATEFUL is
-	 * set, the file for the result text; if RT_TAIL is set, the output tail. Bytes: struct
-	 * rt_run, environment, working folder. */
+	/* init → spare, once: run. Descriptors: stdin, stdout, stderr, source; if RT_STATEFUL or
+	 * RT_NOTEBOOK is set, the file for the result text; if RT_TAIL is set, the output tail.
+	 * Bytes: struct rt_run, environment, working folder. */
 	RT_RUN,
 	/* spare → init, stateful runs only: the code has returned. This process is the holder from
 	 * now on and waits for RT_FORK. A stateless run closes its channel at the start: init sees
@@ -117,6 +117,9 @@ enum rt_run_flag {
 	 * kernel has freed the memory. */
 	RT_NAMED_END = 1u << 2,
 	RT_TAIL = 1u << 3, /* the last descriptor is the memory of base/output_tail.h */
+	/* As in a notebook: the value of a last expression, await at the top level, `!command` and
+	 * `%magic`, folded tracebacks with hints. */
+	RT_NOTEBOOK = 1u << 4,
 };
 
 /* The process name of a run that has ended: exit status, and peak resident set in KiB. prctl(2)

@@ -2,7 +2,8 @@
 /* Enforces the disk limit of a stored workspace that is a plain folder of the host, where no file
  * system enforces it.
  *
- * init walks the workspace and the packages and adds up their files, a slice per turn of its loop.
+ * init walks the workspace, the packages, /tmp and the home folder, and adds up their files, a slice per
+ * turn of its loop.
  * During a run the next walk begins at the earliest moment at which the limit could be reached
  * (FILL_*), and walking takes at most a fifth of the time (REST_FACTOR). A walk finds files that have
  * a name; open files without a name are counted through /proc (nameless_files.c). A folder that
@@ -67,7 +68,10 @@ static int open_list(int parent, const char *name)
 
 	if (fd != -EACCES)
 		return fd;
-	_cleanup_fd_ int folder = fd_open_beneath(parent, name, O_PATH | O_DIRECTORY, 0);
+	/* Without CAP_DAC_READ_SEARCH not even "." of such a folder can be opened. */
+	_cleanup_fd_ int folder = strcmp(name, ".") == 0
+				      ? fcntl(parent, F_DUPFD_CLOEXEC, 0)
+				      : fd_open_beneath(parent, name, O_PATH | O_DIRECTORY, 0);
 	if (folder < 0 || fstat(folder, &st) < 0)
 		return fd;
 	(void)snprintf(held, sizeof(held), "/proc/self/fd/%d", folder);
@@ -155,14 +159,14 @@ static void add_nameless(struct init *in)
 static bool step(struct init *in)
 {
 	struct init_disk *d = &in->disk;
-	const int roots[] = {in->workspace, d->packages};
 
 	if (d->depth == 0) {
-		if (d->folder == ARRAY_SIZE(roots)) {
+		if (d->folder > DISK_KEPT) {
 			add_nameless(in);
 			return true;
 		}
-		int root = roots[d->folder++];
+		int root = d->folder == 0 ? in->workspace : d->kept[d->folder - 1];
+		d->folder++;
 		if (root >= 0)
 			enter(d, root, ".");
 		return false;
@@ -199,13 +203,14 @@ static void settle(struct init *in)
 
 /* ---- interface ---- */
 
-void disk_start(struct init *in, int packages)
+void disk_start(struct init *in, const char *const kept[DISK_KEPT])
 {
-	in->disk = (struct init_disk){.packages = packages};
+	in->disk = (struct init_disk){0};
 	in->disk.counts = in->stored && (in->config.fds & PROTO_CONFIG_FOLDER);
 	in->disk.due = in->disk.counts;
-	if (!in->disk.counts)
-		in->disk.packages = fd_close(in->disk.packages);
+	for (size_t i = 0; i < DISK_KEPT; i++)
+		in->disk.kept[i] =
+		    in->disk.counts ? open(kept[i], O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 }
 
 bool disk_pending(const struct init *in)

@@ -14,6 +14,7 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -232,8 +233,9 @@ static int take_config(struct init *in)
 		return -EPROTO;
 	bool has_kill = f.config.fds & PROTO_CONFIG_KILL;
 	bool has_warm = f.config.fds & PROTO_CONFIG_WARM;
+	bool has_store = f.config.fds & PROTO_CONFIG_STORE;
 	if (n_fds != (uint32_t)PROTO_CONFIG_BASE_FDS + (has_kill ? 1U : 0U) + (has_warm ? 1U : 0U) +
-			 f.config.n_procs)
+			 (has_store ? 1U : 0U) + f.config.n_procs)
 		return -EPROTO;
 	in->config = f.config;
 	in->lifeline = fds[at++];
@@ -246,8 +248,51 @@ static int take_config(struct init *in)
 	(void)close(filter);
 	session_start(in);
 	checkpoints_start(in);
+	if (has_store)
+		in->checkpoints.store = fds[at];
 	warm_start(in, warm, f.config.fds & PROTO_CONFIG_SOON);
 	return r;
+}
+
+/* The channel of a contained init: the engine listens at PATH, which is in a folder that only this
+ * container has, and stops listening once somebody has connected. */
+static int connect_to(const char *path)
+{
+	struct sockaddr_un at = {.sun_family = AF_UNIX};
+
+	if (strlen(path) >= sizeof(at.sun_path))
+		return -ENAMETOOLONG;
+	(void)memcpy(at.sun_path, path, strlen(path));
+	_cleanup_fd_ int sock = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (sock < 0 || connect(sock, (const struct sockaddr *)&at, sizeof(at)) < 0)
+		return -errno;
+	const int high = fcntl(sock, F_DUPFD_CLOEXEC, HIGH_FDS);
+	return high < 0 ? -errno : high;
+}
+
+static int take_null(void)
+{
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0)
+		return -errno;
+	for (int i = 0; i < LOW_FDS; i++)
+		if (dup2(null, i) < 0)
+			return -errno;
+	if (null >= LOW_FDS)
+		(void)close(null);
+	return 0;
+}
+
+/* In a container: its mounts are complete, and nothing was given to init but the path of its channel. */
+static int begin_contained(struct init *in, const char *path)
+{
+	in->contained = true;
+	in->dev = in->store = in->packages = in->lock = in->egress = -1;
+	if (syscall(SYS_close_range, LOW_FDS, FDS_LAST, 0) < 0 && errno != ENOSYS)
+		return -errno;
+	in->channel = connect_to(path);
+	return in->channel < 0 ? in->channel : take_null();
 }
 
 /* Moves the descriptors that the maker gave, and puts /dev/null on 0, 1 and 2. */
@@ -262,17 +307,7 @@ static int take_channel(struct init *in)
 	in->egress = -1;
 	if (syscall(SYS_close_range, LOW_FDS, PROTO_START_END - 1, 0) < 0)
 		return -errno;
-	if (in->channel < 0)
-		return -errno;
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null < 0)
-		return -errno;
-	for (int i = 0; i < LOW_FDS; i++)
-		if (dup2(null, i) < 0)
-			return -errno;
-	if (null >= LOW_FDS)
-		(void)close(null);
-	return 0;
+	return in->channel < 0 ? -errno : take_null();
 }
 
 static int start_signals(struct init *in)
@@ -297,13 +332,13 @@ static int start(struct init *in, enum proto_step *step)
 	return r < 0 ? r : init_setup(in, step);
 }
 
-int main(void)
+int main(int argc, char *argv[])
 {
 	struct init *in = &init;
 	enum proto_step step = PROTO_STEP_NONE;
 
 	(void)prctl(PR_SET_NAME, "caisson-init", 0, 0, 0);
-	if (take_channel(in) < 0)
+	if ((argc == 2 ? begin_contained(in, argv[1]) : take_channel(in)) < 0)
 		init_die("channel");
 	int r = start(in, &step);
 	if (r < 0) {
@@ -315,6 +350,8 @@ int main(void)
 	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready),
 					 .landlock = in->landlock >= 0};
 	init_send(in, &ready.head, &in->egress, in->egress >= 0);
+	if (in->contained)
+		zygote_begin(in);
 	KILL_POINT(INIT_READY);
 	in->egress = fd_close(in->egress);
 	loop(in);

@@ -58,6 +58,10 @@
  * (memory_watch.c) and disk space without a limited file system (disk_use.c) are watched while a
  * run is on.
  *
+ * Contained: an engine on containers starts this same program as the first process of a container,
+ * with the path of its channel as argument. The container has all mounts and no privileges. init
+ * checks that, and itself starts the interpreter from which runs are forked (own_zygote.c).
+ *
  * init ends when the lifeline or the channel ends, and on any impossible message. The kernel then
  * kills every process of the sandbox. */
 #pragma once
@@ -74,10 +78,14 @@
 #include <time.h>
 
 #define INIT_FDS_MAX     PROTO_CONFIG_PROCS_MAX
-#define INIT_LEAVING_MAX 4  /* runs that are over and still being freed */
-#define RUN_CODE_FD      3  /* where a Python run finds its source; runtime/python/boot.py */
-#define STORE_INODES     2  /* of the workspace's file system: its folders `data` and `venv` */
-#define DISK_INODES      12 /* of a stored one: the same, and what ext4 keeps for itself */
+#define INIT_LEAVING_MAX 4           /* runs that are over and still being freed */
+#define FDS_LAST         0x7fffffffU /* for close_range(2): gVisor takes it for a signed number */
+#define RUN_CODE_FD      3 /* where a Python run finds its source; runtime/python/boot.py */
+#define STORE_INODES     2 /* of the workspace's file system: its folders `data` and `venv` */
+#define DISK_INODES      14 /* of a stored one: also `tmp` and `home`, and what ext4 keeps for itself */
+#define SESSION_INODES                                                                             \
+	13          /* of a session's disk: also `checkpoints`, and what ext4 keeps for itself */
+#define DISK_KEPT 3 /* folders of a stored sandbox besides the workspace */
 
 enum run_state { RUN_NONE, RUN_WAITING, RUN_RUNNING, RUN_KILLING, RUN_ENDING };
 enum run_form {
@@ -109,6 +117,12 @@ struct init_leaving { /* a stopped process that never executes again */
 	bool killed;  /* it has been sent SIGKILL */
 };
 
+struct init_zygote {    /* contained: init starts the interpreter itself (own_zygote.c) */
+	bool wanted;    /* false = every run starts its own */
+	unsigned tries; /* in a row that ended soon */
+	uint64_t began;
+};
+
 enum warm_state { WARM_NONE, WARM_COMING, WARM_CLEAN };
 enum spare_state { SPARE_NONE, SPARE_FORKING, SPARE_READY };
 struct init_warm {
@@ -118,11 +132,10 @@ struct init_warm {
 	pid_t clean; /* 0 until its hello */
 	int spare_channel;
 	enum spare_state spare_state;
-	pid_t spare;    /* 0 until it is ready */
-	bool told_cold; /* the front was told (INIT_COLD) that there is no clean interpreter */
-	bool
-	    first_made; /* the sandbox's first spare was made; it was the clean interpreter itself */
-	bool spent;     /* that happened, and no other clean interpreter has come since */
+	pid_t spare;     /* 0 until it is ready */
+	bool told_cold;  /* the front was told (INIT_COLD) that there is no clean interpreter */
+	bool forks;      /* it forks spares; false: it becomes the next spare itself */
+	bool spent;      /* that happened, and no other clean interpreter has come since */
 	uint64_t shared; /* memory of a clean interpreter in bytes, where no cgroup counts memory */
 	bool rest;       /* the front sent INIT_REST; init follows it between runs */
 };
@@ -194,12 +207,12 @@ struct init_disk {
 	bool counts;             /* false = a file system holds the limits */
 	bool due;                /* something has changed since the last walk */
 	bool walking;            /* a walk is under way */
-	int packages;            /* O_PATH of the folder of packages, -1 = none */
+	int kept[DISK_KEPT];     /* O_PATH of the folders besides the workspace; only if `counts` */
 	struct disk_use known;   /* result of the last walk */
 	struct disk_use found;   /* so far, in the walk under way */
 	struct disk_use before;  /* when the run began */
 	uint64_t began, next_at; /* start of the walk; when the next is due in a run */
-	uint32_t folder;         /* 0 = workspace, 1 = packages */
+	uint32_t folder;         /* 0 = workspace, then `kept` */
 	uint32_t depth;
 	DIR *open[DISK_DEPTH_MAX];
 };
@@ -235,7 +248,10 @@ struct init {
 	int packages;                    /* a packages folder to mount; -1 = take the workspace's */
 	int lock;                        /* of a stored workspace, kept open until the end; -1 */
 	int egress;                      /* the listening socket, until the front has it; -1 */
-	bool stored;                     /* the workspace is on a disk, not in memory */
+	bool stored;                     /* the workspace outlives the sandbox */
+	bool on_disk;                    /* the workspace is on a disk, not in memory */
+	bool contained;                  /* in a container, whose mounts are complete: see main() */
+	char python[64];                 /* program of cold runs */
 	int landlock;                    /* prepared rules, -1 = none */
 	int kill;                        /* cgroup.kill of the run leaf, -1 = none */
 	int procs[INIT_FDS_MAX];
@@ -250,6 +266,7 @@ struct init {
 	uint64_t told_at; /* when the front was told of the last end; 0 = never */
 	bool hasty;       /* the client sends statements back to back: fork the next one at once */
 	struct init_warm warm;
+	struct init_zygote zygote;
 	struct init_session session;
 	struct init_checkpoints checkpoints;
 	struct init_waiting waiting;
@@ -274,6 +291,8 @@ void init_send(struct init *in, const struct proto_head *frame, const int *fds, 
 
 /* setup_root.c: the rest of the isolation. 0, or -errno and the step. */
 int init_setup(struct init *in, enum proto_step *ret_step);
+/* kept_folders.c: removes what a dead process of a stored sandbox left in /tmp and the home folder. */
+void kept_tidy(void);
 /* Drops what is left of the privileges and reads them back. */
 int init_drop(void);
 
@@ -333,6 +352,7 @@ void kill_strangers(struct init *in); /* between runs: kills every process that 
  * is set, and COUNT grows by the variables that were added. Returns the new length. */
 #define VENV_ROOM 64
 size_t venv_extend(char *env, size_t len, size_t room, uint32_t *count);
+bool venv_is_there(void);
 
 /* run_child.c: runs between fork and exec. Never returns; the errno of a failure goes to ERROR. */
 struct run_child {
@@ -419,6 +439,10 @@ struct copier_report { /* sent at the end, and once before steps that may fail w
 };
 _Noreturn void copier_main(const struct init *in, bool undo, int out);
 
+/* own_zygote.c: the interpreter of a container of its own. */
+void zygote_begin(struct init *in); /* after INIT_READY */
+void zygote_again(struct init *in); /* its channel has ended: starts another one, a few times */
+
 /* memory_watch.c: for hosts where no cgroup limits memory. True = the sandbox is over its limit. */
 bool watch_memory(const struct init *in);
 uint64_t watch_resident(const struct init *in, pid_t pid); /* bytes, without pages of files */
@@ -443,9 +467,9 @@ void ipc_clear(void); /* removes all; an attached segment goes with the last pro
 struct disk_use open_nameless(const struct init *in, dev_t dev);
 
 /* disk_use.c. These do nothing if the workspace's file system has limits. */
-void disk_start(struct init *in, int packages); /* after the mounts; PACKAGES is taken */
-bool disk_pending(const struct init *in);       /* a slice of a walk is due */
-uint64_t disk_next(const struct init *in);      /* the next walk in a run; 0 = none */
+void disk_start(struct init *in, const char *const kept[DISK_KEPT]); /* after the mounts */
+bool disk_pending(const struct init *in);                            /* a slice of a walk is due */
+uint64_t disk_next(const struct init *in); /* the next walk in a run; 0 = none */
 /* Walks a slice. True = the run that is on has passed the limit of bytes or of files. */
 bool disk_work(struct init *in);
 /* A run is about to start. -EDQUOT = the workspace is so far over its limit that no run may start
@@ -461,3 +485,6 @@ int files_handle(struct init *in,
 		 const struct proto_init_file *f); /* -1 = not a possible request */
 bool files_pending(const struct init *in);         /* a slice of work is due */
 void files_work(struct init *in);
+/* Makes the folder PATH, which is absolute and below the workspace, and its parents. A failure is left to
+ * whoever enters it. */
+void files_make_folder(const struct init *in, const char *path);

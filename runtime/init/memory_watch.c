@@ -22,28 +22,29 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #define PROCESSES_MAX 4096
 #define TEXT_MAX      2048
 
-/* The first one is skipped when the workspace is stored: it is not in memory then. */
+/* Where a session has its files. A folder of these that lies on the disk of a stored sandbox is not
+ * counted. */
 static const char *const memory_mounts[] = {"/mnt/data", "/tmp", "/dev/shm", "/home/sandbox"};
 
-static uint64_t in_mounts(const struct init *in)
+static uint64_t in_mounts(void)
 {
 	uint64_t sum = 0;
-	struct statvfs v;
+	struct statfs v;
 
-	for (size_t i = in->stored ? 1 : 0; i < sizeof(memory_mounts) / sizeof(memory_mounts[0]);
-	     i++)
-		if (statvfs(memory_mounts[i], &v) == 0)
-			sum += (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
+	for (size_t i = 0; i < sizeof(memory_mounts) / sizeof(memory_mounts[0]); i++)
+		if (statfs(memory_mounts[i], &v) == 0 && v.f_type == TMPFS_MAGIC)
+			sum += (uint64_t)(v.f_blocks - v.f_bfree) * (uint64_t)v.f_bsize;
 	return sum;
 }
 
@@ -213,7 +214,7 @@ static bool is_over(const struct init *in, uint64_t files, struct held (*one)(in
 
 bool watch_memory(const struct init *in)
 {
-	uint64_t files = in_mounts(in) + in_memfds(in) + ipc_segments();
+	uint64_t files = in_mounts() + in_memfds(in) + ipc_segments();
 
 	return is_over(in, files, resident) && is_over(in, files, proportional);
 }

@@ -23,12 +23,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define PYTHON      "/usr/bin/python3"
 #define HIGH_FD     64  /* above every descriptor that a run gets */
 #define KEPT_FDS    256 /* only in a test build that leaves the descriptors open */
 #define ERROR_FD    (RUN_CODE_FD + 1)
+#define RESULT_FD   (RUN_CODE_FD + 3) /* COLD_RESULT_FD of runtime/python/notebook.py */
 #define STACK_BYTES (UINT64_C(8) << 20)
 #define DATA_FACTOR 4 /* programs reserve more private memory than they use */
+#define DATA_SPARE                                                                                 \
+	(UINT64_C(1) << 30) /* what a warm interpreter has reserved, however little a run may use */
 #define NPROC_SPARE 8 /* room for init and the waiting interpreters, which have the same uid */
 #define CORE_BYTES                                                                                 \
 	1 /* core(5): 0 does not keep a core from a pipe of kernel.core_pattern, 1 does */
@@ -51,7 +53,7 @@ static struct rt_rlimit same(uint32_t resource, uint64_t value)
 uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 {
 	const struct proto_limits *l = &in->config.limits;
-	uint64_t data = l->memory_bytes * DATA_FACTOR;
+	uint64_t data = l->memory_bytes * DATA_FACTOR + DATA_SPARE;
 	uint32_t n = 0;
 
 	/* A limit of 1 byte prevents both kinds of core dump. The kernel refuses to pipe one to a
@@ -65,7 +67,9 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 		ret[n++] = same(RLIMIT_SIGPENDING, SIGNALS_MAX);
 	ret[n++] = same(RLIMIT_MSGQUEUE, QUEUE_BYTES);
 	ret[n++] = same(RLIMIT_NOFILE, l->nofile);
-	ret[n++] = same(RLIMIT_NPROC, l->pids + NPROC_SPARE);
+	/* In containers, uid 1000 is the same user in all of them, and the control group counts. */
+	if (!in->contained)
+		ret[n++] = same(RLIMIT_NPROC, l->pids + NPROC_SPARE);
 	ret[n++] =
 	    (struct rt_rlimit){.resource = RLIMIT_STACK, .cur = STACK_BYTES, .max = RLIM_INFINITY};
 	if (in->config.poll_memory)
@@ -114,7 +118,7 @@ static int lift(int error, int fd)
 /* Only in a test build without this wall: the run inherits all descriptors of init. */
 static void keep_all(void)
 {
-	for (int fd = ERROR_FD + 2; fd < KEPT_FDS; fd++)
+	for (int fd = RESULT_FD; fd < KEPT_FDS; fd++)
 		(void)fcntl(fd, F_SETFD, 0);
 }
 
@@ -125,8 +129,9 @@ static void set_fds(struct run_child *c)
 	int in = lift(c->error, given);
 	int out = lift(c->error, c->out);
 	int err = lift(c->error, c->err);
-	/* Python runs have a source, commands may have a channel for reports: never both. */
+	/* Python runs have a source, commands may have a channel for reports. */
 	int third = lift(c->error, c->code >= 0 ? c->code : c->result);
+	int result = lift(c->error, c->code >= 0 ? c->result : -1);
 	int args = lift(c->error, c->args);
 
 	if ((in >= 0 && dup2(in, 0) < 0) || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
@@ -136,11 +141,13 @@ static void set_fds(struct run_child *c)
 		give_up(c->error, errno);
 	c->error = ERROR_FD;
 	c->args = ERROR_FD + 1;
+	if (result >= 0 && dup2(result, RESULT_FD) < 0)
+		give_up(c->error, errno);
 	if (third < 0)
 		(void)close(RUN_CODE_FD);
 	if (!wall_stands(WALL_DESCRIPTORS))
 		keep_all();
-	else if (syscall(SYS_close_range, ERROR_FD + 2, ~0U, 0) < 0)
+	else if (syscall(SYS_close_range, result >= 0 ? RESULT_FD + 1 : RESULT_FD, FDS_LAST, 0) < 0)
 		give_up(c->error, errno);
 }
 
@@ -215,19 +222,35 @@ static void tie(const struct run_child *c)
 	}
 }
 
+static const char *python_text(const struct proto_init_run *f)
+{
+	const bool display = f->python & PROTO_PYTHON_DISPLAY;
+
+	if (f->python & PROTO_PYTHON_NOTEBOOK)
+		return display ? runtime_notebook_display_text : runtime_notebook_text;
+	return display ? runtime_display_text : runtime_boot_text;
+}
+
 _Noreturn static void become(const struct run_child *c, const struct strings *s)
 {
 	static char python[] = "python3";
 	static char flag[] = "-c";
 	/* execve(2) takes non-const strings but does not write to them */
-	char *text = (char *)(uintptr_t)(c->f->display ? runtime_display_text : runtime_boot_text);
-	char *argv[] = {python, flag, text, NULL};
+	char *text = (char *)(uintptr_t)python_text(c->f);
 	int r = wall_stands(WALL_FILTER) ? filter_load(c->in->filter, c->in->n_filter) : 0;
 
 	if (r < 0)
 		give_up(c->error, -r);
 	if (c->f->kind == PROTO_RUN_PYTHON) {
-		(void)execve(PYTHON, argv, s->env);
+		char **argv = calloc((size_t)c->f->argc + 4, sizeof(char *));
+
+		if (!argv)
+			give_up(c->error, ENOMEM);
+		argv[0] = python;
+		argv[1] = flag;
+		argv[2] = text;
+		memcpy(argv + 3, s->argv, c->f->argc * sizeof(char *));
+		(void)execve(c->in->python, argv, s->env);
 	} else if (s->argv[0]) {
 		environ = s->env; /* execvp(3) uses PATH of environ */
 		(void)execvp(s->argv[0], s->argv);

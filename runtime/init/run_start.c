@@ -57,8 +57,9 @@ static int sort_fds(const struct proto_init_run *f, const int *fds, size_t n, st
 	c->stdin_fd = (f->fds & PROTO_RUN_STDIN) && at < n ? fds[at++] : -1;
 	c->tail = (f->fds & PROTO_RUN_TAIL) && at < n ? fds[at++] : -1;
 	bool wants_code = f->kind != PROTO_RUN_ARGV;
-	bool right_result =
-	    f->kind == PROTO_RUN_ARGV || (c->result >= 0) == (f->kind == PROTO_RUN_STATEFUL);
+	bool wants_result =
+	    f->kind == PROTO_RUN_STATEFUL || (f->python & PROTO_PYTHON_NOTEBOOK) != 0;
+	bool right_result = f->kind == PROTO_RUN_ARGV || (c->result >= 0) == wants_result;
 	return at == n && (c->code >= 0) == wants_code && right_result ? 0 : -1;
 }
 
@@ -68,7 +69,9 @@ static bool is_possible(const struct proto_init_run *f)
 	       (f->fds & ~(uint32_t)(PROTO_RUN_CODE | PROTO_RUN_STDIN | PROTO_RUN_RESULT |
 				     PROTO_RUN_TAIL)) == 0 &&
 	       f->argc <= PROTO_ARG_MAX && f->envc <= PROTO_ARG_MAX && f->args_size > 0 &&
-	       f->args_size <= PROTO_ARGS_MAX && (f->kind == PROTO_RUN_ARGV) == (f->argc != 0);
+	       f->args_size <= PROTO_ARGS_MAX &&
+	       (f->kind == PROTO_RUN_ARGV ? f->argc != 0
+					  : f->kind == PROTO_RUN_PYTHON || f->argc == 0);
 }
 
 static uint64_t watch_every(const struct init *in)
@@ -166,6 +169,17 @@ static bool wait_for_spare(struct init *in, const struct proto_init_run *f, cons
 	return true;
 }
 
+static void make_cwd(const struct init *in, const struct run_child *c)
+{
+	char path[PROTO_PATH_MAX];
+	const ssize_t n = pread(c->args, path, sizeof(path) - 1, 0);
+
+	if (n <= 0)
+		return;
+	path[n] = '\0'; /* the folder is the first string of the arguments */
+	files_make_folder(in, path);
+}
+
 static void start_now(struct init *in, struct run_child *c)
 {
 	calm_end(in);
@@ -173,6 +187,8 @@ static void start_now(struct init *in, struct run_child *c)
 		refuse(in, EDQUOT);
 		return;
 	}
+	if (c->f->make_cwd)
+		make_cwd(in, c);
 	if (c->f->kind == PROTO_RUN_STATEFUL) {
 		if (!session_can(in) || !start_warm(in, c))
 			refuse(in, ENOTSUP);

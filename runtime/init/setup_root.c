@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -29,12 +30,13 @@
 #define NEW_ROOT      "/new"
 #define STORE         "/ws" /* the file system of the workspace and its packages */
 #define HOST_NAME     "sandbox"
+#define PYTHON        "/usr/bin/python3"
 #define HOME_BYTES    (UINT64_C(16) << 20)
 #define SMALL_INODES  4096u
 #define TMP_INODES    65536u
 #define PTYS_MAX      64 /* they take places of the host's global table, kernel.pty.max */
 #define MPL_FROM      "/opt/caisson/mpl"
-#define MPL_TO        "/tmp/.config/matplotlib"
+#define MPL_TO        ".config/matplotlib" /* below /tmp */
 #define MPL_FILES_MAX 16
 #define MPL_BYTES_MAX (4u << 20)
 
@@ -45,6 +47,7 @@ enum mount_kind {
 	MOUNT_DEV,
 	MOUNT_DEVPTS,
 	MOUNT_TMPFS,
+	MOUNT_KEPT,
 	MOUNT_PACKAGES,
 };
 
@@ -53,7 +56,7 @@ enum mount_size { SIZE_NONE, SIZE_SHM, SIZE_TMP, SIZE_HOME };
 static const struct mount_row {
 	enum proto_step step;
 	enum mount_kind kind;
-	const char *source; /* BIND */
+	const char *source; /* BIND, KEPT */
 	const char *target; /* below NEW_ROOT */
 	unsigned long flags;
 	unsigned mode;
@@ -64,8 +67,9 @@ static const struct mount_row {
     {PROTO_STEP_DEV, MOUNT_DEV, "/dev", "/dev", MS_REC, 0, SIZE_NONE},
     {PROTO_STEP_DEV, MOUNT_DEVPTS, NULL, "/dev/pts", MS_NOSUID | MS_NOEXEC, 0, SIZE_NONE},
     {PROTO_STEP_DEV, MOUNT_TMPFS, NULL, "/dev/shm", MS_NOSUID | MS_NODEV, 01777, SIZE_SHM},
-    {PROTO_STEP_TMP, MOUNT_TMPFS, NULL, "/tmp", MS_NOSUID | MS_NODEV, 01777, SIZE_TMP},
-    {PROTO_STEP_HOME, MOUNT_TMPFS, NULL, "/home/sandbox", MS_NOSUID | MS_NODEV, 0700, SIZE_HOME},
+    {PROTO_STEP_TMP, MOUNT_KEPT, STORE "/tmp", "/tmp", MS_NOSUID | MS_NODEV, 01777, SIZE_TMP},
+    {PROTO_STEP_HOME, MOUNT_KEPT, STORE "/home", "/home/sandbox", MS_NOSUID | MS_NODEV, 0700,
+     SIZE_HOME},
     {PROTO_STEP_WORKSPACE, MOUNT_BIND, STORE "/data", "/mnt/data", 0, 0, SIZE_NONE},
     {PROTO_STEP_WORKSPACE, MOUNT_BIND, STORE "/data", "/app/results", 0, 0, SIZE_NONE},
     {PROTO_STEP_PACKAGES, MOUNT_PACKAGES, STORE "/venv", "/app/.venv", 0, 0, SIZE_NONE},
@@ -122,15 +126,16 @@ static int attach(int *tree, const char *target)
 }
 
 /* Mounts the file system that holds the workspace and the packages, so that one limit applies to
- * both. It is a tmpfs, or the stored file system of this sandbox. Only its two folders are bound into
- * the sandbox. */
+ * both. It is a tmpfs, or a disk of this sandbox alone. Only its folders are bound into the
+ * sandbox. */
 static int mount_store(struct init *in)
 {
 	const struct proto_limits *l = &in->config.limits;
 	int r;
 
-	in->stored = in->store >= 0;
-	if (in->stored)
+	in->stored = in->config.fds & PROTO_CONFIG_STORED;
+	in->on_disk = in->store >= 0;
+	if (in->on_disk)
 		r = attach(&in->store, STORE);
 	else
 		r = mount_sized(STORE, MS_NOSUID | MS_NODEV, 0755, l->workspace_bytes,
@@ -141,6 +146,16 @@ static int mount_store(struct init *in)
 	    (mkdir(STORE "/venv", 0755) < 0 && errno != EEXIST))
 		return -errno;
 	return 0;
+}
+
+/* /tmp and the home folder of a stored sandbox are folders of its file system, so that they are still
+ * there when it starts again, and count for its limit. They are a tmpfs in other sandboxes, and where the
+ * file system of an older sandbox is too full for another folder. */
+static int mount_kept(const struct init *in, const struct mount_row *m, const char *target)
+{
+	if (!in->stored || (mkdir(m->source, m->mode) < 0 && errno != EEXIST))
+		return mount_tmpfs(in, m, target);
+	return mount(m->source, target, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
 }
 
 /* In a helper sandbox, which installs packages for another one: the packages of that other sandbox,
@@ -206,6 +221,8 @@ static int mount_one(struct init *in, const struct mount_row *m)
 			       "newinstance,ptmxmode=0666,mode=0620,max=%d",
 			       wall_stands(WALL_PTYS) ? PTYS_MAX : PTYS_MAX * 1024);
 		return mount("devpts", target, "devpts", m->flags, options) < 0 ? -errno : 0;
+	case MOUNT_KEPT:
+		return mount_kept(in, m, target);
 	case MOUNT_PACKAGES:
 		return mount_packages(in, m, target);
 	case MOUNT_TMPFS:
@@ -214,11 +231,22 @@ static int mount_one(struct init *in, const struct mount_row *m)
 	}
 }
 
-/* The file system for the files of checkpoints: a tmpfs that is mounted nowhere, so no run can name a
- * path in it. It may grow as large as the workspace, or the memory limit if that is smaller. -1 = the
- * kernel refused; the sandbox works without checkpoints then. */
+/* On the disk of a session, checkpoints are a folder beside `data`. Only `data` and `venv` are bound into the
+ * sandbox, so no run can name a path in it. Files and checkpoints together are as large as the disk. */
+static int make_folder(void)
+{
+	if (mkdir(STORE "/checkpoints", 0700) < 0)
+		return -1;
+	return open(STORE "/checkpoints", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* The place for the files of checkpoints. In a stored sandbox, and where the workspace is in memory, a tmpfs
+ * that is mounted nowhere, so no run can name a path in it. It may grow as large as the workspace, or the
+ * memory limit if that is smaller. -1 = the kernel refused; the sandbox works without checkpoints then. */
 static int make_store(const struct init *in)
 {
+	if (in->on_disk && !in->stored)
+		return make_folder();
 	const struct proto_limits *l = &in->config.limits;
 	uint64_t bytes =
 	    l->workspace_bytes < l->memory_bytes ? l->workspace_bytes : l->memory_bytes;
@@ -261,11 +289,17 @@ static int copy_file(int from, int to, const char *name)
 {
 	_cleanup_fd_ int in = openat(from, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	_cleanup_fd_ int out = -1;
-	struct stat st;
+	struct stat st, old;
 	off_t at = 0;
 
 	if (in < 0 || fstat(in, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size > MPL_BYTES_MAX)
 		return 0; /* no font list */
+	/* It may be there from the last start of a stored sandbox. Another image has another list. */
+	if (fstatat(to, name, &old, AT_SYMLINK_NOFOLLOW) == 0) {
+		if (S_ISREG(old.st_mode) && old.st_size == st.st_size)
+			return 0;
+		(void)unlinkat(to, name, 0);
+	}
 	out = openat(to, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
 	if (out < 0)
 		return -errno;
@@ -277,8 +311,11 @@ static int copy_file(int from, int to, const char *name)
 			if (n > 0 && fd_write_all(out, piece, (size_t)n) == 0)
 				at += n;
 		}
-		if (n <= 0)
-			return n < 0 ? -errno : 0;
+		if (n <= 0) {
+			int r = n < 0 ? -errno : 0;
+			(void)unlinkat(to, name, 0); /* no half list */
+			return r;
+		}
 	}
 	return 0;
 }
@@ -291,15 +328,35 @@ static int copy_fonts(void)
 	const struct dirent *de;
 	int r = 0;
 
-	if (mkdir("/tmp/.config", 0755) < 0 || mkdir(MPL_TO, 0755) < 0)
+	/* In a stored sandbox a run may have put anything there. */
+	if ((mkdir("/tmp/.config", 0755) < 0 && errno != EEXIST) ||
+	    (mkdir("/tmp/" MPL_TO, 0755) < 0 && errno != EEXIST))
 		return -errno;
-	_cleanup_fd_ int to = open(MPL_TO, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_fd_ int to = fd_open_beneath(tmp, MPL_TO, O_PATH | O_DIRECTORY, 0);
 	if (to < 0)
-		return -errno;
+		return to;
 	for (int n = 0; d && r == 0 && n < MPL_FILES_MAX && (de = readdir(d)); n++)
 		if (de->d_name[0] != '.')
 			r = copy_file(dirfd(d), to, de->d_name);
 	return r;
+}
+
+/* Whether no privilege is left: no capability, nor a way to gain one. */
+static int check_dropped(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {0};
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++)
+		if (data[i].effective || data[i].permitted || data[i].inheritable)
+			return -EPERM;
+	for (unsigned long cap = 0; cap <= 63; cap++)
+		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) > 0)
+			return -EPERM;
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : -EPERM;
 }
 
 int init_drop(void)
@@ -315,20 +372,13 @@ int init_drop(void)
 	    syscall(SYS_capset, &head, data) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
 	    prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
 		return -errno;
-	if (syscall(SYS_capget, &head, data) < 0)
-		return -errno;
-	for (int i = 0; i < 2; i++)
-		if (data[i].effective || data[i].permitted || data[i].inheritable)
-			return -EPERM;
-	for (unsigned long cap = 0; cap <= 63; cap++)
-		if (prctl(PR_CAPBSET_READ, cap, 0, 0, 0) > 0)
-			return -EPERM;
-	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : -EPERM;
+	return check_dropped();
 }
 
-int init_setup(struct init *in, enum proto_step *ret_step)
+/* Mounts, namespaces and loopback in a sandbox of our own. */
+static int build_root(struct init *in, enum proto_step *ret_step)
 {
-	int r = 0;
+	int r;
 
 	*ret_step = PROTO_STEP_HOSTNAME;
 	if (sethostname(HOST_NAME, strlen(HOST_NAME)) < 0)
@@ -345,30 +395,79 @@ int init_setup(struct init *in, enum proto_step *ret_step)
 	if (r < 0)
 		return r;
 	in->checkpoints.store = make_store(in);
+	(void)snprintf(in->python, sizeof(in->python), PYTHON);
 	*ret_step = PROTO_STEP_PIVOT;
 	if ((r = enter_root()) < 0)
 		return r;
-	(void)umask(022);
 	KILL_POINT(INIT_MOUNTED);
 	*ret_step = PROTO_STEP_LOOPBACK;
-	if (wall_stands(WALL_NET) && (r = loopback_up()) < 0)
+	return wall_stands(WALL_NET) ? loopback_up() : 0;
+}
+
+/* Sets RET to the first python3 in the image's own PATH, which the container engine gave to init. */
+static void find_python(char *ret, size_t size)
+{
+	const char *path = getenv("PATH");
+
+	while (path && *path) {
+		const size_t len = strcspn(path, ":");
+		if (*path == '/' &&
+		    (size_t)snprintf(ret, size, "%.*s/python3", (int)len, path) < size &&
+		    access(ret, X_OK) == 0)
+			return;
+		path += len + (path[len] == ':');
+	}
+	(void)snprintf(ret, size, PYTHON);
+}
+
+/* In a container everything is there. Its privileges must be gone: if the container engine kept one,
+ * nothing runs here. */
+static int check_container(struct init *in, enum proto_step *ret_step)
+{
+	*ret_step = PROTO_STEP_CAPS;
+	if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -errno;
+	const int r = check_dropped();
+	if (r < 0)
 		return r;
+	*ret_step = PROTO_STEP_PROC;
+	in->proc = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (in->proc < 0)
+		return -errno;
+	in->stored = in->config.fds & PROTO_CONFIG_FOLDER;
+	find_python(in->python, sizeof(in->python));
+	return 0;
+}
+
+int init_setup(struct init *in, enum proto_step *ret_step)
+{
+	static const char *const kept[DISK_KEPT] = {"/app/.venv", "/tmp", "/home/sandbox"};
+	int r;
+
+	r = in->contained ? check_container(in, ret_step) : build_root(in, ret_step);
+	if (r < 0)
+		return r;
+	(void)umask(022);
 	*ret_step = PROTO_STEP_EGRESS;
 	/* Before any submitted code runs, so that no run can take the port first. */
 	if ((in->config.fds & PROTO_CONFIG_EGRESS) && (in->egress = egress_listen()) < 0)
 		return in->egress;
 	*ret_step = PROTO_STEP_CAPS;
-	if ((r = init_drop()) < 0)
+	if (!in->contained && (r = init_drop()) < 0)
 		return r;
 	KILL_POINT(INIT_DROPPED);
 	*ret_step = PROTO_STEP_MPL;
-	if ((r = copy_fonts()) < 0)
+	r = copy_fonts();
+	if (r < 0 &&
+	    !in->stored) /* a full disk, or what a run left there, must not end the sandbox */
 		return r;
+	if (in->stored)
+		kept_tidy();
 	*ret_step = PROTO_STEP_WORKSPACE;
 	in->workspace = open("/mnt/data", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (in->workspace < 0)
 		return -errno;
-	disk_start(in, open("/app/.venv", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	disk_start(in, kept);
 	in->landlock = landlock_prepare(""); /* -1 where the kernel has no Landlock */
 	return 0;
 }

@@ -13,7 +13,7 @@
 #define VENV_PYTHON VENV "/bin/python3"
 
 /* The folder always exists, but may be empty. It is a virtual environment if it has an interpreter. */
-static bool is_there(void)
+bool venv_is_there(void)
 {
 	return access(VENV_PYTHON, X_OK) == 0;
 }
@@ -30,7 +30,7 @@ size_t venv_extend(char *env, size_t len, size_t room, uint32_t *count)
 	static const char path[] = "PATH=";
 	bool named = false, done = false;
 
-	if (room < VENV_ROOM || !is_there())
+	if (room < VENV_ROOM || !venv_is_there())
 		return len;
 	for (size_t at = 0; at < len; at += strlen(env + at) + 1) {
 		named = named || strncmp(env + at, VENV_NAMED, sizeof("VIRTUAL_ENV=") - 1) == 0;

@@ -5,7 +5,7 @@
  *   spare              NONE --RT_FORK--> FORKING --RT_READY--> READY, one at a time, between runs
  *
  * The first spare is the clean interpreter itself, so a sandbox that is made for one run costs one
- * fork. SPENT_WAIT_NS after that run init asks the front for another clean interpreter (INIT_COLD);
+ * fork. So is the spare of a clean interpreter that a run waited for. SPENT_WAIT_NS after that run init asks the front for another clean interpreter (INIT_COLD);
  * a run that comes sooner asks at once. A warm run takes the spare, or waits for the one that is
  * being forked. Any error on a channel ends that interpreter. A run that needed it asks for another
  * (warm_ask), at most ASK_MAX times, and then starts cold: same behaviour, later. */
@@ -145,6 +145,11 @@ void warm_tell(struct init *in)
 
 	if (w->channel >= 0 || w->told_cold)
 		return;
+	if (in->contained) {
+		if (!run_is_on(in) && w->spare_state == SPARE_NONE && w->clean == 0)
+			zygote_again(in);
+		return;
+	}
 	if (w->spent && (is_busy(in) || init_now() < in->told_at + SPENT_WAIT_NS))
 		return;
 	tell_cold(in, false);
@@ -161,6 +166,10 @@ bool warm_is_lost(const struct init *in, const struct proto_init_run *f)
 
 void warm_ask(struct init *in)
 {
+	if (in->contained) {
+		zygote_again(in);
+		return;
+	}
 	tell_cold(in, true);
 	in->warm.soon = true;
 }
@@ -176,10 +185,12 @@ static void let_go(struct init *in)
 	    (w->channel >= 0 && w->state != WARM_CLEAN))
 		return;
 	w->rest = false;
+	session_rest(in);
+	if (in->contained) /* to make it again would take an import */
+		return;
 	w->told_cold = true;
 	w->spent = false;
 	drop_clean(w);
-	session_rest(in);
 }
 
 /* Sends what a spare needs to isolate itself; frames.h has the order of the descriptors. */
@@ -216,7 +227,7 @@ static void become_spare(struct init *in)
 {
 	struct init_warm *w = &in->warm;
 
-	w->first_made = w->spent = true;
+	w->forks = w->spent = true;
 	w->shared = in->config.poll_memory ? watch_resident(in, w->clean) : 0;
 	w->spare = w->clean;
 	w->clean = 0;
@@ -245,13 +256,13 @@ void warm_prepare(struct init *in)
 		return;
 	if (warm_pair(pair) < 0)
 		return;
-	int r = send_fork(in, pair[1], !w->first_made);
+	int r = send_fork(in, pair[1], !w->forks);
 	(void)close(pair[1]);
 	w->spare_channel = pair[0];
 	w->spare_state = SPARE_FORKING;
 	if (r < 0)
 		drop_clean(w);
-	else if (!w->first_made)
+	else if (!w->forks)
 		become_spare(in);
 }
 
@@ -312,8 +323,10 @@ int warm_send_run(int channel, const struct run_child *c)
 
 	if (r == 0) {
 		t.run.flags |= c->f->kind == PROTO_RUN_STATEFUL ? RT_STATEFUL : RT_NAMED_END;
-		if (c->f->display)
+		if (c->f->python & PROTO_PYTHON_DISPLAY)
 			t.run.flags |= RT_DISPLAY;
+		if (c->f->python & PROTO_PYTHON_NOTEBOOK)
+			t.run.flags |= RT_NOTEBOOK;
 		if (c->tail >= 0)
 			t.run.flags |= RT_TAIL;
 		size_t len = sizeof(t.run) + t.run.env_len + t.run.cwd_len;
@@ -356,6 +369,8 @@ static void clean_event(struct init *in)
 	}
 	if (w->state == WARM_COMING) {
 		w->state = WARM_CLEAN;
+		if (in->run.state == RUN_WAITING && !in->contained)
+			w->forks = false;
 		return;
 	}
 	w->clean = pid;

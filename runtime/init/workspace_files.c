@@ -66,6 +66,26 @@ static int open_parent(const struct init *in, const char *path, bool make, const
 	return dir;
 }
 
+void files_make_folder(const struct init *in, const char *path)
+{
+	static const char root[] = "/mnt/data/";
+	char below[PROTO_PATH_MAX];
+	const char *name;
+
+	if (strncmp(path, root, sizeof(root) - 1) != 0)
+		return;
+	path += sizeof(root) - 1;
+	const size_t len = strlen(path);
+	if (len + sizeof("/.") > sizeof(below))
+		return;
+	memcpy(below, path, len + 1);
+	if (!proto_path_ok(below, false))
+		return;
+	/* open_parent() makes everything before the last '/'. */
+	memcpy(below + len, "/.", sizeof("/."));
+	(void)fd_close(open_parent(in, below, true, &name));
+}
+
 /* ---- open ---- */
 
 static void do_open(struct init *in, const struct proto_init_file *f)
@@ -412,8 +432,14 @@ static void do_measure(struct init *in, const struct proto_init_file *f)
 		return;
 	} else {
 		a.bytes = (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize;
-		a.inodes = v.f_files - v.f_ffree - (in->stored ? DISK_INODES : STORE_INODES);
+		if (proto_disk_is_closed(v.f_blocks, v.f_bfree, v.f_bavail))
+			a.more |= PROTO_MEASURED_CLOSED;
+		a.inodes = v.f_files - v.f_ffree -
+			   (in->stored    ? DISK_INODES
+			    : in->on_disk ? SESSION_INODES
+					  : STORE_INODES);
 	}
+	a.more |= venv_is_there() ? PROTO_MEASURED_PACKAGES : 0;
 	init_send(in, &a.head, NULL, 0);
 }
 

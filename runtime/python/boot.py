@@ -19,28 +19,35 @@ CODE_FOLDER = '/tmp/.caisson'
 CODE_FILE = CODE_FOLDER + '/main.py'  # the value of __file__: the submitted code, for worker processes and for inspect
 source = ''
 watch = finish = None  # functions of display.py, if the run saves figures
+displaying = False  # the run saves figures
+notebook = False  # the run has RT_NOTEBOOK: notebook.py
+values = []  # values of last expressions, to be shown at the end of the run
 
 
 def load(text):
 	"""Returns the code object of the source bytes TEXT and registers the lines with linecache, as the
-	interpreter does."""
+	interpreter does. If the run has RT_NOTEBOOK, it returns a tuple of them: notebook_codes()."""
 	raw = text
 	try:
 		text = text.decode()
 	except UnicodeDecodeError:
 		return compile(raw, NAME, 'exec', dont_inherit=True)  # fails as a file would, or heeds its coding cookie
 	version = sys.version_info[:2]
-	if version >= (3, 14) and text.lstrip('\r\n')[:1] in (' ', '\t'):
+	if version >= (3, 14) and NAME[0] == '<' and text.lstrip('\r\n')[:1] in (' ', '\t'):
 		import textwrap
 		text = textwrap.dedent(text)  # -c does so since 3.14
-	if version >= (3, 10):
+	if version >= (3, 10) and NAME[0] == '<':
 		sys.orig_argv[1:] = '-c', text
 	# Compile first: a SyntaxError takes the line that it shows from itself, not from linecache.
-	code = compile(text if version >= (3, 10) else raw, NAME, 'exec', dont_inherit=True)  # 3.9 heeds a coding cookie
+	if notebook:
+		code = notebook_codes(text)
+	else:
+		code = compile(text if version >= (3, 10) else raw, NAME, 'exec', dont_inherit=True)  # 3.9 heeds a coding cookie
 	if version >= (3, 13):  # as the interpreter does; older versions register nothing: see show()
 		import linecache
 		if version >= (3, 14):
-			linecache._register_code(code, text, NAME)
+			for one in code if notebook else (code,):
+				linecache._register_code(one, text, NAME)
 		else:
 			linecache._register_code(NAME, text, NAME)
 	else:
@@ -55,7 +62,11 @@ def keep_file(text):
 	space = sys.modules['__main__'].__dict__
 	try:
 		import posix
-		flags = posix.O_WRONLY | posix.O_CREAT | posix.O_TRUNC | posix.O_NOFOLLOW | posix.O_CLOEXEC
+		flags = posix.O_WRONLY | posix.O_CREAT | posix.O_EXCL | posix.O_NOFOLLOW | posix.O_CLOEXEC
+		try:  # a new file each time: ext4 begins to write a truncated one to the disk when it is closed
+			posix.unlink(CODE_FILE)
+		except OSError:
+			pass
 		try:
 			fd = posix.open(CODE_FILE, flags, 0o600)
 		except FileNotFoundError:
@@ -129,12 +140,14 @@ class Guard:
 	             Exception=Exception):
 		if value is None or isinstance(value, SystemExit):
 			if finish and (value is None or value.code in (None, 0)):
-				finish()
+				finish(values)
 			return
 		tb = tb.tb_next
 		while tb is not None and tb.tb_frame.f_globals is ours:
 			tb = tb.tb_next
 		value.__traceback__ = tb
+		if notebook and not isinstance(value, KeyboardInterrupt) and show_error(kind, value, tb):
+			raise SystemExit(1)
 		if version >= (3, 13) or version >= (3, 11) and isinstance(value, KeyboardInterrupt):
 			return  # the interpreter prints it
 		try:
@@ -205,12 +218,32 @@ def show(*what):
 	return True
 
 
+def take_arguments():
+	"""What follows -c and this text on the command line is the sys.argv of the run. If it begins with a path, the
+	code is that file's. Returns whether it is."""
+	global NAME
+	if len(sys.argv) == 1:
+		return False
+	del sys.argv[0]
+	if sys.argv[0][:1] != '/':
+		return False
+	NAME = sys.argv[0]
+	sys.path[0] = NAME.rpartition('/')[0]
+	if sys.version_info >= (3, 10):
+		sys.orig_argv[1:] = sys.argv
+	sys.modules['__main__'].__dict__['__file__'] = NAME
+	return True
+
+
 def begin():
 	"""Returns the arguments of the exec() that is the run."""
 	with open(SOURCE_FD, 'rb') as f:
 		text = f.read()
+	global displaying
 	if watch:
+		displaying = True
 		watch()
 	watch_workers()
-	keep_file(text)
+	if not take_arguments():
+		keep_file(text)
 	return load(text), sys.modules['__main__'].__dict__

@@ -5,13 +5,11 @@ processes.
 Runs in the same dictionary as boot.py and zygote.py, in the process that holds the session's state."""
 import os
 
-RESULT_MAX = 100 * 1024  # characters of a result's text
 LOST_THREADS = 1  # enum rt_lost
 
 cells = 0
 FUTURE = 0x1fe0000  # flags of code objects for `from __future__ import ...`; the same from 3.9 to 3.15
 future = 0
-values = []  # values of last expressions, to be shown at the end of the run
 random_state = None
 
 
@@ -68,7 +66,6 @@ def cell(text, rehearsal=False):
 	"""Returns the code of the statements and, if the last one is an expression, the code of that expression.
 	Registers the lines with linecache under a name of their own, because functions live longer than the cell
 	that made them."""
-	import ast
 	import linecache
 	global cells, future
 	cells += 1
@@ -76,32 +73,15 @@ def cell(text, rehearsal=False):
 	text = text.decode('utf-8', 'replace')
 	lines = [line + '\n' for line in text.splitlines()]
 	linecache.cache[name] = len(text), None, lines, name
-	tree = compile(text, name, 'exec', ast.PyCF_ONLY_AST | future, dont_inherit=True)
+	tree, plain = parse(text, name, future)
 	if not rehearsal:
-		keep_definitions(tree, lines)
+		keep_definitions(tree, lines if plain is text else [line + '\n' for line in plain.split('\n')])
 	inspect = sys.modules.get('inspect')
 	if inspect and not hasattr(inspect.getfile, 'ours'):
 		inspect.getfile = find_cell(inspect.getfile)
-	last = None
-	if tree.body and isinstance(tree.body[-1], ast.Expr) and not text.rstrip().endswith(';'):
-		last = ast.Expression(tree.body.pop().value)
-	code = compile(tree, name, 'exec', future, dont_inherit=True)
-	future |= code.co_flags & FUTURE  # it also holds for later cells
-	return (code, compile(last, name, 'eval', future, dont_inherit=True)) if last else (code,)
-
-
-def result(value, fd):
-	"""Writes the text of the last expression's value to FD and keeps the value as _."""
-	if value is None:
-		return
-	sys.modules['__main__'].__dict__['_'] = value
-	if displaying:
-		values.append(value)
-	text = repr(value)
-	if len(text) > RESULT_MAX:
-		text = text[:RESULT_MAX // 2] + '\n... %d characters left out ...\n' % (len(text) - RESULT_MAX) \
-			+ text[-RESULT_MAX // 2:]
-	os.write(fd, text.encode('utf-8', 'backslashreplace'))
+	codes = codes_of(tree, text, name, future)
+	future |= codes[0].co_flags & FUTURE  # it also holds for later cells
+	return codes
 
 
 def rest(good):

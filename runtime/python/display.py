@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Saves figures that a run has drawn and not saved as PNG files in its workspace, so that plt.show() shows
-them.
+"""Saves figures that a run has drawn and not saved in its workspace, so that plt.show() shows them: figures of
+matplotlib as PNG, those of plotly as pages that need no network.
 
 Runs in the dictionary of boot.py, only if RT_DISPLAY is set: watch() before the first submitted line,
 finish() when the code has returned. A figure counts as saved if the code has used its canvas's print_figure,
 which every savefig does. A descriptor in place of that method notices this, so no frame and no name of ours
-is in a traceback. Hooks are set when pyplot is imported: a run that does not import it pays nothing and
-shows nothing.
+is in a traceback. Hooks are set when pyplot or plotly is imported: a run that imports neither pays next to
+nothing and shows nothing.
 
 A forked child with limits of its own draws the pictures. A bug of matplotlib, a method of the program that
 never returns, or too much memory costs the picture and not the run. A file is written whole or not at all,
@@ -17,10 +17,12 @@ NAMES_MAX = 10000
 CALL_S, RUN_S = 5.0, 15.0  # seconds for one call of show() or the end of a run; seconds for the whole run
 PIXELS_MAX = 16000000
 SIDE_MAX = 12000
-FILE_MAX = 8 << 20  # bytes of a file
+FILE_MAX = 8 << 20  # bytes of a picture
+PAGE_MAX = 32 << 20  # bytes of a page; 5 MiB of it are plotly's script
 MEMORY_MORE = 1 << 30  # bytes of address space that drawing may add
 
-drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None}  # of this run; sets of figures are weak
+# of this run; sets of figures are weak; `pages` are digests, because figures of plotly cannot be in a set
+drawn = {'files': 0, 'seconds': 0.0, 'saved': None, 'shown': None, 'pages': set()}
 
 
 class Reached:
@@ -56,15 +58,49 @@ def look_at(pyplot):
 	pyplot.show = show
 
 
+def look_at_plotly(io):
+	"""plotly.io has been imported. What its own show() does needs a browser."""
+	def show(fig, renderer=None, validate=True, **kwargs):
+		if isinstance(fig, dict):
+			from plotly.graph_objects import Figure
+			fig = Figure(fig)
+		picture(lambda: [(fig, 'page')])
+	io.show = show
+
+
+def is_page(value):
+	"""True for a figure of plotly."""
+	base = getattr(sys.modules.get('plotly.basedatatypes'), 'BaseFigure', None)
+	return base is not None and isinstance(value, base)
+
+
+def page_text(value):
+	"""What stands in the place of repr(), which has all data of the figure; None for other values."""
+	if not is_page(value):
+		return None
+	kinds = [str(getattr(trace, 'type', '')) for trace in value.data]
+	return 'plotly figure with %d trace%s%s' % (len(kinds), '' if len(kinds) == 1 else 's',
+	                                            ': ' + ', '.join(kinds[:10]) if kinds else '')
+
+
+def page_of(figure):
+	page = sys.modules['plotly.io'].to_html(figure, include_plotlyjs=True, full_html=True, div_id='figure')
+	return page.encode('utf-8', 'replace')
+
+
+hooks = {'matplotlib.pyplot': look_at, 'plotly.io': look_at_plotly}  # what is not imported yet
+
+
 class Finder:
-	"""Stands first in sys.meta_path until pyplot is imported. Finds it as the other finders do, and sets the
-	hooks then."""
+	"""Stands first in sys.meta_path until all modules of hooks are imported. Finds them as the other finders do, and
+	sets the hooks then."""
 
 	@staticmethod
 	def find_spec(name, path=None, target=None):
-		if name != 'matplotlib.pyplot':
+		look = hooks.pop(name, None)
+		if look is None:
 			return None
-		if Finder in sys.meta_path:
+		if not hooks and Finder in sys.meta_path:
 			sys.meta_path.remove(Finder)
 		from importlib.util import find_spec
 		spec = find_spec(name)
@@ -77,7 +113,7 @@ class Finder:
 			del loader.exec_module
 			run(module)
 			try:
-				look_at(module)
+				look(module)
 			except Exception:
 				pass
 		loader.exec_module = exec_module
@@ -87,11 +123,9 @@ class Finder:
 def watch():
 	drawn.update(files=0, seconds=0.0)
 	try:
-		if drawn['saved'] is not None:
-			return  # a later run of a session
-		if 'matplotlib.pyplot' in sys.modules:
-			look_at(sys.modules['matplotlib.pyplot'])
-		elif Finder not in sys.meta_path:
+		for name in [name for name in hooks if name in sys.modules]:
+			hooks.pop(name)(sys.modules[name])
+		if hooks and Finder not in sys.meta_path:
 			sys.meta_path.insert(0, Finder)
 	except Exception:
 		pass
@@ -203,6 +237,8 @@ def note(objects, said):
 		drawn['files'] += 1
 		if name == 'figure':
 			drawn['shown'][what] = digest
+		elif is_page(what):
+			drawn['pages'].add(digest)
 
 
 # In the child -----------------------------------------------------------------------------------------
@@ -243,12 +279,12 @@ def restrict(os):
 def draw_one(os, index, what, name, report):
 	import zlib
 	for suffix, data in [('png', png_of(what))] if name == 'figure' else parts_of(what):
-		if not isinstance(data, bytes) or not 0 < len(data) <= FILE_MAX:
+		if not isinstance(data, bytes) or not 0 < len(data) <= (PAGE_MAX if suffix == 'html' else FILE_MAX):
 			continue
 		digest = zlib.crc32(data)
-		if name == 'figure' and drawn['shown'].get(what) == digest:
+		if name == 'figure' and drawn['shown'].get(what) == digest or is_page(what) and digest in drawn['pages']:
 			continue
-		place(os, name, suffix, data)
+		place(os, 'figure' if name == 'page' else name, suffix, data)
 		os.write(report, b'%d %d\n' % (index, digest))
 
 
@@ -264,10 +300,12 @@ def png_of(figure):
 def parts_of(value):
 	"""Returns what a notebook would show of a value. A table of pandas is left out: its text says as much as
 	its HTML."""
+	if is_page(value):
+		return [('html', page_of(value))]
 	kind = type(value)
 	figure = getattr(sys.modules.get('matplotlib.figure'), 'Figure', None)
 	if figure is not None and isinstance(value, figure):
-		return [('png', png_of(value))]
+		return [('png', png_of(value))] if len(value.get_children()) > 1 else []
 	for suffix, method in ('png', '_repr_png_'), ('html', '_repr_html_'), ('md', '_repr_markdown_'):
 		if not callable(getattr(kind, method, None)) or kind.__module__.startswith('pandas.core.'):
 			continue

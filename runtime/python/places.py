@@ -152,16 +152,17 @@ def join_environment():
 def start_bare(source, channel, result, display):
 	"""Becomes a cold run or, with the descriptors of a stateful run, an interpreter that can hold a state: see
 	hold()."""
-	text = BARE_DISPLAY if display else BARE
+	text = bare_text(PARTS, display, notebook)
 	if channel >= 0:
 		copy = os.memfd_create('extension', 0)
 		os.write(copy, extension_bytes)
 		os.dup2(copy, EXTENSION_COPY_FD)
-		text = own_text[:own_text.rindex('[')] + '["hold"](%d, %d, %d)\n' % (channel, result, display)
+		text = own_text[:own_text.rindex('[')] + '["hold"](%d, %d, %d, %d)\n' % (channel, result, display, notebook)
 		os.set_inheritable(channel, True)
 		os.set_inheritable(result, True)
+	elif notebook:
+		os.dup2(result, COLD_RESULT_FD)
 	for number in _signal.SIGPIPE, _signal.SIGXFSZ:  # an ignored signal would stay ignored after execve
 		_signal.signal(number, _signal.SIG_DFL)
 	os.dup2(source, BARE_FD)
-	os.set_inheritable(BARE_FD, True)
 	os.execve(program, ['python3', '-c', text], os.environ)

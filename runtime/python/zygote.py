@@ -4,7 +4,7 @@ forks it makes an interpreter that cannot be told from a fresh `python3 -c`.
 
 Runs in the same dictionary as boot.py and places.py, whose functions it uses, as root of the image's user
 namespace. Descriptor 3 is the monitor's channel, 4 the extension, 5 the system call filter. CAISSON_PRELOAD
-lists the modules to import; no run sees it. The extension calls refresh(), enter() and leave() in forks:
+lists the modules to import; no run sees it. With CAISSON_INSIDE the process is inside the sandbox already. The extension calls refresh(), enter() and leave() in forks:
 docs/runtime-frames.md."""
 import io
 import itertools
@@ -31,8 +31,8 @@ def extension(fd):
 def install(c, control, program):
 	global Stream, register
 	Stream, register = c.stream_type(io.TextIOWrapper), c.register
-	c.setup(control, program, refresh, enter, load, flush, leave, show if sys.version_info < (3, 13) else None,
-	        cell, result, rest, finish)
+	c.setup(control, program, refresh, enter, load, flush, leave, show_error, cell, result, rest,
+	        lambda: finish(values), wait)
 
 
 def fonts():
@@ -70,8 +70,12 @@ def rehearse():
 	os.path.isdir(site.getusersitepackages())
 	with open(os.dup(null), 'rb') as f:
 		f.read()
-	code = load(b'import sys\ndef f(n):\n\treturn n + 1\nprint(f(1), "%s" % 1.5, [str(n) for n in range(2)])\n')
-	exec(code, {'__name__': 'caisson', '__builtins__': __builtins__})
+	global notebook
+	for notebook in True, False:
+		code = load(b'import sys\ndef f(n):\n\treturn n + 1\nprint(f(1), "%s" % 1.5, [str(n) for n in range(2)])\n')
+		space = {'__name__': 'caisson', '__builtins__': __builtins__}
+		for part in code if notebook else (code,):
+			eval(part, space)
 	flush(False)
 	os.close(null)
 	(sys.stdin, sys.stdout, sys.stderr, sys.__stdin__, sys.__stdout__, sys.__stderr__) = before
@@ -100,11 +104,16 @@ def settle():
 		sys.__dict__.pop(name, None)
 
 
-def freeze(c):
-	"""Keeps reads of the shared objects, and garbage collections, from writing into them."""
+def make_immortal(c):
 	import gc
 	gc.collect()
 	c.immortal(gc.get_objects(), type(freeze.__code__))
+
+
+def freeze(c):
+	"""Keeps reads of the shared objects, and garbage collections, from writing into them."""
+	import gc
+	make_immortal(c)
 	c.fill()
 	gc.freeze()
 	gc.enable()
@@ -171,7 +180,7 @@ def play(session, again, null):
 	os.write(source, b'n = globals().get("n", 0) + 1\nprint(n)\nn\n')
 	os.lseek(source, 0, os.SEEK_SET)
 	env = b'\0'.join(name + b'=' + value for name, value in os.environb.items())
-	text, space = enter(source, again, env, b'/', -1, -1, True)
+	text, space = enter(source, again, env, b'/', -1, -1, True, True)
 	if session:
 		code, last = cell(text)
 		exec(code, space)
@@ -180,8 +189,9 @@ def play(session, again, null):
 		rest(True)
 	else:
 		import atexit
-		exec(load(text), space)
-		finish()
+		for code in load(text):
+			eval(code, space)
+		finish(values)
 		sys.modules['threading']._shutdown()
 		atexit._run_exitfuncs()
 		flush(True)
@@ -239,6 +249,18 @@ def ready(started):
 		                   int((time.monotonic() - started) * 1000), *memory()))
 
 
+def serve_inside(c, program):
+	"""In a container: this process is the clean interpreter of the sandbox. It learns nothing about pages,
+	because its forks share its memory with nobody else."""
+	install(c, -1, program)
+	rehearse()
+	settle()
+	freeze(c)
+	if len(os.listdir('/proc/self/task')) != 1:
+		raise SystemExit('a module has started a thread, which no fork would have')
+	sys.excepthook = c.serve_inside
+
+
 def start():
 	"""Ends by raising an exception. The interpreter then calls the extension as sys.excepthook, on an empty
 	stack."""
@@ -258,10 +280,15 @@ def start():
 	preload(os.environ.pop('CAISSON_PRELOAD', '').split())
 	for name in 'random', 'linecache', 'textwrap', 'weakref', 'itertools', 'site', 'threading', 'inspect', 'multiprocessing.context':
 		__import__(name)
+	make_immortal(c)  # constants are: the interpreter writes into code whether they are when it runs
+	exercise()
 	watch_workers()
 	survey()
 	global known
 	known = frozenset(sys.modules)
+	if os.environ.pop('CAISSON_INSIDE', ''):
+		serve_inside(c, program)
+		raise SystemError('zygote')
 	install(c, CONTROL_FD, program)
 	rehearse()
 	settle()
@@ -273,7 +300,7 @@ def start():
 	raise SystemError('zygote')
 
 
-def hold(channel, result, display):
+def hold(channel, result, display, as_notebook):
 	"""For a stateful run that cannot start from a fork: an interpreter of its own, isolated already
 	(start_bare). It runs the source in BARE_FD and is the session's first holder."""
 	global known
@@ -289,6 +316,8 @@ def hold(channel, result, display):
 	for fd, name in (1, 'stdout'), (2, 'stderr'):
 		stream(fd, 'w', name, getattr(sys, name))
 	c.prepare(text, channel, result)
+	global notebook
+	notebook = bool(as_notebook)
 	show_figures(display)
 	sys.excepthook = c.hold
 	raise SystemError('hold')
@@ -412,7 +441,36 @@ def environment(data):
 		time.tzset()
 
 
-displaying = False
+sent = b''  # the environment of the session's last statement, as it was sent
+
+
+def change_environment(env):
+	"""Applies what has changed since the last statement. What code has changed itself stays. PATH and VIRTUAL_ENV are
+	join_environment()'s."""
+	global sent
+	if env == sent:
+		return
+	old, new = (dict(line.partition(b'=')[::2] for line in e.split(b'\0') if line) for e in (sent, env))
+	for name in old.keys() | new.keys():
+		if old.get(name) == new.get(name) or name in (b'PATH', b'VIRTUAL_ENV'):
+			continue
+		if name in new:
+			os.environb[name] = new[name]
+		else:
+			os.environb.pop(name, None)
+	sent = env
+
+
+def count_processors():
+	"""os.cpu_count() as in an interpreter that was started with PYTHON_CPU_COUNT, which this fork was not."""
+	text = os.environ.get('PYTHON_CPU_COUNT', '')
+	n = int(text) if text.isdigit() else 0
+	if n == 0 or sys.version_info < (3, 13) or os.cpu_count() == n:
+		return
+
+	def cpu_count():
+		return n
+	os.cpu_count = os.process_cpu_count = cpu_count
 
 
 def show_figures(display):
@@ -422,12 +480,16 @@ def show_figures(display):
 		watch()
 
 
-def enter(source, session, env, cwd, channel, result, display):
+def enter(source, session, env, cwd, channel, result, display, as_notebook):
 	"""The last step of a spare: sets the environment, folder and streams of its run. Returns the source and the
 	namespace for it. A session keeps its own: descriptors 0 to 2 are new, the objects on them are not.
-	CHANNEL and RESULT are -1 unless the run is stateful."""
+	CHANNEL is -1 unless the run is stateful; RESULT is -1 unless that or RT_NOTEBOOK."""
+	global sent, notebook
+	notebook = as_notebook
 	if not session:
 		environment(env)
+		sent = env
+		count_processors()
 		if cwd:
 			os.chdir(cwd)
 		old = sys.stdin, sys.stdout, sys.stderr
@@ -436,8 +498,10 @@ def enter(source, session, env, cwd, channel, result, display):
 		stream(2, 'w', 'stderr', old[2])
 		if settle_places(in_environment(env)):
 			start_bare(source, channel, result, display)
-	elif sys.prefix != VENV and in_environment(env):
-		join_environment()
+	else:
+		change_environment(env)
+		if sys.prefix != VENV and in_environment(env):
+			join_environment()
 	show_figures(display)
 	with open(source, 'rb') as f:
 		text = f.read()

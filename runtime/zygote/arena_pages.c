@@ -24,7 +24,12 @@
 #define BLOCK_MAX   ((size_t)64 << 10)
 #define BLOCK_FINE  ((size_t)4096) /* up to here every size class of malloc(3), above it in steps */
 #define BLOCK_STEP  ((size_t)1024)
-#define FILL_MAX    ((size_t)48 << 20) /* bytes in all; far more than is ever free */
+#define LARGE_MAX   ((size_t)1 << 20)
+#define LARGE_STEP  ((size_t)32 << 10)
+/* malloc(3) maps blocks of this size and more, and no smaller ones, because one was freed: a picture in
+ * the making then uses the same pages again */
+#define MMAP_FROM ((size_t)4 << 20)
+#define FILL_MAX  ((size_t)48 << 20) /* bytes in all; far more than is ever free */
 
 struct arena_allocator { /* PyObjectArenaAllocator of cpython/pymem.h */
 	void *ctx;
@@ -92,16 +97,17 @@ void arena_gather(void)
 }
 
 /* Allocates blocks of SIZE, at most *LEFT bytes, until one comes from the untouched range FROM..TO.
- */
-static void fill_class(size_t size, void *(*get)(size_t size), const char *from, const char *to,
-		       size_t *left)
+ * Returns that one, or NULL. */
+static void *fill_class(size_t size, void *(*get)(size_t size), const char *from, const char *to,
+			size_t *left)
 {
 	while (*left >= size) {
-		const char *p = get(size);
+		char *p = get(size);
 		if (!p || (p >= from && p < to))
-			break;
+			return p;
 		*left -= size;
 	}
+	return NULL;
 }
 
 static void fill_heap(size_t *left)
@@ -113,11 +119,14 @@ static void fill_heap(size_t *left)
 
 	if (!u.object)
 		return;
+	free(malloc(MMAP_FROM));
 	const char *end = sbrk(0);
 	const char *top = end - u.function().keepcost;
+	for (size_t size = LARGE_MAX; size > BLOCK_MAX; size -= LARGE_STEP)
+		free(fill_class(size, malloc, top, end + FILL_MAX, left));
 	for (size_t size = BLOCK_MAX; size > SMALL_MAX;
 	     size -= size > BLOCK_FINE ? BLOCK_STEP : CLASS_BYTES)
-		fill_class(size, malloc, top, end + FILL_MAX, left);
+		(void)fill_class(size, malloc, top, end + FILL_MAX, left);
 }
 
 size_t arena_fill(void)
@@ -128,7 +137,7 @@ size_t arena_fill(void)
 		return 0; /* no arena allocator, or no arena came from the range */
 	const char *fresh = range.next;
 	for (size_t size = CLASS_BYTES; size <= SMALL_MAX; size += CLASS_BYTES)
-		fill_class(size, PyObject_Malloc, fresh, range.end, &left);
+		(void)fill_class(size, PyObject_Malloc, fresh, range.end, &left);
 	fill_heap(&left);
 	return FILL_MAX - left;
 }

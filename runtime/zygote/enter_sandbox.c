@@ -92,13 +92,20 @@ int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves)
 	return chdir("/") < 0 ? -errno : 0;
 }
 
+int enter_inside(void)
+{
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0)
+		return -errno;
+	return chdir("/") < 0 ? -errno : 0;
+}
+
 int enter_close_others(int keep)
 {
 	if (keep != 3) {
 		if (dup3(keep, 3, O_CLOEXEC) < 0)
 			return -errno;
 	}
-	if (syscall(SYS_close_range, 4U, ~0U, 0U) < 0)
+	if (syscall(SYS_close_range, 4U, 0x7fffffffU, 0U) < 0)
 		return -errno;
 	for (int fd = 0; fd < 3; fd++)
 		(void)close(fd);

@@ -13,7 +13,7 @@
 struct zygote zygote = {.control = -1};
 
 PyDoc_STRVAR(setup_doc, "setup(control, filter, refresh, enter, load, flush, leave, show, cell, "
-			"result, rest, finish) - before serve()");
+			"result, rest, finish, wait) - before serve()");
 
 static PyObject *setup(PyObject *self, PyObject *args)
 {
@@ -21,10 +21,10 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_ssize_t len;
 
 	(void)self;
-	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOOO", &zygote.control, &filter, &len,
+	if (!PyArg_ParseTuple(args, "iy#OOOOOOOOOOO", &zygote.control, &filter, &len,
 			      &zygote.refresh, &zygote.enter, &zygote.load, &zygote.flush,
 			      &zygote.leave, &zygote.show, &zygote.cell, &zygote.result,
-			      &zygote.rest, &zygote.finish))
+			      &zygote.rest, &zygote.finish, &zygote.wait))
 		return NULL;
 	if (len < 0 || (size_t)len % sizeof(struct sock_filter) ||
 	    (size_t)len / sizeof(struct sock_filter) > UINT16_MAX) {
@@ -46,6 +46,7 @@ static PyObject *setup(PyObject *self, PyObject *args)
 	Py_INCREF(zygote.result);
 	Py_INCREF(zygote.rest);
 	Py_INCREF(zygote.finish);
+	Py_INCREF(zygote.wait);
 	Py_RETURN_NONE;
 }
 
@@ -124,6 +125,17 @@ static PyObject *serve(PyObject *self, PyObject *args)
 	serve_monitor();
 }
 
+PyDoc_STRVAR(serve_inside_doc,
+	     "serve_inside(type, value, traceback) - as sys.excepthook: this process is a clean "
+	     "interpreter inside its sandbox, on descriptor 3");
+
+static PyObject *serve_inside(PyObject *self, PyObject *args)
+{
+	(void)self;
+	(void)args;
+	serve_as_clean();
+}
+
 static struct {
 	PyObject *text;
 	int channel;
@@ -184,6 +196,7 @@ static PyMethodDef methods[] = {
     {"collapse", collapse, METH_VARARGS, collapse_doc},
     {"learn", learn, METH_VARARGS, learn_doc},
     {"serve", serve, METH_VARARGS, serve_doc},
+    {"serve_inside", serve_inside, METH_VARARGS, serve_inside_doc},
     {"prepare", prepare, METH_VARARGS, prepare_doc},
     {"hold", hold, METH_VARARGS, hold_doc},
     {"stream_type", stream_type, METH_O, stream_type_doc},

@@ -59,6 +59,7 @@ struct zygote {
 	PyObject *result;
 	PyObject *rest;
 	PyObject *finish;
+	PyObject *wait;
 	int channel;        /* the channel to init, in a clean interpreter or a holder */
 	int session;        /* this process holds or continues the state of a session */
 	struct frame frame; /* one buffer is enough: one thread, one frame at a time */
@@ -97,6 +98,8 @@ void learned_copy(int session);
 /* enter_sandbox.c. Enters the sandbox of the init behind PIDFD and drops all rights. After a
  * failure the process must call _exit(). Returns 0 or -errno. */
 int enter_sandbox(const struct rt_clean *c, int pidfd, const int *leaves);
+/* The same for a process that is inside already and has no rights. Returns 0 or -errno. */
+int enter_inside(void);
 /* Closes every descriptor except KEEP, which becomes number 3. Returns 0 or -errno. */
 int enter_close_others(int keep);
 /* Isolates a spare as K and its descriptors FDS say: session, leaf, limits, Landlock, filter.
@@ -106,6 +109,8 @@ int enter_run(const struct rt_fork *k, const int *fds);
 /* serve_zygote.c. The loops of the zygote, and of a clean interpreter or holder. */
 _Noreturn void serve_monitor(void);
 _Noreturn void serve_init(int channel);
+/* In a container, whose init has started this interpreter with the channel as descriptor 3. */
+_Noreturn void serve_as_clean(void);
 
 /* spare_run.c. Becomes the run that F describes; CHANNEL is the spare's channel to init. */
 _Noreturn void run_start(struct frame *f, int channel);
@@ -128,9 +133,11 @@ PyObject *through_type(PyObject *base);
  * standard output or error stream that was registered before. */
 void through_register(PyObject *stream, int fd, bool is_stderr);
 
-/* output_tail.c. Both write LEN bytes to FD. With tail_write() bytes for standard output may stay
- * in the tail. Return 0, or -1 with an exception. */
+/* Writes LEN bytes to FD. 0, or -1 with an exception. */
 int write_all(int fd, const char *bytes, size_t len);
+
+/* output_tail.c; runtime/output has the first four for an interpreter without a tail. Like
+ * write_all(), but bytes for standard output may stay in the tail. */
 int tail_write(int fd, const char *bytes, size_t len);
 int tail_flush(void); /* 0, or -1 with an exception */
 int tail_watch(void); /* once, in the zygote; -1 = out of memory */

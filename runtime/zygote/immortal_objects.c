@@ -16,8 +16,8 @@
 #include "extension.h"
 
 #include <dlfcn.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #define TABLE_START ((size_t)1 << 20) /* slots; a power of two */
 
@@ -68,22 +68,35 @@ static size_t slot_of(const struct walk *w, const PyObject *o)
 	return at;
 }
 
+/* Of table and list together. They are in pages of their own: malloc(3) would leave a hole in the
+ * heap, which forks would then fill. */
+static size_t bytes_of(const struct walk *w)
+{
+	return (w->size + w->size / 2) * sizeof(void *);
+}
+
+static void drop(struct walk *w)
+{
+	if (w->table)
+		(void)munmap(w->table, bytes_of(w));
+}
+
 static int grow(struct walk *w)
 {
 	struct walk bigger = *w;
 
 	bigger.size = w->size ? w->size * 2 : TABLE_START;
-	bigger.table = calloc(bigger.size, sizeof(void *));
-	bigger.list = realloc(w->list, bigger.size / 2 * sizeof(void *));
-	if (bigger.list)
-		w->list = bigger.list;
-	if (!bigger.table || !bigger.list) {
-		free(bigger.table);
+	void *p = mmap(NULL, bytes_of(&bigger), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+		       -1, 0);
+	if (p == MAP_FAILED)
 		return -1;
-	}
-	for (size_t i = 0; i < w->n; i++)
+	bigger.table = p;
+	bigger.list = bigger.table + bigger.size;
+	for (size_t i = 0; i < w->n; i++) {
+		bigger.list[i] = w->list[i];
 		bigger.table[slot_of(&bigger, w->list[i])] = w->list[i];
-	free(w->table);
+	}
+	drop(w);
 	*w = bigger;
 	return 0;
 }
@@ -167,7 +180,6 @@ long immortal_make(PyObject *known, PyObject *code)
 			memcpy(w->list[i], &forever, sizeof(forever));
 			made++;
 		}
-	free(w->list);
-	free(w->table);
+	drop(w);
 	return made;
 }

@@ -66,7 +66,7 @@ void end_name(int status)
 	if (stat("/proc/self/task", &tasks) < 0 || tasks.st_nlink != LINKS_ALONE)
 		return;
 	/* nobody may find locks, listening sockets or pipes still held */
-	if (syscall(SYS_close_range, 0U, ~0U, 0U) < 0)
+	if (syscall(SYS_close_range, 0U, 0x7fffffffU, 0U) < 0)
 		return;
 	(void)snprintf(name, sizeof(name), RT_END_FORMAT, (unsigned)status & 0xffU,
 		       (unsigned long long)own.ru_maxrss);

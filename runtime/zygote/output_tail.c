@@ -40,30 +40,6 @@ static struct output_tail *usable(void)
 	return tail.map && *tail.own ? tail.map : NULL;
 }
 
-int write_all(int fd, const char *bytes, size_t len)
-{
-	while (len > 0) {
-		ssize_t n;
-		int errnum;
-		Py_BEGIN_ALLOW_THREADS n = write(fd, bytes, len);
-		errnum = errno;
-		Py_END_ALLOW_THREADS if (n < 0 && errnum == EINTR)
-		{
-			if (PyErr_CheckSignals() < 0)
-				return -1;
-			continue;
-		}
-		if (n < 0) {
-			errno = errnum;
-			(void)PyErr_SetFromErrno(PyExc_OSError);
-			return -1;
-		}
-		bytes += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 /* Takes the tail and returns its former state. OPEN: the tail is BUSY now and belongs to the
  * caller. CLOSED: it was not taken. The caller must not hold the tail already. A holder keeps it
  * for microseconds, or while it writes to the pipe; it needs no interpreter lock to release it. */

@@ -5,22 +5,24 @@
  * gives an orphan to the init of its *parent's* pid namespace. So a middle process inside the
  * sandbox's pid namespace stands between the forking process and the new one, and exits at once:
  *
- *   zygote -vfork-> helper: setns(pid namespace) -fork-> middle (inside) -fork-> clean interpreter
- *   clean interpreter or holder                 -vfork-> middle          -fork-> spare
+ *   zygote -vfork-> helper: setns(pid namespace) -vfork-> middle (inside) -bare-> clean interpreter
+ *   clean interpreter or holder                  -vfork-> middle          -fork-> spare
  *
  * vfork shares the memory and copies no page tables, so it is the fast way. But a process inside the
  * sandbox is killed when the sandbox ends. If that happens within the C library's fork, a lock in
  * the shared memory stays taken (the one of glibc's abort(3)), and every subprocess of every later
- * fork would wait for it for ever. So a process inside must never share the zygote's memory: the
- * zygote's middle process is a fork. Inside the sandbox nothing but its end kills a middle process,
- * see await_adoption(), so vfork is safe there.
+ * fork would wait for it for ever. So the zygote's middle process forks without the C library
+ * (bare_fork()): it takes no lock, and may be killed between any two instructions. Inside the sandbox
+ * nothing but its end kills a middle process, see await_adoption(), so the C library's fork is safe
+ * there.
  *
  * The clean interpreter itself can become the first spare of a sandbox: it is a fork already, and
  * many sandboxes are made for one run.
  *
  * The helper exists because setns() back into the monitor's pid namespace needs rights there that
- * the root of the image's user namespace does not have. The last fork is the C library's fork(3), so
- * its handlers (malloc, BLAS) run. Python's own handlers are called around the whole chain:
+ * the root of the image's user namespace does not have. A spare is forked by the C library's fork(3),
+ * so its handlers (malloc, BLAS) run; a clean interpreter has one thread and no lock taken, as the
+ * zygote had, so it needs none. Python's own handlers are called around the whole chain:
  * PyOS_BeforeFork() by the zygote, PyOS_AfterFork_Child() only by the spare. A clean interpreter
  * executes no Python at all, so it copies no page for that. */
 #include "extension.h"
@@ -29,11 +31,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sched.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -75,6 +79,22 @@ static _Noreturn void clean_main(const struct rt_clean *c, int pidfd, int channe
 	serve_init(3);
 }
 
+/* The interpreter of a container has no zygote above it: it is the clean interpreter itself. */
+_Noreturn void serve_as_clean(void)
+{
+	struct rt_head hello = {.kind = RT_HELLO};
+	struct rt_head ready = {.kind = RT_READY};
+	struct frame *f = &zygote.frame;
+
+	if (enter_inside() < 0 || enter_close_others(3) < 0 ||
+	    channel_send(3, &hello, sizeof(hello)) < 0 || channel_recv(3, f) < 0 ||
+	    f->u.h.kind != RT_ENTER || f->n_fds != 0 || channel_send(3, &ready, sizeof(ready)) < 0)
+		_exit(1);
+	zygote.fork_open = 1;
+	PyOS_BeforeFork();
+	serve_init(3);
+}
+
 /* Exit statuses of a middle process: it forks once and exits; its child never returns. A vfork
  * child writes into its parent's memory, so everything that must survive is passed down as an
  * argument. */
@@ -91,13 +111,40 @@ static int reap(pid_t pid)
 	return WIFEXITED(status) && WEXITSTATUS(status) == MIDDLE_FORKED ? 0 : -EAGAIN;
 }
 
+/* What fork(3) tells the kernel about the C library's thread. */
+static struct {
+	int *tid; /* NULL = the kernel does not say where it is */
+	void *robust;
+	size_t robust_len;
+} thread;
+
+static void bare_learn(void)
+{
+	if (prctl(PR_GET_TID_ADDRESS, &thread.tid, 0, 0, 0) < 0 ||
+	    syscall(SYS_get_robust_list, 0, &thread.robust, &thread.robust_len) < 0)
+		thread.tid = NULL;
+}
+
+/* fork(2) without the C library's locks and handlers. */
+static pid_t bare_fork(void)
+{
+	struct clone_args args = {.flags = CLONE_CHILD_SETTID | CLONE_CHILD_CLEARTID,
+				  .child_tid = (uintptr_t)thread.tid,
+				  .exit_signal = SIGCHLD};
+	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
+
+	if (pid == 0)
+		(void)syscall(SYS_set_robust_list, thread.robust, thread.robust_len);
+	return pid;
+}
+
 static __attribute__((noinline)) int fork_clean_inside(const struct rt_clean *c, int pidfd,
 						       int channel, const int *leaves)
 {
-	pid_t middle = fork(); /* not vfork: see the top of this file */
+	pid_t middle = thread.tid ? vfork() : fork(); /* see the top of this file */
 
 	if (middle == 0) {
-		pid_t pid = fork();
+		pid_t pid = thread.tid ? bare_fork() : fork();
 		if (pid == 0)
 			clean_main(c, pidfd, channel, leaves);
 		KILL_POINT(CLEAN_FORKED);
@@ -146,6 +193,7 @@ _Noreturn void serve_monitor(void)
 	struct frame *f = &zygote.frame;
 	struct rt_head done = {.kind = RT_CLEAN_DONE};
 
+	bare_learn();
 	KILL_POINT(ZYGOTE_READY);
 	while (channel_recv(zygote.control, f) == 0) {
 		int r = handle_clean(f);

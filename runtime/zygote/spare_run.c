@@ -16,7 +16,8 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#define STATUS_FLUSH 120 /* Python's exit status if its output could not be written */
+#define STATUS_FLUSH      120  /* Python's exit status if its output could not be written */
+#define CODE_IS_COROUTINE 0x80 /* CO_COROUTINE of co_flags: code with an await at the top level */
 
 struct outcome {
 	int status;
@@ -66,8 +67,8 @@ static void system_exit(struct outcome *o)
 	Py_XDECREF(tb);
 }
 
-/* Before 3.13 the interpreter shows no source lines for code that is in no file. show() in boot.py
- * does. */
+/* Prints the exception, unless show_error() in notebook.py has done it. Before 3.13 the interpreter
+ * shows no source lines for code that is in no file, and a run with RT_NOTEBOOK folds tracebacks. */
 static void show(void)
 {
 	PyObject *type, *value, *tb;
@@ -97,10 +98,10 @@ static void settle(struct outcome *o)
 	}
 	o->status = 1;
 	o->interrupted = PyErr_ExceptionMatches(PyExc_KeyboardInterrupt) != 0;
-	if (zygote.show != Py_None && !o->interrupted)
-		show();
-	else
+	if (o->interrupted)
 		PyErr_Print();
+	else
+		show();
 }
 
 /* Calls a method and reports its failure as the interpreter does: "Exception ignored in". */
@@ -182,9 +183,15 @@ static PyObject *enter(const struct frame *f, int channel, int result)
 	const char *env = (const char *)f->u.bytes + sizeof(*run);
 
 	return PyObject_CallFunction(
-	    zygote.enter, "iOy#y#iiO", f->fds[3], zygote.session ? Py_True : Py_False, env,
+	    zygote.enter, "iOy#y#iiOO", f->fds[3], zygote.session ? Py_True : Py_False, env,
 	    (Py_ssize_t)run->env_len, env + run->env_len, (Py_ssize_t)run->cwd_len, channel, result,
-	    run->flags & RT_DISPLAY ? Py_True : Py_False);
+	    run->flags & RT_DISPLAY ? Py_True : Py_False,
+	    run->flags & RT_NOTEBOOK ? Py_True : Py_False);
+}
+
+static bool has_result(const struct rt_run *run)
+{
+	return run->flags & (RT_STATEFUL | RT_NOTEBOOK);
 }
 
 static int frame_fits(const struct frame *f)
@@ -193,8 +200,7 @@ static int frame_fits(const struct frame *f)
 
 	return f->u.h.kind == RT_RUN && f->len >= sizeof(*run) && run->env_len <= RT_ENV_MAX &&
 	       run->cwd_len <= RT_CWD_MAX && f->len == sizeof(*run) + run->env_len + run->cwd_len &&
-	       f->n_fds ==
-		   4U + (run->flags & RT_STATEFUL ? 1U : 0U) + (run->flags & RT_TAIL ? 1U : 0U);
+	       f->n_fds == 4U + (has_result(run) ? 1U : 0U) + (run->flags & RT_TAIL ? 1U : 0U);
 }
 
 /* Must happen before exit handlers run: the one of pyplot closes all figures. */
@@ -207,40 +213,37 @@ static void show_figures(void)
 	Py_XDECREF(r);
 }
 
-static _Noreturn void run_program(PyObject *text, PyObject *space, bool display)
+/* Runs CODE. If it awaits something at the top level, running it makes a coroutine, which wait() in
+ * notebook.py runs. Returns a new reference, or NULL with an exception. */
+static PyObject *run_code(PyObject *code, PyObject *space)
 {
-	struct outcome o = {0};
-	PyObject *code = PyObject_CallFunctionObjArgs(zygote.load, text, NULL);
-	PyObject *done = NULL;
+	PyObject *value = PyEval_EvalCode(code, space, space);
+	PyObject *flags = value ? PyObject_GetAttrString(code, "co_flags") : NULL;
+	long bits = flags ? PyLong_AsLong(flags) : 0;
 
-	Py_DECREF(text);
-	if (code)
-		done = PyEval_EvalCode(code, space, space);
-	else
-		disown_exception();
-	if (!done)
-		settle(&o);
-	if (display && o.status == 0)
-		show_figures();
-	Py_XDECREF(done);
-	Py_XDECREF(code);
-	Py_DECREF(space);
-	leave(o);
+	Py_XDECREF(flags);
+	if (!value || !(bits & CODE_IS_COROUTINE))
+		return value;
+	PyObject *done = PyObject_CallFunctionObjArgs(zygote.wait, value, NULL);
+	Py_DECREF(value);
+	return done;
 }
 
-/* Runs the statements and then the last expression, whose value is the result of the cell. Returns
- * 0, or -1 with an exception. */
-static int run_cell(PyObject *text, PyObject *space, int result)
+/* Runs what LOAD makes of TEXT: one code object, or a tuple of the statements and of the last
+ * expression, whose value is the result. Returns 0, or -1 with an exception. */
+static int run_text(PyObject *load, PyObject *text, PyObject *space, int result)
 {
-	PyObject *codes = PyObject_CallFunctionObjArgs(zygote.cell, text, NULL);
+	PyObject *codes = PyObject_CallFunctionObjArgs(load, text, NULL);
+	bool many = codes && PyTuple_Check(codes);
+	Py_ssize_t n = many ? PyTuple_Size(codes) : 1;
 	int r = 0;
 
 	if (!codes) {
 		disown_exception();
 		return -1;
 	}
-	for (Py_ssize_t i = 0; i < PyTuple_Size(codes) && r == 0; i++) {
-		PyObject *value = PyEval_EvalCode(PyTuple_GetItem(codes, i), space, space);
+	for (Py_ssize_t i = 0; i < n && r == 0; i++) {
+		PyObject *value = run_code(many ? PyTuple_GetItem(codes, i) : codes, space);
 		PyObject *shown = NULL;
 		if (value && i == 1)
 			shown = PyObject_CallFunction(zygote.result, "Oi", value, result);
@@ -250,6 +253,19 @@ static int run_cell(PyObject *text, PyObject *space, int result)
 	}
 	Py_DECREF(codes);
 	return r;
+}
+
+static _Noreturn void run_program(PyObject *text, PyObject *space, int result, bool display)
+{
+	struct outcome o = {0};
+
+	if (run_text(zygote.load, text, space, result) < 0)
+		settle(&o);
+	Py_DECREF(text);
+	if (display && o.status == 0)
+		show_figures();
+	Py_DECREF(space);
+	leave(o);
 }
 
 static uint64_t nanoseconds(struct timeval t)
@@ -290,7 +306,7 @@ static _Noreturn void run_session(PyObject *text, PyObject *space, int channel, 
 	struct outcome o = {0};
 
 	zygote.session = 1;
-	if (run_cell(text, space, result) < 0)
+	if (run_text(zygote.cell, text, space, result) < 0)
 		settle(&o);
 	(void)flush_streams();
 	PyObject *rest =
@@ -325,30 +341,29 @@ _Noreturn void run_hold(PyObject *text, int channel, int result)
 
 _Noreturn void run_start(struct frame *f, int channel)
 {
-	int stateful =
-	    f->u.h.kind == RT_RUN && f->len >= sizeof(f->u.run) && (f->u.run.flags & RT_STATEFUL);
 	int result = -1;
-	bool display = f->u.run.flags & RT_DISPLAY;
 
 	if (!frame_fits(f) || take_streams(f) < 0)
 		_exit(1);
+	const bool stateful = f->u.run.flags & RT_STATEFUL;
+	const bool display = f->u.run.flags & RT_DISPLAY;
 	KILL_POINT(RUN_ENTERED);
 	if (f->u.run.flags & RT_TAIL) {
 		tail_begin(f->fds[f->n_fds - 1]);
 		(void)close(f->fds[f->n_fds - 1]);
 	}
-	if (stateful) { /* away from the low numbers, for programs that count their descriptors */
-		int high = fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD);
+	/* away from the low numbers, for programs that count their descriptors */
+	if (has_result(&f->u.run)) {
 		result = fcntl(f->fds[4], F_DUPFD_CLOEXEC, HIGH_FD);
-		if (high < 0 || result < 0)
+		if (result < 0)
 			_exit(1);
 		(void)close(f->fds[4]);
-		(void)close(channel);
-		channel = high;
-	} else {
-		(void)close(channel);
-		channel = -1;
 	}
+	int high = stateful ? fcntl(channel, F_DUPFD_CLOEXEC, HIGH_FD) : -1;
+	if (stateful && high < 0)
+		_exit(1);
+	(void)close(channel);
+	channel = high;
 	end_begin(!stateful && (f->u.run.flags & RT_NAMED_END));
 	(void)prctl(PR_SET_DUMPABLE, 1, 0, 0, 0); /* as after execve, for /proc/self */
 	PyObject *pair = enter(f, channel, result);
@@ -361,5 +376,5 @@ _Noreturn void run_start(struct frame *f, int channel)
 	Py_DECREF(pair);
 	if (stateful)
 		run_session(text, space, channel, result);
-	run_program(text, space, display);
+	run_program(text, space, result, display);
 }

@@ -43,6 +43,30 @@ static struct {
 	} stream[STREAMS];
 } out;
 
+int write_all(int fd, const char *bytes, size_t len)
+{
+	while (len > 0) {
+		ssize_t n;
+		int errnum;
+		Py_BEGIN_ALLOW_THREADS n = write(fd, bytes, len);
+		errnum = errno;
+		Py_END_ALLOW_THREADS if (n < 0 && errnum == EINTR)
+		{
+			if (PyErr_CheckSignals() < 0)
+				return -1;
+			continue;
+		}
+		if (n < 0) {
+			errno = errnum;
+			(void)PyErr_SetFromErrno(PyExc_OSError);
+			return -1;
+		}
+		bytes += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
 static struct stream *find(PyObject *object)
 {
 	for (int i = 0; i < STREAMS; i++)

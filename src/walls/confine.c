@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "walls/confine.h"
 
+#include "base/fdio.h"
 #include "walls/filter.h"
 #include "walls/landlock.h"
 
@@ -123,5 +124,43 @@ int confine_monitor(struct err *e)
 
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "capabilities cannot be given up");
+	return load(&filter_monitor, e);
+}
+
+/* ---- the keeper ---- */
+
+#define KEEPER_CAPS                                                                                \
+	(UINT64_C(1) << CAP_SYS_ADMIN |    /* file systems for checkpoints, mounted nowhere */     \
+	 UINT64_C(1) << CAP_CHOWN |        /* folders of stored workspaces */                      \
+	 UINT64_C(1) << CAP_DAC_OVERRIDE | /* removing them, whatever their modes are */           \
+	 UINT64_C(1) << CAP_FOWNER)
+
+static int keeper_files(const char *folder, const char *certs)
+{
+	static const char *const read[] = {
+	    "/usr", "/lib", "/lib64", "/etc", "/proc", "/sys", "/run/systemd/resolve"};
+	static const char *const devices[] = {"/dev/null", "/dev/urandom", "/dev/random"};
+	_cleanup_fd_ int rules = landlock_new();
+	int r = rules < 0 ? rules : landlock_add(rules, "", folder, LANDLOCK_WRITE);
+
+	for (size_t i = 0; i < ARRAY_SIZE(read) && r == 0; i++)
+		r = landlock_add(rules, "", read[i], LANDLOCK_READ);
+	for (size_t i = 0; i < ARRAY_SIZE(devices) && r == 0; i++)
+		r = landlock_add(rules, "", devices[i], LANDLOCK_DEVICE);
+	if (r == 0 && certs[0])
+		r = landlock_add(rules, "", certs, LANDLOCK_READ);
+	return r == 0 ? landlock_apply(rules) : r;
+}
+
+int confine_keeper(const char *folder, const char *certs, struct err *e)
+{
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+	r = r < 0 || geteuid() != 0 ? r : keep_caps(KEEPER_CAPS);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "capabilities cannot be given up");
+	r = keeper_files(folder, certs);
+	if (r < 0 && r != -EOPNOTSUPP)
+		return err_set(e, ERR_SYSTEM, -r, "the rules for the keeper's files");
 	return load(&filter_monitor, e);
 }

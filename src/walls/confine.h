@@ -27,3 +27,6 @@ int confine_front(int files, struct err *e) MUST_CHECK;
 /* Confines the calling monitor, which runs as root: drops the capabilities that monitor_caps.tbl.h
  * does not keep and loads its filter, for itself and its children. */
 int confine_monitor(struct err *e) MUST_CHECK;
+/* Confines the calling keeper, which talks to a container daemon: it may change files below FOLDER and
+ * read certificates in CERTS ("" = there are none). As root it keeps a few capabilities. */
+int confine_keeper(const char *folder, const char *certs, struct err *e) MUST_CHECK;

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run with RT_NOTEBOOK does beyond `python3 -c`, as a notebook would: the value of a last expression,
+`await` at the top level, and, with the texts of notebook_later(), `!command` and `%magic` lines and hints
+before tracebacks.
+
+Runs in the dictionary of boot.py. A run without an error pays for this file alone: the other texts are
+executed in the zygote or, in a cold run, when they are needed."""
+import _ast
+
+RESULT_MAX = 16 << 20  # bytes of a result's text
+COROUTINE = 0x80  # flag of code objects that have an `await` at the top level
+COLD_RESULT_FD, HIGH_RESULT_FD = 6, 104  # where a cold run gets the file for the result, and where it keeps it
+
+later = []  # texts that notebook_later() executes
+loop = loop_pid = None
+result_fd = -1  # cold runs only
+
+
+def notebook_later():
+	"""Makes the functions of magics.py and tracebacks.py available."""
+	while later:
+		exec(later[0], globals())
+		later.pop(0)
+
+
+def parse(text, name, future=0):
+	"""Returns the syntax tree of TEXT, and the text without notebook syntax. Notebook syntax is never valid Python,
+	so it is looked for only after a SyntaxError."""
+	flags = _ast.PyCF_ONLY_AST | future
+	try:
+		return compile(text, name, 'exec', flags, dont_inherit=True), text
+	except SyntaxError:
+		if not notebook:
+			raise
+		notebook_later()
+		changed = translate(text)
+		if changed is None:
+			raise
+	try:
+		return compile(changed, name, 'exec', flags, dont_inherit=True), without_magics(text)
+	except SyntaxError as e:
+		lines = text.splitlines()
+		if e.lineno and e.lineno <= len(lines) and e.text != lines[e.lineno - 1] + '\n':
+			e.text = lines[e.lineno - 1]
+		e.__context__ = None
+		raise
+
+
+def take_last(tree, text):
+	"""Removes the last statement from TREE if its value is to be shown, and returns it: an expression without a
+	semicolon behind it."""
+	last = tree.body[-1] if tree.body else None
+	if not isinstance(last, _ast.Expr):
+		return None
+	# end_col_offset counts bytes of UTF-8; the parser splits lines at \n, \r\n and \r only
+	lines = text.replace('\r\n', '\n').replace('\r', '\n').split('\n')
+	after = lines[last.end_lineno - 1].encode('utf-8', 'replace')[last.end_col_offset:]
+	if after.lstrip().startswith(b';'):
+		return None
+	tree.body.pop()
+	return _ast.Expression(last.value)
+
+
+def codes_of(tree, text, name, future=0):
+	"""Returns the code of the statements and, if the last one is an expression, the code of that expression."""
+	flags = future | (_ast.PyCF_ALLOW_TOP_LEVEL_AWAIT if notebook else 0)
+	last = take_last(tree, text)
+	try:
+		code = compile(tree, name, 'exec', flags, dont_inherit=True)
+		return (code, compile(last, name, 'eval', flags, dont_inherit=True)) if last else (code,)
+	except SyntaxError as e:  # found after parsing: then it has no text
+		lines = text.splitlines()
+		if e.text is None and e.lineno and e.lineno <= len(lines):
+			e.text = lines[e.lineno - 1]
+		raise
+
+
+def notebook_codes(text):
+	"""The codes of a stateless run."""
+	tree, plain = parse(text, NAME)
+	if plain is not text:
+		keep_file(plain.encode('utf-8', 'replace'))
+	return codes_of(tree, text, NAME)
+
+
+def result(value, fd):
+	"""Writes the text of the last expression's value to FD and keeps the value as _."""
+	if value is None:
+		return
+	sys.modules['__main__'].__dict__['_'] = value
+	if displaying:
+		values.append(value)
+	text = (displaying and page_text(value) or repr(value)).encode('utf-8', 'backslashreplace')
+	if len(text) > RESULT_MAX:
+		half = RESULT_MAX // 2
+		text = text[:half] + b'\n... %d bytes left out ...\n' % (len(text) - RESULT_MAX) + text[-half:]
+	import os
+	while text:
+		text = text[os.write(fd, text):]
+
+
+def wait(coroutine):
+	"""Runs the coroutine of an `await` at the top level. All of a run, and all runs of a session, use one event
+	loop, so that what the code has made in it can still be used."""
+	global loop, loop_pid
+	import asyncio
+	import os
+	if loop is None or loop.is_closed():
+		import atexit
+		loop = asyncio.new_event_loop()
+		atexit.register(end_loop)
+	elif loop_pid != os.getpid():
+		renew_selector()
+	loop_pid = os.getpid()
+	asyncio.set_event_loop(loop)
+	return loop.run_until_complete(coroutine)
+
+
+def renew_selector():
+	"""A fork shares the kernel's side of the selector with the process before it, which may still be there as a
+	checkpoint. So the fork gets a selector of its own."""
+	import selectors
+	old, new = loop._selector, selectors.DefaultSelector()
+	for key in list(old.get_map().values()):
+		new.register(key.fileobj, key.events, key.data)
+	loop._selector = new
+	old.close()
+
+
+def end_loop():
+	"""What asyncio.run() does at its end."""
+	import os
+	if loop is None or loop.is_closed() or loop_pid != os.getpid():
+		return
+	from asyncio import runners
+	try:
+		runners._cancel_all_tasks(loop)
+		loop.run_until_complete(loop.shutdown_asyncgens())
+	finally:
+		loop.close()
+
+
+def perform_cold():
+	"""A cold run: what spare_run.c does in a warm one."""
+	take_result()
+	text, space = begin()
+	for i, code in enumerate(text if isinstance(text, tuple) else (text,)):
+		value = eval(code, space)
+		if code.co_flags & COROUTINE:
+			value = wait(value)
+		if i:
+			result(value, result_fd)
+
+
+def show_error(kind, value, tb):
+	"""Prints an exception that the code did not catch. Returns False if the interpreter shall do it."""
+	if not notebook:
+		return show(kind, value, tb) if sys.version_info < (3, 13) else False
+	if sys.excepthook is not sys.__excepthook__ or sys.stderr is None:
+		return False
+	try:
+		notebook_later()
+	except Exception:  # no memory, for example
+		return False
+	return show_folded(kind, value, tb)
+
+
+def take_result():
+	"""Keeps the file for the result away from the low numbers, for programs that count their descriptors."""
+	global notebook, result_fd
+	import posix
+	notebook = True
+	result_fd = posix.dup2(COLD_RESULT_FD, HIGH_RESULT_FD, False)
+	posix.close(COLD_RESULT_FD)
