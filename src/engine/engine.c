@@ -4,10 +4,14 @@
 #include "engine/engine_ops.h"
 
 #include "base/text.h"
+#include "engine/docker/docker.h"
 #include "engine/inside/inside.h"
 #include "engine/native/native.h"
+#include "engine/native/probe.h"
 
 #include <pwd.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define FRONT_USER "caisson"
@@ -17,7 +21,7 @@ static const struct {
 	const struct engine_ops *ops; /* NULL: known, not in this build */
 } engines[] = {
     {"native", &native_ops},
-    {"docker", NULL},
+    {"docker", &docker_ops},
 };
 
 static int find(const char *name, const struct engine_ops **ret, struct err *e)
@@ -38,6 +42,31 @@ int engine_check_name(const char *name, struct err *e)
 	const struct engine_ops *ops = NULL;
 
 	return find(name, &ops, e);
+}
+
+const char *engine_choose(const char *name, char why[ENGINE_WHY_MAX])
+{
+	static struct host_probe found;
+
+	why[0] = '\0';
+	if (!streq(name, "auto"))
+		return name;
+	host_probe_run(&found);
+	if (host_probe_usable(&found)) {
+		(void)snprintf(why, ENGINE_WHY_MAX,
+			       "engine native: this machine has all that it needs");
+		return "native";
+	}
+	for (int i = 0; i < PROBE_TRY_MAX_; i++)
+		if (found.tried[i] > 0 && probe_try_needed((enum probe_try)i)) {
+			(void)snprintf(why, ENGINE_WHY_MAX, "engine docker: native needs %s (%s)",
+				       probe_try_text((enum probe_try)i), strerror(found.tried[i]));
+			return "docker";
+		}
+	(void)snprintf(why, ENGINE_WHY_MAX,
+		       "engine docker: native needs what this machine lacks "
+		       "('caisson doctor' lists it)");
+	return "docker";
 }
 
 /* The answer for an operation that an engine does not have. */
@@ -72,6 +101,7 @@ int engine_begin(const char *name, const struct engine_config *config, struct en
 	if (!g)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "engine");
 	g->idle.rest_ns = config->rest_ns;
+	g->idle.max = config->spares;
 	r = ops->begin(g, config, e);
 	if (r < 0)
 		engine_close(g);
@@ -119,15 +149,22 @@ void engine_close(struct engine *g)
 	free(g);
 }
 
-int engine_probe(const char *name, sd_event *loop, engine_probe_fn cb, void *user, struct err *e)
+int engine_probe(const char *name, const struct engine_config *config, sd_event *loop,
+		 engine_probe_fn cb, void *user, struct err *e)
 {
 	const struct engine_ops *ops = NULL;
 	int r = find(name, &ops, e);
 
 	if (r < 0 || !ops)
 		return r;
-	return ops->probe ? ops->probe(loop, cb, user, e)
+	return ops->probe ? ops->probe(config, loop, cb, user, e)
 			  : lacks(ops, "tell what it can enforce", e);
+}
+
+const char *engine_get_image(const struct engine *g)
+{
+	return g && g->ops->get_image ? g->ops->get_image
+				      : "build it once with: caisson image build";
 }
 
 uint32_t engine_caps(const struct engine *g)
@@ -186,6 +223,17 @@ void engine_note_ready(struct engine_sandbox *s)
 {
 	if (s->engine->ops->ready)
 		s->engine->ops->ready(s);
+}
+
+int engine_count_upload(struct engine *g, uint64_t bytes, struct err *e)
+{
+	return g->ops->count_upload ? g->ops->count_upload(g, bytes, e) : 0;
+}
+
+void engine_uncount_upload(struct engine *g, uint64_t bytes)
+{
+	if (g->ops->uncount_upload)
+		g->ops->uncount_upload(g, bytes);
 }
 
 void engine_note_idle(struct engine_sandbox *s)

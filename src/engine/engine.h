@@ -30,8 +30,11 @@ struct engine;
 struct engine_sandbox; /* one sandbox */
 struct engine_run;     /* one run in a sandbox, until its on_done was called */
 struct host_probe;     /* engine/native/probe.h */
+struct docker_about;   /* engine/docker/docker.h */
 
-#define ENGINE_NAME_MAX        64 /* bytes of an image name: [a-z0-9][a-z0-9._-]{0,62} */
+/* Bytes of an image's name. The native engine's match [a-z0-9][a-z0-9._-]{0,62}; an engine on containers
+ * has references such as python:3.12-slim (parse_is_image_ref() in base). */
+#define ENGINE_NAME_MAX        208
 #define ENGINE_PATH_MAX        4096
 #define ENGINE_FILES_MAX       10000 /* entries of one listing */
 #define ENGINE_CHECKPOINTS_MAX 10    /* places for checkpoints in one sandbox */
@@ -46,10 +49,19 @@ enum engine_cap {
 	ENGINE_CAP_OWN_UID = 1 << 4,    /* each sandbox has a host uid of its own */
 	ENGINE_CAP_PERSISTENT = 1 << 5, /* workspaces that outlive the sandbox, with a hard limit */
 	ENGINE_CAP_WARM = 1 << 6,       /* forked interpreters */
+	ENGINE_CAP_ON_DISK = 1 << 7,    /* workspaces of sessions are on disk, not in memory */
+};
+
+/* Where workspaces of sessions are. AUTO: on disk, if this host can limit them there hard. */
+enum engine_workspace {
+	ENGINE_WORKSPACE_AUTO,
+	ENGINE_WORKSPACE_DISK, /* if that is impossible the engine does not start */
+	ENGINE_WORKSPACE_MEMORY,
+	ENGINE_WORKSPACE_MAX_,
 };
 
 struct engine_limits {
-	uint64_t memory_bytes; /* includes swap, the page cache and the workspace */
+	uint64_t memory_bytes; /* includes swap, the page cache, and a workspace in memory */
 	uint32_t cpu_milli;    /* 1000 = one core */
 	uint32_t pids;         /* processes and threads, without those of the engine itself */
 	uint64_t workspace_bytes;
@@ -67,6 +79,8 @@ struct engine_create {
 	/* Inside, 127.0.0.1:ENGINE_EGRESS_PORT is a listening socket that belongs to the front
 	 * (engine_take_egress()). There is no other way out of a sandbox. */
 	bool egress;
+	/* It is unlike the others: never taken from a pool, and a pool does not make such ones. */
+	bool single;
 	/* NULL = a workspace that ends with the sandbox. Else the key ([a-z0-9-]{1,64}) of a stored
 	 * workspace: it is made if it does not exist, and only one engine at a time can use it
 	 * (ERR_SANDBOX_IN_USE). */
@@ -121,11 +135,14 @@ struct engine_run_result {
 			    * variables are the session's now */
 	bool threads_lost;    /* stateful: threads that it left running do not continue */
 	uint64_t duration_ns; /* from the start of the code to the end of its first process */
-	/* User + system time of the first process, of the children that it waited for, and of the
-	 * processes that init reaped. If the sandbox ended with the run (destroyed or lost): the
-	 * total CPU time of the sandbox minus what earlier runs reported, so that ending a sandbox
-	 * does not dodge a quota. Without control groups: wall time * core limit. */
+	/* User + system time of the whole sandbox from the begin of the run to its end, by the counter
+	 * of its control group. Without control groups it is best effort: the first process, the
+	 * children that it waited for, and the processes that init reaped; if the sandbox ended with
+	 * the run, wall time * core limit. */
 	uint64_t cpu_ns;
+	/* The same between the sandbox's last run (at first: when it was made) and this one. A quota
+	 * counts it, too. */
+	uint64_t cpu_before_ns;
 	uint64_t peak_bytes;      /* 0 = unknown */
 	uint32_t killed;          /* processes that the run left behind and that init killed */
 	uint64_t output_total[3]; /* bytes written to each stream, delivered or not */
@@ -135,13 +152,18 @@ struct engine_run_spec {
 	enum engine_run_kind kind;
 	const char *code; /* PYTHON, STATEFUL: UTF-8 source */
 	size_t code_len;
-	const char *const *argv; /* ARGV: NULL-terminated */
+	const char *const *argv; /* ARGV: the command; PYTHON: sys.argv (NULL: ['-c']), and if its
+				  * first word is an absolute path, the code is that file's. Such
+				  * a run starts cold. NULL-terminated */
 	const char *const *env;  /* extra NAME=VALUE, NULL-terminated, may be NULL */
 	const char *cwd;         /* inside; NULL = /mnt/data */
+	bool make_cwd;           /* make CWD if it is missing; it is below /mnt/data */
 	bool report;             /* ARGV: the command may write a report (256 KiB at most) to its
 				  * descriptor 3; it comes at the end as ENGINE_RESULT */
 	bool display;            /* Python: save figures that are open and unsaved when the code has
 				  * returned as figure-N.png in the workspace */
+	bool notebook;           /* Python: the value of a last expression comes as ENGINE_RESULT,
+				  * and notebook syntax works (RT_NOTEBOOK of runtime/frames.h) */
 	int stdin_fd;            /* duplicated; -1 = /dev/null */
 	uint64_t timeout_ns;     /* then its process group gets SIGTERM; 0 = none */
 	uint64_t grace_ns;       /* from SIGTERM until every process of the run is killed */
@@ -170,6 +192,8 @@ struct engine_file {    /* one entry of a listing */
 struct engine_usage { /* 0 = unused, or the engine does not count it */
 	uint64_t memory_bytes, cpu_ns, workspace_bytes, workspace_inodes;
 	uint32_t pids;
+	bool host_is_full; /* the workspace takes no more data, for want of space on the host */
+	bool has_packages; /* packages were installed into it, besides those of the image */
 };
 
 /* What a checkpoint holds, or what was restored. */
@@ -204,6 +228,8 @@ typedef void (*engine_lost_fn)(struct engine_sandbox *s, const char *why, void *
 
 /* ---- engine (engine.c) ----------------------------------------------------------------------- */
 
+#define ENGINE_TOOL_MAX 64
+
 struct engine_config {
 	const char *state_dir;  /* absolute; images are below `images/` */
 	uint32_t max_sandboxes; /* at a time, with those of the pool and those that are ending */
@@ -214,9 +240,19 @@ struct engine_config {
 				 * least `pool` */
 	uint64_t rest_ns;       /* a sandbox that was idle for so long gives back the interpreters
 				 * that it can get again; 0 = never */
+	uint32_t spares;        /* so many idle sandboxes keep them at most, the most recently used
+				 * ones; 0 = all */
 	uint64_t idle_ns;       /* without any sandbox for so long the pool is emptied; 0 = never */
 	uint64_t total_bytes;   /* memory of all sandboxes together; 0 = no limit */
-	struct {                /* when an image's zygote ends; 0 = never */
+	const char *install_tool;    /* what `pip install` names in a sandbox where it cannot work:
+				   * [a-z_]{1,ENGINE_TOOL_MAX}; NULL = there is no such tool */
+	struct {                     /* the container daemon; NULL or "" = the default */
+		const char *host;    /* unix:///path or tcp://host:port */
+		const char *certs;   /* folder of TLS certificates */
+		const char *runtime; /* what makes containers: runc, runsc, ... */
+	} docker;
+	enum engine_workspace workspace;
+	struct {                 /* when an image's zygote ends; 0 = never */
 		uint64_t idle_s; /* so long after the last sandbox of its image */
 		uint64_t age_s;  /* the next request replaces a zygote that is older */
 		uint64_t forks;  /* ... and one that has forked as often */
@@ -250,16 +286,29 @@ struct engine_probe {
 	/* What was found out about this host, for `caisson doctor`; NULL: the engine makes its
 	 * sandboxes elsewhere. */
 	const struct host_probe *host;
+	const struct docker_about *docker; /* the same for the container daemon */
 };
 /* P is valid during the call, NULL with E. */
 typedef void (*engine_probe_fn)(const struct engine_probe *p, const struct err *e, void *user);
-/* Needs no engine_begin(). CB is called from LOOP, once. */
-int engine_probe(const char *name, sd_event *loop, engine_probe_fn cb, void *user,
-		 struct err *e) MUST_CHECK;
+/* Needs no engine_begin(). CB is called from LOOP, once; until then CONFIG stays valid. */
+int engine_probe(const char *name, const struct engine_config *config, sd_event *loop,
+		 engine_probe_fn cb, void *user, struct err *e) MUST_CHECK;
+#define ENGINE_WHY_MAX 256
+/* The engine that "auto" means here: native where this machine has what it needs, else docker. WHY gets
+ * the reason in one line. Takes 10-20 ms. Another NAME means itself. */
+const char *engine_choose(const char *name, char why[ENGINE_WHY_MAX]);
 
-/* What an open engine enforces here: enum engine_cap bits. */
+/* What a person does to get an image: words that its name follows. */
+const char *engine_get_image(const struct engine *g);
+/* What an engine enforces here, once it was begun: enum engine_cap bits. */
 uint32_t engine_caps(const struct engine *g);
 void engine_pool(const struct engine *g, struct engine_pool *ret); /* all 0 without a pool */
+/* BYTES more are to be written into a workspace that is in memory. OUT_OF_MEMORY if all sandboxes
+ * together would then use more than engine_config.total_bytes. They count until uncount. */
+int engine_count_upload(struct engine *g, uint64_t bytes, struct err *e) MUST_CHECK;
+void engine_uncount_upload(struct engine *g, uint64_t bytes);
+/* Whether the file FD of a workspace got ENOSPC because the host has no space left, although its workspace has. */
+bool engine_host_is_full(int fd) MUST_CHECK;
 /* Sandboxes like this one will be asked for: the engine may prepare for them in the background. */
 void engine_prepare(struct engine *g, const struct engine_create *c);
 /* Makes a sandbox; the callback gets the handle. */
@@ -279,6 +328,8 @@ void engine_destroy(struct engine_sandbox *s, engine_done_fn cb, void *user);
 /* CB (NULL: nobody) is called when the sandbox ends on its own, after the end of its run.
  * engine_destroy() must still be called. */
 void engine_on_lost(struct engine_sandbox *s, engine_lost_fn cb, void *user);
+/* CPU time of everything that was in S so far; 0 = nothing counts it. */
+uint64_t engine_cpu_ns(const struct engine_sandbox *s);
 /* The listening socket of a sandbox that was created with `egress`, given out once; else -1. */
 int engine_take_egress(struct engine_sandbox *s);
 int engine_usage(struct engine_sandbox *s, engine_usage_fn cb, void *user,

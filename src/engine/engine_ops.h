@@ -12,6 +12,7 @@
 
 struct engine_ops {
 	const char *name;
+	const char *get_image; /* engine_get_image(); NULL = `caisson image build` */
 
 	/* ---- the engine itself ---- */
 
@@ -23,9 +24,13 @@ struct engine_ops {
 	/* engine_close(): ends what begin() and open() made. Calls inside_cancel() for every sandbox
 	 * that is left. */
 	void (*close)(struct engine *g);
-	int (*probe)(sd_event *loop, engine_probe_fn cb, void *user, struct err *e);
+	int (*probe)(const struct engine_config *config, sd_event *loop, engine_probe_fn cb,
+		     void *user, struct err *e);
 	void (*pool)(const struct engine *g, struct engine_pool *ret);
 	void (*prepare)(struct engine *g, const struct engine_create *c);
+	/* engine_count_upload(). Both NULL = there is no limit on all sandboxes together. */
+	int (*count_upload)(struct engine *g, uint64_t bytes, struct err *e);
+	void (*uncount_upload)(struct engine *g, uint64_t bytes);
 	int (*forget)(struct engine *g, const char *persist_id, engine_done_fn cb, void *user,
 		      struct err *e);
 
@@ -51,6 +56,8 @@ struct engine_ops {
 /* Sandboxes between runs, the least recently used first (inside_idle.c). */
 struct engine_idle {
 	uint64_t rest_ns;      /* engine_config.rest_ns */
+	uint32_t max;          /* engine_config.spares */
+	uint32_t n;            /* elements of `sandboxes` */
 	struct list sandboxes; /* struct engine_sandbox */
 	sd_event_source *timer;
 };

@@ -80,6 +80,12 @@ struct inside_checkpoint_op { /* one at a time; cb NULL = none */
 	void *user;
 };
 
+/* Files with counters of the kernel, opened by the engine; -1 = there is none. Owned by the sandbox. */
+struct inside_counters {
+	int oom, peak; /* of the runs: out-of-memory kills, and the largest use of memory */
+	int cpu;       /* of the sandbox: CPU time */
+};
+
 struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	struct engine *engine;
 	enum inside_state state;
@@ -103,10 +109,11 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 
 	/* the run that is on, and what runs used */
 	struct engine_run *run;
-	int oom,
-	    peak; /* memory.events and memory.peak of the runs, opened by the engine; -1 = none */
-	uint64_t told_cpu_ns; /* CPU time of the runs that have ended, as init reported it */
-	uint64_t cpu_ns;      /* of everything that was in it, from inside_gone(); 0 = unknown */
+	struct inside_counters counters;
+	/* CPU time up to the last look at the counter: when a run began or ended. Without a counter: of
+	 * the runs that have ended, as init reported it. */
+	uint64_t told_cpu_ns;
+	uint64_t cpu_ns; /* of everything that was in it, from inside_gone(); 0 = unknown */
 
 	/* questions to init */
 	uint32_t next_seq;
@@ -130,7 +137,9 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 		engine_create_fn cb, void *user);
 /* Its init runs: takes the front's end of the channel to it, and the descriptors of the kernel's
  * figures (-1 = there are none). */
-void inside_started(struct engine_sandbox *s, int channel, int oom, int peak);
+void inside_started(struct engine_sandbox *s, int channel, const struct inside_counters *counters);
+/* The CPU time of S since the last look (inside_cpu.c). False: there is no counter. */
+bool inside_cpu_look(struct engine_sandbox *s, uint64_t *ret_ns);
 /* It could not be made, and nothing of it is there. Tells its asker why and frees S. */
 void inside_refused(struct engine_sandbox *s, const struct err *e);
 /* What a step of the set-up (enum proto_step) failed with, as a typed error. */
@@ -191,7 +200,8 @@ void inside_clean_rest(struct engine_sandbox *s);
 
 /* inside_args.c */
 /* The sealed memfd `args` of proto.h, or -errno; its counts and size go to M. */
-int inside_run_args(const struct engine_run_spec *spec, struct proto_init_run *m) MUST_CHECK;
+int inside_run_args(const struct engine_sandbox *s, const struct engine_run_spec *spec,
+		    struct proto_init_run *m) MUST_CHECK;
 /* Whether nothing in SPEC is read by an interpreter only when it starts. */
 bool inside_run_can_be_warm(const struct engine_run_spec *spec);
 

@@ -6,18 +6,18 @@
 #include "base/fdio.h"
 #include "base/text.h"
 
+#include <sched.h>
+#include <stdio.h>
 #include <string.h>
 
-/* The environment of every run, unless its caller sets a variable. Nothing of the host's. */
 static const char *const base_env[] = {
-    "PATH=/usr/local/bin:/usr/bin:/bin",
-    "HOME=/home/sandbox",
-    "USER=sandbox",
-    "LOGNAME=sandbox",
-    "LANG=C.UTF-8",
-    "MPLBACKEND=Agg",
-    "MPLCONFIGDIR=/tmp/.config/matplotlib",
-    "PYTHONUNBUFFERED=1", /* programs started by name print at once, too */
+#define BOTH(text) text,
+#define RUN(text)  text,
+#define ZYGOTE(text)
+#include "engine/inside/environment.tbl.h"
+#undef BOTH
+#undef RUN
+#undef ZYGOTE
     NULL,
 };
 
@@ -65,18 +65,40 @@ bool inside_run_can_be_warm(const struct engine_run_spec *spec)
 		for (size_t k = 0; k < ARRAY_SIZE(start_names); k++)
 			if (text_starts_with(spec->env[i], start_names[k]))
 				return false;
-	return spec->kind == ENGINE_RUN_PYTHON;
+	return spec->kind == ENGINE_RUN_PYTHON && !spec->argv;
 }
 
-int inside_run_args(const struct engine_run_spec *spec, struct proto_init_run *m)
+/* How many processors the CPU limit is worth, for programs that start as many threads; nothing if that
+ * is no fewer than there are. Python asks the first name; OpenMP, OpenBLAS and nproc(1) ask the second. */
+static int add_processors(struct buf *b, const struct engine_limits *l, uint32_t *count,
+			  const char *const *unless)
+{
+	char python[48];
+	char omp[48];
+	const char *const list[] = {python, omp, NULL};
+	const unsigned n = l->cpu_milli / 1000 + (l->cpu_milli % 1000 > 0);
+
+	cpu_set_t usable;
+	if (n == 0 || sched_getaffinity(0, sizeof(usable), &usable) < 0 ||
+	    n >= (unsigned)CPU_COUNT(&usable))
+		return 0;
+	(void)snprintf(python, sizeof(python), "PYTHON_CPU_COUNT=%u", n);
+	(void)snprintf(omp, sizeof(omp), "OMP_NUM_THREADS=%u", n);
+	return add_strings(b, list, count, unless);
+}
+
+int inside_run_args(const struct engine_sandbox *s, const struct engine_run_spec *spec,
+		    struct proto_init_run *m)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(PROTO_ARGS_MAX);
 	int r = add_string(&b, spec->cwd ? spec->cwd : "/mnt/data");
 
-	if (r == 0 && spec->kind == ENGINE_RUN_ARGV)
+	if (r == 0 && spec->kind != ENGINE_RUN_STATEFUL)
 		r = add_strings(&b, spec->argv, &m->argc, NULL);
 	if (r == 0)
 		r = add_strings(&b, base_env, &m->envc, spec->env);
+	if (r == 0)
+		r = add_processors(&b, &s->policy.limits, &m->envc, spec->env);
 	if (r == 0)
 		r = add_strings(&b, spec->env, &m->envc, NULL);
 	if (r < 0)

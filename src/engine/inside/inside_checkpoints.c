@@ -16,7 +16,9 @@ static const struct {
     {ESTALE, ERR_CHECKPOINT_LOST,
      "the interpreter of that checkpoint has ended: a run killed it, or memory ran out"},
     {ENOSPC, ERR_NO_SPACE,
-     "the files do not fit: all checkpoints together may hold as much as the workspace"},
+     "the files do not fit: all checkpoints together may hold as much as the workspace, of which "
+     "they "
+     "are a part if it is on disk"},
     {EDQUOT, ERR_NO_SPACE, "the files do not fit into the workspace"},
     {ENOMEM, ERR_OUT_OF_MEMORY, "the copy of the files does not fit into the sandbox's memory"},
     {ESRCH, ERR_SYSTEM, "the process that copied the files was killed"},

@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 
 #define LIST_BATCH 64
 
@@ -40,14 +41,20 @@ static const struct {
     {EAGAIN, ERR_SESSION_BUSY},   {ENAMETOOLONG, ERR_INVALID_PATH},
 };
 
-static void set_error(struct err *e, int errnum, const char *path)
+/* A folder is in the way of a file that is written; a file that is read is just not there. */
+static bool is_in_the_way(const struct inside_file_op *o, int errnum)
 {
-	enum err_code code = ERR_SYSTEM;
+	return errnum == EISDIR && (o->op == PROTO_FILE_PUT || o->op == PROTO_FILE_COMMIT);
+}
 
-	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
+static void set_error(struct err *e, int errnum, const struct inside_file_op *o)
+{
+	enum err_code code = is_in_the_way(o, errnum) ? ERR_FILE_EXISTS : ERR_SYSTEM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(codes) && code == ERR_SYSTEM; i++)
 		if (codes[i].errnum == errnum)
 			code = codes[i].code;
-	(void)err_set(e, code, errnum, "'%s'", path);
+	(void)err_set(e, code, errnum, "'%s'", o->path);
 }
 
 /* ---- asking ---- */
@@ -291,7 +298,7 @@ static int finish_op(const struct inside_file_op *o, const struct proto_init_fil
 	const struct err *failed = NULL;
 
 	if (m->errnum != 0) {
-		set_error(&e, m->errnum, o->path);
+		set_error(&e, m->errnum, o);
 		failed = &e;
 	}
 	switch (o->op) {
@@ -354,4 +361,11 @@ void inside_files_abort(struct engine_sandbox *s, const struct err *e)
 			o->cb.done(e, o->user);
 		free(o);
 	}
+}
+
+bool engine_host_is_full(int fd)
+{
+	struct statfs s;
+
+	return fstatfs(fd, &s) == 0 && proto_disk_is_closed(s.f_blocks, s.f_bfree, s.f_bavail);
 }

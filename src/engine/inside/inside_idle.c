@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Idle sandboxes give back the interpreters that they can get again: after a time (the setting
- * SANDBOX_REST_S), or when memory is short. Variables and files are never touched.
+ * SANDBOX_REST_S), when more sandboxes are idle than may keep interpreters (SANDBOX_SPARES), or when
+ * memory is short. Variables and files are never touched.
  *
  * Sandboxes between runs are in a list, the least recently used first. One timer looks at its
  * head. */
@@ -32,7 +33,16 @@ static void arm(struct engine *g)
 
 void inside_idle_remove(struct engine_sandbox *s)
 {
+	if (list_is_empty(&s->idle))
+		return;
 	list_remove(&s->idle);
+	s->engine->idle.n--;
+}
+
+static void rest(struct engine_sandbox *s)
+{
+	inside_idle_remove(s);
+	inside_clean_rest(s);
 }
 
 void inside_idle_note(struct engine_sandbox *s)
@@ -45,14 +55,11 @@ void inside_idle_note(struct engine_sandbox *s)
 		return;
 	s->idle_since_ns = now_ns();
 	list_append(&g->idle.sandboxes, &s->idle);
+	g->idle.n++;
+	if (g->idle.max > 0 && g->idle.n > g->idle.max)
+		rest(longest_idle(g));
 	arm(g);
 	engine_note_idle(s);
-}
-
-static void rest(struct engine_sandbox *s)
-{
-	inside_idle_remove(s);
-	inside_clean_rest(s);
 }
 
 static int on_timer(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)

@@ -18,20 +18,24 @@
 #include <sys/syscall.h>
 
 #define STATE_WAIT_NS (35 * NS_PER_S)
-#define RESULT_MAX    (256u << 10) /* bytes; the interpreter keeps its text below */
+#define REPORT_MAX    (256u << 10) /* bytes of a command's report */
+#define VALUE_MAX     (17u << 20)  /* bytes of a value's text; the interpreter keeps it below */
+#define VALUE_PIECE   (256u << 10)
 #define BACKSTOP_NS   (3 * NS_PER_S)
 
 struct engine_run {
 	struct engine_sandbox *s;
 	uint32_t id;
 	struct inside_output output;
-	int result; /* stateful, report: memfd that the run writes its result to, else -1 */
+	int result; /* stateful, notebook, report: memfd that the run writes its result to, else -1 */
+	uint32_t result_max;       /* bytes of it that are read */
 	sd_event_source *backstop; /* init should have ended the run long before */
 	bool backstop_killed;
 	bool lost; /* with its sandbox: it ends as lost, even if it is killed meanwhile */
 	uint64_t started_ns;
 	uint64_t timeout_ns;
 	uint64_t oom_before;
+	uint64_t cpu_before_ns; /* of the sandbox, between its last run and this one */
 	void (*on_done)(struct engine_run *, const struct engine_run_result *, const struct err *,
 			void *);
 	void *user;
@@ -44,7 +48,7 @@ uint64_t inside_oom_kills(const struct engine_sandbox *s)
 	static const char key[] = "oom_kill ";
 	char text[512];
 	uint64_t value;
-	ssize_t n = s->oom >= 0 ? pread(s->oom, text, sizeof(text) - 1, 0) : -1;
+	ssize_t n = s->counters.oom >= 0 ? pread(s->counters.oom, text, sizeof(text) - 1, 0) : -1;
 
 	if (n <= 0)
 		return 0;
@@ -77,11 +81,14 @@ static uint64_t read_peak(int fd)
 /* The file is the sandbox's to write: its size and bytes are whatever it likes. */
 static void deliver_result(struct engine_run *r)
 {
-	_cleanup_free_ char *text = r->result >= 0 ? malloc(RESULT_MAX) : NULL;
-	ssize_t n = text ? pread(r->result, text, RESULT_MAX, 0) : 0;
+	_cleanup_free_ char *text = r->result >= 0 ? malloc(VALUE_PIECE) : NULL;
+	ssize_t n = text && r->output.on_output ? 1 : 0;
 
-	if (n > 0 && r->output.on_output)
-		r->output.on_output(r, ENGINE_RESULT, text, (size_t)n, r->user);
+	for (uint32_t at = 0; n > 0 && at < r->result_max; at += (uint32_t)n) {
+		n = pread(r->result, text, VALUE_PIECE, at);
+		if (n > 0)
+			r->output.on_output(r, ENGINE_RESULT, text, (size_t)n, r->user);
+	}
 }
 
 static void run_free(struct engine_run *r)
@@ -150,10 +157,12 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 		return 0;
 	}
 	KILL_POINT(END_TAKEN);
-	s->told_cpu_ns += m->cpu_ns;
+	uint64_t cpu_ns = m->cpu_ns;
+	if (!inside_cpu_look(s, &cpu_ns))
+		s->told_cpu_ns += cpu_ns;
 	if (m->flags & PROTO_ENDED_SPENT)
 		inside_clean_spent(s);
-	uint64_t peak = read_peak(s->peak);
+	uint64_t peak = read_peak(s->counters.peak);
 	struct engine_run_result res = {
 	    .end = end_of(r, m),
 	    .exit_code = m->end == PROTO_END_SIGNALED ? 128 + m->value : m->value,
@@ -164,7 +173,8 @@ int inside_run_ended(struct engine_sandbox *s, const struct proto_init_ended *m)
 	    .state_kept = m->flags & PROTO_ENDED_KEPT,
 	    .threads_lost = m->flags & PROTO_ENDED_THREADS,
 	    .duration_ns = m->duration_ns,
-	    .cpu_ns = m->cpu_ns,
+	    .cpu_ns = cpu_ns,
+	    .cpu_before_ns = r->cpu_before_ns,
 	    .peak_bytes = peak ? peak : m->max_rss,
 	    .killed = m->killed,
 	};
@@ -193,6 +203,7 @@ void inside_run_abort(struct engine_sandbox *s, enum engine_end end, const struc
 	    .signal = SIGKILL,
 	    .duration_ns = wall_ns,
 	    .cpu_ns = cpu_of_rest(s, wall_ns),
+	    .cpu_before_ns = r->cpu_before_ns,
 	};
 	finish(r, e ? NULL : &res, e);
 }
@@ -292,7 +303,7 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 	if (q < 0)
 		return q;
 	(*n)++;
-	q = inside_run_args(spec, m);
+	q = inside_run_args(r->s, spec, m);
 	if (q < 0)
 		return q;
 	fds[(*n)++] = q;
@@ -303,7 +314,8 @@ static int make_fds(struct engine_run *r, const struct engine_run_spec *spec,
 		fds[(*n)++] = q;
 		m->fds |= PROTO_RUN_CODE;
 	}
-	if (spec->kind == ENGINE_RUN_STATEFUL || (spec->kind == ENGINE_RUN_ARGV && spec->report)) {
+	if (spec->kind == ENGINE_RUN_ARGV ? spec->report
+					  : spec->kind == ENGINE_RUN_STATEFUL || spec->notebook) {
 		r->result = (int)syscall(SYS_memfd_create, "result", MFD_CLOEXEC);
 		q = r->result < 0 ? -errno : fd_dup(r->result);
 		if (q < 0)
@@ -343,8 +355,11 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	    .kind = run_kinds[spec->kind],
 	    .timeout_ns = spec->timeout_ns,
 	    .grace_ns = spec->grace_ns,
-	    .display = spec->display,
+	    .make_cwd = spec->make_cwd,
 	};
+	if (spec->kind != ENGINE_RUN_ARGV)
+		m.python = (spec->display ? (uint32_t)PROTO_PYTHON_DISPLAY : 0U) |
+			   (spec->notebook ? (uint32_t)PROTO_PYTHON_NOTEBOOK : 0U);
 	bool stateful = spec->kind == ENGINE_RUN_STATEFUL;
 	int q = make_fds(r, spec, &m, fds, &n);
 
@@ -355,8 +370,10 @@ static int start(struct engine_run *r, const struct engine_run_spec *spec)
 	if (s->warm && (stateful || inside_run_can_be_warm(spec)))
 		m.warm = inside_clean_for_run(s);
 	r->oom_before = inside_oom_kills(s);
-	if (s->peak >= 0)
-		(void)!pwrite(s->peak, "0", 1, 0); /* starts counting again where the kernel can */
+	(void)inside_cpu_look(s, &r->cpu_before_ns);
+	if (s->counters.peak >= 0)
+		(void)!pwrite(s->counters.peak, "0", 1,
+			      0); /* starts counting again where the kernel can */
 	if (spec->timeout_ns > 0 && spec->timeout_ns < UINT64_MAX / 4 &&
 	    spec->grace_ns < UINT64_MAX / 4) {
 		/* the clock of a first stateful run starts when it has an interpreter */
@@ -386,6 +403,7 @@ int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,
 	    .s = s,
 	    .id = ++s->engine->next_run ? s->engine->next_run : ++s->engine->next_run,
 	    .result = -1,
+	    .result_max = spec->report ? REPORT_MAX : VALUE_MAX,
 	    .timeout_ns = spec->timeout_ns,
 	    .started_ns = now_ns(),
 	    .on_done = spec->on_done,

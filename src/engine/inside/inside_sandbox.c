@@ -59,7 +59,8 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	s->warm = c->warm;
 	s->clean = c->warm ? INSIDE_CLEAN_THERE : INSIDE_CLEAN_NONE;
 	s->wants_egress = c->egress;
-	s->egress = s->oom = s->peak = -1;
+	s->egress = -1;
+	s->counters = (struct inside_counters){-1, -1, -1};
 	list_init(&s->ops);
 	list_init(&s->usages);
 	list_init(&s->idle);
@@ -69,10 +70,12 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	    .limits = c->limits, .enforced = g->enforced, .best_effort = g->best_effort};
 }
 
-void inside_started(struct engine_sandbox *s, int channel, int oom, int peak)
+void inside_started(struct engine_sandbox *s, int channel, const struct inside_counters *counters)
 {
-	s->oom = oom;
-	s->peak = peak;
+	uint64_t ignored;
+
+	s->counters = *counters;
+	(void)inside_cpu_look(s, &ignored); /* making it costs its user nothing */
 	step(s, STARTED);
 	KILL_POINT(CREATED_TAKEN);
 	int r = inside_open_channel(s, channel);
@@ -185,8 +188,9 @@ void inside_free(struct engine_sandbox *s)
 {
 	inside_idle_remove(s);
 	s->init = channel_free(s->init);
-	s->oom = fd_close(s->oom);
-	s->peak = fd_close(s->peak);
+	s->counters.oom = fd_close(s->counters.oom);
+	s->counters.peak = fd_close(s->counters.peak);
+	s->counters.cpu = fd_close(s->counters.cpu);
 	s->egress = fd_close(s->egress);
 	s->later = sd_event_source_disable_unref(s->later);
 	s->patience = sd_event_source_disable_unref(s->patience);

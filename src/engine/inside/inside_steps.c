@@ -8,9 +8,39 @@ static const char *const step_texts[PROTO_STEP_MAX_] = {
 #undef S
 };
 
+/* Whether a stored workspace is not, or not any more, a file with a sound file system. Steps after the mount
+ * read its folders; a workspace in memory never fails with these errnos. */
+static bool is_damage(uint32_t step, int errnum)
+{
+	const bool opens = step == PROTO_STEP_STORED;
+
+	if (!opens && step != PROTO_STEP_WORKSPACE && step != PROTO_STEP_TMP &&
+	    step != PROTO_STEP_HOME)
+		return false;
+	switch (errnum) {
+	case EBADMSG: /* ext4: a wrong checksum */
+	case EUCLEAN:
+	case EIO:
+	case EISDIR:
+	case ELOOP:
+		return true;
+	case EINVAL:
+	case EOPNOTSUPP:
+		return opens;
+	case ENOENT:
+	case ENOTDIR:
+	case EROFS: /* ext4 refuses to write after an error */
+		return !opens;
+	default:
+		return false;
+	}
+}
+
 /* Some errnos say more than "unavailable". */
 static enum err_code step_code(uint32_t step, int errnum)
 {
+	if (is_damage(step, errnum))
+		return ERR_WORKSPACE_DAMAGED;
 	switch (errnum) {
 	case ENOENT:
 		return step == PROTO_STEP_IMAGE ? ERR_IMAGE_MISSING : ERR_ENGINE_UNAVAILABLE;
@@ -19,7 +49,7 @@ static enum err_code step_code(uint32_t step, int errnum)
 		return ERR_TOO_MANY_FILES;
 	case ENOSPC:
 	case EDQUOT:
-		return ERR_STORE_FULL;
+		return step == PROTO_STEP_DISK ? ERR_HOST_DISK_FULL : ERR_STORE_FULL;
 	case EROFS:
 		return ERR_STORE_READ_ONLY;
 	case EBUSY:
@@ -43,7 +73,10 @@ void inside_step_error(struct err *e, uint32_t step, int errnum)
 		(void)err_set(e, code, 0, "the image is not there");
 	else if (code == ERR_SANDBOX_IN_USE)
 		(void)err_set(e, code, 0, "another engine has the sandbox open");
-	else if (code == ERR_STORE_FULL)
+	else if (code == ERR_WORKSPACE_DAMAGED)
+		(void)err_set(e, code, errnum,
+			      "the stored workspace is damaged and cannot be opened");
+	else if (code == ERR_STORE_FULL || code == ERR_HOST_DISK_FULL)
 		(void)err_set(e, code, errnum, "the disk of this machine is full");
 	else if (step == PROTO_STEP_STORED && errnum == ENOPKG)
 		(void)err_set(e, code, 0, "a stored workspace needs mke2fs (package e2fsprogs)");

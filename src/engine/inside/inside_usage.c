@@ -70,6 +70,8 @@ int inside_measured(struct engine_sandbox *s, const struct proto_init_filed *m)
 		o->from_init = true;
 		o->usage.workspace_bytes = m->bytes;
 		o->usage.workspace_inodes = m->inodes;
+		o->usage.has_packages = m->more & PROTO_MEASURED_PACKAGES;
+		o->usage.host_is_full = m->more & PROTO_MEASURED_CLOSED;
 		answer(s);
 		return 0;
 	}

@@ -5,7 +5,7 @@
  * The size of a message is that of its struct; any other length ends the connection. */
 M(MON_HELLO, M, F, proto_mon_hello, 1, "the monitor is up; what it can enforce; the folder of images, if there is one")
 M(MON_CREATE, F, M, proto_mon_create, 0, "make a sandbox in a free slot")
-M(MON_CREATED, M, F, proto_mon_created, 3, "channel to init, out-of-memory counter, peak; or the step that failed")
+M(MON_CREATED, M, F, proto_mon_created, 4, "channel to init, counters: out of memory, peak, CPU; or the step that failed")
 M(MON_DESTROY, F, M, proto_mon_slot, 0, "kill a sandbox; a slot that is free already is no error")
 M(MON_GONE, M, F, proto_mon_gone, 0, "nothing of a sandbox is left, its slot is free again; its CPU time, if asked for")
 M(MON_USAGE, F, M, proto_mon_slot, 0, "what does a sandbox use")
@@ -27,3 +27,4 @@ M(INIT_FILE, F, I, proto_init_file, 0, "open, put, commit, remove, list, measure
 M(INIT_FILED, I, F, proto_init_filed, 1, "answer to INIT_FILE")
 M(INIT_CHECKPOINT, F, I, proto_init_checkpoint, 0, "save, restore or drop a checkpoint")
 M(INIT_CHECKPOINTED, I, F, proto_init_checkpointed, 0, "answer to INIT_CHECKPOINT")
+M(MON_ELSEWHERE, F, M, proto_mon_elsewhere, 0, "how much of the memory of all sandboxes together is charged to others")

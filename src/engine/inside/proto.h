@@ -22,7 +22,7 @@
 
 #define PROTO_VERSION         1
 #define PROTO_FDS_MAX         8    /* descriptors of one message */
-#define PROTO_IMAGE_MAX       64   /* ENGINE_NAME_MAX */
+#define PROTO_IMAGE_MAX       208  /* ENGINE_NAME_MAX */
 #define PROTO_PATH_MAX        4096 /* ENGINE_PATH_MAX */
 #define PROTO_NAME_MAX        256
 #define PROTO_PERSIST_MAX     65         /* [a-z0-9-]{1,64} and NUL */
@@ -70,6 +70,7 @@ enum proto_cap { /* enum engine_cap, for the monitor */
 		 PROTO_CAP_OWN_UID = 1 << 4,
 		 PROTO_CAP_PERSISTENT = 1 << 5, /* best effort: without limits of the disk */
 		 PROTO_CAP_WARM = 1 << 6,
+		 PROTO_CAP_ON_DISK = 1 << 7,
 };
 
 enum proto_party { PROTO_PARTY_F = 1, PROTO_PARTY_M, PROTO_PARTY_I };
@@ -115,8 +116,8 @@ struct proto_mon_create {
 	char persist[PROTO_PERSIST_MAX]; /* key of a stored workspace, "" = none */
 };
 
-/* Descriptors: [channel to init, oom counter, peak] as `fds` says; on failure none. */
-enum { PROTO_CREATED_OOM = 1, PROTO_CREATED_PEAK = 2 };
+/* Descriptors: [channel to init, oom counter, peak, CPU time] as `fds` says; on failure none. */
+enum { PROTO_CREATED_OOM = 1, PROTO_CREATED_PEAK = 2, PROTO_CREATED_CPU = 4 };
 struct proto_mon_created {
 	struct proto_head head;
 	uint32_t slot;
@@ -152,6 +153,13 @@ struct proto_mon_warmed {
 	uint32_t soon; /* its zygote is ready, so a run should wait for it */
 };
 
+/* The kernel charges what the front writes into workspaces in memory to the front. The limit on all
+ * sandboxes together is that much lower. */
+struct proto_mon_elsewhere {
+	struct proto_head head;
+	uint64_t bytes; /* at most the limit; there is one */
+};
+
 struct proto_mon_forget {
 	struct proto_head head;
 	uint32_t seq;
@@ -182,7 +190,8 @@ struct proto_mon_used {
  * are not attached anywhere yet. Each may be absent. */
 enum {
 	PROTO_START_DEV = 2,
-	PROTO_START_STORE, /* a file system with the folders `data` and `venv`, or an empty one */
+	PROTO_START_STORE,    /* a file system with the folders `data` and `venv`, or an empty one;
+			    * absent: init makes one in memory */
 	PROTO_START_PACKAGES, /* the folder `venv` of another sandbox */
 	PROTO_START_LOCK,     /* kept open as long as the sandbox lives */
 	PROTO_START_END,
@@ -196,6 +205,10 @@ enum {
 	PROTO_CONFIG_FOLDER = 16, /* no descriptor: the stored workspace is a folder without a
 				   * limit of its own; init measures it */
 	PROTO_CONFIG_EGRESS = 8,  /* no descriptor: make the listening socket */
+	PROTO_CONFIG_STORE = 32,  /* contained: the folder for the files of checkpoints */
+	PROTO_CONFIG_ZYGOTE =
+	    64, /* contained, no descriptor: start an interpreter that forks runs */
+	PROTO_CONFIG_STORED = 128, /* no descriptor: the file system outlives the sandbox */
 	PROTO_CONFIG_BASE_FDS = 2,
 	PROTO_CONFIG_PROCS_MAX = 4, /* one per cgroup hierarchy */
 };
@@ -244,9 +257,15 @@ enum proto_warm { PROTO_WARM_NO, PROTO_WARM_YES, PROTO_WARM_COMING };
 
 enum proto_run_kind { PROTO_RUN_PYTHON = 1, PROTO_RUN_ARGV, PROTO_RUN_STATEFUL };
 
-/* Descriptors: stdout, stderr, args, then as `fds` says: code, result (STATEFUL; ARGV may have it:
- * then it is descriptor 3 of the command), stdin, tail (base/output_tail.h). `args` is a sealed
- * memfd of NUL-terminated strings: working folder, argv (ARGV only), environment. */
+enum {
+	PROTO_PYTHON_DISPLAY = 1,  /* save figures that are open and unsaved at the end */
+	PROTO_PYTHON_NOTEBOOK = 2, /* RT_NOTEBOOK of runtime/frames.h */
+};
+
+/* Descriptors: stdout, stderr, args, then as `fds` says: code, result (STATEFUL, and PYTHON with
+ * PROTO_PYTHON_NOTEBOOK; ARGV may have it: then it is descriptor 3 of the command), stdin, tail
+ * (base/output_tail.h). `args` is a sealed memfd of NUL-terminated strings: working folder, argv
+ * (ARGV only), environment. */
 enum {
 	PROTO_RUN_CODE = 1,
 	PROTO_RUN_STDIN = 2,
@@ -263,8 +282,10 @@ struct proto_init_run {
 	uint32_t argc;
 	uint32_t envc;
 	uint32_t args_size;
-	uint32_t warm;       /* enum proto_warm */
-	uint32_t display;    /* save figures that are open and unsaved at the end */
+	uint32_t warm;     /* enum proto_warm */
+	uint32_t python;   /* bits PROTO_PYTHON_*; 0 for commands */
+	uint32_t make_cwd; /* make the working folder if it is missing; it is below the workspace */
+	uint32_t unused;
 	uint64_t timeout_ns; /* 0 = none */
 	uint64_t grace_ns;
 };
@@ -327,12 +348,16 @@ struct proto_init_file {
 	char path[PROTO_PATH_MAX]; /* relative to the workspace, checked; "" = the workspace */
 };
 
+enum {
+	PROTO_MEASURED_PACKAGES = 1, /* it has packages of its own */
+	PROTO_MEASURED_CLOSED = 2,   /* it takes no more data, for want of space on the host */
+};
 struct proto_init_filed {
 	struct proto_head head;
 	uint32_t seq;
 	int32_t errnum; /* 0 = done */
 	uint32_t n;     /* LIST: entries in the memfd */
-	uint32_t more;  /* LIST: there were more */
+	uint32_t more;  /* LIST: there were more; MEASURE: bits PROTO_MEASURED_* */
 	uint64_t bytes; /* MEASURE */
 	uint64_t inodes;
 };
@@ -395,6 +420,7 @@ union proto_frame {
 	struct proto_mon_slot slot;
 	struct proto_mon_gone gone;
 	struct proto_mon_used used;
+	struct proto_mon_elsewhere elsewhere;
 	struct proto_mon_forget forget;
 	struct proto_mon_forgotten forgotten;
 	struct proto_mon_warmed warmed;
@@ -449,6 +475,29 @@ static inline bool proto_limits_ok(const struct proto_limits *l)
 	       l->pids >= PROTO_PIDS_MIN && l->pids <= PROTO_PIDS_MAX &&
 	       l->workspace_inodes >= PROTO_INODES_MIN && l->workspace_inodes <= PROTO_INODES_MAX &&
 	       l->nofile >= PROTO_NOFILE_MIN && l->nofile <= PROTO_NOFILE_MAX;
+}
+
+/* The monitor closes the disks of sessions when the host has no more space: all free blocks are reserved then
+ * (monitor/workspace_space.c). In a disk that is only full few are left, and reserved by ext4 itself. */
+static inline bool proto_disk_is_closed(uint64_t blocks, uint64_t free, uint64_t available)
+{
+	return available == 0 && free > blocks / 16;
+}
+
+/* Limits that limit nothing, in builds for tests of the tests alone (base/walls.h). */
+static inline void proto_leave_out_walls(struct proto_limits *l)
+{
+	if (!wall_stands(WALL_MEMORY))
+		l->memory_bytes *= 8;
+	if (!wall_stands(WALL_PIDS))
+		l->pids *= 8;
+	if (!wall_stands(WALL_NOFILE))
+		l->nofile = 20000;
+	if (!wall_stands(WALL_DISK)) {
+		l->workspace_bytes *= 16;
+		l->workspace_inodes *= 1024;
+		l->tmp_bytes *= 64;
+	}
 }
 
 /* Whether PATH is inside the workspace: relative, at most PROTO_PATH_MAX bytes with its NUL, no empty,

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The environment inside a sandbox; nothing of the host's.
+ * BOTH(text): of runs, unless the caller sets the variable, and of the zygote, so that what libraries
+ *             compute while they are imported is right for runs
+ * RUN(text), ZYGOTE(text): of one of them only */
+BOTH("PATH=/usr/local/bin:/usr/bin:/bin")
+BOTH("HOME=/home/sandbox")
+BOTH("USER=sandbox")
+BOTH("LOGNAME=sandbox")
+BOTH("LANG=C.UTF-8")
+BOTH("MPLBACKEND=Agg")
+BOTH("MPLCONFIGDIR=/tmp/.config/matplotlib")
+RUN("PYTHONUNBUFFERED=1")        /* programs started by name print at once, too */
+ZYGOTE("OPENBLAS_NUM_THREADS=1") /* other threads do not survive fork(2) */
+ZYGOTE("OMP_NUM_THREADS=1")
