@@ -4,5 +4,7 @@
 
 extern const unsigned char native_zygote_extension[];
 extern const unsigned char native_zygote_extension_end[];
+extern const unsigned char native_output_extension[];
+extern const unsigned char native_output_extension_end[];
 extern const unsigned char native_init_program[];
 extern const unsigned char native_init_program_end[];

@@ -19,7 +19,9 @@ struct native_monitor_config {
 	uint32_t max_sandboxes; /* 1 .. PROTO_SLOTS_MAX */
 	bool warm;
 	struct native_zygote_config zygote;
-	uint64_t total_bytes; /* limit on the memory of all sandboxes together; 0 = none */
+	uint64_t total_bytes;     /* limit on the memory of all sandboxes together; 0 = none */
+	const char *install_tool; /* engine_config.install_tool */
+	enum engine_workspace workspace; /* where the workspaces of sessions are */
 };
 
 struct engine_ops;

@@ -59,15 +59,19 @@ struct native_forget {    /* a stored workspace that is being removed */
 struct native_memory {
 	uint64_t total_bytes; /* engine_config.total_bytes */
 	uint64_t used_bytes;  /* by all sandboxes, at the last look */
+	uint64_t written;     /* bytes that the front has written into workspaces in memory */
+	uint64_t told;        /* of them, those that the monitor knows of */
 	sd_event_source *timer;
 };
 
 struct native_engine {
 	struct engine base;
 	int monitor_fd; /* between begin and open, else -1 */
+	pid_t monitor_pid;
 	struct channel *monitor;
-	bool dead;    /* the monitor has ended */
-	uint32_t max; /* slots */
+	bool dead;          /* the monitor has ended */
+	bool any_reference; /* images have references of a container engine, not only names */
+	uint32_t max;       /* slots */
 	uint32_t
 	    next_slot; /* slots are used in turn, so that a uid is used again as late as possible */
 	struct native_sandbox **slots; /* NULL = free */
@@ -90,9 +94,30 @@ static inline struct native_sandbox *native_sandbox_of(struct engine_sandbox *s)
 	return (struct native_sandbox *)s;
 }
 
+/* What every engine whose sandboxes a process of its own makes has in its struct engine_ops. */
+#define NATIVE_FRONT_OPS                                                                           \
+	.size = sizeof(struct native_engine), .open = native_open, .close = native_close,          \
+	.pool = native_pool_figures, .prepare = native_prepare,                                    \
+	.count_upload = native_memory_count, .uncount_upload = native_memory_uncount,              \
+	.forget = native_forget, .create = native_create, .destroy = native_destroy,               \
+	.usage = native_usage, .warm = native_warm, .ready = native_ready, .idle = native_idle,    \
+	.release = native_release
+
+/* front_engine.c */
+int native_open(struct engine *base, struct err *e) MUST_CHECK;
+void native_close(struct engine *base);
+int native_usage(struct engine_sandbox *s) MUST_CHECK;
+int native_warm(struct engine_sandbox *s) MUST_CHECK;
+void native_ready(struct engine_sandbox *s);
+void native_idle(struct engine_sandbox *s);
+
 /* front_start.c */
 /* Makes a zeroed engine ready for native_open() and native_close(). */
-void native_init(struct native_engine *g);
+void native_init(struct native_engine *g, const struct engine_config *config);
+/* Starts this program again with ARGV as the process that makes the sandboxes, and waits until it is
+ * up. */
+int native_start(struct native_engine *g, const char *const argv[],
+		 const struct engine_config *config, struct err *e) MUST_CHECK;
 int native_begin(struct engine *base, const struct engine_config *config, struct err *e) MUST_CHECK;
 
 /* front_create.c */
@@ -140,8 +165,11 @@ void native_pool_close(struct native_engine *g);
 void native_memory_note(struct native_engine *g);
 void native_memory_used(struct native_engine *g, uint64_t bytes);
 /* Refuses a creation when all sandboxes together are near their total. */
+int native_memory_count(struct engine *base, uint64_t bytes, struct err *e) MUST_CHECK;
+void native_memory_uncount(struct engine *base, uint64_t bytes);
 int native_memory_check(struct native_engine *g, struct err *e) MUST_CHECK;
 void native_memory_close(struct native_engine *g);
 
 /* front_probe.c */
-int native_engine_probe(sd_event *loop, engine_probe_fn cb, void *user, struct err *e) MUST_CHECK;
+int native_engine_probe(const struct engine_config *config, sd_event *loop, engine_probe_fn cb,
+			void *user, struct err *e) MUST_CHECK;

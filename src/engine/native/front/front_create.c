@@ -20,7 +20,7 @@ int native_created(struct native_engine *g, const struct proto_mon_created *m, i
 {
 	struct native_sandbox *s = m->slot < g->max ? g->slots[m->slot] : NULL;
 	size_t at = 1;
-	int oom = -1;
+	int oom = -1, peak = -1;
 
 	if (!s || s->base.state != INSIDE_ASKED || (m->step == PROTO_STEP_NONE) != (n > 0))
 		return -EPROTO;
@@ -37,13 +37,17 @@ int native_created(struct native_engine *g, const struct proto_mon_created *m, i
 		oom = TAKE_FD(fds[at]);
 		at++;
 	}
-	int peak = (m->fds & PROTO_CREATED_PEAK) && at < n ? TAKE_FD(fds[at]) : -1;
+	if ((m->fds & PROTO_CREATED_PEAK) && at < n) {
+		peak = TAKE_FD(fds[at]);
+		at++;
+	}
+	int cpu = (m->fds & PROTO_CREATED_CPU) && at < n ? TAKE_FD(fds[at]) : -1;
 	s->image_dev = m->image_dev;
 	s->image_ino = m->image_ino;
 	s->base.policy.image_id[0] = m->image_dev;
 	s->base.policy.image_id[1] = m->image_ino;
 	s->base.policy.image_id[2] = m->image_ctime_ns;
-	inside_started(&s->base, TAKE_FD(fds[0]), oom, peak);
+	inside_started(&s->base, TAKE_FD(fds[0]), &(struct inside_counters){oom, peak, cpu});
 	return 0;
 }
 
@@ -106,7 +110,9 @@ static int check_create(struct native_engine *g, const struct engine_create *c,
 	if (g->dead)
 		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
 			       "the monitor has ended; start the server again");
-	if (!parse_is_image_name(c->image, strnlen(c->image, sizeof(c->image))))
+	const size_t len = strnlen(c->image, sizeof(c->image));
+	if (g->any_reference ? !parse_is_image_ref(c->image, len)
+			     : !parse_is_image_name(c->image, len))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "image name");
 	if (c->persist_id && native_check_stored(g, c, e) < 0)
 		return -EINVAL;
@@ -160,6 +166,8 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 	m.warm = c->warm;
 	m.egress = c->egress;
 	m.helper_of = c->helper_of ? native_sandbox_of(c->helper_of)->slot + 1 : 0;
+	if (c->persist_id)
+		s->base.policy.enforced |= ENGINE_CAP_ON_DISK;
 	if (c->persist_id && !(g->base.enforced & ENGINE_CAP_PERSISTENT)) {
 		s->base.policy.enforced &= ~(uint32_t)ENGINE_CAP_DISK;
 		s->base.policy.best_effort |= ENGINE_CAP_DISK;

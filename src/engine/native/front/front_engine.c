@@ -4,6 +4,7 @@
 
 #include "base/fdio.h"
 #include "base/rand.h"
+#include "base/reap.h"
 
 #include <limits.h>
 #include <poll.h>
@@ -17,7 +18,8 @@ _Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
 		   (int)PROTO_CAP_DISK == (int)ENGINE_CAP_DISK &&
 		   (int)PROTO_CAP_OWN_UID == (int)ENGINE_CAP_OWN_UID &&
 		   (int)PROTO_CAP_PERSISTENT == (int)ENGINE_CAP_PERSISTENT &&
-		   (int)PROTO_CAP_WARM == (int)ENGINE_CAP_WARM,
+		   (int)PROTO_CAP_WARM == (int)ENGINE_CAP_WARM &&
+		   (int)PROTO_CAP_ON_DISK == (int)ENGINE_CAP_ON_DISK,
 	       "one set of bits");
 _Static_assert(PROTO_IMAGE_MAX == ENGINE_NAME_MAX && PROTO_PATH_MAX == ENGINE_PATH_MAX &&
 		   PROTO_LIST_MAX == ENGINE_FILES_MAX &&
@@ -115,14 +117,14 @@ static int ask(struct engine_sandbox *base, struct proto_mon_slot *m)
 	return s->gone || g->dead ? -EPIPE : channel_send(g->monitor, &m->head, NULL, 0);
 }
 
-static int native_usage(struct engine_sandbox *s)
+int native_usage(struct engine_sandbox *s)
 {
 	struct proto_mon_slot m = {.head = PROTO_HEAD(MON_USAGE, proto_mon_slot)};
 
 	return ask(s, &m);
 }
 
-static int native_warm(struct engine_sandbox *s)
+int native_warm(struct engine_sandbox *s)
 {
 	struct proto_mon_slot m = {.head = PROTO_HEAD(MON_WARM, proto_mon_slot)};
 
@@ -138,12 +140,12 @@ void native_destroy(struct engine_sandbox *s)
 	(void)!ask(s, &m); /* a channel that ended says so itself */
 }
 
-static void native_ready(struct engine_sandbox *s)
+void native_ready(struct engine_sandbox *s)
 {
 	native_pool_room(native_engine_of(s->engine));
 }
 
-static void native_idle(struct engine_sandbox *s)
+void native_idle(struct engine_sandbox *s)
 {
 	native_memory_note(native_engine_of(s->engine));
 }
@@ -173,7 +175,7 @@ static void wait_for_monitor(const struct native_engine *g)
 	}
 }
 
-static void native_close(struct engine *base)
+void native_close(struct engine *base)
 {
 	struct native_engine *g = native_engine_of(base);
 	struct err e = ERR_INIT;
@@ -192,6 +194,7 @@ static void native_close(struct engine *base)
 		inside_cancel(&list_first(&g->orphans, struct native_sandbox, orphan)->base, &e);
 	g->monitor = channel_free(g->monitor);
 	g->monitor_fd = fd_close(g->monitor_fd);
+	reap_child(g->monitor_pid, CLOSE_WAIT_MS * NS_PER_MS);
 	g->images = fd_close(g->images);
 	free(g->slots);
 }
@@ -221,7 +224,7 @@ static int take_hello(struct native_engine *g, struct err *e)
 	return 0;
 }
 
-static int native_open(struct engine *base, struct err *e)
+int native_open(struct engine *base, struct err *e)
 {
 	struct native_engine *g = native_engine_of(base);
 	struct rlimit nofile;
@@ -244,19 +247,7 @@ static int native_open(struct engine *base, struct err *e)
 
 const struct engine_ops native_ops = {
     .name = "native",
-    .size = sizeof(struct native_engine),
+    NATIVE_FRONT_OPS,
     .begin = native_begin,
-    .open = native_open,
-    .close = native_close,
     .probe = native_engine_probe,
-    .pool = native_pool_figures,
-    .prepare = native_prepare,
-    .forget = native_forget,
-    .create = native_create,
-    .destroy = native_destroy,
-    .usage = native_usage,
-    .warm = native_warm,
-    .ready = native_ready,
-    .idle = native_idle,
-    .release = native_release,
 };

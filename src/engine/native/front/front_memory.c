@@ -3,8 +3,9 @@
  * interpreters, and the pool shrinks to its minimum. Variables and files are never touched.
  *
  * Memory is short when less than 1/HOST_PART of this host's memory is available, or when all
- * sandboxes together are near SANDBOX_TOTAL_MEMORY (the kernel counts it, the monitor reads it). A
- * timer looks every LOOK_NS while there is something to give back, or a total to keep. */
+ * sandboxes together are near SANDBOX_TOTAL_MEMORY. The kernel counts what their processes use, and the
+ * monitor reads it. It charges uploads into workspaces in memory to the front, which writes them; so
+ * they are counted here, and the monitor lowers the kernel's limit by them. A timer looks every LOOK_NS while there is something to give back, or a total to keep. */
 #include "engine/native/front/front.h"
 
 #include "base/parse.h"
@@ -19,6 +20,8 @@
 #define HOST_PART  16             /* 1/16 of the host's memory should stay available */
 #define TOTAL_PART 8              /* from 1/8 below the total, idle sandboxes give back */
 #define FULL_PART  16             /* from 1/16 below the total, no sandbox is made */
+#define WRITE_PART 64             /* from 1/64 below the total, no upload is written */
+#define TELL_PART  128            /* the monitor is told of uploads from 1/128 of the total */
 #define EVICT_MAX  8              /* sandboxes that give back at one look */
 
 static void arm(struct native_engine *g, uint64_t wait_ns);
@@ -51,7 +54,32 @@ static bool host_is_short(void)
 
 static bool total_is_near(const struct native_memory *p, uint64_t part)
 {
-	return p->total_bytes > 0 && p->used_bytes > p->total_bytes - p->total_bytes / part;
+	return p->total_bytes > 0 &&
+	       p->used_bytes + p->written > p->total_bytes - p->total_bytes / part;
+}
+
+/* The monitor may not have been able to lower the limit, so it is told again at every look. */
+static void tell_written(struct native_engine *g)
+{
+	struct native_memory *p = &g->memory;
+	struct proto_mon_elsewhere f = {
+	    .head = PROTO_HEAD(MON_ELSEWHERE, proto_mon_elsewhere),
+	    .bytes = MIN(p->written, p->total_bytes),
+	};
+
+	if (g->dead || (p->written == 0 && p->told == 0))
+		return;
+	if (channel_send(g->monitor, &f.head, NULL, 0) == 0)
+		p->told = p->written;
+}
+
+static void written_changed(struct native_engine *g)
+{
+	const struct native_memory *p = &g->memory;
+	const uint64_t by = MAX(p->written, p->told) - MIN(p->written, p->told);
+
+	if (p->total_bytes > 0 && by >= p->total_bytes / TELL_PART)
+		tell_written(g);
 }
 
 static int on_look(sd_event_source *source UNUSED, uint64_t at UNUSED, void *user)
@@ -67,8 +95,10 @@ static int on_look(sd_event_source *source UNUSED, uint64_t at UNUSED, void *use
 		native_pool_shrink(g);
 		inside_rest(&g->base, EVICT_MAX);
 	}
-	if (p->total_bytes > 0 && !g->dead)
+	if (p->total_bytes > 0 && !g->dead) {
 		(void)!channel_send(g->monitor, &all.head, NULL, 0);
+		tell_written(g);
+	}
 	if (p->total_bytes > 0 || !list_is_empty(&g->base.idle.sandboxes))
 		arm(g, is_short ? SHORT_NS : LOOK_NS);
 	return 0;
@@ -93,6 +123,33 @@ void native_memory_used(struct native_engine *g, uint64_t bytes)
 	g->memory.used_bytes = bytes;
 }
 
+static int all_used(const struct native_memory *p, struct err *e)
+{
+	return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "all sandboxes together use %llu of %llu MiB",
+		       (unsigned long long)((p->used_bytes + p->written) >> 20),
+		       (unsigned long long)(p->total_bytes >> 20));
+}
+
+int native_memory_count(struct engine *base, uint64_t bytes, struct err *e)
+{
+	struct native_memory *p = &native_engine_of(base)->memory;
+
+	if (p->total_bytes > 0 && bytes > 0 &&
+	    p->used_bytes + p->written + bytes > p->total_bytes - p->total_bytes / WRITE_PART)
+		return all_used(p, e);
+	p->written += bytes;
+	written_changed(native_engine_of(base));
+	return 0;
+}
+
+void native_memory_uncount(struct engine *base, uint64_t bytes)
+{
+	struct native_engine *g = native_engine_of(base);
+
+	g->memory.written -= bytes;
+	written_changed(g);
+}
+
 int native_memory_check(struct native_engine *g, struct err *e)
 {
 	const struct native_memory *p = &g->memory;
@@ -101,9 +158,7 @@ int native_memory_check(struct native_engine *g, struct err *e)
 		native_memory_note(g);
 	if (!total_is_near(p, FULL_PART))
 		return 0;
-	return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "all sandboxes together use %llu of %llu MiB",
-		       (unsigned long long)(p->used_bytes >> 20),
-		       (unsigned long long)(p->total_bytes >> 20));
+	return all_used(p, e);
 }
 
 void native_memory_close(struct native_engine *g)

@@ -263,7 +263,7 @@ static void take_key(struct native_engine *g, const struct engine_create *c)
 
 bool native_pool_serves(const struct engine_create *c)
 {
-	return !c->persist_id && !c->egress && !c->helper_of;
+	return !c->persist_id && !c->egress && !c->helper_of && !c->single;
 }
 
 void native_pool_note(struct native_engine *g, const struct engine_create *c)

@@ -28,7 +28,8 @@ static int on_turn(sd_event_source *source UNUSED, void *user)
 	return 0;
 }
 
-int native_engine_probe(sd_event *loop, engine_probe_fn cb, void *user, struct err *e)
+int native_engine_probe(const struct engine_config *config UNUSED, sd_event *loop,
+			engine_probe_fn cb, void *user, struct err *e)
 {
 	struct question *q = calloc(1, sizeof(*q));
 

@@ -49,6 +49,7 @@ void cgroup_fds_close(struct cgroup_fds *fds)
 	fds->kill = fd_close(fds->kill);
 	fds->oom = fd_close(fds->oom);
 	fds->peak = fd_close(fds->peak);
+	fds->cpu = fd_close(fds->cpu);
 	*fds = CGROUP_FDS_NONE;
 }
 
@@ -242,6 +243,23 @@ int cgroup_read_key(int dir, const char *name, const char *key, uint64_t *ret)
 		line += len;
 	}
 	return -ENOENT;
+}
+
+uint64_t cgroup_memory(int dir, const char *usage, const char *stat, const char *prefix)
+{
+	static const char *const lists[] = {"inactive_file", "active_file"};
+	char key[32];
+	uint64_t all;
+	uint64_t cached;
+
+	if (cgroup_read_u64(dir, usage, &all) < 0)
+		return 0;
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		(void)snprintf(key, sizeof(key), "%s%s", prefix, lists[i]);
+		if (cgroup_read_key(dir, stat, key, &cached) == 0)
+			all -= MIN(all, cached);
+	}
+	return all;
 }
 
 void cgroup_slot_name(uint32_t slot, char ret[16])

@@ -42,9 +42,11 @@ struct cgroup_fds {
 	int kill; /* cgroup.kill of `run`, -1 = none */
 	int oom;  /* file with an "oom_kill N" line, for the front, -1 = none */
 	int peak; /* file with the peak use of memory, for the front, -1 = none */
+	int cpu;  /* file with the CPU time of the sandbox, for the front, -1 = none */
 };
 
-#define CGROUP_FDS_NONE ((struct cgroup_fds){.into = -1, .kill = -1, .oom = -1, .peak = -1})
+#define CGROUP_FDS_NONE                                                                            \
+	((struct cgroup_fds){.into = -1, .kill = -1, .oom = -1, .peak = -1, .cpu = -1})
 
 struct cgroup_use {
 	uint64_t memory_bytes;
@@ -112,5 +114,8 @@ int cgroup_write(int dir, const char *name, const char *value) MUST_CHECK;
 int cgroup_write_u64(int dir, const char *name, uint64_t value) MUST_CHECK;
 int cgroup_read_u64(int dir, const char *name, uint64_t *ret) MUST_CHECK;
 int cgroup_read_key(int dir, const char *name, const char *key, uint64_t *ret) MUST_CHECK;
+/* What is in use according to the file USAGE, without the cached pages of files, which the kernel takes back
+ * when it needs memory. STAT has the lines PREFIX"inactive_file" and PREFIX"active_file". 0 = unknown. */
+uint64_t cgroup_memory(int dir, const char *usage, const char *stat, const char *prefix) MUST_CHECK;
 void cgroup_slot_name(uint32_t slot, char ret[16]);
 void cgroup_rmdir(int dir, const char *slot); /* removes DIR/SLOT with `run` and `keep` */

@@ -82,8 +82,13 @@ static int limit_memory(const struct cgroup *c, int dir, uint64_t bytes)
 {
 	int r = cgroup_write_u64(dir, "memory.limit_in_bytes", bytes);
 
-	if (r == 0 &&
-	    c->swap) /* memory and swap together: may not be below the limit of memory alone, so it comes second */
+	/* The limit of memory and swap together may not be below that of memory alone: it comes second
+	 * when both are lowered, and first when both are raised. */
+	if (r == -EINVAL && c->swap)
+		r = cgroup_write_u64(dir, "memory.memsw.limit_in_bytes", bytes);
+	if (r == 0 && c->swap)
+		r = cgroup_write_u64(dir, "memory.limit_in_bytes", bytes);
+	if (r == 0 && c->swap)
 		r = cgroup_write_u64(dir, "memory.memsw.limit_in_bytes", bytes);
 	else if (r == 0)
 		r = cgroup_write(dir, "memory.swappiness", "0");
@@ -148,6 +153,7 @@ static int make_pids(struct cgroup *c, int dir, const struct proto_limits *l,
 static int make_cpuacct(struct cgroup *c, int dir, const struct proto_limits *l UNUSED,
 			struct cgroup_fds *fds)
 {
+	fds->cpu = openat(dir, "cpuacct.usage", O_RDONLY | O_CLOEXEC);
 	return add_join(c, CGROUP_CPUACCT, dir, fds);
 }
 
@@ -196,12 +202,14 @@ static int v1_make(struct cgroup *c, uint32_t slot, const struct proto_limits *l
 static int v1_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
 {
 	char path[64];
+	char stat[64];
 	uint64_t value;
 
 	*ret = (struct cgroup_use){0};
 	(void)snprintf(path, sizeof(path), "s%u/memory.usage_in_bytes", slot);
-	if (c->dir[CGROUP_MEMORY] >= 0 && cgroup_read_u64(c->dir[CGROUP_MEMORY], path, &value) == 0)
-		ret->memory_bytes = value;
+	(void)snprintf(stat, sizeof(stat), "s%u/memory.stat", slot);
+	if (c->dir[CGROUP_MEMORY] >= 0)
+		ret->memory_bytes = cgroup_memory(c->dir[CGROUP_MEMORY], path, stat, "total_");
 	(void)snprintf(path, sizeof(path), "s%u/pids.current", slot);
 	if (c->dir[CGROUP_PIDS] >= 0 && cgroup_read_u64(c->dir[CGROUP_PIDS], path, &value) == 0)
 		ret->pids = (uint32_t)value;
@@ -219,12 +227,10 @@ static int v1_limit_all(struct cgroup *c, uint64_t bytes)
 
 static uint64_t v1_use_all(struct cgroup *c)
 {
-	uint64_t value;
-
-	return c->dir[CGROUP_MEMORY] >= 0 &&
-		       cgroup_read_u64(c->dir[CGROUP_MEMORY], "memory.usage_in_bytes", &value) == 0
-		   ? value
-		   : 0;
+	return c->dir[CGROUP_MEMORY] < 0
+		   ? 0
+		   : cgroup_memory(c->dir[CGROUP_MEMORY], "memory.usage_in_bytes", "memory.stat",
+				   "total_");
 }
 
 const struct cgroup_ops cgroup1_ops = {

@@ -209,6 +209,7 @@ static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
 	    openat(run, "memory.peak", O_RDWR | O_CLOEXEC); /* Linux 6.12: a write resets it */
 	if (fds->peak < 0)
 		fds->peak = openat(run, "memory.peak", O_RDONLY | O_CLOEXEC);
+	fds->cpu = openat(dir, "cpu.stat", O_RDONLY | O_CLOEXEC);
 	return 0;
 }
 
@@ -241,12 +242,13 @@ static int v2_make(struct cgroup *c, uint32_t slot, const struct proto_limits *l
 static int v2_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
 {
 	char path[64];
+	char stat[64];
 	uint64_t value;
 
 	*ret = (struct cgroup_use){0};
 	(void)snprintf(path, sizeof(path), "s%u/memory.current", slot);
-	if (cgroup_read_u64(c->dir[CGROUP_UNIFIED], path, &value) == 0)
-		ret->memory_bytes = value;
+	(void)snprintf(stat, sizeof(stat), "s%u/memory.stat", slot);
+	ret->memory_bytes = cgroup_memory(c->dir[CGROUP_UNIFIED], path, stat, "");
 	(void)snprintf(path, sizeof(path), "s%u/pids.current", slot);
 	if (cgroup_read_u64(c->dir[CGROUP_UNIFIED], path, &value) == 0)
 		ret->pids = (uint32_t)value;
@@ -263,9 +265,7 @@ static int v2_limit_all(struct cgroup *c, uint64_t bytes)
 
 static uint64_t v2_use_all(struct cgroup *c)
 {
-	uint64_t value;
-
-	return cgroup_read_u64(c->dir[CGROUP_UNIFIED], "memory.current", &value) == 0 ? value : 0;
+	return cgroup_memory(c->dir[CGROUP_UNIFIED], "memory.current", "memory.stat", "");
 }
 
 const struct cgroup_ops cgroup2_ops = {

@@ -53,6 +53,7 @@ struct builder {
 	uint32_t owner;      /* uid that creates Z; 0 = the current one */
 	int go;              /* readable once the id maps are written */
 	int done; /* the builder writes a byte when Z exists, and one when everything is built */
+	const char *install_tool; /* of native_monitor_config */
 	struct report *report;
 };
 
@@ -76,11 +77,11 @@ static int make_base(void)
 	return 0;
 }
 
-static int make_skeleton(int image)
+static int make_skeleton(int image, const char *install_tool)
 {
 	_cleanup_fd_ int skel = open("skel", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	return skel < 0 ? -errno : skeleton_make(skel, image);
+	return skel < 0 ? -errno : skeleton_make(skel, image, install_tool);
 }
 
 static int bind_image(int image)
@@ -169,7 +170,7 @@ NORETURN static void build(const struct builder *b)
 	(void)umask(0);
 	if ((r = make_base()) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_BASE, -r);
-	if ((r = make_skeleton(image)) < 0)
+	if ((r = make_skeleton(image, b->install_tool)) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_SKELETON, -r);
 	if ((r = bind_image(image)) < 0)
 		give_up(b, PROTO_STEP_TEMPLATE_OVERLAY, -r);
@@ -222,6 +223,7 @@ static int run_builder(struct monitor *m, struct template *t, const char *root, 
 	int r;
 	char byte;
 	struct builder b = {.report = why,
+			    .install_tool = m->config->install_tool,
 			    .owner = m->ids.mode == IDS_RANGE ? m->ids.base + ID_OWNER : 0};
 
 	if (text_copy(b.root, sizeof(b.root), root) < 0 || pipe2(go, O_CLOEXEC) < 0)

@@ -88,6 +88,7 @@ static void release(struct monitor *m, uint32_t slot)
 	}
 	b->image = NULL;
 	b->wanted = 0;
+	b->loop = SESSION_LOOP_NONE;
 }
 
 /* Sends the first message to init before init exists: it waits in the socket. */
@@ -102,6 +103,7 @@ static int send_config(struct monitor *m, int channel, const struct proto_mon_cr
 	    .fds = (g->kill >= 0 ? PROTO_CONFIG_KILL : 0) | (warm >= 0 ? PROTO_CONFIG_WARM : 0) |
 		   (warm >= 0 && soon ? PROTO_CONFIG_SOON : 0) |
 		   (q->egress ? PROTO_CONFIG_EGRESS : 0) |
+		   (q->persist[0] ? PROTO_CONFIG_STORED : 0) |
 		   (q->persist[0] && !m->root ? PROTO_CONFIG_FOLDER : 0),
 	    .n_procs = g->n,
 	    .poll_memory = !(m->cgroup.enforced & PROTO_CAP_MEMORY),
@@ -159,9 +161,41 @@ static int choose_uid(struct monitor *m, const struct proto_mon_create *c, int *
 	return 0;
 }
 
-/* Forks the maker; on success the box is MAKING and owns what it needs. */
+/* Sets *RET to the template of the disk that the workspace gets; -1: it gets none. */
+static int choose_disk(struct monitor *m, const struct proto_mon_create *c, int *ret)
+{
+	*ret = -1;
+	if (m->disks.dir < 0 || c->persist[0])
+		return 0;
+	if (session_disks_full(&m->disks))
+		return -ENOSPC;
+	*ret = session_disks_template(m, &c->limits);
+	return MIN(*ret, 0);
+}
+
+/* The maker of box SLOT was forked as PID. */
+static void note_maker(struct monitor *m, uint32_t slot, struct template *t, pid_t pid, int front)
+{
+	struct box *b = &m->boxes[slot];
+
+	/* copies for init wait in its socket */
+	fd_close_many(b->fds.join, b->fds.n);
+	b->fds.n = 0;
+	b->fds.kill = fd_close(b->fds.kill);
+	b->channel = front;
+	b->image = t;
+	t->boxes++;
+	b->lock = image_lock_ref(t->lock);
+	b->maker = pid;
+	(void)move(b, BOX_MAKER_FORKED);
+	m->n_making++;
+	reap_watch(m, slot, false);
+	KILL_POINT(MAKER_FORKED);
+}
+
+/* Forks the maker; on success the box is MAKING and owns what it needs. DISK: as of choose_disk(). */
 static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
-		       const struct proto_mon_create *c)
+		       const struct proto_mon_create *c, int disk)
 {
 	struct box *b = &m->boxes[slot];
 	bool warm = c->warm && m->config->warm;
@@ -180,16 +214,20 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 			t->zygotes.current.state == ZYGOTE_READY);
 	if (r < 0)
 		return r;
-	m->reports[slot] = (struct report){.step = PROTO_STEP_FORK, .errnum = EIO, .uid = b->uid};
+	m->reports[slot] = (struct report){
+	    .step = PROTO_STEP_FORK, .errnum = EIO, .uid = b->uid, .loop = SESSION_LOOP_NONE};
 	struct maker k = {
 	    .t = t,
 	    .ids = &m->ids,
 	    .state_dir = m->config->state_dir,
 	    .persist = c->persist,
+	    .disks = m->disks.dir,
+	    .disk_template = disk,
 	    .limits = &c->limits,
 	    .root = m->root,
 	    .own_devices = m->own_devices,
 	    .uid = b->uid,
+	    .lifeline = m->lifeline_write,
 	    .helped = helped,
 	    .channel = inside,
 	    .program = m->init_program,
@@ -201,36 +239,8 @@ static int start_maker(struct monitor *m, uint32_t slot, struct template *t,
 		return pid;
 	if (pid == 0)
 		maker_run(&k);
-	/* copies for init wait in its socket */
-	fd_close_many(b->fds.join, b->fds.n);
-	b->fds.n = 0;
-	b->fds.kill = fd_close(b->fds.kill);
-	b->channel = TAKE_FD(front);
-	b->image = t;
-	t->boxes++;
-	b->lock = image_lock_ref(t->lock);
-	b->maker = pid;
-	(void)move(b, BOX_MAKER_FORKED);
-	m->n_making++;
-	reap_watch(m, slot, false);
-	KILL_POINT(MAKER_FORKED);
+	note_maker(m, slot, t, pid, TAKE_FD(front));
 	return 0;
-}
-
-/* Only in builds for tests of the tests (base/walls.h): limits that limit nothing. */
-static void leave_out_walls(struct proto_limits *l)
-{
-	if (!wall_stands(WALL_MEMORY))
-		l->memory_bytes *= 8;
-	if (!wall_stands(WALL_PIDS))
-		l->pids *= 8;
-	if (!wall_stands(WALL_NOFILE))
-		l->nofile = 20000;
-	if (!wall_stands(WALL_DISK)) {
-		l->workspace_bytes *= 16;
-		l->workspace_inodes *= 1024;
-		l->tmp_bytes *= 64;
-	}
 }
 
 void box_create(struct monitor *m, const struct proto_mon_create *asked)
@@ -242,18 +252,24 @@ void box_create(struct monitor *m, const struct proto_mon_create *asked)
 	struct template *t;
 
 	KILL_POINT(CREATE_TAKEN);
-	leave_out_walls(&request.limits);
+	proto_leave_out_walls(&request.limits);
+	int disk;
+	int r = choose_disk(m, c, &disk);
+	if (r < 0) {
+		answer(m, c->slot, PROTO_STEP_DISK, -r);
+		return;
+	}
 	if (template_get(m, c->image, &t, why) < 0) {
 		answer(m, c->slot, why->step, why->errnum);
 		return;
 	}
-	int r = m->cgroup.ops->make(&m->cgroup, c->slot, &c->limits, &b->fds);
+	r = m->cgroup.ops->make(&m->cgroup, c->slot, &c->limits, &b->fds);
 	if (r < 0) {
 		answer(m, c->slot, PROTO_STEP_CGROUP, -r);
 		return;
 	}
 	KILL_POINT(CGROUP_MADE);
-	r = start_maker(m, c->slot, t, c);
+	r = start_maker(m, c->slot, t, c, disk);
 	if (r < 0) {
 		release(m, c->slot);
 		answer(m, c->slot, r == -ESRCH ? PROTO_STEP_HELPER : PROTO_STEP_FORK, -r);
@@ -263,7 +279,7 @@ void box_create(struct monitor *m, const struct proto_mon_create *asked)
 static void announce(struct monitor *m, uint32_t slot)
 {
 	struct box *b = &m->boxes[slot];
-	int fds[3];
+	int fds[4];
 	size_t n = 0;
 	struct proto_mon_created c = {.head = PROTO_HEAD(MON_CREATED, proto_mon_created),
 				      .slot = slot};
@@ -282,14 +298,19 @@ static void announce(struct monitor *m, uint32_t slot)
 		fds[n++] = b->fds.peak;
 		c.fds |= PROTO_CREATED_PEAK;
 	}
+	if (b->fds.cpu >= 0) {
+		fds[n++] = b->fds.cpu;
+		c.fds |= PROTO_CREATED_CPU;
+	}
 	monitor_send(m, &c.head, fds, n);
 	KILL_POINT(CREATED_SENT);
 	b->channel = fd_close(b->channel);
 	cgroup_fds_close(&b->fds);
 }
 
-static void kill_init(const struct box *b)
+static void kill_init(struct monitor *m, const struct box *b)
 {
+	session_disk_drop(m, b->init, b->loop);
 	(void)kill(b->init, SIGKILL);
 	KILL_POINT(INIT_KILLED);
 }
@@ -362,7 +383,10 @@ void box_made(struct monitor *m, uint32_t slot, int status)
 	}
 	b->init = r->pid;
 	b->uid = r->uid;
+	b->loop = r->loop;
 	(void)move(b, BOX_MAKER_DONE);
+	if (b->loop != SESSION_LOOP_NONE)
+		session_disks_added(m, b->loop);
 	announce(m, slot);
 	if (reap_is_early(m, b->init)) {
 		b->init = 0;
@@ -371,7 +395,7 @@ void box_made(struct monitor *m, uint32_t slot, int status)
 	}
 	reap_watch(m, slot, true);
 	if (b->state == BOX_ENDING)
-		kill_init(b);
+		kill_init(m, b);
 	else if (b->warm >= 0 && b->image)
 		zygote_want(m, b->image, slot);
 	else
@@ -394,7 +418,7 @@ void box_destroy(struct monitor *m, uint32_t slot, uint32_t flags)
 		b->wanted = (b->wanted & PROTO_SLOT_COUNT) | flags;
 	end_helpers(m, slot);
 	if (move(b, BOX_DESTROY) == BOX_LIVE)
-		kill_init(b);
+		kill_init(m, b);
 }
 
 void box_gone(struct monitor *m, uint32_t slot)

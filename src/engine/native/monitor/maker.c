@@ -2,7 +2,8 @@
 /* The maker: a short-lived child of the monitor that makes the namespaces of one sandbox and clones init
  * into them. Its steps, and why they come in this order:
  *
- *   0. Root only: open the stored workspace, if there is one. (A plain user does this in step 2.)
+ *   0. Root only: open the stored workspace, if there is one, or make the disk of a session. (A plain user
+ *      opens a stored folder in step 2.)
  *   1. Control groups. v1: join the groups of runs, so that the kernel charges what it allocates from
  *      here on to the sandbox, and the cgroup namespace has its root there. v2: the maker was cloned
  *      into the group of all inits (cgroup.h says why). Then, root only: make the device nodes, which
@@ -13,6 +14,8 @@
  *      own uid without privileges, so no other process has to help.
  *   4. Clone init into the other six namespaces, which then belong to the new user namespace.
  *      CLONE_PARENT makes init a child of the monitor.
+ *      The maker waits until init executes its program, and lends init its memory until then (CLONE_VM): a
+ *      copy would cost more than the namespaces do.
  *   5. In the child: leave the groups (v1), make the three capabilities that init needs ambient, because
  *      a uid other than 0 loses all others at execve(2) (capabilities(7)), and execute init from its
  *      sealed memfd.
@@ -36,8 +39,9 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-#define INNER_ID 1000
-#define HIGH_FD  16 /* above all descriptors that init starts with */
+#define INNER_ID   1000
+#define INIT_STACK (64u << 10) /* until init executes its program */
+#define HIGH_FD    16          /* above all descriptors that init starts with */
 
 /* SYS_ADMIN: to mount and to set the host name. NET_ADMIN: to bring loopback up. SETPCAP: to empty the
  * bounding set. They hold only in the namespaces of the sandbox. */
@@ -89,6 +93,15 @@ static void open_disk(const struct maker *k, struct mounts *mounts)
 
 	if (r < 0)
 		give_up(k, PROTO_STEP_STORED, -r);
+}
+
+static void make_session_disk(const struct maker *k, struct mounts *mounts)
+{
+	int r = session_disk_make(k->disks, k->disk_template, k->limits, k->ids->base + k->uid,
+				  &mounts->store, &k->report->loop);
+
+	if (r < 0)
+		give_up(k, PROTO_STEP_DISK, -r);
 }
 
 static void open_folder(const struct maker *k, struct mounts *mounts)
@@ -185,9 +198,17 @@ static void place(const struct maker *k, const struct mounts *m)
 		give_up(k, PROTO_STEP_EXEC, errno);
 }
 
-/* Runs in the child that becomes init. Not even its working folder is one of the host. */
-NORETURN static void start_init(const struct maker *k, const struct mounts *m)
+struct birth {
+	const struct maker *k;
+	const struct mounts *mounts;
+};
+
+/* Runs in the child that becomes init, in the memory of the maker. Not even its working folder is one of the
+ * host. */
+static int start_init(void *of)
 {
+	const struct birth *b = of;
+	const struct maker *k = b->k;
 	static char name[] = "init";
 	char *argv[] = {name, NULL};
 	char *env[] = {walls_variable(), NULL};
@@ -196,19 +217,36 @@ NORETURN static void start_init(const struct maker *k, const struct mounts *m)
 	keep_caps(k);
 	if (chdir("/") < 0)
 		give_up(k, PROTO_STEP_EXEC, errno);
-	place(k, m);
+	place(k, b->mounts);
 	KILL_POINT(INIT_PLACED);
 	monitor_plain_signals();
 	(void)syscall(SYS_execveat, 1, "", argv, env, AT_EMPTY_PATH);
 	give_up(k, PROTO_STEP_EXEC, errno);
 }
 
+static pid_t clone_init(const struct maker *k, const struct mounts *m)
+{
+	static _Alignas(16) char stack[INIT_STACK];
+	struct birth b = {.k = k, .mounts = m};
+
+	return clone(start_init, stack + sizeof(stack),
+		     CLONE_VM | CLONE_VFORK | CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS |
+			 CLONE_NEWUTS | CLONE_NEWCGROUP |
+			 (wall_stands(WALL_NET) ? CLONE_NEWNET : 0) |
+			 (wall_stands(WALL_IPC) ? CLONE_NEWIPC : 0),
+		     &b);
+}
+
 NORETURN void maker_run(const struct maker *k)
 {
 	struct mounts m = {.dev = -1, .store = -1, .packages = -1, .lock = -1};
 
+	/* A maker may have to wait for a slow disk. If the monitor died meanwhile, its inits would not end. */
+	(void)close(k->lifeline);
 	if (k->persist[0] && k->root)
 		open_disk(k, &m);
+	else if (k->disk_template >= 0)
+		make_session_disk(k, &m);
 	write_zero(k, k->fds->join, k->fds->n_leave > 0 ? k->fds->n : 0);
 	KILL_POINT(MAKER_JOINED);
 	if (k->own_devices)
@@ -219,14 +257,9 @@ NORETURN void maker_run(const struct maker *k)
 	KILL_POINT(MAKER_ENTERED);
 	make_userns(k);
 	KILL_POINT(MAKER_MAPPED);
-	pid_t init = sys_clone(CLONE_PARENT | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS |
-				   CLONE_NEWCGROUP | (wall_stands(WALL_NET) ? CLONE_NEWNET : 0) |
-				   (wall_stands(WALL_IPC) ? CLONE_NEWIPC : 0),
-			       0, -1);
+	pid_t init = clone_init(k, &m);
 	if (init < 0)
-		give_up(k, PROTO_STEP_NAMESPACES, -init);
-	if (init == 0)
-		start_init(k, &m);
+		give_up(k, PROTO_STEP_NAMESPACES, errno);
 	KILL_POINT(INIT_CLONED);
 	k->report->pid = init;
 	_exit(0);

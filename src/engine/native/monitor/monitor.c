@@ -63,7 +63,9 @@ static void loop(struct monitor *m)
 					    {.fd = m->channel, .events = POLLIN}};
 
 	for (;;) {
-		uint64_t next = zygote_tick(m);
+		const uint64_t tick = zygote_tick(m);
+		const uint64_t look = session_disks_look(m);
+		const uint64_t next = tick == 0 || (look != 0 && look < tick) ? look : tick;
 		for (size_t i = 0; i < ZYGOTES_MAX; i++) {
 			const struct zygote *z = zygote_at(m, i);
 			p[2 + i] = (struct pollfd){.fd = z->state == ZYGOTE_NONE ? -1 : z->channel,
@@ -127,6 +129,7 @@ static int start_memory(struct monitor *m)
 	for (uint32_t i = 0; i < n; i++) {
 		m->boxes[i].channel = -1;
 		m->boxes[i].warm = -1;
+		m->boxes[i].loop = SESSION_LOOP_NONE;
 		m->boxes[i].fds = CGROUP_FDS_NONE;
 	}
 	m->reports = mmap(NULL, sizeof(*m->reports) * (n + 1), PROT_READ | PROT_WRITE,
@@ -211,9 +214,13 @@ static int start(struct monitor *m, struct instance *in, struct err *e)
 	if (r == 0 && m->config->total_bytes > 0)
 		r = limit_all(m, e);
 	if (r == 0)
-		r = start_program(m, e);
+		r = session_disks_open(m, e);
 	if (r == 0)
+		r = start_program(m, e);
+	if (r == 0) {
+		monitor_slim_children();
 		workspace_sweep(m);
+	}
 	return r;
 }
 
@@ -223,6 +230,7 @@ static void say_hello(struct monitor *m, const struct err *e)
 	    .head = PROTO_HEAD(MON_HELLO, proto_mon_hello),
 	    .version = PROTO_VERSION,
 	    .enforced = m->cgroup.enforced | PROTO_CAP_DISK | workspace_enforced(m) |
+			(m->disks.dir >= 0 ? PROTO_CAP_ON_DISK : 0u) |
 			(m->ids.mode != IDS_SINGLE ? PROTO_CAP_OWN_UID : 0u),
 	    .best_effort = m->cgroup.best_effort | workspace_best_effort(m),
 	    .slots = m->config->max_sandboxes,

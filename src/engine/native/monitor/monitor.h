@@ -46,6 +46,7 @@
 #include "base/err.h"
 #include "engine/inside/proto.h"
 #include "engine/native/monitor/cgroup.h"
+#include "engine/native/monitor/workspace_session.h"
 #include "engine/native/monitor/zygote.h"
 #include "engine/native/native.h"
 
@@ -107,8 +108,9 @@ struct template
 struct report {
 	uint32_t step;
 	int32_t errnum;
-	int32_t pid;  /* init */
-	uint32_t uid; /* of the sandbox, in Z */
+	int32_t pid;   /* init */
+	uint32_t uid;  /* of the sandbox, in Z */
+	uint32_t loop; /* number of the loop device of a session's workspace; SESSION_LOOP_NONE */
 };
 
 enum box_state {
@@ -125,7 +127,8 @@ struct box {
 	uint32_t wanted; /* PROTO_SLOT_*: what the front wants of its end */
 	pid_t maker;
 	pid_t init;
-	uint32_t uid;          /* in Z */
+	uint32_t uid;  /* in Z */
+	uint32_t loop; /* as report.loop; what a box that is being made will have is not known */
 	uint32_t helper_of;    /* slot + 1 of the sandbox that it helps; 0 = none */
 	uint32_t helpers;      /* how many boxes help this one */
 	int channel;           /* while the maker runs: the front's end; else -1 */
@@ -151,6 +154,7 @@ struct monitor {
 	bool ending;
 	struct ids ids;
 	struct cgroup cgroup;
+	struct session_disks disks;
 	const struct native_monitor_config *config;
 	struct template templates[IMAGES_MAX];
 	struct image_lock locks[LOCKS_MAX];
@@ -175,6 +179,9 @@ void monitor_plain_signals(void);
 /* Does not fail: the loop notices when the front is gone. */
 void monitor_send(struct monitor *m, const struct proto_head *frame, const int *fds, size_t n);
 
+/* child_memory.c: children forked from now on have none of the libraries but the C library. */
+void monitor_slim_children(void);
+
 /* requests.c. Serves some of the messages that wait on the channel. -errno: the channel has ended, or a
  * message was no valid request (-EPROTO, -EINVAL); then the monitor must end. */
 int requests_take(struct monitor *m) MUST_CHECK;
@@ -197,10 +204,13 @@ struct maker {
 	const struct ids *ids;
 	const char *state_dir;
 	const char *persist; /* key of a stored workspace, or "" */
+	int disks;           /* folder for disks of sessions */
+	int disk_template;   /* -1 = no disk: the workspace is in memory, or stored */
 	const struct proto_limits *limits;
 	bool root;
 	bool own_devices; /* as monitor.own_devices */
 	uint32_t uid;     /* in Z; a stored folder keeps its own instead */
+	int lifeline;     /* the monitor's writing end, which the maker closes */
 	int helped;       /* pidfd of the init whose packages this sandbox mounts, -1 = none */
 	int channel;      /* init's end */
 	int program;
@@ -219,8 +229,9 @@ int template_get(struct monitor *m, const char *image, struct template **ret,
 		 struct report *why) MUST_CHECK;
 void template_free(struct monitor *m, struct template *t);
 
-/* skeleton.c: fills the folder SKEL, which an overlay will put over the folder IMAGE. 0 or -errno. */
-int skeleton_make(int skel, int image) MUST_CHECK;
+/* skeleton.c: fills the folder SKEL, which an overlay will put over the folder IMAGE.
+ * INSTALL_TOOL is that of native_monitor_config. 0 or -errno. */
+int skeleton_make(int skel, int image, const char *install_tool) MUST_CHECK;
 
 /* zygote_start.c: Z, which must be NONE, becomes STARTING as a zygote of T. 0 or -errno. */
 int zygote_start(struct monitor *m, const struct template *t, struct zygote *z) MUST_CHECK;

@@ -93,7 +93,7 @@ int reap_children(struct monitor *m)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		uint32_t link = take(m, pid);
 		uint32_t slot = (link - 1) / 2;
-		if (link == 0 && zygote_reaped(m, pid)) {
+		if (link == 0 && (zygote_reaped(m, pid) || session_disk_dropped(m, pid))) {
 			continue;
 		} else if (link == 0) {
 			if (note_early(m, pid) < 0)
@@ -132,7 +132,11 @@ void reap_all(struct monitor *m)
 	m->ending = true;
 	for (size_t i = 0; i < IMAGES_MAX; i++)
 		zygote_stop(m, &m->templates[i]);
-	while (kill_all(m) && now_ns() < end) {
+	for (uint32_t i = 0; i < m->config->max_sandboxes; i++)
+		if (m->boxes[i].state == BOX_LIVE)
+			session_disk_drop(m, m->boxes[i].init, m->boxes[i].loop);
+	/* Whoever started the server may not reap what is left when the monitor has ended. */
+	while ((kill_all(m) || session_disks_dropping(m)) && now_ns() < end) {
 		(void)poll(&p, 1, 5);
 		if (reap_children(m) < 0)
 			return;

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #define FRAMES_PER_TURN 64
+#define LEFT_PART       64 /* 1/64 of the memory of all sandboxes is always theirs */
 
 /* A key becomes a part of a path in the state folder: [a-z0-9-]{1,64}, and the first character is no
  * dash, so that no program takes the key for an option. */
@@ -59,6 +60,12 @@ static int check_usage(const struct monitor *m, const union proto_frame *f)
 											 : -EINVAL;
 }
 
+static int check_elsewhere(const struct monitor *m, const union proto_frame *f)
+{
+	return m->config->total_bytes > 0 && f->elsewhere.bytes <= m->config->total_bytes ? 0
+											  : -EINVAL;
+}
+
 static int check_forget(const struct monitor *m UNUSED, const union proto_frame *f)
 {
 	return is_key(f->forget.persist) ? 0 : -EINVAL;
@@ -86,6 +93,15 @@ static void on_usage(struct monitor *m, const union proto_frame *f)
 	box_usage(m, f->slot.slot);
 }
 
+static void on_elsewhere(struct monitor *m, const union proto_frame *f)
+{
+	const uint64_t total = m->config->total_bytes;
+
+	/* v1 refuses a limit below what is in use; the front says it again at its next look. */
+	(void)!m->cgroup.ops->limit_all(&m->cgroup,
+					MAX(total - f->elsewhere.bytes, total / LEFT_PART));
+}
+
 static void on_forget(struct monitor *m, const union proto_frame *f)
 {
 	box_forget(m, &f->forget);
@@ -104,6 +120,7 @@ static const struct request {
     [PROTO_MON_DESTROY] = {ANY_STATE, check_destroy, on_destroy},
     [PROTO_MON_WARM] = {ANY_STATE, check_warm, on_warm},
     [PROTO_MON_USAGE] = {0, check_usage, on_usage},
+    [PROTO_MON_ELSEWHERE] = {0, check_elsewhere, on_elsewhere},
     [PROTO_MON_FORGET] = {0, check_forget, on_forget},
 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A stored workspace as an ext4 file system in a sparse file. Only a monitor of root can do this. */
+/* A workspace as an ext4 file system in a sparse file: one that is stored, or (workspace_session.c) one
+ * that ends with its session. Only a monitor of root can do this. */
 #include "base/fdio.h"
 #include "base/kill_points.h"
 #include "base/rand.h"
@@ -14,6 +15,7 @@
 #include <sys/file.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
@@ -23,13 +25,16 @@
 #define BLOCK_BYTES   4096u
 #define JOURNAL_BYTES (UINT64_C(4) << 20)
 #define INODE_BYTES   256u
-#define INODES_OWN    13u /* inodes that ext4 reserves, lost+found, the two folders */
-#define SPARE_SHIFT   6   /* a 64th for bitmaps and group descriptors, which need far less */
-#define SPARE_BYTES   (UINT64_C(1) << 20)
-#define HOST_RESERVE  (UINT64_C(64) << 20) /* a new disk needs this much free space on the host */
-#define LOOP_TRIES    32
-#define MAKE_TRIES    3
-#define LOOP_MAJOR    7
+#define INODES_OWN                                                                                 \
+	24u /* what ext4 reserves, lost+found, four folders, matplotlib's font list in /tmp */
+#define SPARE_SHIFT  10 /* a 1,024th for bitmaps and group descriptors, which need less */
+#define SPARE_BYTES  (UINT64_C(256) << 10)
+#define RESERVE_PART 48 /* ext4 keeps a fiftieth back for itself, but not more than 16 MiB */
+#define RESERVE_MAX  (UINT64_C(16) << 20)
+#define HOST_RESERVE (UINT64_C(64) << 20) /* a new disk needs this much free space on the host */
+#define LOOP_TRIES   32
+#define MAKE_TRIES   3
+#define LOOP_MAJOR   7
 
 /* All features are named, so that no configuration of the host decides. resize_inode is left out: a disk
  * keeps its size, and the blocks that the feature reserves would take room. */
@@ -95,12 +100,15 @@ static int make_fs(int disk, uint64_t inodes)
 	return WEXITSTATUS(status) == 0 ? 0 : -EIO;
 }
 
-/* The size of the file, so that the workspace has at least the bytes and inodes of L. */
+/* The size of the file, so that the workspace has at least the bytes and inodes of L, and little more. */
 static uint64_t disk_bytes(const struct proto_limits *l, uint64_t inodes)
 {
 	uint64_t n = l->workspace_bytes + (l->workspace_bytes >> SPARE_SHIFT) +
-		     inodes * INODE_BYTES + JOURNAL_BYTES + SPARE_BYTES;
+		     inodes * INODE_BYTES + SPARE_BYTES;
 
+	if (n + JOURNAL_BYTES >= DISK_JOURNAL_FROM)
+		n += JOURNAL_BYTES;
+	n += MIN(n / RESERVE_PART, RESERVE_MAX);
 	return (n + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES;
 }
 
@@ -113,13 +121,26 @@ static int check_host_space(int dir)
 	return (uint64_t)v.f_bavail * v.f_frsize < HOST_RESERVE ? -ENOSPC : 0;
 }
 
-static int fill_disk(int fd, const struct proto_limits *l)
+int disk_fill(int fd, const struct proto_limits *l)
 {
 	uint64_t inodes = (uint64_t)l->workspace_inodes + INODES_OWN;
 
-	if (flock(fd, LOCK_EX | LOCK_NB) < 0 || ftruncate(fd, (off_t)disk_bytes(l, inodes)) < 0)
+	return ftruncate(fd, (off_t)disk_bytes(l, inodes)) < 0 ? -errno : make_fs(fd, inodes);
+}
+
+bool disk_can_be_made(void)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(mkfs_paths); i++)
+		if (access(mkfs_paths[i], X_OK) == 0)
+			return true;
+	return false;
+}
+
+static int fill_flushed(int fd, const struct proto_limits *l)
+{
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
-	int r = make_fs(fd, inodes);
+	int r = disk_fill(fd, l);
 	if (r == 0 && fsync(fd) < 0)
 		r = -errno;
 	return r;
@@ -137,7 +158,7 @@ static int make_disk(int dir, const char *name, const struct proto_limits *l)
 	_cleanup_fd_ int fd = openat(dir, aside, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return -errno;
-	r = fill_disk(fd, l);
+	r = fill_flushed(fd, l);
 	KILL_POINT(STORED_ASIDE);
 	if (r == 0 && linkat(dir, aside, dir, name, 0) < 0 && errno != EEXIST)
 		r = -errno;
@@ -170,9 +191,9 @@ static int open_disk(const char *state_dir, const char *key, const struct proto_
 /* ---- from file to mount ---- */
 
 /* Makes the device node when no device manager has made it; the kernel knows the device by its number. */
-static int open_loop(int number, char path[32])
+static int open_loop(int number, char path[DISK_DEVICE_MAX])
 {
-	(void)snprintf(path, 32, "/dev/loop%d", number);
+	(void)snprintf(path, DISK_DEVICE_MAX, "/dev/loop%d", number);
 	int fd = open(path, O_RDWR | O_CLOEXEC);
 	if (fd < 0 && errno == ENOENT &&
 	    mknod(path, S_IFBLK | 0600, makedev(LOOP_MAJOR, (unsigned)number)) == 0)
@@ -182,7 +203,7 @@ static int open_loop(int number, char path[32])
 
 /* Attaches the disk to a loop device, which the kernel frees after its last user (AUTOCLEAR). Another
  * process may take a free device before us: then we try the next one. */
-static int attach_loop(int disk, char path[32])
+int disk_attach(int disk, char path[DISK_DEVICE_MAX], uint32_t *ret_number)
 {
 	struct loop_config c = {.fd = (uint32_t)disk,
 				.block_size = BLOCK_BYTES,
@@ -198,8 +219,10 @@ static int attach_loop(int disk, char path[32])
 		_cleanup_fd_ int fd = open_loop(number, path);
 		if (fd < 0)
 			return fd;
-		if (ioctl(fd, LOOP_CONFIGURE, &c) == 0)
+		if (ioctl(fd, LOOP_CONFIGURE, &c) == 0) {
+			*ret_number = (uint32_t)number;
 			return TAKE_FD(fd);
+		}
 		if (errno != EBUSY)
 			return -errno;
 	}
@@ -207,25 +230,53 @@ static int attach_loop(int disk, char path[32])
 }
 
 /* noinit_itable: else the kernel would write zeros into tables, where a hole reads as zeros anyway.
- * discard: removed files become holes in the sparse file again. */
-static int mount_disk(const char *device)
+ * discard: removed files become holes in the sparse file again.
+ *
+ * The disk of a session is lost with its session in any case, so nothing has to survive a loss of power.
+ * nobarrier: fsync(2) inside does not flush the file on the host. A storm of it would make the host's file
+ * system commit its journal each time, and everybody would wait. data=writeback: a commit does not wait for
+ * the data of all files. */
+static const struct {
+	const char *key;
+	const char *value; /* NULL: a flag */
+	unsigned needs;    /* DISK_* */
+} options[] = {
+    {"errors", "remount-ro", 0},
+    {"noinit_itable", NULL, 0},
+    {"discard", NULL, 0},
+    {"nobarrier", NULL, DISK_SESSION},
+    {"data", "writeback", DISK_SESSION | DISK_JOURNAL},
+    {"commit", "30", DISK_SESSION | DISK_JOURNAL},
+};
+
+int disk_mount(const char *device, unsigned flags)
 {
-	static const char *const flags[] = {"noinit_itable", "discard"};
 	_cleanup_fd_ int fs = fsopen("ext4", FSOPEN_CLOEXEC);
 
 	if (fs < 0)
 		return -errno;
-	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0 ||
-	    fsconfig(fs, FSCONFIG_SET_STRING, "errors", "remount-ro", 0) < 0)
+	if (fsconfig(fs, FSCONFIG_SET_STRING, "source", device, 0) < 0)
 		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
-		if (fsconfig(fs, FSCONFIG_SET_FLAG, flags[i], NULL, 0) < 0)
+	for (size_t i = 0; i < ARRAY_SIZE(options); i++)
+		if ((options[i].needs & ~flags) == 0 &&
+		    fsconfig(fs, options[i].value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG,
+			     options[i].key, options[i].value, 0) < 0)
 			return -errno;
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return -errno;
 	int tree =
 	    fsmount(fs, FSMOUNT_CLOEXEC, MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOATIME);
 	return tree < 0 ? -errno : tree;
+}
+
+/* A process that only keeps its namespaces alive. The maker, its PARENT, may be killed at any moment; without
+ * the signal this process would then live on, with the lock and the loop device of the workspace. */
+NORETURN static void wait_for_death(pid_t parent)
+{
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != parent)
+		_exit(1);
+	for (;;)
+		(void)pause();
 }
 
 /* Makes a user namespace whose id map says which id on the disk is which on the host. No process stays in
@@ -237,13 +288,14 @@ static int make_mapping(uint32_t uid)
 	char text[48];
 	int r = 0;
 	int ns = -1;
+	pid_t parent = getpid();
 	pid_t pid = sys_clone(CLONE_NEWUSER, SIGCHLD, -1);
 
 	if (pid < 0)
 		return pid;
 	if (pid == 0)
-		for (;;)
-			(void)pause();
+		wait_for_death(parent);
+	KILL_POINT(DISK_MAPPING);
 	(void)snprintf(text, sizeof(text), "%u %u 1\n", DISK_ID, uid);
 	for (size_t i = 0; i < ARRAY_SIZE(maps) && r == 0; i++) {
 		(void)snprintf(path, sizeof(path), "/proc/%d/%s", pid, maps[i]);
@@ -275,17 +327,18 @@ static int map_mount(int tree, uint32_t uid)
 int workspace_open_disk(const char *state_dir, const char *key, const struct proto_limits *limits,
 			uint32_t uid, int *ret_tree)
 {
-	char device[32];
+	char device[DISK_DEVICE_MAX];
+	uint32_t number;
 	_cleanup_fd_ int disk = open_disk(state_dir, key, limits);
 
 	if (disk < 0)
 		return disk;
 	KILL_POINT(STORED_LOCKED);
-	_cleanup_fd_ int loop = attach_loop(disk, device);
+	_cleanup_fd_ int loop = disk_attach(disk, device, &number);
 	if (loop < 0)
 		return loop;
 	KILL_POINT(DISK_ATTACHED);
-	_cleanup_fd_ int tree = mount_disk(device);
+	_cleanup_fd_ int tree = disk_mount(device, 0);
 	if (tree < 0)
 		return tree;
 	int r = map_mount(tree, uid);

@@ -13,7 +13,31 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static const char *const folders[] = {"data", "venv"};
+/* What init binds into the sandbox. Folders of older workspaces lack the last two. */
+static const struct {
+	const char *name;
+	mode_t mode;
+} folders[] = {{"data", 0755}, {"venv", 0755}, {"tmp", 01777}, {"home", 0700}};
+
+static int make_folders(int fd, uint32_t uid)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
+		/* A sandbox cannot write into FD. So a folder that is there is ours; if its mode is
+		 * none, its maker was killed before it was finished. */
+		struct stat st;
+
+		if (mkdirat(fd, folders[i].name, 0) < 0 && errno != EEXIST)
+			return -errno;
+		if (fstatat(fd, folders[i].name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+		if ((st.st_mode & 07777u) != 0)
+			continue;
+		if (fchownat(fd, folders[i].name, uid, uid, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    fchmodat(fd, folders[i].name, folders[i].mode, 0) < 0)
+			return -errno;
+	}
+	return 0;
+}
 
 static int fill_folder(int dir, const char *aside, uint32_t uid)
 {
@@ -21,11 +45,8 @@ static int fill_folder(int dir, const char *aside, uint32_t uid)
 
 	if (fd < 0 || flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(folders); i++)
-		if (mkdirat(fd, folders[i], 0755) < 0 ||
-		    fchownat(fd, folders[i], uid, uid, AT_SYMLINK_NOFOLLOW) < 0)
-			return -errno;
-	return fsync(fd) < 0 ? -errno : 0;
+	int r = make_folders(fd, uid);
+	return r == 0 && fsync(fd) < 0 ? -errno : r;
 }
 
 /* The caller holds the lock of KEY, so no other process makes the folder. */
@@ -51,7 +72,7 @@ static int take_uid(int fd, uint32_t *uid)
 {
 	struct stat st;
 
-	if (fstatat(fd, folders[0], &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(fd, folders[0].name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (!S_ISDIR(st.st_mode))
 		return -ENOTDIR;
@@ -95,6 +116,7 @@ int workspace_open_folder(const char *state_dir, const char *key, uint32_t *uid,
 	if (fd < 0)
 		return -errno;
 	r = take_uid(fd, uid);
+	r = r < 0 ? r : make_folders(fd, *uid);
 	if (r < 0)
 		return r;
 	int tree = cut_tree(fd);

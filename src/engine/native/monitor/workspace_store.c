@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <time.h>
 
+/* NONBLOCK: if something made a pipe of a workspace's file, opening it must not wait for a writer. */
+#define LOCK_FLAGS    (O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
 #define LOCK_TRIES    200
 #define LOCK_PAUSE_NS (10 * NS_PER_MS)
 #define SWEEP_MAX     100000
@@ -57,7 +59,7 @@ int workspace_lock(int dir, const char *name, int flags)
 	const struct timespec pause = {.tv_nsec = LOCK_PAUSE_NS};
 
 	for (int i = 0; i < LOCK_TRIES; i++) {
-		_cleanup_fd_ int fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC, 0600);
+		_cleanup_fd_ int fd = openat(dir, name, flags | LOCK_FLAGS, 0600);
 		if (fd < 0)
 			return -errno;
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0) {
@@ -81,13 +83,20 @@ static bool is_aside(const char *name)
 
 static int try_lock(int dir, const char *name, int flags)
 {
-	_cleanup_fd_ int fd = openat(dir, name, flags | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_fd_ int fd = openat(dir, name, flags | LOCK_FLAGS);
 
 	if (fd < 0)
 		return -errno;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
 	return TAKE_FD(fd);
+}
+
+/* Whether R, from try_lock(), means that a link or a folder stands where a disk should be. No sandbox uses
+ * that, so it needs no lock. */
+static bool is_foreign(int r)
+{
+	return r == -ELOOP || r == -EISDIR;
 }
 
 static int forget_disk(int dir, const char *key)
@@ -98,7 +107,7 @@ static int forget_disk(int dir, const char *key)
 	(void)snprintf(name, sizeof(name), "%s.img", key);
 	workspace_aside_name(aside, WORKSPACE_DEAD);
 	_cleanup_fd_ int fd = try_lock(dir, name, O_RDWR);
-	if (fd < 0)
+	if (fd < 0 && !is_foreign(fd))
 		return fd == -ENOENT ? 0 : fd;
 	return renameat(dir, name, dir, aside) < 0 ? -errno : 0;
 }
@@ -196,7 +205,7 @@ static void sweep(int dir)
 		if (!is_aside(de->d_name))
 			continue;
 		_cleanup_fd_ int lock = try_lock(dir, de->d_name, O_RDONLY);
-		if (lock >= 0)
+		if (lock >= 0 || is_foreign(lock))
 			remove_aside(dir, de->d_name);
 	}
 }

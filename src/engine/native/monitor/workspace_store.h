@@ -50,6 +50,24 @@ int workspace_forget(const char *state_dir, const char *key) MUST_CHECK;
 /* Starts a process that removes all workspaces that were not completed or were forgotten. */
 void workspace_sweep(const struct monitor *m);
 
+/* ---- disks: workspace_disk.c, used by workspace_session.c, too ---- */
+#define DISK_DEVICE_MAX   32                  /* bytes of a device's path */
+#define DISK_JOURNAL_FROM (UINT64_C(8) << 20) /* mke2fs gives smaller disks no journal */
+/* Whether mke2fs is there. */
+bool disk_can_be_made(void) MUST_CHECK;
+/* Makes a file system in the empty file FD, with room for the bytes and inodes of LIMITS. Executes mke2fs,
+ * which takes some 15 ms. -ENOPKG: there is none. */
+int disk_fill(int fd, const struct proto_limits *limits) MUST_CHECK;
+/* Attaches the file to a loop device, whose descriptor is returned and whose path and number are set. The
+ * device ends with the last of this descriptor and the mounts of it. */
+int disk_attach(int disk, char path[DISK_DEVICE_MAX], uint32_t *ret_number) MUST_CHECK;
+/* Returns a mount that is attached nowhere. */
+enum {
+	DISK_SESSION = 1, /* nothing on it must survive a loss of power */
+	DISK_JOURNAL = 2, /* it has a journal */
+};
+int disk_mount(const char *device, unsigned flags) MUST_CHECK;
+
 /* ---- for workspace_disk.c and workspace_folder.c ---- */
 #define WORKSPACE_PATH_MAX 128 /* of a name in the folder */
 #define WORKSPACE_NEW      ".new-"

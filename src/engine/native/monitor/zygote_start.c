@@ -33,18 +33,14 @@ struct start {
 	char preload[RT_PRELOAD_MAX + sizeof("CAISSON_PRELOAD=")];
 };
 
-/* The environment that every run has, so that what libraries compute while they are imported is right for
- * runs. One BLAS thread, because other threads do not survive fork(2). */
 static char *const environment[] = {
-    (char[]){"PATH=/usr/local/bin:/usr/bin:/bin"},
-    (char[]){"HOME=/home/sandbox"},
-    (char[]){"USER=sandbox"},
-    (char[]){"LOGNAME=sandbox"},
-    (char[]){"LANG=C.UTF-8"},
-    (char[]){"MPLBACKEND=Agg"},
-    (char[]){"MPLCONFIGDIR=/tmp/.config/matplotlib"},
-    (char[]){"OPENBLAS_NUM_THREADS=1"},
-    (char[]){"OMP_NUM_THREADS=1"},
+#define BOTH(text) (char[]){text},
+#define RUN(text)
+#define ZYGOTE(text) (char[]){text},
+#include "engine/inside/environment.tbl.h"
+#undef BOTH
+#undef RUN
+#undef ZYGOTE
 };
 
 /* Reads the image's list of modules to preload, separated by blanks. When it contains any other character,
