@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The engine that makes its sandboxes in containers: of Docker, or of Podman's compatible socket.
+ *
+ * Whoever may talk to the daemon can become root on its machine. So the daemon's socket belongs to a
+ * process of its own, the keeper, which speaks to the front like the monitor of the native engine:
+ * the messages MON_... of inside/proto.h, fixed in size. The front's half is therefore that of the
+ * native engine (native/front): slots, pool, stored workspaces, memory of all sandboxes together.
+ *
+ * Init is the first process of a container. It comes in with a read-only bind mount and connects to
+ * a socket in a folder that only this container has. So the daemon must run on this machine. */
+#pragma once
+
+#include "engine/engine.h"
+
+#define DOCKER_HOST_MAX    200 /* bytes of the daemon's address */
+#define DOCKER_RUNTIME_MAX 64  /* bytes of a runtime's name: [A-Za-z0-9._-] */
+
+struct engine_ops;
+extern const struct engine_ops docker_ops;
+
+struct keeper_config {
+	const char *state_dir;  /* absolute; the keeper's own folder is `docker` below it */
+	uint32_t max_sandboxes; /* 1 .. PROTO_SLOTS_MAX */
+	bool warm;
+	const char *host;  /* unix:///path, tcp://host:port; "" = the first socket that is there */
+	const char *certs; /* folder with ca.pem, cert.pem, key.pem; "" = no TLS */
+	const char *runtime;      /* "" = the daemon's default */
+	const char *install_tool; /* engine_config.install_tool; "" = none */
+};
+
+/* Runs the keeper on descriptor 3 until its channel closes; returns the exit status. */
+int keeper_main(const struct keeper_config *config);
+
+/* What a daemon says about itself. */
+struct docker_about {
+	char host[DOCKER_HOST_MAX]; /* where it was found */
+	char product[32];           /* "Docker", "Podman" */
+	char version[32];
+	char api[16];      /* the version of the API that both speak */
+	char runtime[64];  /* the runtime of sandboxes */
+	char cgroup[16];   /* "v1", "v2" */
+	uint32_t enforced; /* enum engine_cap bits */
+	uint32_t best_effort;
+	bool userns;   /* it maps the ids of containers to others */
+	bool rootless; /* it runs as a plain user */
+	bool seccomp;
+};
+
+/* Asks the daemon of CONFIG, for at most a few seconds. */
+int docker_look(const struct keeper_config *config, struct docker_about *ret,
+		struct err *e) MUST_CHECK;
