@@ -2,6 +2,7 @@
 #include "egress/address.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 
 struct block {
@@ -70,8 +71,11 @@ bool egress_address_is_own(const struct egress_address *a)
 	socklen_t len = egress_address_socket(a, 1, &sa);
 	_cleanup_fd_ int fd = socket(a->family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0 || connect(fd, (const struct sockaddr *)&sa, len) < 0)
-		return false; /* no route: no connection can get there, either */
+	if (fd < 0)
+		return true; /* nobody knows, so it is not allowed */
+	if (connect(fd, (const struct sockaddr *)&sa, len) <
+	    0) /* no route: no connection gets there */
+		return errno != ENETUNREACH && errno != EHOSTUNREACH && errno != EACCES;
 	len = sizeof(sa);
 	return getsockname(fd, (struct sockaddr *)&sa, &len) < 0 ||
 	       !egress_address_from((const struct sockaddr *)&sa, &from) ||

@@ -25,7 +25,7 @@ enum egress_class {
 /* *RET_NAME (may be NULL) gets the name of the block: "loopback" ... "public". */
 enum egress_class egress_address_class(const struct egress_address *a, const char **ret_name);
 /* Whether A is an address of this machine. Such an address may be public and still lead to services of
- * the machine. Sends nothing. */
+ * the machine. Sends nothing. True as well when that cannot be found out. */
 bool egress_address_is_own(const struct egress_address *a);
 
 /* HOST must be a numeric address; else -EINVAL. */

@@ -202,8 +202,10 @@ static enum egress_reason decide(struct egress_conn *c, const struct egress_head
 
 	if (why != EGRESS_REASON_OK)
 		return why;
-	if (!h->connect && !egress_policy_method(g->policy, h->method))
-		return EGRESS_REASON_METHOD;
+	if (!h->connect)
+		why = egress_policy_request(g->policy, h);
+	if (why != EGRESS_REASON_OK)
+		return why;
 	if (g->limits.bytes > 0 && g->usage.bytes >= g->limits.bytes)
 		return EGRESS_REASON_BYTES;
 	return EGRESS_REASON_OK;
@@ -232,7 +234,9 @@ static enum egress_reason take_head(struct egress_conn *c, size_t len)
 	}
 	rest = (size_t)MIN((uint64_t)rest, h.body);
 	c->body_left = h.body - rest;
-	if (egress_head_write(&h, &head) < 0 || buf_add(&head, c->to_server.data + len, rest) < 0)
+	if (egress_head_write(&h, egress_policy_kind(c->gate->policy) == EGRESS_PACKAGES, &head) <
+		0 ||
+	    buf_add(&head, c->to_server.data + len, rest) < 0)
 		return EGRESS_REASON_NO_MEMORY;
 	buf_done(&c->to_server);
 	c->to_server = head;

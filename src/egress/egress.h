@@ -80,6 +80,9 @@ int egress_policy_trust(struct egress_policy *p, const char *host, uint16_t port
 			struct err *e) MUST_CHECK;
 /* Whether the name of HOST (as in a URL) and PORT are allowed. */
 bool egress_policy_allows(const struct egress_policy *p, const char *host, uint16_t port);
+/* PATH is that of the address of the package index. Plain requests of EGRESS_PACKAGES get its pages and files
+ * of packages, and nothing else. */
+int egress_policy_index(struct egress_policy *p, const char *path) MUST_CHECK;
 /* For the default package index: its names may also lead to the benchmark and documentation blocks
  * (EGRESS_SPECIAL), where some machines put their index. */
 void egress_policy_allow_special(struct egress_policy *p);

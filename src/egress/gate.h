@@ -35,6 +35,7 @@ struct egress_gate {
 	struct {
 		unsigned connections; /* now */
 		uint64_t bytes;
+		uint64_t sent, received;
 	} usage;
 	uint64_t credit; /* thousandths of a connection */
 	uint64_t credit_ns;

@@ -7,7 +7,8 @@
 
 #include <strings.h>
 
-#define HTTP_PORT 80u
+#define HTTP_PORT         80u
+#define READING_VALUE_MAX 1024u
 
 static int refuse(enum egress_reason *ret_why, enum egress_reason why)
 {
@@ -261,7 +262,20 @@ static int write_host(const struct egress_target *t, struct buf *out)
 	return r < 0 ? r : buf_add_str(out, "\r\n");
 }
 
-int egress_head_write(const struct egress_head *h, struct buf *out)
+/* The fields that package installers need. A long value could carry anything. */
+static bool is_for_reading(const struct egress_field *f)
+{
+	static const char *const names[] = {
+	    "accept",   "accept-encoding", "user-agent",    "authorization",    "range",
+	    "if-range", "if-none-match",   "cache-control", "if-modified-since"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (name_is(f, names[i]))
+			return f->value_len <= READING_VALUE_MAX;
+	return false;
+}
+
+int egress_head_write(const struct egress_head *h, bool reads, struct buf *out)
 {
 	int r = buf_printf(out, "%s %s", h->method, h->path_len == 0 ? "/" : "");
 
@@ -272,7 +286,7 @@ int egress_head_write(const struct egress_head *h, struct buf *out)
 		const struct egress_field *f = &h->fields[i];
 		enum egress_reason why;
 
-		if (find_hop_field(f, &why))
+		if (find_hop_field(f, &why) || (reads && !is_for_reading(f)))
 			continue;
 		r = buf_add(out, f->name, f->name_len);
 		r = r < 0 ? r : buf_add_str(out, ": ");

@@ -37,4 +37,5 @@ int egress_head_scan(const char *buf, size_t len, enum egress_reason *ret_why) M
 int egress_head_parse(const char *buf, size_t len, struct egress_head *ret,
 		      enum egress_reason *ret_why) MUST_CHECK;
 /* Writes the head for the server: the path, one Host, no hop-by-hop fields, Connection: close. */
-int egress_head_write(const struct egress_head *h, struct buf *out) MUST_CHECK;
+/* READS: for a package index, with the fields alone that reading it takes. */
+int egress_head_write(const struct egress_head *h, bool reads, struct buf *out) MUST_CHECK;

@@ -20,6 +20,8 @@ struct egress_policy {
 	bool special;
 	struct rule *rules; /* owned */
 	size_t n;
+	char *index_path; /* owned; of a package index, without the last slash; NULL = none */
+	size_t n_more;    /* the last so many rules were added for this sandbox: no index */
 };
 
 static const char *const kind_names[EGRESS_KINDS] = {
@@ -67,6 +69,7 @@ struct egress_policy *egress_policy_unref(struct egress_policy *p)
 	if (!p || --p->refs > 0)
 		return NULL;
 	free(p->rules);
+	free(p->index_path);
 	free(p);
 	return NULL;
 }
@@ -197,7 +200,12 @@ int egress_policy_extend(const struct egress_policy *p, const char *entry,
 		return bad_entry(e, r, entry, strlen(entry));
 	}
 	more->special = p->special;
+	if (p->index_path && egress_policy_index(more, p->index_path) < 0) {
+		(void)egress_policy_unref(more);
+		return bad_entry(e, -ENOMEM, entry, strlen(entry));
+	}
 	r = egress_policy_add(more, entry, e);
+	more->n_more = p->n_more + more->n - p->n;
 	if (r < 0)
 		(void)egress_policy_unref(more);
 	else
@@ -369,7 +377,96 @@ bool egress_policy_address(const struct egress_policy *p, const struct egress_ad
 	return !egress_address_is_own(a);
 }
 
-bool egress_policy_method(const struct egress_policy *p, const char *method)
+/* ---- requests to a package index ---- */
+
+#define PATH_MAX_BYTES 1024u
+#define UPLOAD_FREE    (UINT64_C(1) << 20) /* bytes that may be sent before anything has come back */
+#define UPLOAD_SHARE   8u                  /* and one more for so many that came */
+
+/* Visible ASCII without escapes that hide a dot or a slash, and without `.`, `..` and empty segments. */
+static bool is_plain_path(const char *path, size_t len)
 {
-	return p->kind != EGRESS_PACKAGES || streq(method, "GET") || streq(method, "HEAD");
+	for (size_t i = 0; i < len; i++) {
+		size_t n = 0;
+
+		if (path[i] == '?' || path[i] == '\\' || path[i] == '%')
+			return false;
+		if (path[i] != '/')
+			continue;
+		while (i + 1 + n < len && path[i + 1 + n] != '/')
+			n++;
+		if ((n == 0 && i + 1 < len) || (n == 1 && path[i + 1] == '.') ||
+		    (n == 2 && path[i + 1] == '.' && path[i + 2] == '.'))
+			return false;
+	}
+	return len > 0 && len <= PATH_MAX_BYTES && path[0] == '/';
+}
+
+/* The list of all projects, or the page of one: PREFIX/, PREFIX/NAME or PREFIX/NAME/. */
+static bool is_index_page(const char *prefix, const char *path, size_t len)
+{
+	size_t n = strlen(prefix);
+
+	if (len <= n || memcmp(path, prefix, n) != 0 || path[n] != '/')
+		return len == n && memcmp(path, prefix, n) == 0;
+	const char *name = path + n + 1, *end = path + len;
+	const char *slash = memchr(name, '/', (size_t)(end - name));
+	return !slash || slash + 1 == end;
+}
+
+static bool is_package_file(const char *path, size_t len)
+{
+	static const char *const ends[] = {".whl", ".tar.gz", ".zip", ".tar.bz2"};
+	static const char metadata[] = ".metadata";
+	size_t n = sizeof(metadata) - 1;
+
+	if (len > n && memcmp(path + len - n, metadata, n) == 0)
+		len -= n;
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (len > strlen(ends[i]) &&
+		    memcmp(path + len - strlen(ends[i]), ends[i], strlen(ends[i])) == 0)
+			return true;
+	return false;
+}
+
+static bool is_added(const struct egress_policy *p, const struct egress_target *target)
+{
+	for (size_t i = p->n - p->n_more; i < p->n; i++)
+		if (rule_has_host(&p->rules[i], target))
+			return true;
+	return false;
+}
+
+enum egress_reason egress_policy_request(const struct egress_policy *p, const struct egress_head *h)
+{
+	if (p->kind != EGRESS_PACKAGES)
+		return EGRESS_REASON_OK;
+	if (!streq(h->method, "GET") && !streq(h->method, "HEAD"))
+		return EGRESS_REASON_METHOD;
+	if (h->body > 0 && !is_added(p, &h->target))
+		return EGRESS_REASON_BODY;
+	if (!wall_stands(WALL_INDEX_PATH) || is_added(p, &h->target))
+		return EGRESS_REASON_OK;
+	if (!is_plain_path(h->path, h->path_len) ||
+	    (!is_package_file(h->path, h->path_len) &&
+	     (!p->index_path || !is_index_page(p->index_path, h->path, h->path_len))))
+		return EGRESS_REASON_PATH;
+	return EGRESS_REASON_OK;
+}
+
+bool egress_policy_uploads(const struct egress_policy *p, uint64_t sent, uint64_t received)
+{
+	return p->kind == EGRESS_PACKAGES && p->n_more == 0 && wall_stands(WALL_UPLOADS) &&
+	       sent > UPLOAD_FREE + received / UPLOAD_SHARE;
+}
+
+int egress_policy_index(struct egress_policy *p, const char *path)
+{
+	size_t len = strcspn(path, "?#");
+
+	while (len > 0 && path[len - 1] == '/')
+		len--;
+	free(p->index_path);
+	p->index_path = strndup(path, len);
+	return p->index_path ? 0 : -ENOMEM;
 }

@@ -94,12 +94,14 @@ static int write_both(struct egress_conn *c)
 		if (n < 0)
 			return (int)n;
 		count(c, (size_t)n, &c->sent);
+		c->gate->usage.sent += (uint64_t)n;
 	}
 	if (c->to_client.len > 0) {
 		n = drain(c->client, &c->to_client, bytes_left(c));
 		if (n < 0)
 			return (int)n;
 		count(c, (size_t)n, &c->received);
+		c->gate->usage.received += (uint64_t)n;
 	}
 	return 0;
 }
@@ -134,6 +136,10 @@ int egress_relay_io(struct egress_conn *c)
 	}
 	if ((c->to_server.len > 0 || c->to_client.len > 0) && bytes_left(c) == 0) {
 		end(c, EGRESS_REASON_BYTES);
+		return 0;
+	}
+	if (egress_policy_uploads(c->gate->policy, c->gate->usage.sent, c->gate->usage.received)) {
+		end(c, EGRESS_REASON_UPLOAD);
 		return 0;
 	}
 	pass_ends(c);

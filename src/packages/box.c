@@ -166,6 +166,11 @@ struct box *box_new(const struct box_config *config, box_fn cb, void *user, stru
 	return box_free(b);
 }
 
+uint64_t box_cpu_ns(const struct box *b)
+{
+	return b && b->handle ? engine_cpu_ns(b->handle) : 0;
+}
+
 struct box *box_free(struct box *b)
 {
 	if (!b)

@@ -31,6 +31,7 @@ struct box_config {
 struct box *box_new(const struct box_config *config, box_fn cb, void *user, struct err *e);
 /* Kills what runs in the sandbox and starts to remove it. Accepts NULL; returns NULL. */
 struct box *box_free(struct box *b);
+uint64_t box_cpu_ns(const struct box *b); /* used so far; B may be NULL */
 
 /* Runs SCRIPT in Python, with a line `JOB = ...` before it that is made from JOB (owned).
  * Succeeds if the script exits with status 0. box_output() has what it wrote. */

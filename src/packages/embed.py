@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""embed.py RUNTIME OUT.h NAME=FILE... - the scripts of this folder as C strings, without comments."""
+"""embed.py RUNTIME OUT.h NAME=FILE[+FILE]... - the scripts of this folder as C strings, without comments."""
 import sys
 
 sys.path.insert(0, sys.argv[1])
@@ -9,6 +9,9 @@ import embed as runtime  # noqa: E402  (runtime/embed.py)
 with open(sys.argv[2], 'w', encoding='ascii') as out:
     out.write('/* Made by src/packages/embed.py. */\n#pragma once\n\n')
     for pair in sys.argv[3:]:
-        name, path = pair.split('=', 1)
-        with open(path, encoding='ascii') as source:
-            out.write(runtime.constant(name, runtime.strip(source.read())))
+        name, paths = pair.split('=', 1)
+        text = ''
+        for path in paths.split('+'):
+            with open(path, encoding='ascii') as source:
+                text += source.read()
+        out.write(runtime.constant(name, runtime.strip(text)))

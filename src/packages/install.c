@@ -153,8 +153,8 @@ static void unpack(struct job *j)
 							    "name", w->name, "version", w->version,
 							    "requested", (int)w->requested));
 	}
-	json_t *job = r == 0 ? json_pack("{s:s, s:O, s:I}", "do", "install", "wheels", wheels,
-					 "max_bytes", 8 * (json_int_t)j->packages->config.max_bytes)
+	json_t *job = r == 0 ? json_pack("{s:O, s:I}", "wheels", wheels, "max_bytes",
+					 8 * (json_int_t)j->packages->config.max_bytes)
 			     : NULL;
 	json_decref(wheels);
 	if (!job) {
@@ -162,7 +162,8 @@ static void unpack(struct job *j)
 		return;
 	}
 	job_progress(j, "Installing", 3, 4);
-	box_run(j->helper, job, packages_venv_text, j->packages->config.timeout_ns, on_unpacked, j);
+	box_run(j->helper, job, packages_unpack_text, j->packages->config.timeout_ns, on_unpacked,
+		j);
 }
 
 static void give_next(struct job *j);
@@ -417,7 +418,7 @@ static void on_helper(struct box *b, const struct err *e, void *user)
 	else if (!job)
 		job_fail(j, "no memory", NULL);
 	else
-		box_run(b, job, packages_venv_text, SHORT_RUN_NS, on_ran, j);
+		box_run(b, job, packages_list_text, SHORT_RUN_NS, on_ran, j);
 }
 
 void job_start(struct job *j)

@@ -11,7 +11,6 @@
 #include "packages/url.h"
 
 #define RECORDS_MAX  2000u /* the oldest ended ones are forgotten first */
-#define JOBS_MAX     1000u /* waiting and running */
 #define WORKERS_MAX  4u    /* installations at the same time */
 #define LOOKERS_MAX  16u   /* listings at the same time */
 #define HAVE_MAX     500u  /* packages of a sandbox that a resolver is told of */
@@ -64,11 +63,14 @@ struct job {
 	struct packages *packages;
 	enum job_kind kind;
 	struct sandbox *sandbox; /* reference */
-	struct record *record;   /* JOB_INSTALL */
-	struct spec *spec;       /* owned; not of JOB_LIST */
-	char *text;              /* owned: the request as given */
+	struct budget_share place;
+	struct record *record; /* JOB_INSTALL */
+	struct spec *spec;     /* owned; not of JOB_LIST */
+	char *text;            /* owned: the request as given */
 	bool working;
 	bool all; /* JOB_LIST */
+	uint64_t start_ns;
+	uint64_t cpu_ns; /* of boxes that are freed already */
 	struct box *helper;
 	struct box *resolver;
 	json_t *have;         /* [[name, version], ...] of the sandbox, checked */
@@ -95,7 +97,9 @@ struct packages {
 	struct plans *plans;
 	struct list records; /* newest first */
 	struct list jobs;    /* oldest first */
-	unsigned n_records, n_jobs;
+	unsigned n_records;
+	packages_witness_fn witness; /* may be NULL */
+	void *witness_user;
 	bool closing;
 };
 

@@ -28,6 +28,8 @@ static int fill_policy(const struct packages_config *config, const struct url *i
 		r = egress_policy_add(policy, PYPI_FILES, e);
 	if (r == 0 && config->extra_hosts)
 		r = egress_policy_add(policy, config->extra_hosts, e);
+	if (r == 0 && egress_policy_index(policy, url_path(config->index_url)) < 0)
+		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the policy of packages");
 	egress_policy_allow_special(policy);
 	return r;
 }
@@ -106,12 +108,18 @@ struct packages *packages_free(struct packages *p)
 
 /* ---- jobs ---- */
 
+static bool looks_only(const struct job *j)
+{
+	return j->kind == JOB_LIST || j->kind == JOB_CHECK;
+}
+
 void job_free(struct job *j)
 {
-	struct packages *p = j->packages;
-
 	list_remove(&j->node);
-	p->n_jobs--;
+	budget_give(&j->place);
+	j->cpu_ns += box_cpu_ns(j->helper) + box_cpu_ns(j->resolver);
+	if (j->sandbox && j->working && !looks_only(j))
+		sandbox_note_work(j->sandbox, "install", now_ns() - j->start_ns, j->cpu_ns);
 	j->helper = box_free(j->helper);
 	j->resolver = box_free(j->resolver);
 	(void)sd_event_source_disable_unref(j->timer);
@@ -126,11 +134,6 @@ void job_free(struct job *j)
 	free(j);
 }
 
-static bool looks_only(const struct job *j)
-{
-	return j->kind == JOB_LIST || j->kind == JOB_CHECK;
-}
-
 static int on_start(sd_event_source *source UNUSED, void *user)
 {
 	job_start(user);
@@ -142,37 +145,77 @@ static int on_start(sd_event_source *source UNUSED, void *user)
 static void begin(struct job *j)
 {
 	j->working = true;
+	j->start_ns = now_ns();
 	(void)sd_event_source_set_enabled(j->start, SD_EVENT_ONESHOT);
+}
+
+/* How many jobs of OWNER are at work (NULL: of everybody). LOOKERS: counts the jobs that only look;
+ * else those that change something. */
+static unsigned n_working(const struct packages *p, bool lookers, const char *owner)
+{
+	unsigned n = 0;
+
+	list_for_each(l, &p->jobs) {
+		const struct job *j = list_entry(l, struct job, node);
+
+		n += j->working && looks_only(j) == lookers &&
+		     (!owner || streq(sandbox_owner(j->sandbox), owner));
+	}
+	return n;
+}
+
+/* May the owner of J have one more place? One owner never gets the last quarter of the places, so that a job of somebody
+ * else need not wait for a whole installation. The local user competes with nobody. */
+static bool has_place(const struct packages *p, const struct job *j)
+{
+	unsigned max = looks_only(j) ? LOOKERS_MAX : WORKERS_MAX;
+	const char *owner = sandbox_owner(j->sandbox);
+
+	return !*owner || n_working(p, looks_only(j), owner) < max - max / 4;
+}
+
+/* Does J wait for an earlier job of its sandbox? Those that change something run in the order of arrival. */
+static bool waits_for_another(const struct packages *p, const struct job *j)
+{
+	for (struct list *m = p->jobs.next; m != &j->node && !looks_only(j); m = m->next) {
+		const struct job *o = list_entry(m, struct job, node);
+
+		if (!looks_only(o) && o->sandbox == j->sandbox)
+			return true;
+	}
+	return false;
+}
+
+/* The job that starts next: of those that may, one of whoever has the fewest at work, the oldest of them.
+ * So a newcomer does not wait for everything that others have asked for. NULL: none may start. */
+static struct job *next_job(struct packages *p)
+{
+	const bool places[] = {n_working(p, false, NULL) < WORKERS_MAX,
+			       n_working(p, true, NULL) < LOOKERS_MAX};
+	struct job *best = NULL;
+	unsigned fewest = 0;
+
+	list_for_each(l, &p->jobs) {
+		struct job *j = list_entry(l, struct job, node);
+
+		if (j->working || !places[looks_only(j)])
+			continue;
+		const unsigned n = n_working(p, looks_only(j), sandbox_owner(j->sandbox));
+		if ((best && n >= fewest) || !has_place(p, j) || waits_for_another(p, j))
+			continue;
+		best = j;
+		fewest = n;
+	}
+	return best;
 }
 
 /* Starts every waiting job that may start. */
 void packages_pump(struct packages *p)
 {
-	unsigned workers = 0, lookers = 0;
+	struct job *j;
 
-	if (p->closing)
-		return;
-	list_for_each(l, &p->jobs) {
-		const struct job *j = list_entry(l, struct job, node);
-
-		*(looks_only(j) ? &lookers : &workers) += j->working;
-	}
-	list_for_each(l, &p->jobs) {
-		struct job *j = list_entry(l, struct job, node);
-		bool free_place = looks_only(j) ? lookers < LOOKERS_MAX : workers < WORKERS_MAX;
-
-		/* Jobs of one sandbox run in the order of arrival. */
-		for (struct list *m = p->jobs.next; m != l && !looks_only(j) && free_place;
-		     m = m->next) {
-			const struct job *o = list_entry(m, struct job, node);
-
-			free_place = looks_only(o) || o->sandbox != j->sandbox;
-		}
-		if (j->working || !free_place)
-			continue;
+	while (!p->closing && (j = next_job(p)))
 		begin(j);
-		*(looks_only(j) ? &lookers : &workers) += j->working;
-	}
 }
 
 static int on_deadline(sd_event_source *source UNUSED, uint64_t usec UNUSED, void *user)
@@ -189,19 +232,27 @@ static int on_deadline(sd_event_source *source UNUSED, uint64_t usec UNUSED, voi
 static struct job *job_new(struct packages *p, struct sandbox *s, enum job_kind kind,
 			   const char *text, struct err *e)
 {
-	struct job *j = p->n_jobs < JOBS_MAX ? calloc(1, sizeof(*j)) : NULL;
+	struct budget_share place = {0};
+	struct job *j;
 
+	if (kind != JOB_LIST && kind != JOB_CHECK && sandbox_admit_work(s, e) < 0)
+		return NULL;
+	if (budget_take(p->config.budgets, sandbox_owner(s), BUDGET_INSTALLATIONS, 1, &place, e) <
+	    0)
+		return NULL;
+	j = calloc(1, sizeof(*j));
 	if (!j) {
-		(void)err_set(e, ERR_QUOTA_EXCEEDED, 0, "too many installations are waiting");
+		budget_give(&place);
+		(void)err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "an installation");
 		return NULL;
 	}
+	j->place = place;
 	j->packages = p;
 	j->kind = kind;
 	j->giving = -1;
 	j->sandbox = sandbox_ref(s);
 	sandbox_hold(s);
 	list_append(&p->jobs, &j->node);
-	p->n_jobs++;
 	j->text = strdup(text);
 	j->spec = calloc(1, sizeof(*j->spec));
 	int r = j->text && j->spec ? 0 : -ENOMEM;

@@ -78,6 +78,7 @@ enum packages_tell {
 };
 
 struct packages_config {
+	struct budgets *budgets; /* borrowed; NULL: the queue is not bound */
 	sd_event *loop;          /* borrowed */
 	struct manager *manager; /* borrowed */
 	struct egress *egress;   /* borrowed; the policy `packages` of the resolver */
@@ -135,6 +136,13 @@ int packages_check_spec(const char *spec, size_t len, struct err *e) MUST_CHECK;
 
 typedef void (*packages_status_fn)(const struct package_status *status, void *user);
 typedef void (*packages_progress_fn)(const char *text, unsigned done, unsigned total, void *user);
+
+/* Sees the installations of all sandboxes: how each begins, what it does, and how it ends. TEXT: what is done now, or
+ * the message of the end, "" at the beginning. TOTAL is 0 while it is not known. It must not start or end anything. */
+typedef void (*packages_witness_fn)(void *user, const char *owner, const char *sandbox,
+				    const char *spec, enum package_word word, const char *text,
+				    unsigned done, unsigned total);
+void packages_keep_witness(struct packages *p, packages_witness_fn fn, void *user);
 
 struct packages_request {
 	const char *spec;

@@ -49,6 +49,20 @@ static void clear(struct record *r)
 	r->n_installed = 0;
 }
 
+void packages_keep_witness(struct packages *p, packages_witness_fn fn, void *user)
+{
+	p->witness = fn;
+	p->witness_user = user;
+}
+
+static void show(const struct record *r, const char *text, unsigned done, unsigned total)
+{
+	const struct packages *p = r->packages;
+
+	if (p->witness)
+		p->witness(p->witness_user, r->owner, r->id, r->spec, r->word, text, done, total);
+}
+
 static void finish_waiter(struct waiter *w);
 
 void record_free(struct record *r)
@@ -128,6 +142,7 @@ struct record *record_new(struct packages *p, const struct sandbox *s, const cha
 	r->start_wall_ns = now_wall_ns();
 	r->start_ns = now_ns();
 	r->end_wall_ns = r->end_ns = 0;
+	show(r, "", 0, 0);
 	return r;
 }
 
@@ -233,6 +248,7 @@ int record_wait(struct record *r, const struct packages_request *request, enum w
 
 void record_progress(struct record *r, const char *text, unsigned done, unsigned total)
 {
+	show(r, text, done, total);
 	list_for_each(l, &r->waiters) {
 		const struct waiter *w = list_entry(l, struct waiter, node);
 
@@ -265,6 +281,7 @@ void record_end(struct record *r, enum package_word word, const char *message, c
 	r->end_wall_ns = now_wall_ns();
 	r->end_ns = now_ns();
 	r->job = NULL;
+	show(r, message, 0, 0);
 	struct waiter *w;
 	while ((w = list_first(&r->waiters, struct waiter, node)) != NULL)
 		finish_waiter(w);

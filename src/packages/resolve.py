@@ -2,8 +2,12 @@
 """Asks the index, inside a resolver: which wheels are needed, or fetches them.
 
 JOB, a dict that is put in front of this script, says what to do. This sandbox holds nobody's data. If only
-wheels are allowed, the image's own pip is the only code that runs here. The answer is written to
+wheels are allowed, the image's own pip is the only code of others that runs here. The answer is written to
 result.json; the output of pip is shown to people.
+
+Most requests need no search: the newest version that fits of each package, and the same for what it requires.
+quick.py, which is put in front of this script too, does that with few questions and fetches the wheels in the same go.
+Where it finds anything else, a conflict for example, it gives up, and pip decides.
 """
 import json
 import os
@@ -47,30 +51,46 @@ def plan():
     return rows
 
 
-def resolve(pip):
-    pretend_installed('/tmp/have')
-    status = pip(['install', '--quiet', '--dry-run', '--break-system-packages', '--no-user',
-                  '--report', 'report.json'] + common() + ['--'] + JOB['specs'])
-    return {'plan': plan()} if status == 0 else {'error': 'pip'}
-
-
-def fetch(pip):
-    os.makedirs('wheels', exist_ok=True)
-    status = pip(['wheel' if JOB['sources'] else 'download', '--quiet', '--no-deps',
-                  '--wheel-dir' if JOB['sources'] else '--dest', 'wheels'] + common() + ['--'] +
-                 JOB['specs'])
-    if status != 0:
-        return {'error': 'pip'}
-    return {'wheels': sorted(n for n in os.listdir('wheels') if n.endswith('.whl'))}
-
-
-def main():
+def run_pip(arguments):
     os.environ['PIP_CONFIG_FILE'] = os.devnull
     # /tmp is small, so pip gets the workspace for its temporary files.
     os.makedirs('tmp', exist_ok=True)
     os.environ['TMPDIR'] = tempfile.tempdir = os.path.abspath('tmp')
-    from pip._internal.cli.main import main as pip
-    result = {'resolve': resolve, 'fetch': fetch}[JOB['do']](pip)
+    from pip._internal.cli.main import main
+    return main(arguments)
+
+
+def wheels():
+    return sorted(n for n in os.listdir('wheels') if n.endswith('.whl'))
+
+
+def resolve():
+    rows, why = quick_plan()
+    if rows is not None:
+        return {'plan': rows, 'wheels': wheels()}
+    pretend_installed('/tmp/have')
+    status = run_pip(['install', '--quiet', '--dry-run', '--break-system-packages', '--no-user',
+                      '--report', 'report.json'] + common() + ['--'] + JOB['specs'])
+    if status == 0:
+        return {'plan': plan(), 'wheels': []}
+    if why:
+        print(why, flush=True)
+    return {'error': 'pip'}
+
+
+def fetch():
+    if not quick_fetch():
+        status = run_pip(['wheel' if JOB['sources'] else 'download', '--quiet', '--no-deps',
+                          '--wheel-dir' if JOB['sources'] else '--dest', 'wheels'] + common() + ['--'] +
+                         JOB['specs'])
+        if status != 0:
+            return {'error': 'pip'}
+    return {'wheels': wheels()}
+
+
+def main():
+    os.makedirs('wheels', exist_ok=True)
+    result = {'resolve': resolve, 'fetch': fetch}[JOB['do']]()
     with open('result.json', 'w', encoding='utf-8') as f:
         json.dump(result, f)
 

@@ -72,8 +72,9 @@ static json_t *make_job(const struct job *j, const char *what, json_t *specs)
 		json_decref(specs);
 		return NULL;
 	}
-	return json_pack("{s:s, s:o, s:o, s:i, s:O}", "do", what, "specs", specs, "where", where,
-			 "sources", (int)j->packages->config.allow_sources, "have", j->have);
+	return json_pack("{s:s, s:o, s:o, s:i, s:I, s:O}", "do", what, "specs", specs, "where",
+			 where, "sources", (int)j->packages->config.allow_sources, "max_bytes",
+			 (json_int_t)j->packages->config.max_bytes, "have", j->have);
 }
 
 /* ---- the end ---- */
@@ -83,6 +84,7 @@ static void finish(struct job *j)
 {
 	struct packages *p = j->packages;
 
+	j->cpu_ns += box_cpu_ns(j->resolver);
 	j->resolver = box_free(j->resolver);
 	/* A plan that built packages or local wheels had a part in is used for this installation
 	 * alone. */
@@ -243,6 +245,24 @@ static unsigned open_wheels(struct job *j)
 	return missing;
 }
 
+/* Has the resolver fetched every wheel that is not open yet, in the same run? Then their names are
+ * in FILES. */
+static bool are_fetched(const struct job *j, const json_t *files)
+{
+	for (size_t i = 0; i < j->plan.n; i++) {
+		bool found = j->plan.wheels[i].fd >= 0;
+		size_t at;
+		json_t *file;
+
+		json_array_foreach(files, at, file)
+			found = found || (json_is_string(file) &&
+					  streq(json_string_value(file), j->plan.wheels[i].file));
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
 static void on_plan(struct box *b, const struct err *e, void *user)
 {
 	struct job *j = user;
@@ -256,10 +276,14 @@ static void on_plan(struct box *b, const struct err *e, void *user)
 		job_fail(j, "the index answers with something that is no list of wheels", NULL);
 		return;
 	}
-	if (open_wheels(j) > 0)
-		fetch(j);
-	else
+	if (open_wheels(j) == 0) {
 		finish(j);
+	} else if (are_fetched(j, json_object_get(box_result(b), "wheels"))) {
+		j->at = 0;
+		get_next(j);
+	} else {
+		fetch(j);
+	}
 }
 
 static void on_resolved(struct box *b, const struct err *e, void *user)

@@ -53,6 +53,13 @@ int url_parse(const char *text, struct url *ret, struct err *e)
 	return 0;
 }
 
+const char *url_path(const char *text)
+{
+	const char *host = strstr(text, "://");
+
+	return host ? host + 3 + strcspn(host + 3, "/?") : "";
+}
+
 bool url_has_credentials(const char *text)
 {
 	const char *host = strstr(text, "://");

@@ -15,6 +15,8 @@ struct url {
 
 /* http:// or https://, printable ASCII, no fragment. INVALID_ARGUMENT. */
 int url_parse(const char *text, struct url *ret, struct err *e) MUST_CHECK;
+/* The path of TEXT, which url_parse() took; "" if there is none. */
+const char *url_path(const char *text);
 /* Whether TEXT has a user part or a query. */
 bool url_has_credentials(const char *text);
 /* May a part of TEXT's path be a token? Only words (14 letters at most), numbers (8 digits) and
