@@ -38,6 +38,45 @@ if [ -f "$root/etc/matplotlibrc" ]; then
 	chmod -R a+rX "$root$mpl"
 fi
 
+pdf=usr/lib/python3/dist-packages/reportlab/pdfbase
+if [ -f "$root/$pdf/pdfmetrics.py" ]; then
+	say "fonts of PDF documents"
+	cp "$here/reportlab_wide.py" "$root/$pdf/wide.py"
+	cat >>"$root/$pdf/pdfmetrics.py" <<-'END'
+
+		# Added by this image: see wide.py.
+		import sys
+		from reportlab.pdfbase import wide
+		wide.use(sys.modules[__name__])
+		del sys, wide
+	END
+	chmod 644 "$root/$pdf/wide.py"
+	# mmdebstrap gives files that are newer than the archive the archive's date: byte code made before would then be stale.
+	touch -d @1000000000 "$root/$pdf/wide.py" "$root/$pdf/pdfmetrics.py"
+fi
+
+# Debian's packages bring extension modules for each Python that it supports; the image has one of them.
+tag=$(inside python3 -c 'import sys; print(sys.implementation.cache_tag)')
+find "$root/usr/lib/python3/dist-packages" -name '*.cpython-3*.so' ! -name "*.$tag-*" -delete
+
+# git finds itself on PATH; its second copy has the links of the commands that are parts of it.
+if [ -f "$root/usr/lib/git-core/git" ]; then
+	ln -sf ../../bin/git "$root/usr/lib/git-core/git"
+fi
+
+# The imageio-ffmpeg wheel brings the program under a name of its own.
+ffmpeg=$(find "$root"/usr/local/lib/python3*/dist-packages/imageio_ffmpeg/binaries -type f -name 'ffmpeg-*' 2>/dev/null | head -n 1)
+if [ -n "$ffmpeg" ]; then
+	ln -sf "${ffmpeg#"$root"}" "$root/usr/local/bin/ffmpeg"
+fi
+
+# A sandbox has a script of its own as /usr/local/bin/uv, which says what it cannot do without a network and else starts this one.
+for program in uv uvx; do
+	if [ -f "$root/usr/local/bin/$program" ]; then
+		mv "$root/usr/local/bin/$program" "$root/usr/bin/"
+	fi
+done
+
 say "byte code"
 # Packages whose files are partly excluded may leave orphans behind; what is missing is made now,
 # since a read-only root can never be given it later. -q -q: a package may ship templates that
@@ -47,5 +86,7 @@ inside python3 -m compileall -q -q -j 2 /usr/lib/python3/dist-packages >&2 || tr
 say "trying it from inside"
 # shellcheck disable=SC2086 # one module an argument
 inside MPLCONFIGDIR=/tmp/mpl python3 - ${CAISSON_PRELOAD:-} <"$here/verify.py" >&2
+# Lists of the files of each package: nobody can install or remove any in a read-only root. mmdebstrap reads `format` itself.
+find "$root/var/lib/dpkg/info" -type f ! -name format -delete
 # Not /tmp/*: mmdebstrap still has files of its own there.
 rm -rf "$root/tmp/mpl"

@@ -10,6 +10,7 @@ import importlib
 import importlib.util
 import os
 import struct
+import subprocess
 import sys
 import tempfile
 import time
@@ -17,9 +18,9 @@ import warnings
 
 # Imported where they are installed: not preloaded, so nothing else would notice that one is broken.
 OTHERS = (
-    "sklearn.linear_model", "statsmodels.api", "sympy", "networkx", "numexpr", "plotly.express",
+    "sklearn.linear_model", "statsmodels.api", "sympy", "networkx", "numexpr", "plotly.express", "polars", "duckdb",
     "requests", "bs4", "html5lib", "lxml.etree", "jinja2", "markdown", "tabulate", "tqdm", "nltk", "yaml", "orjson",
-    "pypdf", "pdfminer.high_level", "docx", "xlsxwriter", "xlrd", "odf.opendocument", "PIL.Image", "skimage.io",
+    "pypdf", "pdfminer.high_level", "docx", "xlsxwriter", "xlrd", "odf.opendocument", "pptx", "pdfplumber", "PIL.Image", "skimage.io",
     "psutil", "joblib",
 )
 LABELS = "Größe Ωμέγα Жук 中文 日本語 한국어"
@@ -29,7 +30,7 @@ problems = []
 def check_byte_code():
     """Counts sources whose .pyc is missing or does not match (PEP 3147, PEP 552 header)."""
     magic, n, stale = importlib.util.MAGIC_NUMBER, 0, []
-    roots = [p for p in sys.path if p.startswith("/usr/lib/python3") and os.path.isdir(p)]
+    roots = [p for p in sys.path if p.startswith(("/usr/lib/python3", "/usr/local/lib/python3")) and os.path.isdir(p)]
     for root in roots:
         for folder, _, files in os.walk(root):
             for name in files:
@@ -104,17 +105,65 @@ def check_numbers(folder):
 
 
 def check_report(folder):
+    """The standard fonts write every script: what was drawn is read back from the PDF."""
+    import pdfplumber
+    from reportlab.lib.styles import getSampleStyleSheet
     from reportlab.pdfgen import canvas
+    from reportlab.platypus import Paragraph
     path = os.path.join(folder, "report.pdf")
     page = canvas.Canvas(path)
-    page.drawString(72, 720, "report")
+    page.drawString(72, 720, LABELS)
+    page.setFont("Times-Bold", 12)
+    page.drawString(72, 690, LABELS)
+    style = getSampleStyleSheet()["Normal"]
+    paragraph = Paragraph(LABELS, style)
+    paragraph.wrapOn(page, 400, 100)
+    paragraph.drawOn(page, 72, 650)
     page.save()
-    with open(path, "rb") as f:
-        if f.read(5) != b"%PDF-":
-            problems.append("reportlab wrote no PDF")
+    with pdfplumber.open(path) as pdf:
+        text = pdf.pages[0].extract_text()
+    if text.count(LABELS) != 3:
+        problems.append(f"reportlab: the PDF has other letters than were drawn: {text!r}")
+
+
+def check_frames(folder):
+    import duckdb
+    import polars as pl
+    path = os.path.join(folder, "frame.parquet")
+    pl.DataFrame({"k": ["a", "b", "a"], "v": [1, 2, 3]}).write_parquet(path)
+    rows = duckdb.sql(f"select k, sum(v) as v from '{path}' group by k order by k").fetchall()
+    if [(k, int(v)) for k, v in rows] != [("a", 4), ("b", 2)]:
+        problems.append(f"duckdb reads {rows!r} from what polars wrote")
+
+
+def check_slides(folder):
+    from pptx import Presentation
+    path = os.path.join(folder, "slides.pptx")
+    deck = Presentation()
+    deck.slides.add_slide(deck.slide_layouts[5]).shapes.title.text = LABELS
+    deck.save(path)
+    if Presentation(path).slides[0].shapes.title.text != LABELS:
+        problems.append("pptx: what was read differs from what was written")
+
+
+def check_page(folder):
+    import plotly.express as px
+    path = os.path.join(folder, "page.html")
+    px.bar(x=["a", "b"], y=[1, 2]).write_html(path)
+    if os.path.getsize(path) < 1 << 20:
+        problems.append("plotly wrote a page without its script")
+
+
+def check_commands(folder):
+    for words in (["uv", "--version"], ["curl", "--version"], ["git", "init", "-q", folder + "/r"], ["perl", "-e", "1"],
+                  ["ffmpeg", "-loglevel", "error", "-f", "lavfi", "-i", "testsrc=d=1", folder + "/film.mp4"]):
+        done = subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            problems.append(f"{words[0]}: {done.stdout}{done.stderr}")
 
 
 CHECKS = (
+    ("polars", check_frames), ("pptx", check_slides), ("plotly", check_page), ("imageio_ffmpeg", check_commands),
     ("matplotlib", check_charts), ("pandas", check_tables), ("scipy", check_numbers),
     ("reportlab", check_report),
 )

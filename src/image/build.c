@@ -17,6 +17,7 @@
 #include "image/scratch.h"
 #include "image/source.h"
 #include "image/unpack.h"
+#include "image/wheels.h"
 
 #include <fcntl.h>
 #include <poll.h>
@@ -24,13 +25,13 @@
 #include <string.h>
 
 #define BLOCK_SIZE   (256u << 10)
-#define ENV_MAX      8
 #define STOP_WAIT_MS 20000 /* time for mmdebstrap to unmount and remove what it made */
 
 struct build {
 	const struct image_store *store;
 	const struct image_def *def;
 	const struct image_watch *watch;
+	struct image_index index; /* borrowed parts */
 	struct image_draft draft;
 	struct scratch scratch;
 	char mirror[SOURCE_URL_MAX];
@@ -78,6 +79,26 @@ static int add_proxy(struct image_words *w, const char *scheme)
 	return add(w, "--aptopt=", option);
 }
 
+static int add_hook(const struct build *b, struct image_words *w, const char *name)
+{
+	char path[PATH_MAX + 256];
+
+	(void)snprintf(path, sizeof(path), "%s/%s", b->scratch.path, name);
+	return add(w, "--customize-hook=", path);
+}
+
+/* Ends a list of words with the NULL that execvp(3) needs. */
+static int end_list(struct image_words *w)
+{
+	int r = image_words_add(w, "", 0);
+
+	if (r < 0)
+		return r;
+	free(w->v[--w->n]);
+	w->v[w->n] = NULL;
+	return 0;
+}
+
 static int add_arguments(const struct build *b, struct image_words *w)
 {
 	static const char *const fixed[] = {
@@ -109,12 +130,10 @@ static int add_arguments(const struct build *b, struct image_words *w)
 		r = add_proxy(w, "http");
 	if (r >= 0)
 		r = add_proxy(w, "https");
-	if (r >= 0 && d->hook[0]) {
-		char path[PATH_MAX + 256];
-
-		(void)snprintf(path, sizeof(path), "%s/%s", b->scratch.path, d->hook);
-		r = add(w, "--customize-hook=", path);
-	}
+	if (r >= 0 && wheels_wanted(d))
+		r = add_hook(b, w, WHEELS_HOOK);
+	if (r >= 0 && d->hook[0])
+		r = add_hook(b, w, d->hook);
 	if (r >= 0)
 		r = add(w, "", d->suite);
 	if (r >= 0)
@@ -138,17 +157,15 @@ static int start(struct build *b, struct err *e)
 	if (r >= 0)
 		r = add(&env, "",
 			"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+	if (r >= 0 && wheels_wanted(b->def))
+		r = wheels_environment(&b->index, &env);
 	if (r >= 0)
-		r = image_words_add(&args, "", 0);
+		r = end_list(&args);
+	if (r >= 0)
+		r = end_list(&env);
 	if (r < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, -r, "preparing the build");
-	/* execvp(3) needs a NULL at the end of each list; the empty last word of ARGS is the room
-	 * for it. */
-	const char *env_list[ENV_MAX] = {env.v[0], env.v[1], env.v[2], env.v[3], NULL};
-
-	free(args.v[--args.n]);
-	args.v[args.n] = NULL;
-	const struct child_options o = {.cwd = "/", .env = env_list};
+	const struct child_options o = {.cwd = "/", .env = (const char *const *)env.v};
 
 	r = child_start((const char *const *)args.v, &o, &b->child);
 	if (r == -ENOENT)
@@ -290,6 +307,10 @@ static int explain(const struct build *b, struct err *e)
 		 "a plain user needs sub-uids and user namespaces to build an image; build "
 		 "as root, or import one (caisson image import)"},
 	    [PROGRESS_FAIL_CHECK] = {ERR_IMAGE_BUILD_FAILED, "the new image does not work"},
+	    [PROGRESS_FAIL_WHEELS] =
+		{ERR_SOURCE_UNREACHABLE,
+		 "the image's wheels of the package index cannot be had; without a network, name a "
+		 "folder that has them (SANDBOX_PIP_WHEEL_DIR)"},
 	    [PROGRESS_FAIL_OTHER] = {ERR_IMAGE_BUILD_FAILED, "mmdebstrap failed"},
 	};
 	enum progress_failure why = progress_reason(&b->progress);
@@ -377,8 +398,8 @@ static int prepare(struct build *b, const struct image_build_options *o, struct 
 		return r;
 	if (o->mirror &&
 	    (!source_is_url(o->mirror) || text_copy(b->mirror, sizeof(b->mirror), o->mirror) < 0))
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
-			       "'%.100s' is no URL of a package source", o->mirror);
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%.100s' is no URL of a package source",
+			       o->mirror);
 	if (!o->mirror)
 		r = source_find_mirror(b->mirror, e);
 	b->block = malloc(BLOCK_SIZE);
@@ -388,6 +409,8 @@ static int prepare(struct build *b, const struct image_build_options *o, struct 
 		r = image_draft_new(b->store, b->def->name, &b->draft, e);
 	if (r >= 0)
 		r = scratch_make(b->store, &b->draft, b->def->folder, &b->scratch, e);
+	if (r >= 0 && wheels_wanted(b->def))
+		r = wheels_prepare(b->def, &o->index, b->scratch.path, e);
 	b->log = open_log(b);
 	return r;
 }
@@ -452,6 +475,7 @@ int image_build(const struct image_store *s, const struct image_def *def,
 	struct build b = {.store = s,
 			  .def = def,
 			  .watch = w,
+			  .index = o->index,
 			  .draft = IMAGE_DRAFT_INIT,
 			  .child = CHILD_INIT,
 			  .log = -1};

@@ -31,6 +31,19 @@ static bool is_package(const char *s, size_t len)
 	return len > 0 && is_lower_alnum(s[0]) && all_of(s, len, "+-.");
 }
 
+/* A requirement of PEP 508 without blanks, markers and addresses: name[extra]>=1.0,<2. It starts
+ * with a letter or digit, so pip does not take it for an option. */
+static bool is_requirement(const char *s, size_t len)
+{
+	if (len == 0 || !(is_lower_alnum(s[0]) || (s[0] >= 'A' && s[0] <= 'Z')))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!is_lower_alnum(s[i]) && !(s[i] >= 'A' && s[i] <= 'Z') &&
+		    !strchr("._-[],<>=!~*+", s[i]))
+			return false;
+	return s[len - 1] != ',';
+}
+
 static bool is_suite(const char *s, size_t len)
 {
 	return len > 0 && is_lower_alnum(s[0]) && all_of(s, len, "-.");
@@ -68,7 +81,7 @@ bool image_is_module(const char *s, size_t len)
 bool image_is_text(const char *s, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
-		if ((unsigned char)s[i] < ' ' || s[i] == 0x7f)
+		if ((unsigned char)s[i] < ' ' || s[i] == 0x7f || (i + 1 < len && text_is_c1(s + i)))
 			return false;
 	return text_is_utf8(s, len);
 }
@@ -92,10 +105,13 @@ static const struct def_key keys[] = {
     {"variant", offsetof(struct image_def, variant), 0, is_suite,
      "a mmdebstrap variant such as 'essential'"},
     {"hook", offsetof(struct image_def, hook), 0, is_hook, "a file name beside the definition"},
+    {"wheels", offsetof(struct image_def, wheels), 0, is_hook, "a file name beside the definition"},
     {"components", offsetof(struct image_def, components), IMAGE_DEF_COMPONENTS, is_suite,
      "components such as 'main'"},
     {"packages", offsetof(struct image_def, packages), IMAGE_DEF_PACKAGES, is_package,
      "Debian package names"},
+    {"index", offsetof(struct image_def, index), IMAGE_DEF_INDEX, is_requirement,
+     "names of the package index, with a version (polars==2.1.0) or without"},
     {"exclude", offsetof(struct image_def, excludes), IMAGE_DEF_EXCLUDES, is_glob,
      "absolute paths with * and ?"},
     {"preload", offsetof(struct image_def, preloads), IMAGE_DEF_PRELOADS, image_is_module,
@@ -141,6 +157,7 @@ void image_def_done(struct image_def *d)
 {
 	image_words_done(&d->components);
 	image_words_done(&d->packages);
+	image_words_done(&d->index);
 	image_words_done(&d->excludes);
 	image_words_done(&d->preloads);
 	free(d->folder);
@@ -165,21 +182,28 @@ static void trim(const char **s, size_t *len)
 
 struct place {
 	const char *name;
-	unsigned line;
+	unsigned line; /* 0: NAME is an option of the command line */
 };
+
+static const char *place_text(const struct place *at, char ret[IMAGE_NAME_MAX + 32])
+{
+	(void)snprintf(ret, IMAGE_NAME_MAX + 32, at->line ? "%s.conf:%u" : "%s", at->name,
+		       at->line);
+	return ret;
+}
 
 static int bad_value(const struct place *at, const struct def_key *key, const char *s, size_t len,
 		     struct err *e)
 {
 	char shown[64];
+	char where[IMAGE_NAME_MAX + 32];
 	size_t n = text_utf8_cut(s, len, sizeof(shown) - 1);
 
 	for (size_t i = 0; i < n; i++)
 		shown[i] = s[i] >= ' ' && s[i] <= '~' ? s[i] : '?';
 	shown[n] = '\0';
-	return err_set(e, ERR_SETTING_INVALID, 0,
-		       "%s.conf:%u: '%s' is no value of '%s', which takes %s", at->name, at->line,
-		       shown, key->name, key->form);
+	return err_set(e, ERR_SETTING_INVALID, 0, "%s: '%s' is no value of '%s', which takes %s",
+		       place_text(at, where), shown, key->name, key->form);
 }
 
 static int set_plain(struct image_def *d, const struct def_key *key, const struct place *at,
@@ -201,6 +225,7 @@ static int add_words(struct image_def *d, const struct def_key *key, const struc
 		     const char *s, size_t len, struct err *e)
 {
 	struct image_words *words = (void *)((char *)d + key->offset);
+	char where[IMAGE_NAME_MAX + 32];
 
 	while (len > 0) {
 		size_t n = 0;
@@ -211,8 +236,8 @@ static int add_words(struct image_def *d, const struct def_key *key, const struc
 			return bad_value(at, key, s, n, e);
 		if (words->n >= key->max_words)
 			return err_set(e, ERR_SETTING_INVALID, E2BIG,
-				       "%s.conf:%u: more than %zu words for '%s'", at->name,
-				       at->line, key->max_words, key->name);
+				       "%s: more than %zu words for '%s'", place_text(at, where),
+				       key->max_words, key->name);
 		if (image_words_add(words, s, n) < 0)
 			return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading %s.conf", at->name);
 		s += n;
@@ -248,11 +273,11 @@ static int parse_line(struct image_def *d, const struct place *at, const char *s
 		return keys[i].max_words ? add_words(d, &keys[i], at, value, value_len, e)
 					 : set_plain(d, &keys[i], at, value, value_len, e);
 	}
-	return err_set(
-	    e, ERR_SETTING_INVALID, 0,
-	    "%s.conf:%u: unknown key (keys are description, suite, variant, hook, components, "
-	    "packages, exclude, preload)",
-	    at->name, at->line);
+	return err_set(e, ERR_SETTING_INVALID, 0,
+		       "%s.conf:%u: unknown key (keys are description, suite, variant, hook, "
+		       "wheels, components, "
+		       "packages, index, exclude, preload)",
+		       at->name, at->line);
 }
 
 static int parse_all(struct image_def *d, const char *text, size_t len, struct err *e)
@@ -289,16 +314,57 @@ int image_def_parse(const char *name, const char *text, size_t len, struct image
 {
 	*ret = (struct image_def){0};
 	if (!parse_is_image_name(name, strlen(name)))
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
 			       "'%.64s' is no image name ([a-z0-9._-], at most %d)", name,
 			       IMAGE_NAME_MAX);
 	if (text_copy(ret->name, sizeof(ret->name), name) < 0)
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "image name too long");
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "the name of the image is too long");
 	int r = parse_all(ret, text, len, e);
 
 	if (r < 0)
 		image_def_done(ret);
 	return r;
+}
+
+static const struct def_key *find_key(const char *name)
+{
+	const struct def_key *key = keys;
+
+	while (!streq(key->name, name))
+		key++;
+	return key;
+}
+
+int image_def_extend(struct image_def *d, const struct image_def_more *more, struct err *e)
+{
+	const struct {
+		const char *key, *option, *words;
+	} rows[] = {{"index", "--packages", more->index}, {"packages", "--debian", more->debian}};
+	char from[IMAGE_NAME_MAX + 1];
+
+	if (!parse_is_image_name(more->name, strlen(more->name)))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%.64s' is no image name", more->name);
+	memcpy(from, d->name, sizeof(from));
+	(void)snprintf(d->name, sizeof(d->name), "%s", more->name);
+	(void)snprintf(d->description, sizeof(d->description), "%s%s", from,
+		       more->index || more->debian ? " and" : "");
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		const struct place at = {.name = rows[i].option};
+		const char *s = rows[i].words ? rows[i].words : "";
+		size_t len = strlen(s), used = strlen(d->description);
+
+		trim(&s, &len);
+		int r = add_words(d, find_key(rows[i].key), &at, s, len, e);
+
+		if (r < 0)
+			return r;
+		if (len > 0)
+			(void)snprintf(d->description + used, sizeof(d->description) - used,
+				       " %.*s", (int)len, s);
+	}
+	return image_def_digest_words(d) < 0
+		   ? err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the definition of image '%s'", d->name)
+		   : 0;
 }
 
 int image_def_load(const char *folder, const char *name, struct image_def *ret, struct err *e)
@@ -307,7 +373,7 @@ int image_def_load(const char *folder, const char *name, struct image_def *ret, 
 	_cleanup_(buf_done) struct buf text = BUF_INIT(IMAGE_DEF_FILE_MAX);
 
 	if (!parse_is_image_name(name, strlen(name)))
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
 			       "'%.64s' is no image name ([a-z0-9._-], at most %d)", name,
 			       IMAGE_NAME_MAX);
 	if ((size_t)snprintf(path, sizeof(path), "%s/%s.conf", folder, name) >= sizeof(path))

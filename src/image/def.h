@@ -23,6 +23,7 @@
 #define IMAGE_DEF_VALUE_MAX  200          /* bytes of a plain value */
 #define IMAGE_DEF_SCRIPT_MAX (1u << 20)   /* bytes of a script beside it */
 #define IMAGE_DEF_PACKAGES   500
+#define IMAGE_DEF_INDEX      200
 #define IMAGE_DEF_EXCLUDES   300
 #define IMAGE_DEF_PRELOADS   200
 #define IMAGE_DEF_COMPONENTS 8
@@ -37,9 +38,11 @@ struct image_def {
 	char description[IMAGE_DEF_VALUE_MAX + 1];
 	char suite[IMAGE_DEF_VALUE_MAX + 1];
 	char variant[IMAGE_DEF_VALUE_MAX + 1];
-	char hook[IMAGE_DEF_VALUE_MAX + 1]; /* file beside the definition; "" = none */
+	char hook[IMAGE_DEF_VALUE_MAX + 1];   /* file beside the definition; "" = none */
+	char wheels[IMAGE_DEF_VALUE_MAX + 1]; /* list of wheels beside the definition; "" = none */
 	struct image_words components;
 	struct image_words packages;
+	struct image_words index;    /* packages of the package index, without a hash */
 	struct image_words excludes; /* globs of paths that are never unpacked */
 	struct image_words preloads; /* modules that the warm interpreter imports */
 	char digest[65]; /* hex; of the definition and its scripts; "" if parsed from memory */
@@ -52,8 +55,19 @@ int image_def_parse(const char *name, const char *text, size_t len, struct image
 /* Reads FOLDER/NAME.conf. */
 int image_def_load(const char *folder, const char *name, struct image_def *ret,
 		   struct err *e) MUST_CHECK;
+/* What somebody adds to a definition on the command line; NULL = nothing. */
+struct image_def_more {
+	const char *name;   /* of the new image */
+	const char *index;  /* words: packages of the package index */
+	const char *debian; /* words: Debian packages */
+};
+/* Makes D, which was loaded, the definition of another image that has MORE. */
+int image_def_extend(struct image_def *d, const struct image_def_more *more,
+		     struct err *e) MUST_CHECK;
 /* Fills in the digest. image_def_load() does that, too. */
 int image_def_digest(const char *folder, struct image_def *d) MUST_CHECK;
+/* Adds the lists of packages to the digest, for a definition that was extended. */
+int image_def_digest_words(struct image_def *d) MUST_CHECK;
 void image_def_done(struct image_def *d);
 
 /* Grammars that other files need, too. */

@@ -66,3 +66,24 @@ int image_def_digest(const char *folder, struct image_def *d)
 	text_hex(sum, sizeof(sum), d->digest);
 	return 0;
 }
+
+int image_def_digest_words(struct image_def *d)
+{
+	const struct image_words *const lists[] = {&d->packages, &d->index};
+	crypto_generichash_state h;
+	unsigned char sum[crypto_generichash_BYTES];
+
+	(void)crypto_generichash_init(&h, NULL, 0, sizeof(sum));
+	(void)crypto_generichash_update(&h, (const unsigned char *)d->digest, sizeof(d->digest));
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		_cleanup_free_ char *joined = image_words_join(lists[i], ' ');
+
+		if (!joined)
+			return -ENOMEM;
+		(void)crypto_generichash_update(&h, (const unsigned char *)joined,
+						strlen(joined) + 1);
+	}
+	(void)crypto_generichash_final(&h, sum, sizeof(sum));
+	text_hex(sum, sizeof(sum), d->digest);
+	return 0;
+}

@@ -29,8 +29,16 @@ struct image_watch {
 		        * cancelled */
 };
 
+/* Where the wheels of a definition come from. */
+struct image_index {
+	const char *url;       /* the simple page of a package index */
+	const char *wheel_dir; /* a folder of wheels that is used instead; "" = none */
+	int ca_fd;             /* certificates for the index, PEM; borrowed; -1 = the image's own */
+};
+
 struct image_build_options {
 	const char *mirror; /* NULL: the mirror that this machine's apt uses */
+	struct image_index index;
 };
 
 /* Builds DEF and installs it under its name. If it fails, the store is unchanged, and the log of
@@ -39,12 +47,30 @@ int image_build(const struct image_store *s, const struct image_def *def,
 		const struct image_build_options *o, const struct image_watch *w,
 		struct image_manifest *ret, struct err *e) MUST_CHECK;
 
-/* FILE: a tar, tar.gz, tar.zst or tar.xz of a root file system. Links, `..`, devices and set-uid
- * bits in it can do no harm. */
-int image_import(const struct image_store *s, const char *name, const char *file,
-		 const struct image_watch *w, struct image_manifest *ret, struct err *e) MUST_CHECK;
-/* The end of FILE's name decides the compression. Never leaves half a file. */
+struct image_import_options {
+	const char *tag;     /* which image of an archive; NULL = the only one */
+	const char *ca_file; /* certificates to trust for a registry, PEM; NULL = the system's */
+	bool plain_http;     /* asks a registry that is not on loopback without TLS */
+};
+
+/* SOURCE: an image of a registry or of this machine's Docker (ref.h), an OCI layout (folder or tar),
+ * an archive of `docker save`, a tar of a root file system, each tar also compressed with gzip, zstd
+ * or xz, or a folder with a root file system. Nothing in it can do harm (unpack.h), and a process
+ * without rights reads it (worker.h).
+ * ERR_IMAGE_INVALID: it is damaged, or tries something. ERR_IMAGE_UNSUITABLE: it lacks a Python that
+ * sandboxes can use. */
+int image_import(const struct image_store *s, const char *name, const char *source,
+		 const struct image_import_options *o, const struct image_watch *w,
+		 struct image_manifest *ret, struct err *e) MUST_CHECK;
+struct image_export_options {
+	const char *format; /* "tar", "docker", "oci"; NULL = "tar" */
+	const char *tag;    /* NAME:TAG of the container image; NULL = the image's name, latest */
+};
+
+/* A tar of the root file system, whose compression the end of FILE's name decides; a Docker archive
+ * (which is an OCI layout, too), or an OCI layout, both in FILE.tar. Never leaves half a file. */
 int image_export(const struct image_store *s, const char *name, const char *file,
-		 const struct image_watch *w, struct err *e) MUST_CHECK;
+		 const struct image_export_options *o, const struct image_watch *w,
+		 struct err *e) MUST_CHECK;
 
 bool image_cancelled(const struct image_watch *w);

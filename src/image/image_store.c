@@ -54,9 +54,12 @@ int image_store_open(struct image_store *s, const char *state_dir, bool create, 
 				       s->path);
 	}
 	s->dir = open(s->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (s->dir < 0 && errno == ENOENT)
+		return err_set(e, ERR_NOT_FOUND, 0,
+			       "there are no images in %s; 'caisson image build' makes one",
+			       s->path);
 	if (s->dir < 0)
-		return err_set(e, errno == ENOENT ? ERR_NOT_FOUND : ERR_SYSTEM, errno,
-			       "cannot open %s", s->path);
+		return err_set(e, ERR_SYSTEM, errno, "cannot open %s", s->path);
 	return 0;
 }
 

@@ -4,7 +4,9 @@
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
+#include "image/def.h"
 #include "image/manifest.h"
+#include "image/python.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -14,7 +16,6 @@
 #include <sys/stat.h>
 
 #define FIELD_MAX 128
-#define STEP_MAX  8 /* links that are followed to find the interpreter */
 
 struct dpkg_entry {
 	char package[FIELD_MAX];
@@ -22,7 +23,7 @@ struct dpkg_entry {
 	bool installed;
 };
 
-/* Copies the value if the line is "FIELD: value". A value that is too long counts as absent. */
+/* Copies the value if the line is "FIELD: value". A value that is too long or no text counts as absent. */
 static bool take_field(const char *line, size_t len, const char *field, char ret[FIELD_MAX])
 {
 	size_t n = strlen(field);
@@ -31,7 +32,7 @@ static bool take_field(const char *line, size_t len, const char *field, char ret
 		return false;
 	line += n + 2;
 	len -= n + 2;
-	if (len >= FIELD_MAX || !text_is_utf8(line, len) || memchr(line, '\0', len))
+	if (len >= FIELD_MAX || !image_is_text(line, len))
 		return false;
 	memcpy(ret, line, len);
 	ret[len] = '\0';
@@ -112,7 +113,7 @@ static int read_site_packages(int root, const char *path, json_t *packages)
 		char name[NAME_MAX + 1];
 
 		if (!text_ends_with(de->d_name, ".dist-info") ||
-		    !text_is_utf8(de->d_name, strlen(de->d_name)))
+		    !image_is_text(de->d_name, strlen(de->d_name)))
 			continue;
 		(void)snprintf(name, sizeof(name), "%s", de->d_name);
 		name[strlen(name) - strlen(".dist-info")] = '\0';
@@ -129,37 +130,6 @@ static int read_site_packages(int root, const char *path, json_t *packages)
 	return 0;
 }
 
-/* Finds the interpreter in FOLDER by following links of the file itself inside the root:
- * usr/bin/python3 -> python3.14. */
-static int find_python(int root, const char *folder, char ret[FIELD_MAX])
-{
-	char name[FIELD_MAX] = "python3";
-
-	for (int i = 0; i < STEP_MAX; i++) {
-		char path[PATH_MAX];
-		char target[FIELD_MAX];
-		struct stat st;
-
-		(void)snprintf(path, sizeof(path), "%s/%s", folder, name);
-		if (fstatat(root, path, &st, AT_SYMLINK_NOFOLLOW) < 0)
-			return -ENOENT;
-		if (S_ISREG(st.st_mode)) {
-			(void)snprintf(ret, FIELD_MAX, "%s", name);
-			return 0;
-		}
-		ssize_t n =
-		    S_ISLNK(st.st_mode) ? readlinkat(root, path, target, sizeof(target) - 1) : -1;
-
-		if (n <= 0)
-			return -ENOENT;
-		target[n] = '\0';
-		const char *base = strrchr(target, '/');
-
-		(void)snprintf(name, sizeof(name), "%s", base ? base + 1 : target);
-	}
-	return -ENOENT;
-}
-
 /* The full version of an interpreter named python3.N: that of the Debian package of the same name,
  * else what the name says. */
 static void python_version(const char *name, const json_t *packages, char ret[32])
@@ -168,8 +138,10 @@ static void python_version(const char *name, const json_t *packages, char ret[32
 	size_t i;
 	json_t *p;
 
-	(void)snprintf(ret, 32, "%.31s",
-		       text_starts_with(name, "python") ? name + strlen("python") : "3");
+	const char *said = text_starts_with(name, "python") ? name + strlen("python") : "3";
+
+	/* "3.14", or "3.14t"; the image chooses the name. */
+	(void)snprintf(ret, 32, "%.*s", (int)MIN(strspn(said, "0123456789.dt"), (size_t)31), said);
 	(void)snprintf(minimal, sizeof(minimal), "%.100s-minimal", name);
 	json_array_foreach(packages, i, p) {
 		const char *package = json_string_value(json_object_get(p, "name"));
@@ -189,20 +161,24 @@ static void python_version(const char *name, const json_t *packages, char ret[32
 
 static int take_python(int root, struct inventory *ret, json_t *packages)
 {
-	static const char *const folders[] = {"usr/local/bin", "usr/bin"};
-	char name[FIELD_MAX];
+	struct python p = {0};
+	char path[PATH_MAX + 64];
+	int r = python_find(root, "usr/bin:usr/local/bin", &p);
 
-	for (size_t i = 0; i < ARRAY_SIZE(folders); i++) {
-		char path[PATH_MAX];
+	if (r < 0)
+		return r;
+	const char *name = strrchr(p.real, '/') + 1;
+	const char *bin = strstr(p.real, "/bin/");
 
-		if (find_python(root, folders[i], name) < 0)
-			continue;
-		python_version(name, packages, ret->python);
-		(void)snprintf(path, sizeof(path), "%.*s/lib/%s/site-packages",
-			       (int)(strlen(folders[i]) - strlen("/bin")), folders[i], name);
-		return read_site_packages(root, path, packages);
+	python_version(name, packages, ret->python);
+	if (bin) {
+		(void)snprintf(path, sizeof(path), "%.*s/lib/%s/site-packages", (int)(bin - p.real),
+			       p.real, name);
+		r = read_site_packages(root, path, packages);
 	}
-	return -ENOENT;
+	/* Debian's pip installs here. */
+	(void)snprintf(path, sizeof(path), "usr/local/lib/%s/dist-packages", name);
+	return r < 0 ? r : read_site_packages(root, path, packages);
 }
 
 static int measure(int root, struct inventory *ret)

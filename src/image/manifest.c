@@ -63,7 +63,8 @@ int image_manifest_load(const struct image_store *s, const char *name, struct im
 	struct stat st;
 
 	if (dir < 0 || fstatat(dir, "root", &st, 0) < 0 || !S_ISDIR(st.st_mode))
-		return err_set(e, ERR_IMAGE_MISSING, ENOENT, "there is no image '%s' in %s", name,
+		return err_set(e, ERR_IMAGE_MISSING, ENOENT,
+			       "there is no image '%s' in %s (see 'caisson image list')", name,
 			       s->path);
 	json_t *json = NULL;
 	int r = load_json(dir, MANIFEST_FILE, &json);
@@ -144,20 +145,58 @@ static int write_preload(int dir, const struct image_facts *f)
 	return write_file(dir, MANIFEST_PRELOAD, buf_str(&b), b.len);
 }
 
-static json_t *describe(const struct image_facts *f, const struct inventory *inv, json_t *packages)
+static bool is_plain_text(const json_t *row, const char *key)
+{
+	const char *s = json_string_value(json_object_get(row, key));
+
+	return s && strlen(s) <= IMAGE_DEF_VALUE_MAX && image_is_text(s, strlen(s));
+}
+
+/* The wheels of the image with their hashes, as the build recorded them inside. The file comes with
+ * the image and may have anything in it: entries of another form are left out. */
+static json_t *read_wheels(int root)
+{
+	static const char *const members[] = {"name", "version", "file", "sha256"};
+	_cleanup_fd_ int dir = fd_open_beneath(root, "opt/caisson", O_RDONLY | O_DIRECTORY, 0);
+	json_t *json = NULL;
+	json_t *wheels = json_array();
+	size_t i;
+	json_t *row;
+
+	if (dir >= 0 && load_json(dir, IMAGE_WHEELS_FILE, &json) >= 0) {
+		json_array_foreach(json_object_get(json, "wheels"), i, row) {
+			json_t *kept = i < MANIFEST_WHEELS ? json_object() : NULL;
+
+			for (size_t m = 0; kept && m < ARRAY_SIZE(members); m++)
+				if (is_plain_text(row, members[m]))
+					(void)json_object_set(kept, members[m],
+							      json_object_get(row, members[m]));
+			if (json_object_size(kept) == ARRAY_SIZE(members))
+				(void)json_array_append(wheels, kept);
+			json_decref(kept);
+		}
+	}
+	json_decref(json);
+	return wheels;
+}
+
+static json_t *describe(const struct image_facts *f, const struct inventory *inv, json_t *wheels,
+			json_t *packages)
 {
 	char built_at[32];
 
 	utc_now(built_at);
 	return json_pack(
-	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o}",
-	    "format_version", MANIFEST_FORMAT, "name", f->name, "source", f->source, "description",
+	    "{s:i, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:b, s:o, s:o, "
+	    "s:o, s:o}",
+	    "format_version", MANIFEST_FORMAT, "name", f->name, "source", f->source, "origin",
+	    f->origin ? f->origin : "", "digest", f->digest ? f->digest : "", "description",
 	    f->description, "suite", f->suite, "definition", f->definition, "built_at", built_at,
 	    "python_version", inv->python, "size_bytes", (json_int_t)inv->bytes, "files",
 	    (json_int_t)inv->files, "setid_dropped", (json_int_t)f->setid_dropped,
 	    "devices_dropped", (json_int_t)f->devices_dropped, "release_was_stale",
 	    f->release_was_stale, "preload", string_array(f->preload, f->n_preload), "excludes",
-	    string_array(f->excludes, f->n_excludes), "packages", packages);
+	    string_array(f->excludes, f->n_excludes), "wheels", wheels, "packages", packages);
 }
 
 /* Keys of the manifest that say what an image was made from. The other keys are computed anew. */
@@ -260,7 +299,7 @@ int image_manifest_write(const struct image_draft *d, const struct image_facts *
 		    r == -ENOENT ? "the root file system has no python3 in usr/bin or usr/local/bin"
 				 : "cannot read the new image");
 	}
-	json_t *json = describe(f, &inv, packages);
+	json_t *json = describe(f, &inv, read_wheels(d->root), packages);
 	size_t len;
 	_cleanup_free_ char *text = jsonio_text(json, JSON_INDENT(1) | JSON_ENSURE_ASCII, &len);
 

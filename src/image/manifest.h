@@ -19,6 +19,8 @@
 #define MANIFEST_PRELOAD  "preload"
 #define MANIFEST_FILE_MAX (4u << 20)
 #define MANIFEST_PACKAGES 20000
+#define IMAGE_WHEELS_FILE "wheels.json" /* in /opt/caisson of the image; wheels.py writes it */
+#define MANIFEST_WHEELS   1000
 
 struct image_manifest {
 	json_t *json; /* owned; the whole document */
@@ -45,7 +47,9 @@ int image_manifest_each(const struct image_store *s,
 /* What only the builder knows; the rest is read from the draft's root. */
 struct image_facts {
 	const char *name;
-	const char *source; /* "build" or "import" */
+	const char *source; /* "build", or what an import read: "registry", "tar" … */
+	const char *origin; /* the registry's or daemon's name of it; NULL or "" = none */
+	const char *digest; /* "sha256:…" of its manifest; NULL or "" = it had none */
 	const char *description;
 	const char *suite;
 	const char *definition; /* digest of the definition; "" for imported images */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Imports and exports images as one compressed tar file. */
+/* Exports images as one compressed tar file. */
 #include "image/image.h"
 
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
-#include "image/root.h"
-#include "image/scratch.h"
-#include "image/unpack.h"
+#include "image/export_bundle.h"
+#include "image/ref.h"
 
+#include <archive.h>
 #include <archive_entry.h>
 #include <fcntl.h>
 #include <string.h>
@@ -16,92 +16,6 @@
 
 #define BLOCK_SIZE (256u << 10)
 #define TICK_EVERY 256
-
-static int open_archive(struct archive *a, int fd, struct err *e)
-{
-	if (!a || archive_read_support_format_tar(a) != ARCHIVE_OK ||
-	    archive_read_support_filter_gzip(a) < ARCHIVE_WARN ||
-	    archive_read_support_filter_zstd(a) < ARCHIVE_WARN ||
-	    archive_read_support_filter_xz(a) < ARCHIVE_WARN)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "preparing to unpack");
-	if (archive_read_open_fd(a, fd, BLOCK_SIZE) != ARCHIVE_OK)
-		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
-			       "this is no tar, tar.gz, tar.zst or tar.xz file");
-	return 0;
-}
-
-static int unpack_file(struct image_draft *d, int fd, const struct image_watch *w,
-		       struct unpack_stats *stats, struct err *e)
-{
-	struct archive *a = archive_read_new();
-	int r = open_archive(a, fd, e);
-
-	if (r >= 0)
-		r = image_unpack(a, d->root, w, stats, e);
-	(void)archive_read_free(a);
-	return r;
-}
-
-static int import_draft(const struct image_store *s, struct image_draft *d, const char *name,
-			int fd, const struct image_watch *w, struct image_manifest *ret,
-			struct err *e)
-{
-	struct unpack_stats stats = {0};
-
-	w->step(w->user, "unpacking");
-	int r = unpack_file(d, fd, w, &stats, e);
-
-	if (r >= 0)
-		r = image_root_finish(d->root, e);
-	if (r < 0)
-		return r;
-	_cleanup_(image_origin_done) struct image_origin origin = {0};
-
-	if (image_origin_read(d->root, &origin) < 0)
-		w->warn(w->user, "the image's own description is damaged and is left out");
-	const struct image_facts facts = {
-	    .name = name,
-	    .source = "import",
-	    .description = origin.description,
-	    .suite = origin.suite,
-	    .definition = origin.definition,
-	    .preload = origin.preload.v,
-	    .n_preload = origin.preload.n,
-	    .setid_dropped = stats.setid,
-	    .devices_dropped = stats.skipped,
-	};
-
-	w->step(w->user, "recording and putting in place");
-	r = image_manifest_write(d, &facts, ret, e);
-	if (r < 0)
-		return r;
-	r = image_draft_commit(s, d, name, e);
-	if (r < 0)
-		image_manifest_done(ret);
-	return r;
-}
-
-int image_import(const struct image_store *s, const char *name, const char *file,
-		 const struct image_watch *w, struct image_manifest *ret, struct err *e)
-{
-	struct image_draft d = IMAGE_DRAFT_INIT;
-	struct stat st;
-	_cleanup_fd_ int fd = open(file, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return err_set(e, ERR_NOT_FOUND, errno, "cannot open %s", file);
-	image_store_clean(s);
-	/* The tree needs at least as much room as the archive. If it needs more, unpacking reports
-	 * it. */
-	int r = scratch_check_space(s->path, S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0, e);
-
-	if (r >= 0)
-		r = image_draft_new(s, name, &d, e);
-	if (r >= 0)
-		r = import_draft(s, &d, name, fd, w, ret, e);
-	image_draft_drop(s, &d);
-	return r;
-}
 
 static int add_filter(struct archive *a, const char *file)
 {
@@ -231,7 +145,7 @@ static int export_to(int fd, int root, const char *file, const struct image_watc
 
 	(void)snprintf(top, sizeof(top), "/proc/self/fd/%d", root);
 	if (r == -EINVAL)
-		r = err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+		r = err_set(e, ERR_INVALID_ARGUMENT, 0,
 			    "the file's name must end in .tar, .tar.gz, .tgz or .tar.zst");
 	else if (r < 0 || archive_write_set_format_pax_restricted(out) != ARCHIVE_OK ||
 		 archive_write_open_fd(out, fd) != ARCHIVE_OK ||
@@ -251,15 +165,49 @@ static int export_to(int fd, int root, const char *file, const struct image_watc
 	return r;
 }
 
+/* The format, or a plain tar if nobody said: "tar", "docker", "oci". */
+static int check_options(const struct image_export_options *o, const char *file, struct err *e)
+{
+	const char *format = o->format ? o->format : "tar";
+
+	if (!streq(format, "tar") && !streq(format, "docker") && !streq(format, "oci"))
+		return err_set(e, ERR_USAGE, 0, "--format is tar, docker or oci");
+	if (streq(format, "tar"))
+		return 0;
+	if (!text_ends_with(file, ".tar"))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "the file's name must end in .tar");
+	if (o->tag && !image_ref_is_tagged(o->tag))
+		return err_set(e, ERR_INVALID_ARGUMENT, 0,
+			       "--tag is NAME:TAG, as in llm-sandbox:latest");
+	return 0;
+}
+
+static int write_bundle(int fd, int root, const struct image_manifest *m, const char *file,
+			const struct image_export_options *o, const struct image_watch *w,
+			struct err *e)
+{
+	char tag[IMAGE_NAME_MAX + 16];
+	const char *created = image_manifest_str(m, "built_at");
+
+	(void)snprintf(tag, sizeof(tag), "%.63s:latest", image_manifest_str(m, "name"));
+	const struct export_bundle x = {.tag = o->tag ? o->tag : tag,
+					.created = created[0] ? created : "1970-01-01T00:00:00Z",
+					.beside = file,
+					.docker = streq(o->format, "docker")};
+
+	return export_bundle(fd, root, &x, w, e);
+}
+
 int image_export(const struct image_store *s, const char *name, const char *file,
-		 const struct image_watch *w, struct err *e)
+		 const struct image_export_options *o, const struct image_watch *w, struct err *e)
 {
 	char part[PATH_MAX];
 	char tail[2 * 4 + 1];
-	struct image_manifest m = {0};
-	int r = image_manifest_load(s, name, &m, e);
+	_cleanup_(image_manifest_done) struct image_manifest m = {0};
+	int r = check_options(o, file, e);
 
-	image_manifest_done(&m);
+	if (r >= 0)
+		r = image_manifest_load(s, name, &m, e);
 	if (r < 0)
 		return r;
 	_cleanup_fd_ int dir = openat(s->dir, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -277,7 +225,8 @@ int image_export(const struct image_store *s, const char *name, const char *file
 	if (fd < 0)
 		return err_set(e, ERR_SYSTEM, errno, "cannot make %s", part);
 	w->step(w->user, "packing");
-	r = export_to(fd, root, file, w, e);
+	r = o->format && !streq(o->format, "tar") ? write_bundle(fd, root, &m, file, o, w, e)
+						  : export_to(fd, root, file, w, e);
 	if (r >= 0 && rename(part, file) < 0)
 		r = err_set(e, ERR_SYSTEM, errno, "cannot make %s", file);
 	if (r < 0)

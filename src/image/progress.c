@@ -12,6 +12,7 @@ static const struct {
 	const char *part;
 	enum progress_failure kind;
 } reasons[] = {
+    {"E: wheels: ", PROGRESS_FAIL_WHEELS},
     {"Release file for", PROGRESS_FAIL_STALE}, /* "... is expired (invalid since 15d ...)" */
     {"No space left on device", PROGRESS_FAIL_DISK},
     {"enough free space", PROGRESS_FAIL_DISK},
@@ -199,9 +200,9 @@ bool progress_feed(struct progress *p, const char *data, size_t len)
 enum progress_failure progress_reason(const struct progress *p)
 {
 	static const enum progress_failure order[] = {
-	    PROGRESS_FAIL_DISK,    PROGRESS_FAIL_USERNS,      PROGRESS_FAIL_SIGNATURE,
-	    PROGRESS_FAIL_PACKAGE, PROGRESS_FAIL_UNREACHABLE, PROGRESS_FAIL_CHECK,
-	    PROGRESS_FAIL_OTHER,   PROGRESS_FAIL_STALE,
+	    PROGRESS_FAIL_WHEELS,    PROGRESS_FAIL_DISK,    PROGRESS_FAIL_USERNS,
+	    PROGRESS_FAIL_SIGNATURE, PROGRESS_FAIL_PACKAGE, PROGRESS_FAIL_UNREACHABLE,
+	    PROGRESS_FAIL_CHECK,     PROGRESS_FAIL_OTHER,   PROGRESS_FAIL_STALE,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(order); i++)

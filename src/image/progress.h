@@ -31,6 +31,7 @@ enum progress_failure {
 	PROGRESS_FAIL_DISK,
 	PROGRESS_FAIL_PACKAGE, /* a package that the suite does not have */
 	PROGRESS_FAIL_USERNS,  /* no unprivileged user namespace or sub-uids */
+	PROGRESS_FAIL_WHEELS,  /* the package index, or a wheel of it */
 	PROGRESS_FAIL_CHECK,   /* the image was made, but failed its check */
 	PROGRESS_FAIL_OTHER,   /* an error line that no row of the table knows */
 	PROGRESS_FAIL_MAX_,

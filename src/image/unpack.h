@@ -15,17 +15,34 @@
 #define UNPACK_BYTES_MAX   (UINT64_C(16) << 30)
 #define UNPACK_ENTRIES_MAX UINT64_C(1000000)
 #define UNPACK_DEPTH_MAX   64
+/* Bytes of an archive unpacked for each byte of its file, once it gave more than UNPACK_RATIO_FREE. */
+#define UNPACK_RATIO_MAX  UINT64_C(200)
+#define UNPACK_RATIO_FREE (UINT64_C(256) << 20)
 
 struct unpack_stats {
 	uint64_t entries;
 	uint64_t bytes;   /* of file contents */
 	uint64_t setid;   /* entries that lost a set-uid or set-gid bit */
 	uint64_t skipped; /* devices, FIFOs, sockets */
+	uint64_t removed; /* names that a layer took away */
 };
 
-/* A is open for reading; borrowed. */
+/* A is open for reading; borrowed. What is unpacked is added to *RET, so that several archives share
+ * one limit. */
 int image_unpack(struct archive *a, int root, const struct image_watch *w, struct unpack_stats *ret,
 		 struct err *e) MUST_CHECK;
+
+/* The same for a layer of a container image: it changes the tree of the layers below. `.wh.NAME`
+ * removes NAME of the lower layers, `.wh..wh..opq` everything in its folder that is of the lower
+ * layers; an entry may replace one of another kind; a folder that a lower layer made a link is
+ * found through that link, never outside of the root. */
+int image_unpack_layer(struct archive *a, int root, const struct image_watch *w,
+		       struct unpack_stats *ret, struct err *e) MUST_CHECK;
+
+/* Copies a folder: DISK is libarchive's reader of disks, whose names begin with TOP. */
+int image_unpack_folder(struct archive *disk, const char *top, int root,
+			const struct image_watch *w, struct unpack_stats *ret,
+			struct err *e) MUST_CHECK;
 
 /* Copies NAME without a leading "./" and a trailing '/' to RET, which has SIZE bytes. -EINVAL: the
  * name is absolute, too long or too deep, or has `..` or an empty part. An empty result is the top

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A container image on disk: an OCI layout or an unpacked Docker archive, and its layers unpacked
+ * into a root file system. Every digest is checked before anything is taken from its file. */
+#pragma once
+
+#include "image/oci.h"
+#include "image/unpack.h"
+
+enum bundle_kind { BUNDLE_NONE, BUNDLE_OCI, BUNDLE_DOCKER };
+
+/* What the folder looks like; BUNDLE_NONE: an image's root file system, or anything else. */
+enum bundle_kind bundle_kind_of(int folder);
+
+struct bundle_facts {
+	char digest[OCI_DIGEST_LEN + 1]; /* of the manifest; for a Docker archive of the
+					  * configuration, which Docker calls the image's id */
+	char path[1024];                 /* PATH of the image's environment; "" = none */
+	struct unpack_stats stats;
+};
+
+/* FOLDER and ROOT are borrowed. TAG: see oci_parse_index(). */
+int bundle_unpack(int folder, enum bundle_kind kind, const char *tag, int root,
+		  const struct image_watch *w, struct bundle_facts *ret, struct err *e) MUST_CHECK;
+
+/* Reads a tar file of any compression that images have and unpacks it. DIFF_ID: "sha256:…", which the
+ * uncompressed bytes must have; NULL = any. A tar that is not LAYER is unpacked strictly. */
+int bundle_unpack_file(int fd, const char *diff_id, bool layer, int root,
+		       const struct image_watch *w, struct unpack_stats *stats,
+		       struct err *e) MUST_CHECK;

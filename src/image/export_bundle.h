@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Writes a root file system as a container image: an OCI layout in a tar, which also is a Docker
+ * archive if wanted. */
+#pragma once
+
+#include "image/image.h"
+
+struct export_bundle {
+	const char *tag;     /* "llm-sandbox:latest" */
+	const char *created; /* RFC 3339, of the image */
+	const char *beside;  /* path of the archive; the layer is made beside it */
+	bool docker;         /* `docker load` takes it */
+};
+
+/* FD: the archive, empty; ROOT: the tree; both borrowed. */
+int export_bundle(int fd, int root, const struct export_bundle *x, const struct image_watch *w,
+		  struct err *e) MUST_CHECK;

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Images from elsewhere: a registry (OCI distribution specification 1.1) or the Docker or Podman of
+ * this machine (Engine API). What is fetched goes into a folder that bundle.h reads afterwards.
+ *
+ * A process without rights fetches (worker.h). Answers have limits on their size, their headers and
+ * the number of redirects; certificates are checked. Plain http is for loopback addresses, and for
+ * others only if the caller permits it. */
+#pragma once
+
+#include "image/image.h"
+#include "image/ref.h"
+
+#define FETCH_REDIRECTS_MAX 5
+#define FETCH_SECRET_MAX    4096 /* bytes of a user, a password or a token */
+
+struct fetch_options {
+	bool plain_http;     /* http for every registry */
+	const char *ca_file; /* certificates to trust, PEM; NULL = the system's */
+};
+
+/* Writes an OCI layout into FOLDER. RET_DIGEST: of the manifest or index that the name stands for. */
+int fetch_registry(const struct image_ref *ref, const struct fetch_options *o, int folder,
+		   const struct image_watch *w, char ret_digest[OCI_DIGEST_LEN + 1],
+		   struct err *e) MUST_CHECK;
+/* Writes FOLDER/archive.tar, a Docker archive. The daemon is that of DOCKER_HOST, if set. */
+int fetch_daemon(const struct image_ref *ref, int folder, const struct image_watch *w,
+		 struct err *e) MUST_CHECK;
+#define FETCH_ARCHIVE "archive.tar"
+
+/* User and password for HOST in a configuration file of Docker's or Podman's (`auths`). -ENOENT: it
+ * has none. RET have FETCH_SECRET_MAX bytes. */
+int fetch_find_login(const char *text, size_t len, const char *host, char *ret_user,
+		     char *ret_password) MUST_CHECK;
+/* The challenge of a WWW-Authenticate header. */
+enum fetch_scheme { FETCH_NO_SCHEME, FETCH_BASIC, FETCH_BEARER };
+struct fetch_challenge {
+	enum fetch_scheme scheme;
+	char realm[1024];
+	char service[256];
+};
+void fetch_parse_challenge(const char *value, struct fetch_challenge *ret);

@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/http_get.h"
+
+#include "base/libcurl.h"
+#include "base/text.h"
+#include "image/def.h"
+
+#include <string.h>
+#include <strings.h>
+
+#define CONNECT_S  15L /* time for the connection and TLS */
+#define SLOW_BYTES 512L
+/* Seconds after which an answer slower than SLOW_BYTES a second is given up. A daemon packs before it
+ * answers. */
+#define SLOW_S     60L
+#define PACK_S     900L
+#define HEADER_MAX (64u << 10)
+
+struct transfer {
+	struct http_get *g;
+	CURL *curl;
+	uint64_t received;
+	uint64_t header_bytes;
+	bool too_large;
+	bool stopped;
+	int sink_error;
+};
+
+static void take_header(const char *line, size_t len, const char *name, char *ret, size_t size)
+{
+	const size_t n = strlen(name);
+
+	if (len <= n || strncasecmp(line, name, n) != 0)
+		return;
+	line += n;
+	len -= n;
+	while (len > 0 && (*line == ' ' || *line == '\t')) {
+		line++;
+		len--;
+	}
+	while (len > 0 && (line[len - 1] == '\r' || line[len - 1] == '\n' || line[len - 1] == ' '))
+		len--;
+	if (len < size && image_is_text(line, len))
+		(void)snprintf(ret, size, "%.*s", (int)len, line);
+}
+
+static size_t on_header(char *line, size_t size, size_t n, void *user)
+{
+	struct transfer *t = user;
+
+	t->header_bytes += size * n;
+	if (t->header_bytes > HEADER_MAX) {
+		t->too_large = true;
+		return 0;
+	}
+	take_header(line, size * n, "www-authenticate:", t->g->challenge, sizeof(t->g->challenge));
+	return size * n;
+}
+
+static size_t on_body(char *data, size_t size, size_t n, void *user)
+{
+	struct transfer *t = user;
+	const size_t len = size * n;
+	const uint64_t before = t->received;
+
+	t->received += len;
+	if (t->received > t->g->max) {
+		t->too_large = true;
+		return 0;
+	}
+	(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->g->status);
+	if (t->g->status == 200) {
+		t->sink_error = t->g->sink(t->g->sink_user, data, len);
+		return t->sink_error < 0 ? 0 : len;
+	}
+	if (before < sizeof(t->g->problem) - 1) {
+		const size_t room = sizeof(t->g->problem) - 1 - (size_t)before;
+
+		memcpy(t->g->problem + before, data, MIN(room, len));
+	}
+	/* Nobody needs the rest of an error. */
+	return t->received > sizeof(t->g->problem) ? 0 : len;
+}
+
+static int on_progress(void *user, curl_off_t total UNUSED, curl_off_t now UNUSED,
+		       curl_off_t up_total UNUSED, curl_off_t up UNUSED)
+{
+	struct transfer *t = user;
+
+	t->stopped = image_cancelled(t->g->watch);
+	return t->stopped ? 1 : 0;
+}
+
+static CURLcode set_login(CURL *c, const struct http_get *g)
+{
+	CURLcode r = CURLE_OK;
+
+	if (g->bearer) {
+		r = curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BEARER);
+		if (r == CURLE_OK)
+			r = curl_easy_setopt(c, CURLOPT_XOAUTH2_BEARER, g->bearer);
+	} else if (g->user) {
+		r = curl_easy_setopt(c, CURLOPT_HTTPAUTH, (long)CURLAUTH_BASIC);
+		if (r == CURLE_OK)
+			r = curl_easy_setopt(c, CURLOPT_USERNAME, g->user);
+		if (r == CURLE_OK)
+			r = curl_easy_setopt(c, CURLOPT_PASSWORD, g->password);
+	}
+	return r;
+}
+
+static CURLcode set_limits(struct transfer *t)
+{
+	const struct {
+		CURLoption option;
+		long value;
+	} numbers[] = {
+	    {CURLOPT_NOSIGNAL, 1},
+	    {CURLOPT_FOLLOWLOCATION, 0},
+	    {CURLOPT_CONNECTTIMEOUT, CONNECT_S},
+	    {CURLOPT_LOW_SPEED_LIMIT, SLOW_BYTES},
+	    {CURLOPT_LOW_SPEED_TIME, t->g->socket ? PACK_S : SLOW_S},
+	    {CURLOPT_NOPROGRESS, 0},
+	    {CURLOPT_SSL_VERIFYPEER, 1},
+	    {CURLOPT_SSL_VERIFYHOST, 2},
+	};
+	CURLcode r = CURLE_OK;
+
+	for (size_t i = 0; r == CURLE_OK && i < ARRAY_SIZE(numbers); i++)
+		r = curl_easy_setopt(t->curl, numbers[i].option, numbers[i].value);
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(t->curl, CURLOPT_PROTOCOLS_STR, "http,https");
+	if (r == CURLE_OK && t->g->ca_file)
+		r = curl_easy_setopt(t->curl, CURLOPT_CAINFO, t->g->ca_file);
+	if (r == CURLE_OK && t->g->socket)
+		r = curl_easy_setopt(t->curl, CURLOPT_UNIX_SOCKET_PATH, t->g->socket);
+	return r == CURLE_OK ? set_login(t->curl, t->g) : r;
+}
+
+static CURLcode set_calls(struct transfer *t)
+{
+	CURL *c = t->curl;
+	CURLcode r = curl_easy_setopt(c, CURLOPT_URL, t->g->url);
+
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(c, CURLOPT_HEADERFUNCTION, on_header);
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(c, CURLOPT_HEADERDATA, t);
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(c, CURLOPT_WRITEFUNCTION, on_body);
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(c, CURLOPT_WRITEDATA, t);
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(c, CURLOPT_XFERINFOFUNCTION, on_progress);
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(c, CURLOPT_XFERINFODATA, t);
+	if (r == CURLE_OK)
+		r = curl_easy_setopt(c, CURLOPT_USERAGENT, "caisson/" CAISSON_VERSION);
+	return r;
+}
+
+static int judge(struct transfer *t, CURLcode r, struct err *e)
+{
+	char *location = NULL;
+
+	if (t->stopped)
+		return err_set(e, ERR_CANCELLED, ECANCELED, "stopped");
+	if (t->too_large)
+		return err_set(e, ERR_IMAGE_INVALID, EFBIG, "the answer is larger than announced");
+	if (t->sink_error < 0)
+		return err_set(e, ERR_SYSTEM, -t->sink_error, "cannot keep what was fetched");
+	/* The rest of an error's body was refused. */
+	if (r != CURLE_OK && !(r == CURLE_WRITE_ERROR && t->g->status != 200))
+		return err_set(e, ERR_SOURCE_UNREACHABLE, 0, "no answer (%s)",
+			       curl_easy_strerror(r));
+	(void)curl_easy_getinfo(t->curl, CURLINFO_RESPONSE_CODE, &t->g->status);
+	if (curl_easy_getinfo(t->curl, CURLINFO_REDIRECT_URL, &location) == CURLE_OK && location &&
+	    text_copy(t->g->location, sizeof(t->g->location), location) < 0)
+		return err_set(e, ERR_IMAGE_INVALID, ENAMETOOLONG, "the address of a redirect");
+	for (char *s = t->g->problem; *s; s++)
+		if (*s < ' ' || *s > '~')
+			*s = ' ';
+	return 0;
+}
+
+int http_get(struct http_get *g, struct err *e)
+{
+	struct transfer t = {.g = g, .curl = curl_easy_init()};
+	struct curl_slist *headers = NULL;
+	char accept[512];
+	CURLcode r = t.curl ? set_calls(&t) : CURLE_OUT_OF_MEMORY;
+
+	g->status = 0;
+	g->location[0] = g->challenge[0] = '\0';
+	memset(g->problem, 0, sizeof(g->problem));
+	if (r == CURLE_OK)
+		r = set_limits(&t);
+	if (r == CURLE_OK && g->accept) {
+		(void)snprintf(accept, sizeof(accept), "Accept: %s", g->accept);
+		headers = curl_slist_append(NULL, accept);
+		r = headers ? curl_easy_setopt(t.curl, CURLOPT_HTTPHEADER, headers)
+			    : CURLE_OUT_OF_MEMORY;
+	}
+	if (r == CURLE_OK)
+		r = curl_easy_perform(t.curl);
+	int result = judge(&t, r, e);
+
+	curl_slist_free_all(headers);
+	curl_easy_cleanup(t.curl);
+	return result;
+}

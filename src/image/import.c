@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Imports images. Up to two processes without rights do the work (worker.h): one fetches, if the
+ * image is elsewhere, into the draft's folder `fetched`; one reads that, or what the caller named,
+ * and unpacks it into the draft's root. This process only makes folders and records the result. */
+#include "image/image.h"
+
+#include "base/fdio.h"
+#include "base/text.h"
+#include "image/bundle.h"
+#include "image/fetch.h"
+#include "image/python.h"
+#include "image/root.h"
+#include "image/scratch.h"
+#include "image/worker.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define FETCHED "fetched" /* folder of the draft: what the network gave */
+#define BUNDLE  "bundle"  /* folder of the draft: an image archive, unpacked */
+#define NOBODY  65534
+#define ENTRIES 20000 /* at the top of an image archive: Docker's older ones have one a layer */
+
+struct job {
+	const struct image_watch *watch;
+	const char *tag;
+	int draft; /* the draft's folder; all borrowed */
+	int root;
+	int file;   /* an archive; -1 = FOLDER */
+	int folder; /* a layout, an unpacked archive or a root file system; -1 = FILE */
+};
+
+/* What the worker says. The caller checks every member. */
+struct report {
+	uint32_t kind; /* enum bundle_kind */
+	uint32_t warm;
+	char digest[OCI_DIGEST_LEN + 1];
+	struct unpack_stats stats;
+};
+
+/* An image archive was unpacked into the root, because only its content tells what it is. */
+static int move_bundle(const struct job *j, struct err *e)
+{
+	unsigned n = 0;
+
+	if (mkdirat(j->draft, BUNDLE, 0755) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "cannot make a folder");
+	_cleanup_fd_ int to = openat(j->draft, BUNDLE, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int from = openat(j->root, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_dir_ DIR *dir = from >= 0 ? fdopendir(from) : NULL;
+
+	if (to < 0 || !dir) {
+		int saved = errno;
+
+		(void)fd_close(dir ? -1 : from);
+		return err_set(e, ERR_SYSTEM, saved, "cannot open a folder");
+	}
+	for (struct dirent *de; (de = readdir(dir)) != NULL;) {
+		if (streq(de->d_name, ".") || streq(de->d_name, ".."))
+			continue;
+		if (++n > ENTRIES)
+			return err_set(e, ERR_IMAGE_INVALID, E2BIG, "the archive's top folder");
+		if (renameat(j->root, de->d_name, to, de->d_name) < 0)
+			return err_set(e, ERR_SYSTEM, errno, "cannot move '%.200s'", de->d_name);
+	}
+	return TAKE_FD(to);
+}
+
+static int unpack_bundle(const struct job *j, int folder, enum bundle_kind kind,
+			 struct bundle_facts *facts, struct err *e)
+{
+	return bundle_unpack(folder, kind, j->tag, j->root, j->watch, facts, e);
+}
+
+static int unpack_archive(const struct job *j, struct report *ret, struct bundle_facts *facts,
+			  struct err *e)
+{
+	j->watch->step(j->watch->user, "unpacking");
+	int r = bundle_unpack_file(j->file, NULL, false, j->root, j->watch, &facts->stats, e);
+	const enum bundle_kind kind = r < 0 ? BUNDLE_NONE : bundle_kind_of(j->root);
+
+	if (r < 0 || kind == BUNDLE_NONE)
+		return r;
+	_cleanup_fd_ int folder = move_bundle(j, e);
+
+	if (folder < 0)
+		return folder;
+	ret->kind = kind;
+	facts->stats = (struct unpack_stats){0};
+	r = unpack_bundle(j, folder, kind, facts, e);
+	return r < 0 ? r : image_tree_remove(j->draft, BUNDLE);
+}
+
+static int copy_folder(const struct job *j, struct bundle_facts *facts, struct err *e)
+{
+	struct archive *disk = archive_read_disk_new();
+	char top[64];
+	int r = 0;
+
+	(void)snprintf(top, sizeof(top), "/proc/self/fd/%d", j->folder);
+	if (!disk || archive_read_disk_set_symlink_hybrid(disk) != ARCHIVE_OK ||
+	    archive_read_disk_set_behavior(
+		disk, ARCHIVE_READDISK_NO_TRAVERSE_MOUNTS | ARCHIVE_READDISK_NO_XATTR |
+			  ARCHIVE_READDISK_NO_ACL | ARCHIVE_READDISK_NO_FFLAGS) != ARCHIVE_OK ||
+	    archive_read_disk_open(disk, top) != ARCHIVE_OK)
+		r = err_set(e, ERR_SYSTEM, EIO, "cannot read the folder");
+	j->watch->step(j->watch->user, "copying");
+	if (r >= 0)
+		r = image_unpack_folder(disk, top, j->root, j->watch, &facts->stats, e);
+	(void)archive_read_free(disk);
+	return r;
+}
+
+/* Runs in the worker. */
+static int unpack(void *ctx, void *report, struct err *e)
+{
+	const struct job *j = ctx;
+	struct report *ret = report;
+	struct python python;
+	bool warm = false;
+	_cleanup_free_ struct bundle_facts *facts = calloc(1, sizeof(*facts));
+	int r;
+
+	if (!facts)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "reading the image");
+	if (j->file >= 0) {
+		r = unpack_archive(j, ret, facts, e);
+	} else {
+		ret->kind = bundle_kind_of(j->folder);
+		r = ret->kind == BUNDLE_NONE
+			? copy_folder(j, facts, e)
+			: unpack_bundle(j, j->folder, (enum bundle_kind)ret->kind, facts, e);
+	}
+	if (r >= 0)
+		r = image_root_finish(j->root, e);
+	if (r >= 0)
+		r = python_place(j->root, facts->path, &python, &warm, e);
+	ret->warm = warm;
+	ret->stats = facts->stats;
+	(void)snprintf(ret->digest, sizeof(ret->digest), "%s", facts->digest);
+	return r;
+}
+
+/* The folder that the network's process writes, for whoever that is. */
+static int make_fetched(const struct image_draft *d, bool for_nobody, struct err *e)
+{
+	_cleanup_fd_ int fd = -1;
+
+	if (mkdirat(d->dir, FETCHED, 0700) == 0)
+		fd = openat(d->dir, FETCHED, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0 || (for_nobody && fchown(fd, NOBODY, NOBODY) < 0))
+		return err_set(e, ERR_SYSTEM, errno, "cannot make a folder");
+	return TAKE_FD(fd);
+}
+
+struct import {
+	const struct image_store *store;
+	const struct image_import_options *options;
+	const struct image_watch *watch;
+	struct image_ref ref;
+	struct image_draft draft;
+	int source; /* owned: file or folder */
+	bool is_folder;
+	char digest[OCI_DIGEST_LEN + 1]; /* of a registry's name */
+};
+
+static int open_path(struct import *i, const char *path, struct err *e)
+{
+	struct stat st;
+
+	i->source = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	if (i->source < 0 || fstat(i->source, &st) < 0)
+		return err_set(e, ERR_NOT_FOUND, errno, "cannot open %s", path);
+	i->is_folder = S_ISDIR(st.st_mode);
+	/* The tree needs at least as much room as the archive. If it needs more, unpacking reports
+	 * it. */
+	return scratch_check_space(i->store->path, S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0,
+				   e);
+}
+
+static int fetch(struct import *i, struct err *e)
+{
+	const struct fetch_options o = {.plain_http = i->options->plain_http,
+					.ca_file = i->options->ca_file};
+	_cleanup_fd_ int folder =
+	    make_fetched(&i->draft, i->ref.kind == REF_REGISTRY && geteuid() == 0, e);
+	int r = folder;
+
+	if (r >= 0 && i->ref.kind == REF_REGISTRY)
+		r = fetch_registry(&i->ref, &o, folder, i->watch, i->digest, e);
+	else if (r >= 0)
+		r = fetch_daemon(&i->ref, folder, i->watch, e);
+	if (r < 0)
+		return r;
+	i->is_folder = i->ref.kind == REF_REGISTRY;
+	i->source = i->is_folder ? TAKE_FD(folder)
+				 : openat(folder, FETCH_ARCHIVE, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return i->source < 0 ? err_set(e, ERR_SYSTEM, errno, "cannot open what was fetched") : 0;
+}
+
+static const char *source_name(const struct import *i, uint32_t kind)
+{
+	if (i->ref.kind != REF_PATH)
+		return i->ref.kind == REF_REGISTRY ? "registry" : "docker-daemon";
+	return kind == BUNDLE_OCI      ? "oci"
+	       : kind == BUNDLE_DOCKER ? "docker-archive"
+	       : i->is_folder          ? "folder"
+				       : "tar";
+}
+
+static int record(struct import *i, const char *name, const char *from, const struct report *report,
+		  struct image_manifest *ret, struct err *e)
+{
+	_cleanup_(image_origin_done) struct image_origin origin = {0};
+
+	if (image_origin_read(i->draft.root, &origin) < 0)
+		i->watch->warn(i->watch->user,
+			       "the image's own description is damaged and is left out");
+	if (!report->warm)
+		i->watch->warn(i->watch->user,
+			       "the image's Python is not made for glibc: every run starts it "
+			       "anew, without a warm interpreter");
+	const struct image_facts facts = {
+	    .name = name,
+	    .source = source_name(i, report->kind),
+	    .origin = i->ref.kind == REF_PATH ? "" : from,
+	    .digest = i->digest[0] ? i->digest : report->digest,
+	    .description = origin.description,
+	    .suite = origin.suite,
+	    .definition = origin.definition,
+	    .preload = origin.preload.v,
+	    .n_preload = origin.preload.n,
+	    .setid_dropped = report->stats.setid,
+	    .devices_dropped = report->stats.skipped,
+	};
+
+	i->watch->step(i->watch->user, "recording and putting in place");
+	int r = image_tree_remove(i->draft.dir, FETCHED);
+
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "cannot remove what was fetched");
+	r = image_manifest_write(&i->draft, &facts, ret, e);
+	if (r < 0)
+		return r;
+	r = image_draft_commit(i->store, &i->draft, name, e);
+	if (r < 0)
+		image_manifest_done(ret);
+	return r;
+}
+
+static int run_job(struct import *i, struct report *ret, struct err *e)
+{
+	struct job j = {.watch = i->watch,
+			.tag = i->ref.kind == REF_PATH ? i->options->tag : NULL,
+			.draft = i->draft.dir,
+			.root = i->draft.root,
+			.file = i->is_folder ? -1 : i->source,
+			.folder = i->is_folder ? i->source : -1};
+	const struct worker work = {.kind = WORKER_LOCAL,
+				    .write = i->draft.dir,
+				    .source = j.folder,
+				    .fn = unpack,
+				    .ctx = &j};
+	int r = worker_run(&work, i->watch, ret, sizeof(*ret), e);
+
+	if (r < 0)
+		return r;
+	ret->digest[OCI_DIGEST_LEN] = '\0';
+	if (ret->digest[0] && !oci_is_digest(ret->digest))
+		return err_set(e, ERR_IMAGE_INVALID, EBADMSG, "the image's digest");
+	return 0;
+}
+
+int image_import(const struct image_store *s, const char *name, const char *source,
+		 const struct image_import_options *o, const struct image_watch *w,
+		 struct image_manifest *ret, struct err *e)
+{
+	struct import i = {
+	    .store = s, .options = o, .watch = w, .draft = IMAGE_DRAFT_INIT, .source = -1};
+	struct report report = {0};
+
+	_Static_assert(sizeof(report) <= WORKER_REPORT_MAX, "a report is one message");
+	int r = image_ref_parse(source, &i.ref, e);
+
+	image_store_clean(s);
+	if (r >= 0 && i.ref.kind == REF_PATH)
+		r = open_path(&i, source, e);
+	if (r >= 0)
+		r = image_draft_new(s, name, &i.draft, e);
+	if (r >= 0 && i.ref.kind != REF_PATH)
+		r = fetch(&i, e);
+	if (r >= 0)
+		r = run_job(&i, &report, e);
+	if (r >= 0)
+		r = record(&i, name, source, &report, ret, e);
+	i.source = fd_close(i.source);
+	image_draft_drop(s, &i.draft);
+	return r;
+}

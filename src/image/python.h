@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The Python of a root file system, found without running anything in it. The tree may be hostile:
+ * links are followed as if its root were "/", never out of it. */
+#pragma once
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#include <limits.h>
+#include <stdbool.h>
+
+#define PYTHON_PLACE     "usr/bin/python3" /* where engines start it */
+#define PYTHON_MINOR_MIN 9                 /* 3.9: runtime/README.md */
+
+struct python {
+	char found[PATH_MAX]; /* the python3 that PATH finds, without a leading '/' */
+	char real[PATH_MAX];  /* the file that it is in the end: usr/local/bin/python3.12 */
+	unsigned minor;       /* 3.N; 0 = unknown */
+};
+
+/* Looks for python3 in the folders of PATH ("/usr/local/bin:/usr/bin"). -ENOENT: none. */
+int python_find(int root, const char *path, struct python *ret) MUST_CHECK;
+
+/* Makes PYTHON_PLACE the python3 that PATH (NULL or "" = the usual one) finds, and shows it the
+ * packages of a virtual environment, if PATH finds that first. ERR_IMAGE_UNSUITABLE: there is none,
+ * it is too old, or it is made for another machine. *RET_WARM: it can be loaded with our extension,
+ * which is made for glibc. */
+int python_place(int root, const char *path, struct python *ret, bool *ret_warm,
+		 struct err *e) MUST_CHECK;

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "image/worker.h"
+
+#include "base/fdio.h"
+#include "base/text.h"
+#include "walls/landlock.h"
+#include "walls/privileges.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define NOBODY 65534
+
+struct message {
+	int32_t result; /* of fn: 0 or a negative errno */
+	struct err error;
+	char report[WORKER_REPORT_MAX];
+};
+
+/* What TLS, the resolver and its modules read. */
+static const char *const network_files[] = {"/etc", "/usr",         "/lib",     "/lib64",
+					    "/run", "/dev/urandom", "/dev/null"};
+
+static int write_text(const char *file, const char *text)
+{
+	_cleanup_fd_ int fd = open(file, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd_write_all(fd, text, strlen(text));
+}
+
+/* An empty network namespace. A plain user needs a user namespace for it, in which its own id stays
+ * mapped, so that it can make files. Where the kernel refuses, the worker goes on without. */
+static void leave_network(void)
+{
+	const uid_t uid = geteuid();
+	const gid_t gid = getegid();
+	char line[64];
+
+	if (uid == 0) {
+		int r UNUSED = unshare(CLONE_NEWNET | CLONE_NEWIPC);
+		return;
+	}
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET) < 0)
+		return;
+	int r UNUSED = write_text("/proc/self/setgroups", "deny");
+
+	(void)snprintf(line, sizeof(line), "%u %u 1\n", gid, gid);
+	r = write_text("/proc/self/gid_map", line);
+	(void)snprintf(line, sizeof(line), "%u %u 1\n", uid, uid);
+	r = write_text("/proc/self/uid_map", line);
+}
+
+/* No capability is left but, for root with a folder as source, reading it whoever owns it. */
+static int drop_caps(bool read_all)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {{0}};
+
+	if (geteuid() == 0) {
+		for (unsigned long cap = 0; cap <= 63; cap++)
+			if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0 && errno != EINVAL)
+				return -errno;
+		if (read_all)
+			data[0].effective = data[0].permitted = 1u << CAP_DAC_READ_SEARCH;
+	}
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || syscall(SYS_capset, &head, data) < 0)
+		return -errno;
+	return 0;
+}
+
+static int allow_fd(int rules, int fd, enum landlock_rights rights)
+{
+	char path[64];
+
+	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return landlock_add(rules, path, "", rights);
+}
+
+/* Before the ids change, because the folders may be in one that only their owner can enter. */
+static int prepare_files(const struct worker *work)
+{
+	_cleanup_fd_ int rules = landlock_new();
+	int r = 0;
+
+	if (rules < 0)
+		return rules == -EOPNOTSUPP ? TAKE_FD(rules) : rules;
+	r = allow_fd(rules, work->write, LANDLOCK_WRITE);
+	if (r >= 0 && work->source >= 0)
+		r = allow_fd(rules, work->source, LANDLOCK_READ);
+	for (size_t i = 0; r >= 0 && work->kind == WORKER_NETWORK && i < ARRAY_SIZE(network_files);
+	     i++)
+		r = landlock_add(rules, "", network_files[i], LANDLOCK_READ);
+	return r < 0 ? r : TAKE_FD(rules);
+}
+
+static int give_up_rights(const struct worker *work, struct err *e)
+{
+	_cleanup_fd_ int rules = prepare_files(work);
+	int r = 0;
+
+	if (rules < 0 && rules != -EOPNOTSUPP)
+		return err_set(e, ERR_SYSTEM, -rules, "the worker's walls");
+	if (work->kind == WORKER_LOCAL)
+		leave_network();
+	if (work->kind == WORKER_NETWORK && geteuid() == 0) {
+		r = privileges_drop(NOBODY, NOBODY, e);
+		/* The certificates are in a memory file, opened by /proc/self/fd. */
+		if (r >= 0 && prctl(PR_SET_DUMPABLE, 1, 0, 0, 0) < 0)
+			r = err_set(e, ERR_SYSTEM, errno, "the worker's walls");
+	} else {
+		r = drop_caps(work->source >= 0);
+		if (r < 0)
+			return err_set(e, ERR_SYSTEM, -r, "the worker's capabilities");
+	}
+	if (r >= 0 && rules >= 0) {
+		r = landlock_apply(rules);
+		if (r < 0)
+			return err_set(e, ERR_SYSTEM, -r, "the worker's walls");
+	}
+#if !defined(__SANITIZE_ADDRESS__)
+	/* Bytes of address space: decompressors choose themselves how much they take. */
+	const struct rlimit memory = {.rlim_cur = UINT64_C(2) << 30, .rlim_max = UINT64_C(2) << 30};
+
+	if (r >= 0 && setrlimit(RLIMIT_AS, &memory) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "the worker's limits");
+#endif
+	return r;
+}
+
+NORETURN static void be_worker(const struct worker *work, int pipe, pid_t parent)
+{
+	static struct message m;
+
+	if (prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != parent)
+		_exit(1);
+	(void)signal(SIGPIPE, SIG_IGN);
+	int r = give_up_rights(work, &m.error);
+
+	if (r >= 0)
+		r = work->fn(work->ctx, m.report, &m.error);
+	m.result = r < 0 ? r : 0;
+	_exit(fd_write_all(pipe, &m, sizeof(m)) < 0 ? 1 : 0);
+}
+
+/* The text of the child's error goes to a terminal, so control characters become question marks. */
+static void clean_error(struct err *e)
+{
+	e->text[sizeof(e->text) - 1] = '\0';
+	e->member[0] = '\0';
+	if (e->code <= ERR_NONE || e->code >= ERR_CODE_MAX_)
+		e->code = ERR_IMAGE_BUILD_FAILED;
+	for (char *s = e->text; *s; s++) {
+		const bool c1 = text_is_c1(s);
+
+		if (c1 || (unsigned char)*s < ' ' || *s == 0x7f)
+			*s = '?';
+		if (c1)
+			*++s = '?';
+	}
+	if (!text_is_utf8(e->text, strlen(e->text)))
+		for (char *s = e->text; *s; s++)
+			*s = (unsigned char)*s > 0x7e ? '?' : *s;
+}
+
+/* True when the message is complete; false when the watch was cancelled or the child has ended. */
+static bool wait_message(int pipe, const struct image_watch *w, struct message *m)
+{
+	struct pollfd p[] = {{.fd = pipe, .events = POLLIN},
+			     {.fd = w->cancel_fd, .events = POLLIN}};
+
+	while (poll(p, ARRAY_SIZE(p), -1) < 0)
+		if (errno != EINTR)
+			return false;
+	return !p[1].revents && fd_read_exact(pipe, m, sizeof(*m)) == 0;
+}
+
+int worker_run(const struct worker *work, const struct image_watch *w, void *report, size_t len,
+	       struct err *e)
+{
+	static struct message m;
+	const pid_t self = getpid();
+	int ends[2];
+	int status = 0;
+
+	ASSERT(len <= WORKER_REPORT_MAX);
+	m = (struct message){0};
+	if (pipe2(ends, O_CLOEXEC) < 0)
+		return err_set(e, ERR_SYSTEM, errno, "cannot start a worker");
+	_cleanup_fd_ int ours = ends[0];
+	_cleanup_fd_ UNUSED int theirs = ends[1];
+	const pid_t pid = fork();
+
+	if (pid < 0)
+		return err_set(e, ERR_SYSTEM, errno, "cannot start a worker");
+	if (pid == 0)
+		be_worker(work, theirs, self);
+	theirs = fd_close(theirs);
+	const bool complete = wait_message(ours, w, &m);
+
+	if (!complete)
+		(void)kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (!complete && image_cancelled(w))
+		return err_set(e, ERR_CANCELLED, ECANCELED, "stopped");
+	if (!complete)
+		return err_set(e, ERR_IMAGE_BUILD_FAILED, 0,
+			       "the process that reads the image died (status 0x%x)",
+			       (unsigned)status);
+	if (m.result < 0) {
+		clean_error(&m.error);
+		*e = m.error;
+		return m.result;
+	}
+	memcpy(report, m.report, len);
+	return 0;
+}
