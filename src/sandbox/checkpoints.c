@@ -18,6 +18,8 @@ struct checkpoint_place { /* one of the engine's places */
 	char name[CHECKPOINT_NAME_MAX + 1]; /* see is_visible() */
 	uint64_t serial;
 	uint64_t created_ns;
+	char by[RUN_ID_SIZE];                 /* struct checkpoint */
+	char parent[CHECKPOINT_NAME_MAX + 1]; /* the same */
 	struct engine_checkpoint what;
 };
 
@@ -143,6 +145,8 @@ void sandbox_each_checkpoint(const struct sandbox *s,
 			return;
 		after = next->serial;
 		struct checkpoint c = describe(s, next->name, &next->what, next->created_ns);
+		c.by = next->by;
+		c.parent = next->parent;
 		fn(&c, user);
 	}
 }
@@ -183,6 +187,9 @@ static void call_end(struct checkpoint_call *c, const struct engine_checkpoint *
 		c->cb(NULL, e, c->user);
 	} else {
 		struct checkpoint out = describe(s, c->name, what, created_ns);
+		const struct checkpoint_place *p = find(s, c->name);
+		out.by = p ? p->by : NULL;
+		out.parent = p ? p->parent : NULL;
 		c->cb(&out, NULL, c->user);
 	}
 	call_free(c);
@@ -191,6 +198,26 @@ static void call_end(struct checkpoint_call *c, const struct engine_checkpoint *
 static void forget(struct checkpoint_place *p)
 {
 	*p = (struct checkpoint_place){0};
+}
+
+/* ---- where a session came from ---- */
+
+static void note_point(struct sandbox *s, struct checkpoint_place *new)
+{
+	memcpy(new->by, s->last_run, sizeof(new->by));
+	if (!is_visible(new))
+		return;
+	memcpy(new->parent, s->last_point, sizeof(new->parent));
+	memcpy(s->last_point, new->name, sizeof(s->last_point));
+	sandbox_tell(s, SANDBOX_CHECKPOINT_MADE, new->name);
+}
+
+static void note_restored(struct sandbox *s, const char *name)
+{
+	if (streq(name, CHECKPOINTS_BASE))
+		return;
+	(void)snprintf(s->last_point, sizeof(s->last_point), "%s", name);
+	sandbox_tell(s, SANDBOX_CHECKPOINT_RESTORED, name);
 }
 
 /* ---- save ---- */
@@ -237,6 +264,7 @@ static void on_saved(const struct engine_checkpoint *what, const struct err *e, 
 	(void)snprintf(new->name, sizeof(new->name), "%s", c->name);
 	LOG_INFO("checkpoint_saved", LOG_S("session_id", s->id), LOG_U("files", what->files),
 		 LOG_U("bytes", what->bytes), LOG_B("state", what->state_kept));
+	note_point(s, new);
 	c->place = old;
 	if (old && s->state == SANDBOX_READY && !s->manager->closing &&
 	    engine_drop_checkpoint(s->handle, place_of(s, old), on_predecessor_gone, c, &failed) ==
@@ -343,8 +371,10 @@ static void on_restored(const struct engine_checkpoint *what, const struct err *
 	if (!e)
 		LOG_INFO("checkpoint_restored", LOG_S("session_id", s->id),
 			 LOG_U("files", what->files), LOG_B("state", what->state_kept));
-	if (!e || e->code == ERR_CHECKPOINT_PARTIAL)
+	if (!e || e->code == ERR_CHECKPOINT_PARTIAL) {
+		note_restored(s, c->name);
 		sandbox_changed(s, NULL);
+	}
 	call_end(c, what, c->place->created_ns, e);
 }
 
@@ -375,11 +405,15 @@ int sandbox_restore(struct sandbox *s, const char *name, bool files_only, checkp
 static void on_dropped(const struct engine_checkpoint *what UNUSED, const struct err *e, void *user)
 {
 	struct checkpoint_call *c = user;
+	struct sandbox *s = c->sandbox;
 	const struct engine_checkpoint was = c->place->what;
 	uint64_t created_ns = c->place->created_ns;
 
-	if (!e)
+	if (!e) {
+		if (!streq(c->name, CHECKPOINTS_BASE))
+			sandbox_tell(s, SANDBOX_CHECKPOINT_REMOVED, c->name);
 		forget(c->place);
+	}
 	call_end(c, &was, created_ns, e);
 }
 

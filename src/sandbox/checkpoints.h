@@ -26,6 +26,8 @@ struct checkpoint {
 	uint64_t bytes;
 	uint32_t skipped; /* sockets, devices */
 	uint64_t age_ns;
+	const char *by; /* id of the run that ended last before it was made; "" or NULL = none */
+	const char *parent; /* the checkpoint that was made or restored last before it; "" = none */
 };
 
 /* C is valid during the call, NULL with E. */

@@ -6,6 +6,7 @@
 #include "sandbox/manager.h"
 
 #include <string.h>
+#include <unistd.h>
 
 enum writer_state {
 	WRITER_OPENING,    /* the engine was asked for a descriptor */
@@ -23,6 +24,7 @@ struct file_writer {
 	uint32_t put; /* the engine's number */
 	int fd;
 	uint64_t written;
+	uint64_t counted; /* of the sandbox's uploaded_bytes; 0 once the file has its name */
 	const struct file_writer_ops *ops; /* borrowed */
 	void *user;
 	char path[];
@@ -33,12 +35,20 @@ static void lost(const struct file_writer *w, struct err *e)
 	(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended", w->sandbox->id);
 }
 
+void sandbox_uncount_uploads(struct sandbox *s, uint64_t bytes)
+{
+	s->uploaded_bytes -= bytes;
+	if (bytes > 0 && s->manager->engine)
+		engine_uncount_upload(s->manager->engine, bytes);
+}
+
 /* Removes the writer from the sandbox's list and frees it. */
 static void writer_free(struct file_writer *w)
 {
 	list_remove(&w->node);
 	w->fd = fd_close(w->fd);
 	w->sandbox->writing_bytes -= w->written;
+	sandbox_uncount_uploads(w->sandbox, w->counted);
 	(void)sandbox_unref(w->sandbox);
 	free(w);
 }
@@ -54,10 +64,14 @@ static void writer_end(struct file_writer *w, const struct err *e)
 	if (!e)
 		LOG_INFO("file_uploaded", LOG_S("session_id", s->id), LOG_S("filename", w->path),
 			 LOG_U("size_bytes", written));
+	if (!e)
+		w->counted = 0;
 	writer_free(w);
 	ops->on_end(written, e, user);
-	if (path)
+	if (path) {
+		sandbox_tell(s, SANDBOX_FILES, path);
 		sandbox_changed(s, path);
+	}
 	(void)sandbox_unref(s);
 }
 
@@ -195,25 +209,48 @@ int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
  * committed. So the files that are being written may together be as large as the workspace; 0 is no limit. */
 static bool has_room(const struct sandbox *s, size_t len)
 {
-	const struct manager_config *c = &s->manager->config;
-	const uint64_t max =
-	    s->stored ? c->stored.limits.workspace_bytes : c->limits.workspace_bytes;
+	const uint64_t max = s->policy.limits.workspace_bytes;
 
 	return max == 0 || (s->writing_bytes <= max && len <= max - s->writing_bytes);
+}
+
+/* Counts LEN bytes as memory of all sandboxes together. A workspace never holds more than its limit, so
+ * no more is counted: files that were replaced or removed since are not known here. */
+static int count(struct file_writer *w, size_t len, struct err *e)
+{
+	struct sandbox *s = w->sandbox;
+	const uint64_t max = s->policy.limits.workspace_bytes;
+	const uint64_t room = max == 0 ? UINT64_MAX : max - MIN(max, s->uploaded_bytes);
+	const uint64_t more = MIN((uint64_t)len, room);
+	const bool memory = !s->stored && !(s->policy.enforced & ENGINE_CAP_ON_DISK);
+	int r = memory ? engine_count_upload(s->manager->engine, more, e) : 0;
+
+	if (r == 0 && memory) {
+		s->uploaded_bytes += more;
+		w->counted += more;
+	}
+	return r;
 }
 
 int file_writer_add(struct file_writer *w, const void *data, size_t len, struct err *e)
 {
 	ASSERT(w->state == WRITER_OPEN);
 	sandbox_touch(w->sandbox);
+	if (count(w, len, e) < 0)
+		return -ENOMEM;
 	const int r = has_room(w->sandbox, len) ? fd_write_all(w->fd, data, len) : -ENOSPC;
+	const off_t at = r < 0 ? lseek(w->fd, 0, SEEK_CUR) : -1; /* a part may have been written */
+	const uint64_t written = at < 0 ? w->written + (r < 0 ? 0 : len) : (uint64_t)at;
+
+	w->sandbox->writing_bytes += written - w->written;
+	w->written = written;
+	if (r == -ENOSPC && engine_host_is_full(w->fd))
+		return err_set(e, ERR_HOST_DISK_FULL, 0, "the disk of this machine is full");
 	if (r == -ENOSPC || r == -EDQUOT)
 		return err_set(e, ERR_NO_SPACE, 0, "the workspace is full");
-	if (r < 0)
-		return err_set(e, ERR_SYSTEM, -r, "writing the file");
-	w->written += len;
-	w->sandbox->writing_bytes += len;
-	return 0;
+	if (r == -ENOMEM)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "writing the file");
+	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "writing the file") : 0;
 }
 
 uint64_t file_writer_written(const struct file_writer *w)

@@ -34,7 +34,8 @@ struct file_writer_ops {
 int file_writer_new(struct sandbox *s, const char *path, bool overwrite,
 		    const struct file_writer_ops *ops, void *user, struct file_writer **ret,
 		    struct err *e) MUST_CHECK;
-/* Writes now. NO_SPACE: the workspace is full. After a failure the writer can only be dropped. */
+/* Writes now. NO_SPACE: the workspace is full. After a failure the writer can be dropped, or committed
+ * with what has been written. */
 int file_writer_add(struct file_writer *w, const void *data, size_t len, struct err *e) MUST_CHECK;
 uint64_t file_writer_written(const struct file_writer *w);
 /* All bytes are written: gives back the descriptor. A commit or drop follows later. */

@@ -238,8 +238,24 @@ static int check_id(struct sandbox *s, const char *id, struct err *e)
 	return r;
 }
 
+/* A fork has what was chosen for its source, and its image, unless the operator no longer permits that. A
+ * stored sandbox may have an image that it was not given by its options. */
+static int fork_options(const struct sandbox *s, struct sandbox_options *ret)
+{
+	struct err ignored = ERR_INIT;
+
+	if (sandbox_options_copy(&s->options, ret) < 0)
+		return -ENOMEM;
+	memcpy(ret->image, s->image, sizeof(ret->image));
+	ret->given |= 1u << SANDBOX_OPTION_IMAGE;
+	if (manager_check_options(s->manager, ret, &ignored) < 0)
+		ret->given &= ~(1u << SANDBOX_OPTION_IMAGE);
+	return 0;
+}
+
 int sandbox_fork(struct sandbox *s, const char *id, fork_fn cb, void *user, struct err *e)
 {
+	struct sandbox_options options = {0};
 	int r = check_id(s, id, e);
 
 	r = r < 0 ? r : sandbox_seize(s, e);
@@ -253,12 +269,14 @@ int sandbox_fork(struct sandbox *s, const char *id, fork_fn cb, void *user, stru
 		f->cb = cb;
 		f->user = user;
 	}
-	if (!f || add_folder(f, "") < 0) {
+	if (!f || fork_options(s, &options) < 0 || add_folder(f, "") < 0) {
 		if (f)
 			forking_free(f);
+		sandbox_options_done(&options);
 		sandbox_yield(s);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a fork");
 	}
-	manager_open_new(s->manager, s->owner, id, s->choice, on_target, f);
+	manager_open_new(s->manager, s->owner, id, s->choice, &options, on_target, f);
+	sandbox_options_done(&options);
 	return 0;
 }

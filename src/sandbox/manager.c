@@ -2,11 +2,13 @@
 /* The manager itself, the table of sandboxes, and how sandboxes end: on request, when idle, or on
  * their own. */
 #include "sandbox/manager.h"
+
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/options_pairs.h"
 
 #include <sodium.h>
 #include <string.h>
@@ -73,6 +75,7 @@ void manager_table_remove(struct sandbox *s)
 	if (list_is_empty(&s->node))
 		return;
 	list_remove(&s->node);
+	budget_give(&s->share);
 	m->n--;
 	m->n_stored -= s->stored;
 	(void)sandbox_unref(s);
@@ -114,12 +117,16 @@ struct sandbox *sandbox_unref(struct sandbox *s)
 {
 	if (!s || --s->refs > 0)
 		return NULL;
+	sandbox_uncount_uploads(s, s->uploaded_bytes);
 	inventory_done(&s->inventory);
 	checkpoints_free(s->checkpoints);
+	usage_log_free(s->usage);
 	sandbox_close_gate(s);
 	s->base = egress_policy_unref(s->base);
 	free(s->choice);
 	free(s->place);
+	sandbox_options_done(&s->options);
+	pairs_done(&s->former);
 	s->manager = manager_unref(s->manager);
 	free(s);
 	return NULL;
@@ -140,6 +147,14 @@ const char *sandbox_place(const struct sandbox *s)
 	return s->place;
 }
 
+bool sandbox_first_offline(struct sandbox *s)
+{
+	const bool first = !s->told_offline;
+
+	s->told_offline = true;
+	return first;
+}
+
 int sandbox_set_place(struct sandbox *s, const char *path)
 {
 	const struct sandbox_records *records = s->manager->config.stored.records;
@@ -153,6 +168,11 @@ int sandbox_set_place(struct sandbox *s, const char *path)
 	if (moved && s->stored && records && records->note_place)
 		records->note_place(records->user, s->id, path ? path : "");
 	return 0;
+}
+
+const struct sandbox_end *sandbox_earlier(const struct sandbox *s)
+{
+	return &s->earlier;
 }
 
 bool sandbox_is_busy(const struct sandbox *s)
@@ -191,6 +211,7 @@ const char *sandbox_image(const struct sandbox *s)
 
 struct engine_sandbox *sandbox_engine(struct sandbox *s, struct err *e)
 {
+	s->keeps = true; /* packages are installed */
 	return sandbox_use(s, e);
 }
 
@@ -209,13 +230,6 @@ bool sandbox_is_idle(const struct sandbox *s)
 {
 	return !s->run && !s->seized && list_is_empty(&s->queue) && list_is_empty(&s->uploads) &&
 	       list_is_empty(&s->writers) && s->holds == 0;
-}
-
-uint64_t sandbox_run_timeout_ns(const struct sandbox *s)
-{
-	const struct manager_config *c = &s->manager->config;
-
-	return s->stored ? c->stored.run_timeout_ns : c->run_timeout_ns;
 }
 
 uint64_t manager_run_timeout_max_ns(const struct manager *m)
@@ -249,6 +263,21 @@ uint64_t sandbox_idle_ns(const struct sandbox *s)
 	return manager_now(s->manager) - s->used_ns;
 }
 
+bool sandbox_keeps(const struct sandbox *s)
+{
+	return s->keeps;
+}
+
+uint64_t sandbox_runs(const struct sandbox *s)
+{
+	return s->runs;
+}
+
+const char *sandbox_last_run(const struct sandbox *s)
+{
+	return s->last_run;
+}
+
 const struct engine_policy *sandbox_policy(const struct sandbox *s)
 {
 	return &s->policy;
@@ -268,6 +297,34 @@ void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user)
 void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger)
 {
 	m->ledger = *ledger;
+}
+
+void manager_keep_witness(struct manager *m, const struct manager_witness *witness)
+{
+	m->witness = *witness;
+}
+
+void sandbox_tell(struct sandbox *s, enum sandbox_news what, const char *name)
+{
+	const struct manager_witness *w = &s->manager->witness;
+
+	if (w->news && !s->manager->closing)
+		w->news(w->user, s->owner, s->id, s, what, name);
+}
+
+int sandbox_admit_work(struct sandbox *s, struct err *e)
+{
+	const struct manager_ledger *ledger = &s->manager->ledger;
+
+	return ledger->admit_work ? ledger->admit_work(ledger->user, s, e) : 0;
+}
+
+void sandbox_note_work(struct sandbox *s, const char *kind, uint64_t duration_ns, uint64_t cpu_ns)
+{
+	const struct manager_ledger *ledger = &s->manager->ledger;
+
+	if (ledger->note_work)
+		ledger->note_work(ledger->user, s, kind, duration_ns, cpu_ns);
 }
 
 void sandbox_changed(struct sandbox *s, const char *path)
@@ -291,6 +348,7 @@ struct engine_sandbox *sandbox_use(struct sandbox *s, struct err *e)
 	if (s->state == SANDBOX_LOST) {
 		struct err ignored = ERR_INIT;
 		(void)err_set(e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended on its own", s->id);
+		session_note_end(s, SANDBOX_END_LOST);
 		(void)!sandbox_drop(s, NULL, NULL, &ignored);
 		return NULL;
 	}
@@ -344,6 +402,7 @@ int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user,
 			       s->id);
 	if (s->stored)
 		return manager_delete(s->manager, s->owner, s->id, force, cb, user, e);
+	session_note_end(s, SANDBOX_END_DELETED);
 	return sandbox_drop(s, cb, user, e);
 }
 
@@ -362,6 +421,7 @@ int sandbox_drop(struct sandbox *s, sandbox_done_fn cb, void *user, struct err *
 	KILL_POINT(CLOSE_MARKED);
 	engine_destroy(handle, on_destroyed, c);
 	file_writers_end(c->sandbox);
+	sandbox_tell(c->sandbox, SANDBOX_ENDED, NULL);
 	sandbox_changed(c->sandbox, NULL);
 	return 0;
 }
@@ -380,12 +440,11 @@ void sandbox_on_lost(struct engine_sandbox *handle UNUSED, const char *why, void
 
 static void sweep_one(struct sandbox *s)
 {
-	const struct manager_config *c = &s->manager->config;
 	uint64_t idle = sandbox_idle_ns(s);
 	struct err e = ERR_INIT;
 
 	if (s->state == SANDBOX_CREATING ||
-	    (s->state == SANDBOX_READY && idle <= (s->stored ? c->stored.idle_ns : c->ttl_ns)))
+	    (s->state == SANDBOX_READY && idle <= sandbox_ttl_ns(s)))
 		return;
 	if (s->stored ? !sandbox_is_idle(s) : sandbox_is_busy(s) || s->holds > 0) {
 		LOG_INFO("session_ttl_deferred_busy", LOG_S("session_id", s->id));
@@ -393,6 +452,7 @@ static void sweep_one(struct sandbox *s)
 	}
 	LOG_INFO("session_ttl_expired", LOG_S("session_id", s->id),
 		 LOG_U("idle_minutes", idle / NS_PER_S / 60));
+	session_note_end(s, s->state == SANDBOX_LOST ? SANDBOX_END_LOST : SANDBOX_END_UNUSED);
 	if (sandbox_drop(s, NULL, NULL, &e) < 0)
 		LOG_ERROR("session_destroy_failed", LOG_S("session_id", s->id),
 			  LOG_S("error", e.text));
@@ -425,11 +485,15 @@ int manager_new(const struct manager_config *config, struct manager **ret, struc
 	if (!m)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the table of sandboxes");
 	m->config = *config;
+	if (config->budgets)
+		budgets_set(config->budgets, BUDGET_SANDBOXES,
+			    &(struct budget_bounds){.total = config->max_sandboxes});
 	m->refs = 1;
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		list_init(&m->buckets[i]);
 	list_init(&m->deletions);
 	list_init(&m->replies);
+	list_init(&m->ends);
 	rand_bytes(m->hash_key, sizeof(m->hash_key));
 	int r = sd_event_add_time_relative(config->loop, &m->sweep_timer, CLOCK_MONOTONIC,
 					   config->sweep_ns / NS_PER_US, NS_PER_S / NS_PER_US,
@@ -503,6 +567,7 @@ struct manager *manager_free(struct manager *m)
 		m->engine = NULL;
 	}
 	stored_forget_deletions(m);
+	session_forget_ends(m);
 	manager_flush_replies(m);
 	for (size_t i = 0; i < MANAGER_BUCKETS; i++)
 		list_for_each(l, &m->buckets[i]) {

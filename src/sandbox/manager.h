@@ -44,17 +44,30 @@ struct sandbox {
 	struct run *run;   /* the one that is executed, or NULL */
 	struct list queue; /* runs that wait for it, in order */
 	unsigned n_queue;
+	struct budget_share share; /* of a session */
 	unsigned holds;
 	bool stored;
 	char name[SANDBOX_NAME_MAX + 1];
-	struct list uploads;             /* the first one is written, the others wait */
-	struct list writers;             /* struct file_writer */
-	uint64_t writing_bytes;          /* of all writers, in files without a name yet */
-	bool seized;                     /* a checkpoint, branch or fork is being made */
-	struct checkpoints *checkpoints; /* owned; NULL before the first one */
-	char parent[SANDBOX_ID_MAX + 1]; /* sandbox_parent() */
-	char *place;                     /* sandbox_place(); owned, or NULL */
-	struct inventory inventory;      /* of the workspace after the last known change */
+	struct sandbox_options options; /* owned */
+	struct sandbox_pairs former;    /* owned; sandbox_former_env() */
+	struct list uploads;            /* the first one is written, the others wait */
+	struct list writers;            /* struct file_writer */
+	uint64_t writing_bytes;         /* of all writers, in files without a name yet */
+	uint64_t uploaded_bytes;        /* counted by engine_count_upload() for it */
+	char last_run
+	    [RUN_ID_SIZE]; /* the last one that ended, not of the server itself; "" = none */
+	char last_point[CHECKPOINT_NAME_MAX + 1]; /* made or restored last; "" = none */
+	uint64_t runs;                            /* sandbox_runs() */
+	struct usage_log *usage;                  /* owned; NULL: nobody has looked */
+	bool used;                                /* something has run in it */
+	bool keeps;                               /* it may have variables or packages */
+	struct sandbox_end earlier;               /* of an earlier session with this id */
+	bool seized;                              /* a checkpoint, branch or fork is being made */
+	struct checkpoints *checkpoints;          /* owned; NULL before the first one */
+	char parent[SANDBOX_ID_MAX + 1];          /* sandbox_parent() */
+	char *place;                              /* sandbox_place(); owned, or NULL */
+	bool told_offline;                        /* sandbox_first_offline() */
+	struct inventory inventory;               /* of the workspace after the last known change */
 	bool inventory_known;
 	uint64_t created_ns;
 	uint64_t used_ns;
@@ -72,9 +85,12 @@ struct manager {
 	unsigned n_stored; /* the stored ones among them */
 	struct list deletions;
 	struct list replies;
+	struct list ends; /* session_ends.c: ids of sessions that ended */
+	unsigned n_ends;
 	sd_event_source *sweep_timer;
 	bool closing;
 	struct manager_ledger ledger;
+	struct manager_witness witness;
 	sandbox_watch_fn watcher;
 	void *watcher_user;
 };
@@ -91,6 +107,13 @@ bool manager_has_network(const struct manager *m, const struct egress_policy *po
 #define SANDBOX_NETWORK_ENV_MAX 16
 const char *const *sandbox_network_env(const struct sandbox *s,
 				       const char *ret[SANDBOX_NETWORK_ENV_MAX]);
+/* options_apply.c: fills RET with the variables that every run of S gets: those of its options and of its
+ * gate. NULL if there are none. */
+#define SANDBOX_RUN_ENV_MAX (SANDBOX_NETWORK_ENV_MAX + SANDBOX_ENV_MAX)
+const char *const *sandbox_run_env(const struct sandbox *s, const char *ret[SANDBOX_RUN_ENV_MAX]);
+/* Puts limits and image of O into C; numbers beyond the operator's maxima are lowered. */
+void manager_apply_options(const struct manager *m, const struct sandbox_options *o,
+			   struct engine_create *c);
 void sandbox_open_gate(struct sandbox *s); /* S is ready */
 void sandbox_close_gate(struct sandbox *s);
 
@@ -117,10 +140,12 @@ void manager_flush_replies(struct manager *m);
 void manager_reply(struct manager *m, struct sandbox *s, const struct err *e, sandbox_fn cb,
 		   void *user);
 /* Asks the engine to make a sandbox; CB is called later. R is the record of a stored one, or NULL.
- * NETWORK is the choice for a session (NULL: the operator's policy); a record has its own. */
+ * NETWORK is the choice for a session (NULL: the operator's policy); a record has its own. OPTIONS
+ * (NULL: none) are copied. */
 int manager_make(struct manager *m, const char *owner, const char *id,
 		 const struct sandbox_record *r, const struct sandbox_choice *network,
-		 sandbox_fn cb, void *user, struct err *e) MUST_CHECK;
+		 const struct sandbox_options *options, sandbox_fn cb, void *user,
+		 struct err *e) MUST_CHECK;
 
 /* stored_sandboxes.c */
 /* Makes room for one more active sandbox: deactivates the one that was idle longest if necessary. */
@@ -134,6 +159,18 @@ void stored_forget_deletions(struct manager *m);
 /* run_life.c: starts the next run of the queue. If the sandbox has ended, all queued runs end. */
 void sandbox_next_run(struct sandbox *s);
 
+/* session_ends.c: remembers that the session S has ended. */
+void session_note_end(const struct sandbox *s, enum sandbox_end_why why);
+void session_forget_ends(struct manager *m);
+/* Ends the session of OWNER that holds nothing and was idle longest, to make room for a new one.
+ * -ENOENT: there is none. */
+int session_give_up(struct manager *m, const char *owner) MUST_CHECK;
+
+/* usage_log.c */
+void usage_log_free(struct usage_log *log);
+
+/* Tells the witness. */
+void sandbox_tell(struct sandbox *s, enum sandbox_news what, const char *name);
 /* Calls the watcher. */
 void sandbox_changed(struct sandbox *s, const char *path);
 /* The inventory may no longer match the workspace: the next run lists the files again. */
@@ -144,6 +181,8 @@ void sandbox_forget_inventory(struct sandbox *s);
 bool file_writers_are_busy(const struct sandbox *s);
 /* The checkpoint is made: begins the commits that waited for it. */
 void file_writers_go_on(struct sandbox *s);
+/* Gives back BYTES of s->uploaded_bytes. */
+void sandbox_uncount_uploads(struct sandbox *s, uint64_t bytes);
 /* The sandbox has ended: ends all writers with SANDBOX_LOST and closes their descriptors. */
 void file_writers_end(struct sandbox *s);
 

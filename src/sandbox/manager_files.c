@@ -125,5 +125,6 @@ int sandbox_remove_file(struct sandbox *s, const char *path, bool recursive, san
 	if (r < 0)
 		return r;
 	sandbox_forget_inventory(s);
+	sandbox_tell(s, SANDBOX_FILES, path);
 	return engine_remove_file(handle, path, recursive, cb, user, e);
 }

@@ -134,6 +134,18 @@ static size_t traceback_len(const char *data, size_t len)
 	return 0;
 }
 
+/* Where the whole output is, or why it is not there. */
+static int add_file(struct buf *b, const struct run_output *o)
+{
+	if (o->file && !o->file_lacks)
+		return buf_printf(b, "; all %ju bytes are in /mnt/data/%s",
+				  (uintmax_t)o->file_bytes, o->file);
+	if (o->file)
+		return buf_printf(b, "; the first %ju bytes are in /mnt/data/%s (%s)",
+				  (uintmax_t)o->file_bytes, o->file, o->file_lacks);
+	return o->file_lacks ? buf_printf(b, "; they could not be stored: %s", o->file_lacks) : 0;
+}
+
 int run_output_add(struct buf *b, const struct run_output *o, size_t max, const char *where,
 		   bool *ret_cut)
 {
@@ -153,8 +165,18 @@ int run_output_add(struct buf *b, const struct run_output *o, size_t max, const 
 	size_t at = whole_tail(o->data, o->len, tail);
 	uint64_t left_out = o->total - head - (o->len - at);
 	int r = text_add_utf8_lossy(b, o->data, head);
-	r = r < 0 ? r
-		  : buf_printf(b, "\n[... %ju bytes left out%s%s ...]\n", (uintmax_t)left_out,
-			       where ? "; " : "", where ? where : "");
+	r = r < 0 ? r : buf_printf(b, "\n[... %ju bytes left out", (uintmax_t)left_out);
+	r = r < 0 ? r : add_file(b, o);
+	r = r < 0 ? r : buf_printf(b, "%s%s ...]\n", where ? "; " : "", where ? where : "");
 	return r < 0 ? r : text_add_utf8_lossy(b, o->data + at, o->len - at);
+}
+
+void run_result_share(const struct run_result *r, size_t budget, size_t ret[ENGINE_RESULT + 1])
+{
+	const size_t unused = budget - MIN(r->out.len, budget);
+
+	memset(ret, 0, (ENGINE_RESULT + 1) * sizeof(*ret));
+	ret[ENGINE_STDERR] = MIN(r->err.len, MAX(budget / 3, unused));
+	ret[ENGINE_STDOUT] = budget - ret[ENGINE_STDERR];
+	ret[ENGINE_RESULT] = budget / 3;
 }

@@ -6,6 +6,7 @@
 #include "base/kill_points.h"
 #include "base/log.h"
 #include "base/rand.h"
+#include "base/text.h"
 #include "sandbox/run_life.h"
 
 #include <string.h>
@@ -16,6 +17,10 @@
 static void add_artifact(const struct engine_file *file, void *user)
 {
 	struct run *r = user;
+
+	if (S_ISDIR(file->mode) && r->request.whole_over > 0 &&
+	    streq(file->name, WHOLE_OUTPUT_FOLDER))
+		return;
 	struct artifact *a =
 	    S_ISDIR(file->mode) ? &r->folders[r->n_folders++] : &r->artifacts[r->n_artifacts++];
 
@@ -40,6 +45,8 @@ static int take_inventory(struct run *r, const struct engine_file *files, size_t
 		}
 	}
 	inventory_diff(&s->inventory, &after, add_artifact, r);
+	for (size_t i = 0; i < after.n && !r->has_folders; i++)
+		r->has_folders = S_ISDIR(after.files[i].mode);
 	inventory_done(&s->inventory);
 	s->inventory = after;
 	s->inventory_known = true;
@@ -72,10 +79,14 @@ static void on_output(struct engine_run *handle UNUSED, enum engine_stream strea
 		      : k->total < k->data.max ? (size_t)(k->data.max - k->total)
 					       : 0;
 
+	if (r->seen)
+		r->sandbox->manager->witness.run_output(r->seen, stream, data, len);
 	if (r->request.on_output && room > 0)
 		r->request.on_output(r, stream, data, room, r->request.user);
-	if (!r->request.unbounded)
-		kept_output_add(k, data, len);
+	if (r->request.unbounded)
+		return;
+	whole_output_add(r, stream, data, len);
+	kept_output_add(k, data, len);
 }
 
 static bool wants_artifacts(const struct run *r)
@@ -84,6 +95,19 @@ static bool wants_artifacts(const struct run *r)
 		return false;
 	return r->request.artifacts_always ||
 	       (r->end.end == ENGINE_END_EXITED && r->end.exit_code == 0);
+}
+
+static void on_output_stored(struct run *r)
+{
+	struct err ignored = ERR_INIT;
+
+	if (wants_artifacts(r)) {
+		r->phase = RUN_SCANNING_AFTER;
+		if (engine_list_files(r->sandbox->handle, "", on_listed_after, r, &ignored) == 0)
+			return;
+	}
+	sandbox_forget_inventory(r->sandbox);
+	run_report(r);
 }
 
 static void on_engine_done(struct engine_run *handle UNUSED, const struct engine_run_result *res,
@@ -108,13 +132,8 @@ static void on_engine_done(struct engine_run *handle UNUSED, const struct engine
 		run_end(r, NULL, &error);
 		return;
 	}
-	if (wants_artifacts(r)) {
-		r->phase = RUN_SCANNING_AFTER;
-		if (engine_list_files(s->handle, "", on_listed_after, r, &error) == 0)
-			return;
-	}
-	sandbox_forget_inventory(s);
-	run_report(r);
+	r->phase = RUN_STORING;
+	whole_output_end(r, on_output_stored);
 }
 
 static int start_engine_run(struct run *r, const struct run_request *q, struct err *e)
@@ -125,17 +144,21 @@ static int start_engine_run(struct run *r, const struct run_request *q, struct e
 	 * delivers one byte more than is kept, which shows that output is missing. */
 	uint64_t wanted = q->head_only ? sandbox_output_max(s) + 1 : 0;
 	uint64_t timeout = q->timeout_ns == 0 ? sandbox_run_timeout_ns(s) : q->timeout_ns;
-	const char *env[SANDBOX_NETWORK_ENV_MAX];
+	const char *env[SANDBOX_RUN_ENV_MAX];
 	struct engine_run_spec spec = {
 	    .kind = q->kind,
-	    .env = sandbox_network_env(s, env),
+	    .env = q->own ? sandbox_network_env(s, env) : sandbox_run_env(s, env),
 	    .code = q->code,
 	    .code_len = q->code_len,
 	    .argv = q->argv,
-	    .cwd = q->cwd,
+	    .cwd = q->own   ? "/"
+		   : q->cwd ? q->cwd
+			    : sandbox_workdir(s),
+	    .make_cwd = !q->cwd && !q->own && sandbox_workdir(s),
 	    .display = q->display,
+	    .notebook = q->notebook,
 	    .report = q->report,
-	    .stdin_fd = -1,
+	    .stdin_fd = q->stdin_fd ? *q->stdin_fd : -1,
 	    .timeout_ns = timeout == SANDBOX_RUN_NO_TIMEOUT ? 0 : timeout,
 	    .grace_ns = config->grace_ns,
 	    .output_max = {0, wanted, wanted},

@@ -15,6 +15,11 @@ const char *run_id(const struct run *r)
 	return r->id;
 }
 
+struct sandbox *run_sandbox(const struct run *r)
+{
+	return r->sandbox;
+}
+
 static void make_run_id(char ret[RUN_ID_SIZE])
 {
 	char stamp[20], random[5];
@@ -29,6 +34,8 @@ static void make_run_id(char ret[RUN_ID_SIZE])
 
 static void run_free(struct run *r)
 {
+	whole_output_free(r);
+	budget_give(&r->waits);
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
 		kept_output_done(&r->output[i]);
 	for (char **p = r->argv; p && *p; p++)
@@ -51,6 +58,7 @@ static void run_note(struct run *r, const struct run_result *result)
 	    .reason = RUN_LOST,
 	    .exit_code = RUN_EXIT_CODE_KILLED,
 	    .duration_ms = (now_ns() - r->start_ns) / NS_PER_MS,
+	    .cpu_before_ns = r->end.cpu_before_ns,
 	    .cpu_ns = r->end.cpu_ns, /* 0 if the server ends during the run */
 	    .out = {.total = r->output[ENGINE_STDOUT].total},
 	    .err = {.total = r->output[ENGINE_STDERR].total},
@@ -60,6 +68,16 @@ static void run_note(struct run *r, const struct run_result *result)
 		result = &lost;
 	if (ledger->note && (result || r->ticket))
 		ledger->note(ledger->user, r->sandbox, r->request.kind, r->ticket, result);
+}
+
+static void count_run(const struct run *r)
+{
+	const struct sandbox_records *records = r->sandbox->manager->config.stored.records;
+
+	memcpy(r->sandbox->last_run, r->id, sizeof(r->id));
+	r->sandbox->runs++;
+	if (r->sandbox->stored && records && records->note_run)
+		records->note_run(records->user, r->sandbox->id);
 }
 
 void run_end(struct run *r, const struct run_result *result, const struct err *e)
@@ -73,6 +91,10 @@ void run_end(struct run *r, const struct run_result *result, const struct err *e
 		LOG_ERROR("container_exec_failed", LOG_S("session_id", r->sandbox->id),
 			  LOG_S("run_id", r->id), LOG_S("error", e->text));
 	run_note(r, result);
+	if (!r->request.own && !r->request.hidden)
+		count_run(r);
+	if (r->seen)
+		r->sandbox->manager->witness.run_ends(TAKE_PTR(r->seen), result, e);
 	KILL_POINT(RUN_NOTED);
 	r->request.on_done(r, result, e, r->request.user);
 	/* Without an inventory after the run, any file may have changed. */
@@ -128,6 +150,11 @@ int run_keep_request(struct run *r, const struct run_request *q)
 
 static int enqueue(struct run *r, const struct run_request *q, struct err *e)
 {
+	int x = budget_take(r->sandbox->manager->config.budgets, r->sandbox->owner,
+			    BUDGET_QUEUED_RUNS, 1, &r->waits, e);
+
+	if (x < 0)
+		return x;
 	if (run_keep_request(r, q) < 0)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "run in session %s", r->sandbox->id);
 	list_append(&r->sandbox->queue, &r->node);
@@ -139,6 +166,7 @@ static int enqueue(struct run *r, const struct run_request *q, struct err *e)
 static void dequeue(struct run *r)
 {
 	list_remove(&r->node);
+	budget_give(&r->waits);
 	r->sandbox->n_queue--;
 }
 
@@ -152,8 +180,11 @@ void sandbox_next_run(struct sandbox *s)
 			(void)err_set(&e, ERR_SANDBOX_LOST, 0, "Sandbox %s has ended", s->id);
 		} else {
 			s->run = r;
-			if (run_execute(r, &r->request, &e) == 0)
+			if (run_execute(r, &r->request, &e) == 0) {
+				if (r->seen)
+					s->manager->witness.run_starts(r->seen);
 				return;
+			}
 			s->run = NULL;
 		}
 		run_end(r, NULL, &e);
@@ -186,6 +217,14 @@ static int check_free(const struct sandbox *s, const struct run_request *q, stru
 	return 1;
 }
 
+static int refuse_timeout(uint64_t timeout_ns, uint64_t longest_ns, struct err *e)
+{
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+		      "timeout_s is %ju, this server allows at most %ju",
+		      (uintmax_t)(timeout_ns / NS_PER_S), (uintmax_t)(longest_ns / NS_PER_S));
+	return err_set_member(e, "timeout_s");
+}
+
 /* WAIT: the run goes into the queue. */
 static int run_new(struct sandbox *s, const struct run_request *request, bool wait,
 		   struct run **ret, struct err *e)
@@ -195,9 +234,7 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 
 	if (request->timeout_ns != SANDBOX_RUN_NO_TIMEOUT && longest > 0 &&
 	    request->timeout_ns > longest)
-		return err_set(
-		    e, ERR_INVALID_ARGUMENT, 0, "timeout_s is %ju, this server allows at most %ju",
-		    (uintmax_t)(request->timeout_ns / NS_PER_S), (uintmax_t)(longest / NS_PER_S));
+		return refuse_timeout(request->timeout_ns, longest, e);
 	int refused = ledger->admit ? ledger->admit(ledger->user, s, e) : 0;
 
 	if (refused < 0)
@@ -215,6 +252,8 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 	r->sandbox = sandbox_ref(s);
 	for (size_t i = 0; i < ARRAY_SIZE(r->output); i++)
 		kept_output_init(&r->output[i], (size_t)sandbox_output_max(s), request->head_only);
+	s->used = true;
+	s->keeps = s->keeps || request->kind == ENGINE_RUN_STATEFUL;
 	if (!wait)
 		s->run = r;
 	int x = wait ? enqueue(r, request, e) : run_execute(r, request, e);
@@ -225,6 +264,10 @@ static int run_new(struct sandbox *s, const struct run_request *request, bool wa
 		run_free(r);
 		return x;
 	}
+	const struct manager_witness *w = &s->manager->witness;
+	if (w->run && !request->own && !request->hidden)
+		r->seen = w->run(w->user, r, request, wait);
+	r->request.asked_by = NULL; /* it was borrowed for this call */
 	*ret = r;
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "sandbox/manager.h"
 #include "sandbox/output.h"
+#include "sandbox/whole_output.h"
 
 #define RUN_EXIT_CODE_KILLED 137 /* a run that was killed: 128 + SIGKILL, as a shell counts */
 
@@ -13,22 +14,27 @@ enum run_phase {
 	RUN_WAITING, /* in the sandbox's queue */
 	RUN_SCANNING_BEFORE,
 	RUN_EXECUTING,
+	RUN_STORING, /* the files of its whole output get their names */
 	RUN_SCANNING_AFTER,
 };
 
 struct run {
-	struct list node;        /* of the queue */
-	struct sandbox *sandbox; /* reference */
+	struct list node;          /* of the queue */
+	struct budget_share waits; /* while it is in the queue */
+	struct sandbox *sandbox;   /* reference */
 	char id[RUN_ID_SIZE];
 	enum run_phase phase;
 	struct run_request request; /* its code, argv and cwd are the copies below, or NULL */
 	char *code;
 	char **argv;
 	char *cwd;
-	struct engine_run *handle;                    /* while executing */
-	struct kept_output output[ENGINE_RESULT + 1]; /* by enum engine_stream */
+	struct engine_run *handle;                     /* while executing */
+	struct kept_output output[ENGINE_RESULT + 1];  /* by enum engine_stream */
+	struct whole_output *whole[ENGINE_RESULT + 1]; /* owned; NULL = no file */
+	void (*stored)(struct run *r); /* called when no file is on its way; NULL = not asked */
 	bool cancelled;
 	bool began;        /* the engine has started it */
+	void *seen;        /* of the witness; NULL: it does not want to know */
 	uint32_t ticket;   /* from the ledger's begin(); 0 before it */
 	uint64_t start_ns; /* when the engine was asked to start it */
 	struct engine_run_result end;
@@ -36,6 +42,7 @@ struct run {
 	size_t n_artifacts;
 	struct artifact *folders;
 	size_t n_folders;
+	bool has_folders;
 };
 
 /* run_life.c */

@@ -88,6 +88,7 @@ static struct run_output output_of(struct run *r, enum engine_stream stream)
 	/* The engine's total also has the bytes that it did not deliver. */
 	if (stream != ENGINE_RESULT)
 		output.total = MAX(output.total, r->end.output_total[stream]);
+	whole_output_tell(r, stream, &output);
 	return output;
 }
 
@@ -106,12 +107,15 @@ void run_report(struct run *r)
 	    .n_artifacts = r->n_artifacts,
 	    .folders = r->folders,
 	    .n_folders = r->n_folders,
+	    .has_folders = r->has_folders,
 	    .warm = r->end.warm,
 	    .state_lost = r->end.state_lost,
 	    .state_kept = r->end.state_kept,
 	    .threads_lost = r->end.threads_lost,
+	    .killed = r->end.killed,
 	    .duration_ms = r->end.duration_ns / NS_PER_MS,
 	    .cpu_ns = r->end.cpu_ns,
+	    .cpu_before_ns = r->end.cpu_before_ns,
 	    .peak_bytes = r->end.peak_bytes,
 	};
 	log_end(r, &result);

@@ -18,8 +18,10 @@
 #pragma once
 
 #include "base/buf.h"
+#include "budget/budgets.h"
 #include "egress/egress.h"
 #include "engine/engine.h"
+#include "sandbox/sandbox_options.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,7 +35,6 @@ struct run;
 #define SANDBOX_OWNER_MAX      63
 #define RUN_ID_SIZE            32 /* "run_20260301T101500Z_9be1" and NUL */
 #define SANDBOX_RUN_NO_TIMEOUT UINT64_MAX
-#define SANDBOX_NAME_MAX       200  /* bytes of a stored sandbox's name */
 #define SANDBOX_QUEUE_MAX      32   /* runs that wait for one sandbox */
 #define SANDBOX_PLACE_MAX      4096 /* bytes of sandbox_place(), NUL included */
 
@@ -62,7 +63,11 @@ struct sandbox_record {
 	char image[ENGINE_NAME_MAX];
 	struct sandbox_choice network;
 	char place[SANDBOX_PLACE_MAX]; /* sandbox_place(); "" = none */
-	uint64_t created_ms;           /* since 1970 */
+	char
+	    options[SANDBOX_OPTIONS_TEXT_MAX]; /* sandbox_options_text(), without the environment */
+	uint64_t disk_bytes;                   /* limit of its files; 0 = the operator's */
+	uint64_t created_ms;                   /* since 1970 */
+	uint64_t runs;                         /* that it has had; the newest may be missing */
 };
 typedef void (*sandbox_record_fn)(const struct sandbox_record *r, void *arg);
 
@@ -70,18 +75,39 @@ typedef void (*sandbox_record_fn)(const struct sandbox_record *r, void *arg);
  * A change is durable when the function returns. */
 struct sandbox_records {
 	/* Sets id and created_ms, and the name "Sandbox N" if the name is empty. QUOTA_EXCEEDED if
-	 * the owner has OWNER_MAX sandboxes already (0 = no limit); clients see the error's text. */
-	int (*add)(void *user, struct sandbox_record *r, uint64_t owner_max, struct err *e);
+	 * the owner has OWNER_MAX sandboxes already (0 = no limit); clients see the error's text.
+	 * ENV is the text of its environment, "" = none. */
+	int (*add)(void *user, struct sandbox_record *r, const char *env, uint64_t owner_max,
+		   struct err *e);
 	/* 1; 0 if OWNER has no record with that id; or a negative errno. */
 	int (*get)(void *user, const char *owner, const char *id, struct sandbox_record *ret,
 		   struct err *e);
 	int (*remove)(void *user, const char *id, struct err *e);
+	/* Appends the text of its environment. May be NULL: there is none. */
+	int (*env)(void *user, const char *id, struct buf *ret, struct err *e);
+	/* Replaces name, options and environment. */
+	int (*change)(void *user, const char *id, const char *name, const char *options,
+		      const char *env, struct err *e);
 	/* Oldest first. OWNER NULL: the records of all owners. */
 	int (*each)(void *user, const char *owner, sandbox_record_fn fn, void *arg, struct err *e);
 	void (*note_use)(void *user, const char *id); /* may be NULL */
+	void (*note_run)(void *user, const char *id); /* one more run; may be NULL */
 	/* Stores PLACE ("" = none) in the record; a failure is ignored. May be NULL. */
 	void (*note_place)(void *user, const char *id, const char *place);
 	void *user;
+};
+
+/* The most that the creator of a sandbox may choose. A maximum below what a sandbox without options gets
+ * is raised to that amount. */
+struct sandbox_maxima {
+	uint64_t memory_bytes;
+	uint64_t workspace_bytes;
+	uint64_t ttl_ns;
+	uint32_t cpu_milli;
+	uint32_t pids;
+	/* Images besides that of the server: names separated by commas or blanks, "*" = any. Borrowed;
+	 * NULL = none. */
+	const char *images;
 };
 
 /* ---- manager --------------------------------------------------------------------------------- */
@@ -122,7 +148,12 @@ struct manager_config {
 	uint64_t output_max; /* bytes kept of each stream of a run */
 	uint64_t
 	    output_stop; /* a stream that passes it ends the run (RUN_OUTPUT_LIMIT); 0 = never */
+	uint64_t
+	    whole_output_max;   /* bytes of a stream that are kept as a file; 0 = no such files */
 	unsigned max_sandboxes; /* sessions */
+	bool give_up_empty;     /* at this number, end an empty session of the caller */
+	struct sandbox_maxima maxima;
+	struct budgets *budgets; /* borrowed; NULL: each user may have all of them */
 	struct manager_stored stored;
 	/* The proxy, and the hosts that sandboxes may reach. NULL, or a policy of kind none: nothing
 	 * can be reached. Both borrowed. */
@@ -173,14 +204,39 @@ void manager_activate(struct manager *m, const char *owner, const char *id, sand
  * the choice is wider than the operator permits. INVALID_ARGUMENT. */
 int manager_choose_network(const struct manager *m, const char *kind, const char *const *hosts,
 			   size_t n, struct sandbox_choice *ret, struct err *e) MUST_CHECK;
-/* A new session with that network choice. ID NULL: a new id. ALREADY_EXISTS if OWNER has a sandbox
- * ID. */
+/* The most that the operator permits for an option with a number, in its unit. */
+int64_t manager_option_max(const struct manager *m, enum sandbox_option x);
+/* INVALID_ARGUMENT or FORBIDDEN, with the member, if O is more than the operator permits. */
+int manager_check_options(const struct manager *m, const struct sandbox_options *o,
+			  struct err *e) MUST_CHECK;
+/* A new session with that network choice and those options (NULL: none). ID NULL: a new id.
+ * ALREADY_EXISTS if OWNER has a sandbox ID. Errors of manager_check_options(). */
 void manager_open_new(struct manager *m, const char *owner, const char *id,
-		      const struct sandbox_choice *network, sandbox_fn cb, void *user);
-/* A new stored sandbox, active. NAME NULL or "": the records make up a name. NETWORK NULL: the
- * operator's policy. QUOTA_EXCEEDED if the owner has owner_max of them. */
+		      const struct sandbox_choice *network, const struct sandbox_options *options,
+		      sandbox_fn cb, void *user);
+/* A new stored sandbox, active. NAME NULL or "": that of the options, else the records make up a name.
+ * NETWORK NULL: the operator's policy. OPTIONS NULL: none. QUOTA_EXCEEDED if the owner has owner_max
+ * of them. Errors of manager_check_options(). */
 void manager_create(struct manager *m, const char *owner, const char *name,
-		    const struct sandbox_choice *network, sandbox_fn cb, void *user);
+		    const struct sandbox_choice *network, const struct sandbox_options *options,
+		    sandbox_fn cb, void *user);
+/* Changes a session or a stored sandbox, active or not. The options are as sandbox_options_read() makes them
+ * for a change. Runs that go on are not affected; the next one is. */
+int manager_change(struct manager *m, const char *owner, const char *id,
+		   const struct sandbox_options *change, struct err *e) MUST_CHECK;
+int sandbox_change(struct sandbox *s, const struct sandbox_options *change,
+		   struct err *e) MUST_CHECK;
+/* The limits of a stored sandbox with those options that is not active. */
+struct sandbox_limits {
+	struct engine_limits engine;
+	uint64_t timeout_ns; /* of a run; 0 = none */
+	uint64_t ttl_ns;
+};
+void manager_stored_limits(const struct manager *m, const struct sandbox_options *o,
+			   struct sandbox_limits *ret);
+/* The options of a stored sandbox, with its environment. RET is to be freed with sandbox_options_done(). */
+int manager_stored_options(struct manager *m, const struct sandbox_record *record,
+			   struct sandbox_options *ret, struct err *e) MUST_CHECK;
 /* The name of the kind that is in force for a choice. FN (may be NULL) is called for each host of a
  * chosen allowlist. */
 const char *manager_network(const struct manager *m, const struct sandbox_choice *network,
@@ -195,6 +251,24 @@ int manager_each_stored(struct manager *m, const char *owner, sandbox_record_fn 
 /* 1 and the record (RET may be NULL), 0, or a negative errno. */
 int manager_get_stored(struct manager *m, const char *owner, const char *id,
 		       struct sandbox_record *ret, struct err *e) MUST_CHECK;
+/* Why a session ended. */
+enum sandbox_end_why {
+	SANDBOX_END_NONE, /* there was no such session, or it is forgotten */
+	SANDBOX_END_DELETED,
+	SANDBOX_END_UNUSED,
+	SANDBOX_END_LOST,
+	SANDBOX_END_ROOM, /* it held nothing, and another one needed the room */
+};
+struct sandbox_end {
+	enum sandbox_end_why why;
+	uint64_t ago_ns;
+};
+struct sandbox_end manager_ended(const struct manager *m, const char *owner, const char *id);
+/* Appends "was deleted, 5 min ago". */
+int sandbox_end_add(struct buf *b, const struct sandbox_end *end) MUST_CHECK;
+/* SESSION_NOT_FOUND with a text that says whether the session ID has ended, or never was. Not for the exact
+ * tools, whose texts are contracts. */
+int manager_no_session(const struct manager *m, const char *owner, const char *id, struct err *e);
 /* The session or active sandbox, borrowed. It may be one that has ended on its own: the next call
  * on it says SANDBOX_LOST. NULL if there is none, if it is still being created, or if it is stored
  * and not active. */
@@ -208,9 +282,36 @@ void manager_each(struct manager *m, const char *owner, void (*fn)(struct sandbo
 typedef void (*sandbox_watch_fn)(struct sandbox *s, const char *path, void *user);
 void manager_watch(struct manager *m, sandbox_watch_fn fn, void *user);
 
+/* A witness sees what happens to all sandboxes: for people who watch, and for their history. It must not start
+ * or end anything. Runs that are programs of the server (run_request.own) are not shown to it. */
+enum sandbox_news {
+	SANDBOX_MADE,    /* also a stored one that became active */
+	SANDBOX_CHANGED, /* its options */
+	SANDBOX_FILES,   /* NAME: the file that changed; NULL if it could be any */
+	SANDBOX_ENDED,   /* or deactivated */
+	SANDBOX_REMOVED, /* a stored one, with its record: S is NULL */
+	SANDBOX_CHECKPOINT_MADE,
+	SANDBOX_CHECKPOINT_RESTORED,
+	SANDBOX_CHECKPOINT_REMOVED,
+};
+struct run_request;
+struct run_result;
+struct manager_witness {
+	/* R was admitted: it executes, or waits in the queue (WAITS). The texts of Q are valid during the call.
+	 * Returns what the other functions about runs get as SEEN; NULL: they are not called. */
+	void *(*run)(void *user, struct run *r, const struct run_request *q, bool waits);
+	void (*run_starts)(void *seen); /* it waited */
+	void (*run_output)(void *seen, enum engine_stream stream, const void *data, size_t len);
+	/* RESULT or E, as for on_done, and before it; SEEN is not used afterwards. */
+	void (*run_ends)(void *seen, const struct run_result *result, const struct err *e);
+	void (*news)(void *user, const char *owner, const char *id, struct sandbox *s,
+		     enum sandbox_news what, const char *name);
+	void *user;
+};
+void manager_keep_witness(struct manager *m, const struct manager_witness *witness); /* copied */
+
 /* The functions that admit runs and record them (the ledger). They must not start or end anything.
  */
-struct run_result;
 struct manager_ledger {
 	/* Called before each run: 0, or an error that refuses it (QUOTA_EXCEEDED …). May be NULL. */
 	int (*admit)(void *user, const struct sandbox *s, struct err *e);
@@ -221,9 +322,17 @@ struct manager_ledger {
 	 * begin() was called and the engine could not start the run. May be NULL. */
 	void (*note)(void *user, const struct sandbox *s, enum engine_run_kind kind,
 		     uint32_t ticket, const struct run_result *result);
+	/* Work for the sandbox that is no run: may it begin (as admit), and what did it cost? Both may
+	 * be NULL. */
+	int (*admit_work)(void *user, const struct sandbox *s, struct err *e);
+	void (*note_work)(void *user, const struct sandbox *s, const char *kind,
+			  uint64_t duration_ns, uint64_t cpu_ns);
 	void *user;
 };
 void manager_keep_ledger(struct manager *m, const struct manager_ledger *ledger); /* copied */
+/* For rooms that do work for S in sandboxes of their own, such as an installation. */
+int sandbox_admit_work(struct sandbox *s, struct err *e) MUST_CHECK;
+void sandbox_note_work(struct sandbox *s, const char *kind, uint64_t duration_ns, uint64_t cpu_ns);
 
 /* ---- one sandbox ----------------------------------------------------------------------------- */
 
@@ -235,11 +344,30 @@ const char *sandbox_owner(const struct sandbox *s);
  * for a stored one it survives its processes and the server. The path comes from code in the
  * sandbox and must not be used outside it. */
 const char *sandbox_place(const struct sandbox *s);
+/* True once for each sandbox: the caller is about to tell that it has no network. */
+bool sandbox_first_offline(struct sandbox *s);
+/* How an earlier session of this id ended, when this one was made. */
+const struct sandbox_end *sandbox_earlier(const struct sandbox *s);
 /* PATH (shorter than SANDBOX_PLACE_MAX) is copied; NULL: none. */
 int sandbox_set_place(struct sandbox *s, const char *path) MUST_CHECK;
 bool sandbox_is_stored(const struct sandbox *s);
-const char *sandbox_name(const struct sandbox *s); /* "" unless it is stored */
-bool sandbox_is_busy(const struct sandbox *s);     /* a run, or a call of checkpoints.h */
+const char *sandbox_name(const struct sandbox *s); /* "" = it has none; names are not unique */
+/* May it have variables or packages? */
+bool sandbox_keeps(const struct sandbox *s);
+/* Runs since it was made; those of a stored one also before it became active. Programs of the server do not count. */
+uint64_t sandbox_runs(const struct sandbox *s);
+/* Id of the run that ended last, "" = none; programs of the server do not count. */
+const char *sandbox_last_run(const struct sandbox *s);
+/* What it was made with, and was changed to since. */
+const struct sandbox_options *sandbox_options(const struct sandbox *s);
+/* Lines of its environment that were changed or removed since it became active, as far as an environment has room: its
+ * sessions and files may still have the values. */
+const struct sandbox_pairs *sandbox_former_env(const struct sandbox *s);
+/* After this idle time a session is closed, and a stored sandbox deactivated. */
+uint64_t sandbox_ttl_ns(const struct sandbox *s);
+/* The folder in which its runs start; NULL: the workspace. */
+const char *sandbox_workdir(const struct sandbox *s);
+bool sandbox_is_busy(const struct sandbox *s); /* a run, or a call of checkpoints.h */
 /* A held sandbox is not ended for being idle. For work that is no run, such as an installation. */
 void sandbox_hold(struct sandbox *s);
 void sandbox_release(struct sandbox *s);
@@ -281,6 +409,24 @@ int sandbox_close(struct sandbox *s, bool force, sandbox_done_fn cb, void *user,
 
 int sandbox_get_usage(struct sandbox *s, engine_usage_fn cb, void *user, struct err *e) MUST_CHECK;
 
+/* What it used over time, for people who watch. A sample is taken when somebody asks and the last one is older than
+ * SANDBOX_SAMPLE_NS, so any number of watchers costs one measurement of each sandbox in that time. */
+#define SANDBOX_SAMPLE_NS (2 * UINT64_C(1000000000))
+#define SANDBOX_SAMPLES   240u
+struct sandbox_sample {
+	uint64_t at_ms; /* since 1970 */
+	uint64_t memory_bytes;
+	uint64_t cpu_ns; /* since it was made */
+	uint64_t disk_bytes;
+	uint32_t pids;
+};
+typedef void (*sandbox_sample_fn)(const struct sandbox_sample *newest, const struct err *e,
+				  void *user); /* either NEWEST or E is NULL */
+/* Calls CB once, maybe before it returns. It does not restart the idle clock. */
+void sandbox_watch_usage(struct sandbox *s, sandbox_sample_fn cb, void *user);
+/* The sample I, oldest first; NULL: there are not so many. */
+const struct sandbox_sample *sandbox_sample(const struct sandbox *s, size_t i);
+
 /* ---- runs ------------------------------------------------------------------------------------ */
 
 enum run_reason {
@@ -309,12 +455,17 @@ struct run_output { /* the kept part of one stream: any bytes */
 	size_t head;    /* this many bytes are the stream's beginning; the others are its end */
 	bool truncated; /* bytes between the two parts are missing */
 	uint64_t total; /* bytes that were written */
+	/* The file of the workspace that has more of it (request.whole_over); NULL = there is none. */
+	const char *file;
+	uint64_t file_bytes;
+	const char *file_lacks; /* why the file is not whole, or why there is none; NULL = it is */
 };
 
 /* Appends O as valid UTF-8, at most MAX bytes of it. If bytes are left out, the beginning and the
- * end are shown with a line between them that has the number of missing bytes. WHERE (may be NULL)
- * is added to that line and tells the reader what to do. *RET_CUT: whether there is such a line. */
-#define RUN_OUTPUT_MARK 160 /* bytes of that line without WHERE */
+ * end are shown with a line between them that has the number of missing bytes and the file with the
+ * whole output. WHERE (may be NULL) is added to that line and tells the reader what to do. *RET_CUT:
+ * whether there is such a line. */
+#define RUN_OUTPUT_MARK 480 /* bytes of that line without WHERE */
 int run_output_add(struct buf *b, const struct run_output *o, size_t max, const char *where,
 		   bool *ret_cut) MUST_CHECK;
 
@@ -331,21 +482,29 @@ struct run_result {
 	size_t n_artifacts;
 	const struct artifact *folders; /* new or changed folders, by name */
 	size_t n_folders;
+	bool has_folders; /* there are folders in the workspace, new or not */
 	bool warm;
 	bool state_lost;   /* stateful: the session's variables are gone */
 	bool state_kept;   /* stateful: the next run sees its changes to the variables */
 	bool threads_lost; /* stateful: the run left threads, and the next run does not have them */
+	uint32_t killed;   /* processes that the run left behind and that were killed at its end */
 	uint64_t duration_ms;
 	uint64_t cpu_ns;
+	uint64_t cpu_before_ns; /* between the last run and this one; for quotas */
 	uint64_t peak_bytes;
 };
+
+/* Divides BUDGET bytes of an answer among the streams of R: RET is by enum engine_stream. stdout gets
+ * two thirds or more, stderr a third or what stdout does not need; the value has a third of its own. */
+void run_result_share(const struct run_result *r, size_t budget, size_t ret[ENGINE_RESULT + 1]);
 
 struct run_request {
 	enum engine_run_kind kind;
 	const char *code;
 	size_t code_len;
-	const char *const *argv;
+	const char *const *argv; /* engine_run_spec.argv */
 	const char *cwd;
+	const int *stdin_fd;   /* duplicated; NULL: /dev/null */
 	uint64_t timeout_ns;   /* 0 = the manager's; SANDBOX_RUN_NO_TIMEOUT */
 	bool unbounded;        /* all output is streamed and none is kept */
 	bool head_only;        /* if output is too long, only its beginning is kept */
@@ -353,7 +512,17 @@ struct run_request {
 	bool queued;           /* if the sandbox is busy, wait instead of SESSION_BUSY */
 	bool artifacts_always; /* list artifacts of a failed run, too */
 	bool display;          /* engine_run_spec.display */
+	bool notebook;         /* engine_run_spec.notebook */
 	bool report;           /* engine_run_spec.report */
+	bool own;    /* a program of the server: without the environment that was chosen for
+				* the sandbox, and in "/", where no run can have put a json.py */
+	bool hidden; /* for the witness as `own`, but with that environment and folder */
+	const char *asked_how; /* "mcp", "rest", "page": static text; NULL = it is not known */
+	const char *asked_by;  /* name of the client or user, any text; borrowed for the call */
+	/* A stream of which the answer has only a part is kept whole, as a file of the workspace: what
+	 * does not fit into memory, and what run_result_share() cuts with this budget. 0 = never;
+	 * SIZE_MAX = the answer has all that fits into memory. */
+	size_t whole_over;
 	/* Output as it arrives; may be NULL. */
 	void (*on_output)(struct run *r, enum engine_stream stream, const void *data, size_t len,
 			  void *user);
@@ -368,6 +537,7 @@ struct run_request {
 int sandbox_run(struct sandbox *s, const struct run_request *request, struct run **ret,
 		struct err *e) MUST_CHECK;
 const char *run_id(const struct run *r);
+struct sandbox *run_sandbox(const struct run *r); /* borrowed */
 /* Kills all processes of the run; on_done follows. If the run still waits for its turn, on_done is
  * called from inside. */
 void run_cancel(struct run *r);

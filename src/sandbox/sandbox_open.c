@@ -95,7 +95,13 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		       const struct err *e, void *user)
 {
 	struct sandbox *s = user; /* our reference from create_sandbox() */
+	struct err missing = ERR_INIT;
 
+	if (e && e->code == ERR_IMAGE_MISSING) { /* the engine's text does not have its name */
+		(void)err_set(&missing, ERR_IMAGE_MISSING, 0, "the image '%s' is not there; %s %s",
+			      s->image, engine_get_image(manager_engine(s->manager)), s->image);
+		e = &missing;
+	}
 	if (e) {
 		LOG_ERROR("session_create_failed", LOG_S("session_id", s->id),
 			  LOG_S("error", e->text));
@@ -113,6 +119,7 @@ static void on_created(struct engine_sandbox *handle, const struct engine_policy
 		LOG_INFO(
 		    "session_created", LOG_S("session_id", s->id),
 		    LOG_U("duration_ms", (manager_now(s->manager) - s->created_ns) / NS_PER_MS));
+		sandbox_tell(s, SANDBOX_MADE, NULL); /* before a waiter's first run */
 		call_waiters(s, NULL);
 		sandbox_changed(s, NULL);
 	}
@@ -134,6 +141,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 	if (r) {
 		s->stored = true;
 		memcpy(s->name, r->name, sizeof(s->name));
+		s->runs = r->runs;
 		s->place = r->place[0] ? strdup(r->place) : NULL;
 	}
 	list_init(&s->node);
@@ -144,6 +152,7 @@ static struct sandbox *new_sandbox(struct manager *m, const char *owner, const c
 	m->refs++;
 	s->manager = m;
 	s->refs = 1;
+	s->earlier = manager_ended(m, owner, s->id);
 	s->created_ns = manager_now(m);
 	s->used_ns = s->created_ns;
 	return s;
@@ -168,11 +177,11 @@ static struct engine_create stored_request(const struct manager *m, const struct
 	return c;
 }
 
-static int check_room(struct manager *m, bool stored, struct err *e)
+static int check_room(struct manager *m, const char *owner, bool stored, struct err *e)
 {
 	if (stored)
 		return stored_make_room(m, e);
-	if (m->n - m->n_stored >= m->config.max_sandboxes) {
+	if (m->n - m->n_stored >= m->config.max_sandboxes && session_give_up(m, owner) < 0) {
 		LOG_WARNING("max_sessions_reached", LOG_U("limit", m->config.max_sandboxes));
 		return err_set(
 		    e, ERR_MAX_SESSIONS, 0,
@@ -182,24 +191,50 @@ static int check_room(struct manager *m, bool stored, struct err *e)
 	return 0;
 }
 
+/* A share of the budget for a new session. A user who is at the bound gives up an empty one of the own. */
+static int take_share(struct manager *m, struct sandbox *s, struct err *e)
+{
+	int r = budget_take(m->config.budgets, s->owner, BUDGET_SANDBOXES, 1, &s->share, e);
+
+	if (r == -EDQUOT && session_give_up(m, s->owner) == 0)
+		r = budget_take(m->config.budgets, s->owner, BUDGET_SANDBOXES, 1, &s->share, e);
+	return r;
+}
+
+static int set_options(struct sandbox *s, const struct sandbox_options *options, struct err *e)
+{
+	if (sandbox_options_copy(options, &s->options) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
+	if (!s->stored)
+		memcpy(s->name, options->name, sizeof(s->name));
+	return 0;
+}
+
 /* On success the caller is a waiter; on_created() calls it back. */
 int manager_make(struct manager *m, const char *owner, const char *id,
 		 const struct sandbox_record *record, const struct sandbox_choice *network,
-		 sandbox_fn cb, void *user, struct err *e)
+		 const struct sandbox_options *options, sandbox_fn cb, void *user, struct err *e)
 {
 	int r = manager_start(m, e);
 
-	r = r < 0 ? r : check_room(m, record != NULL, e);
+	r = r < 0 ? r : check_room(m, owner, record != NULL, e);
 	if (r < 0)
 		return r;
 	struct sandbox *s = new_sandbox(m, owner, id, record);
 	r = s ? sandbox_set_choice(s, record ? &record->network : network, e) : -ENOMEM;
+	if (r == 0 && options)
+		r = set_options(s, options, e);
+	if (s && r == 0 && !record)
+		r = take_share(m, s, e);
 	if (r < 0 || add_waiter(s, cb, user) < 0) {
+		if (s)
+			budget_give(&s->share);
 		(void)sandbox_unref(s);
 		return r < 0 && s ? r : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new session");
 	}
 	struct engine_create create = record ? stored_request(m, record) : manager_request(m);
 	create.egress = manager_has_network(m, s->base);
+	manager_apply_options(m, &s->options, &create);
 	memcpy(s->image, create.image, sizeof(s->image));
 	LOG_INFO("session_creating", LOG_S("session_id", s->id));
 	manager_table_add(m, s); /* takes the first reference */
@@ -220,7 +255,7 @@ static int open_new(struct manager *m, const char *owner, const char *id, bool m
 {
 	if (!make || (id && m->config.stored.strict_ids && stored_is_uuid(id)))
 		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
-	return manager_make(m, owner, id, NULL, NULL, cb, user, e);
+	return manager_make(m, owner, id, NULL, NULL, NULL, cb, user, e);
 }
 
 /* The sandbox is in the table: answers in the next turn, or when its creation has ended. */
@@ -275,10 +310,13 @@ void manager_open(struct manager *m, const char *owner, const char *id, sandbox_
 }
 
 void manager_open_new(struct manager *m, const char *owner, const char *id,
-		      const struct sandbox_choice *network, sandbox_fn cb, void *user)
+		      const struct sandbox_choice *network, const struct sandbox_options *options,
+		      sandbox_fn cb, void *user)
 {
 	struct err e = ERR_INIT;
 	int r = check_name(m, owner, id, &e);
+
+	r = r == 0 && options ? manager_check_options(m, options, &e) : r;
 
 	if (r == 0 && id && manager_lookup(m, owner, id))
 		r = 1;
@@ -287,7 +325,7 @@ void manager_open_new(struct manager *m, const char *owner, const char *id,
 		r = err_set(&e, ERR_ALREADY_EXISTS, 0, "Session %s is there already", id);
 	if (r == 0 && id && m->config.stored.strict_ids && stored_is_uuid(id))
 		r = err_set(&e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
-	r = r < 0 ? r : manager_make(m, owner, id, NULL, network, cb, user, &e);
+	r = r < 0 ? r : manager_make(m, owner, id, NULL, network, options, cb, user, &e);
 	if (r < 0)
 		manager_reply(m, NULL, &e, cb, user);
 }

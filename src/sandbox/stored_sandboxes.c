@@ -119,7 +119,10 @@ int stored_open(struct manager *m, const char *owner, const char *id, sandbox_fn
 		return r;
 	if (records_of(m)->note_use)
 		records_of(m)->note_use(records_of(m)->user, id);
-	r = manager_make(m, owner, id, &record, NULL, cb, user, e);
+	struct sandbox_options options = {0};
+	r = manager_stored_options(m, &record, &options, e);
+	r = r < 0 ? r : manager_make(m, owner, id, &record, NULL, &options, cb, user, e);
+	sandbox_options_done(&options);
 	return r < 0 ? r : 1;
 }
 
@@ -169,31 +172,56 @@ static void on_made(struct sandbox *s, const struct err *e, void *user)
 	free(c);
 }
 
+/* Puts OPTIONS into the record; ENV gets the text of the environment. */
+static int write_options(struct manager *m, const struct sandbox_options *options,
+			 struct sandbox_record *ret, struct buf *env, struct err *e)
+{
+	_cleanup_(buf_done) struct buf text = BUF_INIT(sizeof(ret->options) - 1);
+
+	if (sandbox_options_text(options, &text, env) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a new sandbox");
+	(void)!text_copy(ret->options, sizeof(ret->options), buf_str(&text));
+	if (sandbox_option_given(options, SANDBOX_OPTION_IMAGE))
+		memcpy(ret->image, options->image, sizeof(ret->image));
+	if (sandbox_option_given(options, SANDBOX_OPTION_DISK))
+		ret->disk_bytes = (uint64_t)options->number[SANDBOX_OPTION_DISK] << 20;
+	return manager_check_options(m, options, e);
+}
+
 static int add_record(struct manager *m, const char *owner, const char *name,
-		      const struct sandbox_choice *network, struct sandbox_record *ret,
-		      struct err *e)
+		      const struct sandbox_choice *network, const struct sandbox_options *options,
+		      struct sandbox_record *ret, struct err *e)
 {
 	const struct sandbox_records *records = records_of(m);
+	_cleanup_(buf_done) struct buf env = BUF_INIT(SANDBOX_ENV_TEXT_MAX);
 
 	*ret = (struct sandbox_record){0};
+	if (options && (!name || !*name))
+		name = options->name;
 	if (!records)
 		return err_set(e, ERR_ENGINE_NOT_BUILT_IN, 0,
 			       "this server keeps no sandboxes beyond a session");
 	if (m->closing)
 		return err_set(e, ERR_CANCELLED, 0, "the server is shutting down");
 	if (text_copy(ret->name, sizeof(ret->name), name ? name : "") < 0)
-		return err_set(e, ERR_INVALID_ARGUMENT, ERANGE, "a name may have %d bytes at most",
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "a name may have %d bytes at most",
 			       SANDBOX_NAME_MAX);
 	if (text_copy(ret->owner, sizeof(ret->owner), owner) < 0)
-		return err_set(e, ERR_INVALID_ARGUMENT, ERANGE, "the owner's name");
+		return err_set(e, ERR_INVALID_ARGUMENT, 0, "the owner's name is too long");
 	memcpy(ret->image, m->config.stored.image, sizeof(ret->image));
 	if (network)
 		ret->network = *network;
-	return records->add(records->user, ret, m->config.stored.owner_max, e);
+	int r = options ? write_options(m, options, ret, &env, e) : 0;
+	r = r < 0 ? r
+		  : records->add(records->user, ret, buf_str(&env), m->config.stored.owner_max, e);
+	if (env.data)
+		explicit_bzero(env.data, env.len);
+	return r;
 }
 
 void manager_create(struct manager *m, const char *owner, const char *name,
-		    const struct sandbox_choice *network, sandbox_fn cb, void *user)
+		    const struct sandbox_choice *network, const struct sandbox_options *options,
+		    sandbox_fn cb, void *user)
 {
 	struct sandbox_record record;
 	struct err e = ERR_INIT;
@@ -202,7 +230,7 @@ void manager_create(struct manager *m, const char *owner, const char *name,
 
 	if (!c)
 		(void)err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "a new sandbox");
-	if (!c || add_record(m, owner, name, network, &record, &e) < 0) {
+	if (!c || add_record(m, owner, name, network, options, &record, &e) < 0) {
 		free(c);
 		manager_reply(m, NULL, &e, cb, user);
 		return;
@@ -210,7 +238,7 @@ void manager_create(struct manager *m, const char *owner, const char *name,
 	*c = (struct creation){.manager = m, .cb = cb, .user = user};
 	memcpy(c->id, record.id, sizeof(c->id));
 	KILL_POINT(RECORD_ADDED);
-	if (manager_make(m, owner, record.id, &record, NULL, on_made, c, &e) < 0) {
+	if (manager_make(m, owner, record.id, &record, NULL, options, on_made, c, &e) < 0) {
 		(void)!records_of(m)->remove(records_of(m)->user, record.id, &ignored);
 		free(c);
 		manager_reply(m, NULL, &e, cb, user);
@@ -258,6 +286,9 @@ static void on_forgotten(const struct err *e, void *user)
 	if (!e && records_of(d->manager)->remove(records_of(d->manager)->user, d->id, &own) < 0)
 		e = &own;
 	KILL_POINT(RECORD_REMOVED);
+	const struct manager_witness *w = &d->manager->witness;
+	if (!e && w->news)
+		w->news(w->user, d->owner, d->id, NULL, SANDBOX_REMOVED, NULL);
 	deletion_end(d, e);
 }
 

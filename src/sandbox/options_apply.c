@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Options and a sandbox: what the operator permits, what they mean for the engine and for runs, and
+ * changes while the sandbox lives. */
+#include "base/rand.h"
+#include "base/text.h"
+#include "sandbox/manager.h"
+#include "sandbox/options_pairs.h"
+
+#include <string.h>
+
+#define MIB (UINT64_C(1) << 20)
+
+/* ---- what the operator permits ---- */
+
+/* A maximum is never below what a sandbox without options gets. */
+static uint64_t at_least(uint64_t max, uint64_t session, uint64_t stored)
+{
+	return MAX(max, MAX(session, stored));
+}
+
+int64_t manager_option_max(const struct manager *m, enum sandbox_option x)
+{
+	const struct sandbox_maxima *max = &m->config.maxima;
+	const struct engine_limits *session = &m->config.limits;
+	const struct engine_limits *stored = &m->config.stored.limits;
+	const int64_t most = sandbox_option_rows[x].max;
+	uint64_t n = (uint64_t)most;
+
+	if (x == SANDBOX_OPTION_MEMORY)
+		n = at_least(max->memory_bytes, session->memory_bytes, stored->memory_bytes) / MIB;
+	else if (x == SANDBOX_OPTION_DISK)
+		n = at_least(max->workspace_bytes, session->workspace_bytes,
+			     stored->workspace_bytes) /
+		    MIB;
+	else if (x == SANDBOX_OPTION_CPUS)
+		n = at_least(max->cpu_milli, session->cpu_milli, stored->cpu_milli);
+	else if (x == SANDBOX_OPTION_PROCESSES)
+		n = at_least(max->pids, session->pids, stored->pids);
+	else if (x == SANDBOX_OPTION_TTL)
+		n = at_least(max->ttl_ns, m->config.ttl_ns, m->config.stored.idle_ns) / NS_PER_S;
+	else if (x == SANDBOX_OPTION_TIMEOUT && manager_run_timeout_max_ns(m) > 0)
+		n = manager_run_timeout_max_ns(m) / NS_PER_S;
+	return (int64_t)MIN(n, (uint64_t)most);
+}
+
+/* Whether NAME is in LIST: names separated by commas or blanks, or "*". */
+static bool is_listed(const char *list, const char *name)
+{
+	for (const char *at = list ? list : ""; *at;) {
+		const size_t len = strcspn(at, ", ");
+
+		if ((len == 1 && *at == '*') || (len == strlen(name) && memcmp(at, name, len) == 0))
+			return true;
+		at += len;
+		at += strspn(at, ", ");
+	}
+	return false;
+}
+
+static int check_image(const struct manager *m, const char *image, struct err *e)
+{
+	if (streq(image, m->config.image) || streq(image, m->config.stored.image) ||
+	    is_listed(m->config.maxima.images, image))
+		return 0;
+	(void)err_set(
+	    e, ERR_FORBIDDEN, 0,
+	    "'image' is not valid: this server does not permit the image %s. The operator "
+	    "can permit it in SANDBOX_IMAGES.",
+	    image);
+	return err_set_member(e, sandbox_option_rows[SANDBOX_OPTION_IMAGE].member);
+}
+
+int manager_check_options(const struct manager *m, const struct sandbox_options *o, struct err *e)
+{
+	for (unsigned x = 0; x < SANDBOX_OPTION_MAX_; x++) {
+		const struct sandbox_option_row *row = &sandbox_option_rows[x];
+		const double scale = row->type == SANDBOX_OPTION_TYPE_NUMBER ? 1000 : 1;
+		const int64_t max = manager_option_max(m, x);
+
+		if (!sandbox_option_given(o, x) || o->number[x] <= max)
+			continue;
+		(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+			      "'%s' is %.10g, this server allows at most %.10g. The operator can "
+			      "allow more in %s.",
+			      row->member, (double)o->number[x] / scale, (double)max / scale,
+			      row->setting);
+		return err_set_member(e, row->member);
+	}
+	return sandbox_option_given(o, SANDBOX_OPTION_IMAGE) ? check_image(m, o->image, e) : 0;
+}
+
+/* ---- what they mean ---- */
+
+/* The value of X in O; OTHERWISE if it was not given. A record may be older than the maxima. */
+static uint64_t number_of(const struct manager *m, const struct sandbox_options *o,
+			  enum sandbox_option x, uint64_t unit, uint64_t otherwise)
+{
+	if (!sandbox_option_given(o, x))
+		return otherwise;
+	return (uint64_t)MIN(o->number[x], manager_option_max(m, x)) * unit;
+}
+
+void manager_apply_options(const struct manager *m, const struct sandbox_options *o,
+			   struct engine_create *c)
+{
+	struct engine_limits *l = &c->limits;
+	const struct engine_create before = *c;
+
+	l->memory_bytes = number_of(m, o, SANDBOX_OPTION_MEMORY, MIB, l->memory_bytes);
+	l->workspace_bytes = number_of(m, o, SANDBOX_OPTION_DISK, MIB, l->workspace_bytes);
+	l->cpu_milli = (uint32_t)number_of(m, o, SANDBOX_OPTION_CPUS, 1, l->cpu_milli);
+	l->pids = (uint32_t)number_of(m, o, SANDBOX_OPTION_PROCESSES, 1, l->pids);
+	if (sandbox_option_given(o, SANDBOX_OPTION_IMAGE))
+		memcpy(c->image, o->image, sizeof(c->image));
+	c->single = l->memory_bytes != before.limits.memory_bytes ||
+		    l->workspace_bytes != before.limits.workspace_bytes ||
+		    l->cpu_milli != before.limits.cpu_milli || l->pids != before.limits.pids ||
+		    !streq(c->image, before.image);
+}
+
+void manager_stored_limits(const struct manager *m, const struct sandbox_options *o,
+			   struct sandbox_limits *ret)
+{
+	const struct manager_stored *c = &m->config.stored;
+	struct engine_create create = {.limits = c->limits};
+
+	manager_apply_options(m, o, &create);
+	*ret = (struct sandbox_limits){
+	    .engine = create.limits,
+	    .timeout_ns = number_of(m, o, SANDBOX_OPTION_TIMEOUT, NS_PER_S, c->run_timeout_ns),
+	    .ttl_ns = number_of(m, o, SANDBOX_OPTION_TTL, NS_PER_S, c->idle_ns),
+	};
+}
+
+const struct sandbox_options *sandbox_options(const struct sandbox *s)
+{
+	return &s->options;
+}
+
+uint64_t sandbox_ttl_ns(const struct sandbox *s)
+{
+	const struct manager_config *c = &s->manager->config;
+
+	return number_of(s->manager, &s->options, SANDBOX_OPTION_TTL, NS_PER_S,
+			 s->stored ? c->stored.idle_ns : c->ttl_ns);
+}
+
+uint64_t sandbox_run_timeout_ns(const struct sandbox *s)
+{
+	const struct manager_config *c = &s->manager->config;
+
+	return number_of(s->manager, &s->options, SANDBOX_OPTION_TIMEOUT, NS_PER_S,
+			 s->stored ? c->stored.run_timeout_ns : c->run_timeout_ns);
+}
+
+const char *sandbox_workdir(const struct sandbox *s)
+{
+	return sandbox_option_given(&s->options, SANDBOX_OPTION_WORKDIR) ? s->options.workdir
+									 : NULL;
+}
+
+static bool is_set(const struct sandbox_pairs *env, const char *line)
+{
+	const size_t len = strcspn(line, "=") + 1;
+
+	for (size_t i = 0; i < env->n; i++)
+		if (strncmp(env->list[i], line, len) == 0)
+			return true;
+	return false;
+}
+
+const char *const *sandbox_run_env(const struct sandbox *s, const char *ret[SANDBOX_RUN_ENV_MAX])
+{
+	const char *network[SANDBOX_NETWORK_ENV_MAX];
+	const char *const *ours = sandbox_network_env(s, network);
+	const struct sandbox_pairs *env = &s->options.env;
+	size_t n = 0;
+
+	for (; ours && *ours; ours++)
+		if (!is_set(env, *ours))
+			ret[n++] = *ours;
+	for (size_t i = 0; i < env->n && n < SANDBOX_RUN_ENV_MAX - 1; i++)
+		ret[n++] = env->list[i];
+	ret[n] = NULL;
+	return n > 0 ? ret : NULL;
+}
+
+/* ---- changes ---- */
+
+/* Writes NAME and O into the record of the stored sandbox ID. */
+static int keep(struct manager *m, const char *id, const char *name,
+		const struct sandbox_options *o, struct err *e)
+{
+	const struct sandbox_records *records = m->config.stored.records;
+	_cleanup_(buf_done) struct buf text = BUF_INIT(SANDBOX_OPTIONS_TEXT_MAX - 1);
+	_cleanup_(buf_done) struct buf env = BUF_INIT(SANDBOX_ENV_TEXT_MAX);
+	int r = sandbox_options_text(o, &text, &env);
+
+	if (r < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, -r, "the options of a sandbox");
+	r = records->change(records->user, id, name, buf_str(&text), buf_str(&env), e);
+	if (env.data)
+		explicit_bzero(env.data, env.len);
+	return r;
+}
+
+const struct sandbox_pairs *sandbox_former_env(const struct sandbox *s)
+{
+	return &s->former;
+}
+
+static int remember_env(struct sandbox *s)
+{
+	for (size_t i = 0; i < s->options.env.n; i++)
+		if (pairs_keep(&s->former, s->options.env.list[i], SANDBOX_ENV_MAX,
+			       SANDBOX_ENV_BYTES_MAX) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+int sandbox_change(struct sandbox *s, const struct sandbox_options *change, struct err *e)
+{
+	struct sandbox_options o = {0};
+	int r = manager_check_options(s->manager, change, e);
+
+	if (r < 0)
+		return r;
+	if (remember_env(s) < 0 || sandbox_options_copy(&s->options, &o) < 0)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the options of a sandbox");
+	const bool renamed = sandbox_option_given(change, SANDBOX_OPTION_NAME);
+	r = sandbox_options_merge(&o, change, e);
+	if (r == 0 && s->stored)
+		r = keep(s->manager, s->id, renamed ? change->name : s->name, &o, e);
+	if (r < 0) {
+		sandbox_options_done(&o);
+		return r;
+	}
+	if (renamed)
+		memcpy(s->name, change->name, sizeof(s->name));
+	sandbox_options_done(&s->options);
+	s->options = o;
+	sandbox_touch(s);
+	sandbox_tell(s, SANDBOX_CHANGED, NULL);
+	sandbox_changed(s, NULL);
+	return 0;
+}
+
+int manager_change(struct manager *m, const char *owner, const char *id,
+		   const struct sandbox_options *change, struct err *e)
+{
+	struct sandbox *s = manager_lookup(m, owner, id);
+	struct sandbox_options o = {0};
+	struct sandbox_record record;
+
+	/* What is being made has a copy of its options already. */
+	if (s && s->state == SANDBOX_CREATING)
+		return err_set(e, ERR_SESSION_BUSY, 0, "Sandbox %s is being started. Try again.",
+			       id);
+	if (s)
+		return sandbox_change(s, change, e);
+	int r = manager_check_options(m, change, e);
+	r = r < 0 ? r : manager_get_stored(m, owner, id, &record, e);
+	if (r < 0)
+		return r;
+	if (r == 0)
+		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
+	r = manager_stored_options(m, &record, &o, e);
+	r = r < 0 ? r : sandbox_options_merge(&o, change, e);
+	if (r == 0)
+		r = keep(m, id,
+			 sandbox_option_given(change, SANDBOX_OPTION_NAME) ? change->name
+									   : record.name,
+			 &o, e);
+	sandbox_options_done(&o);
+	return r;
+}
+
+int manager_stored_options(struct manager *m, const struct sandbox_record *record,
+			   struct sandbox_options *ret, struct err *e)
+{
+	const struct sandbox_records *records = m->config.stored.records;
+	_cleanup_(buf_done) struct buf env = BUF_INIT(SANDBOX_ENV_TEXT_MAX);
+	int r = records->env ? records->env(records->user, record->id, &env, e) : 0;
+
+	if (r < 0)
+		return r;
+	r = sandbox_options_parse(record->options, buf_str(&env), ret);
+	if (env.data)
+		explicit_bzero(env.data, env.len);
+	return r < 0 ? err_set(e, ERR_STORE_FAILED, -r, "the options of sandbox %s", record->id)
+		     : 0;
+}
