@@ -143,13 +143,14 @@ static int add_shown(struct buf *out, const json_t *v)
 	return r < 0 ? r : text_add_utf8_lossy(out, text + tail, b.len - tail);
 }
 
-static int add_error(struct buf *out, const char *name, const char *message, const char *type,
-		     const json_t *value)
+/* HIDE: without the value. */
+static int add_error(struct buf *out, bool hide, const char *name, const char *message,
+		     const char *type, const json_t *value)
 {
 	int r = text_add_utf8_lossy(out, name, MIN(strlen(name), (size_t)200));
 
 	r = r < 0 ? r : buf_printf(out, "\n  %s [type=%s, input_value=", message, type);
-	r = r < 0 ? r : add_shown(out, value);
+	r = r < 0 ? r : hide ? buf_add_str(out, "...") : add_shown(out, value);
 	return r < 0 ? r : buf_printf(out, ", input_type=%s]\n", type_name(value));
 }
 
@@ -186,6 +187,10 @@ static bool has_type(enum arg_type type, const json_t *v)
 		return is_bool(v, &ignored);
 	case ARG_INT:
 		return json_is_integer(v);
+	case ARG_NUMBER:
+		return json_is_number(v);
+	case ARG_PAIRS:
+		return json_is_object(v);
 	case ARG_STRINGS:
 	case ARG_OBJECTS:
 	case ARG_ARTIFACTS:
@@ -194,13 +199,26 @@ static bool has_type(enum arg_type type, const json_t *v)
 	return false;
 }
 
+static bool is_list_of_strings(const json_t *v)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(v, i, item)
+		if (!json_is_string(item))
+			return false;
+	return json_is_array(v);
+}
+
 static bool is_good(const struct tool_arg *arg, const json_t *v)
 {
+	if ((arg->flags & ARG_WORDS) && is_list_of_strings(v))
+		return true;
 	return ((arg->flags & ARG_NULL) && json_is_null(v)) || has_type(arg->type, v);
 }
 
 /* Writes what pydantic says about a value of the wrong type. */
-static int add_wrong_type(struct buf *out, const struct tool_arg *arg, const json_t *v)
+static int add_wrong_type(struct buf *out, bool hide, const struct tool_arg *arg, const json_t *v)
 {
 	static const struct {
 		const char *message;
@@ -209,15 +227,18 @@ static int add_wrong_type(struct buf *out, const struct tool_arg *arg, const jso
 	    [ARG_STRING] = {"Input should be a valid string", "string_type"},
 	    [ARG_BOOL] = {"Input should be a valid boolean", "bool_type"},
 	    [ARG_INT] = {"Input should be a valid integer", "int_type"},
+	    [ARG_NUMBER] = {"Input should be a valid number", "float_type"},
+	    [ARG_PAIRS] = {"Input should be a valid dictionary", "dict_type"},
 	    [ARG_STRINGS] = {"Input should be a valid list", "list_type"},
 	    [ARG_OBJECTS] = {"Input should be a valid list", "list_type"},
 	};
 
 	if (arg->type == ARG_BOOL && (json_is_string(v) || json_is_number(v)))
-		return add_error(out, arg->name,
+		return add_error(out, hide, arg->name,
 				 "Input should be a valid boolean, unable to interpret input",
 				 "bool_parsing", v);
-	return add_error(out, arg->name, faults[arg->type].message, faults[arg->type].type, v);
+	return add_error(out, hide, arg->name, faults[arg->type].message, faults[arg->type].type,
+			 v);
 }
 
 static const struct tool_arg *find_arg(const struct tool_arg *args, const char *name)
@@ -228,9 +249,18 @@ static const struct tool_arg *find_arg(const struct tool_arg *args, const char *
 	return NULL;
 }
 
+static bool has_secrets(const struct tool_arg *args)
+{
+	for (; args->name; args++)
+		if (args->flags & ARG_SECRET)
+			return true;
+	return false;
+}
+
 /* Adds a paragraph per mistake to OUT; returns their number or -errno. */
 static int find_mistakes(struct buf *out, const struct tool_arg *args, const json_t *arguments)
 {
+	const bool hide = has_secrets(args);
 	int mistakes = 0;
 
 	for (const struct tool_arg *a = args; a->name; a++) {
@@ -240,10 +270,10 @@ static int find_mistakes(struct buf *out, const struct tool_arg *args, const jso
 		if (v ? is_good(a, v) : !(a->flags & ARG_REQUIRED))
 			continue;
 		if (v)
-			r = add_wrong_type(out, a, v);
+			r = add_wrong_type(out, hide, a, v);
 		else
-			r = add_error(out, a->name, "Missing required argument", "missing_argument",
-				      arguments);
+			r = add_error(out, hide, a->name, "Missing required argument",
+				      "missing_argument", arguments);
 		if (r < 0)
 			return r;
 		mistakes++;
@@ -254,8 +284,9 @@ static int find_mistakes(struct buf *out, const struct tool_arg *args, const jso
 		if (find_arg(args, json_object_iter_key(it)))
 			continue;
 		mistakes++;
-		int r = add_error(out, json_object_iter_key(it), "Unexpected keyword argument",
-				  "unexpected_keyword_argument", json_object_iter_value(it));
+		int r =
+		    add_error(out, hide, json_object_iter_key(it), "Unexpected keyword argument",
+			      "unexpected_keyword_argument", json_object_iter_value(it));
 		if (r < 0)
 			return r;
 	}

@@ -167,8 +167,8 @@ void classic_create(struct mcp_call *call, json_t *arguments, void *user)
 		return;
 	struct classic_call *c = classic_call_new(call, t, sizeof(*c));
 	if (c)
-		manager_create(t->config.manager, mcp_call_principal(call), name, NULL, on_created,
-			       c);
+		manager_create(t->config.manager, mcp_call_principal(call), name, NULL, NULL,
+			       on_created, c);
 }
 
 /* ---- list_sandboxes ---- */
@@ -235,13 +235,25 @@ static void on_packages(const struct package_row *rows, size_t n, const struct e
 	add_item(user, rows, e ? 0 : n);
 }
 
+static void on_usage(const struct engine_usage *u, const struct err *e, void *user)
+{
+	struct list_call *c = user;
+	struct packages *p = c->base.tools->config.packages;
+	struct err error = ERR_INIT;
+
+	if ((u && !u->has_packages) || (e && e->code == ERR_SANDBOX_LOST) ||
+	    packages_list(p, c->base.sandbox, false, on_packages, c, &error) < 0)
+		add_item(c, NULL, 0);
+}
+
+/* Most sandboxes have no packages of their own. To know that is one question to init; to list
+ * packages takes a Python. */
 static void on_list_open(struct classic_call *base, const struct err *e)
 {
 	struct list_call *c = (struct list_call *)base;
-	struct packages *p = base->tools->config.packages;
 	struct err error = ERR_INIT;
 
-	if (e || packages_list(p, base->sandbox, false, on_packages, c, &error) < 0)
+	if (e || sandbox_get_usage(base->sandbox, on_usage, c, &error) < 0)
 		add_item(c, NULL, 0);
 }
 

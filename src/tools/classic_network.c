@@ -77,6 +77,6 @@ void classic_create_chosen(struct mcp_call *call, json_t *arguments, void *user)
 	}
 	struct classic_call *c = classic_call_new(call, t, sizeof(*c));
 	if (c)
-		manager_create(t->config.manager, mcp_call_principal(call), name, &network,
+		manager_create(t->config.manager, mcp_call_principal(call), name, &network, NULL,
 			       on_created, c);
 }

@@ -2,6 +2,7 @@
 /* execute_python_code and execute_terminal_command of the second tool family. Runs in one
  * sandbox wait for each other: clients of this family know no busy state. */
 #include "tools/classic.h"
+#include "tools/signs.h"
 
 #include "base/rand.h"
 #include "base/text.h"
@@ -31,12 +32,37 @@ static void note_of(const struct run_result *result, uint64_t timeout_ns, char r
 		(void)snprintf(ret, NOTE_MAX, "\nCancelled");
 }
 
-static json_t *error_stream(const struct run_result *result, uint64_t timeout_ns)
+/* In the original family code could reach every host, and nothing limited its files and processes.
+ * So stderr says what has stopped it here. About the network it says so once in each sandbox. */
+static void note_limits(const struct run_call *c, const struct run_result *result,
+			char ret[NOTE_MAX])
+{
+	char text[SIGNS_TAIL + 1];
+	char limit[NOTE_MAX - 1];
+
+	signs_tail(&result->err, text);
+	bool offline = signs_in(text, SIGN_NO_NETWORK);
+	if (result->exit_code != 0 && signs_limit(text, c->sandbox, limit, sizeof(limit))) {
+		(void)snprintf(ret, NOTE_MAX, "\n%s", limit);
+		return;
+	}
+	signs_tail(&result->out, text);
+	if ((offline || signs_in(text, SIGN_NO_NETWORK)) &&
+	    streq(sandbox_network(c->sandbox), "none") && sandbox_first_offline(c->sandbox))
+		(void)snprintf(
+		    ret, NOTE_MAX,
+		    "\nSandboxes have no network here. SANDBOX_NETWORK=open together with "
+		    "SANDBOX_NETWORK_OPEN=on permits public hosts.");
+}
+
+static json_t *error_stream(const struct run_call *c, const struct run_result *result)
 {
 	char note[NOTE_MAX];
 	bool cut;
 
-	note_of(result, timeout_ns, note);
+	note_of(result, sandbox_run_timeout_ns(c->sandbox), note);
+	if (!note[0])
+		note_limits(c, result, note);
 	return tools_json_output(&result->err, SIZE_MAX, NULL, note, &cut);
 }
 
@@ -46,8 +72,7 @@ static json_t *streams(const struct run_call *c, const struct run_result *result
 
 	return json_pack("{s:o, s:o, s:i}", "stdout",
 			 tools_json_output(&result->out, SIZE_MAX, NULL, "", &cut), "stderr",
-			 error_stream(result, sandbox_run_timeout_ns(c->sandbox)), "exit_code",
-			 result->exit_code);
+			 error_stream(c, result), "exit_code", result->exit_code);
 }
 
 /* ---- execute_python_code ---- */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The second tool family. Names, schemas and texts of what `classic` and `both` show are a
- * published contract: they stay as they are. The profile `full` has some of these tools with more
+ * published contract: they stay as they are. The profile `all` has some of these tools with more
  * arguments. */
 #include "tools/classic.h"
 #include "tools/table.h"
@@ -14,7 +14,7 @@
 		.name = NULL                                                                       \
 	}
 #define EXACT      TOOLS_IN_CLASSIC | TOOLS_IN_BOTH
-#define EVERYWHERE EXACT | TOOLS_IN_FULL
+#define EVERYWHERE EXACT | TOOLS_IN_ALL
 
 /* ---- arguments ---- */
 
@@ -96,7 +96,7 @@ const struct tool_row classic_rows[] = {
     },
     {
 	.name = "create_sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.profiles = TOOLS_IN_ALL,
 	.style = TOOL_STYLE_CLASSIC,
 	.summary = CREATE_SUMMARY,
 	.returns = "Returns {sandbox_id, user_id, name, status}, and network and domains where you "
@@ -164,7 +164,7 @@ const struct tool_row classic_rows[] = {
     },
     {
 	.name = "execute_terminal_command",
-	.profiles = TOOLS_IN_FULL,
+	.profiles = TOOLS_IN_ALL,
 	.style = TOOL_STYLE_CLASSIC,
 	.summary = "Run a command in a sandbox, as a terminal would.",
 	.returns =
@@ -187,7 +187,7 @@ const struct tool_row classic_rows[] = {
     {
 	.name = "delete_sandbox",
 	.title = "Delete Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.profiles = TOOLS_IN_ALL,
 	.style = TOOL_STYLE_CLASSIC,
 	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
 	.summary = "End a sandbox for good: its files and installed packages are deleted.",

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* upload_file_to_sandbox of the second tool family: copies a file of the server's machine. The
+/* upload_file_to_sandbox of the second tool family: copies a file, or all files of a folder, of the
+ * server's machine. The
  * opener process opens the file with the rights of whoever started the server, and only beneath
  * the folders in upload.local_roots. This process has no right to do that. */
 #include "tools/classic.h"
@@ -10,18 +11,26 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define NAMES_MAX (1u << 20) /* bytes of the names of a folder's files */
+
 struct local_call {
 	struct classic_call base;
-	char *local; /* as given */
+	char *local; /* as given, without slashes at its end */
 	char *dest;  /* as given */
 	char folder[ENGINE_PATH_MAX];
 	char path[ENGINE_PATH_MAX];
 	int fd;
+	char *names;      /* of a folder: those of its files, each with a NUL; owned */
+	const char *next; /* in `names` */
+	const char *end;  /* of `names` */
 };
+
+static void open_next(struct local_call *c);
 
 static void local_end(struct local_call *c)
 {
 	c->fd = fd_close(c->fd);
+	free(c->names);
 	free(c->local);
 	free(c->dest);
 	classic_call_free(&c->base);
@@ -40,20 +49,61 @@ static const char *name_of(const char *path)
 	return slash ? slash + 1 : path;
 }
 
-static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user)
+static void local_succeed(struct local_call *c)
 {
-	struct local_call *c = user;
 	char text[2 * ENGINE_PATH_MAX];
 
-	if (e) {
-		local_fail(c, e);
-		return;
-	}
 	(void)snprintf(text, sizeof(text), "Uploaded %s to %s in sandbox %s", name_of(c->local),
 		       c->dest, sandbox_id(c->base.sandbox));
 	classic_finish(c->base.call, json_pack("{s:b, s:o}", "success", true, "message",
 					       tools_json_bytes(text, strlen(text))));
 	local_end(c);
+}
+
+static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user)
+{
+	struct local_call *c = user;
+
+	c->fd = fd_close(c->fd);
+	if (e)
+		local_fail(c, e);
+	else if (c->names)
+		open_next(c);
+	else
+		local_succeed(c);
+}
+
+/* Reads the names of a folder's files from FD, which the opener wrote. */
+static int read_names(struct local_call *c, int fd, struct err *e)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0 || st.st_size > NAMES_MAX)
+		return err_set(e, ERR_SYSTEM, 0, "cannot read the names of the files in %s",
+			       c->local);
+	size_t len = (size_t)st.st_size;
+	c->names = calloc(1, len + 1);
+	if (!c->names)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "%s", c->local);
+	if (pread(fd, c->names, len, 0) != (ssize_t)len || (len > 0 && c->names[len - 1] != '\0'))
+		return err_set(e, ERR_SYSTEM, 0, "cannot read the names of the files in %s",
+			       c->local);
+	c->next = c->names;
+	c->end = c->names + len;
+	return 0;
+}
+
+static void on_names(int fd, const struct err *e, void *user)
+{
+	struct local_call *c = user;
+	struct err error = ERR_INIT;
+	int r = e ? -EIO : read_names(c, fd, &error);
+
+	(void)fd_close(fd);
+	if (r < 0)
+		local_fail(c, e ? e : &error);
+	else
+		open_next(c);
 }
 
 static void on_opened(int fd, const struct err *e, void *user)
@@ -64,6 +114,15 @@ static void on_opened(int fd, const struct err *e, void *user)
 	struct stat st;
 
 	c->fd = fd;
+	if (e && e->errnum == EISDIR && !c->names) {
+		if (config->list_local(config->local_user_data, c->local, on_names, c, &error) < 0)
+			local_fail(c, &error);
+		return;
+	}
+	if (e && e->code == ERR_NOT_FOUND && c->names) { /* it has just been removed */
+		open_next(c);
+		return;
+	}
 	if (e && e->code == ERR_NOT_FOUND) {
 		classic_finish_error(c->base.call, "Local file not found: %s", c->local);
 		local_end(c);
@@ -88,6 +147,30 @@ static void on_opened(int fd, const struct err *e, void *user)
 			return;
 	}
 	local_fail(c, e ? e : &error);
+}
+
+/* Uploads the next file of the folder, or ends with success after the last one. */
+static void open_next(struct local_call *c)
+{
+	const struct tools_config *config = &c->base.tools->config;
+	const char *name = c->next;
+	_cleanup_free_ char *local = NULL;
+	struct err error = ERR_INIT;
+
+	if (name == c->end) {
+		local_succeed(c);
+		return;
+	}
+	c->next += strlen(name) + 1;
+	if ((size_t)snprintf(c->path, sizeof(c->path), "%s%s%s/%s", c->folder,
+			     c->folder[0] ? "/" : "", name_of(c->local), name) >= sizeof(c->path) ||
+	    asprintf(&local, "%s/%s", c->local, name) < 0) {
+		local = NULL;
+		(void)err_set(&error, ERR_INVALID_PATH, ENAMETOOLONG, "%s", name);
+		local_fail(c, &error);
+	} else if (config->open_local(config->local_user_data, local, on_opened, c, &error) < 0) {
+		local_fail(c, &error);
+	}
 }
 
 /* The folder must exist: a typing error must not make a new one. */
@@ -161,6 +244,8 @@ void classic_upload(struct mcp_call *call, json_t *arguments, void *user)
 	c->fd = -1;
 	c->base.ready = on_ready;
 	c->local = strdup(local ? local : "");
+	for (size_t n = c->local ? strlen(c->local) : 0; n > 1 && c->local[n - 1] == '/'; n--)
+		c->local[n - 1] = '\0';
 	c->dest = strdup(dest ? dest : CLASSIC_FOLDER);
 	bool may =
 	    t->config.open_local && (t->config.local_for_others || mcp_call_is_on_stdio(call));

@@ -3,7 +3,9 @@
 #include "tools/code.h"
 
 #include "base/base64.h"
+#include "base/large.h"
 #include "base/parse.h"
+#include "base/rand.h"
 #include "base/text.h"
 
 #include <string.h>
@@ -17,6 +19,8 @@
 #define READ_PIECE                                                                                 \
 	(192u * 1024) /* a multiple of 3, so that pieces of base64 join without
 				  * padding */
+
+#define MARK_BYTES 16 /* random, so no file name can hold the mark */
 
 #define ANSWER_WORDS_MAX (2 * SHOWN_MAX + 4096) /* bytes of an answer besides the file */
 
@@ -40,7 +44,12 @@ static void upload_free(struct upload_call *c)
 
 static void upload_fail(struct upload_call *c, const struct err *e)
 {
-	if (e->code == ERR_FILE_EXISTS)
+	if (e->code == ERR_FILE_EXISTS && e->errnum == EISDIR)
+		tools_finish_errorf(c->base.call, "file_exists",
+				    "%s is a folder. A file cannot replace it: choose another "
+				    "filename, or remove the folder with code.",
+				    c->name);
+	else if (e->code == ERR_FILE_EXISTS)
 		tools_finish_errorf(c->base.call, "file_exists",
 				    "%s already exists. Set overwrite=true to replace.", c->name);
 	else
@@ -60,6 +69,10 @@ static void on_uploaded(uint64_t written UNUSED, const struct err *e, void *user
 	}
 	const char *id = sandbox_id(c->base.sandbox);
 	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->name);
+	/* People know the form of a link without having been given one: from here on it works. */
+	const struct tools_config *config = &c->base.tools->config;
+	if (config->link_base)
+		(void)config->link_base(config->link_user);
 	tools_note(c->base.call, MCP_LEVEL_INFO, "Uploaded to %s in session %s", path, id);
 	mcp_call_progress(c->base.call, 1.0, 1.0, NULL);
 	tools_finish(c->base.call, json_pack("{s:s, s:s}", "session_id", id, "path", path));
@@ -211,15 +224,16 @@ static void read_not_found(struct read_call *c)
 	tool_call_free(&c->base);
 }
 
-/* SIZE bytes of FD as base64. NULL if they cannot be read, or the file has become shorter. */
-static json_t *read_base64(int fd, uint64_t size)
+/* SIZE bytes of FD as base64, owned. NULL if they cannot be read, or the file has become shorter. */
+static char *read_base64(int fd, uint64_t size)
 {
-	size_t len = BASE64_ENCODED_LEN((size_t)size), done = 0;
-	_cleanup_free_ char *text = malloc(len + 1);
+	size_t done = 0;
+	_cleanup_free_ char *text = malloc(BASE64_ENCODED_LEN((size_t)size) + 1);
 	_cleanup_free_ uint8_t *piece = malloc(READ_PIECE);
 
 	if (!text || !piece)
 		return NULL;
+	large_block_hint(text, BASE64_ENCODED_LEN((size_t)size) + 1);
 	for (uint64_t at = 0; at < size;) {
 		size_t want = (size_t)MIN(size - at, (uint64_t)READ_PIECE), n = 0;
 		while (n < want) {
@@ -234,7 +248,7 @@ static json_t *read_base64(int fd, uint64_t size)
 		done += BASE64_ENCODED_LEN(n);
 		at += n;
 	}
-	return json_stringn_nocheck(text, len);
+	return TAKE_PTR(text);
 }
 
 static void read_too_long(struct read_call *c, uint64_t size)
@@ -281,18 +295,22 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 		read_too_long(c, info->size);
 		return;
 	}
-	json_t *content = read_base64(file, info->size);
+	_cleanup_free_ char *content = read_base64(file, info->size);
+	char mark[2 * MARK_BYTES + 1];
 	if (!content) {
 		read_not_found(c);
 		return;
 	}
 	char path[sizeof(TOOLS_WORKSPACE) + ENGINE_PATH_MAX];
 	(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", c->path);
-	tools_finish(c->base.call, json_pack("{s:o, s:o, s:s, s:I, s:o}", "path",
-					     tools_json_bytes(path, strlen(path)), "filename",
-					     tools_json_bytes(info->name, strlen(info->name)),
-					     "mime_type", mime_type(info->name), "size_bytes",
-					     (json_int_t)info->size, "content_base64", content));
+	rand_hex(mark, MARK_BYTES);
+	tools_finish_blob(c->base.call,
+			  json_pack("{s:o, s:o, s:s, s:I, s:s}", "path",
+				    tools_json_bytes(path, strlen(path)), "filename",
+				    tools_json_bytes(info->name, strlen(info->name)), "mime_type",
+				    mime_type(info->name), "size_bytes", (json_int_t)info->size,
+				    "content_base64", mark),
+			  mark, content, BASE64_ENCODED_LEN((size_t)info->size));
 	tool_call_free(&c->base);
 }
 

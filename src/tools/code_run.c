@@ -24,6 +24,8 @@ static json_t *result_object(struct run_call *c, const struct run_result *result
 	if (result->reason == RUN_TIMEOUT)
 		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
 			       (uintmax_t)c->tools->config.exec_timeout_s);
+	else if (result->reason == RUN_OOM)
+		(void)snprintf(note, sizeof(note), "\nThe sandbox ran out of memory");
 	return json_pack(
 	    "{s:s, s:s, s:i, s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "session_id",
 	    sandbox_id(c->sandbox), "run_id", result->id, "exit_code", result->exit_code, "stdout",

@@ -18,7 +18,7 @@
 	{                                                                                          \
 		.name = NULL                                                                       \
 	}
-#define EXACT TOOLS_IN_CODE | TOOLS_IN_BOTH | TOOLS_IN_FULL
+#define EXACT TOOLS_IN_CODE | TOOLS_IN_BOTH | TOOLS_IN_ALL
 
 /* ---- arguments ---- */
 

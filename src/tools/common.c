@@ -103,7 +103,8 @@ bool tools_activate(struct tools *t, struct mcp_call *call, const char *id, tool
 	return true;
 }
 
-void tools_finish(struct mcp_call *call, json_t *object)
+/* The result of a tool with OBJECT (owned). NULL: no memory. */
+static json_t *result_of(json_t *object)
 {
 	size_t len = 0;
 	_cleanup_free_ char *text = jsonio_text(object, JSON_COMPACT, &len);
@@ -115,7 +116,18 @@ void tools_finish(struct mcp_call *call, json_t *object)
 		json_decref(result);
 		result = NULL;
 	}
-	mcp_call_finish(call, result);
+	return result;
+}
+
+void tools_finish(struct mcp_call *call, json_t *object)
+{
+	mcp_call_finish(call, result_of(object));
+}
+
+void tools_finish_blob(struct mcp_call *call, json_t *object, const char *mark, const char *blob,
+		       size_t len)
+{
+	mcp_call_finish_blob(call, result_of(object), mark, blob, len);
 }
 
 void tools_finish_error(struct mcp_call *call, struct tool_error *error)

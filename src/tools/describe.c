@@ -56,6 +56,11 @@ static void put_bounds(json_t **schema, const struct tool_arg *arg)
 
 	if (arg->min == 0 && arg->max == 0)
 		return;
+	if (arg->type == ARG_NUMBER) {
+		put(schema, "minimum", json_real((double)arg->min / 1000));
+		put(schema, "maximum", json_real((double)arg->max / 1000));
+		return;
+	}
 	put(schema, is_int ? "minimum" : "minItems", json_integer(arg->min));
 	if (arg->max > 0)
 		put(schema, is_int ? "maximum" : "maxItems", json_integer(arg->max));
@@ -86,6 +91,13 @@ static json_t *type_schema(const struct tool_arg *arg, enum tool_style style)
 		schema = json_pack("{s:s}", "type", "integer");
 		put_bounds(&schema, arg);
 		return schema;
+	case ARG_NUMBER:
+		schema = json_pack("{s:s}", "type", "number");
+		put_bounds(&schema, arg);
+		return schema;
+	case ARG_PAIRS:
+		return json_pack("{s:s, s:{s:s}}", "type", "object", "additionalProperties", "type",
+				 "string");
 	case ARG_STRINGS:
 		return list_schema(arg, json_pack("{s:s}", "type", "string"));
 	case ARG_OBJECTS:

@@ -1,27 +1,55 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Private to the files of the extras, the tools of the profile `full`.
  *
- * A failure is an isError result with {"error", "message", "hint"} as text: a code for programs,
- * what happened, and what to do about it. Texts in answers have a budget of characters. A longer
+ * A failure is an isError result with {"error", "message", "hint"} as structured content and as text:
+ * a code for programs, what happened, and what to do about it. Texts in answers have a budget of characters. A longer
  * text is cut in the middle, with a line that says how much is missing and where to find it. */
 #pragma once
 
 #include "tools/common.h"
 #include "tools/run_call.h"
 
-#define EXTRAS_IMAGES_MAX      4             /* pictures in one answer */
-#define EXTRAS_IMAGE_BYTES_MAX (1536u << 10) /* bytes of one picture */
+#define EXTRAS_IMAGES_MAX      4                /* pictures in one answer */
+#define EXTRAS_IMAGE_BYTES_MAX (1536u << 10)    /* bytes of one picture */
+#define EXTRAS_DEPTH_MAX       32               /* levels of folders in a list of files */
+#define EXTRAS_LAST            "last"           /* as a session_id: where this client worked last */
+#define EXTRAS_META            "caisson/result" /* in _meta: the object of an answer with pictures */
 
 /* Finishes the call with an error. HINT NULL: the hint of the error code. */
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
     PRINTF(4, 5);
 void extras_fail_err(struct mcp_call *call, const struct err *e);
+/* The same where a session could not be made: MAX_SESSIONS tells which ones the caller has. */
+void extras_fail_open(struct tools *t, struct mcp_call *call, const struct err *e);
+
+/* extras_text.c: appends the members of OBJECT as lines of plain text. */
+int extras_add_plain(struct buf *b, const json_t *object) MUST_CHECK;
+int extras_add_size(struct buf *b, uint64_t bytes) MUST_CHECK; /* "12 KB" */
+/* Appends the file to B, at most its first MAX bytes, of SIZE; 0 or -errno. */
+int extras_read_bytes(int fd, uint64_t size, size_t max, struct buf *b);
+/* One line about FILE, made by extras_json_file(): path, size, type, link. */
+int extras_add_file_line(struct buf *b, const json_t *file) MUST_CHECK;
+/* Finishes the call with OBJECT (owned; NULL: no memory), as plain text for models and as structured
+ * content for programs. Its session_id is what "last" means from now on. */
+void extras_finish(struct mcp_call *call, json_t *object);
+/* The same with a TEXT of its own (NULL: no memory) and PICTURES (owned, NULL: none). */
+void extras_finish_text(struct mcp_call *call, struct buf *text, json_t *object, json_t *pictures);
+/* {path, filename, size_bytes, mime_type, download_url} of the file PATH, relative to the
+ * workspace. */
+json_t *extras_json_file(struct tools *t, const struct sandbox *s, const char *path, uint64_t size);
+/* The same with session_id: the answer about one file. NULL: no memory. */
+json_t *extras_json_answer(struct tools *t, const struct sandbox *s, const char *path,
+			   uint64_t size);
 
 /* The session id in ARGUMENTS; "" if it was left out and OPTIONAL. False: the call is finished. */
 bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id);
 /* The active sandbox that ARGUMENTS name. NULL: the call is finished, or it will be handled
  * again when the stored sandbox is active. */
 struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const json_t *arguments);
+/* The same for the argument NAME. */
+struct sandbox *extras_named_session(struct tools *t, struct mcp_call *call,
+				     const json_t *arguments, const char *name);
+bool extras_is_last(const json_t *arguments); /* the session_id is EXTRAS_LAST */
 /* The argument timeout_s in ns, 0 when it is left out. False: it is more than this server allows, and
  * the call is finished. */
 bool extras_timeout(const struct tools *t, struct mcp_call *call, const json_t *arguments,
@@ -57,6 +85,10 @@ void extras_read_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_write_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_edit_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_view_image(struct mcp_call *call, json_t *arguments, void *user);
+void extras_create(struct mcp_call *call, json_t *arguments, void *user);
+void extras_list_sandboxes(struct mcp_call *call, json_t *arguments, void *user);
+void extras_list_files(struct mcp_call *call, json_t *arguments, void *user);
+void extras_add_file(struct mcp_call *call, json_t *arguments, void *user);
 void extras_info(struct mcp_call *call, json_t *arguments, void *user);
 void extras_delete(struct mcp_call *call, json_t *arguments, void *user);
 void extras_checkpoint(struct mcp_call *call, json_t *arguments, void *user);
@@ -68,13 +100,21 @@ void extras_list_packages(struct mcp_call *call, json_t *arguments, void *user);
 void extras_uninstall(struct mcp_call *call, json_t *arguments, void *user);
 void extras_allow_domain(struct mcp_call *call, json_t *arguments, void *user);
 
+/* extras_run_result.c: the object of a run, or NULL: no memory. */
+json_t *extras_run_object(struct run_call *c, const struct run_result *result);
+void extras_run_append_hint(json_t *object, const char *text);
+int extras_add_run(struct buf *b, const json_t *object) MUST_CHECK; /* the text about it */
 /* What was kept of an output, at most MAX bytes of it, followed by NOTE. *RET_CUT: a part is
  * left out. */
 json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut);
 /* {name, state, files, bytes, age_s, skipped} of a checkpoint. */
 struct checkpoint;
 json_t *extras_json_checkpoint(const struct checkpoint *c);
-/* extras_hints.c: appends what to do about a run that ended badly; nothing for one that went well. */
+/* extras_hints.c: whether the text of a run starts something in the background. If so, a process that
+ * was left is what the caller will look for in the next run. Others, such as helpers of
+ * multiprocessing, nobody misses. */
+bool extras_starts_background(const char *text);
+/* Appends what to do about a run that ended badly; nothing for one that went well. */
 int extras_add_hint(struct buf *b, const struct run_call *c,
 		    const struct run_result *result) MUST_CHECK;
 uint64_t extras_timeout_of(const struct run_call *c); /* the time that the run had, in ns */

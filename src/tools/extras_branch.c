@@ -76,10 +76,12 @@ static json_t *run_object(const struct branch_call *c, const struct run_result *
 static void on_run(size_t i, const struct run_result *result, const struct err *e, void *user)
 {
 	struct branch_call *c = user;
-	json_t *object = e ? error_object(e) : run_object(c, result);
+	json_t *object = json_pack("{s:s}", "name", c->names[i]);
+	json_t *rest = e ? error_object(e) : run_object(c, result);
 
-	if (object && json_object_set_new(object, "name", json_string(c->names[i])) == 0)
+	if (object && rest && json_object_update(object, rest) == 0)
 		(void)!json_array_append(c->list, object);
+	json_decref(rest);
 	json_decref(object);
 	mcp_call_progress(c->call, (double)(i + 1), (double)(c->n + 1), c->names[i]);
 }
@@ -109,11 +111,11 @@ static void on_done(const struct err *e, void *user)
 	if (e)
 		extras_fail_err(c->call, e);
 	else
-		tools_finish(c->call,
-			     json_pack("{s:s, s:O, s:s}", "session_id", sandbox_id(c->sandbox),
-				       "branches", c->list, "hint",
-				       "The session is what it was before. Choose a branch "
-				       "whose state is kept with sandbox_restore."));
+		extras_finish(c->call,
+			      json_pack("{s:s, s:O, s:s}", "session_id", sandbox_id(c->sandbox),
+					"branches", c->list, "hint",
+					"The session is what it was before. Choose a branch "
+					"whose state is kept with sandbox_restore."));
 	branch_call_free(c);
 }
 

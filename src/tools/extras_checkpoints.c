@@ -66,7 +66,7 @@ static void on_checkpoint(const struct checkpoint *k, const struct err *e, void 
 		json_decref(object);
 		object = NULL;
 	}
-	tools_finish(c->base.call, object);
+	extras_finish(c->base.call, object);
 	tool_call_free(&c->base);
 }
 
@@ -91,9 +91,9 @@ static void on_deleted(const struct checkpoint *k, const struct err *e, void *us
 	if (e)
 		extras_fail_err(c->base.call, e);
 	else
-		tools_finish(c->base.call,
-			     json_pack("{s:s, s:s, s:s}", "session_id", sandbox_id(c->base.sandbox),
-				       "name", k->name, "status", "deleted"));
+		extras_finish(c->base.call, json_pack("{s:s, s:s, s:s}", "session_id",
+						      sandbox_id(c->base.sandbox), "name", k->name,
+						      "status", "deleted"));
 	tool_call_free(&c->base);
 }
 
@@ -146,11 +146,12 @@ static void on_forked(const struct fork_result *f, const struct err *e, void *us
 	if (e)
 		extras_fail_err(c->call, e);
 	else
-		tools_finish(c->call, json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "session_id",
-						sandbox_id(f->sandbox), "forked_from",
-						sandbox_id(c->sandbox), "state", "fresh", "files",
-						(json_int_t)f->files, "bytes", (json_int_t)f->bytes,
-						"skipped", (json_int_t)f->skipped));
+		extras_finish(c->call,
+			      json_pack("{s:s, s:s, s:s, s:I, s:I, s:I}", "session_id",
+					sandbox_id(f->sandbox), "forked_from",
+					sandbox_id(c->sandbox), "state", "fresh", "files",
+					(json_int_t)f->files, "bytes", (json_int_t)f->bytes,
+					"skipped", (json_int_t)f->skipped));
 	tool_call_free(c);
 }
 

@@ -2,7 +2,6 @@
 #include "tools/extras.h"
 
 #include "base/base64.h"
-#include "base/jsonio.h"
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -11,17 +10,21 @@
 #include <string.h>
 #include <unistd.h>
 
+#define FAIL_TEXT_MAX 16384 /* bytes */
+
 static void fail_text(struct mcp_call *call, const char *code, const char *message,
 		      const char *hint)
 {
-	json_t *object = json_pack("{s:s, s:o, s:s}", "error", code, "message",
-				   tools_json_bytes(message, strlen(message)), "hint", hint);
-	size_t len = 0;
-	_cleanup_free_ char *text = jsonio_text(object, JSON_COMPACT, &len);
+	json_t *said = tools_json_bytes(message, strlen(message));
+	_cleanup_(buf_done) struct buf b = BUF_INIT(FAIL_TEXT_MAX);
+	int r = buf_printf(&b, "%s: %s\n", code, said ? json_string_value(said) : "");
 
-	json_decref(object);
-	mcp_call_finish(call, text ? mcp_tool_result(mcp_blocks(1, mcp_text(text, len)), NULL, true)
-				   : NULL);
+	if (r == 0 && *hint)
+		r = buf_printf(&b, "What to do: %s\n", hint);
+	json_t *object = json_pack("{s:s, s:o, s:s}", "error", code, "message", said, "hint", hint);
+	mcp_call_finish(call, r < 0 ? (json_decref(object), NULL)
+				    : mcp_tool_result(mcp_blocks(1, mcp_text(buf_str(&b), b.len)),
+						      object, true));
 }
 
 void extras_fail(struct mcp_call *call, const char *code, const char *hint, const char *fmt, ...)
@@ -47,7 +50,7 @@ void extras_fail_err(struct mcp_call *call, const struct err *e)
 	     "a new session."},
 	    {ERR_SESSION_BUSY, "Wait for the run to end, or use another session."},
 	    {ERR_MAX_SESSIONS, "Close a session that is not needed any more with sandbox_delete."},
-	    {ERR_NOT_FOUND, "List the files with sandbox_list_artifacts or sandbox_run_shell."},
+	    {ERR_NOT_FOUND, "List the files with sandbox_list_files."},
 	    {ERR_INVALID_PATH, "Give a path below /mnt/data, such as /mnt/data/report.md."},
 	    {ERR_FILE_EXISTS, "Set overwrite to true to replace it."},
 	};
@@ -56,6 +59,8 @@ void extras_fail_err(struct mcp_call *call, const struct err *e)
 	for (size_t i = 0; i < ARRAY_SIZE(hints); i++)
 		if (hints[i].code == e->code)
 			hint = hints[i].hint;
+	if (e->code == ERR_FILE_EXISTS && e->errnum == EISDIR)
+		hint = "It is a folder, which a file cannot replace: give another path.";
 	fail_text(call, err_code_name(e->code), e->text, hint);
 }
 
@@ -85,13 +90,45 @@ enum extras_word extras_ask(struct mcp_call *call, const char *key, const char *
 	return EXTRAS_ASKED;
 }
 
-bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id)
+/* "last": where this client worked last. OPTIONAL: if it worked nowhere yet, a new session serves it
+ * as well. */
+static bool last_id(struct mcp_call *call, bool optional, char *ret_id)
 {
-	struct mcp_text_ref id = tools_text_arg(call, arguments, "session_id");
+	const char *note = mcp_call_note(call);
+
+	if (note && strlen(note) <= SANDBOX_ID_MAX) {
+		memcpy(ret_id, note, strlen(note) + 1);
+		return true;
+	}
+	if (optional && mcp_call_keeps_notes(call))
+		return true;
+	extras_fail(call, "session_not_found",
+		    "Give the session_id of an earlier answer; sandbox_list shows what there is.",
+		    mcp_call_keeps_notes(call)
+			? "You have worked in no session on this connection yet"
+			: "\"last\" is not known here: this connection has no MCP session, so the "
+			  "server cannot tell its clients apart");
+	return false;
+}
+
+bool extras_is_last(const json_t *arguments)
+{
+	const char *id = json_string_value(json_object_get(arguments, "session_id"));
+
+	return id && streq(id, EXTRAS_LAST);
+}
+
+/* The id in the argument NAME. */
+static bool get_id(struct mcp_call *call, const json_t *arguments, const char *name, bool optional,
+		   char *ret_id)
+{
+	struct mcp_text_ref id = tools_text_arg(call, arguments, name);
 
 	ret_id[0] = '\0';
 	if (optional && !id.text && id.fd < 0)
 		return true;
+	if (id.text && streq(id.text, EXTRAS_LAST))
+		return last_id(call, optional, ret_id);
 	if (id.text && parse_is_session_id(id.text, id.len)) {
 		memcpy(ret_id, id.text, id.len + 1);
 		return true;
@@ -99,6 +136,11 @@ bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool opti
 	extras_fail(call, "invalid_session_id", "Use the session_id of an earlier answer.",
 		    "A session_id has 1-64 letters, numbers, hyphens and underscores.");
 	return false;
+}
+
+bool extras_session_id(struct mcp_call *call, const json_t *arguments, bool optional, char *ret_id)
+{
+	return get_id(call, arguments, "session_id", optional, ret_id);
 }
 
 bool extras_timeout(const struct tools *t, struct mcp_call *call, const json_t *arguments,
@@ -129,14 +171,20 @@ static void fail_session(struct mcp_call *call, const char *id UNUSED, const str
 
 struct sandbox *extras_session(struct tools *t, struct mcp_call *call, const json_t *arguments)
 {
+	return extras_named_session(t, call, arguments, "session_id");
+}
+
+struct sandbox *extras_named_session(struct tools *t, struct mcp_call *call,
+				     const json_t *arguments, const char *name)
+{
 	char id[SANDBOX_ID_MAX + 1];
 	struct err e = ERR_INIT;
 
-	if (!extras_session_id(call, arguments, false, id))
+	if (!get_id(call, arguments, name, false, id))
 		return NULL;
 	struct sandbox *s = manager_find(t->config.manager, mcp_call_principal(call), id);
 	if (!s && !tools_activate(t, call, id, fail_session)) {
-		(void)err_set(&e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
+		(void)manager_no_session(t->config.manager, mcp_call_principal(call), id, &e);
 		extras_fail_err(call, &e);
 	}
 	return s;
@@ -147,7 +195,10 @@ bool extras_path(struct mcp_call *call, const json_t *arguments, char *ret_path)
 	struct mcp_text_ref path = tools_text_arg(call, arguments, "path");
 	struct err e = ERR_INIT;
 
-	if (path.text && workspace_path(path.text, path.len, true, ret_path, &e) == 0)
+	/* For the first family such a path is a file that is not there. */
+	if (path.text && memchr(path.text, '\0', path.len))
+		(void)err_set(&e, ERR_INVALID_PATH, 0, "a path cannot hold a NUL byte");
+	else if (path.text && workspace_path(path.text, path.len, true, ret_path, &e) == 0)
 		return true;
 	if (e.code == ERR_NONE)
 		(void)err_set(&e, ERR_INVALID_PATH, 0, "The path is too long");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Text files and pictures of a workspace, for the profile `full`. */
+/* Writes and edits files of a workspace; sandbox_view_image of the profile `all`. */
 #include "tools/extras.h"
 #include "tools/picture.h"
 
@@ -9,10 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define SCAN_MAX  (32u << 20) /* bytes of a file that are searched for lines */
-#define EDIT_MAX  (8u << 20)  /* largest file that can be edited, in bytes */
-#define LOOK_MAX  8192u       /* a NUL byte among this many first bytes means that it is not text */
-#define LINES_MAX 2000        /* lines of one answer when no end is given */
+#define EDIT_MAX (8u << 20) /* largest file that can be edited, in bytes */
+#define LOOK_MAX 8192u      /* a NUL byte among this many first bytes means that it is not text */
 
 /* The state of a call; each tool uses the part with its name. */
 struct file_call {
@@ -20,11 +18,10 @@ struct file_call {
 	struct mcp_call *call;
 	struct sandbox *sandbox; /* reference, or NULL */
 	char path[ENGINE_PATH_MAX];
-	/* read */
-	int64_t first_line, last_line;
 	/* write, edit */
-	char *data; /* owned: what is written */
+	char *data; /* owned: what is written, unless it is in `source` */
 	size_t len;
+	struct upload_source source; /* in the call's spill file, if len > 0 */
 	bool overwrite;
 	/* edit */
 	char *old_text, *new_text; /* owned */
@@ -44,7 +41,7 @@ static void file_call_free(struct file_call *c)
 
 static void fail_and_free(struct file_call *c, const struct err *e)
 {
-	extras_fail_err(c->call, e);
+	extras_fail_open(c->tools, c->call, e);
 	file_call_free(c);
 }
 
@@ -66,27 +63,16 @@ static struct file_call *file_call_new(struct tools *t, struct mcp_call *call)
 static bool read_text(struct file_call *c, int fd, uint64_t size, size_t max, struct buf *b)
 {
 	struct err e = ERR_INIT;
+	int r = extras_read_bytes(fd, size, max, b);
 
-	b->max = max;
-	int r = buf_reserve(b, (size_t)MIN(size, (uint64_t)max));
-	while (r == 0 && b->len < size && b->len < max) {
-		char piece[65536];
-		ssize_t n = pread(fd, piece, MIN(sizeof(piece), max - b->len), (off_t)b->len);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			break;
-		r = buf_add(b, piece, (size_t)n);
-	}
 	if (r < 0) {
 		(void)err_set(&e, ERR_OUT_OF_MEMORY, -r, "reading %s", c->path);
 		fail_and_free(c, &e);
 		return false;
 	}
 	if (b->len > 0 && memchr(b->data, '\0', MIN(b->len, (size_t)LOOK_MAX))) {
-		extras_fail(c->call, "not_text",
-			    "Look at pictures with sandbox_view_image; read other data with code.",
-			    "%s is not a text file", c->path);
+		extras_fail(c->call, "not_text", "Change it with code.", "%s is not a text file",
+			    c->path);
 		file_call_free(c);
 		return false;
 	}
@@ -112,108 +98,6 @@ static void fail_open(struct file_call *c, const struct err *e)
 	fail_and_free(c, &error);
 }
 
-/* ---- sandbox_read_file ---- */
-
-struct line_range {
-	const char *start; /* first byte of the first line wanted */
-	const char *end;
-	int64_t total; /* lines of the file */
-	int64_t last;  /* last line of the range that exists */
-};
-
-static struct line_range find_lines(const char *text, size_t len, int64_t first, int64_t last)
-{
-	struct line_range range = {.start = text + len, .end = text + len};
-	const char *p = text, *end = text + len;
-
-	while (p < end) {
-		const char *newline = memchr(p, '\n', (size_t)(end - p));
-		const char *next = newline ? newline + 1 : end;
-
-		range.total++;
-		if (range.total == first)
-			range.start = p;
-		if (range.total >= first && range.total <= last) {
-			range.end = next;
-			range.last = range.total;
-		}
-		p = next;
-	}
-	if (range.start > range.end)
-		range.start = range.end;
-	return range;
-}
-
-static int add_lines(struct file_call *c, struct buf *out, const struct buf *text, uint64_t size)
-{
-	_cleanup_(buf_done) struct buf clean = BUF_INIT(text->len * 3 + 1);
-	int64_t last = c->last_line > 0 ? c->last_line : c->first_line + LINES_MAX - 1;
-	int r = text_add_utf8_lossy(&clean, buf_str(text), text->len);
-
-	if (r < 0)
-		return r;
-	struct line_range range = find_lines(buf_str(&clean), clean.len, c->first_line, last);
-	r = buf_printf(out, "/mnt/data/%s: lines %jd-%jd of %jd%s, %ju bytes\n", c->path,
-		       (intmax_t)MIN(c->first_line, range.last), (intmax_t)range.last,
-		       (intmax_t)range.total,
-		       size > text->len ? " (counted in the first 32 MiB)" : "", (uintmax_t)size);
-	return r < 0 ? r
-		     : extras_add_cut(out, range.start, (size_t)(range.end - range.start),
-				      c->tools->config.result_chars,
-				      "ask for fewer lines with start_line and end_line");
-}
-
-static void on_read(int fd, const struct engine_file *info, const struct err *e, void *user)
-{
-	_cleanup_fd_ int file = fd;
-	_cleanup_(buf_done) struct buf text = {0};
-	struct file_call *c = user;
-
-	if (e) {
-		fail_open(c, e);
-		return;
-	}
-	if (!read_text(c, file, info->size, SCAN_MAX, &text))
-		return;
-	_cleanup_(buf_done) struct buf out =
-	    BUF_INIT(c->tools->config.result_chars + ENGINE_PATH_MAX + 1024);
-	_cleanup_(buf_done) struct buf clean = BUF_INIT(out.max * 3);
-	int r = add_lines(c, &out, &text, info->size);
-	/* The file name may have invalid UTF-8 as well. */
-	r = r < 0 ? r : text_add_utf8_lossy(&clean, buf_str(&out), out.len);
-	mcp_call_finish(c->call,
-			r < 0 ? NULL
-			      : mcp_tool_result(mcp_blocks(1, mcp_text(buf_str(&clean), clean.len)),
-						NULL, false));
-	file_call_free(c);
-}
-
-void extras_read_file(struct mcp_call *call, json_t *arguments, void *user)
-{
-	struct tools *t = user;
-	char path[ENGINE_PATH_MAX];
-	int64_t first = 1, last = 0;
-
-	struct sandbox *s = extras_session(t, call, arguments);
-	if (!s || !extras_path(call, arguments, path))
-		return;
-	bool has_last = args_int(arguments, "end_line", &last);
-	(void)args_int(arguments, "start_line", &first);
-	if (has_last && last < first) {
-		extras_fail(call, "invalid_argument", "The first line is line 1.",
-			    "end_line must not be before start_line");
-		return;
-	}
-	struct file_call *c = file_call_new(t, call);
-	if (!c)
-		return;
-	c->sandbox = sandbox_ref(s);
-	c->first_line = first;
-	c->last_line = last;
-	memcpy(c->path, path, sizeof(path));
-	(void)open_path(c, on_read);
-}
-
 /* ---- sandbox_write_file ---- */
 
 static void on_written(uint64_t written, const struct err *e, void *user)
@@ -227,6 +111,7 @@ static void on_written(uint64_t written, const struct err *e, void *user)
 		if (e->code == ERR_FILE_EXISTS)
 			(void)err_set(&error, ERR_FILE_EXISTS, 0, "/mnt/data/%s already exists",
 				      c->path);
+		error.errnum = e->errnum;
 		fail_and_free(c, &error);
 		return;
 	}
@@ -240,7 +125,7 @@ static void on_written(uint64_t written, const struct err *e, void *user)
 		json_decref(object);
 		object = NULL;
 	}
-	tools_finish(c->call, object);
+	extras_finish(c->call, object);
 	file_call_free(c);
 }
 
@@ -250,7 +135,8 @@ static void write_data(struct file_call *c)
 	struct upload_request request = {
 	    .path = c->path,
 	    .overwrite = c->overwrite,
-	    .source = {.data = c->data, .fd = -1, .len = c->len},
+	    .source = c->data ? (struct upload_source){.data = c->data, .fd = -1, .len = c->len}
+			      : c->source,
 	    .on_done = on_written,
 	    .user = c,
 	};
@@ -271,6 +157,55 @@ static void on_write_session(struct sandbox *s, const struct err *e, void *user)
 	write_data(c);
 }
 
+static bool is_given(const struct mcp_text_ref *ref)
+{
+	return ref->text || ref->fd >= 0;
+}
+
+/* The longest text of a file that may be written. */
+static uint64_t most_text(const struct tools *t, bool encoded)
+{
+	const uint64_t max = t->config.max_upload_bytes;
+
+	return encoded ? BASE64_ENCODED_LEN(max) : max;
+}
+
+/* Takes what is written, as SOURCE. False: the call is finished and C is freed. */
+static bool take_text(struct file_call *c, const struct mcp_text_ref *content)
+{
+	c->len = content->len;
+	c->data = tools_text_take(content);
+	if (c->data)
+		return true;
+	mcp_call_finish_error(c->call, MCP_ERR_INTERNAL, "no memory", NULL);
+	file_call_free(c);
+	return false;
+}
+
+/* A long text was decoded while it arrived; a short one is decoded here. */
+static bool take_base64(struct file_call *c, const struct mcp_text_ref *encoded)
+{
+	struct base64_decoder decoder = {0};
+	bool good = encoded->form == MCP_TEXT_DECODED;
+
+	if (!encoded->text) {
+		c->source = (struct upload_source){
+		    .fd = encoded->fd, .off = encoded->off, .len = encoded->fd_len};
+	} else {
+		c->data = malloc(BASE64_DECODED_MAX(encoded->len) + 1);
+		good = c->data &&
+		       base64_decode(&decoder, encoded->text, encoded->len, (uint8_t *)c->data,
+				     &c->len) == 0 &&
+		       base64_decode_end(&decoder) == 0;
+	}
+	if (good)
+		return true;
+	extras_fail(c->call, "invalid_content", "Use the standard alphabet with padding.",
+		    MCP_BASE64_KEY " is not valid base64");
+	file_call_free(c);
+	return false;
+}
+
 void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 {
 	struct tools *t = user;
@@ -279,10 +214,19 @@ void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 	if (!extras_session_id(call, arguments, true, id) || !extras_path(call, arguments, path))
 		return;
 	struct mcp_text_ref content = tools_text_arg(call, arguments, "content");
-	if (content.len > t->config.max_upload_bytes) {
+	struct mcp_text_ref encoded = tools_text_arg(call, arguments, MCP_BASE64_KEY);
+	if (is_given(&content) == is_given(&encoded)) {
+		extras_fail(call, "invalid_argument",
+			    "Give the text as content, or other bytes as " MCP_BASE64_KEY ".",
+			    "Exactly one of content and " MCP_BASE64_KEY " is needed");
+		return;
+	}
+	if (is_given(&encoded))
+		content = encoded;
+	if (content.len > most_text(t, is_given(&encoded))) {
 		extras_fail(call, "upload_too_large", "Write it in parts, with code.",
-			    "content is %zu bytes, the limit is %ju", content.len,
-			    (uintmax_t)t->config.max_upload_bytes);
+			    "The content is %zu bytes, the limit is %ju", content.len,
+			    (uintmax_t)most_text(t, is_given(&encoded)));
 		return;
 	}
 	struct file_call *c = file_call_new(t, call);
@@ -290,13 +234,8 @@ void extras_write_file(struct mcp_call *call, json_t *arguments, void *user)
 		return;
 	memcpy(c->path, path, sizeof(path));
 	c->overwrite = args_bool(arguments, "overwrite", true);
-	c->len = content.len;
-	c->data = tools_text_take(&content);
-	if (!c->data) {
-		file_call_free(c);
-		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
+	if (!(is_given(&encoded) ? take_base64(c, &encoded) : take_text(c, &content)))
 		return;
-	}
 	manager_open(t->config.manager, mcp_call_principal(call), *id ? id : NULL, on_write_session,
 		     c);
 }
@@ -424,7 +363,7 @@ static void fail_large(struct file_call *c)
 		    EXTRAS_IMAGE_BYTES_MAX);
 }
 
-static void on_shrunk(json_t *block, void *user)
+static void on_shrunk(json_t *block, unsigned pages UNUSED, void *user)
 {
 	struct file_call *c = user;
 
@@ -448,7 +387,7 @@ static void on_view(int fd, const struct engine_file *info, const struct err *e,
 		struct err error = ERR_INIT;
 
 		if (info->size <= PICTURE_FILE_MAX &&
-		    picture_shrink(c->sandbox, c->path, on_shrunk, c, &error) == 0)
+		    picture_make(c->sandbox, c->path, PICTURE_RASTER, 0, on_shrunk, c, &error) == 0)
 			return;
 		if (error.code == ERR_NONE)
 			fail_large(c);

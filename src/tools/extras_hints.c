@@ -3,12 +3,13 @@
  * the traceback in the answer. */
 #include "base/rand.h"
 #include "tools/extras.h"
+#include "tools/signs.h"
 
 #include <signal.h>
 #include <string.h>
 
-#define TAIL_MAX   4096u /* last bytes of stderr that are searched */
-#define MODULE_MAX 64u   /* bytes of a module's name that a hint repeats */
+#define LIMIT_MAX  200u /* bytes */
+#define MODULE_MAX 64u  /* bytes of a module's name that a hint repeats */
 #define MIB        (UINT64_C(1) << 20)
 
 uint64_t extras_timeout_of(const struct run_call *c)
@@ -20,7 +21,11 @@ uint64_t extras_timeout_of(const struct run_call *c)
 static int add_timeout(struct buf *b, const struct run_call *c)
 {
 	const uint64_t longest = manager_run_timeout_max_ns(c->tools->config.manager);
+	const int r = buf_printf(b, "The run was ended after its %ju s. ",
+				 (uintmax_t)(extras_timeout_of(c) / NS_PER_S));
 
+	if (r < 0)
+		return r;
 	if (longest == 0)
 		return buf_add_str(b, "Do less in one run, or give a larger timeout_s.");
 	if (extras_timeout_of(c) >= longest)
@@ -56,6 +61,14 @@ static int add_signal(struct buf *b, int signo)
 	return r < 0 ? r : buf_add_char(b, '.');
 }
 
+static int add_memory(struct buf *b, const struct run_call *c)
+{
+	return buf_printf(b,
+			  "The sandbox ran out of memory (it has %ju MiB): read data in parts, or "
+			  "use smaller types.",
+			  (uintmax_t)(sandbox_policy(c->sandbox)->limits.memory_bytes / MIB));
+}
+
 /* How the run ended. */
 static int add_end(struct buf *b, const struct run_call *c, const struct run_result *result)
 {
@@ -69,15 +82,9 @@ static int add_end(struct buf *b, const struct run_call *c, const struct run_res
 	if (result->reason == RUN_TIMEOUT)
 		return add_timeout(b, c);
 	if (result->reason == RUN_OOM)
-		return buf_printf(
-		    b,
-		    "The sandbox ran out of memory (it has %ju MiB): read data in "
-		    "parts, or use smaller types.",
-		    (uintmax_t)(sandbox_policy(c->sandbox)->limits.memory_bytes / MIB));
+		return add_memory(b, c);
 	if (result->reason == RUN_OUTPUT_LIMIT)
 		return buf_add_str(b, "Print less, or write to a file.");
-	if (result->reason == RUN_DISK_LIMIT)
-		return buf_add_str(b, "The files are more than the sandbox may hold: remove some.");
 	return result->reason == RUN_SIGNALED ? add_signal(b, result->signal) : 0;
 }
 
@@ -93,12 +100,9 @@ static bool has_one_of(const char *text, const char *const *words, size_t n)
 
 static int add_no_network(struct buf *b, const struct run_call *c, const char *text)
 {
-	static const char *const words[] = {"Temporary failure in name resolution",
-					    "Name or service not known", "Network is unreachable",
-					    "Could not resolve host", "Failed to resolve"};
 	const char *network = sandbox_network(c->sandbox);
 
-	if (!has_one_of(text, words, ARRAY_SIZE(words)))
+	if (!signs_in(text, SIGN_NO_NETWORK))
 		return 0;
 	if (strcmp(network, "none") == 0)
 		return buf_add_str(b,
@@ -111,6 +115,60 @@ static int add_no_network(struct buf *b, const struct run_call *c, const char *t
 	    network);
 }
 
+/* Which limit of the sandbox the program has met. */
+static int add_limit(struct buf *b, const struct run_call *c, const char *text)
+{
+	char limit[LIMIT_MAX];
+
+	if (signs_in(text, SIGN_NO_MEMORY))
+		return add_memory(b, c);
+	return signs_limit(text, c->sandbox, limit, sizeof(limit)) ? buf_add_str(b, limit) : 0;
+}
+
+/* The package of a module that has another name, or NULL. */
+static const char *package_of(const char *module, size_t len)
+{
+	static const struct {
+		const char *module, *package;
+	} rows[] = {
+	    {"cv2", "opencv-python-headless"},
+	    {"sklearn", "scikit-learn"},
+	    {"skimage", "scikit-image"},
+	    {"yaml", "pyyaml"},
+	    {"PIL", "pillow"},
+	    {"bs4", "beautifulsoup4"},
+	    {"docx", "python-docx"},
+	    {"pptx", "python-pptx"},
+	    {"fitz", "pymupdf"},
+	    {"dotenv", "python-dotenv"},
+	    {"Crypto", "pycryptodome"},
+	    {"dateutil", "python-dateutil"},
+	    {"git", "gitpython"},
+	    {"jwt", "pyjwt"},
+	    {"faiss", "faiss-cpu"},
+	    {"igraph", "python-igraph"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (strlen(rows[i].module) == len && strncmp(rows[i].module, module, len) == 0)
+			return rows[i].package;
+	return NULL;
+}
+
+/* A module that is there and has nearly the name of the missing one, as runtime/python/advice.py
+ * says it; NULL: none. */
+static const char *meant_module(const char *text, size_t *ret_len)
+{
+	static const char before[] = "Hint: the module ";
+	const char *name = strstr(text, before);
+
+	if (!name)
+		return NULL;
+	name += strlen(before);
+	*ret_len = strcspn(name, " \n");
+	return *ret_len > 0 && *ret_len <= MODULE_MAX ? name : NULL;
+}
+
 static int add_missing_module(struct buf *b, const struct run_call *c, const char *text)
 {
 	static const char before[] = "ModuleNotFoundError: No module named '";
@@ -119,42 +177,119 @@ static int add_missing_module(struct buf *b, const struct run_call *c, const cha
 	if (!name)
 		return 0;
 	name += strlen(before);
-	size_t len = strcspn(name, "'.\n");
+	size_t len = strcspn(name, "'\n");
 	if (len == 0 || len > MODULE_MAX)
 		return 0;
-	return buf_printf(
-	    b, "The module %.*s is not installed here%s", (int)len, name,
-	    c->tools->config.packages
-		? ": use sandbox_install_packages (the package may have another name)."
-		: ", and this server installs no packages: do it without.");
+	size_t meant_len = 0;
+	const char *meant = meant_module(text, &meant_len);
+	if (meant) /* a mistyped name on the index may belong to somebody who waits for that */
+		return buf_printf(
+		    b,
+		    "The module %.*s is not installed here, %.*s is. Only if the name "
+		    "is right, use sandbox_install_packages.",
+		    (int)len, name, (int)meant_len, meant);
+	const char *package = package_of(name, strcspn(name, "'."));
+	if (!c->tools->config.packages)
+		return buf_printf(b,
+				  "The module %.*s is not installed here, and this server installs "
+				  "no packages: do it without.",
+				  (int)len, name);
+	if (package)
+		return buf_printf(b,
+				  "The module %.*s is not installed here: use "
+				  "sandbox_install_packages with the package %s.",
+				  (int)len, name, package);
+	return buf_printf(b,
+			  "The module %.*s is not installed here: use sandbox_install_packages "
+			  "(the package may have another name).",
+			  (int)len, name);
+}
+
+/* The run looked for a file or a variable that an earlier call of this client may have made: it gave
+ * no session, or its variables were not kept. */
+static int add_forgotten(struct buf *b, const struct run_call *c, const char *text)
+{
+	/* A path outside of the workspace is no file of an earlier call: Python names it in quotes. */
+	const bool file =
+	    signs_in(text, SIGN_NO_FILE) &&
+	    (!strstr(text, "directory: '/") || strstr(text, "directory: '/mnt/data") ||
+	     strstr(text, "directory: '/app/results"));
+	/* Where the interpreter itself knows what is meant ("Did you forget to import 'os'?"). */
+	const bool variable = signs_in(text, SIGN_NO_NAME) && !strstr(text, "Did you ");
+	int r = 0;
+
+	if ((file || variable) && c->made && !c->id[0] && c->before[0])
+		r = buf_printf(
+		    b,
+		    "This call had no session_id, so it ran in a new session, without the "
+		    "files and variables of %s: give that session_id to go on there "
+		    "(sandbox_list shows all).",
+		    c->before);
+	if (r == 0 && variable && c->request.kind == ENGINE_RUN_PYTHON)
+		r = buf_printf(b,
+			       "%sVariables and imports are kept only from one run with stateful "
+			       "true to the next; this run had none: define them in its code.",
+			       b->len > 0 ? " " : "");
+	return r;
 }
 
 /* What the last lines of stderr are about. They come from the sandbox, so a hint never repeats more of
  * them than the name of a module. */
 static int add_reason(struct buf *b, const struct run_call *c, const struct run_result *result)
 {
-	char text[TAIL_MAX + 1];
-	const size_t len = MIN(result->err.len, (size_t)TAIL_MAX);
+	char text[SIGNS_TAIL + 1];
 
 	if (result->exit_code == 0 || result->reason != RUN_EXITED)
 		return 0;
-	memcpy(text, result->err.data + result->err.len - len, len);
-	for (size_t i = 0; i < len; i++)
-		text[i] = text[i] >= ' ' && text[i] < 0x7F ? text[i] : '\n';
-	text[len] = '\0';
+	signs_tail(&result->err, text);
 	int r = add_missing_module(b, c, text);
-	return r == 0 && b->len == 0 ? add_no_network(b, c, text) : r;
+	if (r == 0 && b->len == 0)
+		r = add_limit(b, c, text);
+	if (r == 0 && b->len == 0)
+		r = add_no_network(b, c, text);
+	return r == 0 && b->len == 0 ? add_forgotten(b, c, text) : r;
+}
+
+bool extras_starts_background(const char *text)
+{
+	static const char *const words[] = {
+	    "Popen", "nohup", "setsid", "create_subprocess", "start_new_session", "os.fork"};
+
+	if (has_one_of(text, words, ARRAY_SIZE(words)))
+		return true;
+	for (const char *at = strchr(text, '&'); at; at = strchr(at + 1, '&')) {
+		const char *next = at + 1 + strspn(at + 1, " \t");
+		if (at > text && !strchr("&><|", at[-1]) && strchr("\n;)#", *next))
+			return true;
+	}
+	return false;
+}
+
+static int add_killed(struct buf *b, const struct run_call *c, const struct run_result *result)
+{
+	if (result->killed == 0 || result->reason != RUN_EXITED || !c->background)
+		return 0;
+	return buf_printf(b,
+			  "%sA background process of this run was ended with it: processes do not "
+			  "outlive a run. Start it in the run that uses it.",
+			  b->len > 0 ? " " : "");
 }
 
 /* The caller named a session that did not exist, so this call has made it. The model may have
  * mistyped the id, or the session may have ended: either way its variables and files are missing. */
 static int add_new_session(struct buf *b, const struct run_call *c)
 {
-	return buf_printf(
-	    b,
-	    "%sThere was no session %s (it has ended, or the id is new): this is a new "
-	    "one without earlier files and variables.",
-	    b->len > 0 ? " " : "", c->id);
+	const struct sandbox_end *earlier = sandbox_earlier(c->sandbox);
+	int r = buf_printf(b, "%s", b->len > 0 ? " " : "");
+
+	if (r == 0 && earlier->why == SANDBOX_END_NONE)
+		return buf_printf(b,
+				  "There was no session %s: this is a new one, without files and "
+				  "variables. To go on in another one, give its exact session_id.",
+				  c->id);
+	r = r < 0 ? r : buf_printf(b, "The earlier session %s ", c->id);
+	r = r < 0 ? r : sandbox_end_add(b, earlier);
+	return r < 0 ? r : buf_add_str(b, ": this is a new one, without its files and variables.");
 }
 
 int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_result *result)
@@ -163,5 +298,12 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 
 	if (r == 0 && b->len == 0)
 		r = add_reason(b, c, result);
+	if (r == 0)
+		r = add_killed(b, c, result);
+	if (r == 0 && c->made && c->last && !c->id[0])
+		return buf_printf(b,
+				  "%sYou have worked in no session on this connection yet: this is "
+				  "a new one.",
+				  b->len > 0 ? " " : "");
 	return r == 0 && c->made && c->id[0] ? add_new_session(b, c) : r;
 }

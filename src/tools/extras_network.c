@@ -41,9 +41,9 @@ int extras_add_network(json_t *object, const struct tools *t, const struct sandb
 
 static void finish_allowed(struct mcp_call *call, const struct sandbox *s, const char *domain)
 {
-	tools_finish(call,
-		     json_pack("{s:s, s:s, s:s, s:o}", "session_id", sandbox_id(s), "status",
-			       "allowed", "domain", domain, "network_allowed", extras_domains(s)));
+	extras_finish(call,
+		      json_pack("{s:s, s:s, s:s, s:o}", "session_id", sandbox_id(s), "status",
+				"allowed", "domain", domain, "network_allowed", extras_domains(s)));
 }
 
 static enum extras_word ask_person(struct mcp_call *call, const struct sandbox *s,

@@ -41,7 +41,7 @@ static void call_free(struct package_call *c)
 static void fail(struct package_call *c, const struct err *e)
 {
 	mcp_call_on_cancel(c->call, NULL, NULL);
-	extras_fail_err(c->call, e);
+	extras_fail_open(c->tools, c->call, e);
 	call_free(c);
 }
 
@@ -72,7 +72,7 @@ static void on_status(const struct package_status *status, void *user)
 		    "cannot be installed here.",
 		    "%s", r < 0 ? "it failed" : buf_str(&text));
 	else
-		tools_finish(
+		extras_finish(
 		    c->call,
 		    json_pack("{s:s, s:s, s:s, s:o, s:I}", "session_id", sandbox_id(c->sandbox),
 			      "status", package_word_name(status->word), "message",
@@ -103,7 +103,7 @@ static void on_list(const struct package_row *rows, size_t n, const struct err *
 	if (object && c->all)
 		(void)json_object_set(object, "of_image", image);
 	json_decref(image);
-	tools_finish(c->call, object);
+	extras_finish(c->call, object);
 	call_free(c);
 }
 
@@ -184,7 +184,7 @@ static void begin(struct package_call *c, struct sandbox *s)
 	c->sandbox = sandbox_ref(s);
 	c->start_ns = now_ns();
 	if (mcp_call_is_cancelled(c->call))
-		r = err_set(&e, ERR_CANCELLED, ECANCELED, "cancelled");
+		r = err_set(&e, ERR_CANCELLED, 0, "cancelled");
 	else if (c->tool == INSTALL)
 		r = begin_install(c, &e);
 	else if (c->tool == UNINSTALL)
@@ -203,14 +203,45 @@ static void on_open(struct sandbox *s, const struct err *e, void *user)
 		begin(user, s);
 }
 
+/* The argument `packages`: words, or a list of them. NULL: no memory. A list that is too long gives a
+ * text that the check of the grammar refuses. */
+static char *spec_of(struct mcp_call *call, const json_t *arguments)
+{
+	const json_t *list = json_object_get(arguments, "packages"), *item;
+	_cleanup_(buf_done) struct buf b = BUF_INIT(PACKAGES_SPEC_MAX * 2);
+	size_t i;
+
+	if (!json_is_array(list)) {
+		struct mcp_text_ref text = tools_text_arg(call, arguments, "packages");
+		return tools_text_take(&text);
+	}
+	json_array_foreach(list, i, item) {
+		struct mcp_text_ref ref = {.fd = -1};
+
+		if (b.len > PACKAGES_SPEC_MAX || mcp_call_text(call, item, &ref) < 0)
+			break;
+		_cleanup_free_ char *word = tools_text_take(&ref);
+		if (!word)
+			return NULL;
+		word[MIN(strlen(word), (size_t)PACKAGES_SPEC_MAX - 1)] = '\0';
+		/* A comment in an item ends with it. */
+		if (buf_printf(&b, "%s%s",
+			       b.len == 0                 ? ""
+			       : strchr(buf_str(&b), '#') ? "\n"
+							  : " ",
+			       word) < 0)
+			return NULL;
+	}
+	return strdup(buf_str(&b));
+}
+
 static struct package_call *new_call(struct tools *t, struct mcp_call *call,
 				     const json_t *arguments, enum package_tool tool)
 {
 	struct package_call *c = calloc(1, sizeof(*c));
-	struct mcp_text_ref text = tools_text_arg(call, arguments, "packages");
 
 	if (c)
-		c->spec = tool == LIST ? strdup("") : tools_text_take(&text);
+		c->spec = tool == LIST ? strdup("") : spec_of(call, arguments);
 	if (!c || !c->spec) {
 		free(c);
 		mcp_call_finish_error(call, MCP_ERR_INTERNAL, "no memory", NULL);
@@ -251,7 +282,7 @@ static void start(struct tools *t, struct mcp_call *call, const json_t *argument
 
 void extras_install(struct mcp_call *call, json_t *arguments, void *user)
 {
-	start(user, call, arguments, INSTALL);
+	start(user, call, arguments, args_bool(arguments, "remove", false) ? UNINSTALL : INSTALL);
 }
 
 void extras_uninstall(struct mcp_call *call, json_t *arguments, void *user)

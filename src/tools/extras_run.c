@@ -1,134 +1,60 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sandbox_run_python and sandbox_run_shell of the profile `full`: the result of the first
- * family, with a budget of text and with the pictures that the run has made.
- *
- * An answer with pictures has no structuredContent: if that is there, a widespread client shows
- * its model nothing else. The text then has all facts. */
+/* sandbox_run_python and sandbox_run_shell of the lean family. After the run: new files in folders of
+ * the workspace are looked for, and the pictures that the run made are read. */
 #include "tools/extras.h"
+#include "tools/extras_disk.h"
+#include "tools/extras_walk.h"
 #include "tools/picture.h"
 
-#include "base/jsonio.h"
 #include "base/rand.h"
 #include "base/text.h"
 
 #include <string.h>
 
-#define HINT_MAX  2048u   /* bytes */
-#define SHELL_MAX 120000u /* bytes of a command: the kernel allows 128 KiB in one argument */
+#define RUN_TEXT_MAX (32u << 20) /* bytes of an answer's text */
+#define SHELL_MAX    120000u     /* bytes of a command: the kernel allows 128 KiB in one argument */
+#define DEEP_DEPTH   8           /* levels of folders in which new files are looked for */
+#define DEEP_FOLDERS 64          /* folders that are looked into after one run */
+#define DEEP_FILES   50          /* new files that are found there */
 
 /* A run that has ended and whose pictures are being read. */
 struct pictures {
 	struct tools *tools;
 	struct mcp_call *call;
-	struct sandbox *sandbox; /* reference */
-	json_t *object;          /* owned: the object that becomes the text */
-	json_t *blocks;          /* owned: image blocks so far */
-	char names[EXTRAS_IMAGES_MAX][256];
-	bool large[EXTRAS_IMAGES_MAX]; /* too large for an answer: must be scaled down */
+	struct sandbox *sandbox;        /* reference */
+	json_t *object;                 /* owned: the object that becomes the text */
+	json_t *blocks;                 /* owned: image blocks so far */
+	char *names[EXTRAS_IMAGES_MAX]; /* owned paths, relative to the workspace */
+	bool large[EXTRAS_IMAGES_MAX];  /* too large for an answer: must be scaled down */
 	size_t n, next;
 	json_t *others; /* owned, or NULL: names of pictures beyond the limit */
 	bool scaled;
+	bool disk_full; /* the answer is to say so */
 };
 
 /* ---- the answer ---- */
 
 static void finish_object(struct mcp_call *call, json_t *object, json_t *pictures)
 {
-	size_t len = 0;
-	_cleanup_free_ char *text = jsonio_text(object, JSON_COMPACT, &len);
-	bool pictured = json_array_size(pictures) > 0;
-	json_t *content = text ? mcp_blocks(1, mcp_text(text, len)) : NULL;
+	_cleanup_(buf_done) struct buf text = BUF_INIT(RUN_TEXT_MAX);
+	int r = object ? extras_add_run(&text, object) : -ENOMEM;
 
-	if (content && pictures && json_array_extend(content, pictures) < 0) {
-		json_decref(content);
-		content = NULL;
-	}
-	json_decref(pictures);
-	mcp_call_finish(call, mcp_tool_result(content,
-					      pictured ? (json_decref(object), NULL)
-						       : json_pack("{s:o}", "result", object),
-					      false));
-}
-
-json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut)
-{
-	return tools_json_output(output, max,
-				 "save long output to a file and read parts of it with "
-				 "sandbox_read_file",
-				 note, ret_cut);
-}
-
-/* What has become of the variables of the session. */
-static const char *state_of(const struct run_result *result)
-{
-	if (result->state_lost)
-		return "lost";
-	return result->state_kept ? "kept" : "unchanged";
-}
-
-/* Adds the members of stateful runs. */
-static int add_state(json_t *object, struct run_call *c, const struct run_result *result)
-{
-	if (c->request.kind != ENGINE_RUN_STATEFUL)
-		return 0;
-	bool cut = false;
-	if (result->value.len > 0 &&
-	    json_object_set_new(
-		object, "result",
-		extras_output(&result->value, c->tools->config.result_chars / 3, "", &cut)) < 0)
-		return -ENOMEM;
-	if (cut && json_object_set_new(object, "result_truncated", json_true()) < 0)
-		return -ENOMEM;
-	return json_object_set_new(object, "state", json_string(state_of(result)));
-}
-
-static json_t *result_object(struct run_call *c, const struct run_result *result)
-{
-	/* stdout gets the larger part of the budget, and what stderr does not use. */
-	size_t budget = c->tools->config.result_chars;
-	size_t err_max = MIN(result->err.len, budget / 3);
-	char note[64] = "";
-
-	if (result->reason == RUN_TIMEOUT)
-		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
-			       (uintmax_t)(extras_timeout_of(c) / NS_PER_S));
-	bool out_cut = false, err_cut = false;
-	json_t *out = extras_output(&result->out, budget - err_max, "", &out_cut);
-	json_t *err = extras_output(&result->err, MAX(err_max, budget / 3), note, &err_cut);
-	_cleanup_(buf_done) struct buf hint = BUF_INIT(HINT_MAX);
-	json_t *object = json_pack("{s:s, s:s, s:i}", "session_id", sandbox_id(c->sandbox),
-				   "run_id", result->id, "exit_code", result->exit_code);
-	json_t *rest =
-	    json_pack("{s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "stdout", out, "stderr", err,
-		      "stdout_truncated", out_cut, "stderr_truncated", err_cut, "artifacts",
-		      tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
-		      (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
-	/* Before the traceback, where a model reads it first. */
-	bool failed =
-	    extras_add_hint(&hint, c, result) < 0 ||
-	    (hint.len > 0 &&
-	     json_object_set_new(object, "hint", json_stringn(buf_str(&hint), hint.len)) < 0);
-	failed = failed || json_object_update(object, rest) < 0 || add_state(object, c, result) < 0;
-	json_decref(rest);
-	if (failed) {
-		json_decref(object);
-		return NULL;
-	}
-	return object;
+	extras_finish_text(call, r < 0 ? NULL : &text, object, pictures);
 }
 
 /* ---- pictures ---- */
 
 static void read_next(struct pictures *p);
 
-/* Without memory the answer has no hint. */
-static void append_hint(json_t *object, const char *text)
-{
-	_cleanup_(buf_done) struct buf b = BUF_INIT(HINT_MAX);
-	const char *before = json_string_value(json_object_get(object, "hint"));
+static void pictures_end(struct pictures *p);
 
-	if (buf_printf(&b, "%s%s%s", before ? before : "", before ? " " : "", text) == 0)
-		(void)json_object_set_new(object, "hint", json_stringn(buf_str(&b), b.len));
+static void on_disk_told(const char *hint, void *user)
+{
+	struct pictures *p = user;
+
+	if (*hint)
+		extras_run_append_hint(p->object, hint);
+	pictures_end(p);
 }
 
 static void pictures_end(struct pictures *p)
@@ -137,12 +63,19 @@ static void pictures_end(struct pictures *p)
 	    "Pictures over 1.5 MiB are shown smaller; their files are as the "
 	    "run made them.";
 
+	if (p->disk_full) {
+		p->disk_full = false;
+		if (disk_tell(p->sandbox, on_disk_told, p))
+			return;
+	}
 	if (p->scaled)
-		append_hint(p->object, note);
+		extras_run_append_hint(p->object, note);
 	/* Without memory the names are missing here; the artifacts still list the files. */
 	if (p->others)
 		(void)json_object_set_new(p->object, "pictures_not_shown", p->others);
 	finish_object(p->call, p->object, p->blocks);
+	for (size_t i = 0; i < p->n; i++)
+		free(p->names[i]);
 	(void)sandbox_unref(p->sandbox);
 	free(p);
 }
@@ -156,7 +89,7 @@ static void add_picture(struct pictures *p, json_t *block)
 	read_next(p);
 }
 
-static void on_shrunk(json_t *block, void *user)
+static void on_shrunk(json_t *block, unsigned pages UNUSED, void *user)
 {
 	struct pictures *p = user;
 
@@ -178,9 +111,10 @@ static void read_next(struct pictures *p)
 
 	while (p->next < p->n) {
 		const size_t i = p->next++;
-		const int r = p->large[i]
-				  ? picture_shrink(p->sandbox, p->names[i], on_shrunk, p, &e)
-				  : sandbox_open_file(p->sandbox, p->names[i], on_picture, p, &e);
+		const int r =
+		    p->large[i]
+			? picture_make(p->sandbox, p->names[i], PICTURE_RASTER, 0, on_shrunk, p, &e)
+			: sandbox_open_file(p->sandbox, p->names[i], on_picture, p, &e);
 
 		if (r == 0)
 			return;
@@ -188,34 +122,67 @@ static void read_next(struct pictures *p)
 	pictures_end(p);
 }
 
-static size_t collect_pictures(struct pictures *p, const struct run_result *result)
+static void collect_picture(struct pictures *p, const char *path, uint64_t size)
 {
-	for (size_t i = 0; i < result->n_artifacts; i++) {
-		const struct artifact *a = &result->artifacts[i];
-		if (a->size > PICTURE_FILE_MAX || !text_starts_with(mime_type(a->name), "image/") ||
-		    streq(mime_type(a->name), "image/svg+xml"))
-			continue;
-		if (p->n == EXTRAS_IMAGES_MAX) {
-			p->others = p->others ? p->others : json_array();
-			(void)json_array_append_new(p->others,
-						    tools_json_bytes(a->name, strlen(a->name)));
-			continue;
-		}
-		p->large[p->n] = a->size > EXTRAS_IMAGE_BYTES_MAX;
-		memcpy(p->names[p->n++], a->name, sizeof(p->names[0]));
+	if (size > PICTURE_FILE_MAX || !text_starts_with(mime_type(path), "image/") ||
+	    streq(mime_type(path), "image/svg+xml"))
+		return;
+	if (p->n == EXTRAS_IMAGES_MAX) {
+		p->others = p->others ? p->others : json_array();
+		(void)json_array_append_new(p->others, tools_json_bytes(path, strlen(path)));
+		return;
 	}
-	return p->n;
+	p->large[p->n] = size > EXTRAS_IMAGE_BYTES_MAX;
+	p->names[p->n] = strdup(path);
+	p->n += p->names[p->n] ? 1 : 0;
+}
+
+/* ---- new files in folders ---- */
+
+static void on_walked(const struct walk *w, const struct err *e UNUSED, void *user)
+{
+	struct pictures *p = user;
+	json_t *artifacts = json_object_get(p->object, "artifacts");
+
+	/* If they cannot be listed, the answer just does not name them. */
+	for (size_t i = 0; w && i < w->n; i++) {
+		const struct walk_file *f = &w->files[i];
+
+		(void)json_array_append_new(
+		    artifacts, extras_json_file(p->tools, p->sandbox, f->path, f->info.size));
+		collect_picture(p, f->path, f->info.size);
+	}
+	read_next(p);
+}
+
+/* True: on_walked() will be called. */
+static bool walk_folders(struct pictures *p, const struct run_call *c,
+			 const struct run_result *result)
+{
+	/* The kernel sets the time of an inode's change; no program in the sandbox can choose it. */
+	const struct walk_request request = {
+	    .folder = "",
+	    .depth = DEEP_DEPTH,
+	    .quiet = true,
+	    .below = true,
+	    .since_ns = (int64_t)c->start_wall_ns,
+	    .max_files = DEEP_FILES,
+	    .max_folders = DEEP_FOLDERS,
+	};
+	struct err e = ERR_INIT;
+
+	return result->has_folders && walk_start(c->sandbox, &request, on_walked, p, &e) == 0;
 }
 
 static void finish(struct run_call *c, const struct run_result *result, const struct err *e)
 {
 	if (e) {
-		extras_fail_err(c->call, e);
+		extras_fail_open(c->tools, c->call, e);
 		return;
 	}
-	json_t *object = result_object(c, result);
+	json_t *object = extras_run_object(c, result);
 	struct pictures *p = calloc(1, sizeof(*p));
-	if (!object || !p || collect_pictures(p, result) == 0) {
+	if (!object || !p) {
 		free(p);
 		finish_object(c->call, object, NULL);
 		return;
@@ -225,7 +192,11 @@ static void finish(struct run_call *c, const struct run_result *result, const st
 	p->sandbox = sandbox_ref(c->sandbox);
 	p->object = object;
 	p->blocks = json_array();
-	read_next(p);
+	p->disk_full = disk_was_full(result);
+	for (size_t i = 0; i < result->n_artifacts; i++)
+		collect_picture(p, result->artifacts[i].name, result->artifacts[i].size);
+	if (!walk_folders(p, c, result))
+		read_next(p);
 }
 
 /* ---- the calls ---- */
@@ -256,8 +227,15 @@ static struct run_call *prepare(struct tools *t, struct mcp_call *call, const js
 	}
 	if (c) {
 		c->request.timeout_ns = timeout;
+		c->background = extras_starts_background(c->text);
+		c->request.whole_over = t->config.result_chars;
 		c->finish = finish;
 		c->live = true;
+		c->request.artifacts_always = true;
+		c->last = extras_is_last(arguments);
+		const char *before = mcp_call_note(call);
+		if (before && strlen(before) <= SANDBOX_ID_MAX)
+			memcpy(c->before, before, strlen(before) + 1);
 	}
 	return c;
 }
@@ -272,6 +250,7 @@ void extras_run_python(struct mcp_call *call, json_t *arguments, void *user)
 	c->request.kind =
 	    args_bool(arguments, "stateful", false) ? ENGINE_RUN_STATEFUL : ENGINE_RUN_PYTHON;
 	c->request.display = t->config.save_figures_extras;
+	c->request.notebook = true;
 	c->request.code = c->text;
 	c->request.code_len = c->text_len;
 	run_call_start(c);

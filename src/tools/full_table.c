@@ -1,28 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The tools that only the profile `full` has. */
+/* The lean family: one coherent set of tools, which is the profile `full`, and a few older tools of
+ * it that only the profile `all` still shows. Every word here is paid for in each conversation, so a
+ * text says what makes a model choose right and nothing else; tests/integration/lean.test.ts holds
+ * the size. */
 #include "tools/extras.h"
 #include "tools/table.h"
 
 #include "sandbox/checkpoints.h"
 
+#define LEAN TOOLS_IN_FULL | TOOLS_IN_ALL
 #define SESSION_OPTIONAL                                                                           \
 	{                                                                                          \
 		"session_id", ARG_STRING, ARG_NULL,                                                \
-		    "An earlier session, or a name for a new one; leave it out for a new one."     \
+		    "Session or stored sandbox; an unknown name makes that session. Left out: a "  \
+		    "new session. \"last\": your last one."                                        \
 	}
-#define SESSION(doc)                                                                               \
+#define SESSION                                                                                    \
 	{                                                                                          \
-		"session_id", ARG_STRING, ARG_REQUIRED, doc                                        \
+		"session_id", ARG_STRING, ARG_REQUIRED, "Session or stored sandbox, or \"last\"."  \
 	}
-#define PATH                                                                                       \
+#define PATH(doc)                                                                                  \
 	{                                                                                          \
-		"path", ARG_STRING, ARG_REQUIRED, "Below /mnt/data, absolute or relative to it."   \
+		"path", ARG_STRING, ARG_REQUIRED, doc                                              \
 	}
 #define TIMEOUT                                                                                    \
 	{                                                                                          \
 		"timeout_s", ARG_INT, ARG_NULL,                                                    \
-		    "End the run after that many seconds, such as 30; "                            \
-		    "sandbox_info tells the most that is allowed.",                                \
+		    "End the run after so many seconds; sandbox_info tells the most.",             \
 		    .min = 1, .max = TOOLS_TIMEOUT_MAX_S                                           \
 	}
 #define END                                                                                        \
@@ -34,170 +38,334 @@
 
 static const struct tool_arg python_args[] = {
     {"code", ARG_STRING, ARG_REQUIRED,
-     "Python source. Print what you want to see. The working folder is /mnt/data; files saved "
-     "there stay for later calls of the session."},
+     "Python source, as in a notebook: print what you want to see, or end with an expression. The "
+     "working folder is /mnt/data; files saved there stay for later calls of the session."},
     SESSION_OPTIONAL,
-    TIMEOUT,
     {"stateful", ARG_BOOL, ARG_NULL,
-     "true keeps variables, imports and definitions for later stateful calls of the session, as a "
-     "notebook does; `result` is then the last expression's value. A run that crashes or is ended "
-     "leaves them as they were before it (`state`: kept, unchanged or lost).",
+     "true keeps variables, imports and definitions for later stateful calls, as a notebook "
+     "does. A run that crashes leaves them as they were.",
      .otherwise = "false"},
+    TIMEOUT,
     END};
 static const struct tool_arg shell_args[] = {
     {"command", ARG_STRING, ARG_REQUIRED, "One command line or a whole script."},
     SESSION_OPTIONAL,
     TIMEOUT,
     END};
+static const struct tool_arg create_args[] = {
+    {"session_id", ARG_STRING, ARG_NULL,
+     "A name for the new session, or an existing one, whose name, labels, env, workdir, "
+     "timeout_s and ttl_s can change."},
+    {"persistent", ARG_BOOL, 0,
+     "true: a stored sandbox, whose files and packages stay until it is deleted. false: a session.",
+     .otherwise = "false"},
+    {"name", ARG_STRING, ARG_NULL, "A name for people."},
+    {"labels", ARG_PAIRS, ARG_NULL, "Labels of your own."},
+    {"image", ARG_STRING, ARG_NULL, "Left out: the server's."},
+    {"memory_mb", ARG_INT, ARG_NULL, "Memory in MiB.", .min = 6, .max = SANDBOX_MB_MAX},
+    {"cpus", ARG_NUMBER, ARG_NULL, "CPU time in cores.", .min = 10, .max = 1024000},
+    {"processes", ARG_INT, ARG_NULL, "Processes and threads.", .min = 4, .max = 1000000},
+    {"disk_mb", ARG_INT, ARG_NULL, "Size of all files in MiB.", .min = 1, .max = SANDBOX_MB_MAX},
+    {"timeout_s", ARG_INT, ARG_NULL, "Time of a run whose call gives none.", .min = 1,
+     .max = TOOLS_TIMEOUT_MAX_S},
+    {"ttl_s", ARG_INT, ARG_NULL, "Unused for so long, a session ends.", .min = 1, .max = 31536000},
+    {"env", ARG_PAIRS, ARG_NULL | ARG_SECRET,
+     "Environment variables; values are never shown again."},
+    {"workdir", ARG_STRING, ARG_NULL, "Folder below /mnt/data in which runs start."},
+    {"network", ARG_STRING, ARG_NULL,
+     "What it may reach, if the operator permits: nothing, the package index, domains, or every "
+     "public host.",
+     .words = "none|packages|allowlist|open"},
+    {"domains", ARG_STRINGS, ARG_NULL, "Of the allowlist: host, host:port or *.host.",
+     .max = SANDBOX_HOSTS_MAX},
+    {"copy_of", ARG_STRING, ARG_NULL, "A session whose files the new one gets, without variables."},
+    END};
+static const struct tool_arg no_args[] = {END};
+static const struct tool_arg info_args[] = {
+    SESSION,
+    {"all_packages", ARG_BOOL, 0, "Also list the packages of the image.", .otherwise = "false"},
+    END};
+static const struct tool_arg session_args[] = {SESSION, END};
+static const struct tool_arg list_args[] = {
+    SESSION,
+    {"path", ARG_STRING, ARG_NULL, "A folder; left out: /mnt/data."},
+    {"depth", ARG_INT, ARG_NULL, "Levels of folders; left out: all.", .min = 1,
+     .max = EXTRAS_DEPTH_MAX},
+    END};
 static const struct tool_arg read_args[] = {
-    SESSION("The session that has the file."),
-    PATH,
-    {"start_line", ARG_INT, ARG_NULL, "The first line to read, counted from 1.", .min = 1},
-    {"end_line", ARG_INT, ARG_NULL, "The last line to read; up to 2000 lines without it.",
+    SESSION,
+    PATH("The file, below /mnt/data."),
+    {"start_line", ARG_INT, ARG_NULL, "First line of a text, from 1; first page of a PDF.",
      .min = 1},
+    {"end_line", ARG_INT, ARG_NULL, "Last line of a text, or last page of a PDF.", .min = 1},
+    {"base64", ARG_BOOL, 0, "true gives the bytes of any file as base64.", .otherwise = "false"},
     END};
 static const struct tool_arg write_args[] = {
-    PATH,
-    {"content", ARG_STRING, ARG_REQUIRED, "The whole text."},
+    PATH("The file, below /mnt/data; folders are made."),
+    {"content", ARG_STRING, ARG_NULL, "The whole text."},
+    {MCP_BASE64_KEY, ARG_STRING, ARG_NULL, "Instead of content: bytes as base64."},
     SESSION_OPTIONAL,
-    {"overwrite", ARG_BOOL, 0, "Replace a file that is there.", .otherwise = "true"},
+    {"overwrite", ARG_BOOL, 0, "false refuses to replace a file.", .otherwise = "true"},
     END};
 static const struct tool_arg edit_args[] = {
-    SESSION("The session that has the file."),
-    PATH,
-    {"old_text", ARG_STRING, ARG_REQUIRED,
-     "The text to replace, exactly as it is in the file; it must occur once."},
-    {"new_text", ARG_STRING, ARG_REQUIRED, "The text that replaces it."},
+    SESSION,
+    PATH("The file, below /mnt/data."),
+    {"old_text", ARG_STRING, ARG_REQUIRED, "Copied exactly from the file; it must occur once."},
+    {"new_text", ARG_STRING, ARG_REQUIRED, "What replaces it."},
     {"replace_all", ARG_BOOL, 0, "Replace every occurrence.", .otherwise = "false"},
     END};
-static const struct tool_arg view_args[] = {SESSION("The session that has the file."), PATH, END};
-static const struct tool_arg info_args[] = {SESSION("The session to look at."), END};
-static const struct tool_arg delete_args[] = {SESSION("The session to end."), END};
+static const struct tool_arg add_args[] = {
+    {"url", ARG_STRING, ARG_NULL, "An http(s) address to fetch, if the network permits it."},
+    {"local_path", ARG_STRING, ARG_NULL,
+     "A file of the server's machine, if the operator permits it."},
+    {"path", ARG_STRING, ARG_NULL, "Where it goes below /mnt/data; left out: it keeps its name."},
+    SESSION_OPTIONAL,
+    {"overwrite", ARG_BOOL, 0, "false refuses to replace a file.", .otherwise = "true"},
+    END};
+static const struct tool_arg install_args[] = {
+    {"packages", ARG_STRING, ARG_REQUIRED | ARG_WORDS,
+     "Names, with versions if needed: \"httpx>=0.28 rich==13.9.4\"."},
+    SESSION_OPTIONAL,
+    {"remove", ARG_BOOL, 0, "true removes these packages instead.", .otherwise = "false"},
+    END};
 static const struct tool_arg checkpoint_args[] = {
-    SESSION("The session."),
-    {"name", ARG_STRING, ARG_REQUIRED,
-     "Letters, digits, - and _; an older checkpoint of that name is replaced."},
-    {"delete", ARG_BOOL, 0, "true deletes the checkpoint of that name instead.",
-     .otherwise = "false"},
+    SESSION,
+    {"name", ARG_STRING, ARG_REQUIRED, "Letters, digits, - and _; a used name is replaced."},
+    {"delete", ARG_BOOL, 0, "true deletes that checkpoint instead.", .otherwise = "false"},
     END};
 static const struct tool_arg restore_args[] = {
-    SESSION("The session."),
-    {"name", ARG_STRING, ARG_REQUIRED,
-     "The name of a checkpoint, or of a branch of sandbox_branch: restoring it chooses that "
-     "branch."},
-    {"files_only", ARG_BOOL, 0, "true restores the files alone; the session then has no variables.",
-     .otherwise = "false"},
+    SESSION,
+    {"name", ARG_STRING, ARG_REQUIRED, "Of a checkpoint, or of a branch, which chooses it."},
+    {"files_only", ARG_BOOL, 0, "true restores no variables.", .otherwise = "false"},
     END};
 static const struct tool_arg branch_fields[] = {
-    {"name", ARG_STRING, ARG_NULL,
-     "Letters, digits, - and _; left out: branch-1, branch-2 and so on."},
-    {"code", ARG_STRING, ARG_REQUIRED, "Python that is run as a stateful run."},
+    {"name", ARG_STRING, ARG_NULL, "Left out: branch-1, branch-2 ..."},
+    {"code", ARG_STRING, ARG_REQUIRED, "Python, run as a stateful run."},
     END};
-static const struct tool_arg branch_args[] = {
-    SESSION("The session."),
-    {"branches", ARG_OBJECTS, ARG_REQUIRED,
-     "The continuations to try, such as [{\"name\": \"a\", \"code\": \"x = 1\"}].", .min = 1,
-     .max = BRANCHES_MAX, .fields = branch_fields},
-    TIMEOUT,
+static const struct tool_arg branch_args[] = {SESSION,
+					      {"branches", ARG_OBJECTS, ARG_REQUIRED,
+					       "The continuations to try.", .min = 1,
+					       .max = BRANCHES_MAX, .fields = branch_fields},
+					      TIMEOUT,
+					      END};
+static const struct tool_arg domain_args[] = {
+    SESSION,
+    {"domain", ARG_STRING, ARG_REQUIRED, "A host such as api.example.org, or host:port."},
     END};
+/* Of the tools that only `all` shows. */
+static const struct tool_arg view_args[] = {SESSION, PATH("The picture, below /mnt/data."), END};
 static const struct tool_arg fork_args[] = {
-    SESSION("The session whose files are copied."),
+    SESSION,
     {"new_session_id", ARG_STRING, ARG_NULL,
      "A name for the new session; leave it out for a random one."},
     END};
-static const struct tool_arg install_args[] = {
-    {"packages", ARG_STRING, ARG_REQUIRED,
-     "Names with extras and versions where needed, such as \"requests\" or \"polars>=1.0 "
-     "rich[jupyter]==13.9.4\", or lines of a requirements file. No options, addresses or paths."},
-    SESSION_OPTIONAL,
-    END};
 static const struct tool_arg packages_args[] = {
-    SESSION("The session to look at."),
-    {"all", ARG_BOOL, 0, "Also list what its image has.", .otherwise = "false"},
-    END};
+    SESSION, {"all", ARG_BOOL, 0, "Also list what its image has.", .otherwise = "false"}, END};
 static const struct tool_arg uninstall_args[] = {
-    {"packages", ARG_STRING, ARG_REQUIRED, "Names, separated by blanks."},
-    SESSION("The session that has them."),
-    END};
-static const struct tool_arg domain_args[] = {
-    SESSION("The session that needs it."),
-    {"domain", ARG_STRING, ARG_REQUIRED,
-     "One name, such as api.example.org (ports 80 and 443), or name:port."},
-    END};
+    {"packages", ARG_STRING, ARG_REQUIRED, "Names, separated by blanks."}, SESSION, END};
 
 /* ---- tools ---- */
-
-#define RUN_RESULT                                                                                 \
-	"Returns session_id, exit_code, stdout, stderr, artifacts (new or changed files with "     \
-	"their download_url), duration_ms and reason (exited, signaled, timeout, oom). Long "      \
-	"output is cut in the middle. Pictures that the run saved, and figures that it left open " \
-	"or gave to plt.show(), are shown to you. A failing run is a normal result: read stderr, " \
-	"correct, and run again in the same session."
 
 const struct tool_row full_rows[] = {
     {
 	.name = "sandbox_run_python",
-	.title = "Run Python in Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.title = "Run Python",
+	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
-	.summary =
-	    "Run Python source in an isolated sandbox without network. pandas, numpy, matplotlib, "
-	    "seaborn, scipy, openpyxl, pyarrow and reportlab are installed. Each call starts a "
-	    "fresh interpreter unless stateful is true.",
-	.returns = RUN_RESULT,
+	.summary = "Run Python in an isolated sandbox: analysis, computation, charts, making "
+		   "files. pandas, numpy, matplotlib, seaborn, scipy, openpyxl, pyarrow and "
+		   "reportlab are there. No network unless the operator permits it.",
+	.returns = "Returns what it printed, new or changed files with links for the person, and "
+		   "the session_id: give that back to go on with the same files. Pictures and open "
+		   "figures are shown to you. A failing run is a normal result: read it, correct "
+		   "the code, run again in the same session.",
 	.args = python_args,
+	.shown = true,
 	.call = extras_run_python,
     },
     {
 	.name = "sandbox_run_shell",
-	.title = "Run Shell Command in Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.title = "Run Shell Command",
+	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
-	.summary = "Run a shell command (bash where the image has it) in an isolated sandbox "
-		   "without network, in /mnt/data.",
-	.returns = RUN_RESULT,
+	.summary = "Run a shell command or script (bash where the image has it) in a sandbox, in "
+		   "/mnt/data: archives, git, command line programs, many files at once. For "
+		   "Python use sandbox_run_python.",
+	.returns = "Returns as sandbox_run_python does.",
 	.args = shell_args,
+	.shown = true,
 	.call = extras_run_shell,
     },
     {
-	.name = "sandbox_read_file",
-	.title = "Read Text File in Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.name = "sandbox_create",
+	.title = "Create Sandbox",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.summary = "Make a sandbox with choices of your own: one that stays (persistent), other "
+		   "limits, a network, a copy of another one's files. For a plain session it is "
+		   "not needed: the first run, write or installation makes one.",
+	.returns = "Returns session_id and what was chosen.",
+	.args = create_args,
+	.call = extras_create,
+    },
+    {
+	.name = "sandbox_list",
+	.title = "List Sandboxes",
+	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_READS | TOOL_IDEMPOTENT,
-	.summary = "Read a text file of the sandbox, or some of its lines.",
-	.returns = "Returns one line that names the file and the lines, then the text.",
+	.summary = "List your sessions and stored sandboxes with state, age, idle time and files: "
+		   "to find an earlier one again.",
+	.args = no_args,
+	.call = extras_list_sandboxes,
+    },
+    {
+	.name = "sandbox_info",
+	.title = "Sandbox Information",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_READS | TOOL_IDEMPOTENT,
+	.summary = "Tell about one sandbox: what runs, limits, memory and disk in use, network, "
+		   "checkpoints, installed packages.",
+	.args = info_args,
+	.call = extras_info,
+    },
+    {
+	.name = "sandbox_delete",
+	.title = "Delete Sandbox",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
+	.summary = "End a session, or delete a stored sandbox for good, with all its files; what "
+		   "runs in it is killed. Sessions end by themselves when unused.",
+	.args = session_args,
+	.call = extras_delete,
+    },
+    {
+	.name = "sandbox_list_files",
+	.title = "List Files",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_READS | TOOL_IDEMPOTENT,
+	.summary = "List files in /mnt/data or a folder of it, at any depth, with sizes, types and "
+		   "links for the person.",
+	.args = list_args,
+	.shown = true,
+	.call = extras_list_files,
+    },
+    {
+	.name = "sandbox_read_file",
+	.title = "Read or View File",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_READS | TOOL_IDEMPOTENT,
+	.summary = "Look at a file: lines of a text; pictures (PNG, JPEG, GIF, WebP, TIFF, BMP, "
+		   "SVG) and pages of a PDF as pictures. Of other files it tells type and link: "
+		   "read those with code.",
 	.args = read_args,
+	.shown = true,
 	.call = extras_read_file,
     },
     {
 	.name = "sandbox_write_file",
-	.title = "Write Text File in Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.title = "Write File",
+	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
-	.summary = "Write a text file in the sandbox; folders on the way are made.",
+	.summary = "Write a whole file whose content you have. To change a part of a file use "
+		   "sandbox_edit_file.",
 	.returns = "Returns session_id, path, size_bytes and download_url.",
 	.args = write_args,
 	.call = extras_write_file,
     },
     {
 	.name = "sandbox_edit_file",
-	.title = "Edit Text File in Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.title = "Edit File",
+	.profiles = LEAN,
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_DESTROYS,
-	.summary = "Replace a piece of a text file in the sandbox.",
-	.returns =
-	    "Returns session_id, path, size_bytes, download_url and replaced (how often). Fails "
-	    "with no_match or ambiguous_match and changes nothing then.",
+	.summary = "Replace a piece of a text file.",
+	.returns = "Fails with no_match or ambiguous_match, and then changes nothing.",
 	.args = edit_args,
 	.call = extras_edit_file,
     },
     {
+	.name = "sandbox_add_file",
+	.title = "Add File",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_DESTROYS | TOOL_OPEN_WORLD,
+	.summary =
+	    "Bring in a file that you do not have as text: from an address, from the server's "
+	    "machine, or, with neither, by an upload link for the person to open.",
+	.returns = "Returns session_id and upload_url, or path and size_bytes.",
+	.args = add_args,
+	.call = extras_add_file,
+    },
+    {
+	.name = "sandbox_install_packages",
+	.title = "Install Packages",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
+	.needs = TOOL_NEEDS_PACKAGES,
+	.summary = "Install or remove Python packages, from the package index of this server; "
+		   "works without network in the sandbox, where pip does not.",
+	.returns = "Returns session_id, status and installed (name==version of what is new).",
+	.args = install_args,
+	.call = extras_install,
+    },
+    {
+	.name = "sandbox_checkpoint",
+	.title = "Save Checkpoint",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_IDEMPOTENT,
+	.summary = "Save the present files and variables of a session under a name, before a step "
+		   "that may go wrong. At most 8; they end with the session.",
+	.args = checkpoint_args,
+	.call = extras_checkpoint,
+    },
+    {
+	.name = "sandbox_restore",
+	.title = "Restore Checkpoint",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
+	.summary = "Bring files and variables back to a checkpoint; later changes are lost. The "
+		   "checkpoint stays.",
+	.args = restore_args,
+	.call = extras_restore,
+    },
+    {
+	.name = "sandbox_branch",
+	.title = "Try Branches",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.summary = "Try several continuations of a session, each from its present variables and "
+		   "files, one after the other, without changing it.",
+	.returns = "Returns the result of each. state kept: it is now a checkpoint of that name; "
+		   "choose one with sandbox_restore.",
+	.args = branch_args,
+	.call = extras_branch,
+    },
+    {
+	.name = "sandbox_allow_domain",
+	.title = "Allow Domain",
+	.profiles = LEAN,
+	.style = TOOL_STYLE_FULL,
+	.hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
+	.needs = TOOL_NEEDS_ASKING,
+	.summary = "Ask the person whether a sandbox may reach one more host by HTTP and HTTPS "
+		   "until it ends.",
+	.returns = "Fails with declined, asked_too_often or cannot_ask.",
+	.args = domain_args,
+	.call = extras_allow_domain,
+    },
+    {
 	.name = "sandbox_view_image",
 	.title = "View Image in Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.profiles = TOOLS_IN_ALL,
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_READS | TOOL_IDEMPOTENT,
 	.summary = "Look at a picture (PNG, JPEG, GIF or WebP) that is in the sandbox.",
@@ -206,112 +374,21 @@ const struct tool_row full_rows[] = {
 	.call = extras_view_image,
     },
     {
-	.name = "sandbox_info",
-	.title = "Sandbox Information",
-	.profiles = TOOLS_IN_FULL,
-	.style = TOOL_STYLE_FULL,
-	.hints = TOOL_READS | TOOL_IDEMPOTENT,
-	.summary =
-	    "Tell the state of a sandbox: whether something runs, its age, its limits and which of "
-	    "them are enforced, what it uses now, its checkpoints, and which network it may reach.",
-	.args = info_args,
-	.call = extras_info,
-    },
-    {
-	.name = "sandbox_delete",
-	.title = "Delete Sandbox",
-	.profiles = TOOLS_IN_FULL,
-	.style = TOOL_STYLE_FULL,
-	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
-	.summary =
-	    "End a session at once: what runs in it is killed and all its files are deleted.",
-	.returns = "Returns session_id and status (deleted).",
-	.args = delete_args,
-	.call = extras_delete,
-    },
-    {
-	.name = "sandbox_checkpoint",
-	.title = "Checkpoint Sandbox",
-	.profiles = TOOLS_IN_FULL,
-	.style = TOOL_STYLE_FULL,
-	.hints = TOOL_IDEMPOTENT,
-	.summary =
-	    "Save the present state of a session under a name: all files of /mnt/data and, if "
-	    "there were stateful runs, all variables. Do it before a step that may go wrong.",
-	.returns = "Returns session_id, name, state (kept: with variables; fresh: files alone, "
-		   "there were no variables; lost: files alone, the variables were gone), files "
-		   "and bytes. A session has at most 8 checkpoints; they count as its memory, and "
-		   "end with it. /tmp, the home folder and processes are not saved.",
-	.args = checkpoint_args,
-	.call = extras_checkpoint,
-    },
-    {
-	.name = "sandbox_restore",
-	.title = "Restore Checkpoint",
-	.profiles = TOOLS_IN_FULL,
-	.style = TOOL_STYLE_FULL,
-	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
-	.summary = "Restore a checkpoint: files and variables become what they were then, and "
-		   "later changes are lost. The checkpoint stays and can be restored again.",
-	.returns =
-	    "Returns session_id, name, state (kept: its variables are back; fresh: there are "
-	    "none), files and bytes. Fails with checkpoint_lost when a run has killed the kept "
-	    "interpreter; its files can still be restored.",
-	.args = restore_args,
-	.call = extras_restore,
-    },
-    {
-	.name = "sandbox_branch",
-	.title = "Try Branches",
-	.profiles = TOOLS_IN_FULL,
-	.style = TOOL_STYLE_FULL,
-	.summary =
-	    "Try several continuations of a live session, each from its present variables and "
-	    "files, without changing the session: one call instead of checkpoint, run, restore for "
-	    "each. They run one after the other and do not see each other.",
-	.returns =
-	    "Returns session_id and for each branch name, exit_code, stdout, stderr, result, "
-	    "reason, duration_ms, new_files and state: kept means that its variables and files are "
-	    "a checkpoint of that name now; choose one with sandbox_restore. unchanged means that "
-	    "the code did not come to its end, and nothing is kept. Counts towards the 8 "
-	    "checkpoints of a session.",
-	.args = branch_args,
-	.call = extras_branch,
-    },
-    {
 	.name = "sandbox_fork",
 	.title = "Fork Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.profiles = TOOLS_IN_ALL,
 	.style = TOOL_STYLE_FULL,
 	.summary = "Make a new session with copies of the files of another one. It has its own "
-		   "limits and no variables; both can run at the same time. To try something with "
-		   "the variables use sandbox_branch.",
+		   "limits and no variables; both can run at the same time.",
 	.returns = "Returns session_id (the new one), forked_from, state (fresh), files, bytes and "
-		   "skipped (links and unreadable files; empty folders and permissions are not "
-		   "copied). At most 10000 files.",
+		   "skipped (links and unreadable files). At most 10000 files.",
 	.args = fork_args,
 	.call = extras_fork,
     },
     {
-	.name = "sandbox_install_packages",
-	.title = "Install Packages in Sandbox",
-	.profiles = TOOLS_IN_FULL,
-	.style = TOOL_STYLE_FULL,
-	.hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
-	.needs = TOOL_NEEDS_PACKAGES,
-	.summary =
-	    "Install Python packages into a sandbox, from the package index of this server. The "
-	    "sandbox itself has no network; pip in a run cannot do it.",
-	.returns =
-	    "Returns session_id, status (success), message and installed (name==version of all "
-	    "that is new). What the image has already is not installed again.",
-	.args = install_args,
-	.call = extras_install,
-    },
-    {
 	.name = "sandbox_list_packages",
 	.title = "List Packages in Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.profiles = TOOLS_IN_ALL,
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_READS | TOOL_IDEMPOTENT,
 	.needs = TOOL_NEEDS_PACKAGES,
@@ -323,32 +400,14 @@ const struct tool_row full_rows[] = {
     {
 	.name = "sandbox_uninstall_packages",
 	.title = "Uninstall Packages in Sandbox",
-	.profiles = TOOLS_IN_FULL,
+	.profiles = TOOLS_IN_ALL,
 	.style = TOOL_STYLE_FULL,
 	.hints = TOOL_DESTROYS | TOOL_IDEMPOTENT,
 	.needs = TOOL_NEEDS_PACKAGES,
-	.summary = "Remove Python packages that were installed into a sandbox. Packages that "
-		   "depend on them are not checked; packages of the image stay.",
+	.summary = "Remove Python packages that were installed into a sandbox; packages of the "
+		   "image stay.",
 	.returns = "Returns session_id, status (success) and message.",
 	.args = uninstall_args,
 	.call = extras_uninstall,
-    },
-    {
-	.name = "sandbox_allow_domain",
-	.title = "Allow Sandbox a Domain",
-	.profiles = TOOLS_IN_FULL,
-	.style = TOOL_STYLE_FULL,
-	.hints = TOOL_IDEMPOTENT | TOOL_OPEN_WORLD,
-	.needs = TOOL_NEEDS_ASKING,
-	.summary =
-	    "Ask the person whether a sandbox may reach one more host. If the person agrees, it "
-	    "reaches the host by HTTP and HTTPS until the session ends, through the proxy in "
-	    "HTTP_PROXY and HTTPS_PROXY (requests, urllib and curl use it by themselves).",
-	.returns =
-	    "Returns session_id, status (allowed), domain and network_allowed (all hosts that were "
-	    "allowed). Fails with declined if the person says no, with asked_too_often after "
-	    "several refusals, and with cannot_ask if the client cannot ask.",
-	.args = domain_args,
-	.call = extras_allow_domain,
     },
     END};

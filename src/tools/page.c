@@ -10,10 +10,8 @@ static const struct {
 	enum tools_profile profile;
 	const char *name;
 } profiles[] = {
-    {TOOLS_IN_CODE, "code"},
-    {TOOLS_IN_CLASSIC, "classic"},
-    {TOOLS_IN_BOTH, "both"},
-    {TOOLS_IN_FULL, "full"},
+    {TOOLS_IN_CODE, "code"}, {TOOLS_IN_CLASSIC, "classic"}, {TOOLS_IN_BOTH, "both"},
+    {TOOLS_IN_FULL, "full"}, {TOOLS_IN_ALL, "all"},
 };
 
 static int add_profiles(struct buf *b, const struct tool_row *row)
@@ -44,12 +42,10 @@ static int add_first_sentence(struct buf *b, const char *text)
 static const char *type_name(enum arg_type type)
 {
 	static const char *const names[] = {
-	    [ARG_STRING] = "text",
-	    [ARG_BOOL] = "true or false",
-	    [ARG_INT] = "whole number",
-	    [ARG_STRINGS] = "list of texts",
-	    [ARG_OBJECTS] = "list of objects",
-	    [ARG_ARTIFACTS] = "list of files",
+	    [ARG_STRING] = "text",           [ARG_BOOL] = "true or false",
+	    [ARG_INT] = "whole number",      [ARG_NUMBER] = "number",
+	    [ARG_STRINGS] = "list of texts", [ARG_OBJECTS] = "list of objects",
+	    [ARG_PAIRS] = "object of texts", [ARG_ARTIFACTS] = "list of files",
 	};
 
 	return names[type];
@@ -59,6 +55,9 @@ static int add_bounds(struct buf *b, const struct tool_arg *arg)
 {
 	const char *items = arg->type == ARG_INT ? "" : " items";
 
+	if (arg->type == ARG_NUMBER)
+		return buf_printf(b, ", %g to %g", (double)arg->min / 1000,
+				  (double)arg->max / 1000);
 	if (arg->max > 0)
 		return buf_printf(b, ", %jd to %jd%s", (intmax_t)arg->min, (intmax_t)arg->max,
 				  items);

@@ -3,30 +3,84 @@
 
 #include "base/base64.h"
 #include "base/buf.h"
+#include "base/parse.h"
 #include "base/rand.h"
 #include "tools/extras.h"
+#include "tools/program.h"
 
 #include <string.h>
 
-#define CODE_MAX (8u << 10)
+#define PAGES_MAX 1000000u
 
-struct shrink {
-	struct buf code;
-	struct buf out;
-	bool too_much;
+struct picture {
 	picture_fn cb;
 	void *user;
 };
 
+/* Defines source(), which gives something that Image.open() takes, by the form. A program that is not
+ * there is a FileNotFoundError, a module an ImportError; the next way is tried then. */
+static const char *const sources[] = {
+    [PICTURE_RASTER] = "def source():\n"
+		       "    return path\n",
+    [PICTURE_SVG] =
+	"def source():\n"
+	"    ways = (['rsvg-convert', '-a', '-w', str(side), '-h', str(side), path],\n"
+	"            ['convert', b'svg:' + path, 'png:-'])\n"
+	"    for way in ways:\n"
+	"        try:\n"
+	"            return io.BytesIO(run(way))\n"
+	"        except FileNotFoundError:\n"
+	"            pass\n"
+	"    import cairosvg\n"
+	"    return io.BytesIO(cairosvg.svg2png(url=os.fsdecode(path), output_width=side))\n",
+    [PICTURE_PDF] =
+	"def source():\n"
+	"    try:\n"
+	"        info = run(['pdfinfo', path]).decode('utf-8', 'replace')\n"
+	"        for line in info.splitlines():\n"
+	"            if line.startswith('Pages:'):\n"
+	"                print('pages', int(line.split()[1]), file=sys.stderr)\n"
+	"        n = str(page)\n"
+	"        return io.BytesIO(run(['pdftoppm', '-png', '-f', n, '-l', n, '-scale-to',\n"
+	"                               str(side), '-singlefile', path]))\n"
+	"    except FileNotFoundError:\n"
+	"        pass\n"
+	"    try:\n"
+	"        import pypdfium2\n"
+	"        doc = pypdfium2.PdfDocument(os.fsdecode(path))\n"
+	"        print('pages', len(doc), file=sys.stderr)\n"
+	"        sheet = doc[page - 1]\n"
+	"        return sheet.render(scale=side / max(sheet.get_size())).to_pil()\n"
+	"    except ImportError:\n"
+	"        pass\n"
+	"    import fitz\n"
+	"    doc = fitz.open(os.fsdecode(path))\n"
+	"    print('pages', len(doc), file=sys.stderr)\n"
+	"    sheet = doc[page - 1]\n"
+	"    zoom = side / max(sheet.rect.width, sheet.rect.height)\n"
+	"    return io.BytesIO(sheet.get_pixmap(matrix=fitz.Matrix(zoom, zoom)).tobytes('png'))\n",
+};
+
 /* Tries sizes from the largest down. PNG keeps lines sharp; JPEG is for photographs. */
 static const char program[] =
-    "import io, os, warnings\n"
+    "import io, os, subprocess, sys, warnings\n"
     "from PIL import Image, ImageOps\n"
     "Image.MAX_IMAGE_PIXELS = pixels\n"
     "warnings.simplefilter('error', Image.DecompressionBombWarning)\n"
+    "def run(argv):\n"
+    "    return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,\n"
+    "                          stderr=subprocess.DEVNULL, check=True).stdout\n"
+    "def picture():\n"
+    "    found = source()\n"
+    "    return found if isinstance(found, Image.Image) else Image.open(found)\n"
     "def small():\n"
-    "    with Image.open(path) as im:\n"
+    "    with picture() as im:\n"
     "        im = ImageOps.exif_transpose(im)\n"
+    "        if im.mode.startswith('I') or im.mode == 'F':\n"
+    "            im = im.convert('F')\n"
+    "            low, high = im.getextrema()\n"
+    "            k = 255 / ((high - low) or 1)\n"
+    "            im = im.point(lambda v: v * k - low * k).convert('L')\n"
     "        if im.mode not in ('L', 'RGB', 'RGBA'):\n"
     "            im = im.convert('RGBA' if 'transparency' in im.info or 'A' in im.mode else "
     "'RGB')\n"
@@ -46,15 +100,16 @@ static const char program[] =
     "while data:\n"
     "    data = data[os.write(1, data):]\n";
 
-/* Writes PATH as a bytes literal of Python, so that no byte of it can become code. */
-static int make_code(struct buf *b, const char *path)
+static int make_code(struct buf *b, const char *path, enum picture_form form, unsigned page)
 {
-	int r = buf_printf(b, "side, pixels, most = %d, %d, %u\npath = b'/mnt/data/",
-			   PICTURE_SIDE_MAX, PICTURE_PIXELS_MAX, EXTRAS_IMAGE_BYTES_MAX);
+	char full[ENGINE_PATH_MAX + sizeof(TOOLS_WORKSPACE)];
+	int r = buf_printf(b, "side, pixels, most, page = %d, %d, %u, %u\n", PICTURE_SIDE_MAX,
+			   PICTURE_PIXELS_MAX, EXTRAS_IMAGE_BYTES_MAX, page);
 
-	for (const char *p = path; r == 0 && *p; p++)
-		r = buf_printf(b, "\\x%02x", (unsigned)(unsigned char)*p);
-	return r < 0 ? r : buf_printf(b, "'\n%s", program);
+	(void)snprintf(full, sizeof(full), TOOLS_WORKSPACE "%s", path);
+	r = r < 0 ? r : program_add_bytes(b, "path", full, strlen(full));
+	r = r < 0 ? r : buf_add_str(b, sources[form]);
+	return r < 0 ? r : buf_add_str(b, program);
 }
 
 static json_t *make_block(const struct buf *data)
@@ -69,66 +124,47 @@ static json_t *make_block(const struct buf *data)
 	return mcp_image(text, BASE64_ENCODED_LEN(data->len), type);
 }
 
-static void on_output(struct run *r, enum engine_stream stream, const void *data, size_t len,
-		      void *user)
+/* "pages N" in the first line of stderr; 0: it is not there. */
+static unsigned pages_of(const struct program_result *r)
 {
-	struct shrink *s = user;
+	static const char word[] = "pages ";
+	char text[32] = "";
+	uint64_t n = 0;
 
-	if (stream != ENGINE_STDOUT || s->too_much)
-		return;
-	if (buf_add(&s->out, data, len) == 0)
-		return;
-	s->too_much = true;
-	run_cancel(r);
+	for (size_t i = 0; i < r->err_len && i < sizeof(text) - 1 && r->err[i] != '\n'; i++)
+		text[i] = r->err[i];
+	if (strncmp(text, word, strlen(word)) != 0 ||
+	    parse_u64(text + strlen(word), 0, PAGES_MAX, &n) < 0)
+		return 0;
+	return (unsigned)n;
 }
 
-static void shrink_free(struct shrink *s)
+static void on_end(const struct program_result *r, const struct err *e, void *user)
 {
-	buf_done(&s->code);
-	buf_done(&s->out);
-	free(s);
+	struct picture *p = user;
+
+	p->cb(!e && r->good ? make_block(r->out) : NULL, e ? 0 : pages_of(r), p->user);
+	free(p);
 }
 
-static void on_done(struct run *r UNUSED, const struct run_result *result, const struct err *e,
-		    void *user)
+int picture_make(struct sandbox *s, const char *path, enum picture_form form, unsigned page,
+		 picture_fn cb, void *user, struct err *e)
 {
-	struct shrink *s = user;
-	const bool good = !e && result->reason == RUN_EXITED && result->exit_code == 0;
+	struct picture *p = calloc(1, sizeof(*p));
+	struct buf code = BUF_INIT(PROGRAM_MAX + 8 * ENGINE_PATH_MAX);
 
-	s->cb(good && !s->too_much ? make_block(&s->out) : NULL, s->user);
-	shrink_free(s);
-}
-
-int picture_shrink(struct sandbox *sandbox, const char *path, picture_fn cb, void *user,
-		   struct err *e)
-{
-	struct shrink *s = calloc(1, sizeof(*s));
-	struct run *run;
-
-	if (!s)
+	if (!p)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "a picture");
-	buf_init(&s->code, CODE_MAX);
-	buf_init(&s->out, EXTRAS_IMAGE_BYTES_MAX);
-	s->cb = cb;
-	s->user = user;
-	int r = make_code(&s->code, path);
+	p->cb = cb;
+	p->user = user;
+	int r = make_code(&code, path, form, page);
 	if (r < 0) {
-		r = err_set(e, ERR_INVALID_PATH, -r, "the path of a picture");
-	} else {
-		const struct run_request request = {
-		    .kind = ENGINE_RUN_PYTHON,
-		    .code = buf_str(&s->code),
-		    .code_len = s->code.len,
-		    .timeout_ns = PICTURE_TIMEOUT_NS,
-		    .unbounded = true,
-		    .no_artifacts = true,
-		    .on_output = on_output,
-		    .on_done = on_done,
-		    .user = s,
-		};
-		r = sandbox_run(sandbox, &request, &run, e);
+		buf_done(&code);
+		free(p);
+		return err_set(e, ERR_INVALID_PATH, -r, "the path of a picture");
 	}
+	r = program_run(s, &code, EXTRAS_IMAGE_BYTES_MAX, PICTURE_TIMEOUT_NS, on_end, p, e);
 	if (r < 0)
-		shrink_free(s);
+		free(p);
 	return r;
 }

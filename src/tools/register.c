@@ -3,6 +3,7 @@
  * tool's own function sees them. */
 #include "tools/common.h"
 #include "tools/extras.h"
+#include "tools/resources.h"
 #include "tools/table.h"
 
 #include "base/jsonio.h"
@@ -80,11 +81,35 @@ static char *text_of(json_t *json)
 	return text;
 }
 
+/* Writes the operator's maxima where the table has only those of the form. Schemas that are contracts have no
+ * maxima. */
+static json_t *with_maxima(json_t *schema, const struct manager *m)
+{
+	json_t *members = json_object_get(schema, "properties");
+
+	for (unsigned x = 0; x < SANDBOX_OPTION_MAX_; x++) {
+		const struct sandbox_option_row *row = &sandbox_option_rows[x];
+		json_t *member = json_object_get(members, row->member);
+		const int64_t max = manager_option_max(m, x);
+
+		/* A null that means "left out" makes it one of two schemas. */
+		const json_t *either = json_object_get(member, "anyOf");
+		member = either ? json_array_get(either, 0) : member;
+		if (json_object_get(member, "maximum"))
+			(void)json_object_set_new(member, "maximum",
+						  row->type == SANDBOX_OPTION_TYPE_NUMBER
+						      ? json_real((double)max / 1000)
+						      : json_integer(max));
+	}
+	return schema;
+}
+
 static int add(struct mcp_server *server, const struct tool_row *row, struct bound_tool *bound,
-	       struct err *e)
+	       const char *view, struct err *e)
 {
 	_cleanup_(buf_done) struct buf description = BUF_INIT(DESCRIPTION_MAX);
-	_cleanup_free_ char *input = text_of(tool_input_schema(row));
+	_cleanup_free_ char *input =
+	    text_of(with_maxima(tool_input_schema(row), bound->tools->config.manager));
 	_cleanup_free_ char *output = row->result ? text_of(tool_output_schema(row)) : NULL;
 	_cleanup_free_ char *hints = row->title ? text_of(tool_annotations(row)) : NULL;
 
@@ -98,6 +123,7 @@ static int add(struct mcp_server *server, const struct tool_row *row, struct bou
 	    .input_schema = input,
 	    .output_schema = output,
 	    .annotations = hints,
+	    .view = view,
 	    .flags = MCP_TOOL_VALIDATES_ITSELF,
 	    .call = on_call,
 	    .user = bound,
@@ -120,7 +146,8 @@ int tools_add(struct tools *t, struct mcp_server *server, enum tools_profile pro
 		b->tools = t;
 		b->row = row;
 		list_append(&t->bound, &b->node);
-		int r = add(server, row, b, e);
+		const bool shown = row->shown && t->config.view && profile == TOOLS_IN_FULL;
+		int r = add(server, row, b, shown ? TOOLS_VIEW_URI : NULL, e);
 		if (r < 0)
 			return r;
 	}

@@ -8,6 +8,7 @@
 #include "base/parse.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "mcp/peer.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -176,12 +177,31 @@ static void on_open(int fd, const struct engine_file *info, const struct err *e,
 	finish_content(r, data ? data_content(r, info, data, n) : NULL, info->size);
 }
 
+/* The page that shows results of tools. */
+static void read_view(struct mcp_call *call, const struct tools *t)
+{
+	json_t *content =
+	    mcp_resource_text(TOOLS_VIEW_URI, MCP_VIEW_TYPE, t->config.view, t->config.view_len);
+
+	/* The page has no frame of its own, and reaches no host: no domains are declared. */
+	if (content && json_object_set_new(content, "_meta",
+					   json_pack("{s:{s:b}}", "ui", "prefersBorder", 1)) < 0) {
+		json_decref(content);
+		content = NULL;
+	}
+	mcp_call_finish(call, content ? mcp_resource_result(json_pack("[o]", content)) : NULL);
+}
+
 static void read_resource(struct mcp_call *call, const char *uri, void *user)
 {
 	struct resources *res = user;
-	struct reading *r = calloc(1, sizeof(*r));
 	struct err e = ERR_INIT;
 
+	if (res->tools->config.view && streq(uri, TOOLS_VIEW_URI)) {
+		read_view(call, res->tools);
+		return;
+	}
+	struct reading *r = calloc(1, sizeof(*r));
 	if (r)
 		r->uri = strdup(uri);
 	if (!r || !r->uri) {
@@ -329,12 +349,19 @@ static void list_resources(struct mcp_call *call, const char *after, size_t limi
 
 /* ---- changes ---- */
 
-static bool may_subscribe(struct mcp_peer *peer UNUSED, const char *uri, void *user UNUSED)
+/* The file need not exist yet, but the sandbox must: a client could remember any number of invented
+ * addresses here. */
+static bool may_subscribe(struct mcp_peer *peer, const char *uri, void *user)
 {
+	const struct resources *res = user;
+	struct manager *m = res->tools->config.manager;
+	const char *principal = mcp_peer_principal(peer);
+	struct err ignored = ERR_INIT;
 	struct place place;
 
-	/* The file need not exist yet. Notifications go only to the owner of the sandbox. */
-	return parse_uri(uri, &place) == 0;
+	return parse_uri(uri, &place) == 0 &&
+	       (manager_find(m, principal, place.id) ||
+		manager_get_stored(m, principal, place.id, NULL, &ignored) > 0);
 }
 
 static int on_flush(sd_event_source *source, uint64_t usec UNUSED, void *user)

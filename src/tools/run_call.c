@@ -1,13 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tools/run_call.h"
 
+#include "tools/last_bytes.h"
+
 #include "base/rand.h"
 #include "base/text.h"
 
 #include <string.h>
+#include <time.h>
 
 #define HEARTBEAT_NS          (5 * NS_PER_S)
-#define HEARTBEAT_ACCURACY_US 10000u /* 0 would mean sd-event's default of 250 ms */
+#define REPORT_GAP_NS         (NS_PER_S / 2) /* between two reports that follow new output */
+#define HEARTBEAT_ACCURACY_US 10000u         /* 0 would mean sd-event's default of 250 ms */
 #define TASK_POLL_MS          1000
 #define TASK_TTL_MS           3600000
 #define PROGRESS_START        0.1
@@ -45,31 +49,6 @@ static void on_cancel(struct mcp_call *call UNUSED, void *user)
 }
 
 /* ---- while it runs ---- */
-
-static void keep_tail(struct run_call *c, const char *data, size_t len)
-{
-	if (len >= sizeof(c->tail)) {
-		memcpy(c->tail, data + len - sizeof(c->tail), sizeof(c->tail));
-		c->tail_len = sizeof(c->tail);
-		return;
-	}
-	size_t keep = MIN(c->tail_len, sizeof(c->tail) - len);
-	memmove(c->tail, c->tail + c->tail_len - keep, keep);
-	memcpy(c->tail + keep, data, len);
-	c->tail_len = keep + len;
-}
-
-static void on_output(struct run *r UNUSED, enum engine_stream stream, const void *data, size_t len,
-		      void *user)
-{
-	struct run_call *c = user;
-
-	keep_tail(c, data, len);
-	if (mcp_call_logs(c->call, MCP_LEVEL_DEBUG))
-		mcp_call_log(c->call, MCP_LEVEL_DEBUG,
-			     stream == ENGINE_STDOUT ? "stdout" : "stderr",
-			     tools_json_bytes(data, len));
-}
 
 /* Writes "running for 10s: LAST LINE", shortened, as valid UTF-8. */
 static void describe(const struct run_call *c, uint64_t seconds, struct buf *ret)
@@ -111,21 +90,56 @@ static uint64_t next_beat_us(const struct run_call *c)
 	return (waits ? MIN(after - spent, HEARTBEAT_NS) : HEARTBEAT_NS) / NS_PER_US;
 }
 
-/* Reports progress, for clients that give up when they hear nothing. The figure grows but never
- * reaches its end. */
-static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *user)
+/* Sends the time and the last line of output. The figure grows but never reaches its end. */
+static void report(struct run_call *c)
 {
-	struct run_call *c = user;
-	uint64_t seconds = (now_ns() - c->start_ns) / NS_PER_S;
-	double done = (double)seconds / (double)(seconds + 60);
+	uint64_t spent = now_ns() - c->start_ns, seconds = spent / NS_PER_S;
+	double done = (double)spent / (double)(spent + 60 * NS_PER_S);
 	_cleanup_(buf_done) struct buf message = BUF_INIT(RUN_CALL_TAIL * 3 + 64);
 
 	describe(c, seconds, &message);
 	mcp_call_progress(c->call, PROGRESS_START + 0.8 * done, PROGRESS_END, buf_str(&message));
 	if (c->live)
 		maybe_become_task(c, seconds, buf_str(&message));
+}
+
+/* Clients that give up when they hear nothing get a report even if there is no new output. */
+static int on_heartbeat(sd_event_source *source, uint64_t usec UNUSED, void *user)
+{
+	struct run_call *c = user;
+
+	report(c);
+	c->told_ns = now_ns();
+	c->report_due = false;
 	(void)sd_event_source_set_time_relative(source, next_beat_us(c));
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
+}
+
+/* New output is reported at once, and then at most once in REPORT_GAP_NS. */
+static void report_output(struct run_call *c)
+{
+	uint64_t now = now_ns();
+	uint64_t wait_us = c->told_ns && now - c->told_ns < REPORT_GAP_NS
+			       ? (REPORT_GAP_NS - (now - c->told_ns)) / NS_PER_US
+			       : 0;
+
+	if (c->report_due || !c->heartbeat || !mcp_call_wants_progress(c->call))
+		return;
+	if (sd_event_source_set_time_relative(c->heartbeat, wait_us) >= 0)
+		c->report_due = true;
+}
+
+static void on_output(struct run *r UNUSED, enum engine_stream stream, const void *data, size_t len,
+		      void *user)
+{
+	struct run_call *c = user;
+
+	last_bytes_add(c->tail, sizeof(c->tail), &c->tail_len, data, len);
+	report_output(c);
+	if (mcp_call_logs(c->call, MCP_LEVEL_DEBUG))
+		mcp_call_log(c->call, MCP_LEVEL_DEBUG,
+			     stream == ENGINE_STDOUT ? "stdout" : "stderr",
+			     tools_json_bytes(data, len));
 }
 
 static void start_heartbeat(struct run_call *c)
@@ -139,13 +153,26 @@ static void start_heartbeat(struct run_call *c)
 					 next_beat_us(c), HEARTBEAT_ACCURACY_US, on_heartbeat, c);
 }
 
+/* The clock that the kernel takes the times of files from. It goes in ticks of some milliseconds, so a
+ * file that a run makes at once may have the time of its start. */
+static uint64_t file_clock_ns(void)
+{
+	struct timespec t;
+
+	(void)clock_gettime(CLOCK_REALTIME_COARSE, &t);
+	return (uint64_t)t.tv_sec * NS_PER_S + (uint64_t)t.tv_nsec;
+}
+
 static void start_run(struct run_call *c, struct sandbox *s)
 {
 	struct err e = ERR_INIT;
 
 	c->sandbox = sandbox_ref(s);
+	c->start_wall_ns = file_clock_ns();
 	c->request.on_output = c->live ? on_output : NULL;
 	c->request.on_done = on_done;
+	c->request.asked_how = "mcp";
+	c->request.asked_by = mcp_call_client_name(c->call);
 	c->request.user = c;
 	if (mcp_call_is_cancelled(c->call)) {
 		(void)err_set(&e, ERR_CANCELLED, 0, "cancelled");

@@ -16,10 +16,14 @@ struct run_call {
 	struct run_request request;  /* code and argv must stay valid until the run has started */
 	char *text;                  /* owned: code or command */
 	size_t text_len;
+	bool background; /* the text starts something in the background, as far as one can see */
 	const char *argv[RUN_CALL_ARGV_MAX]; /* room for request.argv */
 	char **words;                        /* more room for request.argv; owned, one allocation */
 	bool known;                          /* the sandbox must exist; none is made */
 	bool made;                           /* the sandbox was made by this call */
+	bool last;                           /* the caller wanted to go on where it worked last */
+	char before[SANDBOX_ID_MAX + 1]; /* where it worked last before this call; "" = nowhere */
+	uint64_t start_wall_ns;          /* by the clock of the files */
 	/* Called just before the run, when the sandbox is there. It may change the request. May
 	 * be NULL. */
 	void (*prepare)(struct run_call *c);
@@ -33,6 +37,8 @@ struct run_call {
 	size_t tail_len;
 	struct run *run;
 	uint64_t start_ns;
+	uint64_t told_ns; /* when a report of progress with output was sent; 0 = none yet */
+	bool report_due;  /* the timer below is set for new output */
 	sd_event_source *heartbeat;
 };
 

@@ -13,14 +13,20 @@ enum arg_type {
 	ARG_STRING,
 	ARG_BOOL, /* also the words and numbers that pydantic takes for one: "yes", 0, "off" ... */
 	ARG_INT,
+	ARG_NUMBER,    /* min and max in thousandths */
 	ARG_STRINGS,   /* a list of strings */
 	ARG_OBJECTS,   /* a list of objects with the members `fields` */
+	ARG_PAIRS,     /* an object whose values are strings (or null, to remove one) */
 	ARG_ARTIFACTS, /* only in results: a list of files */
 };
 
 enum arg_flags {
 	ARG_REQUIRED = 1 << 0,
 	ARG_NULL = 1 << 1, /* null means the same as leaving it out */
+	/* Its value is a secret: no refusal of the tool repeats any value. A misspelt name would make
+	 * the secret the value of another argument. */
+	ARG_SECRET = 1 << 2,
+	ARG_WORDS = 1 << 3, /* ARG_STRING: words; a list of strings is taken as well */
 };
 
 /* An argument of a tool, or a member of its result. A table ends with a row without a name. */
@@ -73,6 +79,7 @@ struct tool_row {
 	const char *returns; /* the last paragraph of the description, or NULL */
 	const struct tool_arg *args;
 	const struct tool_result *result; /* NULL: no output schema */
+	bool shown; /* the page of results (resources.h) shows what it returns to a person */
 	/* ARGUMENTS have passed the check; USER is the struct tools. */
 	mcp_tool_fn call;
 };

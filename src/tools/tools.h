@@ -20,7 +20,8 @@ enum tools_profile {
 	TOOLS_IN_CODE = 1 << 0,    /* the first family, exactly */
 	TOOLS_IN_CLASSIC = 1 << 1, /* the second family, exactly */
 	TOOLS_IN_BOTH = 1 << 2,    /* the two together */
-	TOOLS_IN_FULL = 1 << 3,    /* what works best for a model */
+	TOOLS_IN_FULL = 1 << 3,    /* the lean family: what works best for a model */
+	TOOLS_IN_ALL = 1 << 4,     /* every tool, each name once */
 };
 
 #define TOOLS_TIMEOUT_MAX_S   604800 /* the longest time that a call may ask for: a week */
@@ -60,15 +61,29 @@ struct tools_config {
 	 * TOOLS_LINK_QUERY_SIZE bytes. NULL: links have no query. */
 	void (*link_query)(void *user, const char *owner, const char *session, const char *path,
 			   char *ret);
+	/* Writes a link by which a person puts one file into S to RET (SIZE bytes). CALLER is the
+	 * call's principal_data; PATH "" = the file keeps its name. NULL: there are no such links. */
+	int (*upload_link)(void *user, const void *caller, const struct sandbox *s,
+			   const char *path, bool overwrite, char *ret, size_t size, struct err *e);
+	uint64_t upload_link_s; /* life of such a link */
 	/* The base of the second family's links. */
 	const char *(*classic_base)(void *user);
 	void *link_user;
+	/* The HTML page that shows results of the profile `full` to a person, inside clients that can
+	 * show it (MCP Apps); borrowed. NULL: this program was built without it. */
+	const char *view;
+	size_t view_len;
 	/* The second family. */
 	uint64_t max_classic_code;
 	const char *local_user; /* the name that it shows for the owner ""; borrowed */
 	/* Opens a file of the server's machine beneath the folders that the operator allows, with the
 	 * rights of whoever started the server. NULL: no tool may open one. */
 	int (*open_local)(void *user, const char *path, tools_local_fn cb, void *cb_user,
+			  struct err *e);
+	/* Where open_local() failed with errno EISDIR: gives a memory file with the names of all
+	 * regular files in that folder and below it, each with a NUL. There is one if there is
+	 * open_local(). */
+	int (*list_local)(void *user, const char *path, tools_local_fn cb, void *cb_user,
 			  struct err *e);
 	/* Also for clients of another uid: only if the operator has named the folders. */
 	bool local_for_others;

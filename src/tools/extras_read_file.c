@@ -1,0 +1,444 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* sandbox_read_file: one tool to look at any file. Lines of a text; pictures and pages of a PDF as
+ * pictures; of anything else what it is, and how to get at it. */
+#include "tools/extras.h"
+#include "tools/picture.h"
+
+#include "base/base64.h"
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+#include <unistd.h>
+
+#define SCAN_MAX  (32u << 20) /* bytes of a file that are searched for lines */
+#define LOOK_MAX  8192u       /* first bytes that tell what a file is; text has no NUL among them */
+#define LINES_MAX 2000        /* lines of one answer when no end is given */
+#define PAGE_MAX  100000      /* highest number of a page */
+#define WORDS_MAX 16384u      /* bytes of an answer besides the file */
+
+struct read_call {
+	struct tool_call base;
+	char path[ENGINE_PATH_MAX];
+	int64_t first, last; /* lines, or pages; last 0 = not given */
+	bool base64;
+	bool as_text; /* lines of it are wanted, even if a picture could be made */
+	uint64_t size;
+	/* Pages of a PDF. */
+	unsigned page, pages;
+	json_t *blocks; /* owned: pictures so far */
+};
+
+static void read_call_free(struct read_call *c)
+{
+	json_decref(c->blocks);
+	tool_call_free(&c->base);
+}
+
+static void fail(struct read_call *c, const struct err *e)
+{
+	struct err error = *e;
+
+	if (e->code == ERR_NOT_FOUND)
+		(void)err_set(&error, ERR_NOT_FOUND, 0, "There is no file /mnt/data/%s", c->path);
+	extras_fail_err(c->base.call, &error);
+	read_call_free(c);
+}
+
+/* ---- what a file is ---- */
+
+enum kind {
+	KIND_TEXT,
+	KIND_PICTURE, /* as clients show it */
+	KIND_RASTER,
+	KIND_SVG,
+	KIND_PDF,
+	KIND_OTHER,
+};
+
+static enum kind kind_of(const struct read_call *c, const uint8_t *data, size_t len)
+{
+	static const struct {
+		const char *magic;
+		size_t len;
+		enum kind kind;
+	} kinds[] = {
+	    {"%PDF-", 5, KIND_PDF},    {"II*\0", 4, KIND_RASTER}, {"MM\0*", 4, KIND_RASTER},
+	    {"II+\0", 4, KIND_RASTER}, {"BM", 2, KIND_RASTER},
+	};
+	bool has_nul = memchr(data, '\0', len) != NULL;
+
+	if (extras_image_type(data, len))
+		return KIND_PICTURE;
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++)
+		if (len >= kinds[i].len && memcmp(data, kinds[i].magic, kinds[i].len) == 0 &&
+		    (has_nul || kinds[i].kind == KIND_PDF))
+			return kinds[i].kind;
+	if (!has_nul && streq(mime_type(c->path), "image/svg+xml") && memmem(data, len, "<svg", 4))
+		return KIND_SVG;
+	return has_nul ? KIND_OTHER : KIND_TEXT;
+}
+
+/* What to read a file with, by its type. */
+static const char *reader_of(const char *path)
+{
+	static const struct {
+		const char *ending;
+		const char *hint;
+	} readers[] = {
+	    {".xlsx", "pandas.read_excel(path, sheet_name=None)"},
+	    {".xls", "pandas.read_excel(path, sheet_name=None)"},
+	    {".parquet", "pandas.read_parquet(path)"},
+	    {".feather", "pandas.read_feather(path)"},
+	    {".npy", "numpy.load(path)"},
+	    {".npz", "numpy.load(path)"},
+	    {".zip", "zipfile.ZipFile(path).namelist()"},
+	    {".tar", "tarfile.open(path).getnames()"},
+	    {".tgz", "tarfile.open(path).getnames()"},
+	    {".gz", "gzip.open(path)"},
+	    {".sqlite", "sqlite3.connect(path)"},
+	    {".db", "sqlite3.connect(path)"},
+	    {".docx", "docx.Document(path)"},
+	    {".pptx", "pptx.Presentation(path)"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(readers); i++)
+		if (text_ends_with(path, readers[i].ending))
+			return readers[i].hint;
+	return "code";
+}
+
+/* ---- answers ---- */
+
+/* Finishes with one line about the file, NOTE, and PICTURES (owned, or NULL). */
+static void finish_file(struct read_call *c, const char *note, json_t *pictures)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(WORDS_MAX + 8 * ENGINE_PATH_MAX);
+	json_t *object = extras_json_answer(c->base.tools, c->base.sandbox, c->path, c->size);
+	int r = object ? extras_add_file_line(&b, object) : -ENOMEM;
+
+	r = r < 0 || !*note ? r : buf_printf(&b, "%s\n", note);
+	extras_finish_text(c->base.call, r < 0 ? NULL : &b, object, pictures);
+	read_call_free(c);
+}
+
+static void finish_other(struct read_call *c)
+{
+	char note[400];
+
+	(void)snprintf(
+	    note, sizeof(note),
+	    "This is no text and no picture. Read it with %s in sandbox_run_python, or set "
+	    "base64 to true to get its bytes.",
+	    reader_of(c->path));
+	finish_file(c, note, NULL);
+}
+
+static void finish_undrawn(struct read_call *c)
+{
+	finish_file(
+	    c,
+	    "No picture could be made of it: it is damaged or too large, or the image of this "
+	    "sandbox has no program for it. Look at it with code.",
+	    NULL);
+}
+
+/* ---- text ---- */
+
+int extras_read_bytes(int fd, uint64_t size, size_t max, struct buf *b)
+{
+	b->max = max;
+	int r = buf_reserve(b, (size_t)MIN(size, (uint64_t)max));
+	while (r == 0 && b->len < size && b->len < max) {
+		char piece[65536];
+		ssize_t n = pread(fd, piece, MIN(sizeof(piece), max - b->len), (off_t)b->len);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		r = buf_add(b, piece, (size_t)n);
+	}
+	return r;
+}
+
+struct line_range {
+	const char *start; /* first byte of the first line wanted */
+	const char *end;
+	int64_t total; /* lines of the file */
+	int64_t last;  /* last line of the range that exists; 0 = there is none */
+};
+
+/* The begin of the line that is N lines behind P. It looks at each byte: a search for the next line end
+ * costs many times more in a file of empty lines, and everybody waits meanwhile. */
+static const char *skip_lines(const char *p, const char *end, int64_t n)
+{
+	while (p < end && n > 0)
+		n -= *p++ == '\n';
+	return p;
+}
+
+static int64_t count_lines(const char *text, size_t len)
+{
+	int64_t n = len > 0 && text[len - 1] != '\n';
+
+	for (size_t i = 0; i < len; i++)
+		n += text[i] == '\n';
+	return n;
+}
+
+static struct line_range find_lines(const char *text, size_t len, int64_t first, int64_t last)
+{
+	const int64_t total = count_lines(text, len);
+	const char *start = skip_lines(text, text + len, first - 1);
+
+	return (struct line_range){
+	    .start = start,
+	    .end = skip_lines(start, text + len, last - first + 1),
+	    .total = total,
+	    .last = first <= total ? MIN(last, total) : 0,
+	};
+}
+
+/* Adds the lines as they are in the file. Invalid UTF-8 is replaced only after the cut, so that the rest of
+ * a large file costs nothing. */
+static int add_lines(struct read_call *c, struct buf *out, const struct buf *text, uint64_t size)
+{
+	const int64_t last = c->last > 0                        ? c->last
+			     : c->first > INT64_MAX - LINES_MAX ? INT64_MAX
+								: c->first + LINES_MAX - 1;
+	const struct line_range range = find_lines(buf_str(text), text->len, c->first, last);
+	int r = buf_printf(
+	    out, "/mnt/data/%s: lines %jd-%jd of %jd%s, %ju bytes\n", c->path,
+	    (intmax_t)MIN(c->first, range.last), (intmax_t)range.last, (intmax_t)range.total,
+	    size > text->len ? " (counted in the first 32 MiB)" : "", (uintmax_t)size);
+
+	return r < 0 ? r
+		     : extras_add_cut(out, range.start, (size_t)(range.end - range.start),
+				      c->base.tools->config.result_chars,
+				      "ask for fewer lines with start_line and end_line");
+}
+
+static void finish_lines(struct read_call *c, int fd)
+{
+	_cleanup_(buf_done) struct buf text = {0};
+	_cleanup_(buf_done) struct buf out =
+	    BUF_INIT(c->base.tools->config.result_chars + ENGINE_PATH_MAX + 1024);
+	_cleanup_(buf_done) struct buf clean = BUF_INIT(out.max * 3);
+	int r = extras_read_bytes(fd, c->size, SCAN_MAX, &text);
+
+	r = r < 0 ? r : add_lines(c, &out, &text, c->size);
+	/* The file and its name may have invalid UTF-8. */
+	r = r < 0 ? r : text_add_utf8_lossy(&clean, buf_str(&out), out.len);
+	mcp_call_keep_note(c->base.call, sandbox_id(c->base.sandbox));
+	mcp_call_finish(c->base.call,
+			r < 0 ? NULL
+			      : mcp_tool_result(mcp_blocks(1, mcp_text(buf_str(&clean), clean.len)),
+						NULL, false));
+	read_call_free(c);
+}
+
+/* ---- base64 ---- */
+
+static void finish_base64(struct read_call *c, int fd)
+{
+	const struct tools *t = c->base.tools;
+	const uint64_t len = BASE64_ENCODED_LEN(c->size);
+	_cleanup_(buf_done) struct buf data = {0};
+
+	/* The answer has the base64 twice: as text and as structured content. */
+	if (c->size > t->config.max_read_bytes ||
+	    !tools_fits_line(t, c->base.call, 2 * len + WORDS_MAX)) {
+		extras_fail(c->base.call, "artifact_too_large",
+			    "Give its link to the person, or read parts of it with code.",
+			    "/mnt/data/%s has %ju bytes, too many for one answer", c->path,
+			    (uintmax_t)c->size);
+		read_call_free(c);
+		return;
+	}
+	_cleanup_(buf_done) struct buf b = BUF_INIT(len + WORDS_MAX + 8 * ENGINE_PATH_MAX);
+	_cleanup_free_ char *text = malloc(len + 1);
+	json_t *object = extras_json_answer(c->base.tools, c->base.sandbox, c->path, c->size);
+	int r =
+	    text && object ? extras_read_bytes(fd, c->size, (size_t)c->size + 1, &data) : -ENOMEM;
+	if (r == 0) {
+		base64_encode((const uint8_t *)buf_str(&data), data.len, text);
+		r = extras_add_file_line(&b, object);
+		r = r < 0 ? r : buf_add(&b, text, BASE64_ENCODED_LEN(data.len));
+	}
+	if (r == 0)
+		r = json_object_set_new(object, MCP_BASE64_KEY,
+					json_stringn_nocheck(text, BASE64_ENCODED_LEN(data.len)));
+	extras_finish_text(c->base.call, r < 0 ? NULL : &b, object, NULL);
+	read_call_free(c);
+}
+
+/* ---- pictures ---- */
+
+static void on_made(json_t *block, unsigned pages UNUSED, void *user)
+{
+	struct read_call *c = user;
+
+	if (block)
+		finish_file(c, "", mcp_blocks(1, block));
+	else
+		finish_undrawn(c);
+}
+
+static void make_picture(struct read_call *c, enum picture_form form)
+{
+	struct err e = ERR_INIT;
+
+	if (c->size > PICTURE_FILE_MAX)
+		finish_undrawn(c);
+	else if (picture_make(c->base.sandbox, c->path, form, 0, on_made, c, &e) < 0)
+		fail(c, &e);
+}
+
+static void show_picture(struct read_call *c, int fd)
+{
+	json_t *block = c->size > EXTRAS_IMAGE_BYTES_MAX ? NULL : extras_image_block(fd, c->size);
+
+	if (block)
+		finish_file(c, "", mcp_blocks(1, block));
+	else
+		make_picture(c, PICTURE_RASTER);
+}
+
+/* ---- pages ---- */
+
+static void page_next(struct read_call *c);
+
+static void pages_end(struct read_call *c)
+{
+	char note[200] = "";
+	const unsigned shown = (unsigned)json_array_size(c->blocks);
+
+	if (shown == 0 && c->pages > 0 && (unsigned)c->first > c->pages) {
+		extras_fail(c->base.call, "invalid_argument",
+			    "start_line is its first page to show.", "The document has %u pages",
+			    c->pages);
+		read_call_free(c);
+		return;
+	}
+	if (shown == 0) {
+		finish_undrawn(c);
+		return;
+	}
+	(void)snprintf(note, sizeof(note), "Pages %jd-%jd of %u. %s", (intmax_t)c->first,
+		       (intmax_t)c->first + shown - 1, MAX(c->pages, shown),
+		       (unsigned)c->first + shown - 1 < c->pages
+			   ? "For others give start_line and end_line; for the text use code."
+			   : "For the text use code.");
+	finish_file(c, note, TAKE_PTR(c->blocks));
+}
+
+static void on_page(json_t *block, unsigned pages, void *user)
+{
+	struct read_call *c = user;
+
+	c->pages = MAX(c->pages, pages);
+	if (!block || json_array_append_new(c->blocks, block) < 0) {
+		pages_end(c);
+		return;
+	}
+	c->page++;
+	page_next(c);
+}
+
+static void page_next(struct read_call *c)
+{
+	struct err e = ERR_INIT;
+
+	if (json_array_size(c->blocks) == EXTRAS_IMAGES_MAX || c->page > c->last ||
+	    (c->pages > 0 && c->page > c->pages)) {
+		pages_end(c);
+		return;
+	}
+	if (picture_make(c->base.sandbox, c->path, PICTURE_PDF, c->page, on_page, c, &e) < 0)
+		fail(c, &e);
+}
+
+static void show_pages(struct read_call *c)
+{
+	if (c->size > PICTURE_FILE_MAX) {
+		finish_undrawn(c);
+		return;
+	}
+	c->blocks = json_array();
+	c->first = MIN(c->first, (int64_t)PAGE_MAX);
+	c->last = c->last > 0 ? MIN(c->last, (int64_t)PAGE_MAX) : PAGE_MAX;
+	c->page = (unsigned)c->first;
+	page_next(c);
+}
+
+/* ---- the call ---- */
+
+static void on_open(int fd, const struct engine_file *info, const struct err *e, void *user)
+{
+	_cleanup_fd_ int file = fd;
+	struct read_call *c = user;
+	uint8_t look[LOOK_MAX];
+
+	if (e) {
+		fail(c, e);
+		return;
+	}
+	c->size = info->size;
+	if (c->base64) {
+		finish_base64(c, file);
+		return;
+	}
+	const ssize_t n = pread(file, look, sizeof(look), 0);
+	switch (kind_of(c, look, n < 0 ? 0 : (size_t)n)) {
+	case KIND_SVG:
+		if (!c->as_text) {
+			make_picture(c, PICTURE_SVG);
+			return;
+		}
+		finish_lines(c, file);
+		return;
+	case KIND_TEXT:
+		finish_lines(c, file);
+		return;
+	case KIND_PICTURE:
+		show_picture(c, file);
+		return;
+	case KIND_RASTER:
+		make_picture(c, PICTURE_RASTER);
+		return;
+	case KIND_PDF:
+		show_pages(c);
+		return;
+	case KIND_OTHER:
+		finish_other(c);
+		return;
+	}
+}
+
+void extras_read_file(struct mcp_call *call, json_t *arguments, void *user)
+{
+	char path[ENGINE_PATH_MAX];
+	int64_t first = 1, last = 0;
+	struct err e = ERR_INIT;
+
+	struct sandbox *s = extras_session(user, call, arguments);
+	if (!s || !extras_path(call, arguments, path))
+		return;
+	bool has_last = args_int(arguments, "end_line", &last);
+	bool has_first = args_int(arguments, "start_line", &first);
+	if (has_last && last < first) {
+		extras_fail(call, "invalid_argument", "The first line is line 1.",
+			    "end_line must not be before start_line");
+		return;
+	}
+	struct read_call *c = tool_call_new(user, call, s, sizeof(*c));
+	if (!c)
+		return;
+	c->first = first;
+	c->last = last;
+	c->as_text = has_first || has_last;
+	c->base64 = args_bool(arguments, "base64", false);
+	memcpy(c->path, path, sizeof(path));
+	if (sandbox_open_file(s, c->path, on_open, c, &e) < 0)
+		fail(c, &e);
+}

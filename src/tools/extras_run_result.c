@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The answer about a run: the object for programs, which has the keys of the first family and some
+ * more, and the text that a model reads. */
+#include "tools/extras.h"
+
+#include "base/rand.h"
+#include "base/text.h"
+
+#include <string.h>
+
+#define HINT_MAX    2048u /* bytes */
+#define FILES_SHOWN 20    /* files that the text lists; programs get all of them */
+
+static const char hint_head[] = "Hint: ";
+
+json_t *extras_output(const struct run_output *output, size_t max, const char *note, bool *ret_cut)
+{
+	return tools_json_output(output, max,
+				 output->file ? "read parts with sandbox_read_file"
+					      : "save long output to a file and read parts of it "
+						"with sandbox_read_file",
+				 note, ret_cut);
+}
+
+/* ---- the object ---- */
+
+/* What has become of the variables of the session. */
+static const char *state_of(const struct run_result *result)
+{
+	if (result->state_lost)
+		return "lost";
+	return result->state_kept ? "kept" : "unchanged";
+}
+
+/* Adds the value of the last expression, and what has become of a session. */
+static int add_state(json_t *object, struct run_call *c, const struct run_result *result,
+		     const size_t *shares)
+{
+	bool cut = false;
+	if (result->value.len > 0 &&
+	    json_object_set_new(object, "result",
+				extras_output(&result->value, shares[ENGINE_RESULT], "", &cut)) < 0)
+		return -ENOMEM;
+	if (cut && json_object_set_new(object, "result_truncated", json_true()) < 0)
+		return -ENOMEM;
+	if (c->request.kind != ENGINE_RUN_STATEFUL)
+		return 0;
+	return json_object_set_new(object, "state", json_string(state_of(result)));
+}
+
+/* Names the files that have what the answer has not. */
+static int add_whole_files(json_t *object, const struct run_call *c,
+			   const struct run_result *result)
+{
+	const struct {
+		const char *key;
+		const struct run_output *output;
+	} streams[] = {{"stdout_file", &result->out},
+		       {"stderr_file", &result->err},
+		       {"result_file", &result->value}};
+
+	for (size_t i = 0; i < ARRAY_SIZE(streams); i++) {
+		const struct run_output *o = streams[i].output;
+		char path[ENGINE_PATH_MAX];
+
+		if (!o->file)
+			continue;
+		(void)snprintf(path, sizeof(path), TOOLS_WORKSPACE "%s", o->file);
+		if (json_object_set_new(object, streams[i].key,
+					json_pack("{s:s, s:I, s:b, s:o}", "path", path,
+						  "size_bytes", (json_int_t)o->file_bytes,
+						  "complete", !o->file_lacks, "download_url",
+						  tools_json_link(c->tools, c->sandbox, o->file))) <
+		    0)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+json_t *extras_run_object(struct run_call *c, const struct run_result *result)
+{
+	size_t shares[ENGINE_RESULT + 1];
+	char note[64] = "";
+
+	run_result_share(result, c->tools->config.result_chars, shares);
+	if (result->reason == RUN_TIMEOUT)
+		(void)snprintf(note, sizeof(note), "\nExecution timed out after %jus",
+			       (uintmax_t)(extras_timeout_of(c) / NS_PER_S));
+	bool out_cut = false, err_cut = false;
+	json_t *out = extras_output(&result->out, shares[ENGINE_STDOUT], "", &out_cut);
+	json_t *err = extras_output(&result->err, shares[ENGINE_STDERR], note, &err_cut);
+	_cleanup_(buf_done) struct buf hint = BUF_INIT(HINT_MAX);
+	json_t *object = json_pack("{s:s, s:s, s:i}", "session_id", sandbox_id(c->sandbox),
+				   "run_id", result->id, "exit_code", result->exit_code);
+	json_t *rest =
+	    json_pack("{s:o, s:o, s:b, s:b, s:o, s:I, s:s}", "stdout", out, "stderr", err,
+		      "stdout_truncated", out_cut, "stderr_truncated", err_cut, "artifacts",
+		      tools_json_artifacts(c->tools, c->sandbox, result), "duration_ms",
+		      (json_int_t)result->duration_ms, "reason", run_reason_name(result->reason));
+	/* Before the traceback, where a model reads it first. */
+	bool failed =
+	    extras_add_hint(&hint, c, result) < 0 ||
+	    (hint.len > 0 &&
+	     json_object_set_new(object, "hint", json_stringn(buf_str(&hint), hint.len)) < 0);
+	failed = failed || json_object_update(object, rest) < 0 ||
+		 add_state(object, c, result, shares) < 0 || add_whole_files(object, c, result) < 0;
+	json_decref(rest);
+	if (failed) {
+		json_decref(object);
+		return NULL;
+	}
+	return object;
+}
+
+/* Without memory the answer has no hint. */
+void extras_run_append_hint(json_t *object, const char *text)
+{
+	_cleanup_(buf_done) struct buf b = BUF_INIT(HINT_MAX);
+	const char *before = json_string_value(json_object_get(object, "hint"));
+
+	if (buf_printf(&b, "%s%s%s", before ? before : "", before ? " " : "", text) == 0)
+		(void)json_object_set_new(object, "hint", json_stringn(buf_str(&b), b.len));
+}
+
+/* ---- the text ---- */
+
+/* Names the file that has the whole of a stream. */
+static int add_whole(struct buf *b, const json_t *object, const char *key)
+{
+	const json_t *file = json_object_get(object, key);
+	const char *link = json_string_value(json_object_get(file, "download_url"));
+
+	if (!file)
+		return 0;
+	int r = buf_printf(b, "[the whole %s of it: %s (",
+			   json_is_true(json_object_get(file, "complete")) ? "text" : "beginning",
+			   json_string_value(json_object_get(file, "path")));
+	r = r < 0 ? r
+		  : extras_add_size(
+			b, (uint64_t)json_integer_value(json_object_get(file, "size_bytes")));
+	return r < 0 ? r : buf_printf(b, ")%s%s]\n", link ? " " : "", link ? link : "");
+}
+
+/* Adds the string KEY of OBJECT, after HEAD; nothing if it is empty. */
+static int add_stream(struct buf *b, const json_t *object, const char *key, const char *head)
+{
+	const json_t *v = json_object_get(object, key);
+	const char *text = json_string_value(v);
+	const size_t len = json_string_length(v);
+
+	if (len == 0)
+		return 0;
+	int r = buf_add_str(b, head);
+	r = r < 0 ? r : buf_add(b, text, len);
+	return r < 0 || text[len - 1] == '\n' ? r : buf_add_char(b, '\n');
+}
+
+static int add_end(struct buf *b, const json_t *object)
+{
+	const char *reason = json_string_value(json_object_get(object, "reason"));
+	const char *state = json_string_value(json_object_get(object, "state"));
+	int r = buf_printf(b, "[session_id: %s, exit_code: %" JSON_INTEGER_FORMAT,
+			   json_string_value(json_object_get(object, "session_id")),
+			   json_integer_value(json_object_get(object, "exit_code")));
+
+	if (r == 0 && !streq(reason, "exited"))
+		r = buf_printf(b, ", %s", reason);
+	if (r == 0 && state)
+		r = buf_printf(b, ", variables %s", state);
+	return r < 0 ? r
+		     : buf_printf(b, ", %" JSON_INTEGER_FORMAT " ms]\n",
+				  json_integer_value(json_object_get(object, "duration_ms")));
+}
+
+static int add_files(struct buf *b, const json_t *object)
+{
+	const json_t *files = json_object_get(object, "artifacts"), *file;
+	const json_t *names = json_object_get(object, "pictures_not_shown");
+	const size_t n = json_array_size(files);
+	size_t i;
+	int r = n > 0 ? buf_add_str(b, "New or changed files:\n") : 0;
+
+	json_array_foreach(files, i, file) {
+		if (r < 0 || i == FILES_SHOWN)
+			break;
+		r = extras_add_file_line(b, file);
+	}
+	if (r == 0 && n > FILES_SHOWN)
+		r = buf_printf(b, "- and %zu more: sandbox_list_files\n", n - FILES_SHOWN);
+	json_array_foreach(names, i, file) {
+		r = r < 0 ? r : buf_add_str(b, i == 0 ? "Pictures not shown: " : ", ");
+		r = r < 0 ? r : buf_add_str(b, json_string_value(file));
+	}
+	return r == 0 && json_array_size(names) > 0 ? buf_add_char(b, '\n') : r;
+}
+
+/* Without a hint of the server, the one with which stderr begins comes first: there may be much
+ * output before it. RET_AFTER: the rest of stderr, owned. */
+static int add_hint(struct buf *b, const json_t *object, json_t **ret_after)
+{
+	const json_t *v = json_object_get(object, "stderr");
+	const char *text = json_string_value(v);
+	const size_t len = json_string_length(v);
+	const char *end =
+	    text && text_starts_with(text, hint_head) ? memchr(text, '\n', len) : NULL;
+
+	if (json_object_get(object, "hint"))
+		return add_stream(b, object, "hint", hint_head);
+	if (!end)
+		return 0;
+	const size_t line = (size_t)(end + 1 - text);
+	*ret_after = json_pack("{s:s%}", "stderr", text + line, len - line);
+	return *ret_after ? buf_add(b, text, line) : -ENOMEM;
+}
+
+int extras_add_run(struct buf *b, const json_t *object)
+{
+	json_t *after = NULL; /* owned */
+	int r = add_hint(b, object, &after);
+
+	r = r < 0 ? r : add_stream(b, object, "stdout", "");
+	r = r < 0 ? r : add_whole(b, object, "stdout_file");
+	r = r < 0 ? r : add_stream(b, after ? after : object, "stderr", "stderr:\n");
+	json_decref(after);
+	r = r < 0 ? r : add_whole(b, object, "stderr_file");
+	r = r < 0 ? r : add_stream(b, object, "result", "Value of the last expression:\n");
+	r = r < 0 ? r : add_whole(b, object, "result_file");
+	if (r == 0 && b->len == 0)
+		r = buf_add_str(b, "(no output)\n");
+	r = r < 0 ? r : add_end(b, object);
+	return r < 0 ? r : add_files(b, object);
+}
