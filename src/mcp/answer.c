@@ -158,10 +158,16 @@ json_t *call_decorate(const struct mcp_call *c, json_t *result)
 	return NULL;
 }
 
+static void finish_text(struct mcp_call *c, char *text, size_t len)
+{
+	if (!text)
+		text = wire_error(c->id, MCP_ERR_INTERNAL, "The result is too large", NULL, &len);
+	call_deliver(c, 200, text, len);
+}
+
 void mcp_call_finish(struct mcp_call *c, json_t *result)
 {
 	size_t len;
-	char *text;
 
 	ASSERT(!c->finished);
 	result = call_decorate(c, result);
@@ -174,11 +180,29 @@ void mcp_call_finish(struct mcp_call *c, json_t *result)
 		return;
 	}
 	if (!c->cancelled) {
-		text = wire_response(c->id, result, &len);
-		if (!text)
-			text = wire_error(c->id, MCP_ERR_INTERNAL, "The result is too large", NULL,
-					  &len);
-		call_deliver(c, 200, text, len);
+		char *text = wire_response(c->id, result, &len);
+		finish_text(c, text, len);
+	}
+	json_decref(result);
+	call_end(c);
+}
+
+void mcp_call_finish_blob(struct mcp_call *c, json_t *result, const char *mark, const char *blob,
+			  size_t len)
+{
+	size_t text_len;
+
+	ASSERT(!c->finished && !c->task);
+	result = call_decorate(c, result);
+	if (!result) {
+		mcp_call_finish_error(c, MCP_ERR_INTERNAL, "The result could not be built", NULL);
+		return;
+	}
+	if (!c->cancelled) {
+		char *text = wire_response(c->id, result, &text_len);
+
+		text = wire_fill(text, text_len, mark, blob, len, &text_len);
+		finish_text(c, text, text_len);
 	}
 	json_decref(result);
 	call_end(c);
@@ -246,6 +270,18 @@ void call_fail(struct mcp_call *c, int code, json_t *data, const char *fmt, ...)
 	va_end(ap);
 	mcp_call_finish_error(c, code, r < 0 ? "Invalid request" : buf_str(&b), data);
 	buf_done(&b);
+}
+
+json_t *budget_data(enum budget_kind kind)
+{
+	return json_pack("{s:s, s:s, s:i}", "error", err_code_name(ERR_BUDGET_EXCEEDED), "budget",
+			 budget_word(kind), "retry_after_s", BUDGET_RETRY_S);
+}
+
+void call_fail_budget(struct mcp_call *c, enum budget_kind kind, const struct err *e)
+{
+	call_fail(c, MCP_ERR_BUDGET, budget_data(kind), "%s. %s", e->text,
+		  err_code_hint(ERR_BUDGET_EXCEEDED));
 }
 
 void mcp_call_finish_no_resource(struct mcp_call *c, const char *uri)

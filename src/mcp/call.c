@@ -64,6 +64,9 @@ struct mcp_call *mcp_call_unref(struct mcp_call *c)
 	json_decref(c->state);
 	json_decref(c->listen);
 	json_decref(c->root);
+	budget_give(&c->memory);
+	budget_give(&c->stream);
+	budget_give(&c->subscribed);
 	lifted_unref(c->lifted);
 	item_unref(c->item);
 	identity_unref(c->who);
@@ -231,6 +234,30 @@ const char *mcp_call_principal(const struct mcp_call *c)
 	return c->who->principal;
 }
 
+const void *mcp_call_principal_data(const struct mcp_call *c)
+{
+	return c->who->data;
+}
+
+bool mcp_call_keeps_notes(const struct mcp_call *c)
+{
+	return c->peer && (c->transport != MCP_TRANSPORT_HTTP || c->peer->session);
+}
+
+void mcp_call_keep_note(struct mcp_call *c, const char *note)
+{
+	if (!mcp_call_keeps_notes(c) || (c->peer->note && note && strcmp(c->peer->note, note) == 0))
+		return;
+	free(c->peer->note);
+	/* Without memory the client has no note, which handlers expect anyway. */
+	c->peer->note = note && strlen(note) <= MCP_NOTE_MAX ? strdup(note) : NULL;
+}
+
+const char *mcp_call_note(const struct mcp_call *c)
+{
+	return c->peer ? c->peer->note : NULL;
+}
+
 void mcp_call_set_data(struct mcp_call *c, void *data, void (*free_fn)(void *))
 {
 	if (c->data_free && c->data != data)
@@ -247,6 +274,16 @@ json_t *mcp_call_meta(const struct mcp_call *c)
 bool mcp_call_is_on_stdio(const struct mcp_call *c)
 {
 	return c->peer && c->peer->transport == MCP_TRANSPORT_STDIO;
+}
+
+const char *mcp_call_client_name(const struct mcp_call *c)
+{
+	const json_t *info = json_object_get(mcp_call_meta(c), META_CLIENT_INFO);
+	const char *name = json_string_value(json_object_get(info, "name"));
+
+	if (c->modern)
+		return name ? name : "";
+	return c->peer ? c->peer->client_name : "";
 }
 
 bool mcp_call_client_has(const struct mcp_call *c, const char *path)

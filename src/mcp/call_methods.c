@@ -111,7 +111,10 @@ void run_tools_call(struct mcp_call *c)
 		return;
 	}
 	if (!tool) {
-		call_fail(c, MCP_ERR_PARAMS, NULL, "Unknown tool: %s", name);
+		if (c->server->config.unknown_tool_is_result && !c->modern)
+			mcp_call_finish(c, mcp_tool_error("Unknown tool: %s", name));
+		else
+			call_fail(c, MCP_ERR_PARAMS, NULL, "Unknown tool: %s", name);
 		return;
 	}
 	if (!call_may(c, tool)) {

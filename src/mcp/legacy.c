@@ -2,9 +2,17 @@
 /* Methods that only the revisions with `initialize` have. */
 #include "mcp/objects.h"
 
-static json_t *initialize_result(const struct mcp_server *s, enum mcp_revision rev)
+static void keep_client_name(struct mcp_peer *p, const json_t *info)
 {
-	json_t *caps = server_capabilities(s, rev);
+	const char *name = json_string_value(json_object_get(info, "name"));
+
+	(void)snprintf(p->client_name, sizeof(p->client_name), "%s", name ? name : "");
+}
+
+static json_t *initialize_result(const struct mcp_server *s, enum mcp_revision rev,
+				 const json_t *client)
+{
+	json_t *caps = server_capabilities(s, rev, client);
 	json_t *r = json_pack("{s:s,s:o,s:O}", "protocolVersion", revision_name(rev),
 			      "capabilities", caps, "serverInfo", s->info);
 
@@ -37,12 +45,13 @@ void run_initialize(struct mcp_call *c)
 	 * the client decides whether it can use that. */
 	if (rev == MCP_REV_NONE || revision_is_modern(rev))
 		rev = MCP_REV_LEGACY_MAX;
-	r = initialize_result(p->server, rev);
+	r = initialize_result(p->server, rev, caps);
 	if (r) {
 		p->revision = rev;
 		p->session = true;
 		json_decref(p->client_caps);
 		p->client_caps = json_incref(caps);
+		keep_client_name(p, json_object_get(c->params, "clientInfo"));
 		c->revision = rev;
 	}
 	mcp_call_finish(c, r);
@@ -76,36 +85,51 @@ void run_set_level(struct mcp_call *c)
 	call_answer_text(c, "{}", 2);
 }
 
-static bool may_subscribe(const struct mcp_call *c, const char *uri)
+bool peer_may_subscribe(struct mcp_peer *p, const char *uri)
 {
-	const struct mcp_server *s = c->server;
+	const struct mcp_server *s = p->server;
 
 	if (item_find(s, ITEM_RESOURCE, uri))
 		return true;
+	if (s->source.may_subscribe)
+		return s->source.may_subscribe(p, uri, s->source.user);
 	for (size_t i = 0; i < s->items[ITEM_TEMPLATE].n; i++) {
 		if (template_matches(s->items[ITEM_TEMPLATE].v[i]->key, uri))
 			return true;
 	}
-	return s->source.may_subscribe && s->source.may_subscribe(c->peer, uri, s->source.user);
+	return false;
+}
+
+/* Notes that P has subscriptions to one more or one less. */
+static int count_subscriptions(struct mcp_peer *p, size_t n, struct err *e)
+{
+	return budget_take(p->server->config.budgets, p->who->principal, BUDGET_SUBSCRIPTIONS, n,
+			   &p->subscribed, e);
 }
 
 void run_subscribe(struct mcp_call *c)
 {
 	const char *uri = call_param(c, "uri", URI_MAX);
 	struct mcp_peer *p = c->peer;
+	struct err e = ERR_INIT;
 
 	if (!uri) {
 		call_fail(c, MCP_ERR_PARAMS, NULL, "uri must be a string");
 		return;
 	}
-	if (!may_subscribe(c, uri)) {
+	if (!peer_may_subscribe(p, uri)) {
 		mcp_call_finish_no_resource(c, uri);
 		return;
 	}
 	if (!p->subscriptions)
 		p->subscriptions = json_object();
-	if (json_object_size(p->subscriptions) >= SUBSCRIPTIONS_MAX ||
-	    json_object_set_new(p->subscriptions, uri, json_true()) < 0) {
+	size_t n = json_object_size(p->subscriptions);
+	if (!json_object_get(p->subscriptions, uri) && count_subscriptions(p, n + 1, &e) < 0) {
+		call_fail_budget(c, BUDGET_SUBSCRIPTIONS, &e);
+		return;
+	}
+	if (n >= SUBSCRIPTIONS_MAX || json_object_set_new(p->subscriptions, uri, json_true()) < 0) {
+		(void)!count_subscriptions(p, n, &e);
 		call_fail(c, MCP_ERR_INTERNAL, NULL, "Too many subscriptions");
 		return;
 	}
@@ -121,5 +145,7 @@ void run_unsubscribe(struct mcp_call *c)
 		return;
 	}
 	json_object_del(c->peer->subscriptions, uri);
+	struct err ignored = ERR_INIT;
+	(void)!count_subscriptions(c->peer, json_object_size(c->peer->subscriptions), &ignored);
 	call_answer_text(c, "{}", 2);
 }

@@ -28,13 +28,33 @@ struct place {
 	const char *after; /* not NULL: a place in the source's list */
 };
 
-static json_t *view(const struct item *it, enum mcp_revision rev)
+/* Adds the page that shows the results of a tool. A client of any revision may announce that it
+ * shows such pages. */
+static int add_view(json_t *doc, const char *uri)
+{
+	json_t *meta = json_copy(json_object_get(doc, "_meta"));
+
+	if (!meta)
+		meta = json_object();
+	if (json_object_set_new(meta, "ui", json_pack("{s:s}", "resourceUri", uri)) < 0) {
+		json_decref(meta);
+		return -ENOMEM;
+	}
+	return json_object_set_new(doc, "_meta", meta);
+}
+
+/* The document of an item for clients of REV. VIEWS: the client shows pages of tools. */
+static json_t *document(const struct item *it, enum mcp_revision rev, bool views)
 {
 	json_t *doc = json_copy(it->doc);
 
 	for (size_t i = 0; i < ARRAY_SIZE(fields); i++) {
 		if (rev < fields[i].since)
 			json_object_del(doc, fields[i].field);
+	}
+	if (doc && views && it->view && add_view(doc, it->view) < 0) {
+		json_decref(doc);
+		return NULL;
 	}
 	return doc;
 }
@@ -63,13 +83,13 @@ static int place_parse(const struct mcp_call *c, const struct item_table *t, boo
 
 /* The items from OFFSET on. *RET_NEXT is where the next page begins, 0 if there is none. */
 static json_t *page(const struct item_table *t, size_t offset, size_t limit, enum mcp_revision rev,
-		    size_t *ret_next)
+		    bool views, size_t *ret_next)
 {
 	json_t *items = json_array();
 	size_t end = MIN(t->n, offset + limit);
 
 	for (size_t i = offset; i < end; i++) {
-		if (json_array_append_new(items, view(t->v[i], rev)) < 0) {
+		if (json_array_append_new(items, document(t->v[i], rev, views)) < 0) {
 			json_decref(items);
 			return NULL;
 		}
@@ -89,7 +109,8 @@ static json_t *list_result(enum item_kind kind, json_t *items, const char *curso
 	return r;
 }
 
-/* The whole list fits on one page and is the same for everybody, so its text is made once. */
+/* The whole list fits on one page and is the same for everybody without views, so its text is made
+ * once. */
 static void answer_cached(struct mcp_call *c, enum item_kind kind)
 {
 	struct item_table *t = &c->server->items[kind];
@@ -97,8 +118,8 @@ static void answer_cached(struct mcp_call *c, enum item_kind kind)
 	size_t next;
 
 	if (!t->text[c->revision]) {
-		result =
-		    call_decorate(c, list_result(kind, page(t, 0, t->n, c->revision, &next), NULL));
+		result = call_decorate(
+		    c, list_result(kind, page(t, 0, t->n, c->revision, false, &next), NULL));
 		if (result)
 			t->text[c->revision] = wire_text(result, &t->text_len[c->revision]);
 		json_decref(result);
@@ -118,7 +139,9 @@ static void answer_allowed(struct mcp_call *c)
 
 	for (size_t i = 0; i < t->n; i++)
 		if (call_may(c, t->v[i]))
-			(void)json_array_append_new(items, view(t->v[i], c->revision));
+			(void)json_array_append_new(
+			    items,
+			    document(t->v[i], c->revision, client_shows_views(c->client_caps)));
 	mcp_call_finish(c, list_result(ITEM_TOOL, items, NULL));
 }
 
@@ -145,7 +168,8 @@ static void run_list(struct mcp_call *c, enum item_kind kind)
 		s->source.list(c, *at.after ? at.after : NULL, limit, s->source.user);
 		return;
 	}
-	if (!has_source && at.offset == 0 && t->n <= limit) {
+	const bool views = kind == ITEM_TOOL && client_shows_views(c->client_caps);
+	if (!has_source && !views && at.offset == 0 && t->n <= limit) {
 		answer_cached(c, kind);
 		return;
 	}
@@ -153,7 +177,7 @@ static void run_list(struct mcp_call *c, enum item_kind kind)
 		s->source.list(c, NULL, limit, s->source.user);
 		return;
 	}
-	items = page(t, at.offset, limit, c->revision, &next);
+	items = page(t, at.offset, limit, c->revision, views, &next);
 	if (next > 0)
 		(void)snprintf(cursor, sizeof(cursor), "o%zu", next);
 	else if (has_source)

@@ -56,7 +56,8 @@ enum {
 	MCP_ERR_BAD_HTTP = -32000,           /* legacy HTTP: refused before it was read */
 	MCP_ERR_SESSION = -32001,            /* legacy HTTP: unknown session */
 	MCP_ERR_RESOURCE_NOT_FOUND = -32002, /* legacy only, see mcp_call_finish_no_resource() */
-	MCP_ERR_HEADER = -32020,             /* modern from here on */
+	MCP_ERR_BUDGET = -32003, /* the client has as much of something as it may have */
+	MCP_ERR_HEADER = -32020, /* modern from here on */
 	MCP_ERR_CLIENT_CAPABILITY = -32021,
 	MCP_ERR_VERSION = -32022,
 };
@@ -110,11 +111,13 @@ struct mcp_server_config {
 	int64_t (*now_ms)(void);
 	int64_t (*tick_ms)(void);
 
-	unsigned page_size;     /* items on one page of a list; default 100 */
-	unsigned max_calls;     /* calls in flight a peer may have; default 256 */
-	unsigned max_listens;   /* open subscriptions/listen of all peers; default 16,384 */
-	unsigned max_tasks;     /* tasks kept, of all principals; default 4,096 */
-	unsigned max_own_tasks; /* … of one principal; default 1,024 */
+	/* Legacy era: a call of an unknown tool is answered with an isError result, as many older
+	 * servers do, instead of a JSON-RPC error. */
+	bool unknown_tool_is_result;
+	unsigned page_size; /* items on one page of a list; default 100 */
+	unsigned max_calls; /* calls in flight a peer may have; default 256 */
+	/* Borrowed; NULL: streams, subscriptions, tasks and memory of messages are not bound. */
+	struct budgets *budgets;
 	unsigned state_ttl_s;   /* life of a requestState; default 3,600 */
 	unsigned ask_timeout_s; /* longest wait for an answer of the client; default 600 */
 	unsigned list_ttl_ms;   /* caching hint on lists; default 0 = do not reuse */
@@ -128,6 +131,8 @@ struct mcp_server_config {
 };
 
 #define MCP_STATE_KEY_BYTES 32
+/* The type of the pages that show results of tools. */
+#define MCP_VIEW_TYPE "text/html;profile=mcp-app"
 
 struct mcp_server *mcp_server_new(const struct mcp_server_config *config, struct err *e);
 /* Every peer must have been closed. SERVER may be NULL. */
@@ -162,7 +167,10 @@ struct mcp_tool {
 	const char *annotations;   /* JSON text: {"readOnlyHint":true,...} or NULL */
 	const char *icons;         /* JSON text: array, or NULL */
 	const char *meta;          /* JSON text: the tool's _meta, or NULL */
-	unsigned flags;            /* enum mcp_tool_flags */
+	/* URI (ui://…) of the HTML page that shows this tool's results to a person, or NULL. Only
+	 * clients that announce the extension io.modelcontextprotocol/ui see it. */
+	const char *view;
+	unsigned flags; /* enum mcp_tool_flags */
 	/* The tool is refused if the client lacks this capability: JSON text such as
 	 * {"sampling":{}}, or NULL. Modern era: -32021; legacy era: an isError result. */
 	const char *needs;
@@ -206,7 +214,8 @@ struct mcp_resource_source {
 	/* AFTER is NULL for the first page, else the NEXT that was given to mcp_call_finish_page().
 	 * Finish with mcp_call_finish_page(). */
 	void (*list)(struct mcp_call *call, const char *after, size_t limit, void *user);
-	/* May PRINCIPAL subscribe to URI? NULL: to everything that is registered. */
+	/* May the principal of PEER subscribe to URI, which is not registered itself? NULL: if a
+	 * registered template matches it. */
 	bool (*may_subscribe)(struct mcp_peer *peer, const char *uri, void *user);
 	/* Reads resources that match nothing registered. NULL: there are none. */
 	mcp_read_fn read;
@@ -267,6 +276,11 @@ struct mcp_call *mcp_call_unref(struct mcp_call *call); /* NULL is fine; returns
 
 /* RESULT: owned, an object as the builders of content.h make it. */
 void mcp_call_finish(struct mcp_call *call, json_t *result);
+/* The same for a result with a large text that JSON need not escape, such as base64. RESULT has MARK in
+ * its place, once or more, and the message gets the LEN bytes of BLOB there: they are copied once each,
+ * and neither checked nor escaped. MARK: letters and digits that nobody can guess. Not for a task. */
+void mcp_call_finish_blob(struct mcp_call *call, json_t *result, const char *mark, const char *blob,
+			  size_t len);
 /* Finishes with a JSON-RPC error. For errors that a model should see or could correct use
  * mcp_tool_error() instead. DATA: owned or NULL. */
 void mcp_call_finish_error(struct mcp_call *call, int code, const char *message, json_t *data);
@@ -296,6 +310,10 @@ typedef void (*mcp_cancel_fn)(struct mcp_call *call, void *user);
 void mcp_call_on_cancel(struct mcp_call *call, mcp_cancel_fn cb, void *user);
 bool mcp_call_is_cancelled(const struct mcp_call *call);
 
+/* What the client calls itself, as it says: any text, "" = it does not say. Never an identity. */
+#define MCP_CLIENT_NAME_SIZE 64
+const char *mcp_call_client_name(const struct mcp_call *call);
+
 /* Has the client declared this capability? PATH has dots: "elicitation", "elicitation.url",
  * "sampling.tools". Extensions: mcp_call_client_extension(call, "io.modelcontextprotocol/ui"). */
 bool mcp_call_client_has(const struct mcp_call *call, const char *path);
@@ -304,6 +322,17 @@ json_t *mcp_call_client_extension(const struct mcp_call *call, const char *id); 
 bool mcp_call_is_on_stdio(const struct mcp_call *call);
 /* The caller, as the transport named it (peer.h). The strings live as long as the call. */
 const char *mcp_call_principal(const struct mcp_call *call);
+/* mcp_peer_config.principal_data of the credential that the call came with, or NULL. */
+const void *mcp_call_principal_data(const struct mcp_call *call);
+/* A short note that the server keeps for this client between its calls: for the life of its
+ * connection or MCP session. Each note replaces the one before; NULL removes it. */
+#define MCP_NOTE_MAX 64U /* bytes */
+void mcp_call_keep_note(struct mcp_call *call, const char *note);
+/* The note, or NULL. It is valid until the next mcp_call_keep_note() of this client. */
+const char *mcp_call_note(const struct mcp_call *call);
+/* Are there later calls that could find a note? Not for an HTTP request without a session: then
+ * nothing tells clients apart. */
+bool mcp_call_keeps_notes(const struct mcp_call *call);
 /* The handler's own pointer, kept across the rounds of mcp_call_need_input(). FREE_FN is called
  * when the call is freed; it may be NULL. */
 void mcp_call_set_data(struct mcp_call *call, void *data, void (*free_fn)(void *));

@@ -97,9 +97,6 @@ struct mcp_server *mcp_server_new(const struct mcp_server_config *config, struct
 		rand_bytes(s->state_key, sizeof(s->state_key));
 	c->page_size = or_default(c->page_size, 100);
 	c->max_calls = or_default(c->max_calls, 256);
-	c->max_listens = or_default(c->max_listens, 16384);
-	c->max_tasks = or_default(c->max_tasks, 4096);
-	c->max_own_tasks = or_default(c->max_own_tasks, 1024);
 	c->state_ttl_s = or_default(c->state_ttl_s, 3600);
 	c->ask_timeout_s = or_default(c->ask_timeout_s, 600);
 	return s;
@@ -163,10 +160,50 @@ static const struct capability_row {
     {"prompts", "listChanged", MCP_OFFER_PROMPTS_LIST_CHANGED},
 };
 
-json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev)
+bool client_shows_views(const json_t *client)
+{
+	const json_t *ui = json_object_get(json_object_get(client, "extensions"), EXT_UI);
+	const json_t *types = json_object_get(ui, "mimeTypes"), *type;
+	size_t i;
+
+	json_array_foreach(types, i, type) {
+		if (json_is_string(type) && streq(json_string_value(type), MCP_VIEW_TYPE))
+			return true;
+	}
+	return false;
+}
+
+static bool has_views(const struct mcp_server *s)
+{
+	const struct item_table *t = &s->items[ITEM_TOOL];
+
+	for (size_t i = 0; i < t->n; i++)
+		if (t->v[i]->view)
+			return true;
+	return false;
+}
+
+/* The extensions that both sides know, by the name of each; NULL: none. */
+static json_t *server_extensions(const struct mcp_server *s, enum mcp_revision rev,
+				 const json_t *client)
+{
+	json_t *list = json_object();
+
+	if ((s->config.offers & MCP_OFFER_TASKS) && revision_is_modern(rev))
+		json_object_set_new(list, EXT_TASKS, json_object());
+	if (has_views(s) && client_shows_views(client))
+		json_object_set_new(list, EXT_UI, json_object());
+	if (json_object_size(list) > 0)
+		return list;
+	json_decref(list);
+	return NULL;
+}
+
+json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev, const json_t *client)
 {
 	const unsigned offers = s->config.offers;
 	json_t *caps = json_object();
+	json_t *extensions = server_extensions(s, rev, client);
 
 	if (server_offers(s, ITEM_TOOL))
 		json_object_set_new(caps, "tools", json_object());
@@ -185,7 +222,7 @@ json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev)
 		json_object_set_new(caps, "logging", json_object());
 	if ((offers & MCP_OFFER_COMPLETIONS) && rev >= MCP_REV_2025_03_26)
 		json_object_set_new(caps, "completions", json_object());
-	if ((offers & MCP_OFFER_TASKS) && revision_is_modern(rev))
-		json_object_set_new(caps, "extensions", json_pack("{s:{}}", EXT_TASKS));
+	if (extensions)
+		json_object_set_new(caps, "extensions", extensions);
 	return caps;
 }

@@ -131,7 +131,7 @@ void run_discover(struct mcp_call *c)
 {
 	const struct mcp_server *s = c->server;
 	json_t *r = json_pack("{s:o,s:o}", "supportedVersions", revision_modern_names(),
-			      "capabilities", server_capabilities(s, c->revision));
+			      "capabilities", server_capabilities(s, c->revision, c->client_caps));
 
 	if (r && s->config.instructions &&
 	    json_object_set_new(r, "instructions", json_string(s->config.instructions)) < 0) {

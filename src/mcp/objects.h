@@ -9,6 +9,7 @@
 #include "base/buf.h"
 #include "base/list.h"
 #include "base/text.h"
+#include "budget/budgets.h"
 #include "mcp/mcp.h"
 #include "mcp/peer.h"
 #include "mcp/revision.h"
@@ -18,9 +19,11 @@
 #define META_VERSION      MCP_NS "protocolVersion"
 #define META_CLIENT_CAPS  MCP_NS "clientCapabilities"
 #define META_LOG_LEVEL    MCP_NS "logLevel"
+#define META_CLIENT_INFO  MCP_NS "clientInfo"
 #define META_SERVER_INFO  MCP_NS "serverInfo"
 #define META_SUBSCRIPTION MCP_NS "subscriptionId"
 #define EXT_TASKS         MCP_NS "tasks"
+#define EXT_UI            MCP_NS "ui"
 
 #define BATCH_MAX         100U         /* messages in one batch */
 #define SUBSCRIPTIONS_MAX 1024U        /* resources one client may watch */
@@ -50,10 +53,11 @@ struct header_param {
  * removed meanwhile. */
 struct item {
 	unsigned refs;
-	char *key;                    /* owned: name, URI or template */
-	json_t *doc;                  /* as listed in the newest revision */
-	unsigned flags;               /* enum mcp_tool_flags */
-	json_t *needs;                /* client capabilities, or NULL */
+	char *key;      /* owned: name, URI or template */
+	json_t *doc;    /* as listed in the newest revision */
+	unsigned flags; /* enum mcp_tool_flags */
+	json_t *needs;  /* client capabilities, or NULL */
+	char *view;     /* owned: URI of the page that shows a tool's results, or NULL */
 	struct header_param *headers; /* owned array */
 	size_t n_headers;
 	mcp_tool_fn call;
@@ -90,9 +94,7 @@ struct mcp_server {
 	void *complete_user;
 	struct list peers;
 	struct list listens; /* calls of subscriptions/listen */
-	size_t n_listens;
 	struct list tasks;
-	size_t n_tasks;
 };
 
 struct item *item_find(const struct mcp_server *s, enum item_kind kind, const char *key);
@@ -102,8 +104,12 @@ bool call_may(const struct mcp_call *c, const struct item *tool);
 bool server_offers(const struct mcp_server *s, enum item_kind kind);
 int64_t server_now_ms(const struct mcp_server *s);  /* for dates */
 int64_t server_tick_ms(const struct mcp_server *s); /* for deadlines */
-/* The capabilities object as an era's clients know it. New reference. */
-json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev);
+/* The capabilities object as an era's clients know it. CLIENT: the capabilities of the client, or
+ * NULL. New reference. */
+json_t *server_capabilities(const struct mcp_server *s, enum mcp_revision rev,
+			    const json_t *client);
+/* Can a client with these capabilities show a tool's HTML page? CLIENT may be NULL. */
+bool client_shows_views(const json_t *client);
 
 /* ---- peers ---- */
 
@@ -121,6 +127,8 @@ bool identity_may(const struct mcp_server *s, const struct identity *who, const 
 /* May it see the results of the tool? */
 bool identity_may_see(const struct mcp_server *s, const struct identity *who,
 		      const struct item *tool);
+/* May PEER watch URI? */
+bool peer_may_subscribe(struct mcp_peer *peer, const char *uri);
 bool identity_may_ask(const struct mcp_server *s, const struct identity *who, const char *method);
 struct identity *identity_unref(struct identity *who);
 
@@ -135,9 +143,12 @@ struct mcp_peer {
 	void *user;
 	struct mcp_server *server;
 	struct identity *who;
-	json_t *client_caps;   /* legacy: as initialize said; NULL before */
-	json_t *subscriptions; /* legacy: object whose keys are URIs; NULL when none */
-	struct list node;      /* in server->peers */
+	json_t *client_caps;                    /* legacy: as initialize said; NULL before */
+	char client_name[MCP_CLIENT_NAME_SIZE]; /* the same; "" = it gave none */
+	json_t *subscriptions;          /* legacy: object whose keys are URIs; NULL when none */
+	char *note;                     /* owned: mcp_call_keep_note(); NULL when none */
+	struct budget_share subscribed; /* as many */
+	struct list node;               /* in server->peers */
 	struct list calls;
 	size_t n_calls;
 	struct list asks; /* questions that the client has not answered */
@@ -156,6 +167,7 @@ enum message_fault {
 	MESSAGE_NOT_JSON,
 	MESSAGE_INVALID, /* JSON, but too deep, too long or with a duplicate key */
 	MESSAGE_NO_MEMORY,
+	MESSAGE_OVER_BUDGET,
 };
 /* What a reader returns. */
 struct message {
@@ -163,6 +175,7 @@ struct message {
 	struct lifted *lifted; /* new reference, or NULL */
 	json_t *id;            /* after a fault: new reference to the request's id, or NULL */
 	const char *why;       /* after a fault; static, or NULL */
+	size_t size;           /* bytes of memory that it took to read */
 };
 /* Takes the message out of READER. */
 enum message_fault reader_take(struct mcp_reader *reader, struct message *ret);
@@ -240,11 +253,12 @@ struct mcp_call {
 	struct batch *batch;
 	const struct method *method;
 	json_t *id;
-	json_t *root;        /* the whole message; keeps the next ones alive */
-	json_t *params;      /* borrowed from root, NULL when absent */
-	json_t *client_caps; /* own reference, NULL when none */
-	json_t *token;       /* progressToken, borrowed from root */
-	json_t *arguments;   /* own reference */
+	json_t *root;               /* the whole message; keeps the next ones alive */
+	struct budget_share memory; /* of the message */
+	json_t *params;             /* borrowed from root, NULL when absent */
+	json_t *client_caps;        /* own reference, NULL when none */
+	json_t *token;              /* progressToken, borrowed from root */
+	json_t *arguments;          /* own reference */
 	struct lifted *lifted;
 	const struct mcp_http_facts *facts; /* only while mcp_peer_receive() runs */
 	struct item *item;
@@ -254,6 +268,7 @@ struct mcp_call {
 	unsigned n_open;                      /* legacy: questions without an answer */
 	struct task *task;
 	json_t *listen; /* subscriptions/listen: the part of the filter that we offer */
+	struct budget_share stream, subscribed; /* of the listen */
 	mcp_cancel_fn on_cancel;
 	void *on_cancel_user;
 	void *data;
@@ -270,6 +285,10 @@ const char *call_param(const struct mcp_call *call, const char *key, size_t max)
 void call_answer_text(struct mcp_call *call, const char *text, size_t len);
 /* Gives RESULT (owned) the form that the call's era expects. NULL: out of memory. */
 json_t *call_decorate(const struct mcp_call *call, json_t *result);
+/* Finishes a call that would exceed a budget. */
+void call_fail_budget(struct mcp_call *call, enum budget_kind kind, const struct err *e);
+/* What clients find in `data` of such an error. New reference. */
+json_t *budget_data(enum budget_kind kind);
 /* Like mcp_call_finish_error(), with a formatted message. */
 void call_fail(struct mcp_call *call, int code, json_t *data, const char *fmt, ...) PRINTF(4, 5);
 void call_cancel(struct mcp_call *call);
@@ -290,6 +309,9 @@ void call_deliver(struct mcp_call *call, unsigned http_status, char *json, size_
 /* wire.c: texts of messages. Owned by the caller; NULL: memory is short or a text is not UTF-8. */
 char *wire_text(const json_t *message, size_t *ret_len);
 char *wire_response(const json_t *id, const json_t *result, size_t *ret_len);
+/* TEXT (owned, LEN bytes, or NULL) with BLOB in place of each MARK. NULL: no memory, or too long. */
+char *wire_fill(char *text, size_t len, const char *mark, const char *blob, size_t blob_len,
+		size_t *ret_len);
 char *wire_response_raw(const json_t *id, const char *result, size_t result_len, size_t *ret_len);
 /* ID may be NULL; DATA is owned or NULL. */
 char *wire_error(const json_t *id, int code, const char *message, json_t *data, size_t *ret_len);

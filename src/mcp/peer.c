@@ -51,6 +51,8 @@ void peer_unref(struct mcp_peer *p)
 	ASSERT(p->closed);
 	json_decref(p->client_caps);
 	json_decref(p->subscriptions);
+	free(p->note);
+	budget_give(&p->subscribed);
 	identity_unref(p->who);
 	free(p);
 }

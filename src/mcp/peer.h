@@ -16,6 +16,7 @@
  * receiver owns them and frees them with free(3). */
 #pragma once
 
+#include "budget/budgets.h"
 #include "mcp/mcp.h"
 
 /* ---- outgoing ----
@@ -74,6 +75,8 @@ struct mcp_peer_config {
 	void *principal_data; /* for may_call, may_ask and ended */
 	/* The principal may not use everything: config.may_call and config.may_ask decide. */
 	bool limited;
+	unsigned
+	    rights; /* if `limited`: callers with equal numbers have equal rights; for transports */
 	/* Called once with principal_data, when the peer and the last of its calls are gone (tasks
 	 * outlive their peer). May be NULL. */
 	void (*principal_unref)(void *data);
@@ -130,12 +133,15 @@ struct mcp_reader_config {
 	size_t lift_min;    /* 0: MCP_LIFT_MIN */
 	/* Folder of spill files; NULL: anonymous memory (memfd). */
 	const char *spill_dir;
+	struct budgets *budgets; /* borrowed; NULL: only the limits above hold */
 };
 
 /* NULL: out of memory. A reader is small until it is fed, and can be used for one message after the
  * other. */
 struct mcp_reader *mcp_reader_new(const struct mcp_reader_config *config);
 struct mcp_reader *mcp_reader_free(struct mcp_reader *reader);
+/* The next messages count for PRINCIPAL, which is copied; "" until then. */
+void mcp_reader_set_payer(struct mcp_reader *reader, const char *principal);
 /* Adds the next bytes of the message. Returns 0, or a negative errno when the message is known to
  * be bad or too large (-EMSGSIZE). mcp_peer_receive() then gives the right answer, so a transport
  * may call it right away (HTTP) or at the end of the line (stdio). Further bytes of a message that
@@ -181,3 +187,5 @@ void mcp_sink_gone(struct mcp_peer *peer, struct mcp_sink *sink);
 bool mcp_version_is_modern(const char *header);
 /* Body of a refusal, without id: {"jsonrpc":"2.0","error":{...}}. free(3). */
 char *mcp_error_body(int code, const char *message, size_t *ret_len);
+/* The same for BUDGET_EXCEEDED. */
+char *mcp_budget_error_body(enum budget_kind kind, const struct err *e, size_t *ret_len);

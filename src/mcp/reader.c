@@ -25,6 +25,7 @@ static const struct {
     [SCAN_VALUES] = {MESSAGE_INVALID, -E2BIG, "The message has too many values"},
     [SCAN_TOO_LARGE] = {MESSAGE_TOO_LARGE, -EMSGSIZE, NULL},
     [SCAN_NO_MEMORY] = {MESSAGE_NO_MEMORY, -ENOMEM, NULL},
+    [SCAN_OVER_BUDGET] = {MESSAGE_OVER_BUDGET, -EDQUOT, NULL},
     [SCAN_NO_SPILL] = {MESSAGE_NO_MEMORY, -ENOSPC, NULL},
 };
 
@@ -50,6 +51,7 @@ struct mcp_reader *mcp_reader_new(const struct mcp_reader_config *config)
 				   .max_values = VALUES_MAX,
 				   .max_depth = MCP_DEPTH_MAX,
 				   .spill_dir = r->spill_dir,
+				   .budgets = c->budgets,
 			       });
 	return r;
 }
@@ -67,6 +69,11 @@ struct mcp_reader *mcp_reader_free(struct mcp_reader *r)
 int mcp_reader_feed(struct mcp_reader *r, const char *bytes, size_t len)
 {
 	return faults[scanner_feed(&r->scan, bytes, len)].error;
+}
+
+void mcp_reader_set_payer(struct mcp_reader *r, const char *principal)
+{
+	(void)snprintf(r->scan.payer, sizeof(r->scan.payer), "%s", principal);
 }
 
 bool mcp_reader_is_blank(const struct mcp_reader *r)
@@ -132,6 +139,7 @@ enum message_fault reader_take(struct mcp_reader *r, struct message *ret)
 	enum message_fault fault = faults[scanned].fault;
 
 	*ret = (struct message){.why = faults[scanned].why};
+	ret->size = r->scan.rest.len;
 	if (fault == MESSAGE_OK)
 		fault = parse(&r->scan.rest, &ret->root, &ret->why);
 	else

@@ -6,6 +6,8 @@
  * may carry both eras, and what we learned in one era is never used in the other. */
 #include "mcp/objects.h"
 
+#define COUNTED_MIN 4096U /* bytes; a smaller message is not counted while it is at work */
+
 /* ---- a message ---- */
 
 enum message_kind {
@@ -24,16 +26,18 @@ struct incoming {
 	const char *why;    /* KIND_INVALID */
 	bool claims;        /* params._meta names a protocol version */
 	struct lifted *lifted;
+	size_t size; /* bytes of memory of the whole message */
 	const struct mcp_http_facts *facts;
 	struct mcp_sink *sink;
 	struct batch *batch;
 };
 
+/* DATA: owned, or NULL. */
 static void refuse(struct mcp_sink *sink, unsigned status, const json_t *id, int code,
-		   const char *why)
+		   const char *why, json_t *data)
 {
 	size_t len;
-	char *text = wire_error(id, code, why, NULL, &len);
+	char *text = wire_error(id, code, why, data, &len);
 
 	sink->ops->finish(sink, status, text, len);
 }
@@ -45,7 +49,7 @@ static void refuse_message(const struct incoming *in, unsigned status, int code,
 	char *text;
 
 	if (!in->batch) {
-		refuse(in->sink, status, in->id, code, why);
+		refuse(in->sink, status, in->id, code, why, NULL);
 		return;
 	}
 	text = wire_error(in->id, code, why, NULL, &len);
@@ -155,6 +159,10 @@ static bool start_call(struct mcp_peer *p, const struct incoming *in, enum mcp_e
 	c->sink = in->sink;
 	c->facts = in->facts;
 	c->lifted = in->lifted ? lifted_ref(in->lifted) : NULL;
+	/* The calls of a batch keep the message together; each is counted for its part. */
+	if (in->size >= COUNTED_MIN)
+		budget_note(p->server->config.budgets, c->who->principal, BUDGET_MESSAGE_MEMORY,
+			    in->size, &c->memory);
 	if (in->batch) {
 		c->batch = in->batch;
 		in->batch->refs++;
@@ -347,12 +355,12 @@ static void receive_batch(struct mcp_peer *p, struct incoming *in)
 	size_t i;
 
 	if (why) {
-		refuse(in->sink, 400, NULL, MCP_ERR_REQUEST, why);
+		refuse(in->sink, 400, NULL, MCP_ERR_REQUEST, why, NULL);
 		return;
 	}
 	b = calloc(1, sizeof(*b));
 	if (!b) {
-		refuse(in->sink, 200, NULL, MCP_ERR_INTERNAL, "Out of memory");
+		refuse(in->sink, 200, NULL, MCP_ERR_INTERNAL, "Out of memory", NULL);
 		return;
 	}
 	b->refs = 1;
@@ -362,6 +370,7 @@ static void receive_batch(struct mcp_peer *p, struct incoming *in)
 		struct incoming one = *in;
 
 		one.root = element;
+		one.size = in->size / json_array_size(array);
 		one.batch = b;
 		if (b->sink)
 			receive_one(p, &one);
@@ -381,6 +390,9 @@ static const struct {
     [MESSAGE_NOT_JSON] = {400, MCP_ERR_PARSE, NULL},
     [MESSAGE_INVALID] = {400, MCP_ERR_REQUEST, NULL},
     [MESSAGE_NO_MEMORY] = {503, MCP_ERR_INTERNAL, "Out of memory"},
+    [MESSAGE_OVER_BUDGET] = {429, MCP_ERR_BUDGET,
+			     "Your unfinished messages hold as much memory as they may have; try "
+			     "again in some seconds"},
 };
 
 void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
@@ -393,13 +405,17 @@ void mcp_peer_receive(struct mcp_peer *p, struct mcp_reader *reader,
 	ASSERT(!p->closed);
 	fault = reader_take(reader, &message);
 	if (fault != MESSAGE_OK) {
+		json_t *data =
+		    fault == MESSAGE_OVER_BUDGET ? budget_data(BUDGET_MESSAGE_MEMORY) : NULL;
+
 		refuse(sink, faults[fault].status, message.id, faults[fault].code,
-		       faults[fault].why ? faults[fault].why : message.why);
+		       faults[fault].why ? faults[fault].why : message.why, data);
 		json_decref(message.id);
 		return;
 	}
 	in.root = message.root;
 	in.lifted = message.lifted;
+	in.size = message.size;
 	p->refs++; /* the transport may close the peer from inside finish() */
 	if (json_is_array(in.root))
 		receive_batch(p, &in);

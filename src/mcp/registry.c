@@ -57,6 +57,7 @@ struct item *item_unref(struct item *it)
 	free(it->headers);
 	json_decref(it->doc);
 	json_decref(it->needs);
+	free(it->view);
 	free(it->key);
 	free(it);
 	return NULL;
@@ -218,6 +219,8 @@ int mcp_server_add_tool(struct mcp_server *s, const struct mcp_tool *t, struct e
 	if (!it)
 		return -ENOMEM;
 	r = tool_fill(it, t, e);
+	if (r == 0 && t->view && !(it->view = strdup(t->view)))
+		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "view");
 	if (r == 0 && !has_type_object(json_object_get(it->doc, "inputSchema")))
 		r = err_set(e, ERR_INTERNAL, EINVAL, "the input schema's type must be object");
 	if (r < 0) {

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "mcp/scanner_parts.h"
 
-#define KEEP_MAX (64U << 10) /* bytes of memory kept between messages */
+#include <string.h>
+
+#define COUNT_STEP 4096U       /* memory is counted in steps of this many bytes */
+#define KEEP_MAX   (64U << 10) /* bytes of memory kept between messages */
 
 void scanner_init(struct scanner *s, const struct scan_limits *limits)
 {
@@ -14,19 +17,24 @@ void scanner_reset(struct scanner *s)
 {
 	struct scan_limits limits = s->limits;
 	struct buf rest = s->rest;
+	struct scanner next = {.limits = limits};
 
 	lifted_unref(s->lifted);
+	budget_give(&s->memory);
 	if (rest.cap > KEEP_MAX)
 		buf_done(&rest);
 	else
 		buf_reset(&rest);
-	*s = (struct scanner){.limits = limits, .rest = rest};
+	next.rest = rest;
+	memcpy(next.payer, s->payer, sizeof(next.payer));
+	*s = next;
 }
 
 void scanner_done(struct scanner *s)
 {
 	lifted_unref(s->lifted);
 	s->lifted = NULL;
+	budget_give(&s->memory);
 	buf_done(&s->rest);
 }
 
@@ -49,6 +57,17 @@ bool scan_discard(struct scanner *s, enum scan_fault fault)
 
 /* ---- what is left ---- */
 
+/* The first step is for nothing: most messages are shorter. False: the sender has as much as it may. */
+static bool count_memory(struct scanner *s, size_t len)
+{
+	struct err e = ERR_INIT;
+	size_t bytes = len / COUNT_STEP * COUNT_STEP;
+
+	s->counted = bytes + COUNT_STEP;
+	return bytes == 0 || budget_take(s->limits.budgets, s->payer, BUDGET_MESSAGE_MEMORY, bytes,
+					 &s->memory, &e) == 0;
+}
+
 bool scan_keep(struct scanner *s, const char *data, size_t len)
 {
 	int r;
@@ -57,6 +76,8 @@ bool scan_keep(struct scanner *s, const char *data, size_t len)
 		scan_id_more(&s->request, data, len);
 	if (s->discarding)
 		return true;
+	if (s->rest.len + len >= s->counted && !count_memory(s, s->rest.len + len))
+		return scan_discard(s, SCAN_OVER_BUDGET);
 	r = buf_add(&s->rest, data, len);
 	return r == 0 || scan_discard(s, r == -ENOBUFS ? SCAN_TOO_LARGE : SCAN_NO_MEMORY);
 }

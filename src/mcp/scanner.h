@@ -13,6 +13,7 @@
 #pragma once
 
 #include "base/buf.h"
+#include "budget/budgets.h"
 #include "mcp/spill.h"
 
 enum scan_fault {
@@ -24,6 +25,7 @@ enum scan_fault {
 	SCAN_TOO_LARGE, /* the message, or its rest without long strings */
 	SCAN_NO_MEMORY,
 	SCAN_NO_SPILL, /* the spill file could not be made or written */
+	SCAN_OVER_BUDGET,
 };
 
 struct scan_limits {
@@ -33,6 +35,7 @@ struct scan_limits {
 	size_t max_values;
 	unsigned max_depth; /* at most 64 */
 	const char *spill_dir;
+	struct budgets *budgets; /* NULL: only the limits above hold */
 };
 
 #define SCAN_ID_MAX 160 /* bytes of an id that a refusal repeats */
@@ -72,6 +75,9 @@ struct scanner {
 	unsigned char high_bound;
 	bool discarding; /* a limit was exceeded: nothing is kept any more */
 	struct scan_id request;
+	struct budget_share memory; /* of REST, in steps */
+	size_t counted;             /* no step ends before REST has so many bytes */
+	char payer[BUDGET_PRINCIPAL_SIZE];
 };
 
 void scanner_init(struct scanner *s, const struct scan_limits *limits);

@@ -9,8 +9,9 @@
 
 static bool spill(struct scanner *s, const char *data, size_t len)
 {
-	return s->discarding || lifted_add(s->lifted, data, len) == 0 ||
-	       scan_discard(s, SCAN_NO_SPILL);
+	int r = s->discarding ? 0 : lifted_add(s->lifted, data, len);
+
+	return r == 0 || scan_discard(s, r == -EDQUOT ? SCAN_OVER_BUDGET : SCAN_NO_SPILL);
 }
 
 /* Moves the part of the current string that has come into the file. It has been checked and has no
@@ -83,7 +84,7 @@ static bool begin_lifting(struct scanner *s)
 	if (s->in_key)
 		return scan_discard(s, SCAN_VALUES);
 	if (!s->lifted)
-		s->lifted = lifted_new(s->limits.spill_dir);
+		s->lifted = lifted_new(s->limits.spill_dir, s->limits.budgets, s->payer);
 	if (!s->lifted || lifted_begin(s->lifted, is_value_of(s, MCP_BASE64_KEY)) < 0)
 		return scan_discard(s, SCAN_NO_SPILL);
 	if (!spill_decoded(s, s->rest.data + start, s->rest.len - start))

@@ -13,6 +13,7 @@
 
 #define NONCE_BYTES 16U
 #define PENDING_MAX (64U << 10) /* bytes collected before a write */
+#define COUNT_STEP  (64U << 10) /* bytes are counted in steps */
 #define STRINGS_MAX 65536U      /* lifted strings of one message */
 #define DECODE_STEP (16U << 10) /* characters of base64 at a time */
 
@@ -33,14 +34,13 @@ struct lifted {
 	struct buf pending;            /* not written yet */
 	struct lifted_string *strings; /* owned */
 	size_t n;
+	struct budgets *budgets;
+	struct budget_share share; /* SIZE in steps */
+	char payer[BUDGET_PRINCIPAL_SIZE];
 	struct base64_decoder decoder; /* of the string that is being added to */
 };
 
-/* Of all messages together, the unfinished ones too: a file in memory takes memory of the host, and
- * each connection may have one. */
-static uint64_t kept_bytes;
-
-struct lifted *lifted_new(const char *dir)
+struct lifted *lifted_new(const char *dir, struct budgets *budgets, const char *payer)
 {
 	struct lifted *l = calloc(1, sizeof(*l));
 
@@ -53,6 +53,8 @@ struct lifted *lifted_new(const char *dir)
 		return NULL;
 	}
 	l->refs = 1;
+	l->budgets = budgets;
+	(void)snprintf(l->payer, sizeof(l->payer), "%s", payer);
 	rand_hex(l->nonce, NONCE_BYTES);
 	buf_init(&l->pending, 2 * (size_t)PENDING_MAX);
 	return l;
@@ -68,7 +70,7 @@ struct lifted *lifted_unref(struct lifted *l)
 {
 	if (!l || --l->refs > 0)
 		return NULL;
-	kept_bytes -= l->size;
+	budget_give(&l->share);
 	l->fd = fd_close(l->fd);
 	buf_done(&l->pending);
 	free(l->strings);
@@ -100,14 +102,23 @@ static int flush(struct lifted *l)
 	return r;
 }
 
+/* A file in memory takes memory of the host, and each connection may have one. */
+static bool count(struct lifted *l, uint64_t bytes)
+{
+	uint64_t counted = (bytes + COUNT_STEP - 1) / COUNT_STEP * COUNT_STEP;
+	struct err e = ERR_INIT;
+
+	return counted == l->share.n ||
+	       budget_take(l->budgets, l->payer, BUDGET_MESSAGE_FILES, counted, &l->share, &e) == 0;
+}
+
 static int store(struct lifted *l, const void *data, size_t len)
 {
 	/* Long pieces are written to the file directly. */
 	bool direct = len > PENDING_MAX / 4;
 
-	if (len > LIFTED_TOTAL_MAX - kept_bytes)
-		return -ENOSPC;
-	kept_bytes += len;
+	if (!count(l, l->size + len))
+		return -EDQUOT;
 	l->size += len;
 	if (direct || l->pending.len + len > PENDING_MAX) {
 		int r = flush(l);

@@ -2,22 +2,21 @@
 /* The long ("lifted") strings of one message, kept in a file instead of in memory. */
 #pragma once
 
+#include "budget/budgets.h"
 #include "mcp/mcp.h"
 
 /* One file for each message; its strings lie one after the other. Reference-counted, because calls
  * keep the strings that their arguments refer to. */
 struct lifted;
 
-/* DIR NULL: anonymous memory (memfd). Returns NULL with errno set if there is no room or no
+/* The bytes count for PAYER, which is copied, from the first to the last message that has them. DIR NULL: anonymous memory (memfd). Returns NULL with errno set if there is no room or no
  * descriptor. */
-struct lifted *lifted_new(const char *dir);
+struct lifted *lifted_new(const char *dir, struct budgets *budgets, const char *payer);
 struct lifted *lifted_ref(struct lifted *l);
 struct lifted *lifted_unref(struct lifted *l);
 
-/* Bytes of the files of all messages that there are at one time. */
-#define LIFTED_TOTAL_MAX (UINT64_C(512) << 20)
-
-/* Begin a string, add to it, end it. -ENOSPC = over LIFTED_TOTAL_MAX, or the file cannot grow. With
+/* Begin a string, add to it, end it. -EDQUOT = the payer has as much as it may have (MESSAGE_FILES).
+ * -ENOSPC = the file cannot grow. With
  * BASE64 the text that is added is base64, and the file gets the decoded bytes. */
 int lifted_begin(struct lifted *l, bool base64) MUST_CHECK;
 int lifted_add(struct lifted *l, const char *data, size_t len) MUST_CHECK;

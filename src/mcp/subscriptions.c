@@ -27,8 +27,9 @@ static bool for_principal(const struct identity *who, const char *principal)
 
 /* ---- subscriptions/listen ---- */
 
-/* The strings of ARRAY, at most SUBSCRIPTIONS_MAX, as the keys of an object. */
-static json_t *set_of(const json_t *array)
+/* The strings of ARRAY, at most SUBSCRIPTIONS_MAX, as the keys of an object. With PEER: only addresses of
+ * resources that it may watch. */
+static json_t *set_of(const json_t *array, struct mcp_peer *peer)
 {
 	json_t *set = json_object();
 	const json_t *v;
@@ -38,7 +39,7 @@ static json_t *set_of(const json_t *array)
 		const char *s = json_string_value(v);
 
 		if (s && strlen(s) == json_string_length(v) && strlen(s) <= URI_MAX &&
-		    i < SUBSCRIPTIONS_MAX)
+		    i < SUBSCRIPTIONS_MAX && (!peer || peer_may_subscribe(peer, s)))
 			json_object_set_new(set, s, json_true());
 	}
 	return set;
@@ -84,7 +85,7 @@ static json_t *honour(const struct mcp_call *c, const json_t *asked, json_t *ret
 		if (!(offers & arrays[i].offer) || json_array_size(array) == 0 ||
 		    !identity_may_ask(c->server, c->who, arrays[i].method))
 			continue;
-		set = set_of(array);
+		set = set_of(array, i == 0 ? c->peer : NULL);
 		json_object_set_new(ret_echo, arrays[i].filter, names_of(set));
 		json_object_set_new(filter, arrays[i].filter, set);
 	}
@@ -106,7 +107,6 @@ void listen_remove(struct mcp_call *c)
 	if (!c->listen)
 		return;
 	list_remove(&c->listen_node);
-	c->server->n_listens--;
 }
 
 /* No handler would finish a listen that was cancelled. */
@@ -121,6 +121,8 @@ void run_listen(struct mcp_call *c)
 	const json_t *asked = json_object_get(c->params, "notifications");
 	json_t *echo = json_object();
 	json_t *filter;
+	struct budgets *budgets = c->server->config.budgets;
+	struct err e = ERR_INIT;
 	bool empty;
 
 	if (!json_is_object(asked)) {
@@ -128,13 +130,22 @@ void run_listen(struct mcp_call *c)
 		call_fail(c, MCP_ERR_PARAMS, NULL, "notifications must be an object");
 		return;
 	}
-	if (c->server->n_listens >= c->server->config.max_listens) {
-		json_decref(echo);
-		call_fail(c, MCP_ERR_INTERNAL, NULL, "Too many subscriptions");
-		return;
-	}
 	filter = honour(c, asked, echo);
 	empty = json_object_size(filter) == 0;
+	size_t n = json_object_size(json_object_get(filter, "resourceSubscriptions")) +
+		   json_object_size(json_object_get(filter, "taskIds"));
+	enum budget_kind kind = BUDGET_STREAMS;
+	int r = budget_take(budgets, c->who->principal, kind, 1, &c->stream, &e);
+	if (r == 0) {
+		kind = BUDGET_SUBSCRIPTIONS;
+		r = budget_take(budgets, c->who->principal, kind, n, &c->subscribed, &e);
+	}
+	if (r < 0) {
+		json_decref(echo);
+		json_decref(filter);
+		call_fail_budget(c, kind, &e);
+		return;
+	}
 	call_notify(c, "notifications/subscriptions/acknowledged",
 		    json_pack("{s:o,s:o}", "notifications", echo, "_meta", subscription_meta(c)));
 	if (c->cancelled || !c->sink) {
@@ -144,7 +155,6 @@ void run_listen(struct mcp_call *c)
 	}
 	c->listen = filter;
 	list_append(&c->server->listens, &c->listen_node);
-	c->server->n_listens++;
 	mcp_call_on_cancel(c, listen_cancelled, NULL);
 	if (empty)
 		listen_end(c);

@@ -29,9 +29,11 @@ static const char *const status_names[] = {
 struct task {
 	struct list node; /* in server->tasks */
 	struct mcp_server *server;
-	struct mcp_call *call; /* NULL once it is finished */
-	char *principal;       /* owned */
-	struct item *tool;     /* reference */
+	struct budget_share place;
+	struct budget_share bytes; /* of the result */
+	struct mcp_call *call;     /* NULL once it is finished */
+	char *principal;           /* owned */
+	struct item *tool;         /* reference */
 	char id[2 * TASK_ID_BYTES + 1];
 	enum task_status status;
 	int64_t created_ms;
@@ -49,7 +51,8 @@ struct task {
 static void task_free(struct task *t)
 {
 	list_remove(&t->node);
-	t->server->n_tasks--;
+	budget_give(&t->place);
+	budget_give(&t->bytes);
 	json_decref(t->message);
 	json_decref(t->result);
 	json_decref(t->error);
@@ -138,28 +141,50 @@ bool mcp_call_is_task(const struct mcp_call *c)
 	return c->task != NULL;
 }
 
-/* Makes room by dropping the oldest finished task of the same principal. Running tasks, and tasks
- * of others, are never dropped. */
-static bool make_room(struct mcp_server *s, const char *principal)
+/* The oldest finished task of PRINCIPAL, or NULL. A task that is ending is not finished yet. */
+static struct task *oldest_finished(struct mcp_server *s, const char *principal)
 {
-	bool full = s->n_tasks >= s->config.max_tasks;
-	struct task *oldest = NULL;
-	size_t n_own = 0;
-
 	list_for_each(node, &s->tasks) {
 		struct task *t = list_entry(node, struct task, node);
 
-		if (!streq(t->principal, principal))
-			continue;
-		n_own++;
-		if (!oldest && !t->call)
-			oldest = t;
+		if (!t->call && streq(t->principal, principal))
+			return t;
 	}
-	if (!full && n_own < s->config.max_own_tasks)
-		return true;
-	if (oldest)
-		task_free(oldest);
-	return oldest != NULL;
+	return NULL;
+}
+
+/* Takes a place for one more task of PRINCIPAL. If there is none, finished tasks of the same principal
+ * make room, the oldest first. Running tasks, and tasks of others, are never dropped. */
+static bool take_place(struct mcp_server *s, const char *principal, struct budget_share *place)
+{
+	struct err e = ERR_INIT;
+
+	while (budget_take(s->config.budgets, principal, BUDGET_TASKS, 1, place, &e) < 0) {
+		struct task *t = oldest_finished(s, principal);
+
+		if (!t)
+			return false;
+		task_free(t);
+	}
+	return true;
+}
+
+/* Takes the bytes of T's result; T counts as working meanwhile. False: there is no room for it. */
+static bool take_bytes(struct task *t, const json_t *result)
+{
+	struct mcp_server *s = t->server;
+	const size_t n = json_dumpb(result, NULL, 0, JSON_COMPACT);
+	struct err e = ERR_INIT;
+
+	while (budget_take(s->config.budgets, t->principal, BUDGET_TASK_RESULTS, n, &t->bytes, &e) <
+	       0) {
+		struct task *old = oldest_finished(s, t->principal);
+
+		if (!old)
+			return false;
+		task_free(old);
+	}
+	return true;
 }
 
 static struct task *task_new(struct mcp_call *c, unsigned poll_ms, unsigned ttl_ms,
@@ -170,7 +195,8 @@ static struct task *task_new(struct mcp_call *c, unsigned poll_ms, unsigned ttl_
 	if (!t)
 		return NULL;
 	t->principal = strdup(c->who->principal);
-	if (!t->principal) {
+	if (!t->principal || !take_place(c->server, t->principal, &t->place)) {
+		free(t->principal);
 		free(t);
 		return NULL;
 	}
@@ -185,7 +211,6 @@ static struct task *task_new(struct mcp_call *c, unsigned poll_ms, unsigned ttl_
 	t->ttl_ms = ttl_ms;
 	t->message = message ? json_string(message) : NULL;
 	list_append(&c->server->tasks, &t->node);
-	c->server->n_tasks++;
 	return t;
 }
 
@@ -200,8 +225,6 @@ int mcp_call_become_task(struct mcp_call *c, unsigned poll_ms, unsigned ttl_ms,
 	ASSERT(!c->finished && !c->task);
 	if (!mcp_call_can_be_task(c) || c->cancelled || !c->sink)
 		return -ENOTSUP;
-	if (!make_room(c->server, c->who->principal))
-		return -ENOSPC;
 	t = task_new(c, poll_ms, ttl_ms, status_message);
 	if (!t)
 		return -ENOSPC;
@@ -237,6 +260,14 @@ void task_finish(struct mcp_call *c, json_t *result)
 
 	if (!result) {
 		task_fail(c, MCP_ERR_INTERNAL, "The result could not be built", NULL);
+		return;
+	}
+	if (!c->cancelled && !take_bytes(t, result)) {
+		json_decref(result);
+		task_fail(c, MCP_ERR_BUDGET,
+			  "The result is larger than what may be kept of results of tasks "
+			  "(task_results). Call the tool without a task, or let it print less",
+			  budget_data(BUDGET_TASK_RESULTS));
 		return;
 	}
 	t->call = NULL;

@@ -3,6 +3,9 @@
 #include "mcp/objects.h"
 
 #include "base/jsonio.h"
+#include "base/large.h"
+
+#include <string.h>
 
 #define DUMP_FLAGS (JSON_COMPACT | JSON_ENCODE_ANY)
 
@@ -73,6 +76,30 @@ char *wire_response(const json_t *id, const json_t *result, size_t *ret_len)
 	return take(&b, r, ret_len);
 }
 
+char *wire_fill(char *text, size_t len, const char *mark, const char *blob, size_t blob_len,
+		size_t *ret_len)
+{
+	_cleanup_free_ UNUSED char *owned = text;
+	const char *end = text ? text + len : NULL, *at, *p;
+	const size_t mark_len = strlen(mark);
+	struct buf b = BUF_INIT(WIRE_MAX);
+	size_t n = 0;
+	int r = text ? 0 : -ENOMEM;
+
+	for (p = text; r == 0 && (at = memmem(p, (size_t)(end - p), mark, mark_len)); n++)
+		p = at + mark_len;
+	if (r == 0)
+		r = blob_len < WIRE_MAX / (n + 1) ? buf_reserve(&b, len + n * blob_len) : -ENOBUFS;
+	large_block_hint(b.data, b.cap);
+	for (p = text; r == 0 && (at = memmem(p, (size_t)(end - p), mark, mark_len));
+	     p = at + mark_len) {
+		r = buf_add(&b, p, (size_t)(at - p));
+		r = r < 0 ? r : buf_add(&b, blob, blob_len);
+	}
+	r = r < 0 ? r : buf_add(&b, p, (size_t)(end - p));
+	return take(&b, r, ret_len);
+}
+
 char *wire_error(const json_t *id, int code, const char *message, json_t *data, size_t *ret_len)
 {
 	struct buf b = BUF_INIT(WIRE_MAX);
@@ -120,6 +147,11 @@ json_t *wire_request(const char *id, const char *method, json_t *params)
 {
 	return with_params(json_pack("{s:s,s:s,s:s}", "jsonrpc", "2.0", "id", id, "method", method),
 			   params);
+}
+
+char *mcp_budget_error_body(enum budget_kind kind, const struct err *e, size_t *ret_len)
+{
+	return wire_error(NULL, MCP_ERR_BUDGET, e->text, budget_data(kind), ret_len);
 }
 
 char *mcp_error_body(int code, const char *message, size_t *ret_len)
