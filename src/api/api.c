@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/rest.h"
 
+#include "api/figures.h"
 #include "api/login_limits.h"
+#include "base/rand.h"
 
 int api_new(const struct api_config *config, struct api **ret, struct err *e)
 {
@@ -10,12 +12,20 @@ int api_new(const struct api_config *config, struct api **ret, struct err *e)
 	if (!a)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the API");
 	list_init(&a->runs);
+	list_init(&a->branches);
 	a->config = *config;
 	list_init(&a->logins);
 	a->login_limits = login_limits_new();
 	if (!a->login_limits) {
 		free(a);
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the API");
+	}
+	a->began_ns = now_ns();
+	int r = figures_new(a, &a->figures, e);
+	if (r < 0) {
+		a->login_limits = login_limits_free(a->login_limits);
+		free(a);
+		return r;
 	}
 	*ret = a;
 	return 0;
@@ -25,9 +35,11 @@ struct api *api_free(struct api *a)
 {
 	if (!a)
 		return NULL;
+	a->figures = figures_free(a->figures);
 	rest_done(a);
 	runs_done(a);
 	free(a->openapi);
+	describe_pages_done(a);
 	classic_logins_done(a);
 	a->login_limits = login_limits_free(a->login_limits);
 	free(a);
@@ -40,6 +52,7 @@ int api_add_routes(struct api *a, struct http_server *http, unsigned scopes, str
 
 	r = r < 0 ? r : stats_add_routes(a, http, scopes);
 	r = r < 0 ? r : rest_add_routes(a, http, scopes);
+	r = r < 0 ? r : describe_pages_add_routes(a, http, scopes);
 
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes of the API") : 0;
 }

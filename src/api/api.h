@@ -5,8 +5,10 @@
 #pragma once
 
 #include "api/auth.h"
+#include "api/cells.h"
 #include "api/ledger.h"
 #include "base/buf.h"
+#include "budget/budgets.h"
 #include "packages/packages.h"
 #include "sandbox/sandbox.h"
 
@@ -18,9 +20,15 @@ struct api_config {
 	struct store *store; /* may be NULL: there are no users, keys and history */
 	struct auth *auth;
 	struct ledger *ledger;
+	struct cells *cells;
 	struct packages *packages; /* may be NULL: nothing can be installed */
+	struct budgets *budgets;   /* may be NULL: nothing is bound */
 	bool open_registration;
-	bool save_figures; /* figures that code shows are kept as files (run_request.display) */
+	bool loopback;       /* no other machine can reach this server */
+	uint64_t signin_ns;  /* life of a browser's sign-in */
+	const char *profile; /* of its tools */
+	const char *base;    /* URL of the server; filled in until the first request */
+	bool save_figures;   /* figures that code shows are kept as files (run_request.display) */
 	uint64_t max_upload_bytes;
 	uint64_t max_code_bytes;
 	const char *version; /* of the program */
@@ -29,6 +37,10 @@ struct api_config {
 	/* The effective policy as JSON (owned), the same facts as `doctor`; NULL: there is none. */
 	char *(*policy)(void *user);
 	void *user;
+	/* What GET /server says besides version, time and pool; ADMIN: with settings and the state of the
+	 * machine. New reference. NULL: nothing. */
+	json_t *(*server)(bool admin, void *server_user);
+	void *server_user;
 };
 
 int api_new(const struct api_config *config, struct api **ret, struct err *e) MUST_CHECK;

@@ -21,9 +21,14 @@ struct api {
 	struct login_limits *login_limits;
 	struct list logins; /* logins that wait for their turn */
 	unsigned n_logins;
-	struct list runs;  /* struct api_run, owned; newest first */
+	struct list branches; /* struct api_branch, owned */
+	struct list runs;     /* struct api_run, owned; newest first */
+	struct figures *figures;
+	uint64_t began_ns;
 	unsigned archives; /* archives that are being sent */
-	char *openapi;     /* owned; made when it is first requested */
+	char *openapi;     /* owned, all three; made when they are first requested */
+	char *description; /* of /openapi.json */
+	char *docs_page;
 };
 
 /* State of a request that waits for something. The client may disconnect meanwhile. */
@@ -44,10 +49,18 @@ void api_audit(struct api *a, struct http_request *req, const struct caller *who
 	       const char *action, const char *object, const char *result);
 
 /* classic_users.c */
-/* Answers 422 in FastAPI's form: a field of the body is not valid. */
+/* Answers 422: a field of the body is not valid. */
 void api_invalid(struct http_request *req, const char *field, const char *why);
 int stats_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
 /* classic_login.c; USER is the struct api */
 void classic_post_token(struct http_request *req, void *user);
 void classic_logins_done(struct api *a);
+/* Checks name and password, within the limits of login_limits.h. DONE is called once, maybe before this returns, with the
+ * user or with E: UNAUTHORIZED, RATE_LIMITED, and errors of the store. */
+typedef void (*api_login_fn)(const struct store_user *u, const struct err *e, void *user);
+void api_login(struct api *a, const struct http_request *req, const char *name,
+	       const char *password, api_login_fn done, void *user);
+/* describe_pages.c */
+int describe_pages_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;
+void describe_pages_done(struct api *a);
 int users_add_routes(struct api *a, struct http_server *http, unsigned scopes) MUST_CHECK;

@@ -16,7 +16,6 @@
 #define EXECUTE_BITS   0111
 
 struct archiver {
-	enum archive_form form;
 	struct buf *out;
 	struct archive *archive;
 	struct archive_entry *entry;
@@ -57,7 +56,6 @@ struct archiver *archiver_new(enum archive_form form, struct buf *out)
 
 	if (!a)
 		return NULL;
-	a->form = form;
 	a->out = out;
 	a->locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 	a->archive = archive_write_new();
@@ -93,13 +91,14 @@ struct archiver *archiver_free(struct archiver *a)
 static int set_name(struct archiver *a, const char *name, const char *suffix)
 {
 	_cleanup_(buf_done) struct buf b = BUF_INIT(NAME_MAX_BYTES);
-	int r = a->form == ARCHIVE_FORM_ZIP ? text_add_utf8_lossy(&b, name, strlen(name))
-					    : buf_add_str(&b, name);
+	int r = text_add_utf8_lossy(&b, name, strlen(name));
 
 	r = r < 0 ? r : buf_add_str(&b, suffix);
 	if (r < 0)
 		return r;
-	for (char *p = b.data; a->form == ARCHIVE_FORM_ZIP && *p; p++)
+	/* What the names are unpacked on is not known: terminals obey control characters, and other
+	 * systems take \ and : for parts of a path. */
+	for (char *p = b.data; *p; p++)
 		if ((unsigned char)*p < 0x20 || *p == 0x7f || *p == '\\' || *p == ':')
 			*p = '_';
 	archive_entry_copy_pathname(a->entry, buf_str(&b));

@@ -11,8 +11,8 @@
 struct archiver;
 
 enum archive_form {
-	ARCHIVE_FORM_TAR, /* GNU tar: names of any length, bytes unchanged */
-	ARCHIVE_FORM_ZIP, /* deflated; names are UTF-8: invalid bytes, control characters, \ and : are replaced */
+	ARCHIVE_FORM_TAR, /* GNU tar: names of any length */
+	ARCHIVE_FORM_ZIP, /* deflated */
 };
 
 const char *archive_form_type(enum archive_form form);   /* media type */
@@ -23,7 +23,8 @@ const char *archive_form_suffix(enum archive_form form); /* "tar" */
 struct archiver *archiver_new(enum archive_form form, struct buf *out);
 struct archiver *archiver_free(struct archiver *a); /* A may be NULL; returns NULL */
 
-/* NAME is relative; its parts are joined by '/' and none is "." or "..". Owners, special bits and
+/* In both forms a name is UTF-8: invalid bytes become U+FFFD; control characters, \ and : become _.
+ * NAME is relative; its parts are joined by '/' and none is "." or "..". Owners, special bits and
  * the write permission of others are left out. All functions below return 0 or a negative errno. */
 int archiver_add_folder(struct archiver *a, const char *name, int64_t mtime_ns) MUST_CHECK;
 /* The caller must then add SIZE bytes with archiver_add_data(). */

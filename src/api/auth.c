@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/auth.h"
+#include "api/auth_parts.h"
 
 #include "api/jwt.h"
 #include "base/log.h"
@@ -11,16 +11,8 @@
 
 #define WATCH_NS       (250 * NS_PER_MS) /* between two checks of open credentials */
 #define WATCH_SLACK_US (50 * 1000)
-
-struct auth {
-	struct auth_config config;
-	struct list live; /* callers whose credential can end, all that anybody holds */
-	sd_event_source *watch;
-	uint64_t epoch; /* of the store's credentials, when the live ones were judged last */
-	bool watching;
-	uint8_t token_key[JWT_KEY_BYTES];
-	struct err failed; /* of the last look-up; ERR_NONE: it worked */
-};
+#define LOGIN_VARIANT  sodium_base64_VARIANT_URLSAFE_NO_PADDING
+#define LOGIN_TEXT     sodium_base64_ENCODED_LEN(STORE_SECRET_BYTES, LOGIN_VARIANT)
 
 /* ---- identities ---- */
 
@@ -39,10 +31,11 @@ void caller_unref(void *who)
 	if (!w || --w->refs > 0)
 		return;
 	list_remove(&w->live);
+	sodium_memzero(w->login, sizeof(w->login));
 	free(w);
 }
 
-static struct caller *caller_new(struct auth *a, enum caller_how how)
+struct caller *caller_new(struct auth *a, enum caller_how how)
 {
 	struct caller *w = calloc(1, sizeof(*w));
 
@@ -53,19 +46,19 @@ static struct caller *caller_new(struct auth *a, enum caller_how how)
 	w->refs = 1;
 	list_init(&w->live);
 	w->how = how;
-	w->admin = true; /* the local user; others are cut down by take_user() */
+	w->admin = true; /* the local user; others are cut down by caller_take_user() */
 	(void)snprintf(w->name, sizeof(w->name), "%s", a->config.local_name);
 	return w;
 }
 
-static void take_user(struct caller *w, const struct store_user *u)
+void caller_take_user(struct caller *w, const struct store_user *u)
 {
 	memcpy(w->owner, u->id, sizeof(u->id));
 	memcpy(w->name, u->name, sizeof(w->name));
 	w->admin = u->role == STORE_ROLE_ADMIN;
 }
 
-static void take_key(struct caller *w, const struct store_key *k)
+void caller_take_key(struct caller *w, const struct store_key *k)
 {
 	w->admin = w->admin && k->scope == STORE_SCOPE_ADMIN;
 	w->read_only = k->scope == STORE_SCOPE_READ;
@@ -87,22 +80,37 @@ static void version_of(const struct auth *a, const struct store_user *u,
 	text_hex(hash, (AUTH_VERSION_SIZE - 1) / 2, ret);
 }
 
-int auth_token(struct auth *a, const struct store_user *u, char *ret, struct err *e)
+int auth_token(struct auth *a, const struct store_user *u, const uint8_t *login, char *ret,
+	       struct err *e)
 {
 	json_int_t now = (json_int_t)(now_wall_ns() / NS_PER_S);
 	json_int_t life = (json_int_t)(a->config.token_ns / NS_PER_S);
-	char version[AUTH_VERSION_SIZE];
+	char version[AUTH_VERSION_SIZE], encoded[LOGIN_TEXT];
 
 	version_of(a, u, version);
-	json_t *claims = json_pack("{s:s, s:s, s:s, s:I, s:I}", "sub", u->name, "uid", u->id, "v",
-				   version, "iat", now, "exp", now + life);
+	(void)sodium_bin2base64(encoded, sizeof(encoded), login, STORE_SECRET_BYTES, LOGIN_VARIANT);
+	json_t *claims = json_pack("{s:s, s:s, s:s, s:I, s:I, s:s}", "sub", u->name, "uid", u->id,
+				   "v", version, "iat", now, "exp", now + life, "login", encoded);
 	int r = claims ? jwt_sign(a->token_key, claims, ret, TOKEN_SIZE) : -ENOMEM;
 	json_decref(claims);
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "a token") : 0;
 }
 
+/* Tokens of older versions bring no login. */
+static void read_login(const json_t *claims, struct caller *ret)
+{
+	const char *text = json_string_value(json_object_get(claims, "login"));
+	size_t len = 0;
+
+	ret->has_login = text &&
+			 sodium_base642bin(ret->login, sizeof(ret->login), text, strlen(text), NULL,
+					   &len, NULL, LOGIN_VARIANT) == 0 &&
+			 len == sizeof(ret->login);
+}
+
+/* Fills in the user and, of RET_CALLER, what the token says about itself. */
 static bool check_token(struct auth *a, const char *token, struct store_user *ret,
-			uint64_t *ret_until_ms)
+			struct caller *ret_caller)
 {
 	char version[AUTH_VERSION_SIZE];
 	json_t *claims = jwt_open(a->token_key, token);
@@ -115,7 +123,9 @@ static bool check_token(struct auth *a, const char *token, struct store_user *re
 	if (good) {
 		version_of(a, ret, version);
 		good = streq(version, v);
-		*ret_until_ms = (uint64_t)until * 1000;
+		ret_caller->until_ms = (uint64_t)until * 1000;
+		memcpy(ret_caller->version, version, sizeof(version));
+		read_login(claims, ret_caller);
 	}
 	json_decref(claims);
 	return good;
@@ -134,6 +144,14 @@ static bool same_rights(const struct caller *a, const struct caller *b)
 	       streq(a->profile, b->profile);
 }
 
+/* The sign-in of a browser: does it still hold, besides what it stands for? */
+static int judge_signin(const struct auth *a, const struct caller *w, struct err *e)
+{
+	struct store_signin i;
+
+	return w->signin[0] ? store_signin_get(a->config.store, w->signin, &i, e) : 1;
+}
+
 /* Returns 1 if the credential still has the same rights, 0 if not, negative if the store fails. */
 static int judge(struct auth *a, const struct caller *w)
 {
@@ -142,16 +160,22 @@ static int judge(struct auth *a, const struct caller *w)
 	struct err e = ERR_INIT;
 	struct store_user u;
 	struct store_key k;
-	int r = w->how == CALLER_KEY ? store_key_get(a->config.store, w->key_id, &k, &u, &e)
-				     : store_user_get(a->config.store, w->owner, &u, &e);
+	int r = judge_signin(a, w, &e);
+
+	if (r <= 0 || w->how == CALLER_STATIC_KEY)
+		return r;
+	r = w->how == CALLER_KEY ? store_key_get(a->config.store, w->key_id, &k, &u, &e)
+				 : store_user_get(a->config.store, w->owner, &u, &e);
 
 	if (r <= 0)
 		return r;
-	take_user(&now, &u);
+	caller_take_user(&now, &u);
 	if (w->how == CALLER_KEY) {
-		take_key(&now, &k);
+		caller_take_key(&now, &k);
 		return same_rights(w, &now);
 	}
+	if (w->how == CALLER_SIGNIN)
+		return u.active && same_rights(w, &now);
 	version_of(a, &u, version);
 	return u.active && streq(version, w->version) && same_rights(w, &now);
 }
@@ -205,7 +229,7 @@ static int on_watch(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	return 0;
 }
 
-static void watch(struct auth *a, struct caller *w)
+void auth_watch(struct auth *a, struct caller *w)
 {
 	list_append(&a->live, &w->live);
 	if (a->watching || !a->watch)
@@ -226,8 +250,7 @@ static struct caller *by_store(struct auth *a, const char *credential)
 {
 	struct store_user u;
 	struct store_key k;
-	struct caller *w = NULL;
-	uint64_t until_ms = 0;
+	struct caller *w = NULL, token = {0};
 
 	if (!a->config.store)
 		return NULL;
@@ -237,21 +260,29 @@ static struct caller *by_store(struct auth *a, const char *credential)
 	if (r > 0) {
 		w = caller_new(a, CALLER_KEY);
 		if (w) {
-			take_user(w, &u);
-			take_key(w, &k);
+			caller_take_user(w, &u);
+			caller_take_key(w, &k);
 			w->until_ms = k.expires_ms;
 		}
-	} else if (r == 0 && check_token(a, credential, &u, &until_ms)) {
+	} else if (r == 0 && check_token(a, credential, &u, &token)) {
 		w = caller_new(a, CALLER_TOKEN);
 		if (w) {
-			take_user(w, &u);
-			version_of(a, &u, w->version);
-			w->until_ms = until_ms;
+			caller_take_user(w, &u);
+			memcpy(w->version, token.version, sizeof(w->version));
+			memcpy(w->login, token.login, sizeof(w->login));
+			w->has_login = token.has_login;
+			w->until_ms = token.until_ms;
 		}
+		sodium_memzero(token.login, sizeof(token.login));
 	}
 	if (w)
-		watch(a, w);
+		auth_watch(a, w);
 	return w;
+}
+
+bool auth_is_required(const struct auth *a)
+{
+	return a->config.required;
 }
 
 /* Credentials in our own format. A wrong one is rejected even where authentication is optional. */
@@ -272,6 +303,10 @@ const struct caller *auth_identify(struct auth *a, struct http_request *req)
 		w = caller_new(a, CALLER_STATIC_KEY);
 	else if (credential)
 		w = by_store(a, credential);
+	else
+		w = auth_by_cookie(a, req);
+	if (!w && a->failed.code == ERR_FORBIDDEN)
+		return NULL; /* a foreign site, on an open server too */
 	if (!w && !a->config.required && !(credential && looks_like_ours(credential)))
 		w = caller_new(a, CALLER_LOCAL);
 	if (!w)
@@ -310,6 +345,16 @@ const struct caller *auth_caller(const struct http_request *req)
 
 /* ---- life ---- */
 
+/* Keyed, so that the database does not help to guess the key. */
+static void digest_static_key(struct auth *a, const char *key)
+{
+	uint8_t digest[crypto_generichash_BYTES_MIN];
+
+	(void)crypto_generichash(digest, sizeof(digest), (const uint8_t *)key, strlen(key),
+				 a->token_key, sizeof(a->token_key));
+	text_hex(digest, sizeof(digest), a->static_digest);
+}
+
 int auth_new(const struct auth_config *config, struct auth **ret, struct err *e)
 {
 	struct auth *a = calloc(1, sizeof(*a));
@@ -319,6 +364,9 @@ int auth_new(const struct auth_config *config, struct auth **ret, struct err *e)
 	a->config = *config;
 	list_init(&a->live);
 	int r = config->store ? store_secret(config->store, "jwt", a->token_key, e) : 0;
+	if (r == 0 && config->static_key)
+		digest_static_key(a, config->static_key);
+	a->config.static_key = NULL;
 	if (r == 0 && config->store && config->loop) {
 		r = sd_event_add_time(config->loop, &a->watch, CLOCK_MONOTONIC, 0, WATCH_SLACK_US,
 				      on_watch, a);

@@ -5,7 +5,8 @@
 
 #include "base/text.h"
 
-/* The tools of the exact profiles; profile `full` has every tool. */
+/* The tools of the exact profiles. A key for `full` or `all` may use every tool that the server shows:
+ * both can do everything. */
 static const struct {
 	const char *profile;
 	const char *tool;
@@ -24,19 +25,34 @@ static const struct {
     {"classic", "upload_file_to_sandbox"},
 };
 
+bool auth_has_all_tools(const struct caller *who)
+{
+	return !who->profile[0] || streq(who->profile, "full") || streq(who->profile, "all");
+}
+
 bool auth_may_call(const void *caller, const char *tool, bool read_only)
 {
 	const struct caller *w = caller;
 
 	if (w->ended != CALLER_LIVE || (w->read_only && !read_only))
 		return false;
-	if (!w->profile[0] || streq(w->profile, "full"))
+	if (auth_has_all_tools(w))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(profile_tools); i++)
 		if (streq(profile_tools[i].tool, tool))
 			return streq(w->profile, "both") ||
 			       streq(w->profile, profile_tools[i].profile);
 	return false;
+}
+
+unsigned auth_rights(const struct caller *who)
+{
+	static const char *const profiles[] = {"", "full", "code", "classic", "both"};
+	unsigned n = 0;
+
+	while (n < ARRAY_SIZE(profiles) && !streq(who->profile, profiles[n]))
+		n++;
+	return 2 * n + who->read_only;
 }
 
 /* Operations that change something over HTTP, and the tools that do the same: a key for one profile
@@ -58,15 +74,15 @@ bool auth_may_ask(const void *caller, const char *method)
 	const struct caller *w = caller;
 
 	/* Servers with an exact profile do not offer subscriptions to resources. */
-	return w->ended == CALLER_LIVE && (!w->profile[0] || streq(w->profile, "full") ||
-					   !streq(method, "resources/subscribe"));
+	return w->ended == CALLER_LIVE &&
+	       (auth_has_all_tools(w) || !streq(method, "resources/subscribe"));
 }
 
 bool auth_may_change(const struct caller *who, const char *operation)
 {
 	if (who->read_only)
 		return false;
-	if (!who->profile[0] || streq(who->profile, "full"))
+	if (auth_has_all_tools(who))
 		return true;
 	for (size_t i = 0; i < ARRAY_SIZE(same_as); i++)
 		if (streq(same_as[i].operation, operation) &&

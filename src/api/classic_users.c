@@ -1,19 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user routes of the second family, in its shapes: {"detail": …} for errors, 200 for a new
- * user, one key for each user that can be regenerated. One difference: keys are stored as digests.
- * So a key is shown when it is made and never again: `api_key` is null, and GET …/api-key is 404.
- */
+/* The user routes of the second family, in its shapes: {"detail": TEXT} for errors, 200 for a new
+ * user, one key for each user that can be regenerated. Its page shows that key at each visit, but the
+ * store has only digests of keys. So the page has a key of its own, which is derived from what a login
+ * with the password brings (docs/decisions/0008-page-key.md). Any other key is shown when it is made
+ * and never again. */
 #include "api/api_state.h"
 
+#include "api/login_limits.h"
 #include "base/text.h"
 
+#include <sodium.h>
 #include <string.h>
 
-#define KEY_NAME      "api-key" /* the name of the key that these routes make */
+#define KEY_NAME      "api-key"  /* a key that these routes make and show once */
+#define PAGE_KEY_NAME "page-key" /* a key that they show to its user again */
 #define USERNAME_MAX  64
 #define NEED_TOKEN    "Not authenticated"
 #define BAD_TOKEN     "Could not validate credentials"
-#define KEY_NOT_SHOWN "API key not found: it is shown once, when it is made; regenerate it"
+#define KEY_NOT_SHOWN                                                                              \
+	"API key not found: it is shown to a login with a password only; log in, or regenerate it"
 
 /* ---- shapes ---- */
 
@@ -37,21 +42,29 @@ static bool is_email(const char *s)
 	       strchr(at + 1, '.') && at[1] != '.' && s[strlen(s) - 1] != '.';
 }
 
-/* Answers 422 in FastAPI's form: a field of the body is not valid. */
+/* Answers 422: a field of the body is not valid. The original's `detail` is a list here, which its own
+ * page cannot show; the list is in `errors`. */
 void api_invalid(struct http_request *req, const char *field, const char *why)
 {
+	char detail[ERR_TEXT_MAX];
+
+	(void)snprintf(detail, sizeof(detail), "%s%s%s", field, *field ? ": " : "", why);
 	api_json(req, 422,
-		 json_pack("{s:[{s:s, s:[s,s], s:s}]}", "detail", "type", "value_error", "loc",
-			   "body", field, "msg", why));
+		 json_pack("{s:s, s:[{s:s, s:[s,s], s:s}]}", "detail", detail, "errors", "type",
+			   "value_error", "loc", "body", field, "msg", why));
 }
 
-static int fresh_key(struct api *a, const char *user, char *ret, struct err *e)
+/* Makes the page's key if LOGIN is there (auth.h), else one that is shown once. The older one of that
+ * name is revoked. */
+static int fresh_key(struct api *a, const char *user, const uint8_t *login, char *ret,
+		     struct err *e)
 {
-	struct store_key k = {.name = KEY_NAME, .scope = STORE_SCOPE_FULL};
+	struct store_key k = {.scope = STORE_SCOPE_FULL};
 
 	(void)snprintf(k.user, sizeof(k.user), "%s", user);
-	int r = store_key_revoke_named(a->config.store, user, KEY_NAME, e);
-	return r < 0 ? r : store_key_add(a->config.store, &k, ret, e);
+	(void)snprintf(k.name, sizeof(k.name), "%s", login ? PAGE_KEY_NAME : KEY_NAME);
+	int r = store_key_revoke_named(a->config.store, user, k.name, e);
+	return r < 0 ? r : store_key_add_shown(a->config.store, &k, login, ret, e);
 }
 
 /* ---- register ---- */
@@ -70,7 +83,7 @@ static void finish_register(struct api_wait *w, const char *hash, const struct e
 			       : store_user_add(store, &u, &e);
 	}
 	if (r == 0)
-		r = fresh_key(w->api, u.id, key, &e);
+		r = fresh_key(w->api, u.id, NULL, key, &e);
 	api_audit(w->api, w->req, NULL, "user.register", u.name,
 		  r == 0 ? "ok" : err_code_name(e.code));
 	if (!w->req)
@@ -92,21 +105,24 @@ static void on_registered(const char *hash, const struct err *e, void *user)
 }
 
 /* Checks the three texts of BODY. Returns false after it has answered. */
-static bool read_registration(struct http_request *req, const json_t *body, struct store_user *u,
-			      const char **ret_password)
+static bool read_registration(struct api *a, struct http_request *req, const json_t *body,
+			      struct store_user *u, const char **ret_password)
 {
 	const char *name = json_string_value(json_object_get(body, "username"));
 	const char *email = json_string_value(json_object_get(body, "email"));
 	const char *password = json_string_value(json_object_get(body, "password"));
+	const unsigned min = store_password_min(a->config.store);
 
 	if (!name || !*name || strlen(name) > USERNAME_MAX || strchr(name, '@'))
 		api_invalid(req, "username", "1 to 64 bytes without @");
 	else if (!email || strlen(email) >= STORE_EMAIL_SIZE || !is_email(email))
 		api_invalid(req, "email", "value is not a valid email address");
-	else if (!password || strlen(password) < STORE_PASSWORD_MIN ||
-		 strlen(password) > STORE_PASSWORD_MAX)
-		api_invalid(req, "password", "8 to 256 bytes");
-	else {
+	else if (!password || strlen(password) < min || strlen(password) > STORE_PASSWORD_MAX) {
+		char why[64];
+
+		(void)snprintf(why, sizeof(why), "%u to %d bytes", min, STORE_PASSWORD_MAX);
+		api_invalid(req, "password", why);
+	} else {
 		*u = (struct store_user){.active = true, .quota = STORE_QUOTA_DEFAULTS};
 		(void)snprintf(u->name, sizeof(u->name), "%s", name);
 		(void)snprintf(u->email, sizeof(u->email), "%s", email);
@@ -140,18 +156,23 @@ static void register_user(struct api *a, struct http_request *req, const json_t 
 {
 	const char *invitation = json_string_value(json_object_get(body, "invitation"));
 	const char *password;
+	char network[HTTP_NETWORK_TEXT];
+	struct login_source who = {.network = network, .name = "", .device = ""};
 	struct err e = ERR_INIT;
 	struct store_user u;
 
-	if (!may_register(a, req, invitation) || !read_registration(req, body, &u, &password))
+	if (!may_register(a, req, invitation) || !read_registration(a, req, body, &u, &password))
 		return;
 	struct api_wait *w = api_wait_new(a, req, NULL);
 	if (!w)
 		return;
 	w->user = u;
 	(void)snprintf(w->text, sizeof(w->text), "%s", invitation ? invitation : "");
-	if (store_hash_password(a->config.store, password, STORE_LANE_NEW, on_registered, w, &e) <
-	    0) {
+	if (!http_request_network(req, network))
+		network[0] = '\0';
+	if (store_hash_password(a->config.store, password, STORE_LANE_NEW,
+				login_limits_from(a->login_limits, &who, false), on_registered, w,
+				&e) < 0) {
 		api_detail(req, err_code_http(e.code), e.text);
 		api_wait_free(w);
 	}
@@ -197,12 +218,31 @@ static void get_me(struct http_request *req, void *user)
 		api_json(req, 200, user_json(&u, NULL));
 }
 
+/* Shows the page's key, and makes one if there is none that this login can show. */
 static void get_key(struct http_request *req, void *user)
 {
+	struct api *a = user;
+	char key[STORE_KEY_SIZE];
+	struct err e = ERR_INIT;
 	struct store_user u;
+	const struct caller *who = need_user(a, req, &u);
 
-	if (need_user(user, req, &u))
+	if (!who)
+		return;
+	if (!who->has_login) {
 		api_detail(req, 404, KEY_NOT_SHOWN);
+		return;
+	}
+	int r = store_key_show(a->config.store, u.id, PAGE_KEY_NAME, who->login, key, &e);
+	if (r == 0) {
+		r = fresh_key(a, u.id, who->login, key, &e);
+		api_audit(a, req, who, "key.page", u.name, r < 0 ? err_code_name(e.code) : "ok");
+	}
+	if (r < 0)
+		api_detail(req, err_code_http(e.code), e.text);
+	else
+		api_json(req, 200, json_pack("{s:s}", "api_key", key));
+	sodium_memzero(key, sizeof(key));
 }
 
 static void post_regenerate(struct http_request *req, void *user)
@@ -221,7 +261,10 @@ static void post_regenerate(struct http_request *req, void *user)
 		api_detail(req, 403, "This key may not make another one");
 		return;
 	}
-	int r = fresh_key(a, u.id, key, &e);
+	/* Every key that these routes made ends, whoever has it. */
+	int r = store_key_revoke_named(a->config.store, u.id,
+				       who->has_login ? KEY_NAME : PAGE_KEY_NAME, &e);
+	r = r < 0 ? r : fresh_key(a, u.id, who->has_login ? who->login : NULL, key, &e);
 	api_audit(a, req, who, "key.regenerate", u.name, r < 0 ? err_code_name(e.code) : "ok");
 	if (r < 0)
 		api_detail(req, err_code_http(e.code), e.text);
@@ -310,14 +353,14 @@ static void get_health(struct http_request *req, void *user UNUSED)
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/health", get_health, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY, 0},
-    {HTTP_POST, "/api/register", post_register, 0, 0},
-    {HTTP_POST, "/api/token", classic_post_token, 0, 0},
-    {HTTP_GET, "/api/users/me", get_me, 0, 0},
-    {HTTP_GET, "/api/users/me/api-key", get_key, 0, 0},
-    {HTTP_POST, "/api/users/me/api-key/regenerate", post_regenerate, 0, 0},
-    {HTTP_GET, "/api/users/me/sandboxes", get_sandboxes, 0, 0},
-    {HTTP_DELETE, "/api/users/me/sandboxes/{id}", delete_sandbox, 0, 0},
+    {HTTP_GET, "/health", get_health, HTTP_ROUTE_AUTH | HTTP_ROUTE_QUERY_KEY | HTTP_ROUTE_PAGES, 0},
+    {HTTP_POST, "/api/register", post_register, HTTP_ROUTE_PAGES, 0},
+    {HTTP_POST, "/api/token", classic_post_token, HTTP_ROUTE_PAGES, 0},
+    {HTTP_GET, "/api/users/me", get_me, HTTP_ROUTE_PAGES, 0},
+    {HTTP_GET, "/api/users/me/api-key", get_key, HTTP_ROUTE_PAGES, 0},
+    {HTTP_POST, "/api/users/me/api-key/regenerate", post_regenerate, HTTP_ROUTE_PAGES, 0},
+    {HTTP_GET, "/api/users/me/sandboxes", get_sandboxes, HTTP_ROUTE_PAGES, 0},
+    {HTTP_DELETE, "/api/users/me/sandboxes/{id}", delete_sandbox, HTTP_ROUTE_PAGES, 0},
 };
 
 /* Without a store there are no users, and so none of their routes. */

@@ -38,6 +38,21 @@ static bool is_good_text(const struct rest_field *f, const json_t *v)
 	       (int64_t)len <= f->max;
 }
 
+static bool are_good_objects(const struct rest_field *f, const json_t *v)
+{
+	struct err ignored = ERR_INIT;
+	json_t *item;
+	size_t i;
+
+	if (!json_is_array(v) || (int64_t)json_array_size(v) < f->min ||
+	    (int64_t)json_array_size(v) > f->max)
+		return false;
+	json_array_foreach(v, i, item)
+		if (!json_is_object(item) || fields_check(f->fields, item, &ignored) < 0)
+			return false;
+	return true;
+}
+
 static bool is_good(const struct rest_field *f, const json_t *v)
 {
 	json_t *item;
@@ -62,13 +77,51 @@ static bool is_good(const struct rest_field *f, const json_t *v)
 			    strlen(json_string_value(item)) != json_string_length(item))
 				return false;
 		return true;
+	case REST_OBJECTS:
+		return are_good_objects(f, v);
+	case REST_OPTION: /* sandbox_options_read() checks the rest, with better words */
+		return !json_is_null(v);
 	}
 	return false;
 }
 
 static int refuse(const struct rest_field *f, struct err *e)
 {
-	return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is not valid (%s)", f->name, f->doc);
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is not valid (%s)", f->name, f->doc);
+	return err_set_member(e, f->name);
+}
+
+static int refuse_missing(const struct rest_field *f, struct err *e)
+{
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is missing", f->name);
+	return err_set_member(e, f->name);
+}
+
+static bool is_known(const struct rest_field *fields, const char *name)
+{
+	for (const struct rest_field *f = fields; f->name; f++)
+		if (streq(f->name, name))
+			return true;
+	return false;
+}
+
+/* Names the first member of BODY that no field has. */
+static int refuse_unknown(const struct rest_field *fields, const json_t *body, struct err *e)
+{
+	json_t *copy = json_copy((json_t *)(uintptr_t)body); /* iterating takes no const */
+	const char *name;
+	json_t *v;
+
+	(void)err_set(e, ERR_INVALID_ARGUMENT, 0, "the body has a member that is not known");
+	json_object_foreach(copy, name, v)
+		if (!is_known(fields, name)) {
+			(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
+				      "the body has the member '%.60s', which is not known", name);
+			(void)err_set_member(e, name);
+			break;
+		}
+	json_decref(copy);
+	return -EINVAL;
 }
 
 int fields_check(const struct rest_field *fields, const json_t *body, struct err *e)
@@ -79,15 +132,12 @@ int fields_check(const struct rest_field *fields, const json_t *body, struct err
 		const json_t *v = json_object_get(body, f->name);
 
 		if (!v && f->required)
-			return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is missing", f->name);
+			return refuse_missing(f, e);
 		if (v && !is_good(f, v))
 			return refuse(f, e);
 		known += v != NULL;
 	}
-	if (known != json_object_size(body))
-		return err_set(e, ERR_INVALID_ARGUMENT, 0,
-			       "the body has a member that is not known");
-	return 0;
+	return known == json_object_size(body) ? 0 : refuse_unknown(fields, body, e);
 }
 
 static bool is_good_query(const struct rest_field *f, const char *text)
@@ -110,7 +160,7 @@ int fields_check_query(const struct rest_field *fields, struct http_request *req
 		const char *text = http_request_query(req, f->name);
 
 		if (!text && f->required)
-			return err_set(e, ERR_INVALID_ARGUMENT, 0, "'%s' is missing", f->name);
+			return refuse_missing(f, e);
 		if (text && !is_good_query(f, text))
 			return refuse(f, e);
 	}
@@ -130,15 +180,59 @@ static json_t *words_schema(const struct rest_field *f)
 	return json_pack("{s:s, s:o}", "type", "string", "enum", list);
 }
 
-static json_t *field_schema(const struct rest_field *f)
+/* What sandbox_options_read() takes, as far as a schema can say it. */
+static json_t *pairs_schema(const struct rest_field *f)
+{
+	const bool env = f->option == SANDBOX_OPTION_ENV;
+	const int max = env ? SANDBOX_ENV_VALUE_MAX : SANDBOX_LABEL_VALUE_MAX;
+	json_t *value =
+	    f->change ? json_pack("{s:[s, s], s:i}", "type", "string", "null", "maxLength", max)
+		      : json_pack("{s:s, s:i}", "type", "string", "maxLength", max);
+
+	return json_pack("{s:s, s:I, s:{s:s}, s:o}", "type", "object", "maxProperties",
+			 (json_int_t)sandbox_option_rows[f->option].max, "propertyNames", "pattern",
+			 env ? "^[A-Za-z_][A-Za-z0-9_]{0,127}$"
+			     : "^[A-Za-z0-9][A-Za-z0-9._/-]{0,62}$",
+			 "additionalProperties", value);
+}
+
+static json_t *option_schema(const struct rest_field *f, const struct manager *m)
+{
+	const struct sandbox_option_row *row = &sandbox_option_rows[f->option];
+	const int64_t max = manager_option_max(m, f->option);
+
+	switch (row->type) {
+	case SANDBOX_OPTION_TYPE_INT:
+		return json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
+				 (json_int_t)row->min, "maximum", (json_int_t)max);
+	case SANDBOX_OPTION_TYPE_NUMBER:
+		return json_pack("{s:s, s:f, s:f}", "type", "number", "minimum",
+				 (double)row->min / 1000, "maximum", (double)max / 1000);
+	case SANDBOX_OPTION_TYPE_TEXT:
+		return json_pack("{s:s, s:I, s:I}", "type", "string", "minLength",
+				 (json_int_t)row->min, "maxLength", (json_int_t)row->max);
+	case SANDBOX_OPTION_TYPE_PAIRS:
+		return pairs_schema(f);
+	}
+	return NULL;
+}
+
+static json_t *field_schema(const struct rest_field *f, const struct manager *m)
 {
 	switch (f->type) {
 	case REST_TEXT:
 		return json_pack("{s:s, s:I, s:I}", "type", "string", "minLength",
 				 (json_int_t)f->min, "maxLength", (json_int_t)f->max);
 	case REST_INT:
-		return json_pack("{s:s, s:I, s:I}", "type", "integer", "minimum",
-				 (json_int_t)f->min, "maximum", (json_int_t)f->max);
+		return json_pack(
+		    "{s:s, s:I, s:I}", "type", "integer", "minimum", (json_int_t)f->min, "maximum",
+		    (json_int_t)(f->limited ? manager_option_max(m, f->option) : f->max));
+	case REST_OBJECTS:
+		return json_pack("{s:s, s:o, s:I, s:I}", "type", "array", "items",
+				 fields_schema(f->fields, m), "minItems", (json_int_t)f->min,
+				 "maxItems", (json_int_t)f->max);
+	case REST_OPTION:
+		return option_schema(f, m);
 	case REST_BOOL:
 		return json_pack("{s:s}", "type", "boolean");
 	case REST_WORD:
@@ -151,12 +245,12 @@ static json_t *field_schema(const struct rest_field *f)
 	return NULL;
 }
 
-json_t *fields_schema(const struct rest_field *fields)
+json_t *fields_schema(const struct rest_field *fields, const struct manager *m)
 {
 	json_t *members = json_object(), *required = json_array();
 
 	for (const struct rest_field *f = fields; f->name; f++) {
-		json_t *schema = field_schema(f);
+		json_t *schema = field_schema(f, m);
 
 		(void)json_object_set_new(schema, "description", json_string(f->doc));
 		(void)json_object_set_new(members, f->name, schema);
@@ -167,7 +261,7 @@ json_t *fields_schema(const struct rest_field *fields)
 			 "required", required, "additionalProperties", false);
 }
 
-json_t *fields_parameters(const struct rest_field *fields)
+json_t *fields_parameters(const struct rest_field *fields, const struct manager *m)
 {
 	json_t *list = json_array();
 
@@ -175,6 +269,6 @@ json_t *fields_parameters(const struct rest_field *fields)
 		(void)json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:b, s:o}", "name",
 							    f->name, "in", "query", "description",
 							    f->doc, "required", f->required,
-							    "schema", field_schema(f)));
+							    "schema", field_schema(f, m)));
 	return list;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/links.h"
+#include "api/upload_links.h"
 
 #include "base/log.h"
 #include "base/parse.h"
@@ -9,8 +10,8 @@
 #include <sodium.h>
 #include <string.h>
 
-#define LINK_LIFE_S   UINT64_C(86400)
-#define SIGNATURE_LEN 16 /* bytes */
+#define NEVER         UINT64_C(0) /* as the end of a link */
+#define SIGNATURE_LEN 16          /* bytes */
 #define BASE_MAX      1100
 #define TYPE_MAX      200
 
@@ -18,17 +19,20 @@ struct links {
 	struct links_config config;
 	struct http_server *own; /* made here if config.http is NULL */
 	bool bound;
-	bool failed; /* logged once; from then on there are no links */
+	bool failed;       /* logged once; from then on there are no links */
+	struct auth *auth; /* borrowed; NULL: only signatures count */
 	char base[BASE_MAX];
 	char main[BASE_MAX]; /* base URL of the main server; "" = there is none */
 	uint8_t key[crypto_generichash_KEYBYTES];
+	struct upload_links *uploads; /* owned */
 };
 
 /* Content security policy for types that a browser runs as a page. Self-contained pages work
  * (plotly writes its library and its data into the file), but their origin is opaque: they cannot
  * reach cookies or storage of this server, or any other page. They load only from their own text
- * and from data: and blob: URLs. Requests, forms, popups, frames of other sites, plug-ins and
- * WebRTC are refused. No header can keep a page from navigating to another address by itself. */
+ * and from data: and blob: URLs. Requests, forms, popups, frames of other
+ * sites and plug-ins are refused; WebRTC only by browsers that know the directive of CSP Level 3 (Chromium
+ * does not). No header can keep a page from navigating to another address by itself. */
 #define PAGE_POLICY                                                                                \
 	"sandbox allow-scripts; default-src 'none'; "                                              \
 	"script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data: "   \
@@ -64,11 +68,15 @@ void links_query(void *links, const char *owner, const char *session, const char
 {
 	const struct links *l = links;
 	char signature[SIGNATURE_LEN * 2 + 1];
-	uint64_t expires = now_wall_ns() / NS_PER_S + LINK_LIFE_S;
+	struct err e = ERR_INIT;
 
 	ret[0] = '\0';
-	if (!l->config.sign)
+	/* Without authentication everybody is the local user, but a user's files are still private. */
+	if (!l->config.sign && !owner[0])
 		return;
+	bool stored = manager_get_stored(l->config.manager, owner, session, NULL, &e) == 1;
+	uint64_t life_s = stored ? l->config.stored_life_s : l->config.life_s;
+	uint64_t expires = life_s > 0 ? now_wall_ns() / NS_PER_S + life_s : NEVER;
 	sign(l, expires, owner, session, path, signature);
 	(void)snprintf(ret, LINKS_QUERY_SIZE, "?e=%ju&s=%s", (uintmax_t)expires, signature);
 }
@@ -81,7 +89,8 @@ static bool is_signed(const struct links *l, struct http_request *req, const cha
 	uint64_t expires;
 
 	if (!e || !s || parse_u64(e, 0, UINT64_MAX, &expires) < 0 ||
-	    expires < now_wall_ns() / NS_PER_S || strlen(s) != sizeof(signature) - 1)
+	    (expires != NEVER && expires < now_wall_ns() / NS_PER_S) ||
+	    strlen(s) != sizeof(signature) - 1)
 		return false;
 	sign(l, expires, owner, session, path, signature);
 	return sodium_memcmp(s, signature, sizeof(signature) - 1) == 0;
@@ -107,6 +116,34 @@ static void try_owner(struct sandbox *s, void *user)
 	o->found = true;
 }
 
+/* Does the request bring a key or a token? Then its caller is the owner. Nobody is known by the place
+ * that a request comes from. */
+static bool is_callers(const struct links *l, struct http_request *req, char *ret)
+{
+	const struct caller *who =
+	    l->auth && http_request_key(req) ? auth_identify(l->auth, req) : NULL;
+
+	if (!who || who->how == CALLER_LOCAL)
+		return false;
+	(void)!text_copy(ret, SANDBOX_OWNER_MAX + 1, who->owner);
+	return true;
+}
+
+void links_set_auth(struct links *l, struct auth *auth)
+{
+	l->auth = auth;
+}
+
+/* Links of a user who was removed or is not active are not valid. */
+static bool may_show(struct links *l, const char *owner)
+{
+	struct store_user u;
+	struct err e = ERR_INIT;
+
+	return !owner[0] ||
+	       (l->config.store && store_user_get(l->config.store, owner, &u, &e) == 1 && u.active);
+}
+
 /* The id alone does not identify the sandbox: two owners may use the same id. */
 bool links_find_owner(struct links *l, struct http_request *req, const char *session,
 		      const char *path, char *ret)
@@ -117,7 +154,10 @@ bool links_find_owner(struct links *l, struct http_request *req, const char *ses
 	struct err e = ERR_INIT;
 
 	ret[0] = '\0';
-	if (!l->config.sign || is_signed(l, req, "", session, path))
+	if (is_callers(l, req, ret))
+		return true;
+	if ((!l->config.sign && !http_request_query(req, "s")) ||
+	    is_signed(l, req, "", session, path))
 		return true;
 	manager_each(l->config.manager, NULL, try_owner, &o);
 	if (!o.found && manager_get_stored(l->config.manager, NULL, session, &record, &e) > 0 &&
@@ -125,7 +165,7 @@ bool links_find_owner(struct links *l, struct http_request *req, const char *ses
 		memcpy(ret, record.owner, sizeof(record.owner));
 		o.found = true;
 	}
-	return o.found;
+	return o.found && may_show(l, ret);
 }
 
 struct manager *links_manager(struct links *l)
@@ -137,18 +177,26 @@ struct manager *links_manager(struct links *l)
 
 struct download {
 	struct http_request *req; /* NULL: the client has disconnected */
+	uint64_t max_bytes;
 	char path[ENGINE_PATH_MAX];
 	char session[SANDBOX_ID_MAX + 1];
 };
 
+/* Answers with the three texts; NAME may have any bytes. */
+static void respond_text(struct http_request *req, int status, const char *name, const char *before,
+			 const char *after)
+{
+	char text[ENGINE_PATH_MAX + 192];
+
+	if (!text_is_utf8(name, strlen(name)))
+		name = "(not UTF-8)";
+	(void)snprintf(text, sizeof(text), "%s%s%s", before, name, after);
+	http_respond_text(req, status, "text/plain; charset=utf-8", text);
+}
+
 static void not_found(struct http_request *req, const char *what, const char *name)
 {
-	char text[ENGINE_PATH_MAX + 64];
-
-	(void)snprintf(text, sizeof(text), "%s%s", what, name);
-	if (!text_is_utf8(text, strlen(text)))
-		(void)snprintf(text, sizeof(text), "%s(not UTF-8)", what);
-	http_respond_text(req, 404, "text/plain; charset=utf-8", text);
+	respond_text(req, 404, name, what, "");
 }
 
 static void on_gone(void *user)
@@ -166,6 +214,17 @@ static bool is_active(const char *type)
 	return text_ends_with(type, "+xml");
 }
 
+void files_add_policy(struct http_request *req, const char *type)
+{
+	if (!is_active(type))
+		return;
+	(void)http_add_header(req, "Content-Security-Policy", PAGE_POLICY);
+	/* The link may carry a signature, which no other site may see. */
+	(void)http_add_header(req, "Referrer-Policy", "no-referrer");
+	/* A host name that the browser looks up would leak data, too. */
+	(void)http_add_header(req, "X-DNS-Prefetch-Control", "off");
+}
+
 void files_respond(struct http_request *req, int fd, const struct engine_file *info)
 {
 	const char *type = mime_type(info->name);
@@ -175,13 +234,7 @@ void files_respond(struct http_request *req, int fd, const struct engine_file *i
 		       text_starts_with(type, "text/") ? "; charset=utf-8" : "");
 	(void)snprintf(etag, sizeof(etag), "\"%jx-%jx-%jx\"", (uintmax_t)info->inode,
 		       (uintmax_t)info->size, (uintmax_t)info->mtime_ns);
-	if (is_active(type)) {
-		(void)http_add_header(req, "Content-Security-Policy", PAGE_POLICY);
-		/* The link may carry a signature, which no other site may see. */
-		(void)http_add_header(req, "Referrer-Policy", "no-referrer");
-		/* A host name that the browser looks up would leak data, too. */
-		(void)http_add_header(req, "X-DNS-Prefetch-Control", "off");
-	}
+	files_add_policy(req, type);
 	struct http_file file = {
 	    .size = info->size,
 	    .type = full_type,
@@ -194,6 +247,15 @@ void files_respond(struct http_request *req, int fd, const struct engine_file *i
 
 static void respond(struct download *d, int fd, const struct engine_file *info)
 {
+	char text[128];
+
+	if (info->size > d->max_bytes) {
+		(void)fd_close(fd);
+		(void)snprintf(text, sizeof(text), " is %juMB, exceeds %juMB limit.",
+			       (uintmax_t)(info->size >> 20), (uintmax_t)(d->max_bytes >> 20));
+		respond_text(d->req, 413, info->name, "", text);
+		return;
+	}
 	LOG_INFO("artifact_download", LOG_S("session_id", d->session), LOG_S("filename", d->path),
 		 LOG_U("size_bytes", info->size));
 	files_respond(d->req, fd, info);
@@ -252,6 +314,7 @@ static void get_file(struct http_request *req, void *user)
 		return;
 	}
 	d->req = req;
+	d->max_bytes = l->config.max_bytes;
 	memcpy(d->path, path, sizeof(path));
 	(void)snprintf(d->session, sizeof(d->session), "%s", session);
 	http_request_on_gone(req, on_gone, d);
@@ -259,8 +322,8 @@ static void get_file(struct http_request *req, void *user)
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET | HTTP_HEAD, "/files/{session}/{name...}", get_file, 0, 0},
-    {HTTP_GET | HTTP_HEAD, "/sandbox/file", links_get_sandbox_file, 0, 0},
+    {HTTP_GET | HTTP_HEAD, "/files/{session}/{name...}", get_file, HTTP_ROUTE_QUERY_KEY, 0},
+    {HTTP_GET | HTTP_HEAD, "/sandbox/file", links_get_sandbox_file, HTTP_ROUTE_QUERY_KEY, 0},
 };
 
 /* ---- listener ---- */
@@ -272,7 +335,27 @@ int links_new(const struct links_config *config, struct links **ret, struct err 
 	if (!l)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "artifact links");
 	l->config = *config;
-	rand_bytes(l->key, sizeof(l->key));
+	/* With a store, links survive a restart of the server. */
+	if (config->store) {
+		int r = store_secret(config->store, "links", l->key, e);
+		if (r < 0) {
+			free(l);
+			return r;
+		}
+	} else {
+		rand_bytes(l->key, sizeof(l->key));
+	}
+	const struct upload_links_config uploads = {
+	    .manager = config->manager,
+	    .budgets = config->budgets,
+	    .max_bytes = config->upload_max_bytes,
+	    .life_ns = config->upload_life_s * NS_PER_S,
+	};
+	l->uploads = upload_links_new(&uploads);
+	if (!l->uploads) {
+		free(l);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "upload links");
+	}
 	if (*config->public_url) {
 		(void)snprintf(l->base, sizeof(l->base), "%s", config->public_url);
 		size_t len = strlen(l->base);
@@ -285,8 +368,10 @@ int links_new(const struct links_config *config, struct links **ret, struct err 
 
 struct links *links_free(struct links *l)
 {
-	if (l)
-		(void)http_server_free(l->own);
+	if (!l)
+		return NULL;
+	(void)http_server_free(l->own);
+	l->uploads = upload_links_free(l->uploads);
 	free(l);
 	return NULL;
 }
@@ -295,6 +380,7 @@ int links_add_routes(struct links *l, struct http_server *http, unsigned scopes,
 {
 	int r = http_server_add_routes(http, routes, ARRAY_SIZE(routes), scopes, l);
 
+	r = r < 0 ? r : upload_links_add_routes(l->uploads, http, scopes);
 	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "the route of artifact links") : 0;
 }
 
@@ -366,4 +452,20 @@ const char *links_base(void *links)
 		l->failed = true;
 	}
 	return l->base[0] != '\0' ? l->base : NULL;
+}
+
+int links_upload(void *links, const void *caller, const struct sandbox *s, const char *path,
+		 bool overwrite, char *ret, size_t size, struct err *e)
+{
+	struct links *l = links;
+	const char *base = links_base(l);
+	char rest[UPLOAD_LINK_PATH_SIZE];
+
+	if (!base)
+		return err_set(e, ERR_FORBIDDEN, 0,
+			       "This server serves no links (SANDBOX_HTTP_PORT, artifacts.port)");
+	int r = upload_links_make(l->uploads, caller, s, path, overwrite, rest, e);
+	if (r == 0 && (size_t)snprintf(ret, size, "%s%s", base, rest) >= size)
+		r = err_set(e, ERR_INTERNAL, 0, "the upload link is too long");
+	return r;
 }

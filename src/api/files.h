@@ -4,9 +4,10 @@
  *
  * A link works from the moment when it is made, because its listener is bound then. If the port is
  * taken, a free port is used and the link names that one. If callers must authenticate, links carry
- * a signature that expires, because a browser sends no key. */
+ * a signature, because a browser sends no key. A client that does send the owner's key needs none. */
 #pragma once
 
+#include "api/auth.h"
 #include "base/err.h"
 #include "http/http.h"
 #include "sandbox/sandbox.h"
@@ -23,7 +24,15 @@ struct links_config {
 	const char *host;       /* host of the listener for links; borrowed */
 	int port;               /* 0 = any free one; LINKS_PORT_OFF = no links */
 	const char *public_url; /* if not empty, the base of all links; borrowed */
-	bool sign;              /* links carry a signature, and requests need it */
+	bool sign;              /* all links carry a signature; requests need it or a key. Else only
+				 * links of users do, not those of the local user */
+	struct store *store;    /* borrowed; NULL: no users, and links end with this process */
+	uint64_t life_s;        /* of links to sandboxes that are not stored */
+	uint64_t stored_life_s; /* of links to stored sandboxes; 0 = as long as the file is there */
+	uint64_t max_bytes;     /* larger files are refused at /files/; UINT64_MAX = any size */
+	uint64_t upload_max_bytes; /* of a file that comes by an upload link (upload_links.h) */
+	uint64_t upload_life_s;    /* of an upload link */
+	struct budgets *budgets;   /* borrowed */
 };
 
 int links_new(const struct links_config *config, struct links **ret, struct err *e) MUST_CHECK;
@@ -32,6 +41,9 @@ struct links *links_free(struct links *l); /* L may be NULL; call it before the 
 /* Adds the routes to HTTP for listeners of SCOPES. */
 int links_add_routes(struct links *l, struct http_server *http, unsigned scopes,
 		     struct err *e) MUST_CHECK;
+/* From now on a request with a key or a token may have the files of its caller without a signature.
+ * AUTH is borrowed. */
+void links_set_auth(struct links *l, struct auth *auth);
 /* Binds the listener now instead of at the first link. */
 int links_listen(struct links *l, struct err *e) MUST_CHECK;
 /* Returns "http://localhost:8080"; NULL if links are off or no port can be bound. For tools_config.
@@ -46,6 +58,13 @@ const char *links_main_base(void *links);
 #define LINKS_QUERY_SIZE 80
 void links_query(void *links, const char *owner, const char *session, const char *path, char *ret);
 
+/* Writes a link to RET (SIZE bytes) by which a person puts one file into S; upload_links.h says what
+ * the arguments are. FORBIDDEN if this server serves no links. For tools_config. */
+int links_upload(void *links, const void *caller, const struct sandbox *s, const char *path,
+		 bool overwrite, char *ret, size_t size, struct err *e) MUST_CHECK;
+
 /* Answers with the file FD, which it closes: type by the file's name, ranges, ETag. Headers keep
  * content that a sandbox wrote from acting as a page of this server. */
 void files_respond(struct http_request *req, int fd, const struct engine_file *info);
+/* Those headers, for an answer of TYPE whose bytes a sandbox wrote. Nothing for types that cannot act. */
+void files_add_policy(struct http_request *req, const char *type);

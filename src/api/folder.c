@@ -10,13 +10,13 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "budget/budgets.h"
 
 #include <ctype.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define ARCHIVES_MAX  16u         /* archives that a server makes at the same time */
 #define PIECE_BYTES   (64u << 10) /* bytes of a file that one turn adds */
 #define OUT_MAX       (1u << 20)  /* bytes that one turn may produce */
 #define NAMES_MAX     (4u << 20)  /* bytes of the names of one folder's files */
@@ -31,6 +31,7 @@ struct folder {           /* a folder that waits for its turn */
 
 struct sending {
 	struct api *api;
+	struct budget_share place;
 	struct sandbox *sandbox;    /* reference */
 	struct rest_call *call;     /* until the answer begins */
 	struct http_stream *stream; /* after that; NULL: the client has disconnected */
@@ -63,6 +64,7 @@ static void sending_free(struct sending *s)
 	(void)fd_close(s->fd);
 	(void)sandbox_unref(s->sandbox);
 	s->api->archives--;
+	budget_give(&s->place);
 	free(s);
 }
 
@@ -367,16 +369,19 @@ void rest_send_folder(struct rest_call *c, const char *path, const char *form)
 	struct err e = ERR_INIT;
 	struct sending *s;
 
-	if (c->api->archives >= ARCHIVES_MAX) {
-		rest_refuse(c, ERR_RATE_LIMITED, "too many archives are being made");
-		return;
-	}
 	s = calloc(1, sizeof(*s));
 	if (s)
 		s->at = calloc(1, sizeof(*s->at) + 1);
 	if (!s || !s->at) {
 		free(s);
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return;
+	}
+	if (budget_take(c->api->config.budgets, c->who->owner, BUDGET_ARCHIVES, 1, &s->place, &e) <
+	    0) {
+		free(s->at);
+		free(s);
+		rest_fail(c, &e);
 		return;
 	}
 	list_init(&s->folders);

@@ -38,8 +38,14 @@ static json_t *lossy(const char *text)
 void api_problem(struct http_request *req, const struct err *e, const json_t *more)
 {
 	size_t len = 0;
-	char *text = more ? jsonio_text(more, JSON_COMPACT, &len) : NULL;
+	json_t *object = more ? json_copy((json_t *)(uintptr_t)more) : json_object();
+	char *text = NULL;
 
+	if (object && e->member[0])
+		(void)json_object_set_new(object, "member", lossy(e->member));
+	if (object && json_object_size(object) > 0)
+		text = jsonio_text(object, JSON_COMPACT, &len);
+	json_decref(object);
 	if (text)
 		text[len - 1] = '\0'; /* the text is "{" MEMBERS "}"; pass only MEMBERS */
 	http_respond_problem(req, e->code, e->text, text ? text + 1 : NULL);

@@ -40,12 +40,13 @@ struct ledger {
 
 /* ---- accounts ---- */
 
-/* A 0 in a user's own quota means nothing is allowed; a 0 in a setting means no limit. */
+/* A 0 in a user's own quota means nothing is allowed. In a setting 0 means no limit and -1 means
+ * nothing. */
 static int64_t choose(int64_t own, int64_t setting)
 {
 	if (own != STORE_QUOTA_DEFAULT)
 		return own;
-	return setting == 0 ? INT64_MAX : setting;
+	return setting == 0 ? INT64_MAX : MAX(setting, 0);
 }
 
 int ledger_quota(struct ledger *l, const char *owner, struct store_quota *ret, struct err *e)
@@ -109,6 +110,15 @@ static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err
 
 /* ---- hooks of the manager ---- */
 
+static int check_cpu(const struct account *a, struct err *e)
+{
+	if (a->cpu_us / 1000000 < (uint64_t)a->quota.cpu_s_per_day)
+		return 0;
+	return err_set(e, ERR_QUOTA_EXCEEDED, 0,
+		       "Your runs have used the %jd CPU seconds of this day (UTC)",
+		       (intmax_t)a->quota.cpu_s_per_day);
+}
+
 static int admit(void *user, const struct sandbox *s, struct err *e)
 {
 	struct ledger *l = user;
@@ -126,12 +136,18 @@ static int admit(void *user, const struct sandbox *s, struct err *e)
 		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
 			       "You may start %jd runs in a minute; wait for the next one",
 			       (intmax_t)a->quota.runs_per_minute);
-	if (a->cpu_us / 1000000 >= (uint64_t)a->quota.cpu_s_per_day)
-		return err_set(e, ERR_QUOTA_EXCEEDED, 0,
-			       "Your runs have used the %jd CPU seconds of this day (UTC)",
-			       (intmax_t)a->quota.cpu_s_per_day);
-	a->n_runs++;
-	return 0;
+	r = check_cpu(a, e);
+	a->n_runs += r == 0;
+	return r;
+}
+
+static int admit_work(void *user, const struct sandbox *s, struct err *e)
+{
+	struct ledger *l = user;
+	struct account *a = account_of(l, sandbox_owner(s));
+	int r = refresh(l, a, now_ns(), e);
+
+	return r < 0 ? r : check_cpu(a, e);
 }
 
 static void count(struct ledger_stats *s, const struct run_result *result)
@@ -157,7 +173,7 @@ static void fill_row(struct store_run *row, const struct sandbox *s, enum engine
 	    .exit_code = result->exit_code,
 	    .started_ms = now_ms > result->duration_ms ? now_ms - result->duration_ms : 0,
 	    .duration_ms = result->duration_ms,
-	    .cpu_us = result->cpu_ns / NS_PER_US,
+	    .cpu_us = (result->cpu_ns + result->cpu_before_ns) / NS_PER_US,
 	    .peak_bytes = result->peak_bytes,
 	    .out_bytes = result->out.total + result->err.total,
 	};
@@ -198,6 +214,26 @@ static void note(void *user, const struct sandbox *s, enum engine_run_kind kind,
 	store_note_run(l->config.store, &row, ticket);
 }
 
+/* A row of the history, so that the quota survives the server. */
+static void note_work(void *user, const struct sandbox *s, const char *kind, uint64_t duration_ns,
+		      uint64_t cpu_ns)
+{
+	struct ledger *l = user;
+	char id[17];
+	const struct run_result done = {.id = id,
+					.reason = RUN_EXITED,
+					.duration_ms = duration_ns / NS_PER_MS,
+					.cpu_ns = cpu_ns};
+	struct store_run row;
+
+	rand_hex(id, sizeof(id) / 2);
+	fill_row(&row, s, ENGINE_RUN_ARGV, &done);
+	(void)snprintf(row.kind, sizeof(row.kind), "%s", kind);
+	account_of(l, sandbox_owner(s))->cpu_us += row.cpu_us;
+	l->stats.run_cpu_ns += cpu_ns;
+	store_note_run(l->config.store, &row, 0);
+}
+
 /* ---- life ---- */
 
 int ledger_new(const struct ledger_config *config, struct ledger **ret, struct err *e)
@@ -208,7 +244,12 @@ int ledger_new(const struct ledger_config *config, struct ledger **ret, struct e
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the ledger");
 	l->config = *config;
 	rand_bytes(l->hash_key, sizeof(l->hash_key));
-	struct manager_ledger hooks = {.admit = admit, .begin = begin, .note = note, .user = l};
+	struct manager_ledger hooks = {.admit = admit,
+				       .begin = begin,
+				       .note = note,
+				       .admit_work = admit_work,
+				       .note_work = note_work,
+				       .user = l};
 	manager_keep_ledger(config->manager, &hooks);
 	*ret = l;
 	return 0;

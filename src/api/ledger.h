@@ -4,8 +4,8 @@
  *
  * The quota is the user's own, or the server's settings if the user has none. It is read once a minute
  * for each owner, so a change takes effect within a minute and a run costs a lookup in a small table.
- * CPU time counts when a run ends, however it ends; a run that is lost with its sandbox counts
- * engine_run_result.cpu_ns. A run that the end of the server cuts short counts nothing, because nobody
+ * CPU time is that of the sandbox, by the counter of its control group: a run counts what was used since
+ * the last run ended, however it ends. Installations count what their sandboxes used. A run that the end of the server cuts short counts nothing, because nobody
  * is left to measure it; no user can cause that. */
 #pragma once
 

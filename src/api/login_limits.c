@@ -19,6 +19,8 @@ enum kind {
 	KIND_NAME,    /* one name, from networks without a login of it */
 	KIND_NETWORK, /* one network, for any name */
 	KIND_PAIR,    /* one name, from a network with an earlier login of it */
+	KIND_DEVICE,  /* one name, from a browser with an earlier login of it */
+	KIND_FIRST,   /* one name from one network: when it came last; no rule */
 	KIND_MAX_,
 };
 
@@ -26,10 +28,11 @@ static const struct rule {
 	unsigned free;    /* wrong passwords without a wait */
 	uint64_t step_ns; /* time between two checks after that */
 	bool doubles;     /* the step doubles with further wrong passwords */
-} rules[KIND_MAX_] = {
+} rules[KIND_FIRST] = {
     [KIND_NAME] = {5, 500 * NS_PER_MS, true},
     [KIND_NETWORK] = {30, 200 * NS_PER_MS, false},
     [KIND_PAIR] = {5, 500 * NS_PER_MS, true},
+    [KIND_DEVICE] = {5, 500 * NS_PER_MS, true},
 };
 
 struct slot {
@@ -41,6 +44,7 @@ struct slot {
 struct login_limits {
 	uint8_t secret[SECRET_BYTES];
 	struct slot slots[SLOTS];
+	uint64_t tried[SLOTS]; /* when a login of this name came last from this network */
 	uint64_t known[SLOTS]; /* full hashes of name and network of earlier logins; 0 = free */
 };
 
@@ -83,6 +87,8 @@ bool login_limits_knows(struct login_limits *l, const struct login_source *who)
 {
 	uint64_t hash = pair_of(l, who);
 
+	if (who->device[0])
+		return true;
 	return l->known[hash % SLOTS] == hash;
 }
 
@@ -105,6 +111,12 @@ static size_t slots_for(struct login_limits *l, const struct login_source *who, 
 {
 	size_t n = 0;
 	bool known_network = who->network[0] != '\0';
+
+	if (who->device[0]) {
+		ret_rules[0] = &rules[KIND_DEVICE];
+		ret[0] = slot_of(l, hash_of(l, KIND_DEVICE, who->device, who->name), now);
+		return 1;
+	}
 	enum kind kind = known_network && login_limits_knows(l, who) ? KIND_PAIR : KIND_NAME;
 
 	ret_rules[n] = &rules[kind];
@@ -123,23 +135,49 @@ static uint64_t step_of(const struct slot *s, const struct rule *rule)
 			     : rule->step_ns;
 }
 
+/* Is this the first login of the name from its network for a while? Remembers it. */
+static bool is_first(struct login_limits *l, const struct login_source *who, uint64_t now)
+{
+	uint64_t *tried = &l->tried[hash_of(l, KIND_FIRST, who->network, who->name) % SLOTS];
+	bool first = who->network[0] && (*tried == 0 || now - *tried > FORGET_NS);
+
+	*tried = now;
+	return first;
+}
+
 int64_t login_limits_wait(struct login_limits *l, const struct login_source *who, uint64_t now)
 {
 	const struct rule *rule[2];
 	struct slot *slots[2];
 	size_t n = slots_for(l, who, now, slots, rule);
+	bool first = is_first(l, who, now);
 	uint64_t begin = now;
 
-	for (size_t i = 0; i < n; i++)
-		if (slots[i]->wrong >= rule[i]->free)
-			begin =
-			    MAX(begin, MAX(slots[i]->next_ns, now + step_of(slots[i], rule[i])));
+	for (size_t i = 0; i < n; i++) {
+		if (slots[i]->wrong < rule[i]->free)
+			continue;
+		uint64_t soon = now + step_of(slots[i], rule[i]);
+		/* Others who try this name do not take its place. */
+		if (first && i == 0 && slots[i]->next_ns > now + WAIT_MAX_NS)
+			begin = MAX(begin, soon);
+		else
+			begin = MAX(begin, MAX(slots[i]->next_ns, soon));
+	}
 	if (begin - now > WAIT_MAX_NS)
 		return -EAGAIN;
 	for (size_t i = 0; i < n; i++)
 		if (slots[i]->wrong >= rule[i]->free)
-			slots[i]->next_ns = begin + step_of(slots[i], rule[i]);
+			slots[i]->next_ns =
+			    MAX(slots[i]->next_ns, begin + step_of(slots[i], rule[i]));
 	return (int64_t)(begin - now);
+}
+
+uint64_t login_limits_from(const struct login_limits *l, const struct login_source *who, bool known)
+{
+	if (who->device[0])
+		return hash_of(l, KIND_DEVICE, who->device, who->name);
+	return known || !who->network[0] ? hash_of(l, KIND_NAME, "", who->name)
+					 : hash_of(l, KIND_NETWORK, who->network, "");
 }
 
 bool login_limits_over(struct login_limits *l, const struct login_source *who, uint64_t now)

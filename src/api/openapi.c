@@ -36,9 +36,10 @@ static json_t *ref(const char *name)
 	return json_pack("{s:s+}", "$ref", "#/components/schemas/", name);
 }
 
+/* Bytes of any kind, in the notation that generators of clients understand. */
 static json_t *bytes_schema(void)
 {
-	return json_pack("{}");
+	return json_pack("{s:s, s:s}", "type", "string", "format", "binary");
 }
 
 /* A form of files: any number of parts with any names. Generators use the name `file`. */
@@ -88,8 +89,13 @@ static json_t *success_content(const struct rest_route *r)
 	if (r->answer)
 		return content("application/json", ref(r->answer));
 	if (r->flags & REST_EVENTS)
-		return content("text/event-stream", bytes_schema());
-	return r->flags & REST_BYTES_OUT ? content("*/*", bytes_schema()) : NULL;
+		/* Some tools check the text, others each event as an object. */
+		return content("text/event-stream", json_object());
+	/* A file has the type of its name. Generators of clients use the first row. */
+	return r->flags & REST_BYTES_OUT
+		   ? json_pack("{s:{s:o}, s:{s:{}}}", "application/octet-stream", "schema",
+			       bytes_schema(), "*/*", "schema")
+		   : NULL;
 }
 
 static void add_problem(json_t *answers, const char *status)
@@ -123,9 +129,9 @@ static json_t *answers_of(const struct rest_route *r)
 	return answers;
 }
 
-static json_t *operation(const struct rest_route *r, json_t *path_params)
+static json_t *operation(const struct rest_route *r, json_t *path_params, const struct manager *m)
 {
-	json_t *params = fields_parameters(r->query);
+	json_t *params = fields_parameters(r->query, m);
 	json_t *op;
 
 	(void)json_array_extend(params, path_params);
@@ -142,7 +148,7 @@ static json_t *operation(const struct rest_route *r, json_t *path_params)
 		(void)json_object_set_new(
 		    op, "requestBody",
 		    json_pack("{s:b, s:o}", "required", true, "content",
-			      content("application/json", fields_schema(r->body))));
+			      content("application/json", fields_schema(r->body, m))));
 	if (r->flags & REST_BYTES_IN)
 		(void)json_object_set_new(
 		    op, "requestBody",
@@ -157,7 +163,7 @@ static json_t *operation(const struct rest_route *r, json_t *path_params)
 	return op;
 }
 
-static json_t *paths(void)
+static json_t *paths(const struct manager *m)
 {
 	json_t *all = json_object();
 
@@ -171,10 +177,10 @@ static json_t *paths(void)
 			item = json_object();
 			(void)json_object_set_new(all, path, item);
 		}
-		for (size_t m = 0; m < ARRAY_SIZE(methods); m++)
-			if (methods[m].method == rest_routes[i].method)
-				(void)json_object_set_new(item, methods[m].name,
-							  operation(&rest_routes[i], params));
+		for (size_t k = 0; k < ARRAY_SIZE(methods); k++)
+			if (methods[k].method == rest_routes[i].method)
+				(void)json_object_set_new(item, methods[k].name,
+							  operation(&rest_routes[i], params, m));
 		json_decref(params);
 	}
 	return all;
@@ -195,13 +201,13 @@ static json_t *components(void)
 			 "type", "apiKey", "in", "header", "name", "X-API-Key");
 }
 
-char *openapi_make(const char *version)
+char *openapi_make(const char *version, const struct manager *m)
 {
 	json_t *doc = json_pack(
 	    "{s:s, s:{s:s, s:s, s:s}, s:[{s:s}], s:[{s:[]}, {s:[]}, {}], s:o, s:o}", "openapi",
 	    "3.1.0", "info", "title", "Caisson", "version", version, "description",
 	    "Sandboxes for code that a model wrote. Errors are problem documents (RFC 9457).",
-	    "servers", "url", "/", "security", "bearer", "key", "paths", paths(), "components",
+	    "servers", "url", "/", "security", "bearer", "key", "paths", paths(m), "components",
 	    components());
 	size_t len;
 	char *text = jsonio_text(doc, JSON_COMPACT, &len);

@@ -12,8 +12,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#define IDEM_MAX     1024u
-#define IDEM_BYTES   (UINT64_C(16) << 20) /* bytes of kept answers, without the newest */
 #define IDEM_NS      (24 * 3600 * NS_PER_S)
 #define IDEM_KEY_MAX 255
 #define HASH_BYTES   32
@@ -29,6 +27,8 @@ struct idem {
 	uint8_t key[HASH_BYTES];  /* hash of caller, owner, route and Idempotency-Key */
 	uint8_t body[HASH_BYTES]; /* hash of the request's body */
 	uint64_t since_ns;
+	struct budget_share place, bytes;
+	char owner[STORE_OWNER_SIZE];
 	bool running;
 	int status;
 	char *answer; /* owned JSON text */
@@ -55,6 +55,7 @@ static void call_free(struct rest_call *c)
 	caller_unref(c->who);
 	json_decref(c->body);
 	json_decref(c->done);
+	json_decref(c->answer);
 	free(c->text);
 	free(c);
 }
@@ -65,18 +66,52 @@ static void audit(struct rest_call *c, const char *result)
 		api_audit(c->api, c->req, c->who, c->action, c->object, result);
 }
 
+static void idem_forget(struct idem *i)
+{
+	free(TAKE_PTR(i->answer));
+	i->answer_len = 0;
+	i->forgotten = true;
+	budget_give(&i->bytes);
+}
+
+/* Takes room for the answer of I. If there is none, ended runs of the same user are forgotten, then older
+ * answers, the oldest first, and at last this one. */
+static void idem_count(struct api *a, struct idem *i)
+{
+	struct err e = ERR_INIT;
+
+	while (budget_take(a->config.budgets, i->owner, BUDGET_KEPT_BYTES, i->answer_len, &i->bytes,
+			   &e) < 0) {
+		struct idem *oldest = i;
+
+		if (runs_forget_oldest(a, i->owner, NULL))
+			continue;
+
+		list_for_each(l, &a->rest->idems) { /* newest first */
+			struct idem *other = list_entry(l, struct idem, node);
+
+			if (other->answer && streq(other->owner, i->owner))
+				oldest = other;
+		}
+		idem_forget(oldest);
+		if (oldest == i)
+			return;
+	}
+}
+
 static void keep_answer(struct rest_call *c, int status, bool problem, const json_t *body)
 {
 	if (!c->idem)
 		return;
 	c->idem->answer = jsonio_text(body, JSON_COMPACT, &c->idem->answer_len);
+	idem_count(c->api, c->idem);
 	c->idem->status = status;
 	c->idem->problem = problem;
 	/* Not kept: a server that was full may have room at the next try. */
 	c->idem->running = status >= 500 || status == 429;
 }
 
-void rest_reply(struct rest_call *c, int status, json_t *body)
+static void reply(struct rest_call *c, int status, json_t *body)
 {
 	audit(c, "ok");
 	keep_answer(c, status, false, body);
@@ -87,6 +122,34 @@ void rest_reply(struct rest_call *c, int status, json_t *body)
 	else
 		http_respond(c->req, status, NULL, NULL, 0);
 	call_free(c);
+}
+static void on_settled(const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+
+	if (e && e->code == ERR_CANCELLED)
+		c->action = NULL; /* the store is being closed */
+	if (e)
+		rest_fail(c, e);
+	else
+		reply(c, c->status, TAKE_PTR(c->answer));
+}
+
+void rest_reply(struct rest_call *c, int status, json_t *body)
+{
+	struct store *s = c->api->config.store;
+	struct err e = ERR_INIT;
+	int r = 1;
+
+	if (s && store_owes(s)) {
+		c->status = status;
+		c->answer = body;
+		r = store_settle(s, on_settled, c, &e);
+	}
+	if (r < 0)
+		rest_fail(c, &e);
+	else if (r > 0)
+		reply(c, status, c->answer ? TAKE_PTR(c->answer) : body);
 }
 
 void rest_fail(struct rest_call *c, const struct err *e)
@@ -128,47 +191,56 @@ static void hash_parts(const char *const *parts, size_t n, uint8_t ret[HASH_BYTE
 	crypto_generichash_state state;
 
 	(void)crypto_generichash_init(&state, NULL, 0, HASH_BYTES);
-	for (size_t i = 0; i < n; i++)
-		(void)crypto_generichash_update(&state, (const uint8_t *)parts[i],
-						strlen(parts[i]) + 1);
+	for (size_t i = 0; i < n; i++) {
+		const char *part = parts[i] ? parts[i] : "";
+
+		(void)crypto_generichash_update(&state, (const uint8_t *)part, strlen(part) + 1);
+	}
 	(void)crypto_generichash_final(&state, ret, HASH_BYTES);
 }
 
 static void idem_free(struct idem *i)
 {
+	budget_give(&i->place);
+	budget_give(&i->bytes);
+	list_remove(&i->node);
 	free(i->answer);
 	free(i);
 }
 
-static void idem_forget(struct idem *i)
-{
-	free(TAKE_PTR(i->answer));
-	i->answer_len = 0;
-	i->forgotten = true;
-}
-
-/* Drops requests that are too old, and the oldest beyond the limit; those that are still running stay.
- * If the answers of the others need too much memory, the oldest answers are dropped. */
+/* Drops requests that are too old, or that have no answer to repeat; those that are still running stay. */
 static void idem_sweep(struct rest *r)
 {
 	uint64_t now = now_ns();
-	uint64_t bytes = 0;
-	unsigned n = 0;
 
 	list_for_each(l, &r->idems) {
 		struct idem *i = list_entry(l, struct idem, node);
 
-		if (i->running ||
-		    (i->since_ns + IDEM_NS > now && i->since_ns > 0 && n < IDEM_MAX)) {
-			n++;
-			if (i->answer && bytes >= IDEM_BYTES)
-				idem_forget(i);
-			bytes += i->answer_len;
-			continue;
-		}
-		list_remove(l);
-		idem_free(i);
+		if (!i->running && (i->since_ns + IDEM_NS <= now || i->since_ns == 0))
+			idem_free(i);
 	}
+}
+
+/* Takes a place for I. At the bound the oldest request of the same user makes room. */
+static int idem_take_place(struct api *a, struct idem *i, struct err *e)
+{
+	int r;
+
+	while ((r = budget_take(a->config.budgets, i->owner, BUDGET_IDEMPOTENCY_KEYS, 1, &i->place,
+				e)) < 0) {
+		struct idem *oldest = NULL;
+
+		list_for_each(l, &a->rest->idems) { /* newest first */
+			struct idem *other = list_entry(l, struct idem, node);
+
+			if (!other->running && streq(other->owner, i->owner))
+				oldest = other;
+		}
+		if (!oldest)
+			return r;
+		idem_free(oldest);
+	}
+	return 0;
 }
 
 static void replay(struct rest_call *c, const struct idem *i)
@@ -219,6 +291,14 @@ static bool idem_begin(struct rest_call *c)
 	struct idem *i = calloc(1, sizeof(*i));
 	if (!i) {
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
+		return false;
+	}
+	list_init(&i->node);
+	memcpy(i->owner, c->who->owner, sizeof(i->owner));
+	struct err e = ERR_INIT;
+	if (idem_take_place(c->api, i, &e) < 0) {
+		idem_free(i);
+		rest_fail(c, &e);
 		return false;
 	}
 	memcpy(i->key, key, sizeof(key));
@@ -272,10 +352,22 @@ static bool check_input(struct rest_call *c)
 		rest_fail(c, &e);
 		return false;
 	}
-	(void)snprintf(c->owner, sizeof(c->owner), "%s", c->who->owner);
-	if (owner && c->who->admin)
+	(void)snprintf(c->owner, sizeof(c->owner), "%s", c->who ? c->who->owner : "");
+	if (owner && c->who && c->who->admin)
 		(void)snprintf(c->owner, sizeof(c->owner), "%s", owner);
 	return true;
+}
+
+static void call(const struct rest_route *route, struct rest_call *c)
+{
+	const bool later = route->flags & REST_LATER;
+	struct store *s = c->api->config.store;
+
+	if (later)
+		store_later(s, true);
+	route->fn(c);
+	if (later)
+		store_later(s, false);
 }
 
 static void dispatch(struct http_request *req, void *user)
@@ -298,12 +390,13 @@ static void dispatch(struct http_request *req, void *user)
 	c->req = req;
 	http_request_on_gone(req, rest_on_gone, c);
 	if (!who) {
-		b->route->fn(c);
+		if (check_input(c))
+			b->route->fn(c);
 		return;
 	}
 	c->who = caller_ref(who);
 	if (check_rights(c) && check_input(c) && idem_begin(c))
-		b->route->fn(c);
+		call(b->route, c);
 }
 
 /* ---- for handlers ---- */
@@ -312,6 +405,10 @@ static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
 {
 	struct rest_call *c = user;
 
+	if (e && e->code == ERR_SESSION_NOT_FOUND) {
+		rest_no_sandbox(c, c->object);
+		return;
+	}
 	if (e) {
 		rest_fail(c, e);
 		return;
@@ -321,6 +418,14 @@ static void on_sandbox(struct sandbox *s, const struct err *e, void *user)
 		c->next(c);
 	else
 		call_free(c);
+}
+
+void rest_no_sandbox(struct rest_call *c, const char *id)
+{
+	struct err e = ERR_INIT;
+
+	(void)manager_no_session(c->api->config.manager, c->owner, id, &e);
+	rest_fail(c, &e);
 }
 
 void rest_sandbox(struct rest_call *c, rest_fn next)
@@ -378,6 +483,11 @@ bool rest_query_bool(const struct rest_call *c, const char *name)
 	return text && streq(text, "true");
 }
 
+bool rest_is_page(const struct rest_call *c)
+{
+	return c->req && http_request_header(c->req, "x-caisson-page");
+}
+
 /* ---- routes ---- */
 
 #define STREAMED (unsigned)(REST_BYTES_IN | REST_FORM_IN)
@@ -401,6 +511,7 @@ static unsigned http_flags(const struct rest_route *route)
 		flags |= (unsigned)HTTP_ROUTE_STREAM_BODY;
 	if (route->flags & REST_EVENTS)
 		flags |= (unsigned)HTTP_ROUTE_QUERY_KEY;
+	flags |= (unsigned)HTTP_ROUTE_COOKIE;
 	return flags;
 }
 

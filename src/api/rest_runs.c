@@ -11,13 +11,13 @@
 
 #define KEEP_NS    (10 * 60 * NS_PER_S) /* how long a run is kept after its end */
 #define KEEP_MAX   512u                 /* how many ended runs are kept */
-#define KEEP_BYTES (UINT64_C(32) << 20) /* bytes of kept output, about */
 #define LOG_MAX    (2u << 20)   /* bytes of events that one run keeps for followers who come late */
 #define PIECE_MAX  (256u << 10) /* bytes of one event's text */
 #define TAIL_BYTES 3            /* bytes of an incomplete UTF-8 sequence */
 
 struct follower {
 	struct list node; /* in api_run.followers */
+	struct budget_share place;
 	struct api_run *run;
 	struct http_stream *stream;
 };
@@ -33,9 +33,9 @@ struct api_run {
 	struct caller *who; /* reference while it runs */
 	char *code;
 	uint64_t ended_ns;
-	json_t *result;   /* once it has ended */
-	uint64_t printed; /* bytes of output in result */
-	struct buf log;   /* events, as they were sent */
+	json_t *result;            /* once it has ended */
+	struct budget_share bytes; /* of log and result */
+	struct buf log;            /* events, as they were sent */
 	bool log_full;
 	bool revoked; /* it is being cancelled because its credential was revoked */
 	struct {
@@ -54,25 +54,54 @@ static void run_free(struct api_run *r)
 	caller_unref(r->who);
 	json_decref(r->result);
 	buf_done(&r->log);
+	budget_give(&r->bytes);
 	free(r->code);
 	free(r);
+}
+
+bool runs_forget_oldest(struct api *a, const char *owner, const struct api_run *but)
+{
+	struct api_run *oldest = NULL;
+
+	list_for_each(l, &a->runs) { /* newest first */
+		struct api_run *r = list_entry(l, struct api_run, node);
+
+		if (r != but && !r->run && r->result && list_is_empty(&r->followers) &&
+		    streq(r->owner, owner))
+			oldest = r;
+	}
+	if (!oldest)
+		return false;
+	list_remove(&oldest->node);
+	run_free(oldest);
+	return true;
+}
+
+/* Takes room for MORE bytes of output that R keeps. If there is none, ended runs of the same user are
+ * forgotten, the oldest first. False: there is still none. */
+static bool take_room(struct api_run *r, uint64_t more)
+{
+	struct err e = ERR_INIT;
+
+	while (budget_take(r->api->config.budgets, r->owner, BUDGET_KEPT_BYTES, r->bytes.n + more,
+			   &r->bytes, &e) < 0)
+		if (!runs_forget_oldest(r->api, r->owner, r))
+			return false;
+	return true;
 }
 
 static void sweep(struct api *a)
 {
 	uint64_t now = now_ns();
-	uint64_t bytes = 0;
 	unsigned n = 0;
 
 	list_for_each(l, &a->runs) {
 		struct api_run *r = list_entry(l, struct api_run, node);
 		bool kept = r->run || !list_is_empty(&r->followers) ||
-			    (r->ended_ns + KEEP_NS > now && bytes < KEEP_BYTES && ++n <= KEEP_MAX);
+			    (r->ended_ns + KEEP_NS > now && ++n <= KEEP_MAX);
 
-		if (kept) {
-			bytes += r->printed + r->log.len;
+		if (kept)
 			continue;
-		}
 		list_remove(l);
 		run_free(r);
 	}
@@ -85,17 +114,24 @@ void runs_done(struct api *a)
 	list_init(&a->runs);
 }
 
-/* Returns the run {run} of the caller; NULL after it has answered. */
-static struct api_run *need_run(struct rest_call *c)
+static struct api_run *find_run(const struct rest_call *c, const char *id)
 {
-	const char *id = http_request_param(c->req, "run");
-
 	list_for_each(l, &c->api->runs) {
 		struct api_run *r = list_entry(l, struct api_run, node);
 
 		if (streq(r->id, id) && streq(r->owner, c->owner))
 			return r;
 	}
+	return NULL;
+}
+
+/* Returns the run {run} of the caller; NULL after it has answered. */
+static struct api_run *need_run(struct rest_call *c)
+{
+	struct api_run *r = find_run(c, http_request_param(c->req, "run"));
+
+	if (r)
+		return r;
 	rest_refuse(c, ERR_NOT_FOUND, "There is no such run, or it ended long ago");
 	return NULL;
 }
@@ -129,10 +165,21 @@ static json_t *output_json(const struct run_output *output)
 		   : json_stringn_nocheck(buf_str(&b), b.len);
 }
 
+/* The file of the workspace that has the whole output. Without memory the member is missing. */
+static void add_file(json_t *object, const char *key, const struct run_output *output)
+{
+	if (output->file)
+		(void)json_object_set_new(object, key,
+					  json_pack("{s:s, s:I, s:b}", "path", output->file, "size",
+						    (json_int_t)output->file_bytes, "complete",
+						    !output->file_lacks));
+}
+
 static json_t *result_json(const struct api_run *r, const struct run_result *result,
 			   const struct err *e)
 {
 	json_t *files = json_array();
+	json_t *object;
 
 	if (!result) {
 		json_decref(files);
@@ -146,22 +193,35 @@ static json_t *result_json(const struct api_run *r, const struct run_result *res
 				     bytes_json(result->artifacts[i].name,
 						strlen(result->artifacts[i].name)),
 				     "size", (json_int_t)result->artifacts[i].size));
-	return json_pack(
-	    "{s:s, s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:b, s:I, s:I, s:I, s:o}", "id", r->id,
-	    "sandbox", r->sandbox_id, "status", "done", "reason", run_reason_name(result->reason),
-	    "exit_code", result->exit_code, "stdout", output_json(&result->out), "stderr",
-	    output_json(&result->err), "value", output_json(&result->value), "stdout_truncated",
-	    result->out.truncated, "stderr_truncated", result->err.truncated, "duration_ms",
-	    (json_int_t)result->duration_ms, "cpu_ms", (json_int_t)(result->cpu_ns / NS_PER_MS),
-	    "peak_bytes", (json_int_t)result->peak_bytes, "artifacts", files);
+	object =
+	    json_pack("{s:s, s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:b, s:b, s:b, s:I, s:I, s:I, s:o}",
+		      "id", r->id, "sandbox", r->sandbox_id, "status", "done", "reason",
+		      run_reason_name(result->reason), "exit_code", result->exit_code, "stdout",
+		      output_json(&result->out), "stderr", output_json(&result->err), "value",
+		      output_json(&result->value), "stdout_truncated", result->out.truncated,
+		      "stderr_truncated", result->err.truncated, "value_truncated",
+		      result->value.truncated, "duration_ms", (json_int_t)result->duration_ms,
+		      "cpu_ms", (json_int_t)(result->cpu_ns / NS_PER_MS), "peak_bytes",
+		      (json_int_t)result->peak_bytes, "artifacts", files);
+	add_file(object, "stdout_file", &result->out);
+	add_file(object, "stderr_file", &result->err);
+	add_file(object, "value_file", &result->value);
+	return object;
 }
 
 /* ---- events ---- */
 
+static void follower_free(struct follower *f)
+{
+	if (f)
+		budget_give(&f->place);
+	free(f);
+}
+
 static void unfollow(struct follower *f)
 {
 	list_remove(&f->node);
-	free(f);
+	follower_free(f);
 }
 
 static void on_close(void *user)
@@ -181,7 +241,7 @@ static void send_all(struct api_run *r, const char *text, size_t len)
 	}
 	if (r->log_full)
 		return;
-	if (buf_add(&r->log, text, len) < 0) {
+	if (!take_room(r, len) || buf_add(&r->log, text, len) < 0) {
 		static const char cut[] = "event: truncated\ndata: {}\n\n";
 
 		r->log_full = true;
@@ -243,7 +303,11 @@ static void on_done(struct run *run UNUSED, const struct run_result *result, con
 	r->sandbox = sandbox_unref(r->sandbox);
 	caller_unref(TAKE_PTR(r->who));
 	r->result = result_json(r, result, e);
-	r->printed = result ? result->out.len + result->err.len + result->value.len : 0;
+	/* It is kept in any case: whoever waits for the run gets it. */
+	budget_note(r->api->config.budgets, r->owner, BUDGET_KEPT_BYTES,
+		    r->bytes.n +
+			(result ? result->out.len + result->err.len + result->value.len : 0),
+		    &r->bytes);
 	if (!r->result)
 		r->result = json_object();
 	send_event(r, "end", json_incref(r->result));
@@ -254,10 +318,10 @@ static void on_done(struct run *run UNUSED, const struct run_result *result, con
 		unfollow(f);
 		http_stream_end(stream);
 	}
-	if (waiter && e)
-		rest_fail(waiter, e);
-	else if (waiter)
+	if (waiter && result)
 		rest_reply(waiter, 201, json_incref(r->result));
+	else if (waiter)
+		rest_fail(waiter, e);
 }
 
 static const struct http_stream_ops follow_ops = {.on_close = on_close};
@@ -269,10 +333,21 @@ void rest_run_events(struct rest_call *c)
 
 	if (!r)
 		return;
+	struct budget_share place = {0};
+	struct err e = ERR_INIT;
+	if (budget_take(c->api->config.budgets, c->who->owner, BUDGET_FOLLOWERS, 1, &place, &e) <
+	    0) {
+		rest_fail(c, &e);
+		return;
+	}
 	f = calloc(1, sizeof(*f));
 	struct http_request *req = rest_give(c);
+	if (f)
+		f->place = place;
+	else
+		budget_give(&place);
 	if (!f || !req) {
-		free(f);
+		follower_free(f);
 		if (req)
 			http_respond_problem(req, ERR_OUT_OF_MEMORY, "no memory", NULL);
 		return;
@@ -281,7 +356,7 @@ void rest_run_events(struct rest_call *c)
 	f->run = r;
 	f->stream = http_stream_begin_sse(req, r->run ? &follow_ops : NULL, f);
 	if (!f->stream) {
-		free(f);
+		follower_free(f);
 		return;
 	}
 	int failed = http_stream_write(f->stream, r->log.len ? buf_str(&r->log) : ": open\n\n",
@@ -291,7 +366,7 @@ void rest_run_events(struct rest_call *c)
 			http_stream_abort(f->stream);
 		else
 			http_stream_end(f->stream);
-		free(f);
+		follower_free(f);
 		return;
 	}
 	list_prepend(&r->followers, &f->node);
@@ -324,6 +399,10 @@ static void start(struct rest_call *c)
 	    .timeout_ns = (uint64_t)rest_int(c, "timeout_s", 0) * NS_PER_S,
 	    .queued = sandbox_is_stored(c->sandbox),
 	    .display = c->api->config.save_figures,
+	    .whole_over = SIZE_MAX,
+	    .notebook = true,
+	    .asked_how = rest_is_page(c) ? "page" : "rest",
+	    .asked_by = c->who->name,
 	    .on_output = on_output,
 	    .on_done = on_done,
 	    .user = r,
@@ -370,6 +449,7 @@ void api_end_callers(struct api *a)
 		r->revoked = true;
 		run_cancel(r->run);
 	}
+	branches_end_callers(a);
 }
 
 void rest_start_run(struct rest_call *c)
@@ -396,8 +476,17 @@ void rest_get_run(struct rest_call *c)
 
 void rest_cancel_run(struct rest_call *c)
 {
-	struct api_run *r = need_run(c);
+	const char *id = http_request_param(c->req, "run");
+	struct cells *cells = c->api->config.cells;
 
+	/* A run that somebody else asked for, such as a client of MCP: by its cell. */
+	if (!find_run(c, id) && cells_cancel(cells, c->owner, id)) {
+		c->action = "run.cancel";
+		(void)snprintf(c->object, sizeof(c->object), "%s", id);
+		rest_reply(c, 202, json_pack("{s:s, s:s}", "id", id, "status", "running"));
+		return;
+	}
+	struct api_run *r = need_run(c);
 	if (!r)
 		return;
 	c->action = "run.cancel";

@@ -4,6 +4,9 @@
 
 #include "base/rand.h"
 #include "base/text.h"
+#include "sandbox/checkpoints.h"
+
+#include <string.h>
 
 static void add_host(const char *host, void *user)
 {
@@ -24,16 +27,50 @@ static json_t *add_network(json_t *object, struct manager *m, const char *networ
 	return object;
 }
 
-/* Describes an active sandbox. */
-static json_t *active_json(struct manager *m, const struct sandbox *s)
+/* The limits that hold, or will hold when it becomes active. */
+static json_t *limits_json(const struct engine_limits *l, uint64_t timeout_ns, uint64_t ttl_ns)
 {
-	json_t *object =
-	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I}", "id", sandbox_id(s), "owner",
-		      sandbox_owner(s), "kind", sandbox_is_stored(s) ? "stored" : "session", "name",
-		      sandbox_name(s), "state", "active", "busy", sandbox_is_busy(s), "age_s",
-		      (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
-		      (json_int_t)(sandbox_idle_ns(s) / NS_PER_S));
+	const uint64_t mib = 1u << 20;
+	json_t *object = json_pack(
+	    "{s:I, s:f, s:I, s:I, s:I}", "memory_mb", (json_int_t)(l->memory_bytes / mib), "cpus",
+	    (double)l->cpu_milli / 1000, "processes", (json_int_t)l->pids, "disk_mb",
+	    (json_int_t)(l->workspace_bytes / mib), "ttl_s", (json_int_t)(ttl_ns / NS_PER_S));
 
+	if (timeout_ns > 0) /* 0 = a run may take any time */
+		(void)json_object_set_new(object, "timeout_s",
+					  json_integer((json_int_t)(timeout_ns / NS_PER_S)));
+	return object;
+}
+
+/* Adds what was chosen for the sandbox; of the environment only the names. */
+static void add_options(json_t *object, const struct sandbox_options *o)
+{
+	json_t *chosen = sandbox_options_json(o);
+	json_t *env = json_object_get(chosen, "env"), *labels = json_object_get(chosen, "labels");
+	json_t *workdir = json_object_get(chosen, "workdir");
+
+	(void)json_object_set_new(object, "env", env ? json_incref(env) : json_array());
+	(void)json_object_set_new(object, "labels", labels ? json_incref(labels) : json_object());
+	if (workdir)
+		(void)json_object_set(object, "workdir", workdir);
+	json_decref(chosen);
+}
+
+/* Describes an active sandbox. */
+json_t *sandbox_json(struct manager *m, const struct sandbox *s)
+{
+	json_t *object = json_pack(
+	    "{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:o}", "id", sandbox_id(s), "owner",
+	    sandbox_owner(s), "kind", sandbox_is_stored(s) ? "stored" : "session", "name",
+	    sandbox_name(s), "state", "active", "busy", sandbox_is_busy(s), "age_s",
+	    (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
+	    (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "image", sandbox_image(s), "limits",
+	    limits_json(&sandbox_policy(s)->limits, sandbox_run_timeout_ns(s), sandbox_ttl_ns(s)));
+
+	(void)json_object_set_new(object, "runs", json_integer((json_int_t)sandbox_runs(s)));
+	if (sandbox_parent(s)[0])
+		(void)json_object_set_new(object, "parent", json_string(sandbox_parent(s)));
+	add_options(object, sandbox_options(s));
 	return add_network(object, m, sandbox_network(s), sandbox_choice(s));
 }
 
@@ -41,10 +78,21 @@ static json_t *stored_json(struct manager *m, const struct sandbox_record *b)
 {
 	uint64_t now = now_wall_ns() / NS_PER_MS;
 	json_int_t age = now > b->created_ms ? (json_int_t)((now - b->created_ms) / 1000) : 0;
-	json_t *object =
-	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I}", "id", b->id, "owner", b->owner, "kind",
-		      "stored", "name", b->name, "state", "stored", "busy", false, "age_s", age);
+	struct sandbox_options o = {0};
+	struct sandbox_limits l;
+	struct err ignored = ERR_INIT;
 
+	/* An environment that cannot be read now is not shown; everything else is. */
+	if (manager_stored_options(m, b, &o, &ignored) < 0)
+		o = (struct sandbox_options){0};
+	manager_stored_limits(m, &o, &l);
+	json_t *object =
+	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:o}", "id", b->id, "owner",
+		      b->owner, "kind", "stored", "name", b->name, "state", "stored", "busy", false,
+		      "age_s", age, "runs", (json_int_t)b->runs, "image", b->image, "limits",
+		      limits_json(&l.engine, l.timeout_ns, l.ttl_ns));
+	add_options(object, &o);
+	sandbox_options_done(&o);
 	return add_network(object, m, NULL, &b->network);
 }
 
@@ -53,14 +101,22 @@ static json_t *stored_json(struct manager *m, const struct sandbox_record *b)
 struct listing {
 	struct manager *manager;
 	json_t *list;
+	struct usage_list *usage; /* NULL: it is not wanted */
 };
+
+static void add_active(struct listing *l, struct sandbox *s)
+{
+	json_t *row = sandbox_json(l->manager, s);
+
+	(void)json_array_append_new(l->list, row);
+	if (l->usage)
+		usage_list_add(l->usage, s, row);
+}
 
 static void add_session(struct sandbox *s, void *user)
 {
-	struct listing *l = user;
-
 	if (!sandbox_is_stored(s))
-		(void)json_array_append_new(l->list, active_json(l->manager, s));
+		add_active(user, s);
 }
 
 static void add_stored(const struct sandbox_record *b, void *user)
@@ -68,8 +124,10 @@ static void add_stored(const struct sandbox_record *b, void *user)
 	struct listing *l = user;
 	struct sandbox *s = manager_find(l->manager, b->owner, b->id);
 
-	(void)json_array_append_new(l->list,
-				    s ? active_json(l->manager, s) : stored_json(l->manager, b));
+	if (s)
+		add_active(l, s);
+	else
+		(void)json_array_append_new(l->list, stored_json(l->manager, b));
 }
 
 void rest_list_sandboxes(struct rest_call *c)
@@ -79,8 +137,16 @@ void rest_list_sandboxes(struct rest_call *c)
 	struct listing l = {.manager = c->api->config.manager, .list = json_array()};
 	struct err e = ERR_INIT;
 
+	if (rest_query_bool(c, "usage"))
+		l.usage = usage_list_new(c);
 	manager_each(l.manager, owner, add_session, &l);
-	if (manager_each_stored(l.manager, owner, add_stored, &l, &e) < 0) {
+	int r = manager_each_stored(l.manager, owner, add_stored, &l, &e);
+	if (r == 0 && l.usage) {
+		usage_list_reply(l.usage, l.list);
+		return;
+	}
+	usage_list_free(l.usage);
+	if (r < 0) {
 		json_decref(l.list);
 		rest_fail(c, &e);
 		return;
@@ -90,19 +156,47 @@ void rest_list_sandboxes(struct rest_call *c)
 
 /* ---- create, get, delete ---- */
 
+static void add_own_session(struct sandbox *s, void *user)
+{
+	if (!sandbox_is_stored(s))
+		(void)json_array_append_new(
+		    user, json_pack("{s:s, s:b, s:I, s:I}", "id", sandbox_id(s), "busy",
+				    sandbox_is_busy(s), "age_s",
+				    (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
+				    (json_int_t)(sandbox_idle_ns(s) / NS_PER_S)));
+}
+
+void rest_fail_open(struct rest_call *c, const struct err *e)
+{
+	struct err told = *e;
+
+	if (e->code != ERR_MAX_SESSIONS) {
+		rest_fail(c, e);
+		return;
+	}
+	json_t *list = json_array();
+	manager_each(c->api->config.manager, c->owner, add_own_session, list);
+	(void)err_set(&told, e->code, 0, "%s %s", e->text,
+		      json_array_size(list) > 0
+			  ? "`sessions` lists yours: go on in one of them, or delete one."
+			  : "You have none: wait until another user's session ends.");
+	c->done = json_pack("{s:o}", "sessions", list);
+	rest_fail(c, &told);
+}
+
 static void on_created(struct sandbox *s, const struct err *e, void *user)
 {
 	struct rest_call *c = user;
 
 	if (e) {
-		rest_fail(c, e);
+		rest_fail_open(c, e);
 		return;
 	}
 	(void)snprintf(c->object, sizeof(c->object), "%s", sandbox_id(s));
 	if (sandbox_choice(s)->text[0] != '\0')
 		(void)snprintf(c->object, sizeof(c->object), "%s network %s", sandbox_id(s),
 			       sandbox_network(s));
-	rest_reply(c, 201, active_json(c->api->config.manager, s));
+	rest_reply(c, 201, sandbox_json(c->api->config.manager, s));
 }
 
 /* Reads the network that the body chooses; RET is empty if it chooses none. */
@@ -121,40 +215,87 @@ static int choose_network(struct rest_call *c, struct sandbox_choice *ret, struc
 				      hosts, n, ret, e);
 }
 
+static bool is_stored_wanted(const struct rest_call *c)
+{
+	return streq(rest_text(c, "kind", "session"), "stored");
+}
+
+/* Options are more than the tools of an exact profile can do, except the name of a stored sandbox. */
+static int check_profile(const struct rest_call *c, const struct sandbox_options *o, struct err *e)
+{
+	if (auth_has_all_tools(c->who) || (o->given & ~(1u << SANDBOX_OPTION_NAME)) == 0)
+		return 0;
+	return err_set(e, ERR_FORBIDDEN, 0, "this key is for the tools of one profile");
+}
+
 void rest_create_sandbox(struct rest_call *c)
 {
 	struct manager *m = c->api->config.manager;
+	struct sandbox_options options = {0};
 	struct sandbox_choice network;
 	struct err e = ERR_INIT;
+	int r = sandbox_options_read(c->body, false, &options, &e);
 
 	c->action = "sandbox.create";
-	if (choose_network(c, &network, &e) < 0)
+	r = r < 0 ? r : check_profile(c, &options, &e);
+	r = r < 0 ? r : choose_network(c, &network, &e);
+	if (r < 0)
 		rest_fail(c, &e);
-	else if (streq(rest_text(c, "kind", "session"), "stored"))
-		manager_create(m, c->owner, rest_text(c, "name", ""), &network, on_created, c);
+	else if (is_stored_wanted(c))
+		manager_create(m, c->owner, NULL, &network, &options, on_created, c);
 	else
-		manager_open_new(m, c->owner, NULL, &network, on_created, c);
+		manager_open_new(m, c->owner, NULL, &network, &options, on_created, c);
+	sandbox_options_done(&options);
 }
 
-void rest_get_sandbox(struct rest_call *c)
+/* Answers with the sandbox {id} as it is now. */
+static void reply_sandbox(struct rest_call *c, const char *id)
 {
 	struct manager *m = c->api->config.manager;
-	const char *id = http_request_param(c->req, "id");
 	struct sandbox *s = manager_find(m, c->owner, id);
 	struct sandbox_record record;
 	struct err e = ERR_INIT;
 
 	if (s) {
-		rest_reply(c, 200, active_json(m, s));
+		rest_reply(c, 200, sandbox_json(m, s));
 		return;
 	}
 	int r = manager_get_stored(m, c->owner, id, &record, &e);
 	if (r > 0)
 		rest_reply(c, 200, stored_json(m, &record));
 	else if (r == 0)
-		rest_refuse(c, ERR_SESSION_NOT_FOUND, "There is no such sandbox");
+		rest_no_sandbox(c, id);
 	else
 		rest_fail(c, &e);
+}
+
+void rest_get_sandbox(struct rest_call *c)
+{
+	reply_sandbox(c, http_request_param(c->req, "id"));
+}
+
+void rest_change_sandbox(struct rest_call *c)
+{
+	struct manager *m = c->api->config.manager;
+	const char *id = http_request_param(c->req, "id");
+	struct sandbox_options change = {0};
+	struct err e = ERR_INIT;
+
+	if (!text_is_utf8(id, strlen(id))) {
+		rest_refuse(c, ERR_SESSION_NOT_FOUND, "There is no such sandbox");
+		return;
+	}
+	c->action = "sandbox.change";
+	(void)snprintf(c->object, sizeof(c->object), "%s", id);
+	int r = sandbox_options_read(c->body, true, &change, &e);
+	r = r < 0 ? r : manager_change(m, c->owner, id, &change, &e);
+	sandbox_options_done(&change);
+	if (r < 0 && e.code == ERR_SESSION_NOT_FOUND)
+		rest_no_sandbox(c, id);
+	else if (r < 0)
+		rest_fail(c, &e);
+	else
+		reply_sandbox(c, id);
 }
 
 static void on_deleted(const struct err *e, void *user)
@@ -177,6 +318,10 @@ void rest_delete_sandbox(struct rest_call *c)
 	}
 	c->action = "sandbox.delete";
 	(void)snprintf(c->object, sizeof(c->object), "%s", id);
-	if (manager_delete(m, c->owner, id, rest_query_bool(c, "force"), on_deleted, c, &e) < 0)
+	if (manager_delete(m, c->owner, id, rest_query_bool(c, "force"), on_deleted, c, &e) == 0)
+		return;
+	if (e.code == ERR_SESSION_NOT_FOUND)
+		rest_no_sandbox(c, id);
+	else
 		rest_fail(c, &e);
 }

@@ -6,6 +6,8 @@
 
 #include <string.h>
 
+#define BY_ADMIN 0 /* administrators share one place in the queue of passwords */
+
 /* ---- users ---- */
 
 static json_t *time_json(uint64_t ms)
@@ -26,19 +28,21 @@ static json_t *user_json(const struct store_user *u)
 			 (json_int_t)u->quota.runs_per_minute);
 }
 
-void rest_me(struct rest_call *c)
+json_t *rest_me_json(struct api *a, const struct caller *w)
 {
 	static const char *const hows[] = {
-	    [CALLER_LOCAL] = "open",
-	    [CALLER_STATIC_KEY] = "server_key",
-	    [CALLER_KEY] = "key",
-	    [CALLER_TOKEN] = "token",
+	    [CALLER_LOCAL] = "open",  [CALLER_STATIC_KEY] = "server_key", [CALLER_KEY] = "key",
+	    [CALLER_TOKEN] = "token", [CALLER_SIGNIN] = "cookie",
 	};
-	const struct caller *w = c->who;
 
-	rest_reply(c, 200,
-		   json_pack("{s:s, s:s, s:s, s:b, s:b}", "id", w->owner, "name", w->name, "how",
-			     hows[w->how], "admin", w->admin, "read_only", w->read_only));
+	return json_pack("{s:s, s:s, s:s, s:b, s:b, s:o}", "id", w->owner, "name", w->name, "how",
+			 w->signin[0] ? "cookie" : hows[w->how], "admin", w->admin, "read_only",
+			 w->read_only, "budgets", budget_figures_own(a, w->owner));
+}
+
+void rest_me(struct rest_call *c)
+{
+	rest_reply(c, 200, rest_me_json(c->api, c->who));
 }
 
 static void add_user(const struct store_user *u, void *user)
@@ -137,7 +141,7 @@ static void with_password(struct rest_call *c, struct store_user *u,
 	}
 	*p = (struct pending){.call = c, .user = *u, .go_on = go_on};
 	if (store_hash_password(c->api->config.store, rest_text(c, "password", ""),
-				STORE_LANE_KNOWN, on_hash, p, &e) < 0) {
+				STORE_LANE_KNOWN, BY_ADMIN, on_hash, p, &e) < 0) {
 		free(p);
 		rest_fail(c, &e);
 	}

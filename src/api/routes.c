@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The table of REST routes, with the fields of their bodies and queries. The texts are the API's
  * description: GET /api/v1/openapi.json shows them. */
+#include "api/figures.h"
 #include "api/rest.h"
+#include "sandbox/checkpoints.h"
 
 #define P(path)    REST_BASE path
 #define NAME_MAX_  200
@@ -29,11 +31,26 @@
 
 static const struct rest_field owner_query[] = {OWNER, END};
 static const struct rest_field list_query[] = {
-    OWNER, {"all", REST_BOOL, false, 0, 0, NULL, "for administrators: of all users"}, END};
+    OWNER,
+    {"all", REST_BOOL, false, 0, 0, NULL, "for administrators: of all users"},
+    {"usage", REST_BOOL, false, 0, 0, NULL, "with what the active ones use (of at most 256)"},
+    END};
+static const struct rest_field usage_query[] = {
+    OWNER,
+    {"series", REST_BOOL, false, 0, 0, NULL,
+     "also the samples that were taken for people who watched, at most 240"},
+    END};
 static const struct rest_field delete_query[] = {
     OWNER, {"force", REST_BOOL, false, 0, 0, NULL, "even if something is running in it"}, END};
+#define OPTION(NAME, member, doc, later)                                                           \
+	{                                                                                          \
+		member, REST_OPTION, false, 0, 0, NULL, doc, .option = SANDBOX_OPTION_##NAME,      \
+							     .change = (later)                     \
+	}
 static const struct rest_field create_body[] = {
-    {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "name of a stored sandbox; empty: 'Sandbox N'"},
+#define O(NAME, member, TYPE, min, max, LATER, setting, doc) OPTION(NAME, member, doc, false),
+#include "sandbox/sandbox_options.tbl.h"
+#undef O
     {"kind", REST_WORD, false, 0, 0, "session|stored",
      "session (default): in memory, ends when it is not used; stored: stays"},
     {"network", REST_WORD, false, 0, 0, "none|packages|allowlist|open",
@@ -42,11 +59,43 @@ static const struct rest_field create_body[] = {
      "hosts for the network 'allowlist': host, host:port or *.host; at most 32; an empty list "
      "permits none"},
     END};
+/* Members that cannot be changed are known, too: the refusal says what to do instead. */
+static const struct rest_field change_body[] = {
+#define O(NAME, member, TYPE, min, max, LATER, setting, doc) OPTION(NAME, member, doc, true),
+#include "sandbox/sandbox_options.tbl.h"
+#undef O
+    END};
+#define CHECKPOINT(required, doc)                                                                  \
+	{                                                                                          \
+		"name", REST_TEXT, required, 1, CHECKPOINT_NAME_MAX, NULL, doc                     \
+	}
+static const struct rest_field checkpoint_body[] = {
+    CHECKPOINT(true, "letters, digits, '-' and '_'; an older checkpoint of that name is replaced"),
+    END};
+static const struct rest_field restore_body[] = {
+    {"files_only", REST_BOOL, false, 0, 0, NULL, "restore the files; the variables are gone then"},
+    END};
+static const struct rest_field branch_fields[] = {
+    CHECKPOINT(false, "of the checkpoint that it leads to; missing: branch-1, branch-2 and so on"),
+    {"code", REST_TEXT, true, 0, 1 << 26, NULL, "Python, run as a stateful run"},
+    END};
+static const struct rest_field branch_body[] = {
+    {"branches", REST_OBJECTS, true, 1, BRANCHES_MAX, NULL,
+     "1 to 8 continuations, each with code and, if wanted, a name", .fields = branch_fields},
+    {"timeout_s", REST_INT, false, 1, SECONDS, NULL,
+     "seconds of each; missing: the sandbox's own limit", .option = SANDBOX_OPTION_TIMEOUT,
+     .limited = true},
+    END};
+static const struct rest_field fork_body[] = {
+    {"id", REST_TEXT, false, 1, SANDBOX_ID_MAX, NULL,
+     "of the new session: letters, digits, '-' and '_'; missing: a random one"},
+    END};
 static const struct rest_field run_body[] = {
     {"code", REST_TEXT, false, 0, 1 << 26, NULL, "Python source"},
     {"command", REST_TEXT, false, 1, 1 << 20, NULL, "a shell command, instead of code"},
     {"stateful", REST_BOOL, false, 0, 0, NULL, "keep the variables of earlier stateful runs"},
-    {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; missing: the server's limit"},
+    {"timeout_s", REST_INT, false, 1, SECONDS, NULL, "seconds; missing: the sandbox's own limit",
+     .option = SANDBOX_OPTION_TIMEOUT, .limited = true},
     {"wait", REST_BOOL, false, 0, 0, NULL, "answer when the run has ended"},
     END};
 static const struct rest_field packages_query[] = {
@@ -113,13 +162,14 @@ static const struct rest_field user_body[] = {
     {"name", REST_TEXT, true, 1, 64, NULL, "unique; case does not matter"},
     {"email", REST_TEXT, false, 0, 254, NULL, "unique; case does not matter"},
     {"password", REST_TEXT, false, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL,
-     "8 to 256 bytes; without a password the user can only use keys"},
+     "at least SANDBOX_PASSWORD_MIN bytes; without a password the user can only use keys"},
     {"role", REST_WORD, false, 0, 0, "user|admin", "missing: user"},
     QUOTAS,
     END};
 static const struct rest_field user_change[] = {
     {"email", REST_TEXT, false, 0, 254, NULL, "unique; case does not matter"},
-    {"password", REST_TEXT, false, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL, "8 to 256 bytes"},
+    {"password", REST_TEXT, false, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL,
+     "at least SANDBOX_PASSWORD_MIN bytes"},
     {"role", REST_WORD, false, 0, 0, "user|admin", "rights of the user"},
     {"active", REST_BOOL, false, 0, 0, NULL, "keys and tokens of an inactive user are refused"},
     QUOTAS,
@@ -128,7 +178,7 @@ static const struct rest_field key_body[] = {
     {"name", REST_TEXT, false, 0, NAME_MAX_, NULL, "a name to recognise the key"},
     {"scope", REST_WORD, false, 0, 0, "full|read|admin",
      "read: changes nothing; admin: also users, keys and audit, for administrators"},
-    {"profile", REST_WORD, false, 0, 0, "code|classic|both|full",
+    {"profile", REST_WORD, false, 0, 0, "code|classic|both|full|all",
      "restricts the key to the tools of this profile"},
     {"expires_in_s", REST_INT, false, 1, INT64_C(3153600000), NULL,
      "life in seconds; missing: it never expires"},
@@ -139,11 +189,76 @@ static const struct rest_field invitation_body[] = {
     {"expires_in_s", REST_INT, false, 60, INT64_C(31536000), NULL,
      "life in seconds; missing: a week"},
     END};
+static const struct rest_field figures_query[] = {
+    {"minutes", REST_INT, false, 1, FIGURES_MINUTES, NULL, "how far back; missing: an hour"}, END};
 static const struct rest_field audit_query[] = {
     LIMIT,
     {"actor", REST_TEXT, false, 0, 63, NULL,
      "only actions of this user id; empty means the local user"},
     {"before_id", REST_INT, false, 1, INT64_MAX, NULL, "only older rows"},
+    END};
+
+#define SEQ(name, doc)                                                                             \
+	{                                                                                          \
+		name, REST_INT, false, 0, INT64_MAX, NULL, doc                                     \
+	}
+static const struct rest_field events_query[] = {
+    OWNER,
+    {"sandbox", REST_TEXT, false, 1, SANDBOX_ID_MAX, NULL, "only events of this sandbox"},
+    {"last_event_id", REST_TEXT, false, 0, 64, NULL,
+     "go on after this event, as the header Last-Event-ID"},
+    END};
+static const struct rest_field notebooks_query[] = {
+    OWNER,
+    LIMIT,
+    {"q", REST_TEXT, false, 0, NAME_MAX_, NULL,
+     "text that the name or the id has; case does not matter. A page may be short while there is a "
+     "next one"},
+    SEQ("before", "`next` of the page before"),
+    END};
+static const struct rest_field notebook_query[] = {
+    OWNER, LIMIT, SEQ("after", "only runs with a greater seq"),
+    SEQ("before",
+	"the last runs with a smaller seq, 0 for the very last, instead of the first ones"),
+    END};
+static const struct rest_field history_query[] = {
+    OWNER,
+    LIMIT,
+    {"q", REST_TEXT, false, 0, NAME_MAX_, NULL,
+     "text that code or output has; case does not matter"},
+    {"sandbox", REST_TEXT, false, 1, SANDBOX_ID_MAX, NULL, "only runs of this sandbox"},
+    SEQ("before", "`next` of the page before"),
+    END};
+static const struct rest_field export_query[] = {
+    OWNER,
+    {"format", REST_WORD, false, 0, 0, "ipynb|html",
+     "ipynb (default): a notebook of Jupyter; html: one page for reading"},
+    END};
+
+static const struct rest_field preview_query[] = {
+    OWNER,
+    {"path", REST_TEXT, true, 1, PATH_BYTES, NULL, "the file, in the workspace"},
+    {"sheet", REST_TEXT, false, 0, NAME_MAX_, NULL, "of an Excel file; missing: the first one"},
+    {"offset", REST_INT, false, 0, INT64_C(1000000000), NULL, "rows to leave out"},
+    LIMIT,
+    END};
+static const struct rest_field complete_body[] = {
+    {"code", REST_TEXT, true, 0, 1 << 20, NULL, "the text of the editor"},
+    {"cursor", REST_INT, true, 0, 1 << 20, NULL, "characters before the cursor"},
+    END};
+static const struct rest_field signin_body[] = {
+    {"username", REST_TEXT, false, 1, NAME_MAX_, NULL, "name or e-mail of the user"},
+    {"password", REST_TEXT, false, 1, STORE_PASSWORD_MAX, NULL, "the user's password"},
+    {"key", REST_TEXT, false, 1, NAME_MAX_, NULL, "a key, instead of name and password"},
+    END};
+static const struct rest_field signout_query[] = {
+    {"all", REST_BOOL, false, 0, 0, NULL, "in all browsers of the user"}, END};
+static const struct rest_field register_body[] = {
+    {"username", REST_TEXT, true, 1, 64, NULL, "without @; unique, case does not matter"},
+    {"password", REST_TEXT, true, STORE_PASSWORD_MIN, STORE_PASSWORD_MAX, NULL,
+     "at least SANDBOX_PASSWORD_MIN bytes"},
+    {"email", REST_TEXT, false, 0, 254, NULL, "unique; case does not matter"},
+    {"invitation", REST_TEXT, false, 1, STORE_KEY_SIZE, NULL, "csi_…, as an administrator gave it"},
     END};
 
 const struct rest_route rest_routes[] = {
@@ -156,8 +271,31 @@ const struct rest_route rest_routes[] = {
      REST_CHANGES | REST_IDEMPOTENT, create_body, owner_query, 201, "Sandbox", "409 429", 0},
     {HTTP_GET, P("/sandboxes/{id}"), "getSandbox", "Describes one sandbox", rest_get_sandbox, 0,
      NULL, owner_query, 200, "Sandbox", "404", 0},
+    {HTTP_PATCH, P("/sandboxes/{id}"), "changeSandbox",
+     "Changes name, labels, time to live, run time, environment or working folder",
+     rest_change_sandbox, REST_CHANGES, change_body, owner_query, 200, "Sandbox", "404 409", 0},
     {HTTP_DELETE, P("/sandboxes/{id}"), "deleteSandbox", "Ends a sandbox and deletes its files",
      rest_delete_sandbox, REST_CHANGES, NULL, delete_query, 204, NULL, "404 409", 0},
+    {HTTP_GET, P("/sandboxes/{id}/checkpoints"), "listCheckpoints",
+     "Lists the checkpoints of a sandbox, oldest first", rest_list_checkpoints, 0, NULL,
+     owner_query, 200, "Checkpoints", "404 409 410 429", 0},
+    {HTTP_POST, P("/sandboxes/{id}/checkpoints"), "makeCheckpoint",
+     "Saves files and variables under a name", rest_make_checkpoint, REST_CHANGES, checkpoint_body,
+     owner_query, 201, "Checkpoint", "404 409 410 429 507", 0},
+    {HTTP_DELETE, P("/sandboxes/{id}/checkpoints/{checkpoint}"), "removeCheckpoint",
+     "Removes a checkpoint", rest_drop_checkpoint, REST_CHANGES, NULL, owner_query, 204, NULL,
+     "404 409 410 429", 0},
+    {HTTP_POST, P("/sandboxes/{id}/checkpoints/{checkpoint}/restore"), "restoreCheckpoint",
+     "Restores files and variables; the checkpoint stays", rest_restore_checkpoint, REST_CHANGES,
+     restore_body, owner_query, 200, "Checkpoint", "404 409 410 429 507", 0},
+    {HTTP_POST, P("/sandboxes/{id}/branches"), "tryBranches",
+     "Runs several continuations of the session, each from its present state, and keeps the result "
+     "of each as a checkpoint",
+     rest_branch, REST_CHANGES | REST_IDEMPOTENT, branch_body, owner_query, 200, "Branches",
+     "404 409 410 429 507", 0},
+    {HTTP_POST, P("/sandboxes/{id}/forks"), "forkSandbox",
+     "Makes a new session with copies of the files", rest_fork, REST_CHANGES | REST_IDEMPOTENT,
+     fork_body, owner_query, 201, "Fork", "404 409 410 429 507", 0},
     {HTTP_GET, P("/sandboxes/{id}/packages"), "listPackages",
      "Lists the packages installed in a sandbox", rest_list_packages, 0, NULL, packages_query, 200,
      "Packages", "404 409 410", 0},
@@ -184,6 +322,43 @@ const struct rest_route rest_routes[] = {
      "Streams a run: events stdout, stderr, value, end", rest_run_events, REST_EVENTS, NULL,
      owner_query, 200, NULL, "404", 0},
 
+    {HTTP_GET, P("/events"), "followEvents",
+     "Streams what happens to the caller's sandboxes, resumable by Last-Event-ID", rest_events,
+     REST_EVENTS, NULL, events_query, 200, NULL, "429", 0},
+    {HTTP_GET, P("/notebooks"), "listNotebooks",
+     "Lists the sandboxes that have a history, also those that ended, newest first",
+     rest_list_notebooks, REST_STORE, NULL, notebooks_query, 200, "Notebooks", "", 0},
+    {HTTP_GET, P("/notebooks/{id}"), "getNotebook",
+     "Shows the runs of a sandbox with code and output, oldest first", rest_get_notebook,
+     REST_STORE, NULL, notebook_query, 200, "Notebook", "404", 0},
+    {HTTP_DELETE, P("/notebooks/{id}"), "removeNotebook",
+     "Removes code and output of a sandbox from the history", rest_remove_notebook,
+     REST_CHANGES | REST_STORE | REST_LATER, NULL, owner_query, 204, NULL, "404", 0},
+    {HTTP_GET, P("/notebooks/{id}/export"), "exportNotebook",
+     "Downloads the history of a sandbox as a notebook or a page", rest_export,
+     REST_STORE | REST_BYTES_OUT, NULL, export_query, 200, NULL, "404", 0},
+    {HTTP_GET, P("/sandboxes/{id}/export"), "exportSandbox",
+     "The same as exportNotebook, also after the end of the sandbox", rest_export,
+     REST_STORE | REST_BYTES_OUT, NULL, export_query, 200, NULL, "404", 0},
+    {HTTP_GET, P("/notebooks/{id}/runs/{run}"), "getCell", "Shows one run with code and output",
+     rest_get_cell, REST_STORE, NULL, owner_query, 200, "Cell", "404", 0},
+    {HTTP_GET, P("/notebooks/{id}/runs/{run}/files/{name}"), "getCellFile",
+     "Downloads a small file that a run made, also after the end of its sandbox",
+     rest_get_cell_file, REST_STORE | REST_BYTES_OUT, NULL, owner_query, 200, NULL, "404", 0},
+    {HTTP_GET, P("/history"), "searchHistory",
+     "Searches code and output of all runs, newest first; a page may be short or empty while "
+     "there is a next one",
+     rest_search_history, REST_STORE, NULL, history_query, 200, "Cells", "", 0},
+
+    {HTTP_GET, P("/sandboxes/{id}/preview"), "previewTable",
+     "Shows a part of a CSV, TSV, Parquet, Excel or JSON lines file as a table", rest_preview, 0,
+     NULL, preview_query, 200, "Table", "404 409 410 429 504", 0},
+    {HTTP_POST, P("/sandboxes/{id}/complete"), "completeName",
+     "Completes a name in the live session, without running its code", rest_complete, REST_CHANGES,
+     complete_body, owner_query, 200, "Names", "404 409 410 413 429 504", 0},
+    {HTTP_GET, P("/sandboxes/{id}/usage"), "getUsage", "Tells what a sandbox uses now", rest_usage,
+     0, NULL, usage_query, 200, "Usage", "404 409 410", 0},
+
     {HTTP_GET, P("/sandboxes/{id}/files"), "listFiles", "Lists a folder of the workspace",
      rest_list_files, REST_ARCHIVE, NULL, files_query, 200, "Files", "404 409 410 429", 0},
     {HTTP_POST, P("/sandboxes/{id}/files"), "postFiles",
@@ -197,6 +372,16 @@ const struct rest_route rest_routes[] = {
     {HTTP_DELETE, P("/sandboxes/{id}/files/{path...}"), "deleteFile", "Removes a file or folder",
      rest_delete_file, REST_CHANGES, NULL, rm_query, 204, NULL, "404 409 410", 0},
 
+    {HTTP_GET, P("/session"), "getSession", "Tells how to sign in, and who has", rest_get_session,
+     REST_PUBLIC, NULL, NULL, 200, "Session", "", 0},
+    {HTTP_POST, P("/session"), "signIn",
+     "Signs a browser in, with a password or a key; the answer sets a cookie", rest_sign_in,
+     REST_PUBLIC | REST_STORE, signin_body, NULL, 200, "Session", "401 429", 0},
+    {HTTP_DELETE, P("/session"), "signOut", "Ends the sign-in of this browser", rest_sign_out,
+     REST_STORE, NULL, signout_query, 204, NULL, "", 0},
+    {HTTP_POST, P("/register"), "register",
+     "Makes an account, with an invitation unless registration is open, and signs in",
+     rest_register, REST_PUBLIC | REST_STORE, register_body, NULL, 201, "Session", "409 429", 0},
     {HTTP_GET, P("/me"), "getMe", "Describes the caller", rest_me, 0, NULL, NULL, 200, "Me", "", 0},
     {HTTP_GET, P("/users"), "listUsers", "Lists all users", rest_list_users,
      REST_ADMIN | REST_STORE, NULL, NULL, 200, "Users", "", 0},
@@ -213,9 +398,9 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, P("/keys"), "listKeys", "Lists the keys of the caller", rest_list_keys, REST_STORE,
      NULL, owner_query, 200, "Keys", "", 0},
     {HTTP_POST, P("/keys"), "newKey", "Makes a key; only this answer shows it", rest_new_key,
-     REST_CHANGES | REST_STORE, key_body, owner_query, 201, "NewKey", "404 429", 0},
+     REST_CHANGES | REST_STORE | REST_LATER, key_body, owner_query, 201, "NewKey", "404 429", 0},
     {HTTP_DELETE, P("/keys/{key}"), "revokeKey", "Revokes a key at once", rest_revoke_key,
-     REST_CHANGES | REST_STORE, NULL, owner_query, 204, NULL, "404", 0},
+     REST_CHANGES | REST_STORE | REST_LATER, NULL, owner_query, 204, NULL, "404", 0},
     {HTTP_GET, P("/invitations"), "listInvitations", "Lists the invitations that can still be used",
      rest_list_invitations, REST_ADMIN | REST_STORE, NULL, NULL, 200, "Invitations", "", 0},
     {HTTP_POST, P("/invitations"), "newInvitation",
@@ -229,6 +414,11 @@ const struct rest_route rest_routes[] = {
 
     {HTTP_GET, P("/policy"), "getPolicy", "Shows the walls and limits in force", rest_policy, 0,
      NULL, NULL, 200, "Anything", "", 0},
+    {HTTP_GET, P("/server"), "getServer",
+     "Describes the server; to administrators also its settings and what protects the machine",
+     rest_get_server, 0, NULL, NULL, 200, "Server", "", 0},
+    {HTTP_GET, P("/figures"), "getFigures", "Shows figures of the server over time",
+     rest_get_figures, REST_ADMIN, NULL, figures_query, 200, "Figures", "", 0},
     {HTTP_GET, P("/stats"), "getStats", "Shows counters of this server", rest_stats, REST_ADMIN,
      NULL, NULL, 200, "Stats", "", 0},
 };

@@ -86,7 +86,10 @@ void links_get_sandbox_file(struct http_request *req, void *user)
 		return;
 	}
 	if (!links_find_owner(l, req, id, path, owner)) {
-		refuse(req, 403, "This link has expired, or is not complete.");
+		if (http_request_query(req, "s"))
+			refuse(req, 403, "This link has expired, or is not complete.");
+		else
+			refuse(req, 401, "Authentication required");
 		return;
 	}
 	struct fetch *f = calloc(1, sizeof(*f));

@@ -3,6 +3,7 @@
 #define STRING  "{\"type\":\"string\"}"
 #define INTEGER "{\"type\":\"integer\"}"
 #define BOOLEAN "{\"type\":\"boolean\"}"
+#define MAYBE "{\"type\":[\"string\",\"null\"]}"
 #define TIME    "{\"type\":[\"string\",\"null\"],\"format\":\"date-time\"}"
 #define LIST(key, name)                                                                            \
 	"{\"type\":\"object\",\"required\":[\"" key "\"],\"properties\":{\"" key                   \
@@ -11,15 +12,41 @@
 S(Anything, "{\"type\":\"object\"}")
 S(Problem, "{\"type\":\"object\",\"required\":[\"type\",\"title\",\"status\",\"detail\",\"code\"],"
 	   "\"properties\":{\"type\":" STRING ",\"title\":" STRING ",\"status\":" INTEGER
-	   ",\"detail\":" STRING ",\"code\":" STRING ",\"hint\":" STRING "}}")
+	   ",\"detail\":" STRING ",\"code\":" STRING ",\"hint\":" STRING ",\"member\":" STRING ",\"sessions\":{\"type\":\"array\"}}}")
+#define INTEGERS "{\"type\":\"array\",\"items\":" INTEGER "}"
+S(Usage, "{\"type\":\"object\",\"required\":[\"memory_bytes\",\"cpu_ms\",\"pids\",\"disk_bytes\"],\"properties\":{"
+	 "\"memory_bytes\":" INTEGER ",\"cpu_ms\":" INTEGER ",\"pids\":" INTEGER ",\"disk_bytes\":" INTEGER
+	 ",\"series\":{\"type\":\"object\",\"properties\":{\"at_ms\":" INTEGERS ",\"memory_bytes\":" INTEGERS
+	 ",\"cpu_ms\":" INTEGERS ",\"disk_bytes\":" INTEGERS "}}}}")
+#undef INTEGERS
 S(Sandbox,
   "{\"type\":\"object\",\"required\":[\"id\",\"owner\",\"kind\",\"name\",\"state\","
-  "\"busy\",\"age_s\",\"network\"],\"properties\":{\"id\":" STRING ",\"owner\":" STRING
+  "\"busy\",\"age_s\",\"network\",\"image\",\"labels\",\"env\",\"limits\"],\"properties\":{\"id\":" STRING ",\"owner\":" STRING
   ",\"kind\":{\"enum\":[\"session\",\"stored\"]},\"name\":" STRING
   ",\"state\":{\"enum\":[\"active\",\"stored\"]},\"busy\":" BOOLEAN ",\"age_s\":" INTEGER
-  ",\"idle_s\":" INTEGER ",\"network\":{\"enum\":[\"none\",\"packages\",\"allowlist\",\"open\"]}"
-  ",\"domains\":{\"type\":\"array\",\"items\":" STRING "}}}")
+  ",\"idle_s\":" INTEGER ",\"runs\":" INTEGER ",\"parent\":" STRING
+  ",\"usage\":{\"$ref\":\"#/components/schemas/Usage\"},\"network\":{\"enum\":[\"none\",\"packages\",\"allowlist\",\"open\"]}"
+  ",\"domains\":{\"type\":\"array\",\"items\":" STRING "},\"image\":" STRING
+  ",\"labels\":{\"type\":\"object\",\"additionalProperties\":" STRING "}"
+  ",\"env\":{\"type\":\"array\",\"items\":" STRING "},\"workdir\":" STRING
+  ",\"limits\":{\"type\":\"object\",\"properties\":{\"memory_mb\":" INTEGER
+  ",\"cpus\":{\"type\":\"number\"},\"processes\":" INTEGER ",\"disk_mb\":" INTEGER
+  ",\"timeout_s\":" INTEGER ",\"ttl_s\":" INTEGER "}}}}")
 S(Sandboxes, LIST("sandboxes", "Sandbox"))
+S(Checkpoint, "{\"type\":\"object\",\"required\":[\"name\",\"state\",\"files\",\"bytes\"],"
+	      "\"properties\":{\"name\":" STRING
+	      ",\"state\":{\"enum\":[\"kept\",\"fresh\",\"lost\"]},\"files\":" INTEGER
+	      ",\"bytes\":" INTEGER ",\"skipped\":" INTEGER ",\"age_s\":" INTEGER ",\"by\":" MAYBE
+	      ",\"parent\":" MAYBE "}}")
+S(Checkpoints, LIST("checkpoints", "Checkpoint"))
+S(Branch, "{\"type\":\"object\",\"required\":[\"name\",\"state\"],\"properties\":{\"name\":" STRING
+	  ",\"state\":{\"enum\":[\"kept\",\"fresh\",\"lost\",\"unchanged\"]},\"exit_code\":" INTEGER
+	  ",\"reason\":" STRING ",\"stdout\":" STRING ",\"stderr\":" STRING ",\"value\":" STRING
+	  ",\"duration_ms\":" INTEGER ",\"error\":" STRING ",\"message\":" STRING "}}")
+S(Branches, LIST("branches", "Branch"))
+S(Fork, "{\"type\":\"object\",\"required\":[\"id\",\"forked_from\",\"files\",\"bytes\"],"
+	"\"properties\":{\"id\":" STRING ",\"forked_from\":" STRING ",\"files\":" INTEGER
+	",\"bytes\":" INTEGER ",\"skipped\":" INTEGER "}}")
 S(Package,
   "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"from_image\"],\"properties\":{"
   "\"name\":" STRING ",\"version\":" STRING ",\"from_image\":" BOOLEAN "}}")
@@ -30,18 +57,58 @@ S(PackageStatus,
   "\"failed\",\"not_found\",\"error\"]},\"message\":" STRING ",\"stderr\":" STRING
   ",\"complete\":" BOOLEAN ",\"installed\":{\"type\":\"array\",\"items\":" STRING
   "},\"started_at\":" TIME ",\"ended_at\":" TIME ",\"elapsed_ms\":" INTEGER "}}")
+#define WHOLE_FILE                                                                                 \
+	"{\"type\":\"object\",\"required\":[\"path\",\"size\",\"complete\"],\"properties\":{"      \
+	"\"path\":" STRING ",\"size\":" INTEGER ",\"complete\":" BOOLEAN "}}"
 S(Run, "{\"type\":\"object\",\"required\":[\"id\",\"sandbox\",\"status\"],\"properties\":{"
        "\"id\":" STRING ",\"sandbox\":" STRING
        ",\"status\":{\"enum\":[\"running\",\"done\",\"failed\"]},\"reason\":" STRING
        ",\"exit_code\":" INTEGER ",\"stdout\":" STRING ",\"stderr\":" STRING ",\"value\":" STRING
-       ",\"stdout_truncated\":" BOOLEAN ",\"stderr_truncated\":" BOOLEAN ",\"duration_ms\":" INTEGER
+       ",\"stdout_truncated\":" BOOLEAN ",\"stderr_truncated\":" BOOLEAN
+       ",\"value_truncated\":" BOOLEAN ",\"stdout_file\":" WHOLE_FILE ",\"stderr_file\":" WHOLE_FILE
+       ",\"value_file\":" WHOLE_FILE ",\"duration_ms\":" INTEGER
        ",\"cpu_ms\":" INTEGER ",\"peak_bytes\":" INTEGER ",\"error\":" STRING ",\"message\":" STRING
        ",\"artifacts\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":["
        "\"name\",\"size\"]}}}}")
+S(Table, "{\"type\":\"object\",\"required\":[\"kind\",\"columns\",\"rows\",\"total\",\"offset\"],\"properties\":{"
+	 "\"columns\":{\"type\":\"array\"},\"rows\":{\"type\":\"array\"},\"total\":{\"type\":[\"integer\",\"null\"]},"
+	 "\"sheets\":{\"type\":\"array\",\"items\":" STRING "},\"offset\":" INTEGER "}}")
+S(Names, "{\"type\":\"object\",\"required\":[\"start\",\"end\",\"items\"],\"properties\":{\"start\":" INTEGER
+	 ",\"end\":" INTEGER ",\"items\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"label\","
+	 "\"type\"]}}}}")
 S(RunRow, "{\"type\":\"object\",\"required\":[\"id\",\"owner\",\"sandbox\",\"kind\",\"reason\","
 	  "\"exit_code\",\"started_at\",\"duration_ms\",\"cpu_us\",\"peak_bytes\","
 	  "\"output_bytes\"]}")
 S(RunRows, LIST("runs", "RunRow"))
+#define CELL_TEXT                                                                                  \
+	"{\"type\":\"object\",\"required\":[\"text\",\"total\",\"cut\"],\"properties\":{\"text\":" STRING    \
+	",\"total\":" INTEGER ",\"cut\":" BOOLEAN "}}"
+S(Cell, "{\"type\":\"object\",\"required\":[\"run\",\"sandbox\",\"owner\",\"status\",\"kind\",\"asked_by\","
+	"\"code\",\"code_cut\",\"started_at\",\"stdout\",\"stderr\",\"value\",\"files\"],\"properties\":{"
+	"\"seq\":{\"type\":[\"integer\",\"null\"]},\"run\":" STRING ",\"sandbox\":" STRING
+	",\"sandbox_name\":" STRING ",\"image\":" STRING ",\"owner\":" STRING
+	",\"status\":{\"enum\":[\"queued\",\"running\",\"done\",\"failed\"]},\"kind\":" STRING
+	",\"asked_by\":{\"type\":\"object\",\"properties\":{\"how\":" STRING ",\"name\":" STRING
+	"}},\"code\":" STRING ",\"code_cut\":" BOOLEAN ",\"started_at\":" TIME
+	",\"duration_ms\":" INTEGER ",\"cpu_ms\":" INTEGER ",\"peak_bytes\":" INTEGER
+	",\"reason\":" STRING ",\"exit_code\":" INTEGER ",\"error\":" MAYBE ",\"stdout\":" CELL_TEXT
+	",\"stderr\":" CELL_TEXT ",\"value\":" CELL_TEXT
+	",\"files\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"properties\":{\"name\":" STRING
+	",\"size\":" INTEGER ",\"kept\":" BOOLEAN "}}}}}")
+S(Notebook, "{\"type\":\"object\",\"required\":[\"sandbox\",\"live\",\"cells\",\"more\"],\"properties\":{"
+	    "\"sandbox\":" STRING ",\"live\":" BOOLEAN
+	    ",\"cells\":{\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/Cell\"}},\"more\":"
+	    BOOLEAN "}}")
+S(NotebookRow, "{\"type\":\"object\",\"required\":[\"sandbox\",\"live\",\"first_at\",\"last_at\",\"cells\","
+	       "\"bytes\"],\"properties\":{\"sandbox\":" STRING ",\"owner\":" STRING ",\"name\":" STRING
+	       ",\"image\":" STRING ",\"live\":" BOOLEAN ",\"first_at\":" TIME ",\"last_at\":" TIME
+	       ",\"cells\":" INTEGER ",\"bytes\":" INTEGER ",\"last_code\":" STRING "}}")
+S(Notebooks, "{\"type\":\"object\",\"required\":[\"notebooks\",\"next\"],\"properties\":{\"notebooks\":{"
+	     "\"type\":\"array\",\"items\":{\"$ref\":\"#/components/schemas/NotebookRow\"}},\"next\":{"
+	     "\"type\":[\"integer\",\"null\"]}}}")
+S(Cells, "{\"type\":\"object\",\"required\":[\"cells\",\"next\"],\"properties\":{\"cells\":{\"type\":\"array\","
+	 "\"items\":{\"$ref\":\"#/components/schemas/Cell\"}},\"next\":{\"type\":[\"integer\",\"null\"]}}}")
+#undef CELL_TEXT
 S(File, "{\"type\":\"object\",\"required\":[\"path\",\"size\"],\"properties\":{\"path\":" STRING
 	",\"size\":" INTEGER "}}")
 S(Written, LIST("files", "File"))
@@ -49,9 +116,18 @@ S(Entry, "{\"type\":\"object\",\"required\":[\"name\",\"type\",\"size\",\"modifi
 	 "\"properties\":{\"name\":" STRING ",\"type\":{\"enum\":[\"file\",\"folder\",\"link\","
 	 "\"other\"]},\"size\":" INTEGER ",\"modified_at\":" TIME "}}")
 S(Files, LIST("files", "Entry"))
-S(Me, "{\"type\":\"object\",\"required\":[\"id\",\"name\",\"how\",\"admin\",\"read_only\"],"
+S(Me, "{\"type\":\"object\",\"required\":[\"id\",\"name\",\"how\",\"admin\",\"read_only\",\"budgets\"],"
       "\"properties\":{\"id\":" STRING ",\"name\":" STRING ",\"how\":{\"enum\":[\"open\","
-      "\"server_key\",\"key\",\"token\"]},\"admin\":" BOOLEAN ",\"read_only\":" BOOLEAN "}}")
+      "\"server_key\",\"key\",\"token\",\"cookie\"]},\"admin\":" BOOLEAN ",\"read_only\":" BOOLEAN
+      ",\"budgets\":{\"type\":\"object\",\"additionalProperties\":{\"type\":\"object\","
+      "\"required\":[\"used\",\"max\"],\"properties\":{\"used\":" INTEGER ",\"max\":" INTEGER
+      "}}}}}")
+S(Session, "{\"type\":\"object\",\"required\":[\"required\",\"signed_in\",\"how\",\"methods\",\"registration\","
+	   "\"loopback\",\"version\",\"profile\",\"base\",\"history\",\"password_min\",\"me\"],\"properties\":{"
+	   "\"required\":" BOOLEAN ",\"signed_in\":" BOOLEAN ",\"how\":" MAYBE
+	   ",\"registration\":{\"enum\":[\"open\",\"invitation\",\"off\"]},\"loopback\":" BOOLEAN
+	   ",\"version\":" STRING ",\"profile\":" STRING ",\"base\":" STRING ",\"history\":" STRING
+	   ",\"password_min\":" INTEGER "}}")
 S(User, "{\"type\":\"object\",\"required\":[\"id\",\"name\",\"email\",\"role\",\"active\","
 	"\"created_at\"],\"properties\":{\"id\":" STRING ",\"name\":" STRING ",\"email\":" STRING
 	",\"role\":{\"enum\":[\"user\",\"admin\"]},\"active\":" BOOLEAN ",\"created_at\":" TIME
@@ -78,6 +154,11 @@ S(Invitations, LIST("invitations", "Invitation"))
 S(AuditRow, "{\"type\":\"object\",\"required\":[\"id\",\"at\",\"actor\",\"action\",\"object\","
 	    "\"result\",\"detail\",\"peer\"]}")
 S(AuditRows, LIST("rows", "AuditRow"))
+S(Server, "{\"type\":\"object\",\"required\":[\"version\",\"uptime_s\",\"profile\",\"engine\",\"pool\","
+	  "\"images\"],\"properties\":{\"version\":" STRING ",\"uptime_s\":" INTEGER
+	  ",\"profile\":" STRING ",\"engine\":" STRING "}}")
+S(Figures, "{\"type\":\"object\",\"required\":[\"step_s\",\"at\",\"series\"],\"properties\":{"
+	   "\"step_s\":" INTEGER ",\"at\":{\"type\":\"array\",\"items\":" INTEGER "}}}")
 S(Stats, "{\"type\":\"object\",\"required\":[\"sandboxes\",\"runs\",\"http_answers\","
 	 "\"output_bytes\"],\"properties\":{\"sandboxes\":" INTEGER ",\"http_answers\":" INTEGER
 	 ",\"output_bytes\":" INTEGER "}}")
@@ -85,6 +166,7 @@ S(Stats, "{\"type\":\"object\",\"required\":[\"sandboxes\",\"runs\",\"http_answe
 #undef KEY_MEMBERS
 #undef LIST
 #undef TIME
+#undef MAYBE
 #undef BOOLEAN
 #undef INTEGER
 #undef STRING

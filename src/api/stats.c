@@ -210,10 +210,10 @@ void rest_stats(struct rest_call *c)
 	for (size_t i = 0; i < ARRAY_SIZE(http->answers); i++)
 		answers += http->answers[i];
 	rest_reply(c, 200,
-		   json_pack("{s:I, s:o, s:I, s:I}", "sandboxes",
+		   json_pack("{s:I, s:o, s:o, s:I, s:I}", "sandboxes",
 			     (json_int_t)manager_count(c->api->config.manager), "runs", runs,
-			     "http_answers", (json_int_t)answers, "output_bytes",
-			     (json_int_t)s->output_bytes));
+			     "budgets", budget_figures_all(c->api), "http_answers",
+			     (json_int_t)answers, "output_bytes", (json_int_t)s->output_bytes));
 }
 
 void rest_policy(struct rest_call *c)
@@ -232,7 +232,8 @@ void rest_policy(struct rest_call *c)
 void rest_openapi(struct rest_call *c)
 {
 	struct api *a = c->api;
-	char *text = a->openapi ? strdup(a->openapi) : openapi_make(a->config.version);
+	char *text =
+	    a->openapi ? strdup(a->openapi) : openapi_make(a->config.version, a->config.manager);
 
 	if (!text) {
 		rest_refuse(c, ERR_OUT_OF_MEMORY, "no memory");
