@@ -5,6 +5,7 @@
 #include "app/opener.h"
 #include "app/profile.h"
 #include "app/read_settings.h"
+#include "app/reopener.h"
 #include "base/base64.h"
 #include "base/fdio.h"
 #include "base/log.h"
@@ -40,17 +41,63 @@ static void configure_log(struct app *a)
 	log_configure(&config);
 }
 
+static bool is_admin(const char *principal, void *user)
+{
+	const struct app *a = user;
+	struct err ignored = ERR_INIT;
+	struct store_user u;
+
+	return a->store && store_user_get(a->store, principal, &u, &ignored) == 1 && u.active &&
+	       u.role == STORE_ROLE_ADMIN;
+}
+
+static int make_budgets(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	/* 0: any number from one address. */
+	uint64_t per_address = s->max_connections_per_address
+				   ? (uint64_t)s->max_connections_per_address
+				   : INT64_MAX / 2;
+
+	a->budgets = budgets_new(&(struct budgets_config){.is_admin = is_admin, .user = a});
+	if (!a->budgets)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the budgets");
+	budgets_set(a->budgets, BUDGET_CONNECTIONS,
+		    &(struct budget_bounds){.stranger = per_address});
+	int r = budgets_parse(a->budgets, s->budgets, e);
+	return r < 0 ? err_wrap(e, "SANDBOX_BUDGETS") : 0;
+}
+
+/* What "auto" means here is decided once, and everything else reads the result. */
+static int choose_engine(struct app *a, struct err *e)
+{
+	const char *chosen = engine_choose(a->settings.engine, a->engine_why);
+
+	if (streq(chosen, a->settings.engine))
+		return 0;
+	char *copy = strdup(chosen);
+	if (!copy)
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "settings");
+	free(a->settings.engine);
+	a->settings.engine = copy;
+	return 0;
+}
+
 int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_in_cwd, int *argc,
 		 char **argv, struct err *e)
 {
 	*a = (struct app){.verb = verb, .mode = mode, .ca_fd = -1, .cache_fd = -1, .wheel_fd = -1};
 	int r = read_settings(&a->settings, file_in_cwd, argc, argv, e);
+	r = r < 0 ? r : choose_engine(a, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
 	if (r < 0)
 		return r;
+	a->settings.max_sessions = limits_max_sessions(&a->settings);
 	configure_log(a);
-	return 0;
+	if (a->engine_why[0])
+		LOG_INFO("engine_chosen", LOG_S("why", a->engine_why));
+	return make_budgets(a, e);
 }
 
 size_t app_max_message(const struct app *a)
@@ -104,6 +151,22 @@ static int open_ledger(struct app *a, struct err *e)
 	return ledger_new(&config, &a->ledger, e);
 }
 
+static int open_cells(struct app *a, struct err *e)
+{
+	const char *keep = a->settings.history_content;
+	struct cells_config config = {
+	    .loop = a->loop,
+	    .manager = a->manager,
+	    .store = a->store,
+	    .budgets = a->budgets,
+	    .keep = streq(keep, "on")     ? CELLS_KEEP_ALL
+		    : streq(keep, "code") ? CELLS_KEEP_CODE
+					  : CELLS_KEEP_NOTHING,
+	};
+
+	return cells_new(&config, &a->cells, e);
+}
+
 /* Logs once when the trouble begins and once when it ends. */
 static void on_store_trouble(const struct err *e, uint64_t queued, void *user UNUSED)
 {
@@ -114,10 +177,11 @@ static void on_store_trouble(const struct err *e, uint64_t queued, void *user UN
 		LOG_INFO("history_written_again", LOG_U("rows_waiting", queued));
 }
 
-int app_open(struct app *a, struct err *e)
+static struct manager_config sessions(struct app *a)
 {
 	const struct settings *s = &a->settings;
-	struct manager_config config = {
+
+	return (struct manager_config){
 	    .open_engine = open_engine,
 	    .user = a,
 	    .limits = {.memory_bytes = s->memory_limit,
@@ -135,8 +199,23 @@ int app_open(struct app *a, struct err *e)
 	    .sweep_ns = (uint64_t)s->cleanup_interval_m * 60 * NS_PER_S,
 	    .output_max = (uint64_t)s->max_output_bytes,
 	    .output_stop = (uint64_t)s->output_stop_bytes,
+	    .whole_output_max = (uint64_t)s->whole_output_bytes,
 	    .max_sandboxes = (unsigned)s->max_sessions,
+	    .give_up_empty = profile_of(s)->full,
+	    .maxima = {.memory_bytes = s->max_memory_limit,
+		       .workspace_bytes = s->max_workspace_limit,
+		       .ttl_ns = (uint64_t)s->max_ttl_m * 60 * NS_PER_S,
+		       .cpu_milli = (uint32_t)s->max_cpu_limit,
+		       .pids = (uint32_t)s->max_pids_limit,
+		       .images = s->images_allowed},
+	    .budgets = a->budgets,
 	};
+}
+
+int app_open(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	struct manager_config config = sessions(a);
 
 	memcpy(config.image, a->image, sizeof(config.image));
 	struct limits_insisted insisted;
@@ -165,7 +244,11 @@ int app_open(struct app *a, struct err *e)
 	config.index = app_index(a);
 	r = r < 0 ? r : manager_new(&config, &a->manager, e);
 	r = r < 0 ? r : open_ledger(a, e);
-	return r < 0 ? r : app_open_packages(a, e);
+	r = r < 0 ? r : open_cells(a, e);
+	r = r < 0 ? r : app_open_packages(a, e);
+	if (r == 0)
+		cells_watch_packages(a->cells, a->packages);
+	return r;
 }
 
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e)
@@ -197,6 +280,8 @@ void app_done(struct app *a)
 	a->tools = tools_free(a->tools);
 	a->links = links_free(a->links);
 	a->opener = opener_free(a->opener);
+	a->reopener = reopener_free(a->reopener);
+	a->cells = cells_free(a->cells);
 	a->ledger = ledger_free(a->ledger);
 	a->store = store_close(a->store);
 	engine_close(TAKE_PTR(a->engine));
@@ -204,6 +289,7 @@ void app_done(struct app *a)
 	a->cache_fd = fd_close(a->cache_fd);
 	a->wheel_fd = fd_close(a->wheel_fd);
 	a->loop = sd_event_unref(a->loop);
+	a->budgets = budgets_free(a->budgets);
 	settings_done(&a->settings);
 	log_close();
 }

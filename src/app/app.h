@@ -8,9 +8,11 @@
  *   app_open()      makes the event loop and the manager */
 #pragma once
 
+#include "api/cells.h"
 #include "api/files.h"
 #include "api/ledger.h"
 #include "app/egress_audit.h"
+#include "budget/budgets.h"
 #include "config/settings.h"
 #include "egress/egress.h"
 #include "http/http.h"
@@ -35,16 +37,20 @@ struct app {
 	bool log_is_file; /* and it does not go to stderr */
 	char state_dir[PATH_MAX];
 	char image[ENGINE_NAME_MAX];
-	const char *socket_path; /* borrowed; removed at the end; NULL: none */
-	const char *listen_host; /* of `serve`, set before app_begin(); borrowed */
-	struct engine *engine;   /* from app_begin() until the manager takes it */
+	char engine_why[ENGINE_WHY_MAX]; /* why "auto" chose the engine; "" = it was named */
+	const char *socket_path;         /* borrowed; removed at the end; NULL: none */
+	const char *listen_host;         /* of `serve`, set before app_begin(); borrowed */
+	struct engine *engine;           /* from app_begin() until the manager takes it */
 	bool has_landlock;       /* Landlock, not only the uid, limits which files we can open */
 	struct store *store;     /* NULL: it cannot be opened and is not needed */
+	struct budgets *budgets; /* from app_settings() to app_done() */
 	sd_event *loop;
 	struct manager *manager;
 	struct sandbox_records records; /* the manager's, kept in the store */
 	struct opener *opener;          /* NULL: no local files may be read */
+	struct reopener *reopener;      /* NULL: nothing to open again */
 	struct ledger *ledger;
+	struct cells *cells; /* what runs do, for people */
 	struct egress *egress;
 	struct egress_audit *egress_audit;               /* NULL without a store */
 	struct egress_policy *network;                   /* the default of new sandboxes */
@@ -79,6 +85,11 @@ struct sandbox_index app_index(struct app *a);
 /* From now on SIGTERM, SIGINT and SIGHUP call FN from the loop instead of ending the process. SIGHUP
  * stays ignored if it is ignored at the start, as nohup(1) does. */
 int app_on_stop(struct app *a, sd_event_signal_handler_t fn, void *user, struct err *e) MUST_CHECK;
+/* reload.c: what app_reload() needs from a process with the privileges of the start. */
+int app_begin_reopener(struct app *a, struct err *e) MUST_CHECK;
+/* reload.c: opens the log again and reads the settings file again. A wrong file changes nothing, and
+ * the log says what is wrong. The caller passes on the settings that it gave to others. */
+void app_reload(struct app *a);
 /* app_mcp.c: links, tools and the MCP registry of the profile. HTTP: the main server, or NULL. */
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e) MUST_CHECK;
 void app_done(struct app *a);

@@ -6,6 +6,7 @@
 #include "app/opener.h"
 #include "app/profile.h"
 #include "base/fdio.h"
+#include "base/large.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/text.h"
@@ -20,17 +21,30 @@
 #define ENGINE_SLOTS_MAX 60000u
 /* A sandbox that is being destroyed still occupies its slot while the next one is made. */
 #define ENGINE_SLOTS_MORE 64u
+#define MEMORY_WORKSPACE  (UINT64_C(512) << 20) /* default size of a workspace in memory */
 
 static int check_image(const struct app *a, struct err *e)
 {
 	char path[PATH_MAX + ENGINE_NAME_MAX + 32];
 
+	if (!streq(a->settings.engine, "native")) /* the daemon has it, or says so */
+		return 0;
 	(void)snprintf(path, sizeof(path), "%s/images/%s/root", a->state_dir, a->image);
 	if (access(path, F_OK) == 0)
 		return 0;
 	(void)err_set(e, ERR_IMAGE_MISSING, errno == ENOENT ? 0 : errno,
-		      "there is no image '%s' in %s/images", a->image, a->state_dir);
+		      "there is no image '%s' in %s/images; build it once with: caisson image "
+		      "build %s",
+		      a->image, a->state_dir, a->image);
 	return -ENOENT;
+}
+
+/* `stdio` answers its client without an image too: the person at the client learns from the calls what
+ * to do, and they work as soon as the image is built. The server that the profile `code` replaces ends
+ * with an error, and so does this one. */
+static bool may_lack_image(const struct app *a)
+{
+	return a->mode == APP_STDIO && profile_of(&a->settings)->tools != TOOLS_IN_CODE;
 }
 
 /* If root starts the program, the front continues with a uid that owns nothing, so the log is opened
@@ -148,6 +162,13 @@ static uint32_t slots_of(const struct settings *s)
 			     (uint64_t)ENGINE_SLOTS_MAX);
 }
 
+static enum engine_workspace workspace_of(const struct settings *s)
+{
+	if (streq(s->workspace, "disk"))
+		return ENGINE_WORKSPACE_DISK;
+	return streq(s->workspace, "memory") ? ENGINE_WORKSPACE_MEMORY : ENGINE_WORKSPACE_AUTO;
+}
+
 static int begin_engine(struct app *a, struct err *e)
 {
 	const struct settings *s = &a->settings;
@@ -158,21 +179,32 @@ static int begin_engine(struct app *a, struct err *e)
 	    .pool = s->warm ? (uint32_t)s->pool : 0,
 	    .pool_max = (uint32_t)s->pool_max,
 	    .rest_ns = (uint64_t)s->rest_s * NS_PER_S,
+	    .spares = (uint32_t)s->spares,
 	    .idle_ns = (uint64_t)s->zygote_idle_s * NS_PER_S,
 	    .total_bytes = s->total_memory,
+	    .docker = {.host = s->docker_host, .certs = s->docker_certs, .runtime = s->runtime},
+	    .install_tool = profile_of(s)->install_tool,
+	    .workspace = workspace_of(s),
 	    .zygote = {.idle_s = (uint64_t)s->zygote_idle_s,
 		       .age_s = (uint64_t)s->zygote_age_s,
 		       .forks = (uint64_t)s->zygote_forks},
 	};
 
-	return engine_begin(s->engine, &config, &a->engine, e);
+	int r = engine_begin(s->engine, &config, &a->engine, e);
+
+	/* A default that is fit for a disk would be a promise of memory. */
+	if (r == 0 && !(engine_caps(a->engine) & ENGINE_CAP_ON_DISK) &&
+	    !settings_is_explicit(s, SETTING_ID_workspace_limit))
+		a->settings.workspace_limit = MIN(s->workspace_limit, MEMORY_WORKSPACE);
+	return r;
 }
 
 int app_begin(struct app *a, struct err *e)
 {
 	int r = engine_check_name(a->settings.engine, e);
 
-	r = r < 0 ? r : check_image(a, e);
+	large_blocks_return();
+	r = r < 0 || may_lack_image(a) ? r : check_image(a, e);
 	r = r < 0 ? r : begin_engine(a, e);
 	if (r < 0)
 		return r;
@@ -181,6 +213,7 @@ int app_begin(struct app *a, struct err *e)
 	if (r < 0)
 		return r;
 	r = begin_opener(a, e); /* it forks, so before the store starts a thread */
+	r = r < 0 ? r : app_begin_reopener(a, e);
 	r = r < 0 ? r : begin_store(a, e);
 	return r < 0 ? r : confine(a, e);
 }

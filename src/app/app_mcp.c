@@ -6,6 +6,7 @@
 #include "app/opener.h"
 #include "app/profile.h"
 #include "base/text.h"
+#include "web/assets.h"
 
 static int open_registry(struct app *a, struct err *e)
 {
@@ -18,10 +19,13 @@ static int open_registry(struct app *a, struct err *e)
 	    .instructions = profile->instructions,
 	    .may_call = auth_may_call,
 	    .may_ask = auth_may_ask,
+	    .budgets = a->budgets,
 	    .icons = profile->icons,
 	    .offers = MCP_OFFER_RESOURCES | MCP_OFFER_PROMPTS,
 	};
 
+	/* The servers that the exact profiles replace answered a call of an unknown tool so. */
+	config.unknown_tool_is_result = !full;
 	if (profile->code)
 		config.offers |= MCP_OFFER_TOOLS_LIST_CHANGED | MCP_OFFER_LOGGING;
 	if (full)
@@ -46,6 +50,16 @@ static uint64_t line_bound(const struct settings *s)
 	return bounded ? (uint64_t)s->max_line_bytes : 0;
 }
 
+/* In the first family's contract a link does not serve a file that is too large for a tool. */
+static uint64_t link_bytes(const struct settings *s)
+{
+	const struct profile *profile = profile_of(s);
+
+	if (settings_is_explicit(s, SETTING_ID_max_link_bytes))
+		return s->max_link_bytes > 0 ? (uint64_t)s->max_link_bytes : UINT64_MAX;
+	return profile->code && !profile->full ? (uint64_t)s->max_artifact_read_bytes : UINT64_MAX;
+}
+
 int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 {
 	const struct settings *s = &a->settings;
@@ -58,6 +72,13 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .public_url = s->public_url,
 	    /* Where others can reach the listener, links are signed, so that ids cannot be guessed. */
 	    .sign = s->api_key[0] != '\0' || s->require_auth || !app_is_loopback(s->http_host),
+	    .store = a->store,
+	    .life_s = (uint64_t)s->link_hours * 3600,
+	    .stored_life_s = (uint64_t)s->stored_link_hours * 3600,
+	    .max_bytes = link_bytes(s),
+	    .upload_max_bytes = (uint64_t)s->max_upload_bytes,
+	    .upload_life_s = (uint64_t)s->upload_link_m * 60,
+	    .budgets = a->budgets,
 	};
 	int r = links_new(&links, &a->links, e);
 	if (r < 0)
@@ -83,11 +104,16 @@ int app_open_mcp(struct app *a, struct http_server *http, struct err *e)
 	    .task_after_s = (uint64_t)s->task_after_s,
 	    .link_base = links_base,
 	    .link_query = links_query,
+	    .upload_link = links_upload,
+	    .upload_link_s = (uint64_t)s->upload_link_m * 60,
 	    .classic_base = links_main_base,
 	    .link_user = a->links,
+	    .view = (const char *)web_results_view,
+	    .view_len = web_results_view_len,
 	    .max_classic_code = (uint64_t)MAX(s->max_code_bytes, s->stored_output_bytes),
 	    .local_user = s->default_user_id,
 	    .open_local = a->opener ? opener_open : NULL,
+	    .list_local = opener_list,
 	    .local_for_others = settings_is_explicit(s, SETTING_ID_local_roots),
 	    .local_user_data = a->opener,
 	};

@@ -13,9 +13,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#define DEFAULT_INDEX "https://pypi.org/simple"
-#define SYSTEM_CA     "/etc/ssl/certs/ca-certificates.crt"
-
 /* The front writes the cache of wheels after it gave up its privileges, so its folder must belong to
  * the front's uid. This also takes the folder back from the uid of an earlier server. */
 static void prepare_cache(struct app *a)
@@ -38,38 +35,18 @@ static void prepare_cache(struct app *a)
 	a->cache_fd = TAKE_FD(fd);
 }
 
-/* Opens the first certificate file that somebody configured, else the one of this machine. */
-static int open_ca(const struct app *a, const struct pip_config *pip, bool *ret_own)
-{
-	const char *named = getenv("SSL_CERT_FILE");
-	const char *const paths[] = {a->settings.pip_ca_file, pip->cert, named ? named : "",
-				     SYSTEM_CA};
-
-	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
-		struct stat st;
-		int fd = paths[i][0] ? open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
-
-		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
-			*ret_own = !streq(paths[i], SYSTEM_CA);
-			return fd;
-		}
-		(void)fd_close(fd);
-	}
-	return -1;
-}
-
 int app_prepare_packages(struct app *a, struct err *e)
 {
 	struct pip_config pip;
 	const char *setting = a->settings.pip_index_url;
 
 	pip_config_read(&pip);
-	a->ca_fd = open_ca(a, &pip, &a->index_has_own_ca);
+	a->ca_fd = pip_config_open_ca(&pip, a->settings.pip_ca_file, &a->index_has_own_ca);
 	a->index_is_trusted = setting[0] != '\0' || pip.index_url[0] != '\0';
 	(void)snprintf(a->index_url, sizeof(a->index_url), "%s",
 		       setting[0]         ? setting
 		       : pip.index_url[0] ? pip.index_url
-					  : DEFAULT_INDEX);
+					  : PIP_DEFAULT_INDEX);
 	prepare_cache(a);
 	const char *wheels = a->settings.pip_wheel_dir;
 	if (*wheels == '\0')
@@ -139,6 +116,7 @@ static struct packages_config packages_settings(struct app *a)
 	    .loop = a->loop,
 	    .manager = a->manager,
 	    .egress = a->egress,
+	    .budgets = a->budgets,
 	    .cache_fd = -1,
 	    .cache_bytes = s->wheel_cache_bytes,
 	    .plan_ttl_ns = (uint64_t)s->index_ttl_m * 60 * NS_PER_S,

@@ -10,7 +10,7 @@
 
 static void from_row(struct sandbox_record *ret, const struct store_sandbox *row)
 {
-	*ret = (struct sandbox_record){.created_ms = row->created_ms};
+	*ret = (struct sandbox_record){.created_ms = row->created_ms, .runs = row->runs};
 	(void)!text_copy(ret->id, sizeof(ret->id), row->id);
 	(void)!text_copy(ret->owner, sizeof(ret->owner), row->owner);
 	(void)!text_copy(ret->image, sizeof(ret->image), row->image);
@@ -19,21 +19,30 @@ static void from_row(struct sandbox_record *ret, const struct store_sandbox *row
 		(void)!text_copy(ret->network.text, sizeof(ret->network.text), "none");
 	_Static_assert(sizeof(ret->place) >= sizeof(row->place), "room for a place");
 	(void)!text_copy(ret->place, sizeof(ret->place), row->place);
+	_Static_assert(sizeof(ret->options) >= sizeof(row->options), "room for options");
+	(void)!text_copy(ret->options, sizeof(ret->options), row->options);
+	ret->disk_bytes = row->disk_bytes;
 	/* names in the store may be longer */
 	memcpy(ret->name, row->name,
 	       text_utf8_cut(row->name, strlen(row->name), sizeof(ret->name) - 1));
 }
 
+#define LIMIT_REACHED                                                                              \
+	"You have reached the maximum limit of %ju sandboxes. Please delete an existing sandbox "  \
+	"before creating a new one."
+
 /* How many sandboxes and bytes OWNER may have: the user's own quota, else the server's setting. */
 static int quota_of(struct app *a, const char *owner, uint64_t *count, uint64_t *bytes,
 		    struct err *e)
 {
-	struct store_user u;
+	struct store_user u = {.quota = STORE_QUOTA_DEFAULTS};
 
 	*bytes = owner[0] ? (uint64_t)a->settings.user_disk_bytes : 0;
 	int r = owner[0] ? store_user_get(a->store, owner, &u, e) : 0;
-	if (r <= 0)
+	if (r < 0)
 		return r;
+	if (u.quota.sandboxes == STORE_QUOTA_DEFAULT && a->settings.user_sandbox_limit < 0)
+		return err_set(e, ERR_QUOTA_EXCEEDED, 0, LIMIT_REACHED, (uintmax_t)0);
 	if (u.quota.sandboxes != STORE_QUOTA_DEFAULT)
 		*count = (uint64_t)u.quota.sandboxes;
 	if (u.quota.disk_bytes != STORE_QUOTA_DEFAULT)
@@ -43,10 +52,13 @@ static int quota_of(struct app *a, const char *owner, uint64_t *count, uint64_t 
 		   : 0;
 }
 
-static int add(void *user, struct sandbox_record *record, uint64_t owner_max, struct err *e)
+static int add(void *user, struct sandbox_record *record, const char *env, uint64_t owner_max,
+	       struct err *e)
 {
 	struct app *a = user;
-	struct store_sandbox row = {.disk_bytes = a->settings.stored_workspace_limit};
+	struct store_sandbox row = {.disk_bytes = record->disk_bytes > 0
+						      ? record->disk_bytes
+						      : a->settings.stored_workspace_limit};
 	struct store_room room = {.owner_count = owner_max,
 				  .owner_bytes = (uint64_t)a->settings.user_disk_bytes,
 				  .all_bytes = a->settings.total_disk};
@@ -61,16 +73,15 @@ static int add(void *user, struct sandbox_record *record, uint64_t owner_max, st
 	(void)!text_copy(row.image, sizeof(row.image), record->image);
 	_Static_assert(sizeof(row.network) >= sizeof(record->network.text), "room for a choice");
 	(void)!text_copy(row.network, sizeof(row.network), record->network.text);
-	r = store_sandbox_add(a->store, &row, &room, e);
+	_Static_assert(sizeof(row.options) >= sizeof(record->options), "room for options");
+	(void)!text_copy(row.options, sizeof(row.options), record->options);
+	r = store_sandbox_add(a->store, &row, env, &room, e);
 	if (r < 0 && e->code == ERR_QUOTA_EXCEEDED) {
 		uint64_t n = 0;
 		struct err ignored = ERR_INIT;
 		if (store_sandbox_count(a->store, record->owner, &n, &ignored) == 0 &&
 		    room.owner_count > 0 && n >= room.owner_count)
-			return err_set(e, ERR_QUOTA_EXCEEDED, 0,
-				       "You have reached the maximum limit of %ju sandboxes. "
-				       "Please delete an existing sandbox before creating a new "
-				       "one.",
+			return err_set(e, ERR_QUOTA_EXCEEDED, 0, LIMIT_REACHED,
 				       (uintmax_t)room.owner_count);
 	}
 	if (r == 0)
@@ -94,6 +105,22 @@ static int remove_record(void *user, const char *id, struct err *e)
 {
 	struct app *a = user;
 	int r = store_sandbox_remove(a->store, id, e);
+
+	return r < 0 ? r : 0;
+}
+
+static int read_env(void *user, const char *id, struct buf *ret, struct err *e)
+{
+	struct app *a = user;
+
+	return store_sandbox_env(a->store, id, ret, e);
+}
+
+static int change(void *user, const char *id, const char *name, const char *options,
+		  const char *env, struct err *e)
+{
+	struct app *a = user;
+	int r = store_sandbox_change(a->store, id, name, options, env, e);
 
 	return r < 0 ? r : 0;
 }
@@ -127,6 +154,13 @@ static void note_use(void *user, const char *id)
 	store_note_use(a->store, id);
 }
 
+static void note_run(void *user, const char *id)
+{
+	struct app *a = user;
+
+	store_note_sandbox_run(a->store, id);
+}
+
 static void note_place(void *user, const char *id, const char *place)
 {
 	struct app *a = user;
@@ -143,8 +177,11 @@ static const struct sandbox_records *records_of(struct app *a)
 	a->records = (struct sandbox_records){.add = add,
 					      .get = get,
 					      .remove = remove_record,
+					      .env = read_env,
+					      .change = change,
 					      .each = each,
 					      .note_use = note_use,
+					      .note_run = note_run,
 					      .note_place = note_place,
 					      .user = a};
 	return &a->records;
@@ -167,7 +204,7 @@ struct manager_stored app_stored(struct app *a, uint32_t insisted)
 	    .output_max = (uint64_t)s->stored_output_bytes,
 	    .idle_ns = (uint64_t)s->stored_idle_s * NS_PER_S,
 	    .max_active = (unsigned)s->stored_active,
-	    .owner_max = (unsigned)s->user_sandbox_limit,
+	    .owner_max = (unsigned)MAX(s->user_sandbox_limit, 0), /* -1: add() refuses all */
 	    .strict_ids = s->strict_ids,
 	};
 

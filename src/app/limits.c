@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/limits.h"
 
+#include "app/profile.h"
 #include "base/attr.h"
+#include "base/parse.h"
 #include "engine/engine.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 enum { SESSION = 1, STORED = 2 };
@@ -35,13 +38,21 @@ static uint32_t cap_of_word(const char *word, size_t len)
 	return 0;
 }
 
+/* Was the limit switched off (`0` is taken as the largest value)? Then nothing needs enforcing. */
+static bool is_off(const struct settings *s, enum setting_id id)
+{
+	return (id == SETTING_ID_memory_limit &&
+		s->memory_limit == (uint64_t)setting_rows[id].max) ||
+	       (id == SETTING_ID_cpu_limit && s->cpu_limit == (uint64_t)setting_rows[id].max);
+}
+
 int limits_insisted(const struct settings *s, struct limits_insisted *ret, struct err *e)
 {
 	struct limits_insisted set = {0};
 	uint32_t weaker = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++)
-		if (settings_is_explicit(s, limits[i].id)) {
+		if (settings_is_explicit(s, limits[i].id) && !is_off(s, limits[i].id)) {
 			set.session |= limits[i].of & SESSION ? limits[i].cap : 0;
 			set.stored |= limits[i].of & STORED ? limits[i].cap : 0;
 		}
@@ -50,12 +61,12 @@ int limits_insisted(const struct settings *s, struct limits_insisted *ret, struc
 		uint32_t cap = cap_of_word(at, len);
 
 		if (cap == 0)
-			return err_set(e, ERR_SETTING_INVALID, EINVAL,
+			return err_set(e, ERR_SETTING_INVALID, 0,
 				       "SANDBOX_ALLOW_WEAKER: '%.*s' is no limit; allowed are "
 				       "memory, cpu, pids and disk, separated by commas",
 				       (int)MIN(len, (size_t)64), at);
 		if (!((set.session | set.stored) & cap))
-			return err_set(e, ERR_SETTING_INVALID, EINVAL,
+			return err_set(e, ERR_SETTING_INVALID, 0,
 				       "SANDBOX_ALLOW_WEAKER names %.*s, but no setting limits it: "
 				       "a default is best effort anyway",
 				       (int)len, at);
@@ -66,4 +77,43 @@ int limits_insisted(const struct settings *s, struct limits_insisted *ret, struc
 	*ret = (struct limits_insisted){.session = set.session & ~weaker,
 					.stored = set.stored & ~weaker};
 	return 0;
+}
+
+#define SESSIONS_MOST 1000u /* more only if SANDBOX_MAX_SESSIONS says so */
+
+/* The limit of the control group that this program is in, as a container has one; UINT64_MAX: none. */
+static uint64_t container_bytes(void)
+{
+	static const char *const files[] = {"/sys/fs/cgroup/memory.max",
+					    "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+	char text[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+		_cleanup_fd_ int fd = open(files[i], O_RDONLY | O_CLOEXEC);
+		const ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : -1;
+		uint64_t bytes;
+
+		if (n <= 0)
+			continue;
+		text[n] = '\0';
+		if (parse_u64_n(text, strcspn(text, "\n"), 1, UINT64_MAX, &bytes) == 0)
+			return bytes;
+	}
+	return UINT64_MAX;
+}
+
+unsigned limits_max_sessions(const struct settings *s)
+{
+	const unsigned least = (unsigned)s->max_sessions;
+	const long pages = sysconf(_SC_PHYS_PAGES);
+	const long page = sysconf(_SC_PAGESIZE);
+
+	if (!profile_of(s)->full || settings_is_explicit(s, SETTING_ID_max_sessions) ||
+	    pages <= 0 || page <= 0)
+		return least;
+	uint64_t bytes = MIN((uint64_t)pages * (uint64_t)page, container_bytes());
+	if (s->total_memory > 0)
+		bytes = MIN(bytes, s->total_memory);
+	const uint64_t n = bytes / s->memory_limit;
+	return (unsigned)MAX(MIN(n, (uint64_t)SESSIONS_MOST), (uint64_t)least);
 }

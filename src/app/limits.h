@@ -16,3 +16,7 @@ struct limits_insisted { /* enum engine_cap bits */
  * not set. The latter is best effort anyway, so the operator has misunderstood something. */
 int limits_insisted(const struct settings *s, struct limits_insisted *ret,
 		    struct err *e) MUST_CHECK;
+
+/* How many sessions there may be. With the profiles that are no contract, and unless it is set, as many as
+ * this machine's memory holds at their limit, and at least the default of the setting. */
+unsigned limits_max_sessions(const struct settings *s);

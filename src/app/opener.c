@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/opener.h"
 
+#include "app/folder_names.h"
 #include "base/fdio.h"
 #include "base/list.h"
+#include "base/rand.h"
+#include "base/reap.h"
 #include "base/text.h"
 
 #include <fcntl.h>
@@ -18,6 +21,11 @@
 #define ROOTS_MAX   32
 #define CHANNEL_FD  3
 #define PENDING_MAX 64
+#define END_WAIT_NS (2 * NS_PER_S)
+
+/* The first byte of a question; the path follows. */
+#define ASK_FILE   'f'
+#define ASK_FOLDER 'd' /* for the names of its files */
 
 struct answer { /* a descriptor comes with it if errnum is 0 */
 	int32_t errnum;
@@ -83,8 +91,8 @@ static const char *below(const struct root *root, const char *path, bool first)
 }
 
 /* Opens PATH without blocking and without getting a controlling terminal. Links are followed as far
- * as RESOLVE allows. */
-static int open_from(int dir, const char *path, uint64_t resolve)
+ * as RESOLVE allows. Of a folder, returns the names of its files. */
+static int open_from(char kind, int dir, const char *path, uint64_t resolve)
 {
 	struct open_how how = {
 	    .flags = O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC,
@@ -97,19 +105,21 @@ static int open_from(int dir, const char *path, uint64_t resolve)
 		return -errno;
 	if (fstat(fd, &st) < 0)
 		return -errno;
+	if (kind == ASK_FOLDER)
+		return S_ISDIR(st.st_mode) ? folder_names(TAKE_FD(fd)) : -ENOTDIR;
 	if (!S_ISREG(st.st_mode))
 		return S_ISDIR(st.st_mode) ? -EISDIR : -ENXIO;
 	return TAKE_FD(fd);
 }
 
-static int open_path(const struct helper *h, const char *path)
+static int open_path(const struct helper *h, char kind, const char *path)
 {
 	if (h->n == 1 && h->roots[0].path[0] == '\0')
-		return open_from(h->roots[0].fd, path, 0);
+		return open_from(kind, h->roots[0].fd, path, 0);
 	for (size_t i = 0; i < h->n; i++) {
 		const char *rest = below(&h->roots[i], path, i == 0);
 		if (rest)
-			return open_from(h->roots[i].fd, rest, RESOLVE_BENEATH);
+			return open_from(kind, h->roots[i].fd, rest, RESOLVE_BENEATH);
 	}
 	return -EXDEV;
 }
@@ -117,7 +127,7 @@ static int open_path(const struct helper *h, const char *path)
 NORETURN static void serve(int channel, const char *roots)
 {
 	static struct helper h;
-	char path[PATH_MAX];
+	char question[1 + PATH_MAX];
 	int fds[FDIO_PASS_MAX];
 
 	(void)prctl(PR_SET_NAME, "caisson-opener", 0, 0, 0);
@@ -128,11 +138,11 @@ NORETURN static void serve(int channel, const char *roots)
 	add_roots(&h, roots);
 	for (;;) {
 		size_t n_fds = 0;
-		ssize_t n = fd_recv(CHANNEL_FD, path, sizeof(path), fds, &n_fds, 0);
+		ssize_t n = fd_recv(CHANNEL_FD, question, sizeof(question), fds, &n_fds, 0);
 		fd_close_many(fds, n_fds);
-		if (n <= 0 || path[n - 1] != '\0')
+		if (n <= 1 || question[n - 1] != '\0')
 			_exit(0);
-		_cleanup_fd_ int fd = open_path(&h, path);
+		_cleanup_fd_ int fd = open_path(&h, question[0], question + 1);
 		struct answer a = {.errnum = fd < 0 ? -fd : 0};
 		if (fd_send(CHANNEL_FD, &a, sizeof(a), &fd, fd >= 0, 0) < 0)
 			_exit(0);
@@ -150,6 +160,7 @@ struct question {
 
 struct opener {
 	int fd;
+	pid_t pid;
 	sd_event_source *source;
 	struct list questions; /* oldest first: answers come in this order */
 	unsigned n;
@@ -177,6 +188,7 @@ int opener_start(const char *roots, struct opener **ret, struct err *e)
 		return err_set(e, ERR_SYSTEM, errno, "the opener of local files");
 	}
 	o->fd = pair[0];
+	o->pid = pid;
 	list_init(&o->questions);
 	*ret = o;
 	return 0;
@@ -202,7 +214,7 @@ static void explain(struct err *e, int errnum, const char *path)
 		(void)err_set(e, ERR_FORBIDDEN, 0,
 			      "%s is not in a folder that this server may read: name its folder in "
 			      "upload.local_roots (SANDBOX_UPLOAD_LOCAL_ROOTS), or write the file "
-			      "with execute_python_code",
+			      "with code",
 			      path);
 		break;
 	case EISDIR:
@@ -210,6 +222,14 @@ static void explain(struct err *e, int errnum, const char *path)
 			      "%s is a folder: upload its files, or one "
 			      "archive of them",
 			      path);
+		e->errnum = EISDIR; /* for callers that can take a folder */
+		break;
+	case E2BIG:
+		(void)err_set(
+		    e, ERR_INVALID_PATH, 0,
+		    "%s has more than %u files, or folders in more than %u others: upload "
+		    "one archive of it",
+		    path, FOLDER_FILES_MAX, FOLDER_DEPTH_MAX);
 		break;
 	default:
 		(void)err_set(e, ERR_FORBIDDEN, errnum, "%s cannot be read", path);
@@ -254,9 +274,10 @@ int opener_attach(struct opener *o, sd_event *loop)
 	return o ? sd_event_add_io(loop, &o->source, o->fd, EPOLLIN, on_answer, o) : 0;
 }
 
-int opener_open(void *opener, const char *path, tools_local_fn cb, void *user, struct err *e)
+static int ask(struct opener *o, char kind, const char *path, tools_local_fn cb, void *user,
+	       struct err *e)
 {
-	struct opener *o = opener;
+	char question[1 + PATH_MAX];
 	size_t len = strlen(path) + 1;
 
 	if (len > PATH_MAX)
@@ -270,7 +291,9 @@ int opener_open(void *opener, const char *path, tools_local_fn cb, void *user, s
 	q->cb = cb;
 	q->user = user;
 	memcpy(q->path, path, len);
-	ssize_t n = fd_send(o->fd, path, len, NULL, 0, MSG_DONTWAIT);
+	question[0] = kind;
+	memcpy(question + 1, path, len);
+	ssize_t n = fd_send(o->fd, question, 1 + len, NULL, 0, MSG_DONTWAIT);
 	if (n < 0) {
 		free(q);
 		return err_set(e, ERR_SYSTEM, (int)-n, "local files cannot be opened any more");
@@ -280,6 +303,16 @@ int opener_open(void *opener, const char *path, tools_local_fn cb, void *user, s
 	return 0;
 }
 
+int opener_open(void *opener, const char *path, tools_local_fn cb, void *user, struct err *e)
+{
+	return ask(opener, ASK_FILE, path, cb, user, e);
+}
+
+int opener_list(void *opener, const char *path, tools_local_fn cb, void *user, struct err *e)
+{
+	return ask(opener, ASK_FOLDER, path, cb, user, e);
+}
+
 struct opener *opener_free(struct opener *o)
 {
 	if (!o)
@@ -287,6 +320,7 @@ struct opener *opener_free(struct opener *o)
 	o->source = sd_event_source_disable_unref(o->source);
 	fail_all(o, ERR_CANCELLED);
 	o->fd = fd_close(o->fd);
+	reap_child(o->pid, END_WAIT_NS); /* it may be opening a file of a slow network folder */
 	free(o);
 	return NULL;
 }

@@ -6,8 +6,10 @@
 
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#define FILE_MAX (256u << 10)
+#define FILE_MAX  (256u << 10)
+#define SYSTEM_CA "/etc/ssl/certs/ca-certificates.crt"
 
 static const char blanks[] = " \t\r";
 
@@ -102,4 +104,22 @@ void pip_config_read(struct pip_config *ret)
 	read_below(ret, "HOME", ".pip/pip.conf");
 	read_file(ret, "/etc/xdg/pip/pip.conf");
 	read_file(ret, "/etc/pip.conf");
+}
+
+int pip_config_open_ca(const struct pip_config *pip, const char *file, bool *ret_own)
+{
+	const char *named = getenv("SSL_CERT_FILE");
+	const char *const paths[] = {file, pip->cert, named ? named : "", SYSTEM_CA};
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		struct stat st;
+		int fd = paths[i][0] ? open(paths[i], O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+
+		if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode)) {
+			*ret_own = !streq(paths[i], SYSTEM_CA);
+			return fd;
+		}
+		(void)fd_close(fd);
+	}
+	return -1;
 }

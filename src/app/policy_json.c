@@ -2,6 +2,7 @@
 #include "app/policy_json.h"
 
 #include "base/jsonio.h"
+#include "base/text.h"
 
 static json_t *class_json(uint64_t memory, uint64_t cpu_milli, uint64_t pids, uint64_t bytes,
 			  int64_t files, int64_t timeout_s, int64_t output)
@@ -42,10 +43,18 @@ char *policy_make(void *user)
 	    (json_int_t)s->total_memory, "disk_bytes", (json_int_t)s->total_disk, "server",
 	    "system_call_filter", 1 /* without it the monitor had not started */, "files",
 	    a->has_landlock ? "landlock" : "uid");
+	(void)json_object_set_new(json_object_get(doc, "session"), "workspace",
+				  json_string(caps & ENGINE_CAP_ON_DISK ? "disk" : "memory"));
+	if (streq(s->engine, "docker"))
+		(void)json_object_set_new(doc, "runtime",
+					  json_string(s->runtime[0] ? s->runtime : "default"));
 	/* If the kernel cannot enforce the limit of a stored workspace, runs that exceed it are ended. */
 	(void)json_object_set_new(
 	    json_object_get(doc, "stored"), "disk",
 	    json_string(caps & ENGINE_CAP_PERSISTENT ? "enforced" : "best_effort"));
+	/* The kernel counts watches of epoll for each uid: one sandbox can use up those of all. */
+	(void)json_object_set_new(json_object_get(doc, "server"), "watches",
+				  json_string(caps & ENGINE_CAP_OWN_UID ? "own" : "shared"));
 	size_t len;
 	char *text = jsonio_text(doc, JSON_COMPACT, &len);
 

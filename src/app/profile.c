@@ -15,25 +15,37 @@ static const char server_icons[] =
     "b2tlPSIjZmZmIiBzdHJva2Utd2lkdGg9IjQiLz48L3N2Zz4="
     "\",\"mimeType\":\"image/svg+xml\",\"sizes\":[\"any\"]}]";
 
+static const char instructions[] =
+    "Runs Python and shell commands in isolated sandboxes. A session is made by the first call; "
+    "give "
+    "its session_id back to go on with its files in /mnt/data (\"last\" means where you worked "
+    "last). Each run of sandbox_run_python starts a fresh interpreter unless stateful is true. "
+    "When "
+    "a run fails, read the error, correct the code, and run again in the same session. Files of a "
+    "run come with a link for the person.";
+
+#define CLASSIC_INSTALLER "install_package_in_sandbox"
+#define FULL_INSTALLER    "sandbox_install_packages"
+
 static const struct profile profiles[] = {
-    {"code", "code_sandbox_mcp", NULL, true, true, TOOLS_IN_CODE, false, NULL, NULL},
+    {"code", "code_sandbox_mcp", NULL, true, true, TOOLS_IN_CODE, false, NULL, NULL, NULL},
     {"classic", "Python Sandbox Executor", NULL, false, false, TOOLS_IN_CLASSIC, false,
-     tools_classic_instructions, NULL},
-    {"both", "caisson", "Caisson", false, true, TOOLS_IN_BOTH, false, NULL, NULL},
-    {"full", "caisson", "Caisson", false, true, TOOLS_IN_FULL, true,
-     "Runs Python and shell commands in isolated sandboxes without network. A session is made "
-     "by the first call; give its session_id back to go on with its files in /mnt/data. Each run "
-     "of sandbox_run_python starts a fresh interpreter unless stateful is true. When a run "
-     "fails, read stderr, correct the code, and run again in the same session. Files of a run "
-     "come with a download_url for people.",
-     server_icons},
+     tools_classic_instructions, NULL, CLASSIC_INSTALLER},
+    {"both", "caisson", "Caisson", false, true, TOOLS_IN_BOTH, false, NULL, NULL,
+     CLASSIC_INSTALLER},
+    {"full", "caisson", "Caisson", false, true, TOOLS_IN_FULL, true, instructions, server_icons,
+     FULL_INSTALLER},
+    {"all", "caisson", "Caisson", false, true, TOOLS_IN_ALL, true, instructions, server_icons,
+     FULL_INSTALLER},
 };
 
 const struct profile *profile_of(const struct settings *s)
 {
-	size_t i = 0;
+	const struct profile *found = NULL;
 
-	while (i < ARRAY_SIZE(profiles) - 1 && !streq(profiles[i].profile, s->profile))
-		i++;
-	return &profiles[i];
+	for (size_t i = 0; i < ARRAY_SIZE(profiles); i++)
+		if (streq(profiles[i].profile, s->profile))
+			found = &profiles[i];
+	ASSERT(found); /* the table of settings has the same words */
+	return found;
 }

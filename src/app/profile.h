@@ -17,7 +17,8 @@ struct profile {
 	bool full;                /* with resources, prompts, completion and tasks */
 	const char *instructions; /* NULL: none */
 	const char *icons;        /* JSON array; NULL: none */
+	const char *install_tool; /* the one that installs packages; NULL: none */
 };
 
-/* The profile of the settings; the last row if they name none. */
+/* The profile of the settings. */
 const struct profile *profile_of(const struct settings *s);

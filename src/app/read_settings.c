@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/read_settings.h"
 
+#include "app/profile.h"
 #include "base/parse.h"
 #include "base/text.h"
 #include "config/config_file.h"
 
 #include <string.h>
 #include <unistd.h>
+
+#define FILE_IN_CWD "config.toml"
 
 /* Removes `--config FILE` from ARGV, up to `--`. */
 static int take_config_flag(int *argc, char **argv, const char **ret, struct err *e)
@@ -35,15 +38,33 @@ static int read_file(struct settings *s, const char *path, bool file_in_cwd, str
 {
 	bool refused = false;
 
-	if (path)
-		return config_file_read(s, path, e);
+	if (path) {
+		s->file_named = true;
+		s->file = strdup(path);
+		return s->file ? config_file_read(s, path, e)
+			       : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the settings");
+	}
 	if (!file_in_cwd)
 		return 0;
-	int r = config_file_read_if_safe(s, "config.toml", &refused, e);
+	int r = config_file_read_if_safe(s, FILE_IN_CWD, &refused, e);
+	if (r > 0 && !(s->file = strdup(FILE_IN_CWD)))
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the settings");
 	if (refused)
 		(void)fprintf(stderr, "caisson: ./config.toml is not read: it must be a file of "
 				      "the caller that nobody else can write\n");
 	return r < 0 ? r : 0;
+}
+
+static void print_warnings(struct settings *s)
+{
+	char *rest = NULL;
+
+	if (s->warnings.len == 0)
+		return;
+	for (char *line = strtok_r(s->warnings.data, "\n", &rest); line;
+	     line = strtok_r(NULL, "\n", &rest))
+		(void)fprintf(stderr, "caisson: %s\n", line);
+	buf_reset(&s->warnings);
 }
 
 int read_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv, struct err *e)
@@ -55,7 +76,12 @@ int read_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv, 
 	int r = take_config_flag(argc, argv, &path, e);
 	r = r < 0 ? r : read_file(s, path, file_in_cwd, e);
 	r = r < 0 ? r : settings_read_env(s, environ, e);
-	return r < 0 ? r : settings_read_flags(s, argc, argv, e);
+	r = r < 0 ? r : settings_read_flags(s, argc, argv, e);
+	/* The servers that the other profiles replace ignored unknown variables. */
+	r = r < 0 ? r : settings_check_env(s, environ, profile_of(s)->full, e);
+	if (r >= 0)
+		print_warnings(s);
+	return r;
 }
 
 int read_server_address(const struct settings *s, char ret_host[READ_HOST_SIZE], uint16_t *ret_port,

@@ -110,7 +110,8 @@ static void serve(struct client *c)
 	    .out_fd = has_passed(c) ? c->out_fd : c->fd,
 	    .on_end = on_end,
 	    .userdata = c,
-	    .reader = {.max_message = app_max_message(c->server->app)},
+	    .reader = {.max_message = app_max_message(c->server->app),
+		       .budgets = c->server->app->budgets},
 	};
 
 	c->io = sd_event_source_disable_unref(c->io);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verbs of the command line: one file per verb, one row per verb in main.c's table.
+/* The verbs of the command line: one file per verb, one row per verb in the table of verbs.c.
  *
  * A verb gets its own name as argv[0] and returns the exit status of the process: one of sysexits.h,
  * or for `run` the status of the script. It reports a failure as one line on stderr with cmd_fail().
@@ -21,19 +21,19 @@ int cmd_key(int argc, char **argv);
 int cmd_user(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);
 int cmd_config(int argc, char **argv);
+int cmd_completion(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
-/* The usage of a verb with subcommands, one line for each. */
-void cmd_image_usage(FILE *f);
-void cmd_user_usage(FILE *f);
-void cmd_key_usage(FILE *f);
-/* "usage: caisson VERB REST". Lines after the FIRST have blanks instead of "usage:". */
-void cmd_usage_line(FILE *f, bool first, const char *verb, const char *rest);
+/* The usage line of each command of a verb, for the table of verbs. NULL after the last one. */
+const char *cmd_image_command(size_t i);
+const char *cmd_user_command(size_t i);
+const char *cmd_key_command(size_t i);
 
 /* The privileged process of the native engine. Only native_monitor_start() starts it; the help does
  * not show it. */
 int cmd_monitor(int argc, char **argv);
+int cmd_keeper(int argc, char **argv);
 
 /* Writes "caisson VERB: message" and the hint of the error code to stderr. Returns the exit status of
  * the code, for `return cmd_fail("run", &e)`. */
@@ -41,3 +41,9 @@ int cmd_fail(const char *verb, const struct err *e);
 
 /* Reports a wrong command line: the message, and where to find help. Returns exit status 64. */
 int cmd_usage(const char *verb, const char *fmt, ...) PRINTF(2, 3);
+
+/* Says that WORD, an option or argument of VERB, is unknown, and what was probably meant. */
+int cmd_unknown(const char *verb, const char *word, struct err *e);
+/* Says the same of WORD (NULL: there was none) as a command of VERB, and shows its commands. Returns
+ * exit status 64. */
+int cmd_no_command(const char *verb, const char *word);

@@ -29,7 +29,7 @@ int cmd_config(int argc, char **argv)
 	if (app_settings(&a, "config", APP_RUN, true, &argc, argv, &e) < 0)
 		status = app_fail(&a, &e);
 	else if (argc > 1)
-		status = cmd_usage("config", "unknown argument '%s'", argv[1]);
+		status = cmd_unknown("config", argv[1], &e) < 0 ? app_fail(&a, &e) : 0;
 	else
 		status = print_settings(&a.settings);
 	settings_done(&a.settings);

@@ -6,6 +6,7 @@
 #include "doctor/doctor.h"
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
+#include "cmd/server_facts.h"
 
 #include "base/attr.h"
 #include "base/text.h"
@@ -46,13 +47,15 @@ static const char *state_name(enum doctor_state s)
 	return states[s].name;
 }
 
-static void print_text(const struct doctor_row *rows, int status)
+static void print_text(const struct doctor_facts *f, const struct doctor_row *rows, int status)
 {
 	bool colour = isatty(STDOUT_FILENO) && !getenv("NO_COLOR");
 
 	for (size_t i = 0; i < doctor_n_checks; i++) {
 		const struct doctor_row *r = &rows[i];
 
+		if (!doctor_concerns(f, &doctor_checks[i]))
+			continue;
 		if (colour)
 			(void)printf("\033[%sm%-8s\033[0m", states[r->state].colour,
 				     states[r->state].mark);
@@ -70,15 +73,18 @@ static int print_json(const struct doctor_facts *f, const struct doctor_row *row
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < doctor_n_checks; i++)
-		(void)json_array_append_new(
-		    list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id, "what",
-				    doctor_checks[i].what, "state", state_name(rows[i].state),
-				    "value", rows[i].value, "mend", rows[i].mend));
-	json_t *doc =
-	    json_pack("{s:s, s:i, s:s, s:b, s:s, s:o, s:o, s:o}", "version", CAISSON_VERSION,
-		      "status", status, "summary", summaries[status], "root", f->probe.uid == 0,
-		      "cgroup", f->probe.cgroup, "enforced", tools_cap_names(f->probe.enforced),
-		      "best_effort", tools_cap_names(f->probe.best_effort), "rows", list);
+		if (doctor_concerns(f, &doctor_checks[i]))
+			(void)json_array_append_new(
+			    list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id,
+					    "what", doctor_checks[i].what, "state",
+					    state_name(rows[i].state), "value", rows[i].value,
+					    "mend", rows[i].mend));
+	json_t *doc = json_pack("{s:s, s:i, s:s, s:s, s:b, s:s, s:o, s:o, s:o}", "version",
+				CAISSON_VERSION, "status", status, "summary", summaries[status],
+				"engine", f->name, "root", f->probe.uid == 0, "cgroup",
+				streq(f->name, "docker") ? f->daemon.cgroup : f->probe.cgroup,
+				"enforced", tools_cap_names(f->engine.enforced), "best_effort",
+				tools_cap_names(f->engine.best_effort), "rows", list);
 	int r = doc ? json_dumpf(doc, stdout, JSON_INDENT(2)) : -1;
 
 	(void)putchar('\n');
@@ -90,23 +96,90 @@ static void on_probed(const struct engine_probe *p, const struct err *e, void *u
 {
 	struct doctor_facts *f = user;
 
-	if (!e && p->host)
+	if (e)
+		f->engine_error = *e;
+	if (p && p->host)
 		f->probe = *p->host;
+	if (p && p->docker)
+		f->daemon = *p->docker;
+	if (p) {
+		f->engine = *p;
+		f->engine.host = NULL;
+		f->engine.docker = NULL;
+	}
 	f->probed = true;
 }
 
-/* What the engine of the settings can enforce here. */
+/* What the engine of the settings can enforce here, and what this machine could on its own. */
 static int probe(struct doctor_facts *f, struct err *e)
 {
 	sd_event *loop = NULL;
 	int r = sd_event_new(&loop);
+	const struct settings *s = f->settings;
+	const struct engine_config config = {
+	    .warm = s->warm,
+	    .docker = {.host = s->docker_host, .certs = s->docker_certs, .runtime = s->runtime}};
 
+	f->name = engine_choose(s->engine, f->why);
 	r = r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop")
-		  : engine_probe(f->settings->engine, loop, on_probed, f, e);
+		  : engine_probe("native", &config, loop, on_probed, f, e);
 	while (r >= 0 && !f->probed)
 		r = sd_event_run(loop, UINT64_MAX);
+	if (r >= 0 && streq(f->name, "docker")) {
+		f->probed = false;
+		f->engine = (struct engine_probe){0};
+		r = engine_probe("docker", &config, loop, on_probed, f, e);
+		while (r >= 0 && !f->probed)
+			r = sd_event_run(loop, UINT64_MAX);
+	}
 	(void)sd_event_unref(loop);
 	return r < 0 ? r : 0;
+}
+
+/* Looks at everything. The worst row is returned as an exit status. */
+static int look(struct doctor_facts *f, struct doctor_row rows[ROWS_MAX], struct err *e)
+{
+	int status = 0;
+
+	ASSERT(doctor_n_checks <= ROWS_MAX);
+	if (config_state_dir(f->settings, f->state_dir, sizeof(f->state_dir), e) < 0)
+		f->state_dir[0] = '\0'; /* the row about the state folder says so */
+	int r = probe(f, e);
+	if (r >= 0 && streq(f->name, "native"))
+		r = config_image_name(f->settings, f->image, e);
+	for (size_t i = 0; r >= 0 && i < doctor_n_checks; i++) {
+		if (!doctor_concerns(f, &doctor_checks[i]))
+			continue;
+		doctor_checks[i].look(f, &rows[i]);
+		status = MAX(status, states[rows[i].state].status);
+	}
+	return r < 0 ? r : status;
+}
+
+json_t *cmd_doctor_rows(const struct settings *s)
+{
+	static const char *const names[DOCTOR_STATE_MAX_] = {
+	    [DOCTOR_OK] = "ok",
+	    [DOCTOR_NOTE] = "note",
+	    [DOCTOR_WEAKER] = "weak",
+	    [DOCTOR_MISSING] = "missing",
+	};
+	static struct doctor_facts facts;
+	static struct doctor_row rows[ROWS_MAX];
+	json_t *list = json_array();
+	struct err ignored = ERR_INIT;
+
+	facts = (struct doctor_facts){.settings = s};
+	if (look(&facts, rows, &ignored) < 0)
+		return list;
+	for (size_t i = 0; i < doctor_n_checks; i++)
+		if (doctor_concerns(&facts, &doctor_checks[i]))
+			(void)json_array_append_new(
+			    list,
+			    json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id,
+				      "state", names[rows[i].state], "title", doctor_checks[i].what,
+				      "text", rows[i].value, "mend", rows[i].mend));
+	return list;
 }
 
 int cmd_doctor(int argc, char **argv)
@@ -116,29 +189,20 @@ int cmd_doctor(int argc, char **argv)
 	_cleanup_(settings_done) struct settings settings = {0};
 	struct err e = ERR_INIT;
 	bool json = false;
-	int status = 0;
 
-	ASSERT(doctor_n_checks <= ROWS_MAX);
 	if (read_settings(&settings, true, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
 	for (int i = 1; i < argc; i++) {
 		if (!streq(argv[i], "--json"))
-			return cmd_usage(VERB, "unknown argument '%s'", argv[i]);
+			return cmd_unknown(VERB, argv[i], &e) < 0 ? cmd_fail(VERB, &e) : 0;
 		json = true;
 	}
 	facts.settings = &settings;
-	if (config_state_dir(&settings, facts.state_dir, sizeof(facts.state_dir), &e) < 0)
-		facts.state_dir[0] = '\0'; /* the row about the state folder says so */
-	if (config_image_name(&settings, facts.image, &e) < 0)
+	const int status = look(&facts, rows, &e);
+	if (status < 0)
 		return cmd_fail(VERB, &e);
-	if (probe(&facts, &e) < 0)
-		return cmd_fail(VERB, &e);
-	for (size_t i = 0; i < doctor_n_checks; i++) {
-		doctor_checks[i].look(&facts, &rows[i]);
-		status = MAX(status, states[rows[i].state].status);
-	}
 	if (!json)
-		print_text(rows, status);
+		print_text(&facts, rows, status);
 	else if (print_json(&facts, rows, status) < 0)
 		return EXIT_FAILURE;
 	return status;

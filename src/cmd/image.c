@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* caisson image build|list|import|export|rm */
+#include "app/pip_config.h"
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
 #include "cmd/progress_line.h"
@@ -20,14 +21,21 @@
 
 #define VERB         "image"
 #define OPERANDS_MAX 2
+#define DIGEST       "sha256:"
 
 struct image_args {
 	struct image_store store;
 	char state_dir[PATH_MAX];
 	const char *operands[OPERANDS_MAX];
 	int n_operands;
+	const struct settings *settings;
 	const char *mirror;
 	const char *defs;
+	const char *from;   /* build: the definition that the new image begins with */
+	const char *index;  /* build: words, packages of the package index */
+	const char *debian; /* build: words, Debian packages */
+	struct image_import_options import;
+	struct image_export_options export;
 	bool json;
 	bool packages;
 	bool if_missing;
@@ -40,6 +48,7 @@ struct subverb {
 	int max_operands;
 	int (*fn)(struct image_args *a, struct err *e);
 	const char *usage;
+	bool makes; /* the state folder is made if it does not exist */
 };
 
 static int do_build(struct image_args *a, struct err *e);
@@ -50,25 +59,39 @@ static int do_remove(struct image_args *a, struct err *e);
 
 static const struct subverb subverbs[] = {
     {"build", 0, 1, do_build,
-     "build [NAME] [--mirror URL] [--if-missing|--if-changed]   (NAME: science)"},
+     "build [NAME] [--from NAME [--packages WORDS] [--debian WORDS]] [--mirror URL] "
+     "[--if-missing|--if-changed]   (NAME: science)",
+     true},
     {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
-    {"import", 2, 2, do_import, "import NAME FILE.tar[.gz|.zst|.xz]"},
-    {"export", 2, 2, do_export, "export NAME FILE.tar[.gz|.zst]"},
+    {"import", 2, 2, do_import,
+     "import NAME FILE.tar[.gz|.zst|.xz]|FOLDER|docker://[HOST/]IMAGE|docker-daemon:IMAGE "
+     "[--tag TAG] [--plain-http]",
+     true},
+    {"export", 2, 2, do_export,
+     "export NAME FILE.tar[.gz|.zst] [--format tar|docker|oci] [--tag NAME:TAG]"},
     {"rm", 1, 1, do_remove, "rm NAME"},
 };
 
-static int find_state_dir(const struct settings *s, char ret[PATH_MAX], struct err *e)
+/* A verb that only looks must not make the folder: its name may be mistyped. */
+static int find_state_dir(const struct settings *s, bool make, char ret[PATH_MAX], struct err *e)
 {
 	char path[PATH_MAX];
 	int r = config_state_dir(s, path, sizeof(path), e);
 
 	if (r < 0)
 		return r;
-	r = fd_make_dirs(path, 0755);
-
+	r = make ? fd_make_dirs(path, 0755) : 0;
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "cannot make %s (see --state-dir)", path);
-	return realpath(path, ret) ? 0 : err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
+	if (realpath(path, ret))
+		return 0;
+	if (errno == ENOENT)
+		return err_set(
+		    e, ERR_NOT_FOUND, 0,
+		    "there is no state folder %s (see --state-dir); 'caisson image build' "
+		    "makes it",
+		    path);
+	return err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
 }
 
 /* Folder of the image definitions. A program that is not installed uses those of its source tree. */
@@ -146,22 +169,50 @@ static bool is_there(struct image_args *a, const char *name, const char *digest)
 	return there;
 }
 
+/* Where this machine gets Python packages from: the same place as for the server's sandboxes. */
+static void find_index(const struct settings *s, struct pip_config *pip, struct image_index *ret)
+{
+	bool own;
+
+	pip_config_read(pip);
+	*ret = (struct image_index){.url = s->pip_index_url[0] ? s->pip_index_url
+					   : pip->index_url[0] ? pip->index_url
+							       : PIP_DEFAULT_INDEX,
+				    .wheel_dir = s->pip_wheel_dir,
+				    .ca_fd = pip_config_open_ca(pip, s->pip_ca_file, &own)};
+}
+
+static int load_def(const struct image_args *a, const char *name, struct image_def *ret,
+		    struct err *e)
+{
+	const struct image_def_more more = {.name = name, .index = a->index, .debian = a->debian};
+	int r = image_def_load(a->defs, a->from ? a->from : name, ret, e);
+
+	return r < 0 || !a->from ? r : image_def_extend(ret, &more, e);
+}
+
 static int do_build(struct image_args *a, struct err *e)
 {
 	const char *name = a->n_operands > 0 ? a->operands[0] : "science";
 	_cleanup_(image_def_done) struct image_def def = {0};
 	_cleanup_(image_manifest_done) struct image_manifest m = {0};
 	struct progress_line line;
+	struct pip_config pip;
+	struct image_build_options o = {.mirror = a->mirror};
 
+	if ((a->index || a->debian) && !a->from)
+		return err_set(e, ERR_USAGE, 0, "build --packages and --debian need --from NAME");
 	if (a->if_missing && is_there(a, name, NULL))
 		return 0;
-	int r = image_def_load(a->defs, name, &def, e);
+	int r = load_def(a, name, &def, e);
 
 	if (r < 0 || (a->if_changed && is_there(a, name, def.digest)))
 		return r;
 	_cleanup_fd_ int cancel = watch_signals();
 	const struct image_watch w = watch_for(&line, cancel);
-	const struct image_build_options o = {.mirror = a->mirror};
+
+	find_index(a->settings, &pip, &o.index);
+	_cleanup_fd_ UNUSED int ca = o.index.ca_fd;
 
 	(void)fprintf(stderr, "Building image '%s' (Debian %s) in %s\n", name, def.suite,
 		      a->store.path);
@@ -178,7 +229,8 @@ static int do_import(struct image_args *a, struct err *e)
 	_cleanup_fd_ int cancel = watch_signals();
 	struct progress_line line;
 	const struct image_watch w = watch_for(&line, cancel);
-	int r = image_import(&a->store, a->operands[0], a->operands[1], &w, &m, e);
+	a->import.ca_file = getenv("SSL_CERT_FILE");
+	int r = image_import(&a->store, a->operands[0], a->operands[1], &a->import, &w, &m, e);
 
 	progress_line_end(&line, r >= 0);
 	if (r >= 0)
@@ -191,7 +243,7 @@ static int do_export(struct image_args *a, struct err *e)
 	_cleanup_fd_ int cancel = watch_signals();
 	struct progress_line line;
 	const struct image_watch w = watch_for(&line, cancel);
-	int r = image_export(&a->store, a->operands[0], a->operands[1], &w, e);
+	int r = image_export(&a->store, a->operands[0], a->operands[1], &a->export, &w, e);
 
 	progress_line_end(&line, r >= 0);
 	if (r >= 0)
@@ -220,8 +272,12 @@ static int print_row(void *user UNUSED, const struct image_manifest *m)
 
 	if (t)
 		*t = ' ';
-	(void)printf("%-20s %9s  %-8s %8zu  %-17s %s\n", image_manifest_str(m, "name"), size,
-		     image_manifest_str(m, "python_version"), image_manifest_n_packages(m), built,
+	const char *digest = image_manifest_str(m, "digest");
+
+	(void)printf("%-20s %9s  %-8s %8zu  %-17s %-14s %-12.12s  %s\n",
+		     image_manifest_str(m, "name"), size, image_manifest_str(m, "python_version"),
+		     image_manifest_n_packages(m), built, image_manifest_str(m, "source"),
+		     text_starts_with(digest, DIGEST) ? digest + strlen(DIGEST) : "-",
 		     image_manifest_str(m, "description"));
 	return 0;
 }
@@ -272,8 +328,9 @@ static int do_list(struct image_args *a, struct err *e)
 	json_t *all = json_array();
 
 	if (!a->json)
-		(void)printf("%-20s %9s  %-8s %8s  %-17s %s\n", "NAME", "SIZE", "PYTHON",
-			     "PACKAGES", "BUILT (UTC)", "DESCRIPTION");
+		(void)printf("%-20s %9s  %-8s %8s  %-17s %-14s %-12s  %s\n", "NAME", "SIZE",
+			     "PYTHON", "PACKAGES", "BUILT (UTC)", "SOURCE", "DIGEST",
+			     "DESCRIPTION");
 	int r = image_manifest_each(&a->store, a->json ? add_json : print_row, all, e);
 
 	if (r >= 0 && a->json)
@@ -282,16 +339,9 @@ static int do_list(struct image_args *a, struct err *e)
 	return r;
 }
 
-void cmd_image_usage(FILE *f)
+const char *cmd_image_command(size_t i)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(subverbs); i++)
-		cmd_usage_line(f, i == 0, VERB, subverbs[i].usage);
-}
-
-static int refuse(void)
-{
-	cmd_image_usage(stderr);
-	return err_code_exit(ERR_USAGE);
+	return i < ARRAY_SIZE(subverbs) ? subverbs[i].usage : NULL;
 }
 
 static int parse_args(struct image_args *a, int argc, char **argv, struct err *e)
@@ -299,17 +349,28 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 	for (int i = 2; i < argc; i++) {
 		if (streq(argv[i], "--json"))
 			a->json = true;
-		else if (streq(argv[i], "--packages"))
+		else if (streq(argv[i], "--packages") && !streq(argv[1], "build"))
 			a->packages = true;
 		else if (streq(argv[i], "--if-missing"))
 			a->if_missing = true;
 		else if (streq(argv[i], "--if-changed"))
 			a->if_changed = true;
+		else if (streq(argv[i], "--plain-http"))
+			a->import.plain_http = true;
+		else if (streq(argv[i], "--tag") && i + 1 < argc)
+			a->import.tag = a->export.tag = argv[++i];
+		else if (streq(argv[i], "--format") && i + 1 < argc)
+			a->export.format = argv[++i];
 		else if (streq(argv[i], "--mirror") && i + 1 < argc)
 			a->mirror = argv[++i];
+		else if (streq(argv[i], "--from") && i + 1 < argc)
+			a->from = argv[++i];
+		else if (streq(argv[i], "--packages") && i + 1 < argc)
+			a->index = argv[++i];
+		else if (streq(argv[i], "--debian") && i + 1 < argc)
+			a->debian = argv[++i];
 		else if (argv[i][0] == '-' && argv[i][1])
-			return err_set(e, ERR_USAGE, 0,
-				       "unknown option %s (see 'caisson image --help')", argv[i]);
+			return cmd_unknown(VERB, argv[i], e);
 		else if (a->n_operands < OPERANDS_MAX)
 			a->operands[a->n_operands++] = argv[i];
 		else
@@ -322,15 +383,15 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 static int run(const struct subverb *v, const struct settings *settings, int argc, char **argv,
 	       struct err *e)
 {
-	struct image_args a = {.store = {.dir = -1}, .defs = find_defs()};
+	struct image_args a = {.store = {.dir = -1}, .defs = find_defs(), .settings = settings};
 	int r = parse_args(&a, argc, argv, e);
 
 	if (r >= 0 && (a.n_operands < v->min_operands || a.n_operands > v->max_operands))
 		r = err_set(e, ERR_USAGE, 0, "usage: caisson image %s", v->usage);
 	if (r >= 0)
-		r = find_state_dir(settings, a.state_dir, e);
+		r = find_state_dir(settings, v->makes, a.state_dir, e);
 	if (r >= 0)
-		r = image_store_open(&a.store, a.state_dir, true, e);
+		r = image_store_open(&a.store, a.state_dir, v->makes, e);
 	if (r >= 0)
 		r = v->fn(&a, e);
 	image_store_done(&a.store);
@@ -348,5 +409,5 @@ int cmd_image(int argc, char **argv)
 		if (streq(subverbs[i].name, argv[1]))
 			return run(&subverbs[i], &settings, argc, argv, &e) < 0 ? cmd_fail(VERB, &e)
 										: 0;
-	return refuse();
+	return cmd_no_command(VERB, argc > 1 ? argv[1] : NULL);
 }

@@ -2,45 +2,17 @@
 /* Entry point: finds the verb. If the program is called mcp-code-sandbox or mcp-sandbox (links to it),
  * the name selects the verb and the profile, as users of those servers expect. */
 #include "cmd/cmd.h"
+#include "cmd/run_args.h"
+#include "cmd/verbs.h"
 
 #include "base/kill_points.h"
+#include "base/suggest.h"
 #include "base/text.h"
 
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct verb {
-	const char *name;
-	int (*fn)(int argc, char **argv);
-	const char *help;      /* NULL: not shown */
-	const char *arguments; /* without settings; for --help, unless there is usage() */
-	void (*usage)(FILE *f);
-};
-
-static const struct verb verbs[] = {
-    {"stdio", cmd_stdio, "serve one MCP client on standard input and output", "[--no-bridge]"},
-    {"serve", cmd_serve, "serve MCP, links and the page over HTTP", "[--listen HOST:PORT]"},
-    {"run", cmd_run, "run a Python file in a new sandbox, or a prompt with -i",
-     "[-i] [FILE] [--out DIR]"},
-    {"ps", cmd_ps, "list the sandboxes of a running server", ""},
-    {"image", cmd_image, "build, list, import, export and remove images", NULL, cmd_image_usage},
-    {"user", cmd_user, "add, list and remove users, set passwords and roles", NULL, cmd_user_usage},
-    {"key", cmd_key, "make, list and revoke API keys of users", NULL, cmd_key_usage},
-    {"doctor", cmd_doctor, "check what this machine can enforce, and what is missing", "[--json]"},
-    {"config", cmd_config, "print the settings in force and where each came from", "[--markdown]"},
-    {"version", cmd_version, "print the version"},
-    {"help", cmd_help, "print this help"},
-    {"monitor", cmd_monitor, NULL},
-};
-
-static const char settings_note[] =
-    "\nEvery setting is an option too (--memory-limit 1g, --profile code); "
-    "'caisson config' lists them.\n"
-    "The same settings are environment variables (SANDBOX_MEMORY_LIMIT=1g) and keys of a file:\n"
-    "--config FILE, else ./config.toml (stdio and run do not read that one).";
 
 static const struct {
 	const char *program;
@@ -81,64 +53,42 @@ int cmd_usage(const char *verb, const char *fmt, ...)
 	return err_code_exit(ERR_USAGE);
 }
 
-int cmd_help(int argc UNUSED, char **argv UNUSED)
-{
-	(void)puts("usage: caisson VERB [OPTIONS]\n");
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		if (verbs[i].help)
-			(void)printf("  %-8s  %s\n", verbs[i].name, verbs[i].help);
-	(void)puts("\n'caisson VERB --help' has the options of a verb.");
-	(void)puts(settings_note);
-	return 0;
-}
-
-void cmd_usage_line(FILE *f, bool first, const char *verb, const char *rest)
-{
-	(void)fprintf(f, "%s caisson %s%s%s\n", first ? "usage:" : "      ", verb,
-		      rest[0] ? " " : "", rest);
-}
-
 static bool wants_help(const struct verb *verb, int argc, char **argv)
 {
-	for (int i = 1; (verb->arguments || verb->usage) && i < argc && !streq(argv[i], "--"); i++)
+	if (verb->fn == cmd_run) /* `--help` after FILE is for the file */
+		argc = run_args_ours(argc, argv);
+	for (int i = 1; (verb->arguments || verb->command) && i < argc && !streq(argv[i], "--");
+	     i++)
 		if (streq(argv[i], "--help") || streq(argv[i], "-h"))
 			return true;
 	return false;
 }
 
-static int help_verb(const struct verb *verb)
+static int no_verb(const char *name)
 {
-	if (verb->usage)
-		verb->usage(stdout);
-	else
-		cmd_usage_line(stdout, true, verb->name, verb->arguments);
-	(void)printf("\n%c%s.\n", toupper((unsigned char)verb->help[0]), verb->help + 1);
-	(void)puts(settings_note);
-	return fflush(stdout) == 0 ? 0 : EXIT_FAILURE;
-}
+	struct suggest near = suggest_for(name);
 
-static const struct verb *find_verb(const char *name)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(verbs); i++)
-		if (streq(verbs[i].name, name))
-			return &verbs[i];
-	return NULL;
+	for (const struct verb *v = verbs; v->name; v++)
+		if (v->help)
+			suggest_offer(&near, v->name);
+	if (name[0] == '-')
+		(void)fprintf(stderr,
+			      "caisson: '%s' comes after a verb, such as serve (see 'caisson "
+			      "help')\n",
+			      name);
+	else
+		(void)fprintf(stderr, "caisson: there is no verb '%s'%s (see 'caisson help')\n",
+			      name, suggest_text(&near));
+	return err_code_exit(ERR_USAGE);
 }
 
 static int run_verb(const char *name, int argc, char **argv)
 {
-	const struct verb *verb = find_verb(name);
+	const struct verb *verb = verb_find(name);
 
-	if (!verb) {
-		(void)fprintf(stderr,
-			      name[0] == '-'
-				  ? "caisson: '%s' comes after a verb, such as serve "
-				    "(see 'caisson help')\n"
-				  : "caisson: there is no verb '%s' (see 'caisson help')\n",
-			      name);
-		return err_code_exit(ERR_USAGE);
-	}
-	return wants_help(verb, argc, argv) ? help_verb(verb) : verb->fn(argc, argv);
+	if (!verb)
+		return no_verb(name);
+	return wants_help(verb, argc, argv) ? verb_help(verb) : verb->fn(argc, argv);
 }
 
 /* The user's arguments come after the profile of the alias, so a `--profile` among them takes

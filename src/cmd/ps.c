@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson ps`: lists the sandboxes of the server that the settings name (`server.listen`,
- * `auth.api_key`), over its REST API. */
+ * `auth.api_key`), over its REST API. With an administrator's key those of all users. */
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
 
@@ -65,7 +65,7 @@ static int ask(int fd, const struct settings *s, struct buf *answer, struct err 
 
 	int r =
 	    buf_printf(&question,
-		       "GET /api/v1/sandboxes HTTP/1.1\r\nHost: localhost\r\n"
+		       "GET /api/v1/sandboxes?all=true HTTP/1.1\r\nHost: localhost\r\n"
 		       "Accept: application/json\r\nConnection: close\r\n%s%s%s\r\n",
 		       s->api_key[0] ? "X-API-Key: " : "", s->api_key, s->api_key[0] ? "\r\n" : "");
 	r = r < 0 ? r : fd_write_all(fd, question.data, question.len);
@@ -116,8 +116,7 @@ static const char *span(json_int_t s, char ret[24])
 static void print_name(const char *name)
 {
 	for (const unsigned char *c = (const unsigned char *)name; *c; c++) {
-		bool c1 = c[0] == 0xc2 && c[1] >= 0x80 &&
-			  c[1] < 0xa0; /* a C1 control character of ECMA-48, in UTF-8 */
+		bool c1 = text_is_c1((const char *)c);
 
 		(void)putchar(*c < ' ' || *c == 0x7f || c1 ? '?' : *c);
 		c += c1;
@@ -125,7 +124,8 @@ static void print_name(const char *name)
 	(void)putchar('\n');
 }
 
-static void print_row(const json_t *b)
+/* OWNERS: there are sandboxes of other users than the local one. */
+static void print_row(const json_t *b, bool owners)
 {
 	const char *name = json_string_value(json_object_get(b, "name"));
 	const json_t *idle = json_object_get(b, "idle_s");
@@ -138,7 +138,26 @@ static void print_row(const json_t *b)
 		     busy ? "running" : json_string_value(json_object_get(b, "state")),
 		     span(json_integer_value(json_object_get(b, "age_s")), age),
 		     idle ? span(json_integer_value(idle), rest) : "-");
+	if (owners) {
+		const char *owner = json_string_value(json_object_get(b, "owner"));
+		(void)printf("%-36s  ", owner && *owner ? owner : "-");
+	}
 	print_name(name ? name : "");
+}
+
+/* Whether a row belongs to somebody with an account. */
+static bool has_owners(const json_t *rows)
+{
+	json_t *row;
+	size_t i;
+
+	json_array_foreach(rows, i, row) {
+		const char *owner = json_string_value(json_object_get(row, "owner"));
+
+		if (owner && *owner)
+			return true;
+	}
+	return false;
 }
 
 static int list(const struct settings *s, struct err *e)
@@ -161,10 +180,11 @@ static int list(const struct settings *s, struct err *e)
 	if (r < 0)
 		return r;
 	const json_t *rows = json_object_get(doc, "sandboxes");
-	(void)printf("%-36s  %-7s  %-7s  %5s  %5s  %s\n", "ID", "KIND", "STATE", "AGE", "IDLE",
-		     "NAME");
+	const bool owners = has_owners(rows);
+	(void)printf("%-36s  %-7s  %-7s  %5s  %5s  %s%s\n", "ID", "KIND", "STATE", "AGE", "IDLE",
+		     owners ? "OWNER                                 " : "", "NAME");
 	json_array_foreach(rows, i, row)
-		print_row(row);
+		print_row(row, owners);
 	json_decref(doc);
 	return 0;
 }
@@ -177,6 +197,6 @@ int cmd_ps(int argc, char **argv)
 	if (read_settings(&settings, true, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
 	if (argc > 1)
-		return cmd_usage(VERB, "unknown argument '%s'", argv[1]);
+		return cmd_unknown(VERB, argv[1], &e) < 0 ? cmd_fail(VERB, &e) : 0;
 	return list(&settings, &e) < 0 ? cmd_fail(VERB, &e) : 0;
 }

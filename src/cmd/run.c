@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `caisson run FILE`: runs one script in a new sandbox. Output is printed as it comes, Ctrl-C ends all
- * processes of the run, and the exit status is the script's. `--out DIR` saves the files that it made.
- * prompt.c implements `-i`. */
+/* `caisson run`: runs a script, code or a command in a new sandbox. Standard input is passed on and output
+ * is printed as it comes, Ctrl-C ends all processes of the run, and the exit status is the program's.
+ * `--out DIR` saves the files that it made. run_stage.c copies files in, prompt.c implements `-i`. */
 #include "app/app.h"
 #include "cmd/cmd.h"
 #include "cmd/outdir.h"
@@ -14,6 +14,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/sendfile.h>
+#include <unistd.h>
 
 #define EXIT_TIMEOUT   124 /* same as timeout(1) */
 #define EXIT_CANCELLED 130 /* same as a shell after Ctrl-C */
@@ -105,6 +106,10 @@ static void on_output(struct run *r, enum engine_stream stream, const void *data
 		      void *user)
 {
 	struct run_verb *v = user;
+	/* A person sees the value of a last expression. The output of a file, or one that a program
+	 * reads, is what the code wrote. */
+	if (stream == ENGINE_RESULT && !v->prompt && (v->script || isatty(STDOUT_FILENO) == 0))
+		return;
 	int w = fd_write_all(stream == ENGINE_STDERR ? STDERR_FILENO : STDOUT_FILENO, data, len);
 
 	if (w == 0 && stream == ENGINE_RESULT)
@@ -125,7 +130,7 @@ static int status_of(const struct run_verb *v, const struct run_result *result)
 			      (intmax_t)v->app.settings.exec_timeout_s);
 		return EXIT_TIMEOUT;
 	case RUN_OOM:
-		(void)fprintf(stderr, "caisson run: out of memory (see --memory-limit)\n");
+		(void)fprintf(stderr, "caisson run: out of memory (see --memory)\n");
 		break;
 	case RUN_CANCELLED:
 		return EXIT_CANCELLED;
@@ -165,15 +170,21 @@ int run_verb_start(struct run_verb *v, const struct buf *code, struct err *e)
 {
 	bool limited = settings_is_explicit(&v->app.settings, SETTING_ID_exec_timeout_s);
 	const char *figures = v->app.settings.save_figures;
+	const bool command = v->argv && !v->args.file && !v->args.code;
 	struct run_request request = {
-	    .kind = v->prompt ? ENGINE_RUN_STATEFUL : ENGINE_RUN_PYTHON,
-	    .code = buf_str(code),
+	    .kind = v->prompt ? ENGINE_RUN_STATEFUL
+		    : command ? ENGINE_RUN_ARGV
+			      : ENGINE_RUN_PYTHON,
+	    .code = command ? NULL : buf_str(code),
 	    .code_len = code->len,
+	    .argv = v->argv,
+	    .stdin_fd = v->input_fd >= 0 ? &v->input_fd : NULL,
 	    .timeout_ns = limited ? 0 : SANDBOX_RUN_NO_TIMEOUT,
 	    .unbounded = true,
 	    .no_artifacts = !v->outdir,
 	    .artifacts_always = true,
-	    .display = v->out ? !streq(figures, "off") : streq(figures, "on"),
+	    .display = !command && (v->args.out ? !streq(figures, "off") : streq(figures, "on")),
+	    .notebook = !command,
 	    .on_output = on_output,
 	    .on_done = on_done,
 	    .user = v,
@@ -183,20 +194,27 @@ int run_verb_start(struct run_verb *v, const struct buf *code, struct err *e)
 	return sandbox_run(v->sandbox, &request, &v->run, e);
 }
 
+/* Everything that the run needs is in the sandbox. */
+static void on_staged(struct run_verb *v)
+{
+	struct err e = ERR_INIT;
+
+	if (v->prompt && !v->args.file)
+		v->saved(v);
+	else if (run_verb_start(v, &v->code, &e) < 0)
+		run_verb_fail(v, &e);
+}
+
 static void on_open(struct sandbox *s, const struct err *e, void *user)
 {
 	struct run_verb *v = user;
-	struct err error = ERR_INIT;
 
 	if (e) {
 		run_verb_fail(v, e);
 		return;
 	}
 	v->sandbox = sandbox_ref(s);
-	if (v->prompt && !v->file)
-		v->saved(v);
-	else if (run_verb_start(v, &v->code, &error) < 0)
-		run_verb_fail(v, &error);
+	run_stage(v);
 }
 
 static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si, void *user)
@@ -215,47 +233,52 @@ static int on_signal(sd_event_source *source UNUSED, const struct signalfd_sigin
 
 /* ---- the verb ---- */
 
-static int parse_args(struct run_verb *v, int argc, char **argv, struct err *e)
-{
-	for (int i = 1; i < argc; i++) {
-		if (streq(argv[i], "--out") && i + 1 < argc)
-			v->out = argv[++i];
-		else if (text_starts_with(argv[i], "--out="))
-			v->out = argv[i] + strlen("--out=");
-		else if (streq(argv[i], "-i"))
-			v->interactive = true;
-		else if (argv[i][0] == '-' && argv[i][1] != '\0')
-			return err_set(e, ERR_USAGE, 0,
-				       "unknown option '%s' (see 'caisson run --help')", argv[i]);
-		else if (v->file)
-			return err_set(e, ERR_USAGE, 0,
-				       "more than one file: '%s' (see 'caisson run --help')",
-				       argv[i]);
-		else
-			v->file = argv[i];
-	}
-	if (v->interactive && v->file && streq(v->file, "-"))
-		return err_set(e, ERR_USAGE, 0, "with -i, standard input is the prompt's");
-	return v->file || v->interactive
-		   ? 0
-		   : err_set(e, ERR_USAGE, 0, "no file (see 'caisson run --help')");
-}
-
 /* Called before privileges are given up, because the user must be able to read the file. */
 static int read_script(struct run_verb *v, struct err *e)
 {
+	const char *file = v->args.file;
 	_cleanup_fd_ int fd = -1;
 
 	buf_init(&v->code, RUN_SCRIPT_MAX);
-	if (!v->file)
+	if (v->args.code && buf_add_str(&v->code, v->args.code) < 0)
+		return err_set(e, ERR_CODE_TOO_LARGE, 0, "-c: the code is too long");
+	if (!file)
 		return 0;
-	if (!streq(v->file, "-")) {
-		fd = open(v->file, O_RDONLY | O_CLOEXEC);
+	if (!streq(file, "-")) {
+		fd = open(file, O_RDONLY | O_CLOEXEC);
 		if (fd < 0)
-			return err_set(e, ERR_NOT_FOUND, errno, "%s", v->file);
+			return err_set(e, ERR_NOT_FOUND, errno, "%s", file);
 	}
 	int r = fd_read_file(fd >= 0 ? fd : STDIN_FILENO, &v->code);
-	return r < 0 ? err_set(e, ERR_CODE_TOO_LARGE, -r, "%s", v->file) : 0;
+	if (r == -ENOBUFS)
+		return err_set(e, ERR_CODE_TOO_LARGE, 0, "%s is too large to be a script", file);
+	if (r < 0)
+		return err_set(e, ERR_NOT_FOUND, -r, "cannot read %s", file);
+	if (streq(file, "-") || v->args.interactive)
+		return 0;
+	return run_inputs_add_script(&v->inputs, file, &v->code, &v->script, e);
+}
+
+/* The sys.argv of Python, or the command. */
+static int make_argv(struct run_verb *v, struct err *e)
+{
+	const struct run_args *a = &v->args;
+	const char *first = a->code ? "-c" : a->file;
+	size_t n = 0;
+
+	if (a->interactive)
+		return 0;
+	v->argv = calloc((size_t)a->n_rest + 2, sizeof(*v->argv));
+	if (v->script && asprintf(&v->script_place, "/mnt/data/%s", v->script) < 0)
+		v->script_place = NULL;
+	if (!v->argv || (v->script && !v->script_place))
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the arguments");
+	if (first)
+		/* Any other path would be taken for that of a file in the sandbox. */
+		v->argv[n++] = v->script ? v->script_place : *first == '/' ? "-" : first;
+	for (int i = 0; i < a->n_rest; i++)
+		v->argv[n++] = a->rest[i];
+	return 0;
 }
 
 static void end_loop(struct run_verb *v)
@@ -269,25 +292,40 @@ static void adapt_settings(struct run_verb *v)
 	struct settings *s = &v->app.settings;
 
 	s->pool = 0;
-	if (v->interactive)
+	/* The person who starts this program is the operator here. */
+	if (s->source[SETTING_ID_network] == SETTING_FROM_FLAG && streq(s->network, "open"))
+		s->network_open = true;
+	if (v->args.interactive)
 		s->session_ttl_m = TTL_FOREVER_M; /* a person may take any time */
 	else
 		s->warm = false; /* for one run a zygote would only compete for the CPU */
 }
 
-static int run(struct run_verb *v, struct err *e)
+/* The code of `-` was read from standard input, and a prompt reads it itself. */
+static int open_input(struct run_verb *v, struct err *e)
+{
+	const struct run_args *a = &v->args;
+
+	if (a->interactive || (a->file && streq(a->file, "-")))
+		return 0;
+	return input_pipe_new(v->app.loop, &v->input, &v->input_fd, e);
+}
+
+static int run(struct run_verb *v, struct sandbox_options *options, struct err *e)
 {
 	adapt_settings(v);
 	v->saved = end_loop;
+	v->staged = on_staged;
 	int r = app_open(&v->app, e);
 
-	if (r >= 0 && v->interactive)
+	if (r >= 0 && v->args.interactive)
 		r = prompt_new(v, e);
+	r = r < 0 ? r : open_input(v, e);
 	r = r < 0 ? r : app_on_stop(&v->app, on_signal, v, e);
 	r = r < 0 ? r : manager_start(v->app.manager, e);
 	if (r < 0)
 		return r;
-	manager_open(v->app.manager, "", NULL, on_open, v);
+	manager_open_new(v->app.manager, "", NULL, NULL, options, on_open, v);
 	r = sd_event_loop(v->app.loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the event loop");
@@ -298,28 +336,61 @@ static int run(struct run_verb *v, struct err *e)
 	return 0;
 }
 
+/* ARGV are our words, and v->args.rest those of the program. */
+static int prepare(struct run_verb *v, int argc, char **argv, struct err *e)
+{
+	int n_rest = v->args.n_rest;
+	char **rest = v->args.rest;
+	int r = app_settings(&v->app, "run", APP_RUN, false, &argc, argv, e);
+
+	r = r < 0 ? r : run_args_read(argc, argv, n_rest, rest, &v->args, e);
+	r = r < 0 ? r : run_stage_prepare(v, &v->args, e);
+	r = r < 0 ? r : read_script(v, e);
+	r = r < 0 ? r : make_argv(v, e);
+	if (r >= 0 && v->args.out)
+		r = outdir_open(v->args.out, &v->outdir, e);
+	return r;
+}
+
+static void run_verb_done(struct run_verb *v)
+{
+	/* Freeing the manager ends a run that is still there, and its callbacks need V. */
+	(void)sandbox_unref(v->sandbox);
+	v->saved = v->staged = end_loop;
+	v->prompt = prompt_free(v->prompt);
+	v->input = input_pipe_free(v->input);
+	v->input_fd = fd_close(v->input_fd);
+	app_done(&v->app);
+	v->outdir = outdir_close(v->outdir);
+	run_inputs_done(&v->inputs);
+	free(v->artifacts);
+	free(v->argv);
+	free(v->script_place);
+	buf_done(&v->code);
+	buf_done(&v->packages);
+}
+
 int cmd_run(int argc, char **argv)
 {
-	struct run_verb v = {0};
+	struct run_verb v = {.input_fd = -1};
+	struct sandbox_options options = {0};
 	struct err e = ERR_INIT;
 
 	(void)signal(SIGPIPE, SIG_IGN);
-	int r = app_settings(&v.app, "run", APP_RUN, false, &argc, argv, &e);
-	r = r < 0 ? r : parse_args(&v, argc, argv, &e);
-	r = r < 0 ? r : read_script(&v, &e);
-	if (r >= 0 && v.out)
-		r = outdir_open(v.out, &v.outdir, &e);
+	int ours = run_args_ours(argc, argv);
+	/* Reading the settings shortens the list and ends it with NULL. */
+	_cleanup_free_ char **words = calloc((size_t)ours + 1, sizeof(*words));
+	int r = words ? 0 : err_set(&e, ERR_OUT_OF_MEMORY, ENOMEM, "the arguments");
+	for (int i = 0; words && i < ours; i++)
+		words[i] = argv[i];
+	v.args = (struct run_args){.rest = argv + ours, .n_rest = argc - ours};
+	r = r < 0 ? r : prepare(&v, ours, words, &e);
+	r = r < 0 ? r : run_stage_options(&v.args, &options, &e);
 	r = r < 0 ? r : app_begin(&v.app, &e);
-	r = r < 0 ? r : run(&v, &e);
+	r = r < 0 ? r : run(&v, &options, &e);
 	if (r < 0)
 		v.status = cmd_fail("run", &e);
-	/* Freeing the manager ends a run that is still there, and its callbacks need V. */
-	(void)sandbox_unref(v.sandbox);
-	v.saved = end_loop;
-	v.prompt = prompt_free(v.prompt);
-	app_done(&v.app);
-	v.outdir = outdir_close(v.outdir);
-	free(v.artifacts);
-	buf_done(&v.code);
+	run_verb_done(&v);
+	sandbox_options_done(&options);
 	return v.status;
 }

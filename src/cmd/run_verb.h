@@ -5,6 +5,10 @@
 
 #include "app/app.h"
 #include "base/buf.h"
+#include "cmd/input_pipe.h"
+#include "cmd/run_args.h"
+#include "cmd/run_inputs.h"
+#include "sandbox/sandbox_options.h"
 
 #define RUN_SCRIPT_MAX (16u << 20) /* bytes of a script or of one statement */
 
@@ -12,10 +16,17 @@ struct prompt;
 
 struct run_verb {
 	struct app app;
-	bool interactive;
-	const char *file; /* NULL: start with a prompt */
-	const char *out;
+	struct run_args args;
 	struct buf code;
+	const char *script; /* path of the file in the sandbox, below the workspace; or NULL */
+	const char **argv;  /* of the run; owned */
+	char *script_place; /* argv[0] if there is a script; owned */
+	struct run_inputs inputs;
+	size_t next_input;
+	struct buf packages;                /* for packages_install() */
+	void (*staged)(struct run_verb *v); /* called when everything is in the sandbox */
+	struct input_pipe *input;
+	int input_fd; /* what the run reads as its standard input; -1: nothing */
 	struct outdir *outdir;
 	struct prompt *prompt;   /* NULL: one run */
 	struct sandbox *sandbox; /* reference */
@@ -32,6 +43,16 @@ struct run_verb {
 int run_verb_start(struct run_verb *v, const struct buf *code, struct err *e) MUST_CHECK;
 /* Ends the loop. The verb reports E. */
 void run_verb_fail(struct run_verb *v, const struct err *e);
+
+/* ---- run_stage.c ----------------------------------------------------------------------------- */
+
+/* Opens what --in and --with name, before privileges are given up. */
+int run_stage_prepare(struct run_verb *v, const struct run_args *a, struct err *e) MUST_CHECK;
+/* RET has the environment; free it with sandbox_options_done(). */
+int run_stage_options(const struct run_args *a, struct sandbox_options *ret,
+		      struct err *e) MUST_CHECK;
+/* Copies files into the sandbox and installs packages, then calls staged(). */
+void run_stage(struct run_verb *v);
 
 /* ---- prompt.c -------------------------------------------------------------------------------- */
 

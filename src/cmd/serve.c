@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson serve`: serves MCP, artifact links and the page over HTTP, and `caisson stdio` of the same
- * user over a unix socket, until SIGTERM or SIGINT. */
+ * user over a unix socket, until SIGTERM or SIGINT. SIGHUP opens the log and reads the settings file
+ * again. */
 #include "app/app.h"
 #include "app/policy_json.h"
 #include "app/read_settings.h"
 #include "bridge/bridge.h"
 #include "cmd/cmd.h"
-#include "web/page.h"
+#include "cmd/serve_names.h"
+#include "cmd/server_facts.h"
+#include "web/site.h"
 
 #include "api/api.h"
 #include "base/log.h"
@@ -15,10 +18,11 @@
 #include "http/static_keys.h"
 #include "transport/transport.h"
 
+#include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/stat.h>
 
-#define HOSTS_MAX     32
 #define DRAIN_NS      (5 * NS_PER_S)
 #define DRAIN_LOOK_NS (50 * NS_PER_MS)
 #define BASE_SIZE     (READ_HOST_SIZE + 32)
@@ -34,18 +38,30 @@ struct serve {
 	struct bridge_server *bridge;
 	sd_event_source *drain;
 	uint64_t drain_until_ns;
-	char *page;
-	char *host_names; /* what hosts[] points into */
-	const char *hosts[HOSTS_MAX + 1];
-	char *origin_names; /* what origins[] points into */
-	const char *origins[HOSTS_MAX + 1];
-	struct http_proxies proxies;
+	struct site *site;
+	struct serve_names names;
 	char host[READ_HOST_SIZE];
 	uint16_t port;
 	char base[BASE_SIZE];
+	struct server_facts facts;
+	bool no_registration; /* whatever the setting says */
 };
 
 /* ---- where to listen ---- */
+
+/* The settings file of the second tool family is shipped with `host = "0.0.0.0"` and without
+ * authentication. It must start, but not as a server that anybody on the network can use. */
+static void close_classic(struct serve *s)
+{
+	s->app.settings.require_auth = true;
+	s->no_registration = true;
+	(void)fprintf(stderr,
+		      "caisson: server.host '%s' can be reached from other machines. Therefore "
+		      "clients must authenticate, and nobody can register.\n"
+		      "caisson: Make an account with 'caisson user add NAME' and a key with "
+		      "'caisson key new NAME', or set host to 127.0.0.1.\n",
+		      s->host);
+}
 
 static int find_address(struct serve *s, struct err *e)
 {
@@ -54,47 +70,18 @@ static int find_address(struct serve *s, struct err *e)
 
 	if (r < 0)
 		return r;
-	if (!app_is_loopback(s->host) && !set->api_key[0] && !set->require_auth) {
-		(void)err_set(e, ERR_SETTING_INVALID, 0,
-			      "SANDBOX_LISTEN: '%s' can be reached from other machines; set "
-			      "SANDBOX_API_KEY or SANDBOX_REQUIRE_AUTH, or listen on 127.0.0.1",
-			      s->host);
-		return -EINVAL;
+	if (app_is_loopback(s->host) || set->api_key[0] || set->require_auth)
+		return 0;
+	if (!settings_is_explicit(set, SETTING_ID_listen) &&
+	    set->source[SETTING_ID_app_host] == SETTING_FROM_FILE) {
+		close_classic(s);
+		return 0;
 	}
-	return 0;
-}
-
-/* Splits TEXT, a list of names, into RET. The names point into *RET_COPY. */
-static int split_names(const char *text, const char *setting, char **ret_copy,
-		       const char *ret[HOSTS_MAX + 1], struct err *e)
-{
-	size_t n = 0;
-	char *rest = NULL;
-
-	*ret_copy = strdup(text);
-	if (!*ret_copy)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "%s", setting);
-	for (char *p = strtok_r(*ret_copy, ", ", &rest); p; p = strtok_r(NULL, ", ", &rest)) {
-		if (n == HOSTS_MAX)
-			return err_set(e, ERR_SETTING_INVALID, 0, "%s: more than %d names", setting,
-				       HOSTS_MAX);
-		ret[n++] = p;
-	}
-	return 0;
-}
-
-static int split_hosts(struct serve *s, struct err *e)
-{
-	int r = split_names(s->app.settings.allowed_hosts, "SANDBOX_ALLOWED_HOSTS", &s->host_names,
-			    s->hosts, e);
-
-	if (r == 0)
-		r = split_names(s->app.settings.allowed_origins, "SANDBOX_ALLOWED_ORIGINS",
-				&s->origin_names, s->origins, e);
-	if (r < 0)
-		return r;
-	r = http_proxies_parse(s->app.settings.trusted_proxies, &s->proxies, e);
-	return r < 0 ? err_wrap(e, "SANDBOX_TRUSTED_PROXIES") : 0;
+	(void)err_set(e, ERR_SETTING_INVALID, 0,
+		      "SANDBOX_LISTEN: '%s' can be reached from other machines; set "
+		      "SANDBOX_API_KEY or SANDBOX_REQUIRE_AUTH, or listen on 127.0.0.1",
+		      s->host);
+	return -EINVAL;
 }
 
 static void make_base(struct serve *s)
@@ -113,24 +100,12 @@ static void make_base(struct serve *s)
 
 /* ---- routes ---- */
 
-static void get_page(struct http_request *req, void *user)
-{
-	struct serve *s = user;
-
-	(void)http_add_header(
-	    req, "Content-Security-Policy",
-	    "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
-	(void)http_add_header(req, "Referrer-Policy", "no-referrer");
-	http_respond_text(req, 200, "text/html; charset=utf-8", s->page);
-}
-
 static void get_health(struct http_request *req, void *user UNUSED)
 {
 	http_respond_text(req, 200, "application/json", "{\"status\":\"ok\"}");
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET | HTTP_HEAD, "/", get_page, 0, 0},
     {HTTP_GET | HTTP_HEAD, "/healthz", get_health, HTTP_ROUTE_ANY_HOST, 0},
 };
 
@@ -157,11 +132,45 @@ static int on_drain(sd_event_source *source, uint64_t usec UNUSED, void *user)
 	return sd_event_source_set_enabled(source, SD_EVENT_ONESHOT);
 }
 
+/* The terminal of the server was closed. Then SIGHUP means what it means to any program. */
+static bool terminal_is_gone(const struct signalfd_siginfo *si)
+{
+	if (si->ssi_code == SI_KERNEL)
+		return true;
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+		struct pollfd p = {.fd = fd};
+		struct stat st;
+
+		if (fstat(fd, &st) == 0 && S_ISCHR(st.st_mode) && poll(&p, 1, 0) > 0 &&
+		    (p.revents & POLLHUP))
+			return true;
+	}
+	return false;
+}
+
+static void reload(struct serve *s)
+{
+	struct serve_names names;
+	struct err e = ERR_INIT;
+
+	app_reload(&s->app);
+	if (serve_names_make(&s->app.settings, s->host, &names, &e) < 0) {
+		LOG_ERROR("settings_not_used", LOG_S("error", e.text));
+		return;
+	}
+	serve_names_done(&s->names);
+	s->names = names; /* the HTTP server has the address of s->names */
+}
+
 /* After the first signal answers may finish; the second ends the server at once. */
 static int on_signal(sd_event_source *source UNUSED, const struct signalfd_siginfo *si, void *user)
 {
 	struct serve *s = user;
 
+	if (si->ssi_signo == SIGHUP && !terminal_is_gone(si)) {
+		reload(s);
+		return 0;
+	}
 	if (s->drain)
 		return sd_event_exit(s->app.loop, 0);
 	LOG_INFO("shutdown", LOG_U("signal", si->ssi_signo));
@@ -201,6 +210,8 @@ static int open_auth(struct serve *s, struct err *e)
 	struct auth_config config = {
 	    .store = s->app.store,
 	    .static_keys = s->keys,
+	    .static_key = set->api_key[0] ? set->api_key : NULL,
+	    .secure = strncasecmp(set->public_url, "https://", 8) == 0,
 	    .required = set->require_auth || s->keys,
 	    .local_name = set->default_user_id,
 	    .token_ns = (uint64_t)set->token_minutes * 60 * NS_PER_S,
@@ -220,13 +231,14 @@ static int open_http(struct serve *s, struct err *e)
 	const struct settings *set = &s->app.settings;
 	struct http_config config = {
 	    .max_connections = (unsigned)set->max_connections,
-	    .max_per_address = (unsigned)set->max_connections_per_address,
+	    .budgets = s->app.budgets,
 	    .head_timeout_ns = (uint64_t)set->head_timeout_s * NS_PER_S,
 	    .idle_timeout_ns = (uint64_t)set->idle_timeout_s * NS_PER_S,
 	    .stall_timeout_ns = (uint64_t)set->stall_timeout_s * NS_PER_S,
-	    .hosts = s->hosts,
-	    .origins = s->origins,
-	    .proxies = &s->proxies,
+	    .hosts = s->names.hosts,
+	    .origins = s->names.origins,
+	    .page_origins = s->names.page_origins,
+	    .proxies = &s->names.proxies,
 	    .log = log_request,
 	    .log_userdata = s,
 	};
@@ -245,12 +257,24 @@ static int open_http(struct serve *s, struct err *e)
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the HTTP server");
 	r = http_server_add_routes(s->http, routes, ARRAY_SIZE(routes), HTTP_SCOPE_MAIN, s);
-	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes") : 0;
+	return r < 0 ? err_set(e, ERR_INTERNAL, -r, "routes")
+		     : site_new(s->http, HTTP_SCOPE_MAIN, &s->site, e);
 }
 
 static bool needs_key(const struct serve *s)
 {
 	return s->keys || s->app.settings.require_auth;
+}
+
+static bool registration_is_open(const struct serve *s)
+{
+	const struct settings *set = &s->app.settings;
+
+	if (s->no_registration)
+		return false;
+	if (!streq(set->open_registration, "auto"))
+		return streq(set->open_registration, "on");
+	return app_is_loopback(s->host) && !needs_key(s) && !set->public_url[0];
 }
 
 static int open_api(struct serve *s, struct err *e)
@@ -262,17 +286,22 @@ static int open_api(struct serve *s, struct err *e)
 	    .store = s->app.store,
 	    .auth = s->auth,
 	    .ledger = s->app.ledger,
+	    .cells = s->app.cells,
 	    .packages = s->app.packages,
+	    .budgets = s->app.budgets,
 	    .save_figures = !streq(set->save_figures, "off"),
-	    .open_registration =
-		streq(set->open_registration, "auto")
-		    ? app_is_loopback(s->host) && !needs_key(s) && !set->public_url[0]
-		    : streq(set->open_registration, "on"),
+	    .open_registration = registration_is_open(s),
+	    .signin_ns = (uint64_t)set->signin_hours * 3600 * NS_PER_S,
+	    .profile = set->profile,
+	    .loopback = app_is_loopback(s->host),
+	    .base = s->base,
 	    .max_upload_bytes = (uint64_t)set->max_upload_bytes,
 	    .max_code_bytes = (uint64_t)set->max_code_bytes,
 	    .version = CAISSON_VERSION,
 	    .policy = policy_make,
 	    .user = &s->app,
+	    .server = server_facts_json,
+	    .server_user = &s->facts,
 	};
 	int r = api_new(&config, &s->api, e);
 
@@ -287,6 +316,7 @@ static void identify(struct http_request *req, struct mcp_peer_config *peer, voi
 		return;
 	peer->principal_data = caller_ref(who);
 	peer->limited = who->read_only || who->profile[0];
+	peer->rights = auth_rights(who);
 	peer->principal_unref = caller_unref;
 }
 
@@ -297,7 +327,8 @@ static int open_transport(struct serve *s, struct err *e)
 	    .http = s->http,
 	    .mcp = s->app.mcp,
 	    .identify = identify,
-	    .reader = {.max_message = app_max_message(&s->app)},
+	    .budgets = s->app.budgets,
+	    .reader = {.max_message = app_max_message(&s->app), .budgets = s->app.budgets},
 	};
 	int r = transport_http_new(&config, &s->transport);
 
@@ -319,10 +350,8 @@ static int listen_all(struct serve *s, struct err *e)
 		return r;
 	make_base(s);
 	links_set_main(s->app.links, s->base);
-	s->page = page_make(s->base, s->app.settings.profile, needs_key(s));
-	if (!s->page)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the page");
-	return links_listen(s->app.links, e);
+	r = site_set_address(s->site, s->base, s->app.settings.profile, needs_key(s), e);
+	return r < 0 ? r : links_listen(s->app.links, e);
 }
 
 /* Prints to stdout how to connect a client, when all listeners are open. */
@@ -353,6 +382,8 @@ static int serve(struct serve *s, struct err *e)
 	r = r < 0 ? r : manager_start(s->app.manager, e);
 	r = r < 0 ? r : open_http(s, e);
 	r = r < 0 ? r : app_open_mcp(&s->app, s->http, e);
+	if (r == 0)
+		links_set_auth(s->app.links, s->auth);
 	r = r < 0 ? r
 		  : links_add_routes(s->app.links, s->http, HTTP_SCOPE_MAIN | HTTP_SCOPE_LINKS, e);
 	r = r < 0 ? r : open_transport(s, e);
@@ -374,14 +405,16 @@ static void serve_done(struct serve *s)
 	s->http = http_server_free(s->http);
 	s->transport = transport_http_free(s->transport);
 	s->bridge = bridge_server_free(s->bridge);
+	/* Runs and answers that REST keeps give their shares back when they are freed. */
+	struct budgets *budgets = TAKE_PTR(s->app.budgets);
 	app_done(&s->app);
 	s->api = api_free(s->api);
+	(void)budgets_free(budgets);
 	s->auth = auth_free(s->auth);
 	s->keys = http_keys_free(s->keys);
-	free(s->page);
-	free(s->host_names);
-	free(s->origin_names);
-	http_proxies_done(&s->proxies);
+	s->site = site_free(s->site);
+	serve_names_done(&s->names);
+	server_facts_done(&s->facts);
 	bridge_socket_close(&s->socket);
 }
 
@@ -395,12 +428,14 @@ int cmd_serve(int argc, char **argv)
 	(void)signal(SIGPIPE, SIG_IGN);
 	int r = app_settings(&s.app, "serve", APP_SERVE, true, &argc, argv, &e);
 	if (r >= 0 && argc > 1)
-		r = err_set(&e, ERR_USAGE, 0, "serve: unknown argument '%s'", argv[1]);
+		r = cmd_unknown("serve", argv[1], &e);
 	r = r < 0 ? r : find_address(&s, &e);
 	s.app.listen_host = s.host;
-	r = r < 0 ? r : split_hosts(&s, &e);
+	r = r < 0 ? r : serve_names_make(&s.app.settings, s.host, &s.names, &e);
 	r = r < 0 ? r : bridge_socket_open(&s.socket, &s.app, why, &e);
 	s.app.socket_path = s.socket.fd >= 0 ? s.socket.path : NULL;
+	if (r >= 0)
+		server_facts_gather(&s.facts, &s.app);
 	r = r < 0 ? r : app_begin(&s.app, &e);
 	if (r >= 0 && why[0])
 		LOG_INFO("no_bridge", LOG_S("reason", why));

@@ -78,7 +78,7 @@ static int serve_client(struct stdio *s, struct err *e)
 	    .out_fd = STDOUT_FILENO,
 	    .on_end = on_end,
 	    .userdata = s,
-	    .reader = {.max_message = app_max_message(&s->app)},
+	    .reader = {.max_message = app_max_message(&s->app), .budgets = s->app.budgets},
 	};
 	r = transport_stdio_new(&config, &s->transport);
 	if (r < 0)
@@ -92,7 +92,7 @@ static int read_arguments(struct app *a, int argc, char **argv, struct err *e)
 {
 	for (int i = 1; i < argc; i++) {
 		if (!streq(argv[i], "--no-bridge"))
-			return err_set(e, ERR_USAGE, 0, "stdio: unknown argument '%s'", argv[i]);
+			return cmd_unknown("stdio", argv[i], e);
 		int r = settings_set(&a->settings, SETTING_ID_bridge, "off", SETTING_FROM_FLAG,
 				     argv[i], e);
 		if (r < 0)

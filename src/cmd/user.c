@@ -6,6 +6,7 @@
 
 #include "base/parse.h"
 #include "base/rand.h"
+#include "base/suggest.h"
 #include "base/text.h"
 
 #include <sodium.h>
@@ -26,6 +27,7 @@ struct command {
 	int (*fn)(struct app *a, char **args, const char *const *options, struct err *e);
 	const char *options[OPTIONS_MAX]; /* names of its --name VALUE options, then NULL */
 	const char *usage;
+	bool makes; /* the database is made if it does not exist */
 };
 
 /* ---- passwords ---- */
@@ -55,7 +57,7 @@ static int ask_password(char *ret, size_t size, struct err *e)
 	return r;
 }
 
-static int hash_new_password(bool generate, char *ret_hash, struct err *e)
+static int hash_new_password(struct app *a, bool generate, char *ret_hash, struct err *e)
 {
 	uint8_t random[PASSWORD_RANDOM];
 	char password[LINE_SIZE];
@@ -68,7 +70,7 @@ static int hash_new_password(bool generate, char *ret_hash, struct err *e)
 	} else {
 		r = ask_password(password, sizeof(password), e);
 	}
-	r = r < 0 ? r : store_hash_now(password, ret_hash, e);
+	r = r < 0 ? r : store_hash_now(password, store_password_min(a->store), ret_hash, e);
 	if (r == 0 && generate)
 		(void)printf("password  %s\n", password);
 	sodium_memzero(password, sizeof(password));
@@ -101,7 +103,7 @@ static int user_add(struct app *a, char **args, const char *const *options, stru
 		       text_copy(u.email, sizeof(u.email), options[1] ? options[1] : "") < 0))
 		r = err_set(e, ERR_USAGE, 0, "the name or the e-mail is too long");
 	if (r == 0 && !(options[2] && streq(options[2], "none")))
-		r = hash_new_password(options[2] && streq(options[2], "generate"), u.hash, e);
+		r = hash_new_password(a, options[2] && streq(options[2], "generate"), u.hash, e);
 	r = r < 0 ? r : store_user_add(a->store, &u, e);
 	if (r < 0)
 		return r;
@@ -159,7 +161,8 @@ static int user_passwd(struct app *a, char **args, const char *const *options, s
 	struct store_user u;
 	int r = find_user(a, args[0], &u, e);
 
-	r = r < 0 ? r : hash_new_password(options[0] && streq(options[0], "generate"), u.hash, e);
+	r = r < 0 ? r
+		  : hash_new_password(a, options[0] && streq(options[0], "generate"), u.hash, e);
 	r = r < 0 ? r : store_user_update(a->store, &u, e);
 	if (r > 0)
 		store_audit(a->store, NULL, "user.passwd", u.name, "ok", NULL, NULL);
@@ -296,7 +299,8 @@ static const struct command commands[] = {
      1,
      user_add,
      {"role", "email", "password"},
-     "add NAME [--role user|admin] [--email E] [--password generate|none]"},
+     "add NAME [--role user|admin] [--email E] [--password generate|none]",
+     true},
     {"user", "list", 0, user_list, {NULL}, "list"},
     {"user", "rm", 1, user_rm, {NULL}, "rm NAME"},
     {"user", "passwd", 1, user_passwd, {"password"}, "passwd NAME [--password generate]"},
@@ -306,7 +310,8 @@ static const struct command commands[] = {
      0,
      user_invite,
      {"role", "days", "note"},
-     "invite [--role user|admin] [--days N] [--note TEXT]"},
+     "invite [--role user|admin] [--days N] [--note TEXT]",
+     true},
     {"user", "invitations", 0, user_invitations, {NULL}, "invitations"},
     {"user", "uninvite", 1, user_uninvite, {NULL}, "uninvite ID"},
     {"key",
@@ -319,26 +324,36 @@ static const struct command commands[] = {
     {"key", "revoke", 1, key_revoke, {NULL}, "revoke ID"},
 };
 
-static void print_usage(FILE *f, const char *verb)
+static const char *find_usage(const char *verb, size_t i)
 {
-	bool first = true;
+	for (size_t k = 0; k < ARRAY_SIZE(commands); k++)
+		if (streq(commands[k].verb, verb) && i-- == 0)
+			return commands[k].usage;
+	return NULL;
+}
 
-	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (!streq(commands[i].verb, verb))
-			continue;
-		cmd_usage_line(f, first, verb, commands[i].usage);
-		first = false;
+const char *cmd_user_command(size_t i)
+{
+	return find_usage("user", i);
+}
+
+const char *cmd_key_command(size_t i)
+{
+	return find_usage("key", i);
+}
+
+static int unknown_option(const struct command *c, const char *word, struct err *e)
+{
+	struct suggest near = suggest_for(word);
+
+	for (size_t i = 0; i < OPTIONS_MAX && c->options[i]; i++) {
+		char flag[SUGGEST_NAME_MAX];
+
+		(void)snprintf(flag, sizeof(flag), "--%s", c->options[i]);
+		suggest_offer(&near, flag);
 	}
-}
-
-void cmd_user_usage(FILE *f)
-{
-	print_usage(f, "user");
-}
-
-void cmd_key_usage(FILE *f)
-{
-	print_usage(f, "key");
+	settings_suggest_flag(&near);
+	return err_set(e, ERR_USAGE, 0, "'%.64s' is not understood%s", word, suggest_text(&near));
 }
 
 /* Sorts ARGV from index 2 on into words and the values of the options of C. */
@@ -358,12 +373,28 @@ static int sort_args(const struct command *c, int argc, char **argv, char **word
 		}
 		while (o < OPTIONS_MAX && c->options[o] && !streq(c->options[o], argv[i] + 2))
 			o++;
-		if (o == OPTIONS_MAX || !c->options[o] || i + 1 == argc)
-			return err_set(e, ERR_USAGE, 0, "'%s' is not understood", argv[i]);
+		if (o == OPTIONS_MAX || !c->options[o])
+			return unknown_option(c, argv[i], e);
+		if (i + 1 == argc)
+			return err_set(e, ERR_USAGE, 0, "'%s' needs a value", argv[i]);
 		options[o] = argv[++i];
 	}
 	return n == c->n_args ? 0
 			      : err_set(e, ERR_USAGE, 0, "usage: caisson %s %s", c->verb, c->usage);
+}
+
+/* A command that only looks, or changes what is there, must not make a database: the name of the state
+ * folder may be mistyped. */
+static int check_store(const struct app *a, const struct command *c, struct err *e)
+{
+	char path[APP_STORE_PATH_MAX];
+
+	app_store_path(a, path);
+	if (c->makes || access(path, F_OK) == 0 || errno != ENOENT)
+		return 0;
+	return err_set(e, ERR_NOT_FOUND, 0,
+		       "there is no database %s yet (see --state-dir); 'caisson user add' makes it",
+		       path);
 }
 
 static int run_command(const char *verb, int argc, char **argv)
@@ -380,10 +411,10 @@ static int run_command(const char *verb, int argc, char **argv)
 			c = &commands[i];
 	if (r >= 0 && !c) {
 		app_done(&a);
-		print_usage(stderr, verb);
-		return err_code_exit(ERR_USAGE);
+		return cmd_no_command(verb, argc > 1 ? argv[1] : NULL);
 	}
 	r = r < 0 ? r : sort_args(c, argc, argv, words, options, &e);
+	r = r < 0 ? r : check_store(&a, c, &e);
 	r = r < 0 ? r : app_open_store(&a, &e);
 	r = r < 0 ? r : c->fn(&a, words, options, &e);
 	app_done(&a);

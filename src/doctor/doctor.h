@@ -2,7 +2,9 @@
 /* The checks of `caisson doctor`, for the verb in src/cmd/doctor.c. */
 #pragma once
 
+#include "base/err.h"
 #include "config/settings.h"
+#include "engine/docker/docker.h"
 #include "engine/native/probe.h"
 
 #include <limits.h>
@@ -16,12 +18,17 @@ enum doctor_state {
 	DOCTOR_STATE_MAX_,
 };
 
-struct doctor_facts { /* borrowed by every row */
-	struct host_probe probe;
-	bool probed;
+struct doctor_facts {               /* borrowed by every row */
+	struct host_probe probe;    /* of the native engine */
+	bool probed;                /* the engine of the settings has answered */
+	struct engine_probe engine; /* its answer, with nothing to follow */
+	struct docker_about daemon; /* engine docker */
+	struct err engine_error;    /* why it is not usable */
+	const char *name;           /* of that engine: "native", "docker" */
+	char why[ENGINE_WHY_MAX];   /* why it was chosen; "" = the settings name it */
 	const struct settings *settings;
 	char state_dir[PATH_MAX]; /* "" = not known */
-	char image[64];           /* name of the image that sandboxes get */
+	char image[208];          /* name of the image that sandboxes get */
 };
 
 struct doctor_row {
@@ -30,14 +37,26 @@ struct doctor_row {
 	char mend[400]; /* what to do about it; "" = nothing to do */
 };
 
+enum doctor_for { DOCTOR_FOR_ANY, DOCTOR_FOR_NATIVE, DOCTOR_FOR_DOCKER };
+
 struct doctor_check {
 	const char *id;
 	const char *what;
+	enum doctor_for engine; /* the row is about sandboxes of this engine */
 	void (*look)(const struct doctor_facts *f, struct doctor_row *r);
 };
 
 extern const struct doctor_check doctor_checks[];
 extern const size_t doctor_n_checks;
+
+/* Whether check C is about the engine that F found. */
+bool doctor_concerns(const struct doctor_facts *f, const struct doctor_check *c);
+
+/* ---- doctor_docker.c ---- */
+void row_engine(const struct doctor_facts *f, struct doctor_row *r);
+void row_daemon(const struct doctor_facts *f, struct doctor_row *r);
+void row_daemon_limits(const struct doctor_facts *f, struct doctor_row *r);
+void row_daemon_users(const struct doctor_facts *f, struct doctor_row *r);
 
 /* ---- doctor_bugs.c ---- */
 struct kernel_version;

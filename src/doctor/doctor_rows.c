@@ -116,7 +116,8 @@ static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 	default:
 		r->state = DOCTOR_WEAKER;
 		SAY(r, "all sandboxes share your uid on the host and are kept apart by their "
-		       "namespaces alone");
+		       "namespaces alone. One of them can use up what the kernel counts by uid "
+		       "(watches of epoll): the server then takes no new clients for a while");
 	}
 	if (!p->newuidmap)
 		MEND(r, "sudo apt-get install uidmap");
@@ -183,7 +184,18 @@ static void row_pids(const struct doctor_facts *f, struct doctor_row *r)
 static void row_disk(const struct doctor_facts *f, struct doctor_row *r)
 {
 	if (f->probe.enforced & ENGINE_CAP_DISK) {
-		SAY(r, "tmpfs: bytes and inodes, counted as the sandbox's memory");
+		const bool disk = is_root(f) && f->probe.loop;
+
+		if (streq(f->settings->workspace, "memory") || !disk)
+			SAY(r, "tmpfs: bytes and inodes, counted as the sandbox's memory");
+		else
+			SAY(r,
+			    "workspace: a disk of its own, not memory, if the state folder is on "
+			    "one; /tmp: tmpfs");
+		if (disk || !streq(f->settings->workspace, "disk"))
+			return;
+		r->state = DOCTOR_MISSING;
+		MEND(r, "SANDBOX_WORKSPACE=disk needs `caisson serve` as root and loop devices");
 		return;
 	}
 	r->state = DOCTOR_MISSING;
@@ -475,7 +487,7 @@ static void row_ksm(const struct doctor_facts *f, struct doctor_row *r)
 }
 
 const struct doctor_check doctor_checks[] = {
-#define D(id, what) {#id, what, row_##id},
+#define D(id, engine, what) {#id, what, DOCTOR_FOR_##engine, row_##id},
 #include "doctor/doctor.tbl.h"
 #undef D
 };

@@ -74,10 +74,17 @@ static int add_blocks(struct buf *b, const char *base, bool needs_key)
 	return r < 0 ? r : add_block(b, "Clients that speak stdio alone", text);
 }
 
-char *page_make(const char *base, const char *profile, bool needs_key)
+char *page_make(const char *base, const char *profile, bool needs_key, const char *why)
 {
 	struct buf b = BUF_INIT(PAGE_MAX);
 	int r = buf_add_str(&b, head);
+
+	r = r < 0 ? r : buf_add_str(&b, "<p>The page was left out of this build: ");
+	r = r < 0 ? r : add_html(&b, why);
+	r = r < 0 ? r
+		  : buf_add_str(&b,
+				". To have it, install npm and build again. Everything else works "
+				"without it.</p>\n");
 
 	r = r < 0 ? r : add_blocks(&b, base, needs_key);
 	r = r < 0 ? r : buf_add_str(&b, "<p>Profile: <code>");

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "web/site.h"
+
+#include "base/text.h"
+
+#include "http/range.h"
+#include "web/accepts.h"
+#include "web/assets.h"
+#include "web/page.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ETAG_SIZE 48
+
+/* The page has no script or style inside its document, and asks nobody but this server. Frames are files of
+ * sandboxes and /frame, which have a policy of their own that gives them an opaque origin. */
+#define PAGE_POLICY                                                                                \
+	"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "    \
+	"font-src 'self'; connect-src 'self'; frame-src 'self' blob:; worker-src 'self'; "         \
+	"manifest-src 'self'; media-src 'self' blob:; object-src 'none'; frame-ancestors 'none'; " \
+	"base-uri 'none'; form-action 'self'"
+/* The page without the web part has its few rules of style inside. */
+#define LEFT_OUT_POLICY "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'"
+/* HTML of a sandbox: any script may run in it, in an origin of its own, without network, except
+ * that Chromium does not know the directive webrtc of CSP Level 3. */
+#define FRAME_POLICY                                                                               \
+	"sandbox allow-scripts; default-src 'none'; "                                              \
+	"script-src 'unsafe-inline' 'unsafe-eval' data: blob:; style-src 'unsafe-inline' data: "   \
+	"blob:; img-src data: blob:; font-src data: blob:; media-src data: blob:; "                \
+	"connect-src data: blob:; worker-src data: blob:; base-uri 'none'; form-action 'none'; "   \
+	"frame-ancestors 'self'; webrtc 'block'"
+
+/* The document of /frame. The page gives it HTML once, by a message; it tells the page its height. */
+static const char frame_html[] =
+    "<!doctype html><html><head><meta charset=\"utf-8\"><title>Output</title><script>\n"
+    "(() => {\n"
+    "const page = parent;\n"
+    "const tell = (data) => page.postMessage(Object.assign({caisson: data.what}, data), '*');\n"
+    "const once = (event) => {\n"
+    "\tif (event.source !== page || typeof event.data?.html !== 'string') return;\n"
+    "\tremoveEventListener('message', once);\n"
+    "\tdocument.open();\n"
+    "\tdocument.write(event.data.html);\n"
+    "\tdocument.close();\n"
+    "\tconst root = document.documentElement;\n"
+    "\tconst measure = () => tell({what: 'size', height: root.scrollHeight});\n"
+    /* A page lower than its frame does not say so by itself. It may shrink once; later it can only grow. */
+    "\tconst fit = () => {\n"
+    "\t\tconst all = document.createRange();\n"
+    "\t\tall.selectNodeContents(document.body ?? root);\n"
+    "\t\tconst end = all.getBoundingClientRect().bottom + scrollY + 16;\n"
+    "\t\tif (root.scrollHeight <= innerHeight && end < innerHeight) tell({what: 'size', height: "
+    "end});\n"
+    "\t\telse measure();\n"
+    "\t\tnew ResizeObserver(measure).observe(root);\n"
+    "\t};\n"
+    "\tsetTimeout(fit, 0);\n"
+    "};\n"
+    "addEventListener('message', once);\n"
+    "tell({what: 'ready'});\n"
+    "})();\n"
+    "</script></head><body></body></html>\n";
+
+struct site {
+	struct http_route *rows;
+	char *left_out; /* owned HTML; NULL before site_set_address() */
+};
+
+static const struct {
+	enum web_form form;
+	const char *coding;
+} codings[] = {{WEB_BROTLI, "br"}, {WEB_GZIP, "gzip"}};
+
+static void add_common_headers(struct http_request *req, const char *policy)
+{
+	/* http_add_header() fails only for names and values that break a head; these are constants. */
+	(void)http_add_header(req, "Content-Security-Policy", policy);
+	(void)http_add_header(req, "Referrer-Policy", "no-referrer");
+	(void)http_add_header(req, "Cross-Origin-Opener-Policy", "same-origin");
+	(void)http_add_header(req, "Cross-Origin-Resource-Policy", "same-origin");
+	(void)http_add_header(req, "X-Frame-Options", "DENY");
+	(void)http_add_header(req, "Permissions-Policy",
+			      "camera=(), geolocation=(), microphone=(), payment=(), usb=()");
+}
+
+static enum web_form choose_form(const struct http_request *req, const struct web_asset *a)
+{
+	const char *accepted = http_request_header(req, "accept-encoding");
+
+	for (size_t i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
+		if (a->forms[codings[i].form].data && accepts_coding(accepted, codings[i].coding))
+			return codings[i].form;
+	return WEB_PLAIN;
+}
+
+static void respond_asset(struct http_request *req, const struct web_asset *a)
+{
+	enum web_form form = choose_form(req, a);
+	const char *known = http_request_header(req, "if-none-match");
+	char etag[ETAG_SIZE];
+
+	/* Each form has bytes of its own, so it has a tag of its own. */
+	(void)snprintf(etag, sizeof(etag), "\"%s-%d\"", a->digest, (int)form);
+	add_common_headers(req, PAGE_POLICY);
+	(void)http_add_header(req, "ETag", etag);
+	(void)http_add_header(req, "Vary", "Accept-Encoding");
+	(void)http_add_header(req, "Cache-Control",
+			      a->immutable ? "public, max-age=31536000, immutable" : "no-cache");
+	if (known && http_etag_in_list(known, etag, true)) {
+		http_respond(req, 304, NULL, NULL, 0);
+		return;
+	}
+	for (size_t i = 0; i < sizeof(codings) / sizeof(codings[0]); i++)
+		if (codings[i].form == form)
+			(void)http_add_header(req, "Content-Encoding", codings[i].coding);
+	http_respond(req, 200, a->type, a->forms[form].data, a->forms[form].len);
+}
+
+static void get_asset(struct http_request *req, void *user UNUSED)
+{
+	const char *path = http_request_path(req);
+
+	for (const struct web_asset *a = web_assets; a->path; a++)
+		if (streq(a->path, path)) {
+			respond_asset(req, a);
+			return;
+		}
+	http_respond_problem(req, ERR_NOT_FOUND, "There is no such page", NULL);
+}
+
+static void get_left_out(struct http_request *req, void *user)
+{
+	const struct site *s = user;
+
+	add_common_headers(req, LEFT_OUT_POLICY);
+	http_respond_text(req, 200, "text/html; charset=utf-8", s->left_out ? s->left_out : "");
+}
+
+static void get_frame(struct http_request *req, void *user UNUSED)
+{
+	(void)http_add_header(req, "Content-Security-Policy", FRAME_POLICY);
+	(void)http_add_header(req, "Referrer-Policy", "no-referrer");
+	(void)http_add_header(req, "X-DNS-Prefetch-Control", "off");
+	(void)http_add_header(req, "Cache-Control", "no-cache");
+	http_respond(req, 200, "text/html; charset=utf-8", frame_html, sizeof(frame_html) - 1);
+}
+
+int site_new(struct http_server *http, unsigned scopes, struct site **ret, struct err *e)
+{
+	struct site *s = calloc(1, sizeof(*s));
+	size_t n = 0;
+
+	if (s)
+		s->rows = calloc(web_n_assets + 2, sizeof(*s->rows));
+	if (!s || !s->rows) {
+		(void)site_free(s);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the page");
+	}
+	for (const struct web_asset *a = web_assets; a->path; a++)
+		s->rows[n++] = (struct http_route){HTTP_GET | HTTP_HEAD, a->path, get_asset, 0, 0};
+	if (n == 0)
+		s->rows[n++] = (struct http_route){HTTP_GET | HTTP_HEAD, "/", get_left_out, 0, 0};
+	s->rows[n++] = (struct http_route){HTTP_GET | HTTP_HEAD, "/frame", get_frame, 0, 0};
+	int r = http_server_add_routes(http, s->rows, n, scopes, s);
+	if (r < 0) {
+		(void)site_free(s);
+		return err_set(e, ERR_INTERNAL, -r, "the routes of the page");
+	}
+	*ret = s;
+	return 0;
+}
+
+int site_set_address(struct site *s, const char *base, const char *profile, bool needs_key,
+		     struct err *e)
+{
+	if (web_n_assets > 0)
+		return 0;
+	free(s->left_out);
+	s->left_out = page_make(base, profile, needs_key, web_left_out);
+	return s->left_out ? 0 : err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the page");
+}
+
+struct site *site_free(struct site *s)
+{
+	if (s) {
+		free(s->rows);
+		free(s->left_out);
+	}
+	free(s);
+	return NULL;
+}
