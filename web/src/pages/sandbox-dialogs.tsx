@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: Apache-2.0
+// Dialogs that make, rename, fork and delete a sandbox.
+
+import { useState } from 'preact/hooks';
+import { api } from '../api/client.ts';
+import { dropSandbox, keepSandbox } from '../api/state.ts';
+import type { Sandbox } from '../api/types.ts';
+import { go } from '../app/router.ts';
+import { Field, useLoad } from '../parts/basics.tsx';
+import { ActionDialog, say } from '../parts/overlay.tsx';
+import { text } from '../text/en.ts';
+
+const t = text.home;
+
+export function nameOf(s: Sandbox): string {
+	return s.name || s.id.slice(0, 13);
+}
+
+const value = (form: FormData, name: string): string => String(form.get(name) ?? '').trim();
+
+/** NAME=value lines as an object; a line of another form is refused. */
+function envOf(lines: string): Record<string, string> | undefined {
+	const env: Record<string, string> = {};
+	for (const line of lines.split('\n').filter((l) => l.trim() !== '')) {
+		const at = line.indexOf('=');
+		if (at < 1)
+			throw new Error(t.envWrong(line));
+		env[line.slice(0, at).trim()] = line.slice(at + 1);
+	}
+	return Object.keys(env).length ? env : undefined;
+}
+
+export function CreateDialog({ onClose }: { onClose: () => void }) {
+	const [kind, setKind] = useState('session');
+	const create = async (form: FormData): Promise<void> => {
+		const body: Record<string, unknown> = { kind, env: envOf(value(form, 'env')) };
+		for (const name of ['name', 'image', 'network'])
+			body[name] = value(form, name) || undefined;
+		for (const name of ['memory_mb', 'cpus', 'disk_mb', 'timeout_s', 'ttl_s'])
+			body[name] = value(form, name) ? Number(value(form, name)) : undefined;
+		if (body['network'] === 'allowlist')
+			body['domains'] = value(form, 'domains').split(/[\s,]+/).filter(Boolean);
+		const s = await api.post<Sandbox>('/sandboxes', body);
+		keepSandbox(s);
+		go('sandboxes', s.id);
+	};
+	return (
+		<ActionDialog title={t.create} action={t.createAction} onClose={onClose} run={create}>
+			<Field label={t.name} hint={t.nameHint} control={(a) => <input {...a} class="input" name="name" maxLength={100} autocomplete="off" autofocus />} />
+			<Field label={t.kind} hint={t.kindHints[kind]} control={(a) => (
+				<select {...a} class="input" value={kind} onChange={(e) => setKind(e.currentTarget.value)}>
+					{['session', 'stored'].map((k) => <option value={k}>{t.kinds[k]}</option>)}
+				</select>
+			)} />
+			<details class="more">
+				<summary>{t.limits}</summary>
+				<More />
+			</details>
+		</ActionDialog>
+	);
+}
+
+function More() {
+	const policy = useLoad((signal) => api.get<{ image?: string; network?: string }>('/policy', undefined, signal), []);
+	const [network, setNetwork] = useState('');
+	const numbers: [string, string][] = [['memory_mb', t.memoryMb], ['cpus', t.cpus], ['disk_mb', t.diskMb], ['timeout_s', t.timeout], ['ttl_s', t.ttl]];
+	return (
+		<div class="stack">
+			<p class="quiet small">{t.defaults}</p>
+			<div class="two">
+				<Field label={t.image} control={(a) => <input {...a} class="input" name="image" placeholder={policy.value?.image} autocomplete="off" />} />
+				<Field label={t.network} control={(a) => <select {...a} class="input" name="network" value={network} onChange={(e) => setNetwork(e.currentTarget.value)}>{Object.entries(t.networks).map(([k, words]) => <option value={k}>{words}</option>)}</select>} />
+				{numbers.map(([name, label]) => <Field label={label} control={(a) => <input {...a} class="input" name={name} type="number" min="0" step={name === 'cpus' ? '0.1' : '1'} />} />)}
+			</div>
+			{network === 'allowlist' && <Field label={t.domains} hint={t.domainsHint} control={(a) => <textarea {...a} class="input mono" name="domains" rows={2} autocomplete="off" spellcheck={false} />} />}
+			<Field label={t.env} hint={t.envHint} control={(a) => <textarea {...a} class="input mono" name="env" rows={3} autocomplete="off" spellcheck={false} />} />
+		</div>
+	);
+}
+
+export function RenameDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
+	const rename = async (form: FormData): Promise<void> => {
+		keepSandbox(await api.patch<Sandbox>(`/sandboxes/${of.id}`, { name: value(form, 'name') }));
+		say(t.renamed);
+	};
+	return (
+		<ActionDialog title={t.rename} action={text.common.save} onClose={onClose} run={rename}>
+			<Field label={t.name} control={(a) => <input {...a} class="input" name="name" maxLength={100} defaultValue={of.name} autocomplete="off" autofocus />} />
+		</ActionDialog>
+	);
+}
+
+export function ForkDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
+	const fork = async (form: FormData): Promise<void> => {
+		const made = await api.post<{ id?: string; sandbox?: Sandbox }>(`/sandboxes/${of.id}/forks`, {});
+		const id = made.id ?? made.sandbox?.id;
+		if (!id)
+			return;
+		const name = value(form, 'name');
+		if (name)
+			await api.patch(`/sandboxes/${id}`, { name });
+		keepSandbox(await api.get<Sandbox>(`/sandboxes/${id}`));
+		say(t.forked(name || id.slice(0, 13)));
+		go('sandboxes', id);
+	};
+	return (
+		<ActionDialog title={t.fork} action={t.forkAction} onClose={onClose} run={fork}>
+			<p class="quiet">{t.forkWhat}</p>
+			<Field label={t.forkName} control={(a) => <input {...a} class="input" name="name" maxLength={100} autocomplete="off" autofocus />} />
+		</ActionDialog>
+	);
+}
+
+export function DeleteDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
+	const remove = async (): Promise<void> => {
+		await api.remove(`/sandboxes/${of.id}`);
+		dropSandbox(of.id);
+		if (location.hash.includes(of.id))
+			go();
+	};
+	return (
+		<ActionDialog title={t.deleteAsk(nameOf(of))} action={text.common.delete} alarm onClose={onClose} run={remove}>
+			<p>{t.deleteWhat}</p>
+		</ActionDialog>
+	);
+}

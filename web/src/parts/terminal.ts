@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+// xterm.js over the runs of one sandbox, loaded when a terminal is opened.
+
+import { effect } from '@preact/signals';
+import { FitAddon } from '@xterm/addon-fit';
+import { Terminal, type ITheme } from '@xterm/xterm';
+import { api } from '../api/client.ts';
+import { watchRuns } from '../api/state.ts';
+import { look } from '../app/look.ts';
+import { commandFor, folderOf, LineEditor } from '../pure/line.ts';
+import { text } from '../text/en.ts';
+import { wordsOf } from './basics.tsx';
+
+const t = text.terminal;
+const HOME = '/mnt/data';
+const AHEAD_MAX = 65_536; // characters
+
+/** The colours of the page, as xterm.js wants them. */
+function theme(): ITheme {
+	const probe = document.createElement('span');
+	document.body.append(probe);
+	const color = (name: string): string => {
+		probe.style.color = `var(--${name})`;
+		return getComputedStyle(probe).color;
+	};
+	const names = ['black', 'red', 'green', 'yellow', 'blue', 'magenta', 'cyan', 'white'];
+	const out: Record<string, string> = { background: color('raised'), foreground: color('ink'), cursor: color('ink'), cursorAccent: color('raised'), selectionBackground: color('line-strong') };
+	names.forEach((n, i) => {
+		out[n] = color(`c${i}`);
+		out[`bright${n[0]!.toUpperCase()}${n.slice(1)}`] = color(`c${i + 8}`);
+	});
+	probe.remove();
+	return out;
+}
+
+class Shell {
+	private readonly line = new LineEditor();
+	private cwd: string | null = null;
+	private run: string | null = null; // under way
+	private busy = false;
+	private stop = false; // Ctrl-C came before the run had a name
+	private ahead = ''; // what was typed or pasted while something ran
+	private early: { run: string; text: string }[] = [];
+	private held = ''; // output that may be the folder's mark
+	private readonly ends = new Map<string, () => void>();
+
+	private readonly term: Terminal;
+	private readonly sandbox: string;
+
+	constructor(term: Terminal, sandbox: string) {
+		this.term = term;
+		this.sandbox = sandbox;
+		this.term.write(`\x1b[2m${t.welcome}\x1b[0m\r\n`);
+		this.draw();
+	}
+
+	input(data: string): void {
+		const lines = data.length > 1 && /[\r\n]/.test(data) && !data.startsWith('\x1b') ? data.split(/\r\n|\r|\n/) : [data];
+		lines.forEach((l, i) => {
+			if (l !== '')
+				this.key(l);
+			if (i < lines.length - 1)
+				this.key('\r');
+		});
+	}
+
+	private key(data: string): void {
+		if (this.busy) {
+			if (data === '\x03')
+				this.interrupt();
+			else if (!data.startsWith('\x1b') && this.ahead.length < AHEAD_MAX)
+				this.ahead += data;
+			return;
+		}
+		const what = this.line.input(data);
+		if (what && 'line' in what) {
+			this.term.write('\r\n');
+			void this.start(what.line);
+		} else if (what && 'interrupt' in what) {
+			this.line.clear();
+			this.term.write('^C\r\n');
+			this.draw();
+		} else {
+			if (what)
+				this.term.clear();
+			this.draw();
+		}
+	}
+
+	private prompt(): [string, number] {
+		const where = (this.cwd ?? HOME).replace(new RegExp(`^${HOME}(?=/|$)`), '~');
+		return [`\x1b[36m${where}\x1b[0m $ `, where.length + 3];
+	}
+
+	private draw(): void {
+		this.term.write(this.line.draw(...this.prompt(), this.term.cols));
+	}
+
+	private interrupt(): void {
+		this.ahead = '';
+		this.stop = true;
+		if (this.run)
+			api.remove(`/runs/${this.run}`).catch(() => undefined);
+	}
+
+	private async start(line: string): Promise<void> {
+		if (line.trim() === 'clear')
+			this.term.clear();
+		else if (line.trim() !== '')
+			await this.execute(line);
+		this.line.fresh();
+		this.draw();
+		const ahead = this.ahead;
+		this.ahead = '';
+		if (ahead !== '')
+			this.input(ahead);
+	}
+
+	private async execute(line: string): Promise<void> {
+		this.busy = true;
+		this.stop = false;
+		this.held = '';
+		const { command, tells } = commandFor(line, this.cwd);
+		try {
+			const { id } = await api.post<{ id: string }>(`/sandboxes/${this.sandbox}/runs`, { command });
+			const over = new Promise<void>((done) => this.ends.set(id, done));
+			this.run = id;
+			if (this.stop)
+				this.interrupt();
+			for (const e of this.early.filter((x) => x.run === id))
+				e.text === '' ? this.ends.get(id)?.() : this.print(e.text, tells);
+			this.early = [];
+			this.tells = tells;
+			await over;
+			this.end();
+		} catch (e) {
+			this.term.write(`\x1b[31m${wordsOf(e)}\x1b[0m\r\n`);
+		}
+		this.run = null;
+		this.busy = false;
+		this.early = [];
+	}
+
+	private tells = false;
+
+	/** A piece of output, or '' at the end of a run. Events may come before the answer that names the run. */
+	event(run: string, piece: string, reason?: string): void {
+		if (!this.busy)
+			return;
+		if (run !== this.run) {
+			this.early.push({ run, text: piece });
+			return;
+		}
+		if (piece !== '')
+			return this.print(piece, this.tells);
+		if (reason === 'cancelled')
+			this.write('^C');
+		else if (reason && reason !== 'exited')
+			this.term.write(`\r\n\x1b[31m${text.notebook.reasons[reason] ?? reason}\x1b[0m`);
+		this.ends.get(run)?.();
+	}
+
+	private print(piece: string, tells: boolean): void {
+		const all = tells ? this.held + piece : piece;
+		const mark = tells ? all.lastIndexOf('\x1e') : -1;
+		this.held = mark >= 0 ? all.slice(mark) : '';
+		this.write(mark >= 0 ? all.slice(0, mark) : all);
+	}
+
+	private last = '\n';
+
+	private write(piece: string): void {
+		if (piece === '')
+			return;
+		this.last = piece[piece.length - 1]!;
+		this.term.write(piece.replace(/\r?\n/g, '\r\n'));
+	}
+
+	private end(): void {
+		const { cwd } = folderOf(this.held);
+		if (cwd?.startsWith('/'))
+			this.cwd = cwd;
+		if (this.last !== '\n')
+			this.term.write('\r\n');
+		this.last = '\n';
+		this.ends.clear();
+	}
+}
+
+/** Opens a terminal in HOST. The answer closes it. */
+export function openTerminal(host: HTMLElement, sandbox: string): () => void {
+	const term = new Terminal({ fontFamily: getComputedStyle(document.documentElement).getPropertyValue('--mono'), fontSize: 13, lineHeight: 1.25, cursorBlink: !matchMedia('(prefers-reduced-motion: reduce)').matches, scrollback: 20_000, theme: theme(), screenReaderMode: true });
+	const fit = new FitAddon();
+	term.loadAddon(fit);
+	term.open(host);
+	fit.fit();
+	const shell = new Shell(term, sandbox);
+	term.onData((d) => shell.input(d));
+	const resized = new ResizeObserver(() => fit.fit());
+	resized.observe(host);
+	const dark = matchMedia('(prefers-color-scheme: dark)');
+	const paint = (): void => {
+		term.options.theme = theme();
+	};
+	dark.addEventListener('change', paint);
+	const unlook = effect(() => {
+		void look.value;
+		paint();
+	});
+	const unwatch = watchRuns(sandbox, (run, piece, reason) => shell.event(run, piece, reason));
+	term.focus();
+	return () => {
+		unwatch();
+		unlook();
+		dark.removeEventListener('change', paint);
+		resized.disconnect();
+		term.dispose();
+	};
+}

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// Numbers and times as people read them.
+
+export function bytes(n: number): string {
+	const units = ['B', 'KB', 'MB', 'GB', 'TB'];
+	let i = 0;
+	while (n >= 999.5 && i < units.length - 1) {
+		n /= 1024;
+		i++;
+	}
+	return `${i === 0 || n >= 99.5 ? Math.round(n) : n.toFixed(n < 9.95 ? 1 : 0)} ${units[i]}`;
+}
+
+/** A duration: "340 ms", "2.1 s", "3 min 5 s", "2 h 10 min", "4 d 3 h". */
+export function duration(ms: number): string {
+	if (ms < 999.5)
+		return `${Math.round(ms)} ms`;
+	const s = ms / 1000;
+	if (s < 59.95)
+		return `${s < 9.95 ? s.toFixed(1) : Math.round(s)} s`;
+	return long(Math.round(s));
+}
+
+function long(s: number): string {
+	const steps: [number, string][] = [[86400, 'd'], [3600, 'h'], [60, 'min'], [1, 's']];
+	const i = steps.findIndex(([n]) => s >= n);
+	const [n, unit] = steps[i] ?? [1, 's'];
+	const rest = steps[i + 1];
+	const more = rest ? Math.floor((s % n) / rest[0]) : 0;
+	return `${Math.floor(s / n)} ${unit}${rest && more ? ` ${more} ${rest[1]}` : ''}`;
+}
+
+/** An age in whole seconds, short: "12 s", "5 min", "3 h", "2 d". */
+export function age(s: number): string {
+	if (s < 60)
+		return `${Math.max(0, Math.floor(s))} s`;
+	if (s < 3600)
+		return `${Math.floor(s / 60)} min`;
+	return s < 86400 ? `${Math.floor(s / 3600)} h` : `${Math.floor(s / 86400)} d`;
+}
+
+/** Date and time of the reader's place, without seconds for days that have passed. */
+export function when(rfc3339: string, now = new Date()): string {
+	const d = new Date(rfc3339);
+	if (Number.isNaN(d.getTime()))
+		return rfc3339;
+	const time = d.toLocaleTimeString(undefined, { hour: '2-digit', minute: '2-digit', second: d.toDateString() === now.toDateString() ? '2-digit' : undefined });
+	return d.toDateString() === now.toDateString() ? time : `${d.toLocaleDateString(undefined, { day: 'numeric', month: 'short', year: d.getFullYear() === now.getFullYear() ? undefined : 'numeric' })} ${time}`;
+}
+
+export function count(n: number): string {
+	return n.toLocaleString('en-US');
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The cells of one sandbox, from pages of its history and from events, in the order in which they began. Each run is one cell.
+
+import type { Cell, RunOutput, Text } from '../api/types.ts';
+import { Screen } from './ansi.ts';
+
+/** Output of a run as it comes. */
+export class Live {
+	readonly stdout = new Screen();
+	readonly stderr = new Screen();
+	readonly value = new Screen();
+	cut = false;
+	private readonly bytes = { stdout: 0, stderr: 0, value: 0 };
+
+	/** Adds a piece. One whose offset says that a part of it is here already adds the rest. */
+	add(e: RunOutput): void {
+		if (e.cut)
+			this.cut = true;
+		if (!e.stream || !e.text)
+			return;
+		let piece = new TextEncoder().encode(e.text);
+		const have = this.bytes[e.stream] - (e.offset ?? this.bytes[e.stream]);
+		if (have > 0)
+			piece = piece.subarray(have);
+		this.bytes[e.stream] += piece.length;
+		this[e.stream].push(have > 0 ? new TextDecoder().decode(piece) : e.text);
+	}
+
+	/** A run that began before anybody looked: CELL has what it has said so far. */
+	static of(cell: Cell): Live {
+		const live = new Live();
+		for (const stream of ['stdout', 'stderr', 'value'] as const)
+			live.add({ run: cell.run, sandbox: cell.sandbox, stream, text: cell[stream]?.text });
+		live.cut = Boolean(cell.stdout?.cut || cell.stderr?.cut);
+		return live;
+	}
+}
+
+/** Puts CELL at its place: it replaces the cell of the same run, else it becomes the last one before cells that began later. */
+export function put(cells: readonly Cell[], cell: Cell): Cell[] {
+	const next = cells.slice();
+	for (let i = next.length - 1; i >= 0; i--)
+		if (next[i]!.run === cell.run) {
+			next[i] = settled(next[i]!) && !settled(cell) ? next[i]! : { ...next[i], ...cell };
+			return next;
+		}
+	let at = next.length;
+	while (at > 0 && after(next[at - 1]!, cell))
+		at--;
+	next.splice(at, 0, cell);
+	return next;
+}
+
+export function settled(cell: Cell): boolean {
+	return cell.status === 'done' || cell.status === 'failed';
+}
+
+/** Whether A belongs behind B. Cells with a number come by number; queued and running ones have none and are last. */
+function after(a: Cell, b: Cell): boolean {
+	if (a.seq !== null && b.seq !== null)
+		return a.seq > b.seq;
+	if (a.seq === null && b.seq === null)
+		return false;
+	return a.seq === null && Boolean(b.seq !== null && (a.started_at ?? '~') > (b.started_at ?? ''));
+}
+
+/** A page of older or newer cells together with those that are there. */
+export function merge(cells: readonly Cell[], page: readonly Cell[]): Cell[] {
+	if (cells.length === 0)
+		return page.slice();
+	const known = new Map(cells.map((c) => [c.run, c]));
+	const fresh = page.filter((c) => !known.has(c.run));
+	const firstSeq = cells.find((c) => c.seq !== null)?.seq ?? Infinity;
+	const older = fresh.filter((c) => c.seq !== null && c.seq < firstSeq);
+	let next: Cell[] = [...older, ...cells];
+	for (const c of page)
+		if (known.has(c.run) || !older.includes(c))
+			next = put(next, c);
+	return next;
+}
+
+/** The beginning of a text that is there, if there is any. */
+export function shown(t: Text | null | undefined): string {
+	return t?.text ?? '';
+}
+
+/** Splits a Python traceback off: what stands before it, the traceback, and its last line, which names the error. */
+export function traceback(text: string): { before: string; trace: string; last: string } | null {
+	const mark = 'Traceback (most recent call last)';
+	const at = text.indexOf(mark);
+	if (at < 0)
+		return null;
+	const cause = /[^\n]*\n\n(?:The above exception was the direct cause|During handling of the above exception)/.exec(text); // its own traceback may be left out
+	const start = Math.min(text.lastIndexOf('\n', at) + 1, cause?.index ?? at);
+	const trace = text.slice(start).trimEnd();
+	const lines = trace.slice(trace.lastIndexOf(mark)).split('\n'); // of chained errors, the last one is the one that counts
+	// eslint-disable-next-line no-control-regex
+	const plain = (l: string): string => l.replace(/\x1b\[[0-9;]*m/g, '');
+	const last = lines.slice(1).find((l) => /^[\w.]+(?:Error|Exception|Interrupt|Exit|Warning|Iteration|Group)?\b.*/.test(plain(l)) && !/^\s/.test(plain(l))) ?? lines[lines.length - 1]!;
+	return { before: text.slice(0, start), trace, last: plain(last) };
+}

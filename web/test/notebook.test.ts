@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import type { Cell } from '../src/api/types.ts';
+import { Live, merge, put, traceback } from '../src/pure/notebook.ts';
+
+const cell = (run: string, seq: number | null, more: Partial<Cell> = {}): Cell =>
+	({ run, seq, sandbox: 's', status: seq === null ? 'running' : 'done', kind: 'code', code: run, ...more });
+const order = (cells: readonly Cell[]): string => cells.map((c) => c.run).join(' ');
+
+test('a run that ends stays where it was', () => {
+	let cells: Cell[] = [];
+	cells = put(cells, cell('a', null));
+	cells = put(cells, cell('b', null));
+	cells = put(cells, cell('a', 7, { exit_code: 0 }));
+	assert.equal(order(cells), 'a b');
+	assert.equal(cells[0]!.exit_code, 0);
+});
+
+test('an event of the beginning that comes late does not undo the end', () => {
+	const cells = put([cell('a', 3)], cell('a', null));
+	assert.equal(cells[0]!.status, 'done');
+});
+
+test('what the beginning said is kept at the end', () => {
+	const cells = put([cell('a', null, { asked_by: { how: 'mcp', name: 'x' } })], cell('a', 1));
+	assert.equal(cells[0]!.asked_by?.name, 'x');
+});
+
+test('finished cells come by number', () => {
+	assert.equal(order(put([cell('a', 1), cell('c', 3)], cell('b', 2))), 'a b c');
+});
+
+test('an older page goes before, without what is there already', () => {
+	const now = [cell('c', 3), cell('d', null)];
+	assert.equal(order(merge(now, [cell('a', 1), cell('b', 2), cell('c', 3)])), 'a b c d');
+});
+
+test('a newer page after a break goes behind', () => {
+	assert.equal(order(merge([cell('a', 1)], [cell('a', 1), cell('b', 2), cell('c', null)])), 'a b c');
+});
+
+test('cells are not changed in place', () => {
+	const before = [cell('a', null)];
+	put(before, cell('a', 1));
+	assert.equal(before[0]!.seq, null);
+});
+
+test('pieces of output go to their stream', () => {
+	const live = new Live();
+	live.add({ run: 'r', sandbox: 's', stream: 'stdout', text: 'a' });
+	live.add({ run: 'r', sandbox: 's', stream: 'stderr', text: 'e' });
+	live.add({ run: 'r', sandbox: 's', stream: 'stdout', text: 'b\n' });
+	live.add({ run: 'r', sandbox: 's', cut: true });
+	assert.deepEqual([live.stdout.text(), live.stderr.text(), live.cut], ['ab\n', 'e', true]);
+});
+
+test('a run that began before anybody looked goes on where its cell ends', () => {
+	const live = Live.of(cell('r', null, { stdout: { text: 'äb', total: 3, cut: false } }));
+	live.add({ run: 'r', sandbox: 's', stream: 'stdout', text: 'äbc', offset: 0 });
+	live.add({ run: 'r', sandbox: 's', stream: 'stdout', text: 'bc', offset: 2 });
+	live.add({ run: 'r', sandbox: 's', stream: 'stdout', text: 'd', offset: 4 });
+	assert.equal(live.stdout.text(), 'äbcd');
+});
+
+test('a traceback is told from what was printed before', () => {
+	const t = traceback('warn\nTraceback (most recent call last):\n  File "x", line 1, in <module>\nValueError: no\n');
+	assert.deepEqual([t?.before, t?.last], ['warn\n', 'ValueError: no']);
+});
+
+test('the last of several tracebacks counts, and all are folded', () => {
+	const one = 'Traceback (most recent call last):\n  File "x", line 1\nKeyError: 1\n';
+	assert.equal(traceback(`${one}\nDuring handling of the above exception, another exception occurred:\n\n${one.replace('KeyError: 1', 'a.b.MyError: two')}`)?.last, 'a.b.MyError: two');
+	assert.equal(traceback(`a\n${one}\nThe above exception was the direct cause of the following exception:\n\n${one}`)?.before, 'a\n');
+	assert.equal(traceback(`a\nKeyError: 1\n\nThe above exception was the direct cause of the following exception:\n\n${one}`)?.before, 'a\n');
+	assert.equal(traceback('no error'), null);
+});

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { href, parse } from '../src/app/router.ts';
+import { snippets } from '../src/pure/clients.ts';
+import { age, bytes, duration } from '../src/pure/format.ts';
+import { kindOf } from '../src/pure/kinds.ts';
+import { columns, commandFor, folderOf, LineEditor, lineOf } from '../src/pure/line.ts';
+import { tree } from '../src/pure/tree.ts';
+import { shell } from '../src/pure/words.ts';
+
+test('bytes', () => {
+	assert.deepEqual([0, 999, 1023, 1024, 10_240, 1_048_576, 5e9].map(bytes), ['0 B', '999 B', '1.0 KB', '1.0 KB', '10 KB', '1.0 MB', '4.7 GB']);
+});
+
+test('durations', () => {
+	assert.deepEqual([0, 340, 999.6, 2100, 59_960, 185_000, 7_800_000, 270_000_000].map(duration), ['0 ms', '340 ms', '1.0 s', '2.1 s', '1 min', '3 min 5 s', '2 h 10 min', '3 d 3 h']);
+	assert.deepEqual([-1, 59, 61, 3700, 90_000].map(age), ['0 s', '59 s', '1 min', '1 h', '1 d']);
+});
+
+test('addresses survive every name', () => {
+	for (const name of ['a b', 'ü/ö', '100%', '?x=1', '#', '<script>', '..'])
+		assert.deepEqual(parse(href('sandboxes', 's', 'files', name)).parts, ['sandboxes', 's', 'files', name]);
+	assert.deepEqual(parse('#/%E0%A4%A/x?q=1').parts, ['%E0%A4%A', 'x']);
+});
+
+test('kinds of files', () => {
+	assert.deepEqual(['a.PNG', 'a.csv', 'b.parquet', 'x.html', 'y.json', 'z.py', 'Makefile', 'q.bin', 'r.pdf'].map(kindOf), ['picture', 'table', 'table', 'page', 'json', 'text', 'text', 'other', 'pdf']);
+});
+
+test('words of a shell', () => {
+	const code = `for f in *.csv; do echo "a $f" 'b' | head -n 5 > out # done\ndone; cd $HOME && X=1 ls --all a#b`;
+	assert.equal(shell(code).map(([t]) => t).join(''), code);
+	const kinds = Object.fromEntries(shell(code).map(([t, k]) => [t, k]));
+	assert.deepEqual([kinds['for'], kinds['echo'], kinds['-n'], kinds['|'], kinds['# done'], kinds['ls'], kinds['$HOME'], kinds['"a $f"']], ['keyword', 'command', 'option', 'operator', 'comment', 'command', 'variable', 'string']);
+});
+
+test('hostile text through the words of a shell comes out whole', () => {
+	for (const code of ['"', "'", '\\', '$', '${', '$(', '#', 'a'.repeat(50_000), '"'.repeat(999), '\x00\x1b[31m'])
+		assert.equal(shell(code).map(([t]) => t).join(''), code);
+});
+
+test('a tree of checkpoints', () => {
+	const names = (b: { value: { name: string }; children: never[] }[]): unknown => b.map((x) => [x.value.name, names(x.children)]);
+	assert.deepEqual(names(tree([{ name: 'a' }, { name: 'b', parent: 'a' }, { name: 'c', parent: 'b' }, { name: 'd', parent: 'gone' }]) as never), [['a', [['b', [['c', []]]]]], ['d', []]]);
+	assert.deepEqual((names(tree([{ name: 'a', parent: 'b' }, { name: 'b', parent: 'a' }, { name: 'c', parent: 'c' }]) as never) as unknown[]).length, 3);
+});
+
+const typed = (...keys: string[]): LineEditor => {
+	const e = new LineEditor();
+	keys.forEach((k) => e.input(k));
+	return e;
+};
+
+test('editing a line', () => {
+	assert.equal(typed('a', 'b', '\x1b[D', 'X').text, 'aXb');
+	assert.equal(typed('hello', '\x7f', '\x01', '>', '\x05', '<').text, '>hell<');
+	assert.equal(typed('one two', '\x17', 'x').text, 'one x');
+	assert.equal(typed('abc', '\x1b[D', '\x0b').text, 'ab');
+	assert.equal(typed('abc', '\x15').text, '');
+	assert.equal(typed('a\x1b[31mb\x07').text, 'ab'); // pasted escapes are dropped
+	assert.equal(typed('\x7f', '\x1b[D', '\x1b[3~').text, '');
+});
+
+test('history of a line', () => {
+	const e = new LineEditor();
+	e.input('first');
+	assert.deepEqual(e.input('\r'), { line: 'first' });
+	e.input('second');
+	e.input('\r');
+	e.input('now');
+	e.input('\x1b[A');
+	e.input('\x1b[A');
+	assert.equal(e.text, 'first');
+	e.input('\x1b[A');
+	e.input('\x1b[B');
+	e.input('\x1b[B');
+	assert.equal(e.text, 'now');
+});
+
+test('columns of characters', () => {
+	assert.deepEqual(['abc', '日本', 'é', 'e\u0301', '😀'].map(columns), [3, 4, 1, 1, 2]);
+});
+
+test('a command runs in its folder and tells where it went', () => {
+	assert.deepEqual(commandFor('ls', null), { command: 'ls', tells: false });
+	assert.equal(commandFor('ls', "/mnt/data/it's").command, `cd -- '/mnt/data/it'\\''s' && { ls\n}`);
+	assert.equal(commandFor('cd x && ls', null).tells, true);
+	assert.equal(commandFor('echo abcd', null).tells, false);
+	for (const [line, cwd] of [['cd x && ls', null], ['ls', "/mnt/data/it's"], ['cd ..', '/mnt/data/a b']] as const)
+		assert.deepEqual(lineOf(commandFor(line, cwd).command), { line, cwd });
+	assert.equal(lineOf('{ ls\n}'), null);
+	assert.equal(lineOf('ls'), null);
+	assert.deepEqual(folderOf('out\n\x1e/mnt/data/x'), { text: 'out\n', cwd: '/mnt/data/x' });
+	assert.deepEqual(folderOf('out'), { text: 'out', cwd: null });
+});
+
+test('configurations of clients', () => {
+	for (const key of [true, false])
+		for (const s of snippets('http://127.0.0.1:8181', key)) {
+			assert.equal(s.value.includes('KEY'), key, s.id);
+			if (s.value.startsWith('{'))
+				JSON.parse(s.value);
+		}
+});
