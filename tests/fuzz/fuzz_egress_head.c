@@ -32,7 +32,7 @@ static void check_rewritten(const struct egress_head *h)
 	_cleanup_(buf_done) struct buf out = BUF_INIT(4 * EGRESS_HEAD_MAX);
 	enum egress_reason why;
 
-	ASSERT(egress_head_write(h, &out) == 0);
+	ASSERT(egress_head_write(h, false, &out) == 0);
 	ASSERT(out.len > 4 && (size_t)(strstr(out.data, "\r\n\r\n") - out.data) == out.len - 4);
 	if (out.len <= EGRESS_HEAD_MAX)
 		ASSERT(egress_head_scan(out.data, out.len, &why) == (int)out.len);

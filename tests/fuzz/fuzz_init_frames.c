@@ -54,6 +54,10 @@ uint64_t watch_resident(const struct init *i UNUSED, pid_t pid UNUSED)
 	return 0;
 }
 
+void zygote_again(struct init *i UNUSED)
+{
+}
+
 void kill_strangers(struct init *i UNUSED)
 {
 }

@@ -120,7 +120,7 @@ static bool build(struct world *w)
 	w->engine = engine_new(&native_ops);
 	if (!w->engine)
 		return false;
-	native_init(native_engine_of(w->engine));
+	native_init(native_engine_of(w->engine), &(struct engine_config){0});
 	native_engine_of(w->engine)->monitor_fd = pair[0];
 	return fd_send(w->monitor, &hello, sizeof(hello), NULL, 0, 0) > 0 &&
 	       engine_open(w->engine, w->loop, &e) == 0 && make_sandbox(w);

@@ -71,6 +71,10 @@ static void fill_usage(union proto_frame *f, uint32_t slot, unsigned about)
 {
 	f->slot = (struct proto_mon_slot){.head = PROTO_HEAD(MON_USAGE, proto_mon_slot),
 					  .slot = about & 1U ? PROTO_SLOT_ALL : slot};
+	if (about & 2U)
+		f->elsewhere = (struct proto_mon_elsewhere){
+		    .head = PROTO_HEAD(MON_ELSEWHERE, proto_mon_elsewhere),
+		    .bytes = (uint64_t)slot << (about >> 2U)};
 }
 
 static void fill_forget(union proto_frame *f, uint32_t slot, unsigned about)

@@ -182,6 +182,13 @@ static int group_use(struct cgroup *c UNUSED, uint32_t slot, struct cgroup_use *
 	return 0;
 }
 
+/* Whatever is said to be charged elsewhere, a part of the memory stays. */
+static int group_limit_all(struct cgroup *c UNUSED, uint64_t bytes)
+{
+	ASSERT(bytes >= WORLD_TOTAL / 64 && bytes <= WORLD_TOTAL);
+	return 0;
+}
+
 static uint64_t group_use_all(struct cgroup *c UNUSED)
 {
 	return 1;
@@ -191,6 +198,7 @@ static const struct cgroup_ops group_ops = {.name = "fuzz",
 					    .make = group_make,
 					    .remove = group_remove,
 					    .use = group_use,
+					    .limit_all = group_limit_all,
 					    .use_all = group_use_all};
 
 void cgroup_fds_close(struct cgroup_fds *fds)
@@ -298,6 +306,37 @@ void workspace_sweep(const struct monitor *m UNUSED)
 {
 }
 
+/* Workspaces are in memory here: no maker is run, so none could make a disk. */
+int session_disks_template(struct monitor *m UNUSED, const struct proto_limits *l UNUSED)
+{
+	return -ENOSPC;
+}
+
+bool session_disks_full(const struct session_disks *d UNUSED)
+{
+	return true;
+}
+
+void session_disk_drop(struct monitor *m UNUSED, pid_t init UNUSED, uint32_t loop)
+{
+	ASSERT(loop == SESSION_LOOP_NONE);
+}
+
+bool session_disk_dropped(struct monitor *m UNUSED, pid_t pid UNUSED)
+{
+	return false;
+}
+
+bool session_disks_dropping(const struct monitor *m UNUSED)
+{
+	return false;
+}
+
+void session_disks_added(struct monitor *m UNUSED, uint32_t loop UNUSED)
+{
+	abort();
+}
+
 NORETURN void maker_run(const struct maker *k UNUSED)
 {
 	abort(); /* no process is made here */
@@ -352,6 +391,7 @@ void world_begin(struct monitor *m, bool root, int *ret_front)
 	static const struct native_monitor_config config = {
 	    .state_dir = "/",
 	    .max_sandboxes = WORLD_SLOTS,
+	    .total_bytes = WORLD_TOTAL,
 	    .warm = true,
 	    .zygote = {.idle_s = IDLE_S, .age_s = AGE_S, .forks = FORKS_OLD}};
 	static struct box boxes[WORLD_SLOTS];
@@ -376,11 +416,13 @@ void world_begin(struct monitor *m, bool root, int *ret_front)
 			      .init_program = 2,
 			      .root = root,
 			      .cgroup = {.ops = &group_ops},
+			      .disks = {.dir = -1},
 			      .config = &config,
 			      .boxes = boxes,
 			      .reports = reports};
 	for (uint32_t i = 0; i < WORLD_SLOTS; i++)
-		boxes[i] = (struct box){.channel = -1, .warm = -1, .fds = CGROUP_FDS_NONE};
+		boxes[i] = (struct box){
+		    .channel = -1, .warm = -1, .loop = SESSION_LOOP_NONE, .fds = CGROUP_FDS_NONE};
 	if (reap_init(m) < 0)
 		abort();
 }

@@ -10,7 +10,8 @@
 #include "engine/native/monitor/monitor.h"
 
 #define WORLD_SLOTS  6u
-#define WORLD_IMAGES 3u /* "a", "b" and "c" */
+#define WORLD_TOTAL  ((uint64_t)1 << 30) /* memory of all sandboxes together */
+#define WORLD_IMAGES 3u                  /* "a", "b" and "c" */
 
 enum world_kind { WORLD_MAKER, WORLD_INIT, WORLD_ZYGOTE };
 

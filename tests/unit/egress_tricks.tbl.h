@@ -40,7 +40,7 @@ T("documentation", ALLOW, "203.0.113.9", "GET http://good.example.org:{P}/ HTTP/
 T("a public and a private one", ALLOW, "93.184.215.14 127.0.0.1", "GET http://good.example.org:{P}/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "address_refused")
 T("a private one last of many", ALLOW, "93.184.215.14 93.184.215.15 93.184.215.16 2606:2800::1 127.0.0.1", "GET http://good.example.org:{P}/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "address_refused")
 T("open is not private", OPEN, "127.0.0.1", "GET http://any.example.net/ HTTP/1.1\r\nHost: any.example.net\r\n\r\n", NOTHING, "address_refused")
-T("an index nobody named", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "address_refused")
+T("an index nobody named", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simple/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "address_refused")
 T("no answer", ALLOW, "", "GET http://good.example.org:{P}/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "resolve_failed")
 
 /* ---- what is on the list ---- */
@@ -129,6 +129,18 @@ T("lower-case method", TRUST, "127.0.0.1", "connect good.example.org:{P} HTTP/1.
 T("SOCKS5", TRUST, "127.0.0.1", "\x05\x01\x00", NOTHING, "bad_request")
 T("SOCKS4a", TRUST, "127.0.0.1", "\x04\x01\x00\x50\x00\x00\x00\x01\x00good.example.org\x00", NOTHING, "bad_request")
 T("writing to an index", INDEX, "127.0.0.1", "POST http://good.example.org:{P}/ HTTP/1.1\r\nHost: good.example.org:{P}\r\nContent-Length: 4\r\n\r\nabcd", NOTHING, "method_not_allowed")
+T("an index: another path", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/admin HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: the root", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: below a project", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simple/alpha/secret HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: a query", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simple/alpha/?stolen=data HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: a query of a file", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/f/alpha-1.0-py3-none-any.whl?x HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: dots", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simple/../admin HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: escaped dots", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simple/%2e%2e/admin HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: a folder that looks like the index", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simplex/alpha/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: an empty segment", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simple//alpha/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "path_not_allowed")
+T("an index: a body", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simple/alpha/ HTTP/1.1\r\nHost: good.example.org:{P}\r\nContent-Length: 4\r\n\r\nabcd", NOTHING, "body_not_allowed")
+T("an index: a page of it", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/simple/alpha/ HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "address_refused")
+T("an index: a file", INDEX, "127.0.0.1", "GET http://good.example.org:{P}/files/ab/alpha-1.0-py3-none-any.whl.metadata HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", NOTHING, "address_refused")
 
 /* ---- inside the tunnel ---- */
 T("another server's name", TRUST, "127.0.0.1", "CONNECT good.example.org:{P} HTTP/1.1\r\nHost: good.example.org:{P}\r\n\r\n", EVIL, "server_name_mismatch")

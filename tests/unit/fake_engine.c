@@ -302,7 +302,7 @@ static int start_init(sd_event_source *source UNUSED, void *user)
 	ASSERT(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) == 0);
 	s->init = pair[1];
 	ASSERT(sd_event_add_io(g->engine.loop, &s->source, s->init, EPOLLIN, on_message, s) >= 0);
-	inside_started(&s->base, pair[0], -1, -1);
+	inside_started(&s->base, pair[0], &(struct inside_counters){-1, -1, -1});
 	reply(s, &ready.head, -1);
 	return 0;
 }

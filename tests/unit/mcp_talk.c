@@ -267,6 +267,7 @@ static void connect_peer(struct talk *t, enum mcp_transport transport, const cha
 
 void talk_open(struct talk *t, enum mcp_transport transport, unsigned offers)
 {
+	struct budgets *budgets = budgets_new(&(struct budgets_config){0});
 	const struct mcp_server_config config = {
 	    .name = "test",
 	    .version = "1",
@@ -276,14 +277,16 @@ void talk_open(struct talk *t, enum mcp_transport transport, unsigned offers)
 	    .tick_ms = tick_ms,
 	    .page_size = 4,
 	    .max_calls = 6,
-	    .max_tasks = 3,
+	    .budgets = budgets,
 	    .state_ttl_s = 60,
 	    .ask_timeout_s = 60,
 	};
 	struct err e = ERR_INIT;
 
 	json_set_alloc_funcs(allocate, free);
-	*t = (struct talk){.sent = json_array()};
+	assert_non_null(budgets);
+	budgets_set(budgets, BUDGET_TASKS, &(struct budget_bounds){.total = 3});
+	*t = (struct talk){.sent = json_array(), .budgets = budgets};
 	t->server = mcp_server_new(&config, &e);
 	assert_non_null(t->server);
 	add_all(t);
@@ -318,6 +321,7 @@ void talk_close(struct talk *t)
 	disconnect(t);
 	mcp_reader_free(t->reader);
 	mcp_server_free(t->server);
+	t->budgets = budgets_free(t->budgets);
 	json_decref(t->sent);
 	json_decref(t->answer);
 }

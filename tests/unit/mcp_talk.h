@@ -11,6 +11,7 @@
 
 struct talk {
 	struct mcp_server *server;
+	struct budgets *budgets;
 	struct mcp_peer *peer;
 	struct mcp_reader *reader;
 	json_t *sent;        /* array: notifications and requests, in order, of all sinks */

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/parse.h"
 #include "base/rand.h"
+#include "base/suggest.h"
 #include "base/text.h"
 
 #include <fcntl.h>
@@ -364,6 +365,35 @@ static void test_jsonio(void **state UNUSED)
 	assert_null(jsonio_text(NULL, 0, &(size_t){0}));
 }
 
+static void suggestions(void **state UNUSED)
+{
+	static const struct {
+		const char *word, *meant; /* NULL: nothing is near */
+	} rows[] = {
+	    {"imgae", "image"},
+	    {"conf", "config"},
+	    {"IMAGE", "image"},
+	    {"fly", NULL},
+	    {"", NULL},
+	    {"c", NULL},
+	    {"stdoi", "stdio"},
+	    {"a-very-long-word-that-is-longer-than-every-name-which-could-have-been-meant-here",
+	     NULL},
+	};
+	static const char *const names[] = {"stdio", "image", "config", "key"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct suggest s = suggest_for(rows[i].word);
+		char text[64] = "";
+
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+			suggest_offer(&s, names[k]);
+		if (rows[i].meant)
+			(void)snprintf(text, sizeof(text), "; did you mean '%s'?", rows[i].meant);
+		assert_string_equal(suggest_text(&s), text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -376,6 +406,7 @@ int main(void)
 	    cmocka_unit_test(host_ports),
 	    cmocka_unit_test(utf8),
 	    cmocka_unit_test(percent),
+	    cmocka_unit_test(suggestions),
 	    cmocka_unit_test(errors),
 	    cmocka_unit_test(descriptors_travel),
 	    cmocka_unit_test(beneath),

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "config/config_file.h"
 #include "config/paths.h"
+#include "config/reload.h"
 #include "config/settings.h"
 
 #include <fcntl.h>
@@ -124,7 +125,10 @@ static void test_refusals(void **state)
 	    {"SANDBOX_MAX_SESSIONS", "0"},       {"SANDBOX_MAX_SESSIONS", "ten"},
 	    {"SANDBOX_MAX_OUTPUT_BYTES", "1e5"}, {"SANDBOX_MEMORY_LIMIT", "lots"},
 	    {"SANDBOX_MEMORY_LIMIT", "1m"},      {"SANDBOX_MEMORY_LIMIT", "-1m"},
-	    {"SANDBOX_CPU_LIMIT", "0"},          {"SANDBOX_CPU_LIMIT", "nan"},
+	    {"SANDBOX_MAX_SESSIONS", "1__0"},    {"SANDBOX_MAX_SESSIONS", "_1"},
+	    {"SANDBOX_MAX_SESSIONS", "1_"},      {"SANDBOX_MAX_SESSIONS", "5."},
+	    {"SANDBOX_MAX_SESSIONS", "5.01"},    {"SANDBOX_MAX_SESSIONS", "."},
+	    {"SANDBOX_CPU_LIMIT", "-1"},         {"SANDBOX_CPU_LIMIT", "nan"},
 	    {"SANDBOX_CPU_LIMIT", "0.0001"},     {"SANDBOX_HTTP_PORT", "65536"},
 	    {"SANDBOX_HTTP_PORT", "http"},       {"SANDBOX_LOG_FORMAT", "JSON"},
 	    {"SANDBOX_LOG_FORMAT", ""},          {"SANDBOX_LOG_FORMAT", "console|json"},
@@ -150,6 +154,82 @@ static void test_refusals(void **state)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(defaults); i++)
 		assert_string_equal(value_of(s, defaults[i][0]), defaults[i][1]);
+}
+
+static void test_original_forms(void **state)
+{
+	struct settings *s = *state;
+	static const struct {
+		const char *env, *text, *value;
+	} rows[] = {
+	    {"SANDBOX_MEMORY_LIMIT", "0", "16777216m"}, {"SANDBOX_MEMORY_LIMIT", "", "16777216m"},
+	    {"SANDBOX_CPU_LIMIT", "0", "1024.0"},       {"SANDBOX_MAX_SESSIONS", "1_000", "1000"},
+	    {"SANDBOX_EXEC_TIMEOUT_S", " 5.0 ", "5"},   {"SANDBOX_HTTP_PORT", "8_081.00", "8081"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct err e = ERR_INIT;
+
+		assert_int_equal(settings_set(s, id_of(rows[i].env), rows[i].text, SETTING_FROM_ENV,
+					      rows[i].env, &e),
+				 0);
+		assert_string_equal(value_of(s, rows[i].env), rows[i].value);
+	}
+}
+
+static void test_unknown_variables(void **state)
+{
+	struct settings *s = *state;
+	struct err e = ERR_INIT;
+	char *const known[] = {(char[]){"sandbox_image=x"}, (char[]){"SANDBOX_IMAGE_DEFS=x"},
+			       (char[]){"CAISSON_X=1"}, (char[]){"SANDBOX"}, NULL};
+	char *const unknown[] = {(char[]){"SANDBOX_MEMROY_LIMIT=1"}, (char[]){"SANDBOX_QQ=1"},
+				 NULL};
+
+	assert_int_equal(settings_check_env(s, known, true, &e), 0);
+	assert_int_equal(s->warnings.len, 0);
+	assert_int_equal(settings_check_env(s, unknown, false, &e), 0);
+	assert_string_equal(s->warnings.data,
+			    "there is no setting SANDBOX_MEMROY_LIMIT, so it is ignored; did you "
+			    "mean 'SANDBOX_MEMORY_LIMIT'?\n"
+			    "there is no setting SANDBOX_QQ, so it is ignored\n");
+	assert_true(settings_check_env(s, unknown, true, &e) < 0);
+	assert_int_equal(e.code, ERR_SETTING_INVALID);
+}
+
+static void ignore_change(enum setting_id id, bool applied, void *user)
+{
+	unsigned *n = user;
+
+	assert_int_equal(applied, settings_can_reload(id));
+	n[applied]++;
+}
+
+static void test_reload(void **state)
+{
+	struct settings *s = *state;
+	struct settings fresh;
+	struct err e = ERR_INIT;
+	unsigned n[2] = {0};
+	static const char text[] = "[server]\nallowed_hosts = \"a.org\"\nmax_connections = 9\n"
+				   "[log]\nlevel = \"debug\"\n";
+	char *const environment[] = {(char[]){"SANDBOX_LOG_LEVEL=ERROR"}, NULL};
+
+	assert_int_equal(settings_read_env(s, environment, &e), 0);
+	assert_int_equal(settings_init(&fresh), 0);
+	assert_int_equal(config_file_parse(&fresh, text, strlen(text), "c", &e), 0);
+	assert_int_equal(settings_reload(s, &fresh, ignore_change, n), 0);
+	settings_done(&fresh);
+	assert_string_equal(s->allowed_hosts, "a.org");
+	assert_string_equal(s->log_level, "ERROR"); /* the environment has set it */
+	assert_int_equal(s->max_connections, 0);    /* used at the start only */
+	assert_int_equal(n[true], 1);
+	assert_int_equal(n[false], 1);
+	/* A key that was removed from the file gets its default again. */
+	assert_int_equal(settings_init(&fresh), 0);
+	assert_int_equal(settings_reload(s, &fresh, ignore_change, n), 0);
+	settings_done(&fresh);
+	assert_string_equal(s->allowed_hosts, "");
 }
 
 static void test_flags(void **state)
@@ -241,7 +321,32 @@ static void test_foreign_file(void **state)
 	assert_int_equal(s->app_port, 8181);
 	assert_string_equal(s->log_level, "DEBUG");
 	assert_string_equal(s->log_file, "mcp_sandbox.log");
+	assert_string_equal(s->image, "python-sandbox:latest");
+	assert_int_equal(s->user_sandbox_limit, 3);
 	assert_false(s->require_auth);
+	assert_int_equal(s->warnings.len, 0);
+}
+
+/* What it allowed and we do not know is a warning; in our own file it is an error. */
+static void test_foreign_values(void **state)
+{
+	struct settings *s = *state;
+	struct err e = ERR_INIT;
+
+	assert_int_equal(parse(s,
+			       "auth.user_sandbox_limit = 0\nsession.mx = 1\n [docker] # x\n"
+			       "dockerfile_path = \"mine\"\ndefault_image = \"mine:latest\"\n",
+			       &e),
+			 0);
+	assert_int_equal(s->user_sandbox_limit, -1);
+	assert_string_equal(s->image, "mine:latest");
+	assert_non_null(strstr(s->warnings.data, "c.toml:2: session.mx: there is no such setting, "
+						 "so it is ignored; did you mean 'session.max'?"));
+	assert_non_null(strstr(s->warnings.data, "c.toml:4: docker.dockerfile_path has no effect"));
+	assert_int_equal(parse(s, "auth.user_sandbox_limit = 0\n", &e), 0);
+	assert_int_equal(s->user_sandbox_limit, 0);
+	assert_true(parse(s, "dockers.x = 1\n", &e) < 0);
+	assert_true(parse(s, "[dockers]\nx = 1\n", &e) < 0);
 }
 
 static void test_bad_files(void **state)
@@ -343,7 +448,7 @@ static void test_image_names(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct err e = ERR_INIT;
-		char name[64];
+		char name[208];
 
 		assert_int_equal(settings_set(s, SETTING_ID_image, rows[i].given, SETTING_FROM_FLAG,
 					      "--image", &e),
@@ -393,11 +498,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-	    T(test_defaults),    T(test_environment),
-	    T(test_refusals),    T(test_flags),
-	    T(test_file),        T(test_foreign_file),
-	    T(test_bad_files),   T(test_file_must_be_safe),
-	    T(test_image_names), T(test_rows_are_distinct),
+	    T(test_defaults),       T(test_environment),
+	    T(test_refusals),       T(test_flags),
+	    T(test_original_forms), T(test_unknown_variables),
+	    T(test_reload),         T(test_file),
+	    T(test_foreign_file),   T(test_foreign_values),
+	    T(test_bad_files),      T(test_file_must_be_safe),
+	    T(test_image_names),    T(test_rows_are_distinct),
 	    T(test_page),
 #undef T
 	};

@@ -56,8 +56,10 @@ static struct egress_policy *make_policy(const struct egress_world *w, enum tric
 	assert_int_equal(egress_policy_add(p, list, &e), 0);
 	if (which == TRUST)
 		assert_int_equal(egress_policy_trust(p, "good.example.org", w->canary_port, &e), 0);
-	if (which == INDEX)
+	if (which == INDEX) {
+		assert_int_equal(egress_policy_index(p, "/simple/"), 0);
 		egress_policy_allow_special(p);
+	}
 	return p;
 }
 
@@ -624,6 +626,26 @@ static void test_allows(void **state)
 	(void)egress_policy_unref(trusting);
 }
 
+/* A tunnel to an index may send a little, and then a share of what came back. */
+static void test_uploads(void **state)
+{
+	struct egress_policy *index = egress_policy_new(EGRESS_PACKAGES), *more = NULL;
+	struct egress_policy *list = egress_policy_new(EGRESS_ALLOWLIST);
+	struct err e = ERR_INIT;
+
+	(void)state;
+	assert_false(egress_policy_uploads(index, 1 << 20, 0));
+	assert_true(egress_policy_uploads(index, (1 << 20) + 1, 0));
+	assert_false(egress_policy_uploads(index, 2 << 20, 8 << 20));
+	assert_true(egress_policy_uploads(index, (2 << 20) + 1, 8 << 20));
+	assert_false(egress_policy_uploads(list, UINT64_MAX, 0));
+	assert_int_equal(egress_policy_extend(index, "api.example.org", &more, &e), 0);
+	assert_false(egress_policy_uploads(more, UINT64_MAX, 0));
+	(void)egress_policy_unref(index);
+	(void)egress_policy_unref(more);
+	(void)egress_policy_unref(list);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -637,6 +659,7 @@ int main(void)
 	    cmocka_unit_test_setup_teardown(test_connections_are_counted, setup, teardown),
 	    cmocka_unit_test_setup_teardown(test_closing_a_gate_ends_all, setup, teardown),
 	    cmocka_unit_test(test_allows),
+	    cmocka_unit_test(test_uploads),
 	    cmocka_unit_test(test_lists),
 	    cmocka_unit_test(test_extension),
 	    cmocka_unit_test(test_lists_within),

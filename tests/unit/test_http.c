@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server on loopback, spoken to with raw bytes: connections, bodies, files, streams, limits. */
-#include "http/peers.h"
+#include "http/client_address.h"
+#include "http/connection.h"
 #include "http/range.h"
 #include "http_world.h"
 
@@ -259,6 +260,56 @@ static void test_flood_starves_nobody(void **state)
 	client_close(&other);
 }
 
+static void wait_turn(struct http_turns *t, struct http_conn *c, unsigned slot)
+{
+	*c = (struct http_conn){.turn_slot = slot};
+	list_init(&c->ready_link);
+	turns_add(t, c);
+	turns_add(t, c); /* it is there already */
+}
+
+/* Whoever used the least lately is next, however many connections the others have and however long they
+ * have waited. */
+static void test_turns(void **state)
+{
+	enum { GREEDY = 3, OTHER = 5, GOOD = 7 };
+	static struct http_turns t;
+	struct http_conn greedy[40], other[2], good, *c;
+
+	(void)state;
+	turns_init(&t);
+	turns_age(&t, 5 * NS_PER_S);
+	assert_null(turns_next(&t));
+	turns_charge(&t, OTHER, NS_PER_MS);
+	for (size_t i = 0; i < ARRAY_SIZE(greedy); i++)
+		wait_turn(&t, &greedy[i], GREEDY);
+	for (size_t i = 0; i < ARRAY_SIZE(other); i++)
+		wait_turn(&t, &other[i], OTHER);
+	/* Each has its turn once it has used less than the other one; within one the oldest goes first. */
+	assert_ptr_equal(turns_next(&t), &greedy[0]);
+	turns_charge(&t, GREEDY, 3 * NS_PER_MS);
+	assert_ptr_equal(turns_next(&t), &other[0]);
+	turns_charge(&t, OTHER, NS_PER_MS);
+	wait_turn(&t, &good, GOOD);
+	assert_ptr_equal(turns_next(&t), &good);
+	assert_ptr_equal(turns_next(&t), &other[1]);
+	assert_ptr_equal(turns_next(&t), &greedy[1]);
+	/* A connection that is closed leaves, and old use is forgotten. */
+	list_remove(&greedy[2].ready_link);
+	turns_charge(&t, GOOD, NS_PER_MS);
+	wait_turn(&t, &good, GOOD);
+	assert_ptr_equal(turns_next(&t), &good);
+	turns_age(&t, 15 * NS_PER_S);
+	turns_charge(&t, GOOD, NS_PER_MS);
+	wait_turn(&t, &good, GOOD);
+	for (size_t i = 3; i < ARRAY_SIZE(greedy); i++) {
+		c = turns_next(&t);
+		assert_ptr_equal(c, &greedy[i]);
+	}
+	assert_ptr_equal(turns_next(&t), &good);
+	assert_false(turns_waiting(&t));
+}
+
 /* ---- files ---- */
 
 static void test_files(void **state)
@@ -480,9 +531,12 @@ static void test_trickling_body_is_dropped(void **state)
 
 static int setup_few_per_address(void **state)
 {
-	const struct http_config limits = {.max_per_address = 2, .count_loopback = true};
+	struct budgets *budgets = budgets_new(&(struct budgets_config){0});
+	const struct http_config limits = {.budgets = budgets, .count_loopback = true};
 
-	(void)state;
+	*state = budgets;
+	assert_non_null(budgets);
+	budgets_set(budgets, BUDGET_CONNECTIONS, &(struct budget_bounds){.stranger = 2});
 	return world_setup_with(&limits);
 }
 
@@ -499,7 +553,7 @@ static void test_connections_of_one_address(void **state)
 	client_open(&c[2], w.loop, w.port);
 	client_wait_eof(&c[2]);
 	assert_true(c[2].eof || c[2].reset);
-	assert_int_equal(c[2].len, 0);
+	assert_int_equal(client_status(&c[2]), 429);
 	client_close(&c[2]);
 	/* the others go on, and one that leaves makes room */
 	client_clear(&c[1]);
@@ -514,44 +568,39 @@ static void test_connections_of_one_address(void **state)
 	client_close(&c[2]);
 }
 
-static void test_peers(void **state)
+static int teardown_few_per_address(void **state)
+{
+	int r = world_teardown(state);
+
+	(void)budgets_free(*state);
+	return r;
+}
+
+/* The networks that strangers count by. */
+static void test_networks(void **state)
 {
 	static const struct {
-		const char *address;
-		int r;
-		bool counted;
+		const char *address, *network;
 	} rows[] = {
-	    {"192.0.2.1", 0, true},
-	    {"192.0.2.1", 0, true},
-	    {"192.0.2.1", -EDQUOT, false},
-	    {"192.0.2.2", 0, true},
-	    {"::ffff:192.0.2.2", 0, true}, /* the same */
-	    {"192.0.2.2", -EDQUOT, false},
-	    {"2001:db8::1", 0, true},
-	    {"2001:db8::2", 0, true},
-	    {"2001:db8:0:0:ffff::3", -EDQUOT, false}, /* one /64 */
-	    {"2001:db8:0:1::3", 0, true},
-	    {"127.0.0.1", 0, false},
-	    {"::1", 0, false},
+	    {"192.0.2.1", "192.0.2.1"},
+	    {"::ffff:192.0.2.2", "192.0.2.2"},
+	    {"2001:db8::1", "2001:db8::/64"},
+	    {"2001:db8:0:0:ffff::3", "2001:db8::/64"},
+	    {"2001:db8:0:1::3", "2001:db8:0:1::/64"},
+	    {"127.0.0.1", "loopback"},
+	    {"::1", "loopback"},
 	};
-	static struct http_peers peers;
-	struct http_peer *got[ARRAY_SIZE(rows)] = {NULL};
 
 	(void)state;
-	http_peers_init(&peers, 2, false);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		char network[HTTP_NETWORK_TEXT];
 		union http_address a;
 		socklen_t len;
 
 		assert_int_equal(http_address_parse(rows[i].address, 1, &a, &len), 0);
-		assert_int_equal(http_peers_add(&peers, &a, &got[i]), rows[i].r);
-		assert_int_equal(got[i] != NULL, rows[i].counted);
+		http_network_text(&a, network);
+		assert_string_equal(network, rows[i].network);
 	}
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
-		http_peers_drop(got[i]);
-	for (size_t i = 0; i < HTTP_PEER_BUCKETS; i++)
-		assert_true(list_is_empty(&peers.buckets[i]));
-	http_peers_done(&peers);
 }
 
 /* A handler that takes its time is no slow client. */
@@ -694,6 +743,7 @@ int main(void)
 	    T(test_pause_inside_a_piece),
 	    T(test_half_close_while_paused),
 	    T(test_flood_starves_nobody),
+	    cmocka_unit_test(test_turns),
 	    T(test_files),
 	    T(test_large_file_to_a_slow_reader),
 	    T(test_stream),
@@ -703,8 +753,8 @@ int main(void)
 	    L(test_slow_clients_are_dropped),
 	    L(test_trickling_body_is_dropped),
 	    cmocka_unit_test_setup_teardown(test_connections_of_one_address, setup_few_per_address,
-					    world_teardown),
-	    cmocka_unit_test(test_peers),
+					    teardown_few_per_address),
+	    cmocka_unit_test(test_networks),
 	    cmocka_unit_test(test_ranges),
 	    cmocka_unit_test(test_entity_tags),
 	    L(test_waiting_for_us_has_no_limit),

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +23,19 @@ static struct init in;
 static char root[64];
 static int base;
 
+static void start_disk(void)
+{
+	static const char *const names[DISK_KEPT] = {"venv", "tmp", "home"};
+	char paths[DISK_KEPT][PATH_MAX];
+	const char *kept[DISK_KEPT];
+
+	for (size_t i = 0; i < DISK_KEPT; i++) {
+		(void)snprintf(paths[i], sizeof(paths[i]), "%s/%s", root, names[i]);
+		kept[i] = paths[i];
+	}
+	disk_start(&in, kept);
+}
+
 static int set_up(void **state UNUSED)
 {
 	(void)snprintf(root, sizeof(root), "/tmp/test_init_disk.XXXXXX");
@@ -29,7 +43,8 @@ static int set_up(void **state UNUSED)
 	if (!mkdtemp(root))
 		return -1;
 	base = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (base < 0 || mkdirat(base, "data", 0755) < 0 || mkdirat(base, "venv", 0755) < 0)
+	if (base < 0 || mkdirat(base, "data", 0755) < 0 || mkdirat(base, "venv", 0755) < 0 ||
+	    mkdirat(base, "tmp", 0755) < 0 || mkdirat(base, "home", 0755) < 0)
 		return -1;
 	in.workspace = openat(base, "data", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	/* of all processes our own alone */
@@ -40,7 +55,7 @@ static int set_up(void **state UNUSED)
 	in.config.fds = PROTO_CONFIG_FOLDER;
 	in.config.limits.workspace_bytes = 256 * KIB;
 	in.config.limits.workspace_inodes = 100;
-	disk_start(&in, openat(base, "venv", O_PATH | O_DIRECTORY | O_CLOEXEC));
+	start_disk();
 	return in.workspace < 0 || in.proc < 0 ? -1 : 0;
 }
 
@@ -48,7 +63,8 @@ static int tear_down(void **state UNUSED)
 {
 	(void)close(in.workspace);
 	(void)close(in.proc);
-	(void)close(in.disk.packages);
+	for (size_t i = 0; i < DISK_KEPT; i++)
+		(void)close(in.disk.kept[i]);
 	bool clean = tree_clear(base, NULL) == 0;
 	(void)close(base);
 	return clean && rmdir(root) == 0 ? 0 : -1;
@@ -84,18 +100,20 @@ static void test_bytes_and_names(void **state UNUSED)
 	near(known_kib(), 0);
 	assert_int_equal(disk_known(&in).inodes, 0);
 	(void)close(put("data/a", 64));
-	(void)close(put("venv/b", 32));
+	(void)close(put("venv/b", 16));
+	(void)close(put("tmp/c", 8));
+	(void)close(put("home/d", 8));
 	near(known_kib(), 96);
-	assert_int_equal(disk_known(&in).inodes, 2);
+	assert_int_equal(disk_known(&in).inodes, 4);
 	assert_int_equal(linkat(base, "data/a", base, "data/again", 0), 0);
 	near(known_kib(), 96);                       /* once, */
-	assert_int_equal(disk_known(&in).inodes, 3); /* but each name is one */
+	assert_int_equal(disk_known(&in).inodes, 5); /* but each name is one */
 	assert_int_equal(symlinkat("/etc", base, "data/link"), 0);
 	int fd = put("data/hole", 0);
 	assert_int_equal(ftruncate(fd, 1 << 30), 0);
 	(void)close(fd);
 	near(known_kib(), 96);
-	assert_int_equal(disk_known(&in).inodes, 5);
+	assert_int_equal(disk_known(&in).inodes, 7);
 }
 
 static void test_what_is_closed(void **state UNUSED)
@@ -210,7 +228,7 @@ static void test_uploads(void **state UNUSED)
 static void test_where_a_file_system_counts(void **state UNUSED)
 {
 	in.config.fds = 0;
-	disk_start(&in, in.disk.packages);
+	start_disk();
 	(void)close(put("data/a", 2000));
 	disk_changed(&in);
 	assert_false(disk_pending(&in));

@@ -320,6 +320,69 @@ static void test_offers(void **state)
 	talk_close(&t);
 }
 
+/* ---- pages of tools ---- */
+
+static void on_view(struct mcp_call *call, json_t *args UNUSED, void *user UNUSED)
+{
+	mcp_call_finish(call, mcp_tool_error("not called"));
+}
+
+#define UI_CAPS                                                                                    \
+	"{\"extensions\":{\"io.modelcontextprotocol/ui\":{\"mimeTypes\":[\"" MCP_VIEW_TYPE "\"]}}" \
+	"}"
+
+static bool shows_view(const struct talk *t)
+{
+	const json_t *tools = json_object_get(json_object_get(t->answer, "result"), "tools"), *tool;
+	size_t i;
+
+	json_array_foreach(tools, i, tool) {
+		const json_t *ui = json_object_get(json_object_get(tool, "_meta"), "ui");
+		if (json_object_get(ui, "resourceUri"))
+			return true;
+	}
+	return false;
+}
+
+/* Only a client that announces it sees the page of a tool, whichever client asked before. */
+static void test_views(void **state)
+{
+	static const struct {
+		const char *revision;
+		const char *caps;
+		bool shown;
+	} rows[] = {
+	    {"2025-11-25", "{}", false},
+	    {"2025-11-25", UI_CAPS, true},
+	    {"2024-11-05", UI_CAPS, true},
+	    {"2025-11-25", "{}", false},
+	    {"2025-11-25",
+	     "{\"extensions\":{\"io.modelcontextprotocol/ui\":{\"mimeTypes\":[\"text/html\",1]}}}",
+	     false},
+	    {"2025-11-25", "{\"extensions\":{\"io.modelcontextprotocol/ui\":7}}", false},
+	    {"2025-11-25", "{\"extensions\":[]}", false},
+	};
+	const struct mcp_tool with_view = {
+	    .name = "echo", .description = "d", .view = "ui://x", .call = on_view};
+	struct err e = ERR_INIT;
+	struct talk t;
+
+	(void)state;
+	talk_open(&t, MCP_TRANSPORT_STDIO, 0);
+	assert_int_equal(mcp_server_add_tool(t.server, &with_view, &e), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		talk_reconnect(&t, MCP_TRANSPORT_STDIO, NULL);
+		talk_handshake(&t, rows[i].revision, rows[i].caps);
+		talk_say(&t, REQ("tools/list", ""));
+		assert_int_equal(shows_view(&t), rows[i].shown);
+	}
+	talk_modern(&t, "tools/list", "", UI_CAPS);
+	assert_true(shows_view(&t));
+	talk_modern(&t, "tools/list", "", "{}");
+	assert_false(shows_view(&t));
+	talk_close(&t);
+}
+
 /* ---- HTTP ---- */
 
 static const char *no_param(void *user, const char *name)
@@ -531,6 +594,7 @@ int main(void)
 	    cmocka_unit_test(test_versions),       cmocka_unit_test(test_offers),
 	    cmocka_unit_test(test_http),           cmocka_unit_test(test_http_session),
 	    cmocka_unit_test(test_batches),        cmocka_unit_test(test_batch_waits),
+	    cmocka_unit_test(test_views),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

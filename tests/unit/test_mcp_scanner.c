@@ -365,8 +365,8 @@ static void test_placeholders(void **state)
 {
 	struct mcp_text_ref ref;
 	char name[LIFTED_NAME_MAX];
-	struct lifted *a = lifted_new(NULL);
-	struct lifted *b = lifted_new(NULL);
+	struct lifted *a = lifted_new(NULL, NULL, "");
+	struct lifted *b = lifted_new(NULL, NULL, "");
 
 	(void)state;
 	assert_non_null(a);
@@ -394,24 +394,29 @@ static void test_placeholders(void **state)
 static void test_spill_total(void **state)
 {
 	static char piece[1 << 20];
-	struct lifted *l[LIFTED_TOTAL_MAX / (32 * sizeof(piece)) + 1];
+	struct budgets *b = budgets_new(&(struct budgets_config){0});
+	struct lifted *l[3];
 	size_t n = 0;
 	int r = 0;
 
 	(void)state;
+	assert_non_null(b);
+	budgets_set(b, BUDGET_MESSAGE_FILES, &(struct budget_bounds){.total = 64 * sizeof(piece)});
 	for (; r == 0 && n < ARRAY_SIZE(l); n++) {
-		l[n] = lifted_new(NULL);
+		l[n] = lifted_new(NULL, b, "");
 		assert_non_null(l[n]);
 		assert_int_equal(lifted_begin(l[n], false), 0);
 		for (int i = 0; r == 0 && i < 32; i++)
 			r = lifted_add(l[n], piece, sizeof(piece));
 	}
-	assert_int_equal(r, -ENOSPC);
+	assert_int_equal(r, -EDQUOT);
 	assert_int_equal(n, ARRAY_SIZE(l));
 	lifted_unref(l[0]);
 	assert_int_equal(lifted_add(l[n - 1], piece, sizeof(piece)), 0);
 	for (size_t i = 1; i < n; i++)
 		lifted_unref(l[i]);
+	assert_int_equal(budget_used(b, BUDGET_MESSAGE_FILES), 0);
+	(void)budgets_free(b);
 }
 
 static void test_no_spill(void **state)

@@ -87,11 +87,65 @@ static void test_shown(void **state UNUSED)
 	}
 }
 
+static void test_file_is_named(void **state UNUSED)
+{
+	static const struct {
+		const char *file, *lacks, *mark;
+	} rows[] = {
+	    {NULL, NULL, "[... 6 bytes left out; W ...]"},
+	    {"F", NULL, "[... 6 bytes left out; all 10 bytes are in /mnt/data/F; W ...]"},
+	    {"F", "L", "[... 6 bytes left out; the first 10 bytes are in /mnt/data/F (L); W ...]"},
+	    {NULL, "L", "[... 6 bytes left out; they could not be stored: L; W ...]"},
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		_cleanup_(buf_done) struct buf b = BUF_INIT(1000);
+		struct run_output o = {.data = "abcd",
+				       .len = 4,
+				       .head = 2,
+				       .truncated = true,
+				       .total = 10,
+				       .file = rows[i].file,
+				       .file_bytes = 10,
+				       .file_lacks = rows[i].lacks};
+		bool cut;
+
+		assert_int_equal(run_output_add(&b, &o, 100, "W", &cut), 0);
+		assert_true(cut);
+		assert_non_null(strstr(buf_str(&b), rows[i].mark));
+	}
+}
+
+/* stdout, stderr and value, the budget, and what each gets. */
+static const struct {
+	size_t out, err, budget, get_out, get_err;
+} share_rows[] = {
+    {10, 0, 30, 30, 0},    {10, 20, 30, 10, 20}, {10, 25, 30, 10, 20},
+    {100, 25, 30, 20, 10}, {100, 5, 30, 25, 5},  {0, 100, 30, 0, 30},
+    {0, 0, 0, 0, 0},       {9, 9, 0, 0, 0},      {1, 2, SIZE_MAX, SIZE_MAX - 2, 2},
+};
+
+static void test_shares(void **state UNUSED)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(share_rows); i++) {
+		struct run_result r = {.out = {.len = share_rows[i].out},
+				       .err = {.len = share_rows[i].err}};
+		size_t shares[ENGINE_RESULT + 1];
+
+		run_result_share(&r, share_rows[i].budget, shares);
+		assert_int_equal(shares[ENGINE_STDOUT], share_rows[i].get_out);
+		assert_int_equal(shares[ENGINE_STDERR], share_rows[i].get_err);
+		assert_int_equal(shares[ENGINE_RESULT], share_rows[i].budget / 3);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_kept),
 	    cmocka_unit_test(test_shown),
+	    cmocka_unit_test(test_file_is_named),
+	    cmocka_unit_test(test_shares),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

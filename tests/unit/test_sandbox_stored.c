@@ -24,7 +24,8 @@ struct world {
 
 /* ---- records ---- */
 
-static int add(void *user, struct sandbox_record *r, uint64_t owner_max, struct err *e)
+static int add(void *user, struct sandbox_record *r, const char *env UNUSED, uint64_t owner_max,
+	       struct err *e)
 {
 	struct world *w = user;
 	unsigned n = 0;
@@ -129,7 +130,7 @@ static struct opened create(struct world *w, const char *name)
 {
 	struct opened o = {0};
 
-	manager_create(w->m.manager, "", name, NULL, on_open, &o);
+	manager_create(w->m.manager, "", name, NULL, NULL, on_open, &o);
 	assert_int_equal(o.n, 0); /* never before the call has returned */
 	manager_world_turn(&w->m);
 	assert_int_equal(o.n, 1);

@@ -3,6 +3,7 @@
  * a killed writer, a foreign lock, a damaged or newer file. */
 #include "base/rand.h"
 #include "base/text.h"
+#include "budget/budgets.h"
 #include "store/store.h"
 
 #include <fcntl.h>
@@ -99,7 +100,7 @@ static struct store_sandbox add_sandbox(struct world *w, const char *owner)
 	struct err e = ERR_INIT;
 
 	(void)snprintf(b.owner, sizeof(b.owner), "%s", owner);
-	assert_int_equal(store_sandbox_add(w->s, &b, &(struct store_room){0}, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &b, "", &(struct store_room){0}, &e), 0);
 	return b;
 }
 
@@ -306,10 +307,10 @@ static void test_key_limit(void **state)
 	struct err e = ERR_INIT;
 
 	memcpy(k.user, u.id, sizeof(k.user));
-	for (int i = 0; i < STORE_KEYS_MAX; i++)
+	for (uint64_t i = 0; i < budget_default(BUDGET_KEYS).each; i++)
 		assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
 	assert_true(store_key_add(w->s, &k, key, &e) < 0);
-	assert_int_equal(e.code, ERR_QUOTA_EXCEEDED);
+	assert_int_equal(e.code, ERR_BUDGET_EXCEEDED);
 	memcpy(k.user, other.id, sizeof(k.user));
 	assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
 }
@@ -410,10 +411,56 @@ static void test_key_expiry(void **state)
 	assert_true(got.used_ms > 0);
 }
 
+struct settled {
+	int n;
+	enum err_code code;
+};
+
+static void on_settled(const struct err *e, void *user)
+{
+	struct settled *s = user;
+
+	s->n++;
+	s->code = e ? e->code : ERR_NONE;
+}
+
+/* A change that does not wait for the disk is seen at once, and somebody tells when it is there. */
+static void test_later(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "ada"), who;
+	struct store_key k = {.scope = STORE_SCOPE_FULL}, got;
+	struct settled told = {0}, at_end = {0};
+	char key[STORE_KEY_SIZE];
+	struct err e = ERR_INIT;
+
+	memcpy(k.user, u.id, sizeof(k.user));
+	assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
+	assert_false(store_owes(w->s));
+	store_later(w->s, true);
+	assert_int_equal(store_key_add(w->s, &k, key, &e), 0);
+	assert_true(store_owes(w->s));
+	assert_int_equal(store_settle(w->s, on_settled, &told, &e), 0);
+	assert_false(store_owes(w->s));
+	store_later(w->s, false);
+	assert_int_equal(store_key_check(w->s, key, &got, &who, &e), 1);
+	assert_int_equal(told.n, 0);
+	while (told.n == 0)
+		assert_true(sd_event_run(w->loop, 20 * 1000 * 1000) > 0);
+	assert_int_equal(told.code, ERR_NONE);
+	/* Whoever still waits when the store is closed is told, too. */
+	assert_int_equal(store_settle(w->s, on_settled, &at_end, &e), 0);
+	w->s = store_close(w->s);
+	assert_int_equal(at_end.n, 1);
+	assert_int_equal(at_end.code, ERR_CANCELLED);
+	assert_int_equal(told.n, 1);
+}
+
 struct answer {
 	int n;
 	enum err_code code;
 	char text[STORE_HASH_SIZE];
+	uint8_t login[STORE_SECRET_BYTES];
 };
 
 static void on_hash(const char *hash, const struct err *e, void *user)
@@ -425,10 +472,14 @@ static void on_hash(const char *hash, const struct err *e, void *user)
 	(void)snprintf(a->text, sizeof(a->text), "%s", hash ? hash : "");
 }
 
-static void on_check(const struct store_user *u, const struct err *e, void *user)
+static void on_check(const struct store_user *u, const uint8_t *login, const struct err *e,
+		     void *user)
 {
 	struct answer *a = user;
 
+	assert_true((login != NULL) == (e == NULL));
+	if (login)
+		memcpy(a->login, login, sizeof(a->login));
 	a->n++;
 	a->code = e ? e->code : ERR_NONE;
 	(void)snprintf(a->text, sizeof(a->text), "%s", u ? u->id : "");
@@ -447,10 +498,11 @@ static void test_passwords(void **state)
 	struct answer hash = {0}, check = {0};
 	struct err e = ERR_INIT;
 
-	assert_true(store_hash_password(w->s, "short", STORE_LANE_NEW, on_hash, &hash, &e) < 0);
+	assert_true(store_hash_password(w->s, "seven77", STORE_LANE_NEW, 1, on_hash, &hash, &e) <
+		    0);
 	assert_int_equal(e.code, ERR_INVALID_ARGUMENT);
 	assert_int_equal(
-	    store_hash_password(w->s, "correct horse", STORE_LANE_NEW, on_hash, &hash, &e), 0);
+	    store_hash_password(w->s, "correct horse", STORE_LANE_NEW, 1, on_hash, &hash, &e), 0);
 	wait_for(w, &hash, 1);
 	assert_true(text_starts_with(hash.text, "$argon2id$"));
 	memcpy(u.hash, hash.text, sizeof(u.hash));
@@ -466,12 +518,69 @@ static void test_passwords(void **state)
 	};
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		assert_int_equal(store_check_password(w->s, rows[i].name, rows[i].password,
-						      STORE_LANE_LOGIN, on_check, &check, &e),
+						      STORE_LANE_LOGIN, 1, on_check, &check, &e),
 				 0);
 		wait_for(w, &check, (int)i + 1);
 		assert_int_equal(check.code, rows[i].ok ? ERR_NONE : ERR_UNAUTHORIZED);
 		assert_string_equal(check.text, rows[i].ok ? u.id : "");
 	}
+}
+
+static void log_in(struct world *w, const char *name, const char *password, struct answer *ret)
+{
+	struct err e = ERR_INIT;
+
+	*ret = (struct answer){0};
+	assert_int_equal(
+	    store_check_password(w->s, name, password, STORE_LANE_LOGIN, 1, on_check, ret, &e), 0);
+	wait_for(w, ret, 1);
+	assert_int_equal(ret->code, ERR_NONE);
+}
+
+static void set_password(struct world *w, struct store_user *u, const char *password)
+{
+	struct err e = ERR_INIT;
+
+	assert_int_equal(store_hash_now(password, 6, u->hash, &e), 0);
+	assert_int_equal(store_user_update(w->s, u, &e), 1);
+}
+
+/* A key that a login derives is shown again to a login with the same password, and to nobody else. */
+static void test_shown_keys(void **state)
+{
+	struct world *w = *state;
+	struct store_user u = add_user(w, "ada"), other = add_user(w, "bob"), owner;
+	struct store_key k = {.name = "page", .scope = STORE_SCOPE_FULL}, found;
+	char key[STORE_KEY_SIZE], shown[STORE_KEY_SIZE] = "";
+	struct answer first, again, bobs;
+	struct err e = ERR_INIT;
+
+	set_password(w, &u, "correct horse");
+	set_password(w, &other, "correct horse");
+	log_in(w, "ada", "correct horse", &first);
+	log_in(w, "ada@example.org", "correct horse", &again);
+	log_in(w, "bob", "correct horse", &bobs);
+	assert_memory_equal(first.login, again.login, sizeof(first.login));
+	assert_memory_not_equal(first.login, bobs.login, sizeof(first.login));
+
+	assert_int_equal(store_key_show(w->s, u.id, "page", first.login, shown, &e), 0);
+	(void)snprintf(k.user, sizeof(k.user), "%s", u.id);
+	assert_int_equal(store_key_add_shown(w->s, &k, first.login, key, &e), 0);
+	assert_true(text_starts_with(key, "csn_"));
+	assert_int_equal(store_key_check(w->s, key, &found, &owner, &e), 1);
+	assert_string_equal(owner.id, u.id);
+	assert_int_equal(store_key_show(w->s, u.id, "page", again.login, shown, &e), 1);
+	assert_string_equal(shown, key);
+	assert_int_equal(store_key_show(w->s, u.id, "other", again.login, shown, &e), 0);
+	assert_int_equal(store_key_show(w->s, u.id, "page", bobs.login, shown, &e), 0);
+	assert_int_equal(store_key_show(w->s, other.id, "other", first.login, shown, &e), 0);
+
+	/* Even the same password, set again, is another login. */
+	set_password(w, &u, "correct horse");
+	log_in(w, "ada", "correct horse", &again);
+	assert_int_equal(store_key_show(w->s, u.id, "page", again.login, shown, &e), 0);
+	assert_int_equal(store_key_revoke_named(w->s, u.id, "page", &e), 0);
+	assert_int_equal(store_key_show(w->s, u.id, "page", first.login, shown, &e), 0);
 }
 
 static void test_login_flood(void **state)
@@ -482,11 +591,18 @@ static void test_login_flood(void **state)
 	int taken = 0;
 
 	for (int i = 0; i < 100; i++)
-		taken += store_check_password(w->s, "x", "yyyyyyyy", STORE_LANE_LOGIN, on_check,
+		taken += store_check_password(w->s, "x", "yyyyyyyy", STORE_LANE_LOGIN, 1, on_check,
 					      &check, &e) == 0;
 	assert_true(taken >= STORE_HASHES_MAX && taken < 100);
 	assert_int_equal(e.code, ERR_RATE_LIMITED);
-	wait_for(w, &check, 1);
+	/* Somebody else gets a place and the next turn; the flood loses its newest. */
+	struct answer other = {0};
+	assert_int_equal(
+	    store_check_password(w->s, "z", "yyyyyyyy", STORE_LANE_LOGIN, 2, on_check, &other, &e),
+	    0);
+	wait_for(w, &other, 1);
+	assert_int_equal(other.code, ERR_UNAUTHORIZED);
+	assert_true(check.n < taken / 2);
 	/* The rest is told at the end. */
 	w->s = store_close(w->s);
 	assert_int_equal(check.n, taken);
@@ -555,18 +671,18 @@ static void test_sandbox_quota(void **state)
 	const struct store_room room = {.owner_count = 2, .owner_bytes = 250};
 	struct err e = ERR_INIT;
 
-	assert_int_equal(store_sandbox_add(w->s, &b, &room, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &b, "", &room, &e), 0);
 	struct store_sandbox c = {.owner = "ada", .disk_bytes = 151}, d = c;
-	assert_true(store_sandbox_add(w->s, &c, &room, &e) < 0);
+	assert_true(store_sandbox_add(w->s, &c, "", &room, &e) < 0);
 	assert_int_equal(e.code, ERR_QUOTA_EXCEEDED);
 	c.disk_bytes = 150;
-	assert_int_equal(store_sandbox_add(w->s, &c, &room, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &c, "", &room, &e), 0);
 	d.disk_bytes = 0;
-	assert_true(store_sandbox_add(w->s, &d, &room, &e) < 0);
+	assert_true(store_sandbox_add(w->s, &d, "", &room, &e) < 0);
 	assert_non_null(strstr(e.text, "limit of 2 sandboxes"));
 	/* Another's do not count. */
 	(void)snprintf(d.owner, sizeof(d.owner), "bob");
-	assert_int_equal(store_sandbox_add(w->s, &d, &room, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &d, "", &room, &e), 0);
 }
 
 static void test_sandbox_room_of_all(void **state)
@@ -580,16 +696,16 @@ static void test_sandbox_room_of_all(void **state)
 	struct err e = ERR_INIT;
 	uint64_t bytes;
 
-	assert_true(store_sandbox_add(w->s, &large, &room, &e) < 0);
-	assert_int_equal(store_sandbox_add(w->s, &a, &room, &e), 0);
-	assert_int_equal(store_sandbox_add(w->s, &b, &room, &e), 0);
-	assert_true(store_sandbox_add(w->s, &c, &room, &e) < 0);
+	assert_true(store_sandbox_add(w->s, &large, "", &room, &e) < 0);
+	assert_int_equal(store_sandbox_add(w->s, &a, "", &room, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &b, "", &room, &e), 0);
+	assert_true(store_sandbox_add(w->s, &c, "", &room, &e) < 0);
 	assert_int_equal(e.code, ERR_QUOTA_EXCEEDED);
 	assert_non_null(strstr(e.text, "SANDBOX_TOTAL_DISK"));
 	assert_int_equal(store_sandbox_bytes(w->s, &bytes, &e), 0);
 	assert_int_equal(bytes, 250);
 	assert_int_equal(store_sandbox_remove(w->s, a.id, &e), 1);
-	assert_int_equal(store_sandbox_add(w->s, &c, &room, &e), 0);
+	assert_int_equal(store_sandbox_add(w->s, &c, "", &room, &e), 0);
 }
 
 static void test_packages(void **state)
@@ -793,7 +909,7 @@ static void test_runs_beyond_the_slots(void **state)
 static void test_damaged_file_of_runs(void **state)
 {
 	struct world *w = *state;
-	char path[128], rubbish[65536];
+	char path[128], head[512], rubbish[65536];
 	struct err e = ERR_INIT;
 
 	(void)snprintf(path, sizeof(path), "%s-runs", w->path);
@@ -803,14 +919,55 @@ static void test_damaged_file_of_runs(void **state)
 	assert_int_equal(write(fd, rubbish, sizeof(rubbish)), sizeof(rubbish));
 	assert_int_equal(store_watch_runs(w->s, &e), 0);
 	assert_history(w, "");
-	/* A head that is right, and slots that are not. */
+	/* A head that is right, and slots that are not. A server that ends well empties the file. */
+	assert_int_equal(pread(fd, head, sizeof(head), 0), sizeof(head));
 	reopen(w);
+	assert_int_equal(pwrite(fd, head, sizeof(head), 0), sizeof(head));
 	memset(rubbish, 0x41, sizeof(rubbish));
 	assert_int_equal(pwrite(fd, rubbish, sizeof(rubbish), 512), sizeof(rubbish));
 	assert_int_equal(pwrite(fd, "\1\0\0\0", 4, 512), 4); /* in use, texts without an end */
 	assert_int_equal(close(fd), 0);
 	assert_int_equal(store_watch_runs(w->s, &e), 0);
 	assert_int_equal(n_runs(w, NULL, NULL), 1);
+}
+
+static off_t size_of_runs(const struct world *w, off_t *ret_disk)
+{
+	char path[128];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s-runs", w->path);
+	assert_int_equal(stat(path, &st), 0);
+	*ret_disk = (off_t)st.st_blocks * 512;
+	return st.st_size;
+}
+
+/* Many servers at once leave no large file, whether they end well or are killed. */
+static void test_file_of_runs_shrinks(void **state)
+{
+	struct world *w = *state;
+	const off_t region = 2049 * 512;
+	struct store *others[8];
+	struct err e = ERR_INIT;
+	char path[128];
+	off_t disk;
+
+	assert_int_equal(store_watch_runs(w->s, &e), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		others[i] = open_at(w->path, &e);
+		assert_int_equal(store_watch_runs(others[i], &e), 0);
+	}
+	assert_true(size_of_runs(w, &disk) <= 9 * region);
+	assert_true(disk <= 9 * (80 << 10));
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) /* only the last one can cut the file */
+		assert_null(store_close(others[i]));
+	assert_true(size_of_runs(w, &disk) <= 8 * region);
+	reopen(w);
+	assert_int_equal(size_of_runs(w, &disk), 0);
+	(void)snprintf(path, sizeof(path), "%s-runs", w->path);
+	assert_int_equal(truncate(path, 64 * region), 0);
+	assert_int_equal(store_watch_runs(w->s, &e), 0);
+	assert_true(size_of_runs(w, &disk) <= region);
 }
 
 static void note_audit(const struct store_audit *a, void *user)
@@ -1006,10 +1163,12 @@ int main(void)
 	    T(test_users),
 	    T(test_keys),
 	    T(test_key_expiry),
+	    T(test_later),
 	    T(test_key_limit),
 	    T(test_credentials_epoch),
 	    T(test_invitations),
 	    T(test_passwords),
+	    T(test_shown_keys),
 	    T(test_login_flood),
 	    T(test_secrets),
 	    T(test_sandboxes),
@@ -1021,6 +1180,7 @@ int main(void)
 	    T(test_lost_after_the_commit),
 	    T(test_runs_beyond_the_slots),
 	    T(test_damaged_file_of_runs),
+	    T(test_file_of_runs_shrinks),
 	    T(test_audit),
 	    T(test_full_disk),
 	    T(test_foreign_lock),

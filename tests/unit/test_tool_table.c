@@ -73,6 +73,22 @@ static void test_contracts(void **state UNUSED)
 	check_contract(TOOLS_IN_CLASSIC, CONTRACTS "/tools-classic.jsonl");
 }
 
+/* Tools whose schemas are contracts have no page of results: it would change what their clients read. */
+static void test_pages_of_results(void **state UNUSED)
+{
+	const struct tool_row *row;
+	unsigned n = 0;
+
+	for (size_t i = 0; (row = tool_row_at(i)); i++) {
+		if (!row->shown)
+			continue;
+		assert_true(row->profiles & TOOLS_IN_FULL);
+		assert_int_equal(row->style, TOOL_STYLE_FULL);
+		n++;
+	}
+	assert_true(n > 0);
+}
+
 static void test_both_is_the_two_together(void **state UNUSED)
 {
 	const struct tool_row *row;
@@ -196,6 +212,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 	    cmocka_unit_test(test_contracts),
+	    cmocka_unit_test(test_pages_of_results),
 	    cmocka_unit_test(test_both_is_the_two_together),
 	    cmocka_unit_test(test_full_rows_explain_themselves),
 	    cmocka_unit_test(test_names_are_distinct),

@@ -23,6 +23,7 @@ struct world {
 	sd_event *loop;
 	struct http_server *http;
 	struct transport_http *transport;
+	struct budgets *budgets;
 	struct http_keys *keys;
 	struct mcp_fixture mcp;
 	uint16_t port;
@@ -35,7 +36,7 @@ static int setup_with(bool with_keys)
 	static const char *const keys[] = {"alice-key", "bob-key"};
 	static const char *const origins[] = {"http://localhost:3000", NULL};
 	struct http_config http = {.origins = origins};
-	struct transport_http_config cfg = {.sessions_max = 3, .keepalive_ns = 2 * NS_PER_S};
+	struct transport_http_config cfg = {.keepalive_ns = 2 * NS_PER_S};
 	struct http_listener *l;
 	struct err e = ERR_INIT;
 
@@ -48,6 +49,10 @@ static int setup_with(bool with_keys)
 		http.auth_userdata = w.keys;
 	}
 	assert_int_equal(http_server_new(w.loop, &http, &w.http), 0);
+	w.budgets = budgets_new(&(struct budgets_config){0});
+	assert_non_null(w.budgets);
+	budgets_set(w.budgets, BUDGET_MCP_SESSIONS, &(struct budget_bounds){.total = 3});
+	cfg.budgets = w.budgets;
 	cfg.loop = w.loop;
 	cfg.http = w.http;
 	cfg.mcp = w.mcp.server;
@@ -75,6 +80,7 @@ static int teardown(void **state)
 	(void)state;
 	w.http = http_server_free(w.http);
 	w.transport = transport_http_free(w.transport);
+	w.budgets = budgets_free(w.budgets);
 	mcp_fixture_done(&w.mcp);
 	w.keys = http_keys_free(w.keys);
 	w.loop = sd_event_unref(w.loop);
