@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { top } from '../../lib/env.ts';
-import type { Json, Session } from '../../lib/session.ts';
+import { facts, type Json, type Session } from '../../lib/session.ts';
 import { WORKED, type Ending } from './case.ts';
 
 const prelude = fs.readFileSync(path.join(top, 'tests/suites/hostile/prelude.py'), 'utf8');
@@ -19,7 +19,7 @@ export function programOf(code: string): string {
 export async function runCode(s: Session, code: string, session_id: string): Promise<Json> {
 	const r = await s.raw('sandbox_run_python', { code, session_id });
 	assert.equal(r.isError ?? false, false, JSON.stringify(r.content));
-	const told = JSON.parse(r.content[0]!.text) as Json;
+	const told = facts(r);
 	if (r.structuredContent)
 		assert.deepEqual(told, r.structuredContent.result ?? r.structuredContent);
 	return told;

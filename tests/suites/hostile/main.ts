@@ -5,6 +5,7 @@ import * as fs from 'node:fs';
 import * as os from 'node:os';
 import * as path from 'node:path';
 import { Count, type Outcome } from '../../lib/count.ts';
+import { startDocker, type Daemon } from '../../lib/daemon.ts';
 import { openCopy, top, type Mode } from '../../lib/env.ts';
 import { ensureImages } from '../../lib/images.ts';
 import { askDoctor, isRoot, modes, runRows } from '../../lib/modes.ts';
@@ -14,8 +15,9 @@ import { Sample } from '../../lib/sample.ts';
 import { makeTestingBuild, testingBuild } from '../../lib/testing-build.ts';
 import { runVm } from '../../lib/vm.ts';
 import { rowOf, twinOf, wallNames, type Case } from './case.ts';
-import { cases } from './cases/all.ts';
+import { cases as nativeCases, casesOn, differs, notOn } from './cases/all.ts';
 import { programOf } from './judge.ts';
+import { onContainers } from './cases/containers.ts';
 import { Summary } from './summary.ts';
 import type { Row } from './suite.ts';
 import { runTwin } from './twins.ts';
@@ -25,6 +27,7 @@ const usage = `usage: tests/run hostile [options]
   --mode MODE   root or user (may be repeated; default: both)
   --warm STATE  on or off: warm or cold interpreters (may be repeated; default: both)
   --build DIR   test another build folder
+  --engine NAME native (default), or docker: a daemon of our own, and every sandbox is a container (as root; no virtual machine)
   --image NAME  the image of the sandboxes (default: science)
   --times N     each case N times, without twins: --case '^9[ab]$' --times 30 swaps paths for a minute each
   --twins       only the twins: every case must fail where its walls are missing
@@ -39,6 +42,7 @@ const opt = options(usage, {
 	mode: { type: 'string', multiple: true },
 	warm: { type: 'string', multiple: true },
 	build: { type: 'string', default: path.join(top, 'build') },
+	engine: { type: 'string', default: 'native' },
 	image: { type: 'string', default: 'science' },
 	list: { type: 'boolean', default: false },
 	export: { type: 'string' },
@@ -48,6 +52,7 @@ const opt = options(usage, {
 	'no-vm': { type: 'boolean', default: false },
 	...sampled,
 });
+const cases = casesOn(opt.engine);
 if (opt.list) {
 	const rows = new Map<number, number>();
 	for (const c of cases) {
@@ -80,6 +85,24 @@ const scratch = owned('caisson-hostile-');
 fs.chmodSync(scratch, 0o755);
 const binary = openCopy(path.join(opt.build, 'caisson'), scratch);
 
+/** The daemon, where sandboxes are containers; a failure ends the suite. */
+async function daemonOf(engine: string): Promise<Daemon | undefined> {
+	if (engine === 'native')
+		return undefined;
+	const daemon = engine === 'docker' ? await startDocker({ more: ['--net', '--ipc'] }) : `there is no engine '${engine}'`;
+	const why = typeof daemon === 'string' ? daemon : daemon.importImage(opt.image);
+	if (typeof daemon !== 'string' && !why)
+		return daemon;
+	console.log(`FAILED  ${why ?? daemon}`);
+	count.add('failed');
+	if (typeof daemon !== 'string')
+		await daemon.stop();
+	return count.close();
+}
+
+const daemon = await daemonOf(opt.engine);
+const engineEnv = daemon?.settings(opt.image) ?? {};
+
 /** A pattern for exactly these cases. */
 function patternOf(chosen: Case[]): string {
 	return `^(${chosen.map((c) => c.id).join('|') || 'none'})$`;
@@ -88,8 +111,8 @@ function patternOf(chosen: Case[]): string {
 function runSuite(mode: Mode, warm: string, chosen: Case[], enforced: string[], show: (r: Row) => void, more: Record<string, string> = {}): Promise<number> {
 	return runRows<Row>('hostile/suite.ts', {
 		CAISSON_TEST_MODE: mode, CAISSON_TEST_BINARY: binary, CAISSON_TEST_IMAGE: opt.image, CAISSON_TEST_ENFORCED: enforced.join(','),
-		HOSTILE_BUILD: opt.build, HOSTILE_CASE: patternOf(chosen), HOSTILE_TIMES: opt.times, HOSTILE_WARM: warm, ...more,
-	}, show, { net: Boolean(more.HOSTILE_WITHOUT) }); // twins have a network of their own (fakenet.ts)
+		CAISSON_TEST_ENGINE_ENV: JSON.stringify(engineEnv), HOSTILE_BUILD: opt.build, HOSTILE_CASE: patternOf(chosen), HOSTILE_TIMES: opt.times, HOSTILE_WARM: warm, ...more,
+	}, show, !more.HOSTILE_WITHOUT ? {} : daemon ? { under: ['nsenter', `--net=/proc/${daemon.pid}/ns/net`, '--'] } : { net: true }); // twins have a network of their own (fakenet.ts)
 }
 
 function tellTwin(id: string, outcome: Outcome, why: string): void {
@@ -104,7 +127,7 @@ const twins = named.filter((c) => sample.picks(`twin of ${c.id}`, TWINS));
 
 async function bareTwins(): Promise<void> {
 	console.log('\nthe other programs without any wall');
-	const queue = twins.filter((k) => twinOf(k) === 'bare');
+	const queue = twins.filter((k) => twinOf(k) === 'bare' && (!daemon || (differs(k) && !notOn(opt.engine, k)))); // they have no engine: once is enough
 	const worker = async (): Promise<void> => {
 		for (let c = queue.shift(); c; c = queue.shift()) {
 			const r = await runTwin(c, opt.image);
@@ -112,6 +135,8 @@ async function bareTwins(): Promise<void> {
 		}
 	};
 	await Promise.all(Array.from({ length: os.availableParallelism() }, worker)); // each has namespaces of its own
+	if (daemon)
+		return;
 	for (const c of named.filter((k) => k.noTwin))
 		tellTwin(c.id, 'skipped', c.noTwin!);
 	const kinds = { without: 0, bare: 0, planted: 0, none: 0 };
@@ -143,9 +168,10 @@ async function virtualMachine(): Promise<void> {
 
 /** A wall that no case names, and a name that is no wall, are defects of the table. */
 function checkWalls(): void {
-	const used = new Set(cases.flatMap((c) => c.without?.walls ?? []));
+	const used = new Set(nativeCases.flatMap((c) => c.without?.walls ?? []));
 	const known = new Set(wallNames());
-	const odd = [...[...used].filter((w) => !known.has(w)).map((w) => `${w} is not in src/base/walls.tbl.h`), ...[...known].filter((w) => !used.has(w)).map((w) => `no case names the wall ${w}`)];
+	const odd = [...[...used].filter((w) => !known.has(w)).map((w) => `${w} is not in src/base/walls.tbl.h`), ...[...known].filter((w) => !used.has(w)).map((w) => `no case names the wall ${w}`),
+		...Object.keys(onContainers).filter((id) => !nativeCases.some((c) => c.id === id)).map((id) => `${id} in cases/containers.ts is no case`)];
 	for (const what of odd)
 		console.log(`BROKEN  ${what}`);
 	count.add('failed', odd.length);
@@ -154,7 +180,7 @@ function checkWalls(): void {
 /** Cases that name their walls run in a build where these can be left out one by one. */
 async function withoutWalls(): Promise<void> {
 	checkWalls();
-	const chosen = twins.filter((c) => ['without', 'planted'].includes(twinOf(c)));
+	const chosen = twins.filter((c) => ['without', 'planted'].includes(twinOf(c)) && !notOn(opt.engine, c));
 	if (chosen.length === 0)
 		return;
 	console.log('\nthe cases without the walls that they name, or with the damage planted');
@@ -162,7 +188,7 @@ async function withoutWalls(): Promise<void> {
 	const weak = built ? openCopy(path.join(testingBuild, 'caisson'), scratch, 'caisson-without-walls') : '';
 	const tell = (r: Row): void => tellTwin(r.id, r.outcome, (r.why ?? '').split('\n')[0]!.slice(0, 150));
 	const more = { HOSTILE_WITHOUT: '1', HOSTILE_BUILD: testingBuild, CAISSON_TEST_BINARY: weak };
-	const code = !built ? 1 : await runSuite('root', 'off', chosen, askDoctor('root', binary, scratch).enforced, tell, more);
+	const code = !built ? 1 : await runSuite('root', 'off', chosen, askDoctor('root', binary, scratch, engineEnv).enforced, tell, more);
 	if (code !== 0) {
 		console.log(`BROKEN  the suite without walls ended with status ${code}`);
 		count.add('failed');
@@ -170,13 +196,13 @@ async function withoutWalls(): Promise<void> {
 }
 
 /** A mode and how its interpreters start. */
-const corners = modes.flatMap((mode) => ['off', 'on'].map((warm) => ({ mode, warm, title: `${mode}, ${warm === 'on' ? 'warm' : 'cold'}` })));
+const corners = (daemon ? (['root'] as Mode[]) : modes).flatMap((mode) => ['off', 'on'].map((warm) => ({ mode, warm, title: `${mode}, ${warm === 'on' ? 'warm' : 'cold'}` })));
 
 /** With --sample each case runs in one corner, which the seed chooses, and in each other one with this share. */
 const MORE = 0.08;
 
 async function runCorner({ mode, warm, title }: (typeof corners)[number]): Promise<void> {
-	const can = askDoctor(mode, binary, scratch);
+	const can = askDoctor(mode, binary, scratch, engineEnv);
 	if (can.missing) {
 		console.log(`\n${title}: skipped, ${can.missing}`);
 		count.add('skipped');
@@ -184,7 +210,7 @@ async function runCorner({ mode, warm, title }: (typeof corners)[number]): Promi
 	}
 	const at = corners.findIndex((c) => c.mode === mode && c.warm === warm);
 	const chosen = named.filter((c) => sample.picks(`${c.id} ${title}`, MORE, sample.turn(c.id, corners.length) === at));
-	console.log(`\nnative, cgroup ${can.cgroup}, ${title}: ${chosen.length} of ${cases.length} cases`);
+	console.log(`\n${opt.engine}, cgroup ${can.cgroup}, ${title}: ${chosen.length} of ${cases.length} cases`);
 	let n = 0;
 	const code = await runSuite(mode, warm, chosen, can.enforced, (r) => {
 		n++;
@@ -204,12 +230,13 @@ if (!opt.twins && !opt.vm)
 	for (const corner of corners.filter((c) => (opt.mode ?? modes).includes(c.mode) && (opt.warm ?? ['off', 'on']).includes(c.warm)))
 		await runCorner(corner);
 const all = !opt.case && !opt.mode && !opt.warm && !opt.twins && opt.times === '1';
-if (opt.vm || (all && !opt['no-vm']))
+if (opt.vm || (all && !opt['no-vm'] && !daemon))
 	await virtualMachine();
 if (isRoot && opt.times === '1' && !opt.vm)
 	await withoutWalls();
 if ((opt.twins || isRoot) && opt.times === '1' && !opt.vm)
 	await bareTwins();
 console.log(`\n${summary.lines().join('\n')}\n`);
+await daemon?.stop();
 sample.tell('results of cases and twins');
 count.close();

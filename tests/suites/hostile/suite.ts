@@ -5,12 +5,12 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
-import { enforced, scratch, slowness, stateDir, top } from '../../lib/env.ts';
+import { enforced, engine, scratch, slowness, stateDir, top } from '../../lib/env.ts';
 import { openDescriptors, residentBytes } from '../../lib/process.ts';
 import { open, type Session } from '../../lib/session.ts';
 import { until, within } from '../../lib/wait.ts';
 import { twinOf, type Case, type Outside } from './case.ts';
-import { cases } from './cases/all.ts';
+import { casesOn, notOn } from './cases/all.ts';
 import { openWorld } from './fakenet.ts';
 import { checkAttempts, checkEnding, programOf, runCode } from './judge.ts';
 
@@ -26,6 +26,8 @@ const TIMEOUT_S = 4 * slowness;
 const TWIN_MS = 15_000; // one without walls may hang, one with damage must come to its judgement
 const build = process.env.HOSTILE_BUILD ?? path.join(top, 'build');
 const only = new RegExp(process.env.HOSTILE_CASE ?? '');
+
+const cases = casesOn(engine);
 
 function emit(row: Row): void {
 	fs.writeSync(1, JSON.stringify(row) + '\n');
@@ -148,6 +150,11 @@ async function main(): Promise<void> {
 		const row: Row = { id: c.id, attack: c.attack, outcome: 'passed', ms: 0 };
 		if (lacking.length > 0) {
 			emit({ ...row, outcome: 'skipped', why: `caisson doctor: ${lacking.join(', ')} cannot be enforced here` });
+			continue;
+		}
+		const why = notOn(engine, c);
+		if (why) {
+			emit({ ...row, outcome: 'skipped', why });
 			continue;
 		}
 		const t = performance.now();

@@ -11,7 +11,7 @@ import { until } from '../../lib/wait.ts';
 export type Transport = 'stdio' | 'http' | 'sse';
 /** `legacy` and `auto` as the clients mean them; `modern`: pinned to the newest revision. */
 export type Era = 'legacy' | 'auto' | 'modern';
-export type Profile = 'code' | 'classic' | 'full';
+export type Profile = 'code' | 'classic' | 'full' | 'all';
 export type Json = Record<string, any>;
 
 export const MODERN = '2026-07-28';

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the SDKs can do beyond the workflow, with the product in profile `full`.
+// What the SDKs can do beyond the workflow, with the product in profile `all`.
 
 import assert from 'node:assert/strict';
 import { scratch } from '../../lib/env.ts';
+import { facts } from '../../lib/session.ts';
 import { until } from '../../lib/wait.ts';
 import { serve, type Json, type Target } from './client.ts';
 import type { Case } from './keys.ts';
@@ -27,7 +28,7 @@ const openers: readonly Opener[] = [
 	{ name: 'typescript-2 http modern', open: (t) => sdk2('http', 'modern', t) },
 ];
 
-const value = (r: Json): Json => JSON.parse(r.content[0].text);
+const value = (r: Json): Json => facts(r);
 
 async function run(c: SdkClient, code: string, session_id?: string): Promise<Json> {
 	return value(await c.call('sandbox_run_python', session_id ? { code, session_id } : { code }));
@@ -114,7 +115,7 @@ async function using(o: Opener, target: Target, body: (c: SdkClient) => Promise<
 	}
 }
 
-/** TARGET: a server in profile `full`. */
+/** TARGET: a server in profile `all`. */
 export function extraCases(target: Target): Case[] {
 	return openers.flatMap((o) => Object.entries(checks).map(([name, check]) => ({
 		name: `extras: ${o.name}, ${name}`,
@@ -128,11 +129,11 @@ export function bridgeCases(): Case[] {
 		name: `bridge: ${o.name} through a running server`,
 		async run() {
 			const socket = `${scratch('socket')}/server.sock`;
-			const server = await serve('full', { SANDBOX_SOCKET: socket });
-			const target: Target = { profile: 'full', base: server.base, headers: {}, sseQuery: '', socket };
+			const server = await serve('all', { SANDBOX_SOCKET: socket });
+			const target: Target = { profile: 'all', base: server.base, headers: {}, sseQuery: '', socket };
 			try {
 				await using(o, target, async (c) => {
-					await workflow(c, 'full');
+					await workflow(c, 'all');
 					const { session_id } = await run(c, 'open("/mnt/data/shared.txt", "w").write("x")');
 					const other = await sdk1('http', target);
 					const listed = value(await other.call('sandbox_list_artifacts', { session_id }));

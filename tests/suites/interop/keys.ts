@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { caisson } from '../../lib/process.ts';
+import { facts } from '../../lib/session.ts';
 import { within } from '../../lib/wait.ts';
 import type { Client, Target } from './client.ts';
 import { sdk1 } from './sdk.ts';
@@ -112,7 +113,7 @@ export function keyCases<R extends Remote>(base: string, clients: R[], pass: (r:
 			name: 'key: a link works alone, but not without its signature',
 			async run() {
 				const client = await sdk1('http', target(bearer(KEY)));
-				const run = JSON.parse((await client.call('sandbox_run_python', { code: 'open("/mnt/data/a.txt", "w").write("a")' })).content[0]!.text);
+				const run = facts(await client.call('sandbox_run_python', { code: 'open("/mnt/data/a.txt", "w").write("a")' }));
 				const link = new URL(run.artifacts[0].download_url);
 				assert.equal(await (await fetch(link)).text(), 'a');
 				link.search = '';

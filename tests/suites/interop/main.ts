@@ -110,11 +110,11 @@ if (ensureImages(path.dirname(binary), IMAGE)) {
 for (const generation of [1, 2] as const) // beforehand, so that no case waits for pip
 	interpreter(generation);
 
-for (const profile of ['code', 'full'] as const satisfies readonly Profile[]) {
+for (const profile of ['code', 'all'] as const satisfies readonly Profile[]) {
 	const server = await serve(profile);
 	const target: Target = { profile, base: server.base, headers: {}, sseQuery: '' };
 	await runTogether(rows.map((r) => ({ name: `${profile}: ${r.name}`, run: () => cell(r, target) })));
-	for (const c of profile === 'full' ? extraCases(target) : [])
+	for (const c of profile === 'all' ? extraCases(target) : [])
 		await run(c);
 	await run({ name: `${profile}: the server lived through it and ends when told`, run: () => server.stop() });
 	await server.program.end();

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { salesCsv } from '../../lib/data.ts';
+import { facts } from '../../lib/session.ts';
 import type { Client, Json, Profile, ToolResult } from './client.ts';
 
 const SCRIPT = `import matplotlib
@@ -20,18 +21,20 @@ const PNG = Buffer.from('89504e470d0a1a0a', 'hex');
 const CODE_TOOLS = ['sandbox_upload_file', 'sandbox_run_python', 'sandbox_read_artifact', 'sandbox_list_artifacts', 'sandbox_close_session'];
 const CLASSIC_TOOLS = ['create_sandbox', 'list_sandboxes', 'execute_python_code', 'install_package_in_sandbox', 'check_package_installation_status',
 	'execute_terminal_command', 'upload_file_to_sandbox'];
-const FULL_TOOLS = [...CODE_TOOLS, ...CLASSIC_TOOLS, 'delete_sandbox', 'sandbox_run_shell', 'sandbox_read_file', 'sandbox_write_file', 'sandbox_edit_file',
-	'sandbox_view_image', 'sandbox_info', 'sandbox_checkpoint', 'sandbox_restore', 'sandbox_branch', 'sandbox_fork', 'sandbox_delete',
-	'sandbox_install_packages', 'sandbox_list_packages', 'sandbox_uninstall_packages'];
+const FULL_TOOLS = ['sandbox_run_python', 'sandbox_run_shell', 'sandbox_create', 'sandbox_list', 'sandbox_info', 'sandbox_delete', 'sandbox_list_files',
+	'sandbox_read_file', 'sandbox_write_file', 'sandbox_edit_file', 'sandbox_add_file', 'sandbox_install_packages', 'sandbox_checkpoint', 'sandbox_restore',
+	'sandbox_branch'];
+const ALL_TOOLS = [...new Set([...CODE_TOOLS, ...CLASSIC_TOOLS, ...FULL_TOOLS, 'delete_sandbox', 'sandbox_view_image', 'sandbox_fork', 'sandbox_list_packages',
+	'sandbox_uninstall_packages'])];
 
 /** The object of an answer: the first text block; what is structured must say the same. */
 function object(what: string, r: ToolResult): Json {
 	assert.equal(r.isError ?? false, false, `${what}: ${JSON.stringify(r.content).slice(0, 500)}`);
 	assert.equal(r.content[0]?.type, 'text', what);
-	const value = JSON.parse(r.content[0]!.text) as Json;
+	const value = facts(r);
 	assert.equal(value.error, undefined, `${what}: ${r.content[0]!.text}`);
-	if (r.structuredContent !== undefined)
-		assert.deepEqual(r.structuredContent.result ?? r.structuredContent, value, `${what}: text and structured content differ`);
+	if (r.structuredContent !== undefined && r.content[0]!.text.startsWith('{'))
+		assert.deepEqual(JSON.parse(r.content[0]!.text), value, `${what}: text and structured content differ`);
 	return value;
 }
 
@@ -43,7 +46,7 @@ async function download(link: string): Promise<Buffer> {
 }
 
 export function checkTools(client: Client, profile: Profile): void {
-	const tools = { code: CODE_TOOLS, classic: CLASSIC_TOOLS, full: FULL_TOOLS };
+	const tools = { code: CODE_TOOLS, classic: CLASSIC_TOOLS, full: FULL_TOOLS, all: ALL_TOOLS };
 	assert.deepEqual([...client.tools].sort(), [...tools[profile]].sort());
 }
 
@@ -65,7 +68,7 @@ export async function workflow(client: Client, profile: Profile): Promise<void> 
 	const bytes = await download(chart.download_url);
 	assert.ok(bytes.subarray(0, PNG.length).equals(PNG), 'a PNG');
 	const images = answer.content.filter((c) => c.type === 'image');
-	assert.equal(images.length, profile === 'full' ? 1 : 0, 'images in the content');
+	assert.equal(images.length, profile === 'all' ? 1 : 0, 'images in the content');
 	for (const image of images)
 		assert.ok(Buffer.from(image.data, 'base64').equals(bytes), 'the image of the content is that of the link');
 

@@ -115,7 +115,7 @@ export const scenarios: Scenario[] = [
 	},
 	{
 		name: 'a new sandbox',
-		points: ['REQUEST_READ', 'SANDBOX_RESERVED', 'CREATE_SENT', 'CREATE_TAKEN', 'CGROUP_MADE', 'MAKER_FORKED', 'MAKER_JOINED', 'MAKER_ENTERED', 'MAKER_MAPPED', 'INIT_CLONED', 'INIT_PLACED',
+		points: ['REQUEST_READ', 'SANDBOX_RESERVED', 'CREATE_SENT', 'CREATE_TAKEN', 'CGROUP_MADE', 'MAKER_FORKED', 'SESSION_DISK_FILLED', 'SESSION_DISK_ATTACHED', 'SESSION_DISK_MOUNTED', 'MAKER_JOINED', 'MAKER_ENTERED', 'MAKER_MAPPED', 'INIT_CLONED', 'INIT_PLACED',
 			'MAKER_ENDED', 'CREATED_SENT', 'INIT_CONFIGURED', 'INIT_MOUNTED', 'INIT_DROPPED', 'INIT_READY', 'CREATED_TAKEN', 'READY_TAKEN', 'CLEAN_ASKED', 'CLEAN_TAKEN', 'CLEAN_FORKED', 'CLEAN_ENTERED', 'SPARE_TIED'],
 		act: (t) => python(t, grow),
 		right: isGrown,
@@ -183,15 +183,15 @@ export const scenarios: Scenario[] = [
 	},
 	{
 		name: 'the end of a sandbox',
-		points: ['CLOSE_MARKED', 'DESTROY_SENT', 'DESTROY_TAKEN', 'INIT_KILLED', 'INIT_REAPED', 'CGROUP_REMOVED', 'GONE_SENT', 'GONE_TAKEN'],
-		before: (t) => t.server.run(t.id, 'open("log", "w").write("x\\n" * 7)'),
+		points: ['CLOSE_MARKED', 'DESTROY_SENT', 'DESTROY_TAKEN', 'SESSION_DISK_DROPPING', 'INIT_KILLED', 'INIT_REAPED', 'CGROUP_REMOVED', 'GONE_SENT', 'GONE_TAKEN'],
+		before: (t) => t.server.run(t.id, 'open("log", "w").write("x\\n" * 7); open("much", "wb").write(bytes(20 << 20))'),
 		act: (t) => t.server.call('sandbox_close_session', { session_id: t.id }),
 		right: (value) => assert.equal(value.status, 'closed', JSON.stringify(value)),
 		after: async (_, t) => assert.equal(await t.server.run(t.id, count), '0', 'nothing of the old one is there'),
 	},
 	{
 		name: 'a stored sandbox made active',
-		points: ['STORED_LOCKED', 'DISK_ATTACHED', 'STORED_MOUNTED', 'MAKER_ENDED', 'INIT_READY', 'OUTPUT_READ', 'RUN_OVER', 'COMMIT_NEXT'],
+		points: ['STORED_LOCKED', 'DISK_ATTACHED', 'DISK_MAPPING', 'STORED_MOUNTED', 'MAKER_ENDED', 'INIT_READY', 'OUTPUT_READ', 'RUN_OVER', 'COMMIT_NEXT'],
 		before: async (t) => {
 			await t.server.run(t.other, 'open("log", "w").close(); open("out.txt", "w").close()');
 			await t.server.run(t.keeper, 'pass');

@@ -79,7 +79,7 @@ export class Server {
 	}
 
 	async start(): Promise<void> {
-		const s = await serve({ profile: 'full', env: this.env });
+		const s = await serve({ profile: 'all', env: this.env });
 		this.program = s.program;
 		this.front = self(s.program.pid);
 		this.port = s.port;
@@ -223,8 +223,8 @@ export class Server {
 		return fs.existsSync(dir) ? fs.readdirSync(dir).filter((n) => !n.endsWith('.lock')).sort() : [];
 	}
 
-	/** All that there is belongs to so many living sandboxes, so many of them stored, and to the records of stored ones. */
-	async clean(sandboxes: number, stored: number): Promise<void> {
+	/** All that there is belongs to so many living sandboxes, and to the records of stored ones. */
+	async clean(sandboxes: number): Promise<void> {
 		const keys = await this.stored();
 		const own = new Set([this.pid, ...descendants(this.pid).map((p) => p.pid)]);
 		const look = (): string[] => {
@@ -238,7 +238,7 @@ export class Server {
 				...descendants(process.pid).filter((p) => alive(p) && !own.has(p.pid)).map((p) => `process ${p.pid} ${p.name}`),
 				...groups.filter((g) => [...this.dead].some((d) => d !== current && g.includes(d))).map((g) => `control group ${g}`),
 				...(mounts().length === this.mountsBefore ? [] : ['mounts']),
-				...(this.loops().length <= stored ? [] : this.loops()),
+				...(this.loops().length <= sandboxes ? [] : this.loops()),
 				...this.workspaces().filter((n) => !keys.some((k) => n === k || n === `${k}.img`)).map((n) => `workspace ${n}`),
 			];
 		};

@@ -5,7 +5,7 @@
 import assert from 'node:assert/strict';
 import * as fs from 'node:fs';
 import { mode } from '../../lib/env.ts';
-import { alive } from '../../lib/process.ts';
+import { alive, self } from '../../lib/process.ts';
 import { Sample } from '../../lib/sample.ts';
 import type { Json } from '../../lib/session.ts';
 import { until, within } from '../../lib/wait.ts';
@@ -84,7 +84,7 @@ class Place {
 			await s.call('sandbox_close_session', { session_id: 'needs-one' });
 			return false;
 		}, REACH_MS);
-		await s.clean(2 + this.pool, 1);
+		await s.clean(2 + this.pool);
 		this.bystanders = new Set(s.inits().map((p) => p.pid));
 		s.note();
 	}
@@ -136,6 +136,8 @@ class Place {
 		await sc.before?.(t);
 		const known = new Set(sc.runs ? (await s.history(t.id)).map((r) => r.id as string) : []);
 		s.kept = true;
+		// A client may have an answer before the front has passed the point behind it. When the front waits, it has passed it.
+		await until('the front to have nothing to do', () => self(s.pid).state === 'S', REACH_MS);
 		s.control.arm(point, victim === SELF);
 		let settled = false;
 		const act = sc.act(t).finally(() => (settled = true));

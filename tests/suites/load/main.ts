@@ -14,6 +14,7 @@ import { until } from '../../lib/wait.ts';
 import { cases } from '../hostile/cases/all.ts';
 import { rowOf } from '../hostile/case.ts';
 import { programOf } from '../hostile/judge.ts';
+import { greedyUsers, quantile } from './users.ts';
 
 const opt = options(`usage: tests/run load [options]
   --minutes N        with hostile clients beside the good ones (default: 10)
@@ -21,18 +22,31 @@ const opt = options(`usage: tests/run load [options]
   --clients N        all clients (default: 64)
   --hostile N        of these, hostile ones (default: 16)
   --cpu-limit N      cores of one sandbox (default: 0.1)
+  --greedy N         at the end so many users who take all they can get, for --greedy-s seconds (default: 64)
+  --greedy-s N       (default: 60)
+  --greedy-only      nothing before them
   --report FILE      write all figures as JSON`, {
 	minutes: { type: 'string', default: '10' },
 	'calm-minutes': { type: 'string', default: '1' },
 	clients: { type: 'string', default: '64' },
 	hostile: { type: 'string', default: '16' },
 	'cpu-limit': { type: 'string', default: '0.1' },
+	greedy: { type: 'string', default: '64' },
+	'greedy-s': { type: 'string', default: '60' },
+	'greedy-only': { type: 'boolean', default: false },
 	report: { type: 'string' },
 });
 const missing = ensureImages(path.dirname(binary), 'science');
 if (missing) {
 	console.log(`FAILED  the image ${missing} could not be built\n0 passed, 1 failed, 0 skipped`);
 	process.exit(1);
+}
+
+if (opt['greedy-only']) {
+	const found = await greedyUsers(Number(opt.greedy), Number(opt['greedy-s']));
+	found.forEach((f) => console.log(`FAILED  ${f}`));
+	console.log(`\n1 passed, ${found.length} failed, 0 skipped`);
+	process.exit(found.length > 0 ? 1 : 0);
 }
 
 const TAIL_GOAL = 3;
@@ -198,11 +212,6 @@ async function hostileClient(base: string, n: number): Promise<void> {
 	c.close();
 }
 
-function quantile(values: number[], q: number): number {
-	const sorted = [...values].sort((a, b) => a - b);
-	return sorted[Math.min(sorted.length - 1, Math.floor(q * sorted.length))] ?? NaN;
-}
-
 function median(values: number[]): number {
 	return quantile(values, 0.5);
 }
@@ -275,6 +284,7 @@ census.take(program.pid);
 program.kill('SIGTERM');
 await program.exit;
 await census.gone(5000).catch((e: Error) => finding(e.message));
+findings.push(...await greedyUsers(Number(opt.greedy), Number(opt['greedy-s'])));
 if (samples.mixed.length === 0 || Object.keys(counts).length === 0)
 	finding('nothing was done');
 for (const f of findings)

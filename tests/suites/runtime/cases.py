@@ -228,6 +228,8 @@ SCIENCE = {
 	'pandas_error': "import pandas as pd; pd.DataFrame({'a': [1]})['b']",
 	'pandas_warning': "import pandas as pd; pd.Series([1]).astype('int8'); print(pd.Series(dtype=object).sum())",
 	'chart': "import matplotlib, matplotlib.pyplot as plt; print(matplotlib.get_backend()); f, a = plt.subplots(); a.bar(['x', 'y'], [1, 2]); f.savefig('c.png'); import os; print(os.path.getsize('c.png') > 1000); os.remove('c.png'); plt.show(); print(plt.get_fignums())",
+	'chart_unseen': "import matplotlib as m, matplotlib.pyplot as plt, matplotlib.units as u, pandas as pd; print(plt.get_fignums(), sorted(map(str, u.registry)), dict(m.rcParams), pd.get_option('plotting.backend'), m.colormaps['viridis'].name)",
+	'chart_dates': "import datetime, matplotlib.pyplot as plt; f, a = plt.subplots(); a.plot([datetime.date(2024, 1, d) for d in (1, 2, 3)], [1, 2, 3]); f.canvas.draw(); print(type(a.xaxis.converter if hasattr(a.xaxis, 'converter') else a.xaxis.get_converter()), [t.get_text() for t in a.get_xticklabels()])",
 	'chart_dirs': "import matplotlib; print(matplotlib.get_configdir(), matplotlib.get_cachedir(), matplotlib.matplotlib_fname())",
 	'seaborn': "import seaborn as sns; sns.histplot([1, 2, 2]); print('ok')",
 	'excel': "import pandas as pd; pd.DataFrame({'a': range(3)}).to_excel('x.xlsx'); print(pd.read_excel('x.xlsx')); import os; os.remove('x.xlsx')",

@@ -45,7 +45,7 @@ function print(what: string, inits: Ident[]): void {
 }
 
 async function measure(name: string, code: string, stateful: boolean): Promise<void> {
-	await using('stdio', { profile: 'full', env: { SANDBOX_POOL: '0', SANDBOX_MAX_SESSIONS: String(n + 1), SANDBOX_REST_S: String(restS) } }, async (s: Session) => {
+	await using('stdio', { profile: 'all', env: { SANDBOX_POOL: '0', SANDBOX_MAX_SESSIONS: String(n + 1), SANDBOX_REST_S: String(restS) } }, async (s: Session) => {
 		await s.raw('sandbox_run_python', { code: 'pass', session_id: 'first' });
 		await until('the zygote', async () => zygotesOf(s.pid).length === 1 && (await s.call('sandbox_run_python', { code: 'import sys; print("numpy" in sys.modules)', session_id: 'first' })).stdout === 'True\n', 60_000);
 		await s.raw('sandbox_close_session', { session_id: 'first' });

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 import type { Case } from '../case.ts';
+import { accountingCases } from './accounting.ts';
 import { clientCases } from './client.ts';
+import { onContainers } from './containers.ts';
 import { egressCases } from './egress.ts';
 import { fileCases } from './files.ts';
 import { hostCases } from './host.ts';
@@ -11,7 +13,7 @@ import { socketCases } from './sockets.ts';
 
 /** The tables, by what is attacked. */
 export const kinds: [string, Case[]][] = [
-	['what others need: memory, CPU, disk, processes, tables', [...limitCases, ...socketCases]],
+	['what others need: memory, CPU, disk, processes, tables', [...limitCases, ...socketCases, ...accountingCases]],
 	['the kernel: system calls, /proc, namespaces, sockets, devices', kernelCases],
 	['the server through files', fileCases],
 	['the run: signals, survivors, streams, the warm interpreter', processCases],
@@ -21,3 +23,19 @@ export const kinds: [string, Case[]][] = [
 ];
 
 export const cases: Case[] = kinds.flatMap(([, list]) => list);
+
+/** All cases as they are on ENGINE. */
+export function casesOn(engine: string): Case[] {
+	return engine === 'native' ? cases : cases.map((c) => ({ ...c, ...onContainers[c.id] }));
+}
+
+/** C is another one where sandboxes are containers. */
+export function differs(c: Case): boolean {
+	return c.id in onContainers;
+}
+
+/** Why C does not run on ENGINE. */
+export function notOn(engine: string, c: Case): string | undefined {
+	const other = engine === 'native' ? undefined : onContainers[c.id];
+	return other && Object.keys(other).length === 1 ? other.why : undefined;
+}

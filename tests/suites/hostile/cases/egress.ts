@@ -3,8 +3,10 @@
 // network that it attacks; an index on loopback is all that is ever reached.
 
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
+import * as http from 'node:http';
 import * as net from 'node:net';
-import { using, type Json, type Session } from '../../../lib/session.ts';
+import { facts, using, type Json, type Session } from '../../../lib/session.ts';
 import { Canary, Index, wheel, wheelName, zip } from '../../../lib/wheel.ts';
 import type { Case, Outside } from '../case.ts';
 import { checkAttempts, checkEnding, programOf, runCode } from '../judge.ts';
@@ -48,6 +50,22 @@ async function withEcho(body: (port: number) => Promise<void>): Promise<void> {
 	}
 }
 
+/** Listens where an index is thought to be, reads everything and answers a request. */
+async function withSink(body: (port: number, received: () => number) => Promise<void>): Promise<void> {
+	let n = 0;
+	const server = net.createServer((c) => c.on('error', () => {}).on('data', (b: Buffer) => {
+		n += b.length;
+		if (b.toString('latin1', 0, 4) === 'GET ')
+			c.end('HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n');
+	}));
+	await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+	try {
+		await body((server.address() as net.AddressInfo).port, () => n);
+	} finally {
+		server.close();
+	}
+}
+
 async function withIndex(body: (index: Index, canary: Canary) => Promise<void>): Promise<void> {
 	const index = await new Index().open();
 	const canary = await new Canary().open();
@@ -56,6 +74,35 @@ async function withIndex(body: (index: Index, canary: Canary) => Promise<void>):
 	} finally {
 		index.close();
 		canary.close();
+	}
+}
+
+/** An index that answers with too much, too slowly, or too deep. */
+async function withTroll(body: (url: string) => Promise<void>): Promise<void> {
+	const heavy = wheel('heavy', '1.0', '', { requires: Array.from({ length: 1 << 19 }, (_x, i) => `p${i}; python_version < "2" and "${'x'.repeat(32)}" == "y"`) });
+	const good = wheel('good', '1.0', '');
+	const row = (name: string): string => `<a href="/files/${wheelName(name, '1.0')}">${wheelName(name, '1.0')}</a>`;
+	const server = http.createServer((req, res) => {
+		const name = /^\/simple\/([a-z]+)\/$/.exec(req.url!)?.[1] ?? '';
+		res.on('error', () => {});
+		res.setHeader('content-type', name === 'nested' ? 'application/vnd.pypi.simple.v1+json' : 'text/html');
+		const more = (): void => {
+			while (!res.destroyed && res.write('<!-- more -->'.repeat(5000)));
+		};
+		if (name === 'endless') res.on('drain', more), more();
+		else if (name === 'slow') {
+			const timer = setInterval(() => res.write('<'), 200);
+			res.on('close', () => clearInterval(timer));
+		} else if (name === 'nested') res.end('['.repeat(1 << 20));
+		else if (name) res.end(row(name).replace('.whl"', `.whl#sha256=${createHash('sha256').update(name === 'heavy' ? heavy : good).digest('hex')}"`));
+		else res.end(req.url!.includes('heavy') ? heavy : good);
+	});
+	await new Promise<void>((done) => server.listen(0, '127.0.0.1', done));
+	try {
+		await body(`http://127.0.0.1:${(server.address() as net.AddressInfo).port}/simple`);
+	} finally {
+		server.close();
+		server.closeAllConnections();
 	}
 }
 
@@ -71,12 +118,12 @@ function sourcePackage(name: string): Buffer {
 }
 
 async function install(s: Session, packages: string): Promise<Json> {
-	return JSON.parse((await s.raw('sandbox_install_packages', { packages, session_id: 'shop' })).content[0]!.text) as Json;
+	return facts(await s.raw('sandbox_install_packages', { packages, session_id: 'shop' }));
 }
 
 /** Each package must be refused, and the sandbox has nothing of it: no package, no file, no visit to who is not the index. */
 async function refuses(o: Outside, settings: Record<string, string>, packages: string[], index: Index, canary: Canary): Promise<void> {
-	await using('stdio', { profile: 'full', env: { ...o.env, SANDBOX_PIP_INDEX_URL: index.url, ...settings } }, async (s) => {
+	await using('stdio', { profile: 'all', env: { ...o.env, SANDBOX_PIP_INDEX_URL: index.url, ...settings } }, async (s) => {
 		for (const name of packages) {
 			const r = await install(s, name);
 			assert.equal(r.error, 'package_failed', `${name}: ${JSON.stringify(r)}`);
@@ -166,6 +213,23 @@ for what, request in (("another host", get(fields=("Host: evil.example",))), ("t
 		}),
 	},
 	{
+		id: '38e', without: { walls: ['index_path', 'uploads'] }, attack: 'other paths of the host of the index, and an upload through a tunnel', must: 'pages and packages are read, little is sent', code: '', held: 0,
+		after: (_r, o) => withSink((port, received) => attack(o, { SANDBOX_NETWORK: 'packages', SANDBOX_PIP_INDEX_URL: `http://127.0.0.1:${port}/simple` }, 7, `
+for path in ("/", "/admin", "/simple/a/?q=stolen", "/simple/../admin", "/simple/%2e%2e/admin", "/simple/a/stolen"):
+    said_so = said(f"GET http://127.0.0.1:${port}{path} HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\n\\r\\n")
+    say(said_so == "path_not_allowed", "GET " + path, said_so)
+s = socket.create_connection(("127.0.0.1", 3128)); s.settimeout(10)
+s.sendall(b"CONNECT 127.0.0.1:${port} HTTP/1.1\\r\\nHost: 127.0.0.1:${port}\\r\\n\\r\\n")
+assert s.recv(100).startswith(b"HTTP/1.1 200"), "the index is allowed"
+sent = 0
+try:
+    while sent < 8 << 20:
+        sent += s.send(b"x" * 65536)
+except OSError:
+    pass
+say(sent < 8 << 20, "an upload of 8 MiB", str(sent))`).then(() => assert.ok(received() < 3 << 20, `${received()} bytes arrived`))),
+	},
+	{
 		id: '40a', without: { settings: { SANDBOX_PIP_SOURCE_BUILDS: 'on' } }, attack: 'packages that run code while they are installed', must: 'refused: nothing but wheels is installed', code: '', held: 0,
 		after: (_r, o) => withIndex(async (index, canary) => {
 			index.add('builder', { file: 'builder-1.0.zip', body: sourcePackage('builder') });
@@ -204,5 +268,15 @@ for what, request in (("another host", get(fields=("Host: evil.example",))), ("t
 			index.add('liar', { file: wheelName('liar', '1.0'), body: wheel('liar', '1.0', ''), sha256: '0'.repeat(64) });
 			await refuses(o, { SANDBOX_INSTALL_MAX_BYTES: o.env.SANDBOX_INSTALL_MAX_BYTES ?? '4m' }, ['bomb', 'liar'], index, canary);
 		}),
+	},
+	{
+		id: '40e', without: { settings: { SANDBOX_INSTALL_TIMEOUT_S: '600' } }, attack: 'an index that never ends: pages without an end, a byte at a time, lists in lists, metadata of 40 MiB', must: 'each ends in time with an error, and the next one works', code: '', held: 0,
+		after: (_r, o) => withTroll((url) => using('stdio', { profile: 'all', env: { SANDBOX_INSTALL_TIMEOUT_S: '5', SANDBOX_INSTALL_MAX_BYTES: '8m', ...o.env, SANDBOX_PIP_INDEX_URL: url } }, async (s) => {
+			for (const name of ['endless', 'slow', 'nested', 'heavy']) {
+				const r = await Promise.race([install(s, name), new Promise<Json>((resolve) => setTimeout(() => resolve({ error: 'nothing' }), 20_000).unref())]);
+				assert.equal(r.error, 'package_failed', `${name}: ${JSON.stringify(r)}`);
+			}
+			assert.equal((await install(s, 'good')).status, 'success');
+		})),
 	},
 ];

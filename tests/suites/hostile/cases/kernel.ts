@@ -387,7 +387,7 @@ refused_call("personality", 0x40000)`,
 		code: `
 for command in range(0, 33):
     refused_call("keyctl", command, 0, 0, 0, 0)
-holds("/proc/keys", not os.path.exists("/proc/keys"))`,
+holds("/proc/keys", not os.path.exists("/proc/keys") or open("/proc/keys").read() == "")`,
 	},
 	{
 		id: '19b', attack: 'io_uring with a kernel thread, and registered buffers', must: 'EPERM or ENOSYS',
@@ -457,7 +457,7 @@ for dev in ("/dev/cpu/0/msr", "/dev/mem", "/dev/kmsg", "/dev/kvm"):
 holds("root", os.stat("/proc/self/root/..").st_ino == os.stat("/").st_ino)
 holds("cwd", os.path.realpath("/proc/self/cwd") in ("/mnt/data", "/app/results"))
 holds("above the root", os.stat("/" + "../" * 40).st_ino == os.stat("/").st_ino)
-holds("no table of the system", not os.path.exists("/proc/sys") and not os.path.exists("/proc/sysvipc"))
+holds("no table of the system", not any(os.path.isdir(p) and os.listdir(p) for p in ("/proc/sys", "/proc/sysvipc")))
 holds("cgroup names no host path", all("caisson" not in l and "docker" not in l for l in open("/proc/self/cgroup")) if os.path.exists("/proc/self/cgroup") else True)`,
 	},
 	{

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Unit tests of what runs do as in a notebook: runtime/python/{notebook,magics,tracebacks,advice}.py, loaded into this
+interpreter. tests/integration/notebook.test.ts looks at the same through the whole program."""
+import os
+import random
+import sys
+import tempfile
+import traceback
+
+SOURCES = os.path.join(os.path.dirname(os.path.abspath(__file__)), '../../../runtime/python')
+ours = {'__name__': 'caisson', 'page_text': lambda value: None}
+for part in 'boot', 'notebook', 'magics', 'tracebacks', 'advice':
+	with open('%s/%s.py' % (SOURCES, part)) as f:
+		exec(compile(f.read(), part, 'exec'), ours)
+ours['notebook'] = True
+call = '_caisson_line(%r, %r)'
+
+# code, and what it becomes; None = it has no notebook syntax
+TRANSLATED = (
+	('x = = 1', None),
+	('a = b % c\nd = (e\n%f)', None),
+	('x != y', None),
+	('pip = 1\npip.install\nprint("%d" % 3)', None),
+	('!ls', call % ('sh', 'ls')),
+	('  !ls -l  ', '  ' + call % ('sh', 'ls -l')),
+	('if x:\n\t!ls\nelse:\n\t!!pwd', 'if x:\n\t' + call % ('sh', 'ls') + '\nelse:\n\t' + call % ('lines', 'pwd')),
+	('a = !ls\nb.c = %pwd', 'a = ' + call % ('lines', 'ls') + '\nb.c = ' + call % ('%pwd', '')),
+	('%matplotlib inline', call % ('%matplotlib', 'inline')),
+	('s = """\n!a\n%b\n"""\n!c', 's = """\n!a\n%b\n"""\n' + call % ('sh', 'c')),
+	("s = '''it's\n!a'''\n!c", "s = '''it's\n!a'''\n" + call % ('sh', 'c')),
+	('s = "(" # [\n!a', 's = "(" # [\n' + call % ('sh', 'a')),
+	('f(1\n%s,\n)\n!a', 'f(1\n%s,\n)\n' + call % ('sh', 'a')),
+	('x = 1 + \\\n2\n!a \\\n  b\ny', 'x = 1 + \\\n2\n' + call % ('sh', 'a   b') + '\n\ny'),
+	('!echo "it\'s" (\nx', call % ('sh', 'echo "it\'s" (') + '\nx'),
+	('pip install x\npython -m pip install y', call % ('sh', 'pip install x') + '\n' + call % ('sh', 'python -m pip install y')),
+	('?f\ng.h??', call % ('?', 'f') + '\n' + call % ('?', 'g.h')),
+	('%%time\nx', '_caisson_cell(%r, %r, %r)\n' % ('time', '', '\nx')),
+	('\n%%bash -e\na\nb', '_caisson_cell(%r, %r, %r)\n' % ('bash', '-e', '\n\na\nb')),
+)
+
+
+def test_translate():
+	for code, wanted in TRANSLATED:
+		got = ours['translate'](code)
+		assert got == wanted, (code, got, wanted)
+		if wanted is not None and not code.lstrip().startswith('%%'):
+			assert got.count('\n') == code.count('\n'), 'line numbers stay'
+			compile(ours['without_magics'](code).lstrip(), 'x', 'exec')
+
+
+def test_translate_anything():
+	"""No text makes it fail, and no line is lost."""
+	pick = random.Random(1)
+	bits = ['!ls', '%cd', '%%time', '\n', '\\\n', '"""', "'", '"', '(', ')', '#', ' ', '\t', 'x', '=', '?', '\r\n', 'pip install', 'é', '\\', '{', ']']
+	for _ in range(20000):
+		code = ''.join(pick.choice(bits) for _ in range(pick.randrange(1, 12)))
+		got = ours['translate'](code)
+		if got is not None and not got.startswith('_caisson_cell'):
+			assert got.count('\n') == code.count('\n'), code
+			assert ours['without_magics'](code) is not None, code
+
+
+def values(code):
+	"""Whether the last statement's value is shown, and what it is."""
+	tree, plain = ours['parse'](code, '<string>')
+	codes, space = ours['codes_of'](tree, code, '<string>'), {}
+	eval(codes[0], space)
+	return eval(codes[1], space) if len(codes) == 2 else 'none'
+
+
+def test_last_value():
+	for code, wanted in (('1', 1), ('1;', 'none'), ('1 ; # a', 'none'), ('1 # ;', 1), ('x = 1', 'none'), ('(\n1\n)', 1), ('(1);', 'none'),
+	                     ('x = 2\nx\n\n', 2), ('if 1:\n 2', 'none'), ('"é"; 3', 3), ('"é" ;', 'none'), ('"a;"', 'a;'), ('', 'none'), ('x=1\r\nx\r\n', 1)):
+		assert values(code) == wanted, (code, values(code))
+
+
+def test_errors_show_the_line():
+	for code, line, text in (('!ls\nx = = 1', 2, 'x = = 1'), ('x\nreturn 1', 2, 'return 1'), ('%a\n(\n', 2, '('), ('!ls\n!pwd (\n )x = 1', 3, ' )x = 1')):
+		try:
+			values(code)
+		except SyntaxError as e:
+			assert (e.lineno, e.text.rstrip('\n')) == (line, text), (code, e.lineno, e.text)
+		else:
+			raise AssertionError(code)
+
+
+def frames(*names):
+	files = {'u': '<string>', 'p': '/usr/lib/python3/dist-packages/pandas/a.py', 'c': 'pandas/_libs/x.pyx', 's': os.__file__}
+	return [traceback.FrameSummary(files[n], i + 1, 'f%d' % i, lookup_line=False, line='') for i, n in enumerate(names)]
+
+
+def test_fold():
+	def shown(names):
+		lines, folded = ours['fold'](frames(*names), lambda group: ['%s' % f.name for f in group])
+		return ' '.join('[%s]' % line.split()[1] if '...' in line else line for line in lines), folded
+	assert shown('up') == ('f0 f1', False)
+	assert shown('upp') == ('f0 f1 f2', False)
+	assert shown('uppps') == ('f0 f1 [2] f4', True)
+	assert shown('upcccuppp') == ('f0 f1 [2] f4 f5 f6 [1] f8', True)
+	assert shown('u' * 20)[1] is False
+	assert shown('u' * 50) == (' '.join('f%d' % i for i in range(10)) + ' [30] ' + ' '.join('f%d' % i for i in range(40, 50)), True)
+
+
+def test_advice():
+	with tempfile.TemporaryDirectory() as folder:
+		ours['WORKSPACE'] = folder
+		missing = FileNotFoundError(2, 'No such file', '/data/Salse.csv')
+		assert ours['advice_for'](missing, None) == 'the folder /data does not exist. There are no files in %s.' % folder
+		assert ours['advice_for'](FileNotFoundError(2, 'No such file', folder + '/out/a'), None).startswith('the folder %s/out does not exist: os.makedirs() makes one. ' % folder)
+		os.mkdir(folder + '/in')
+		for name in 'sales.csv', 'in/other.txt', '.hidden':
+			open('%s/%s' % (folder, name), 'w').close()
+		assert ours['advice_for'](missing, None) == '%s/sales.csv may be meant. %s has: sales.csv, in/other.txt.' % (folder, folder)
+	for data, text in ((b'%PDF-1.7', 'a PDF'), (b'PK\x03\x04....xl/workbook', 'an Excel workbook'), (b'PK\x03\x04', 'a ZIP archive'), (b'PAR1', 'a Parquet file'),
+	                   (b'\xe9t\xe9', 'not UTF-8'), (b'\xff\x00\x01', 'open it with "rb"'), (b'\xff\xfea\0', 'UTF-16')):
+		assert text in ours['advice_for'](UnicodeDecodeError('utf-8', data, 0, 1, 'bad'), None), text
+	assert ours['advice_for'](ValueError('x'), None) == ''
+	for wanted, near in (('jsno', False), ('decimla', True), ('decima', True), ('decimall', True), ('decemal', True), ('dceimla', False), ('nosuchmodule', False), ('x.y', False)):
+		assert (' may be meant' in ours['advice_for'](ModuleNotFoundError('No module', name=wanted), None)) == near, wanted
+
+
+for name, test in sorted(globals().items()):
+	if name.startswith('test_'):
+		test()
+		print('ok', name)
