@@ -118,6 +118,13 @@ describe('classic', () => {
 			message: 'You have reached the maximum limit of 3 sandboxes. Please delete an existing sandbox before creating a new one.',
 		});
 	});
+	it('the first failed connection of a sandbox says that the network is closed, and which setting opens it', async () => {
+		const note = 'Sandboxes have no network here. SANDBOX_NETWORK=open together with SANDBOX_NETWORK_OPEN=on permits public hosts.';
+		const code = 'import urllib.request\nurllib.request.urlopen("https://example.com")';
+		assert.ok((await c.python(id, code)).stderr.endsWith('\n' + note));
+		assert.doesNotMatch((await c.python(id, code)).stderr, /SANDBOX_NETWORK/);
+		assert.match((await c.python(id, 'f = [open("/dev/null") for i in range(2000)]')).stderr, /\nA process of a sandbox may have 1024 open files \(SANDBOX_NOFILE_LIMIT\)\.$/);
+	});
 	it('B07 B08 prints, tracebacks, new files with links that open inline', async () => {
 		assert.deepEqual(await c.python(id, 'print(6 * 7)'), { stdout: '42\n', stderr: '', exit_code: 0, files: [], file_links: [] });
 		const r = await c.python(id, "open('t.txt', 'w').write('x')\nopen('.hidden', 'w').close()\nimport os; os.mkdir('folder'); os.mkdir('/app/results/folder/in')");
@@ -165,9 +172,11 @@ describe('classic', () => {
 			{ success: true, message: `Uploaded local.csv to /app/results in sandbox ${id}` });
 		assert.equal((await upload('local.csv', '/mnt/data/folder')).success, true);
 		assert.equal((await c.terminal(id, 'cat local.csv folder/local.csv')).stdout, 'a,b\n1,2\na,b\n1,2\n');
+		assert.equal((await upload(`${roots}/`, '/app/results/folder')).success, true);
+		assert.equal((await c.terminal(id, `ls -A folder/${path.basename(roots)}`)).stdout, 'local.csv\n', 'neither links nor pipes of a folder');
 		for (const [local, dest, message] of [['none.csv', undefined, /Local file not found: none\.csv/], ['local.csv', '/app/results/none', /No folder/],
 			['/etc/passwd', undefined, /upload\.local_roots/], ['../../etc/passwd', undefined, /upload\.local_roots/], ['link', undefined, /upload\.local_roots/], [`${roots}2/local.csv`, undefined, /upload\.local_roots/],
-			[roots, undefined, /is a folder/], ['pipe', undefined, /cannot be read/], ['local.csv', '/etc', /not a folder of the sandbox/], ['local.csv', '../..', /not a folder of the sandbox/]] as const) {
+			['pipe', undefined, /cannot be read/], ['local.csv', '/etc', /not a folder of the sandbox/], ['local.csv', '../..', /not a folder of the sandbox/]] as const) {
 			const r = await upload(local, dest);
 			assert.equal(r.error, true, local);
 			assert.match(r.message, message);
@@ -269,6 +278,65 @@ describe('what is stored stays', () => {
 		assert.equal(await link.text(), '2');
 		await c.stop();
 	});
+	it('home and /tmp are there after a restart, without dead sockets, and count for the limit', async () => {
+		const state = newStateDir();
+		const env = { SANDBOX_STATE_DIR: state, SANDBOX_STORED_WORKSPACE_LIMIT: '48m', SANDBOX_ALLOW_WEAKER: 'disk' };
+		let c = await openClassic({ env });
+		const id = await c.create('kept');
+		const again = async (): Promise<void> => {
+			await c.stop();
+			c = await openClassic({ env });
+		};
+		const wrote = await c.python(id, `
+import os, socket, tempfile
+home = os.path.expanduser('~')
+os.makedirs(home + '/.config/tool')
+open(home + '/.config/tool/settings', 'w').write('kept')
+os.chmod(home + '/.config/tool/settings', 0o600)
+deep = tempfile.mkdtemp(prefix='job-')
+open('/tmp/state', 'w').write(deep)
+open(deep + '/part', 'w').write('half')
+for name in ('/tmp/s1', deep + '/s2', home + '/s3'):
+    socket.socket(socket.AF_UNIX).bind(name)
+os.mkfifo('/tmp/fifo')
+print(oct(os.stat('/tmp').st_mode), oct(os.stat(home).st_mode))`);
+		assert.equal(wrote.stdout, '0o41777 0o40700\n', wrote.stderr);
+		await again();
+		const read = await c.python(id, `
+import os, socket, stat
+home, deep = os.path.expanduser('~'), open('/tmp/state').read()
+print(open(home + '/.config/tool/settings').read(), oct(os.stat(home + '/.config/tool/settings').st_mode & 0o777), open(deep + '/part').read())
+print([os.path.lexists(p) for p in ('/tmp/s1', deep + '/s2', home + '/s3', '/tmp/fifo')], os.listdir('/dev/shm'))
+socket.socket(socket.AF_UNIX).bind('/tmp/s1')`);
+		assert.equal(read.stdout, 'kept 0o600 half\n[False, False, False, True] []\n', read.stderr);
+		assert.deepEqual((await c.call('list_sandboxes')).length, 1);
+
+		// What a run leaves there must not keep the sandbox from starting: links in place of our folders, no rights, a full disk.
+		const hostile = await c.python(id, `
+import os, shutil
+for name in ('.config', '.caisson'):
+    shutil.rmtree('/tmp/' + name, ignore_errors=True)
+    os.symlink('/', '/tmp/' + name)
+os.chmod(os.path.expanduser('~'), 0)
+try:
+    with open('/tmp/fill', 'wb') as f:
+        while f.tell() < 200 << 20:
+            f.write(os.urandom(1 << 20))
+            f.flush()
+except OSError as e:
+    print(e.errno)`);
+		assert.ok(/^2[78]\n$/.test(hostile.stdout) || hostile.exit_code !== 0, JSON.stringify(hostile));
+		await again();
+		const after = await c.python(id, `
+import os
+print('runs')
+os.chmod(os.path.expanduser('~'), 0o700)
+os.unlink('/tmp/fill')
+os.unlink('/tmp/.config')`);
+		assert.equal(after.stdout, 'runs\n', JSON.stringify(after));
+		assert.equal((await c.python(id, "open('x', 'w').write('y' * 1000000)")).exit_code, 0);
+		await c.stop();
+	});
 	it('nothing is lost when every process is killed at once, in the middle of a run', async () => {
 		const state = newStateDir();
 		let c = await openClassic({ env: { SANDBOX_STATE_DIR: state } });
@@ -342,7 +410,7 @@ pypi_index_url = ""
 		const id = await c.create();
 		await c.python(id, "open('f.txt', 'w').write('later')");
 		await c.stop();
-		c = await openClassic({ profile: 'full', env: { SANDBOX_STATE_DIR: state, SANDBOX_STORED_MAX_ACTIVE: '1' } });
+		c = await openClassic({ profile: 'all', env: { SANDBOX_STATE_DIR: state, SANDBOX_STORED_MAX_ACTIVE: '1' } });
 		const first = async (name: string, args: Json): Promise<Json> => (await c.raw(name, args)).structuredContent!.result;
 		assert.equal((await first('sandbox_list_artifacts', { session_id: id })).artifacts[0].filename, 'f.txt');
 		const other = await c.create(); // takes the one place

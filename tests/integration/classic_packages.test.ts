@@ -7,7 +7,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { newStateDir } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
-import { requestTimeoutMs, serve, type Json } from '../lib/session.ts';
+import { facts, requestTimeoutMs, serve, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 import { Index, wheel, wheelName } from '../lib/wheel.ts';
 
@@ -35,7 +35,7 @@ describe('classic packages', () => {
 	async function tool(name: string, args: Json): Promise<Json> {
 		const r = (await client.callTool({ name, arguments: args }, undefined, { timeout: requestTimeoutMs })) as Json;
 		assert.equal(r.isError, false, JSON.stringify(r));
-		return JSON.parse(r.content[0].text);
+		return facts(r);
 	}
 	const install = (package_name: string): Promise<Json> => tool('install_package_in_sandbox', { sandbox_id: id, package_name });
 	const check = (package_name: string): Promise<Json> => tool('check_package_installation_status', { sandbox_id: id, package_name });

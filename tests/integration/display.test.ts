@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { using, type Json, type Session } from '../lib/session.ts';
+import { facts, using, type Json, type Session } from '../lib/session.ts';
 
 const png = Buffer.from('89504e470d0a1a0a', 'hex');
 const plot = 'import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\n';
@@ -11,7 +11,7 @@ const plot = 'import matplotlib.pyplot as plt\nplt.plot([1, 3, 2])\n';
 interface Shown extends Json { names: string[]; pictures: number }
 const run = async (s: Session, session_id: string, code: string, more: Json = {}): Promise<Shown> => {
 	const r = await s.raw('sandbox_run_python', { code, session_id, ...more });
-	const said = JSON.parse(r.content[0]!.text) as Json;
+	const said = facts(r);
 	assert.ok(!said.error, r.content[0]!.text);
 	const blocks = r.content.filter((c) => c.type === 'image');
 	for (const b of blocks)
@@ -42,6 +42,8 @@ const cases: [name: string, code: string, names: string[]][] = [
 	['drawing that ends the process', 'import matplotlib.figure as m, os\nclass F(m.Figure):\n    def draw(self, *a): os._exit(3)\n' +
 		'import matplotlib.pyplot as plt\nplt.figure(FigureClass=F).add_subplot()', []],
 	['the child is nobody\'s business', 'import signal\nsignal.signal(signal.SIGCHLD, lambda *a: print("child"))\n' + plot + 'plt.show()\nassert signal.getsignal(signal.SIGCHLD) is not None', ['figure-1.png']],
+	['plotly: show()', 'import plotly.graph_objects as go\nf = go.Figure(go.Bar(y=[1, 2]))\nf.show()\nf.show()\nassert open("figure-1.html").read().count("Plotly.newPlot")', ['figure-1.html']],
+	['plotly: a dictionary, and a last expression that was shown', 'import plotly.io as pio, plotly.graph_objects as go\npio.show({"data": [{"type": "bar", "y": [3]}]})\ngo.Figure(go.Bar(y=[4]))', ['figure-1.html', 'result-1.html']],
 	['with threads', 'import threading, time\nthreading.Thread(target=time.sleep, args=(30,), daemon=True).start()\n' + plot, ['figure-1.png']],
 ];
 

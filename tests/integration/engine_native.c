@@ -185,8 +185,9 @@ static void case_inside(struct client *c)
 	    "assert os.environ == {'PATH': '/usr/local/bin:/usr/bin:/bin', 'HOME': "
 	    "'/home/sandbox', 'USER': 'sandbox',\n"
 	    "    'LOGNAME': 'sandbox', 'LANG': 'C.UTF-8', 'MPLBACKEND': 'Agg',\n"
-	    "    'MPLCONFIGDIR': '/tmp/.config/matplotlib', 'PYTHONUNBUFFERED': '1', 'A': 'b'}, "
-	    "os.environ\n"
+	    "    'MPLCONFIGDIR': '/tmp/.config/matplotlib', 'PYTHONUNBUFFERED': '1', 'A': 'b'} | "
+	    "({'PYTHON_CPU_COUNT': '1', 'OMP_NUM_THREADS': '1'} "
+	    "if len(os.sched_getaffinity(0)) > 1 else {}), os.environ\n"
 	    "old = os.umask(0); assert old == 0o22, old\n"
 	    "for n in ('null', 'zero', 'full', 'random', 'urandom', 'tty'):\n"
 	    "    assert stat.S_ISCHR(os.stat('/dev/' + n).st_mode), n\n"
@@ -462,7 +463,8 @@ static void case_disk(struct client *c)
 		   60000, &o);
 	EXPECT_OF(&o, streq(o.out, "ENOSPC\nENOSPC\n"));
 	usage_of(c, s, &o);
-	EXPECT(o.usage.workspace_inodes >= 60 && o.usage.workspace_inodes <= 64);
+	EXPECT(o.usage.workspace_inodes >= 60 &&
+	       o.usage.workspace_inodes <= 64 + 24); /* a disk has whole blocks of inodes */
 	if (has_cap(c, ENGINE_CAP_MEMORY))
 		EXPECT(o.usage.memory_bytes > 0);
 	end_sandbox(c, s);
@@ -476,7 +478,7 @@ static void case_files(struct client *c)
 	EXPECT(put_text(c, s, "a/b/c.txt", "hello", false) == ERR_NONE);
 	EXPECT(put_text(c, s, "a/b/c.txt", "again", false) == ERR_FILE_EXISTS);
 	EXPECT(put_text(c, s, "a/b/c.txt", "again", true) == ERR_NONE);
-	EXPECT(put_text(c, s, "a/b", "folder", true) == ERR_NOT_FOUND);
+	EXPECT(put_text(c, s, "a/b", "folder", true) == ERR_FILE_EXISTS);
 	int fd = open_path(c, s, "a/b/c.txt", &o);
 	EXPECT_OF(&o, fd >= 0 && read(fd, text, sizeof(text) - 1) == 5 && streq(text, "again"));
 	(void)close(fd);
@@ -490,7 +492,7 @@ static void case_files(struct client *c)
 	    "socket.socket(socket.AF_UNIX).bind('socket')\n"
 	    "open('secret', 'w').write('s'); os.chmod('secret', 0o400)\n"
 	    "open(b'\\xff\\n', 'w').close()\n"
-	    "os.truncate(os.open('sparse', os.O_CREAT | os.O_WRONLY), 1 << 50)\n",
+	    "os.truncate(os.open('sparse', os.O_CREAT | os.O_WRONLY), 1 << 43)\n",
 	    60000, &o);
 	EXPECT_OF(&o, o.result.exit_code == 0);
 	static const char *const bad[] = {"link", "dirlink/passwd", "fifo",       "socket",
@@ -511,7 +513,7 @@ static void case_files(struct client *c)
 	EXPECT_OF(&o, o.n_files == 8 && !o.more);
 	for (size_t i = 0; i < o.n_files; i++)
 		if (streq(o.files[i].name, "sparse"))
-			EXPECT(o.files[i].size == UINT64_C(1) << 50 && S_ISREG(o.files[i].mode));
+			EXPECT(o.files[i].size == UINT64_C(1) << 43 && S_ISREG(o.files[i].mode));
 	list_path(c, s, "dirlink", &o);
 	EXPECT_OF(&o, o.e.code == ERR_NOT_FOUND);
 	EXPECT(remove_path(c, s, "a", false) == ERR_FILE_EXISTS);

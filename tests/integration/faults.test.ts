@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
+import * as http from 'node:http';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { imagesDir, mode, scratch, unlessEnforced } from '../lib/env.ts';
@@ -11,7 +12,7 @@ import { isError } from '../lib/expect.ts';
 import { failing } from '../lib/failing.ts';
 import { initsOf, monitorOf, othersOf } from '../lib/family.ts';
 import { alive, caisson } from '../lib/process.ts';
-import { using, type Json, type Session } from '../lib/session.ts';
+import { facts, serve, using, type Json, type Session } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
 const isRoot = process.getuid!() === 0;
@@ -52,6 +53,30 @@ describe('faults', { concurrency: 2 }, () => {
 			await refusedAndBack(s, /cannot be made.*Cannot allocate memory/, (body) => failing(monitorOf(s.pid).pid, 'clone,clone3', 'ENOMEM', body));
 			await refusedAndBack(s, /cannot be made.*Too many open files/, (body) => failing(monitorOf(s.pid).pid, 'socketpair', 'EMFILE', body));
 		}));
+
+	it('the front has no watches, descriptors or memory for new connections: what is open goes on, and all is well afterwards', { skip: notRoot }, async () => {
+		const { program, base } = await serve({ profile: 'full', env: noPool });
+		const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+		const get = (path: string, o: http.RequestOptions = {}): Promise<number> => new Promise((resolve) => {
+			const req = http.get(`${base}${path}`, { timeout: 700, agent: false, ...o }, (res) => res.resume().on('end', () => resolve(res.statusCode!)));
+			req.on('timeout', () => req.destroy()).on('error', () => resolve(0));
+		});
+		assert.equal(await get('/healthz', { agent }), 200);
+		const stream = new AbortController();
+		const sse = await fetch(`${base}/sse`, { signal: stream.signal });
+		for (const [calls, error] of [['epoll_ctl', 'ENOSPC'], ['epoll_ctl', 'ENOMEM'], ['accept4', 'EMFILE'], ['accept4', 'ENFILE'], ['accept4', 'ENOMEM']] as const) {
+			await failing(program.pid, calls, error, async () => {
+				assert.ok([0, 503].includes(await get('/healthz')), `${calls} ${error}: a new client is refused or waits`);
+				if (calls === 'epoll_ctl') // without descriptors an idle connection makes room
+					assert.equal(await get('/healthz', { agent }), 200, `${calls} ${error}: an old one goes on`);
+			});
+			assert.equal(await until('a new client', () => get('/healthz').then((r) => r === 200 && r), waitMs), 200);
+		}
+		assert.equal(sse.status, 200);
+		stream.abort();
+		agent.destroy();
+		await program.end();
+	});
 
 	it('a sandbox cannot fork: the run fails with a typed error, the next one works', { skip: notRoot }, () =>
 		using('stdio', { env: { ...noPool, SANDBOX_WARM: 'off' } }, async (s) => {
@@ -126,15 +151,15 @@ describe('faults', { concurrency: 2 }, () => {
 			for (let i = 0; i < 3; i++)
 				assert.equal((await s.ok(mark, `more${i}`)).stdout, 'two\n');
 			fs.renameSync(path.join(images, 'test'), path.join(images, 'away'));
-			isError(await s.run(mark, 'none'), 'execution_failed', /the image is not there/);
+			isError(await s.run(mark, 'none'), 'execution_failed', /the image 'test' is not there; .* caisson image build test/);
 			fs.renameSync(path.join(images, 'away'), path.join(images, 'test'));
 			assert.equal((await s.ok(mark, 'again')).stdout, 'two\n');
 		});
 	});
 
 	it('a checkpoint whose copier is killed says that it was killed, and the next one is made', { skip: notRoot }, () =>
-		using('stdio', { env: noPool, profile: 'full' }, async (s) => {
-			const tool = async (name: string, args: Json): Promise<Json> => JSON.parse((await s.raw(name, { session_id: 'copied', ...args })).content[0]!.text!);
+		using('stdio', { env: noPool, profile: 'all' }, async (s) => {
+			const tool = async (name: string, args: Json): Promise<Json> => facts(await s.raw(name, { session_id: 'copied', ...args }));
 			await s.ok('for i in range(10000): open(f"f{i}", "w").close()\nopen("big", "wb").write(bytes(100 << 20))', 'copied');
 			const [init] = initsOf(s.pid);
 			const saved = tool('sandbox_checkpoint', { name: 'one' });
@@ -155,10 +180,40 @@ describe('faults', { concurrency: 2 }, () => {
 		assert.match(r.stderr.toString(), /memory of all sandboxes together cannot be limited here/);
 	});
 
+	it('all sandboxes together: uploads count, and are refused before others suffer', { skip: unlessEnforced('memory') }, () =>
+		using('stdio', { env: { ...noPool, SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_WORKSPACE: 'memory', SANDBOX_WORKSPACE_LIMIT: '300m' } }, async (s) => {
+			const bytes = Buffer.alloc(32 << 20, 'x');
+			let accepted = 0, refusal: Json | undefined;
+			for (let i = 0; i < 12 && !refusal; i++) {
+				const r = await s.upload(`f${i}`, bytes, `up${i % 4}`);
+				if (r.error)
+					refusal = r;
+				else
+					accepted += bytes.length;
+			}
+			assert.ok(accepted >= 100 << 20 && accepted <= 300 << 20, `${accepted}`);
+			assert.equal(refusal!.error, 'execution_failed');
+			assert.match(refusal!.message, /^all sandboxes together use \d+ of 300 MiB/);
+			await s.close('up1');
+			await until('room again', async () => !(await s.upload('later', bytes, 'up2', true)).error, waitMs);
+		}));
+
+	it('all sandboxes together: uploads leave the runs less', { skip: unlessEnforced('memory') }, () =>
+		using('stdio', { env: { ...noPool, SANDBOX_WORKSPACE: 'memory', SANDBOX_TOTAL_MEMORY: '400m', SANDBOX_WORKSPACE_LIMIT: '300m', SANDBOX_MEMORY_LIMIT: '380m' } }, async (s) => {
+			const hog = 'print(len(bytearray(b"x") * (200 << 20)))';
+			assert.equal((await s.ok(hog, 'first')).stdout, `${200 << 20}\n`);
+			await s.close('first');
+			for (let i = 0; i < 7; i++)
+				assert.equal((await s.upload(`f${i}`, Buffer.alloc(32 << 20, 'x'), 'up')).error, undefined);
+			assert.equal((await s.run(hog, 'second')).reason, 'oom');
+			await s.close('up');
+			await until('room again', async () => (await s.run(hog, 'third')).exit_code === 0, waitMs);
+		}));
+
 	for (const start of ['warm', 'cold'] as const)
 		it(`all sandboxes together, ${start}: idle ones give back memory, new ones are refused, runs end before the rest`, { skip: unlessEnforced('memory') || (start === 'warm' && cold) }, () =>
-			using('stdio', { env: { ...noPool, SANDBOX_WARM: start === 'warm' ? 'on' : 'off', SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_MEMORY_LIMIT: '512m' }, profile: 'full' }, async (s) => {
-				const state = async (code: string): Promise<Json> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true })).content[0]!.text!);
+			using('stdio', { env: { ...noPool, SANDBOX_WARM: start === 'warm' ? 'on' : 'off', SANDBOX_TOTAL_MEMORY: '300m', SANDBOX_MEMORY_LIMIT: '512m' }, profile: 'all' }, async (s) => {
+				const state = async (code: string): Promise<Json> => facts(await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true }));
 				if (start === 'warm')
 					assert.equal((await state('x = 41')).state, 'kept');
 				await s.ok('open("f", "w").write("kept")', 'idle');
@@ -177,7 +232,7 @@ describe('faults', { concurrency: 2 }, () => {
 				const refused = await until('a refusal', async () => {
 					const r = await s.raw('sandbox_run_python', { code: 'pass', session_id: 'more' });
 					await s.raw('sandbox_close_session', { session_id: 'more' });
-					return r.isError && JSON.parse(r.content[0]!.text!) as Json;
+					return r.isError && facts(r);
 				}, waitMs);
 				assert.equal(refused.error, 'out_of_memory');
 				assert.match(refused.message, /all sandboxes together use \d+ of 300 MiB/);

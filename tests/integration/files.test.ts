@@ -4,6 +4,8 @@
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
 import { hasKeys, isArtifact, isError, readKeys } from '../lib/expect.ts';
+import { sanitized } from '../lib/env.ts';
+import { residentBytes } from '../lib/process.ts';
 import { matrix, using, wires, type Json } from '../lib/session.ts';
 
 const png = Buffer.from('iVBORw0KGgo=', 'base64');
@@ -45,6 +47,7 @@ matrix('files', {}, (s) => {
 		await s().ok('import os; os.mkdir("d"); os.symlink("/etc/passwd", "l"); os.mkfifo("f")', 'way');
 		for (const name of ['d', 'l', 'f'])
 			isError(await s().upload(name, 'x', 'way'), 'file_exists');
+		isError(await s().upload('d', 'x', 'way', true), 'file_exists', 'd is a folder. A file cannot replace it: choose another filename, or remove the folder with code.');
 		const over = await s().upload('l', 'replaced', 'way', true);
 		assert.equal(over.path, '/mnt/data/l');
 		assert.equal((await s().ok('import os; print(os.path.islink("l"), open("l").read())', 'way')).stdout, 'False replaced\n');
@@ -169,8 +172,8 @@ matrix('files', {}, (s) => {
 });
 
 for (const wire of wires) {
-	it(`too large to read: artifact_too_large with its size, and the link still works (${wire})`, () =>
-		using(wire, { env: { SANDBOX_MAX_ARTIFACT_READ_BYTES: '8' } }, async (s) => {
+	it(`too large to read: artifact_too_large with its size, and the link works where it may (${wire})`, () =>
+		using(wire, { env: { SANDBOX_MAX_ARTIFACT_READ_BYTES: '8', SANDBOX_MAX_LINK_BYTES: '0' } }, async (s) => {
 			const r = await s.ok('open("nine.txt", "w").write("123456789"); open("eight.txt", "w").write("12345678")', 'big');
 			isError(await s.call('sandbox_read_artifact', { session_id: 'big', path: '/mnt/data/nine.txt' }), 'artifact_too_large',
 				'nine.txt is 0MB, exceeds 0MB limit.', 9);
@@ -179,3 +182,14 @@ for (const wire of wires) {
 			assert.equal(await (await fetch(link)).text(), '123456789');
 		}));
 }
+
+it('large answers leave no memory behind', { skip: sanitized && 'the sanitizer keeps what is freed' }, () => using('http', {}, async (s) => {
+	await s.ok('import os\nopen("big.bin", "wb").write(os.urandom(9 << 20))\nopen("small.bin", "wb").write(b"x")', 'big');
+	await s.read('big', '/mnt/data/small.bin');
+	const before = residentBytes(s.pid);
+	for (let i = 0; i < 4; i++)
+		assert.equal((await s.read('big', '/mnt/data/big.bin')).length, 9 << 20);
+	await s.read('big', '/mnt/data/small.bin');
+	const kept = residentBytes(s.pid) - before;
+	assert.ok(kept < 8 << 20, `${kept >> 20} MiB are kept`);
+}));

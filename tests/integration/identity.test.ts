@@ -8,6 +8,7 @@ import { after, before, describe, it } from 'node:test';
 import { newStateDir, slowness } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
+import { until } from '../lib/wait.ts';
 
 const password = 'correct horse battery';
 const limitMs = 1000 + 1500 * (slowness - 1);
@@ -60,12 +61,12 @@ class Stream {
 
 const accept = 'application/json, text/event-stream';
 const init = (id = 1): Json => ({ jsonrpc: '2.0', id, method: 'initialize', params: { protocolVersion: '2025-06-18', capabilities: {}, clientInfo: { name: 't', version: '1' } } });
-const runCode = (id: number, code: string): Json => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'sandbox_run_python', arguments: { code } } });
+const runCode = (id: number, code: string, more: Json = {}): Json => ({ jsonrpc: '2.0', id, method: 'tools/call', params: { name: 'sandbox_run_python', arguments: { code }, ...more } });
 const meta = (extra: Json = {}): Json => ({ 'io.modelcontextprotocol/protocolVersion': '2026-07-28', 'io.modelcontextprotocol/clientCapabilities': extra, 'io.modelcontextprotocol/clientInfo': { name: 't', version: '1' } });
 
 describe('identity is judged now', () => {
 	const state = newStateDir();
-	const env = { SANDBOX_STATE_DIR: state, SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_TASK_AFTER_S: '1' };
+	const env = { SANDBOX_STATE_DIR: state, SANDBOX_REQUIRE_AUTH: 'on', SANDBOX_TASK_AFTER_S: '1', SANDBOX_MAX_SESSIONS: '64' };
 	let program: Program;
 	let base: string;
 
@@ -129,7 +130,8 @@ describe('identity is judged now', () => {
 			body: JSON.stringify({ jsonrpc: '2.0', id: 5, method: 'subscriptions/listen', params: { notifications: { resourcesListChanged: true }, _meta: meta() } }),
 		});
 		await listen.wait(/acknowledged/);
-		const call = await Stream.open(`${base}/mcp`, { method: 'POST', headers: headers(key, { 'mcp-session-id': id }), body: JSON.stringify(runCode(9, 'import time; time.sleep(25); print("ran to its end")')) });
+		// Its first line is progress. Without one, the head of the answer comes with the first keep-alive after 15 s.
+		const call = await Stream.open(`${base}/mcp`, { method: 'POST', headers: headers(key, { 'mcp-session-id': id }), body: JSON.stringify(runCode(9, 'import time\nprint("on", flush=True)\ntime.sleep(25)\nprint("ran to its end")', { _meta: { progressToken: 1 } })) });
 		return { streams: { sse, get, events, listen, call }, endpoint, run: run.body.id };
 	}
 
@@ -172,7 +174,8 @@ describe('identity is judged now', () => {
 			other.close();
 			if (what.startsWith('a key')) { // what the key began was cancelled, and its user can see it
 				const again = await newKey(who);
-				const run = await rest('GET', `/runs/${open.run}`, again.key);
+				let run = await rest('GET', `/runs/${open.run}`, again.key);
+				await until('the end of the run', async () => (run = await rest('GET', `/runs/${open.run}`, again.key)).body.status === 'done', 10_000);
 				assert.deepEqual([run.status, run.body.status, run.body.reason], [200, 'done', 'cancelled'], JSON.stringify(run.body));
 			}
 		});

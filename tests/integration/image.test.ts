@@ -46,6 +46,10 @@ describe('caisson image', () => {
 		for (const name of ['python3-numpy', 'python3-pandas', 'python3-pyarrow', 'libopenblas0-pthread'])
 			assert.ok(names.has(name), name);
 		assert.ok(science.size_bytes <= 1.2e9, `${science.size_bytes}`);
+		const wheels = Object.fromEntries(science.wheels.map((w: { name: string; sha256: string }) => [w.name, w.sha256]));
+		const list = fs.readFileSync(path.join(top, 'images/science.wheels'), 'utf8');
+		for (const name of ['polars', 'duckdb', 'python-pptx', 'pdfplumber', 'plotly', 'uv'])
+			assert.ok(list.includes(`--hash=sha256:${wheels[name]}`), name);
 		const lines = (await caisson(['image', 'list', 'science', '--packages'])).stdout.toString().trim().split('\n');
 		assert.equal(lines.length, science.packages.length);
 		assert.match(lines.join('\n'), /^python3-numpy \d/m);
@@ -68,7 +72,7 @@ describe('caisson image', () => {
 			'                bad.append(os.path.join(folder, f))',
 			'assert not bad, bad',
 			'assert pwd.getpwuid(1000).pw_name == "sandbox"',
-			'for name in "python python3 pip sh bash awk grep sed find less ps tar gzip timeout".split():',
+			'for name in "python python3 pip uv curl git unzip zip jq sqlite3 rg file tree pdftotext pdftoppm fc-list ffmpeg sh bash awk grep sed find less ps tar gzip timeout".split():',
 			'    assert shutil.which(name), name',
 			'assert zoneinfo.ZoneInfo("Asia/Tokyo") and open("/etc/hostname").read() == "sandbox\\n"',
 			'assert "é中".encode() == open("/dev/null") or os.fsencode("é中").decode() == "é中"',
@@ -79,12 +83,16 @@ describe('caisson image', () => {
 
 	const refusals: [string, string[], number, RegExp][] = [
 		['no verb', ['image'], 64, /usage: caisson image build/],
-		['an unknown option', ['image', 'list', '--bogus'], 64, /unknown option --bogus/],
+		['an unknown option', ['image', 'list', '--bogus'], 64, /unknown option '--bogus'/],
 		['a missing operand', ['image', 'rm'], 64, /usage: caisson image rm NAME/],
 		['a hostile name', ['image', 'build', '../x'], 64, /no image name/],
 		['an unknown definition', ['image', 'build', 'nope'], 66, /no definition of image 'nope'/],
-		['an unknown image', ['image', 'export', 'nope', 'x.tar'], 69, /no image 'nope'/],
-		['removing what is not there', ['image', 'rm', 'nope'], 66, /no image 'nope'/],
+		['packages without a start', ['image', 'build', 'x', '--packages', 'alpha'], 64, /need --from/],
+		['an unknown start', ['image', 'build', 'x', '--from', 'nope', '--packages', 'alpha'], 66, /no definition of image 'nope'/],
+		['an address as a package', ['image', 'build', 'x', '--from', 'base', '--packages', 'a@http://127.0.0.1/a.whl'], 78, /--packages: 'a@/],
+		['an option as a package', ['image', 'build', 'x', '--from', 'base', '--debian', '-oX'], 78, /--debian: '-oX' is no value/],
+		['an unknown image', ['image', 'export', 'nope', 'x.tar'], 66, /there are no images in .*\/images; 'caisson image build'/],
+		['removing what is not there', ['image', 'rm', 'nope'], 66, /there are no images in/],
 		['a file that is no archive', ['image', 'import', 'x', '/etc/passwd'], 64, /no tar/],
 	];
 	for (const [what, args, code, words] of refusals) {

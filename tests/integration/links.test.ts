@@ -4,9 +4,11 @@
 import assert from 'node:assert/strict';
 import * as net from 'node:net';
 import { describe, it } from 'node:test';
-import { freePort } from '../lib/env.ts';
-import { residentBytes } from '../lib/process.ts';
-import { matrix, open, using, type Json, type Session } from '../lib/session.ts';
+import { Client } from '@modelcontextprotocol/sdk/client/index.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
+import { freePort, newStateDir } from '../lib/env.ts';
+import { caisson, residentBytes } from '../lib/process.ts';
+import { matrix, open, serve, using, type Json, type Session } from '../lib/session.ts';
 
 /** One HTTP/1.1 exchange with bytes of our own: fetch() would tidy the path. */
 async function exchange(port: number, head: string): Promise<{ status: number; text: string }> {
@@ -169,7 +171,7 @@ matrix('links', {}, (s) => {
 });
 
 describe('the listener', () => {
-	it('a link of 200 MB streams in constant memory', () => using('stdio', {}, async (s) => {
+	it('a link of 200 MB streams in constant memory', () => using('stdio', { env: { SANDBOX_MAX_LINK_BYTES: '0' } }, async (s) => {
 		await s.ok('f = open("big.bin", "wb")\nfor i in range(200): f.write(bytes([i]) * (1 << 20))\nf.close()', 'big');
 		const url = await linkOf(s, 'big', 'big.bin');
 		const before = residentBytes(s.pid);
@@ -185,6 +187,87 @@ describe('the listener', () => {
 		assert.equal(wrong, 0);
 		assert.ok(peak - before < 16 << 20, `grew by ${(peak - before) >> 20} MiB`);
 	}));
+	it('an artifact larger than the limit is 413 as in the contract, and served in profile all', async () => {
+		for (const [profile, status, text] of [['code', 413, 'nine.txt is 0MB, exceeds 0MB limit.'], ['both', 413, 'nine.txt is 0MB, exceeds 0MB limit.'], ['all', 200, '123456789']] as const)
+			await using('stdio', { profile, env: { SANDBOX_MAX_ARTIFACT_READ_BYTES: '8' } }, async (s) => {
+				await s.upload('nine.txt', '123456789', 'big');
+				const r = await fetch(await linkOf(s, 'big', 'nine.txt'));
+				assert.deepEqual([r.status, await r.text()], [status, text], profile);
+			});
+	});
+	it('a link that a person writes works right after an upload', async () => {
+		const port = await freePort();
+		await using('stdio', { env: { SANDBOX_HTTP_PORT: String(port) } }, async (s) => {
+			await s.upload('a.txt', 'at once', 'p');
+			assert.equal(await (await fetch(`http://localhost:${port}/files/p/a.txt`)).text(), 'at once');
+		});
+	});
+	it('the owner\'s key opens a file without a signature; signed links of stored sandboxes outlive the server', async () => {
+		const state = newStateDir();
+		const env = { SANDBOX_STATE_DIR: state, SANDBOX_REQUIRE_AUTH: 'on' };
+		const keys: Record<string, string> = {};
+		for (const name of ['ann', 'ben']) {
+			assert.equal((await caisson(['user', 'add', name, '--password', 'none'], { env })).code, 0);
+			keys[name] = (await caisson(['key', 'new', name], { env })).stdout.toString().trim();
+		}
+		assert.equal((await caisson(['user', 'add', 'op', '--role', 'admin', '--password', 'none'], { env })).code, 0);
+		keys.op = (await caisson(['key', 'new', 'op', '--scope', 'admin'], { env })).stdout.toString().trim();
+		let server = await serve({ profile: 'both', env });
+		const link = async (name: string): Promise<URL[]> => {
+			const client = new Client({ name: 'caisson-tests', version: '1.0.0' });
+			await client.connect(new StreamableHTTPClientTransport(new URL(`${server.base}/mcp`), { requestInit: { headers: { 'x-api-key': keys.ann! } } }));
+			const call = async (tool: string, args: Json): Promise<Json> => JSON.parse(((await client.callTool({ name: tool, arguments: args })) as Json).content[0].text);
+			const run = await call('execute_python_code', { sandbox_id: id, code: `open("${name}", "w").write("<b>hi</b>")` });
+			const listed = (await call('sandbox_list_artifacts', { session_id: id })).artifacts.find((a: Json) => a.filename === name);
+			await client.close();
+			return [new URL(run.file_links[0]), new URL(listed.download_url)];
+		};
+		const rest = async (method: string, at: string, body?: unknown, key = keys.ann!): Promise<Json> =>
+			(await fetch(server.base + at, { method, headers: { 'x-api-key': key, 'content-type': 'application/json' }, body: body === undefined ? undefined : JSON.stringify(body) })).json() as Promise<Json>;
+		const made = await rest('POST', '/api/v1/sandboxes', { kind: 'stored' });
+		const id: string = made.id;
+		const signed = (await link('p.html')).map((u) => {
+			assert.equal(u.searchParams.get('e'), '0', 'no end');
+			return u.pathname + u.search;
+		});
+		const status = async (at: string, headers: Record<string, string> = {}): Promise<number> => {
+			const r = await fetch(server.base + at, { headers });
+			if (r.ok)
+				assert.match(r.headers.get('content-security-policy')!, /^sandbox allow-scripts;/, 'scripts, in an origin of their own');
+			await r.arrayBuffer();
+			return r.status;
+		};
+		const bare = [`/files/${id}/p.html`, `/sandbox/file?sandbox_id=${id}&file_path=/app/results/p.html`];
+		for (const at of bare) {
+			const and = at.includes('?') ? '&' : '?';
+			assert.equal(await status(at, { 'x-api-key': keys.ann! }), 200, at);
+			assert.equal(await status(at, { authorization: `Bearer ${keys.ann}` }), 200, at);
+			assert.equal(await status(`${at}${and}api_key=${keys.ann}`), 200, 'as the original wrote its links');
+			assert.equal(await status(`${at}${and}api_key=${keys.ben}`), 404, 'another\'s key');
+			assert.match(String(await status(at)), /^40[13]$/);
+			assert.match(String(await status(`${at}${and}api_key=csn_wrong`)), /^40[13]$/);
+		}
+		for (const at of signed) {
+			assert.equal(await status(at), 200, at);
+			assert.equal(await status(at.replace(/s=./, (m) => `s=${m === 's=0' ? '1' : '0'}`)), 403);
+			assert.equal(await status(at.replace('e=0', 'e=99999999999')), 403, 'the end is signed, too');
+		}
+		await server.program.end();
+		server = await serve({ profile: 'both', env: { ...env, SANDBOX_STORED_LINK_HOURS: '1' } });
+		try {
+			for (const at of signed)
+				assert.equal(await status(at), 200, 'after a restart');
+			for (const u of await link('q.html'))
+				assert.ok(Math.abs(Number(u.searchParams.get('e')) - Date.now() / 1000 - 3600) < 120, u.search);
+			const users = (await rest('GET', '/api/v1/users', undefined, keys.op)).users as Json[];
+			const off = await rest('PATCH', `/api/v1/users/${users.find((u) => u.name === 'ann')!.id}`, { active: false }, keys.op);
+			assert.equal(off.active, false, JSON.stringify(off));
+			for (const at of signed)
+				assert.equal(await status(at), 403, 'not for a user who is not active');
+		} finally {
+			await server.program.end();
+		}
+	});
 	it('a taken port means a free one in the link', async () => {
 		const port = await freePort();
 		const holder = net.createServer();

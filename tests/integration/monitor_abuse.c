@@ -166,6 +166,13 @@ static size_t forget_nothing(union proto_frame *f, int *ret_fd UNUSED)
 	return sizeof(f->forget);
 }
 
+static size_t no_total(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->elsewhere = (struct proto_mon_elsewhere){
+	    .head = PROTO_HEAD(MON_ELSEWHERE, proto_mon_elsewhere), .bytes = 1};
+	return sizeof(f->elsewhere);
+}
+
 static size_t helps_itself(union proto_frame *f, int *ret_fd UNUSED)
 {
 	f->create = good;
@@ -198,6 +205,7 @@ static const struct {
     {"a message for init", for_init},
     {"a slot that does not exist", slot_beyond},
     {"an interpreter for a slot that does not exist", warm_beyond},
+    {"memory charged elsewhere, without a limit on all", no_total},
     {"an unknown flag", destroy_flags},
     {"destroying a slot that does not exist", destroy_beyond},
     {"usage of a slot that does not exist", usage_beyond},
@@ -222,8 +230,10 @@ static int start_monitor(struct err *e)
 	struct engine *g = NULL;
 	int fd = -1;
 
-	if (engine_begin("native", &config, &g, e) == 0)
+	if (engine_begin("native", &config, &g, e) == 0) {
 		fd = TAKE_FD(native_engine_of(g)->monitor_fd);
+		native_engine_of(g)->monitor_pid = 0; /* it lives on: nobody waits for its end */
+	}
 	engine_close(g);
 	return fd;
 }

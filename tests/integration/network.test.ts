@@ -7,7 +7,7 @@ import { describe, it } from 'node:test';
 import { Client, StreamableHTTPClientTransport, type VersionNegotiationMode } from '@modelcontextprotocol/client';
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio';
 import { asProductUser, binary, productEnv } from '../lib/env.ts';
-import { serve, using, wires, type Json, type Wire } from '../lib/session.ts';
+import { facts, serve, using, wires, type Json, type Wire } from '../lib/session.ts';
 
 type Answer = { action: 'accept' | 'decline' | 'cancel'; content?: Record<string, boolean> };
 type Call = (name: string, args: Json) => Promise<Json>;
@@ -55,14 +55,14 @@ print(s.makefile().read())`;
 
 function failure(r: Json, code: string): void {
 	assert.equal(r.isError, true, JSON.stringify(r));
-	const said = JSON.parse(r.content[0].text) as Json;
+	const said = facts(r);
 	assert.equal(said.error, code);
 	assert.ok(said.message && said.hint, JSON.stringify(said));
 }
 
 function object(r: Json): Json {
 	assert.ok(!r.isError, JSON.stringify(r));
-	return JSON.parse(r.content[0].text) as Json;
+	return facts(r);
 }
 
 const eras: [string, VersionNegotiationMode][] = [
@@ -134,7 +134,7 @@ describe('a person allows a sandbox a host', () => {
 			await call('sandbox_run_shell', { command: 'true', session_id: 'nag' });
 			object(await call('sandbox_allow_domain', { session_id: 'nag', domain: 'good.caisson.invalid' }));
 			const results = await Promise.all(Array.from({ length: 12 }, (_, i) => call('sandbox_allow_domain', { session_id: 'nag', domain: `h${i}.caisson.invalid` })));
-			const codes = results.map((r) => (JSON.parse(r.content[0].text) as Json).error as string);
+			const codes = results.map((r) => (facts(r)).error as string);
 			assert.deepEqual([codes.filter((c) => c === 'declined').length, codes.filter((c) => c === 'asked_too_often').length, asked.length], [8, 4, 9]);
 			failure(await call('sandbox_allow_domain', { session_id: 'nag', domain: 'h0.caisson.invalid' }), 'asked_too_often');
 		}, { SANDBOX_NETWORK_ASK_AGAIN: '0' });

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { after, describe, it } from 'node:test';
 import { slowness } from '../lib/env.ts';
 import type { Program } from '../lib/process.ts';
-import { serve, using, type Json, type Session } from '../lib/session.ts';
+import { facts, serve, using, type Json, type Session } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 /** Ways to run a piece of Python, each with what its server needs. */
@@ -28,7 +28,7 @@ const ends: [name: string, code: string, stdout: string][] = [
 
 async function ran(s: Session, code: string, more: Json): Promise<Json> {
 	const r = await s.raw('sandbox_run_python', { code, session_id: 'out', ...more });
-	const said = JSON.parse(r.content[0]!.text) as Json;
+	const said = facts(r);
 	assert.equal(said.error, undefined, r.content[0]!.text);
 	return said;
 }
@@ -91,6 +91,27 @@ describe('output is not lost', () => {
 			assert.deepEqual([r.exit_code, r.stdout.startsWith('a\n')], [3, true]);
 			assert.equal((await ran(s, 'print("good"); print("again")', { stateful: true })).stdout, 'good\nagain\n');
 		}
+	}));
+	it('a program started by name writes a line and its end with one call, unless it wants a buffer', () => using('stdio', { profile: 'full' }, async (s) => {
+		// Each read of a pipe with O_DIRECT returns what one write(2) wrote.
+		const r = await ran(s, [
+			'import os, subprocess',
+			'def pieces(*program, **env):',
+			'    r, w = os.pipe2(os.O_DIRECT)',
+			'    code = "import sys; print(1, None, \'é\', sep=\'-\'); print(\'end\'); print(type(sys.stdout).__name__, sys.stdout, file=sys.stderr)"',
+			'    child = subprocess.run([*program, "-c", code], stdout=w, stderr=subprocess.PIPE, env={**os.environ, **env})',
+			'    os.close(w)',
+			'    got = []',
+			'    while piece := os.read(r, 100): got.append(piece.decode())',
+			'    os.close(r)',
+			'    return got, child.stderr.decode()',
+			'print(pieces("python3"))',
+			'print(pieces("python3", PYTHONUNBUFFERED=""))',
+			'print(pieces("python3", "-S")[0] == ["1", "-", "None", "-", "é", "\\n", "end", "\\n"])',
+			'print([name for name in __import__("sys").modules if "caisson" in name], os.path.exists("/usr/local/lib/caisson/output.so"))',
+		].join('\n'), {});
+		const said = `"TextIOWrapper <_io.TextIOWrapper name='<stdout>' mode='w' encoding='utf-8'>\\n"`;
+		assert.equal(r.stdout, `(['1-None-é\\n', 'end\\n'], ${said})\n(['1-None-é\\nend\\n'], ${said})\nTrue\n[] True\n`, r.stderr);
 	}));
 	it('print is still print', () => using('stdio', { profile: 'full' }, async (s) => {
 		const r = await ran(s, [

@@ -7,7 +7,7 @@ import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { asProductUser, binary, openCopy, productEnv, scratch, top } from '../lib/env.ts';
 import { spawnSync } from 'node:child_process';
-import { using, type Json } from '../lib/session.ts';
+import { facts, using, type Json } from '../lib/session.ts';
 
 // The same numbers in all architectures that we build for, but for seccomp(2).
 const LANDLOCK_CREATE_RULESET = '444';
@@ -60,7 +60,7 @@ describe("the server's own walls", () => {
 				const id = 'walls';
 				await s.raw('sandbox_run_python', { code: 'print(1)', session_id: id });
 				const r = await s.raw('sandbox_info', { session_id: id });
-				const info = JSON.parse(r.content[0]!.text) as Json;
+				const info = facts(r);
 				assert.deepEqual(info.server, { system_call_filter: true, files: hasLandlock && !lacking ? 'landlock' : 'uid' });
 			});
 		});

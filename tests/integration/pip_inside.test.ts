@@ -4,19 +4,20 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { using, type Json, type Session } from '../lib/session.ts';
+import { facts, using, type Json, type Session } from '../lib/session.ts';
 import { Index, wheel, wheelName } from '../lib/wheel.ts';
 
+const READER = 'librarian-4711';
 const PASSWORD = 'open-sesame-4711';
 const TOKEN = 'x7Kp2mQ9vL4tR8wZ';
-const HINT = /the package index cannot be asked from this sandbox\. Packages are installed by the tool sandbox_install_packages/;
+const HINT = /the package index cannot be asked from this sandbox\. Packages are installed by the tool sandbox_install_packages\.$/m;
 
 async function shell(s: Session, command: string, session_id = 'one'): Promise<Json> {
 	return s.call('sandbox_run_shell', { command, session_id });
 }
 
 async function python(s: Session, code: string, session_id = 'one'): Promise<string> {
-	const r = JSON.parse((await s.raw('sandbox_run_python', { code, session_id })).content[0]!.text) as Json;
+	const r = facts(await s.raw('sandbox_run_python', { code, session_id }));
 	return `${r.stdout}${r.stderr}`;
 }
 
@@ -45,17 +46,56 @@ describe('pip in a sandbox', () => {
 		assert.equal(both.stdout, 'alpha of the index gamma\n', both.stderr);
 	}));
 
+	it('uv installs for every run as well, and into the virtual environment where there is one', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
+		const r = await shell(s, 'uv pip install alpha && ~/.local/bin/alpha-run && uv pip freeze && uv pip uninstall alpha && uv pip list');
+		assert.equal(r.exit_code, 0, `${r.stdout}${r.stderr}`);
+		assert.match(r.stdout, /^alpha runs\nalpha==1\.0\nbeta==1\.5\nPackage +Version\n[- ]+\nbeta +1\.5\n$/);
+		assert.equal(await python(s, 'import beta; print(beta.who)'), 'beta\n');
+		assert.equal((await shell(s, 'pip uninstall -q -y beta && mkdir -p deep && uv venv -q .venv && cd deep && uv pip install -q alpha && ../.venv/bin/python -c "import alpha; print(alpha.who)"')).stdout, 'alpha of the index\n');
+		assert.match(await python(s, 'import alpha'), /ModuleNotFoundError/);
+		const elsewhere = await shell(s, 'cd /tmp && uv pip install -q --target there gamma && ls there; uv pip install -q --system gamma', 'another');
+		assert.match(elsewhere.stdout, /^gamma\.py$/m);
+		assert.notEqual(elsewhere.exit_code, 0); // as it was asked for, and nobody may write there
+	}));
+
+	it('names the tool of the profile, and no other', async () => {
+		const rows = { full: 'Packages are installed by the tool sandbox_install_packages.', both: 'Packages are installed by the tool install_package_in_sandbox.', code: 'No tool of this server installs packages.' };
+		for (const [profile, sentence] of Object.entries(rows))
+			await using('stdio', { profile, env: env({}) }, async (s) => {
+				const code = 'import subprocess, sys\nfor words in (["pip"], [sys.executable, "-m", "pip"], ["uv", "pip"]):\n    print(subprocess.run([*words, "install", "gamma"], capture_output=True, text=True).stderr, end="")';
+				const r = await s.run(code, 'one');
+				assert.equal(r.stdout, ['pip', 'pip', 'uv'].map((who) => `${who}: this sandbox has no network. ${sentence}\n`).join(''), r.stderr);
+			});
+	});
+
+	it('reads pages of the index and packages, and nothing else of its host', () => using('stdio', { profile: 'full', env: env({ SANDBOX_NETWORK: 'packages' }) }, async (s) => {
+		const root = index.url.replace(/\/simple\/?$/, '');
+		const code = `
+import http.client, os, urllib.parse, urllib.request
+proxy = urllib.parse.urlsplit(os.environ["HTTP_PROXY"])
+def ask(path, method="GET", body=None, headers={}):
+    c = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=10)
+    c.request(method, "${root}" + path, body, headers)
+    r = c.getresponse()
+    text = r.read()
+    return r.getheader("X-Egress-Reason") or r.status
+print(ask("/simple/alpha/"), ask("/"), ask("/admin"), ask("/simple/alpha/?q=stolen"), ask("/simple/../admin"), ask("/simple/alpha/", "POST", "x"), ask("/simple/alpha/", "GET", "stolen"))
+print(ask("/simple/alpha/", headers={"X-Stolen": "data", "Cookie": "a=b", "User-Agent": "mine"}))`;
+		assert.equal(await python(s, code), '200 path_not_allowed path_not_allowed path_not_allowed path_not_allowed method_not_allowed body_not_allowed\n200\n');
+		assert.deepEqual([index.lastHeaders['x-stolen'], index.lastHeaders.cookie, index.lastHeaders['user-agent']], [undefined, undefined, 'mine']);
+	}));
+
 	it('never sees the credentials of an index, and names the tool instead', async () => {
-		index.credentials = `reader:${PASSWORD}`;
+		index.credentials = `${READER}:${PASSWORD}`;
 		try {
-			await using('stdio', { profile: 'full', env: env({ SANDBOX_PIP_INDEX_URL: index.url.replace('//', `//reader:${PASSWORD}@`), SANDBOX_NETWORK: 'packages' }) }, async (s) => {
+			await using('stdio', { profile: 'full', env: env({ SANDBOX_PIP_INDEX_URL: index.url.replace('//', `//${READER}:${PASSWORD}@`), SANDBOX_NETWORK: 'packages' }) }, async (s) => {
 				const installed = await s.call('sandbox_install_packages', { packages: 'alpha', session_id: 'one' });
 				assert.equal(installed.status, 'success', JSON.stringify(installed));
-				const seen = await shell(s, 'env; cat /proc/*/environ | tr "\\0" "\\n"; pip config list; grep -rs reader: /etc/pip.conf ~ /app /usr/local /tmp');
+				const seen = await shell(s, 'env; cat /proc/*/environ | tr "\\0" "\\n"; pip config list; grep -rs librarian- /etc/pip.conf ~ /app /usr/local /tmp');
 				const run = await python(s, 'import os, sys; print(dict(os.environ), sys.argv, open("/proc/self/environ").read())');
 				assert.match(seen.stdout, /HTTPS_PROXY=/);
 				for (const text of [seen.stdout, seen.stderr, run, JSON.stringify(installed)]) {
-					assert.ok(!text.includes(PASSWORD) && !text.includes('reader'), text);
+					assert.ok(!text.includes(PASSWORD) && !text.includes(READER), text);
 					assert.doesNotMatch(text, /INDEX_URL=/);
 				}
 				for (const command of ['pip install gamma', 'cd / && python3 -m pip -q download gamma']) {

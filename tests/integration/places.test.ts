@@ -6,7 +6,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { scratch } from '../lib/env.ts';
-import { using, type Json, type Session } from '../lib/session.ts';
+import { facts, using, type Json, type Session } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 import { wheel, wheelName } from '../lib/wheel.ts';
 
@@ -19,7 +19,7 @@ const cases: [name: string, file: string, text: string, code: string, said: stri
 
 const said = async (s: Session, session_id: string, code: string, more: Json = {}): Promise<Json> => {
 	const r = await s.raw('sandbox_run_python', { code, session_id, ...more });
-	const text = JSON.parse(r.content[0]!.text) as Json;
+	const text = facts(r);
 	assert.ok(!text.error, r.content[0]!.text);
 	return text;
 };
@@ -27,7 +27,7 @@ const said = async (s: Session, session_id: string, code: string, more: Json = {
 for (const warm of ['on', 'off'])
 	describe(`places, warm ${warm}`, () => {
 		for (const [name, file, text, code, out] of cases)
-			it(name, () => using('stdio', { profile: 'full', env: { SANDBOX_WARM: warm } }, async (s) => {
+			it(name, () => using('stdio', { profile: 'all', env: { SANDBOX_WARM: warm } }, async (s) => {
 				const id = file.replaceAll('.', '_');
 				await s.upload(file, text, id);
 				for (const again of [1, 2]) {
@@ -48,7 +48,7 @@ function wheelFolder(): string {
 
 async function install(s: Session, packages: string): Promise<void> {
 	const r = await s.raw('sandbox_install_packages', { packages, session_id: 'venv' });
-	assert.equal((JSON.parse(r.content[0]!.text) as Json).status, 'success', r.content[0]!.text);
+	assert.equal((facts(r)).status, 'success', r.content[0]!.text);
 }
 
 const places = 'import sys, os, shutil, numpy, added; print(sys.prefix, sys.executable, os.environ["VIRTUAL_ENV"], shutil.which("tool"), added.who, numpy.__file__.startswith("/usr"))';
@@ -57,7 +57,7 @@ const places = 'import sys, os, shutil, numpy, added; print(sys.prefix, sys.exec
 const ends = (s: Session): Json[] => s.logLines().map((l) => JSON.parse(l) as Json).filter((l) => l.event === 'container_exec_done');
 
 describe('a bare interpreter', { skip: process.env.CAISSON_TEST_COLD === '1' && 'every run is one' }, () => {
-	it('counts as a cold start, in a session too; what a fork runs counts as a warm one', () => using('stdio', { profile: 'full', env: { SANDBOX_LOG_FORMAT: 'json' } }, async (s) => {
+	it('counts as a cold start, in a session too; what a fork runs counts as a warm one', () => using('stdio', { profile: 'all', env: { SANDBOX_LOG_FORMAT: 'json' } }, async (s) => {
 		// A stateful run waits for its fork: those after it have theirs.
 		const first = async (session_id: string) => void await said(s, session_id, 'kept = 1', { stateful: true });
 		const told = async (session_id: string, code: string, more: Json = {}) => {
@@ -79,14 +79,14 @@ describe('a bare interpreter', { skip: process.env.CAISSON_TEST_COLD === '1' && 
 
 describe('a virtual environment in /app/.venv', () => {
 	for (const warm of ['on', 'off'])
-		it(`is active in every run and command, warm ${warm}`, () => using('stdio', { profile: 'full', env: { SANDBOX_WARM: warm, SANDBOX_PIP_WHEEL_DIR: wheelFolder() } }, async (s) => {
+		it(`is active in every run and command, warm ${warm}`, () => using('stdio', { profile: 'all', env: { SANDBOX_WARM: warm, SANDBOX_PIP_WHEEL_DIR: wheelFolder() } }, async (s) => {
 			if (warm === 'on') // a session that began before
 				await said(s, 'venv', 'early = 1', { stateful: true });
 			await install(s, 'added');
 			const out = '/app/.venv /app/.venv/bin/python3 /app/.venv /app/.venv/bin/tool 1 True\n';
 			assert.deepEqual([(await said(s, 'venv', places)).stdout], [out]);
 			const shell = await s.raw('sandbox_run_shell', { session_id: 'venv', command: 'tool; python3 -c "import sys, added; print(sys.prefix)"; echo $VIRTUAL_ENV' });
-			assert.equal((JSON.parse(shell.content[0]!.text) as Json).stdout, 'tool\n/app/.venv\n/app/.venv\n');
+			assert.equal((facts(shell)).stdout, 'tool\n/app/.venv\n/app/.venv\n');
 			if (warm === 'on')
 				assert.deepEqual([(await said(s, 'venv', `${places}; early`, { stateful: true })).stdout], [out]);
 			await install(s, 'numpy==99.0');
@@ -95,7 +95,7 @@ describe('a virtual environment in /app/.venv', () => {
 });
 
 describe('places of a session', () => {
-	const open = { profile: 'full' };
+	const open = { profile: 'all' };
 	it('what shadows a module when the session begins is what the session sees; it keeps its state', () => using('stdio', open, async (s) => {
 		await s.upload('random.py', 'who = "mine"', 'held');
 		const first = await said(s, 'held', 'import random, sys\nx = 40\nprint(sys.argv, __name__)\nrandom.who', { stateful: true });

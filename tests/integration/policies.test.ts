@@ -6,7 +6,7 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { newStateDir } from '../lib/env.ts';
-import { serve, using, type Json, type Session } from '../lib/session.ts';
+import { facts, serve, using, type Json, type Session } from '../lib/session.ts';
 import { Canary, Index, wheel, wheelName } from '../lib/wheel.ts';
 import type { Program } from '../lib/process.ts';
 
@@ -63,7 +63,7 @@ describe('networks that are chosen', () => {
 		await canary.open();
 		index.add('alpha', { file: wheelName('alpha', '1.0'), body: wheel('alpha', '1.0', '') });
 		const env = { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: '*.caisson.invalid:8443 plain.invalid.example', SANDBOX_MAX_SESSIONS: '60' };
-		const server = await serve({ profile: 'full', env });
+		const server = await serve({ profile: 'all', env });
 		program = server.program;
 		rest = new Rest(server.base);
 	});
@@ -145,10 +145,10 @@ describe('a network does not widen', () => {
 	before(() => index.open());
 	after(() => index.close());
 
-	it('by a fork, a restored checkpoint or a claim, where all others have more', () => using('http', { profile: 'full', env: { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_NETWORK: 'packages', SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.invalid.example b.invalid.example', SANDBOX_MAX_SESSIONS: '20' } }, async (s: Session) => {
+	it('by a fork, a restored checkpoint or a claim, where all others have more', () => using('http', { profile: 'all', env: { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_NETWORK: 'packages', SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.invalid.example b.invalid.example', SANDBOX_MAX_SESSIONS: '20' } }, async (s: Session) => {
 		const rest = new Rest(s.base!);
 		const page = get(`${index.url}/nothing/`);
-		const call = async (name: string, args: Json): Promise<Json> => JSON.parse((await s.raw(name, args)).content[0]!.text) as Json;
+		const call = async (name: string, args: Json): Promise<Json> => facts(await s.raw(name, args));
 		const none = await rest.make({ network: 'none' });
 		const list = await rest.make({ network: 'allowlist', domains: ['a.invalid.example'] });
 		assert.deepEqual([none.network, list.network, (await rest.make({})).network], ['none', 'allowlist', 'packages']);
@@ -180,7 +180,7 @@ describe('a network does not widen', () => {
 		const SANDBOX_STATE_DIR = newStateDir();
 		const common = { SANDBOX_PIP_INDEX_URL: index.url, SANDBOX_STATE_DIR };
 		const ids: string[] = [];
-		const first = await serve({ profile: 'full', env: { ...common, SANDBOX_NETWORK_MAX: 'open', SANDBOX_NETWORK_OPEN: 'on' } });
+		const first = await serve({ profile: 'all', env: { ...common, SANDBOX_NETWORK_MAX: 'open', SANDBOX_NETWORK_OPEN: 'on' } });
 		try {
 			const rest = new Rest(first.base);
 			for (const body of [{ network: 'none' }, { network: 'allowlist', domains: ['a.invalid.example', 'b.invalid.example'] }, { network: 'open' }]) ids.push((await rest.make({ kind: 'stored', ...body })).id as string);
@@ -189,7 +189,7 @@ describe('a network does not widen', () => {
 		} finally {
 			await first.program.end();
 		}
-		const second = await serve({ profile: 'full', env: { ...common, SANDBOX_NETWORK: 'packages', SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: 'b.invalid.example' } });
+		const second = await serve({ profile: 'all', env: { ...common, SANDBOX_NETWORK: 'packages', SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: 'b.invalid.example' } });
 		try {
 			const rest = new Rest(second.base);
 			const want = [['none', undefined], ['allowlist', ['b.invalid.example']], ['none', undefined]];
@@ -212,12 +212,12 @@ describe('a network does not widen', () => {
 
 describe('create_sandbox', () => {
 	const env = { SANDBOX_NETWORK_MAX: 'allowlist', SANDBOX_NETWORK_ALLOW: 'a.invalid.example' };
-	const call = async (s: Session, args: Json): Promise<Json> => JSON.parse((await s.raw('create_sandbox', args)).content[0]!.text) as Json;
+	const call = async (s: Session, args: Json): Promise<Json> => facts(await s.raw('create_sandbox', args));
 
-	it('takes a network and domains in `full`', () => using('stdio', { profile: 'full', env }, async (s) => {
+	it('takes a network and domains in `all`', () => using('stdio', { profile: 'all', env }, async (s) => {
 		const made = await call(s, { name: 'narrow', network: 'allowlist', domains: ['A.invalid.example'] });
 		assert.deepEqual([made.name, made.status, made.network, made.domains], ['narrow', 'active', 'allowlist', ['a.invalid.example']]);
-		const info = JSON.parse((await s.raw('sandbox_info', { session_id: made.sandbox_id })).content[0]!.text) as Json;
+		const info = facts(await s.raw('sandbox_info', { session_id: made.sandbox_id }));
 		assert.deepEqual([info.network, info.domains], ['allowlist', ['a.invalid.example']]);
 		assert.deepEqual(Object.keys(await call(s, { network: null, domains: null })).sort(), ['name', 'sandbox_id', 'status', 'user_id']);
 		for (const [args, code, text] of [

@@ -25,7 +25,7 @@ const inside = [
 	'    "status": {k: status[k] for k in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb", "NoNewPrivs", "Seccomp", "Seccomp_filters", "Uid", "Gid", "Groups")},',
 	'    "limits": {n: resource.getrlimit(getattr(resource, n)) for n in dir(resource) if n.startswith("RLIMIT_")},',
 	'    "disks": {p: [getattr(os.statvfs(p), f) for f in ("f_blocks", "f_files", "f_flag")] for p in ("/", "/tmp", "/mnt/data", "/home/sandbox", "/dev/shm")},',
-	'    "mounts": sorted(re.sub("id=[0-9]+", "id=", l.split(" ", 3)[3]) for l in open("/proc/self/mountinfo")),',
+	'    "mounts": sorted(re.sub("(id=|/dev/loop)[0-9]+", "", l.split(" ", 3)[3]) for l in open("/proc/self/mountinfo")),',
 	'    "refused": [refused(os.setuid, 0), refused(os.chroot, "/"), refused(os.kill, 1, 9), refused(os.mkdir, "/etc/x"), refused(open, "/proc/1/mem"), refused(os.listdir, "/proc/1/fd")],',
 	'    "environment": sorted(os.environ.items()), "umask": os.umask(0o22), "cwd": os.getcwd(), "nice": os.nice(0), "devices": sorted(os.listdir("/dev")),',
 	'}',

@@ -48,4 +48,18 @@ describe('the processes of the server', () => {
 			assert.equal(BigInt(`0x${monitor.CapInh}`), 0n);
 		});
 	});
+	it("the monitor's children have no library but the C library", { skip: process.env.LD_PRELOAD && 'a preloaded library may stand before it' }, async () => {
+		await using('stdio', {}, async (s) => {
+			await s.ok('print(1)');
+			const inherited = new Set<string>();
+			let file = '';
+			for (const line of readFileSync(`/proc/${monitorOf(s.pid)}/smaps`, 'utf8').split('\n')) {
+				file = /^[0-9a-f]+-[0-9a-f]+ .*?(?:(\/.*))?$/.exec(line)?.[1] ?? (/^[0-9a-f]+-/.test(line) ? '' : file);
+				if (line.startsWith('VmFlags:') && file.includes('.so') && !/ dc( |$)/.test(line)) // proc(5): dc = not copied on fork
+					inherited.add(file.replace(/^.*\//, ''));
+			}
+			assert.ok([...inherited].some((name) => name.startsWith('libc.so')), 'the C library is inherited');
+			assert.deepEqual([...inherited].filter((name) => !/^(libc\.so|ld-|lib[aut]b?san)/.test(name)), []);
+		});
+	});
 });

@@ -68,7 +68,7 @@ describe('caisson run -i, from a pipe', () => {
 			p.kill('SIGTERM');
 		}
 	});
-	for (const [args, says] of [[['-i', '-'], /standard input is the prompt's/], [['-i', 'a', 'b'], /more than one file/], [[], /no file \(see 'caisson run --help'\)/]] as const)
+	for (const [args, says] of [[['-i', '-'], /standard input is the prompt's/], [['-i', 'a', 'b'], /no -c and no arguments/], [[], /no file \(see 'caisson run --help'\)/]] as const)
 		it(`refuses ${JSON.stringify(args)}`, async () => {
 			const r = await caisson(['run', ...args], { env });
 			assert.equal(r.code, 64);

@@ -2,6 +2,7 @@
 // Every setting: its default, and that a bad value stops the start with one line that says what is wrong.
 
 import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
 import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
@@ -13,11 +14,11 @@ import { serve, using } from '../lib/session.ts';
 /** The first family's variables, their defaults, and values that must be refused. */
 const table: [name: string, fallback: string, bad: string[]][] = [
 	['SANDBOX_IMAGE', 'llm-sandbox:latest', ['']],
-	['SANDBOX_MEMORY_LIMIT', '512m', ['', 'lots', '12x', '-1m', '1e9', '99999999999t', '1 2m']],
-	['SANDBOX_CPU_LIMIT', '1.0', ['', 'one', '-1', 'nan', 'inf', '0']],
+	['SANDBOX_MEMORY_LIMIT', '512m', ['lots', '12x', '-1m', '1e9', '99999999999t', '1 2m']],
+	['SANDBOX_CPU_LIMIT', '1.0', ['', 'one', '-1', 'nan', 'inf']],
 	['SANDBOX_EXEC_TIMEOUT_S', '60', ['', '3.5', '-1', 'abc', '0x10', '99999999999999999999']],
 	['SANDBOX_SESSION_TTL_M', '30', ['', '3.5', '-1', 'abc']],
-	['SANDBOX_MAX_SESSIONS', '10', ['', '0', '-1', '2.5', 'ten']],
+	['SANDBOX_MAX_SESSIONS', '10', ['', '0', '-1', '2.5', 'ten', '1__0', '_1', '5.']],
 	['SANDBOX_CLEANUP_INTERVAL_M', '5', ['', '0', '-5', 'x']],
 	['SANDBOX_MAX_UPLOAD_BYTES', '52428800', ['', '-1', '1.5', '50m']],
 	['SANDBOX_MAX_ARTIFACT_READ_BYTES', '10485760', ['', '-1', 'x']],
@@ -36,11 +37,15 @@ const unset = Object.fromEntries(all.map((n) => [n, undefined]));
 
 describe('settings', () => {
 	it('the defaults are those of the contract', async () => {
-		const r = await caisson(['config'], { env: { ...unset, SANDBOX_STATE_DIR: productEnv().SANDBOX_STATE_DIR } });
-		assert.equal(r.code, 0, r.stderr.toString());
-		const text = r.stdout.toString();
+		const config = async (...profile: string[]): Promise<string> => {
+			const r = await caisson(['config', ...profile], { env: { ...unset, SANDBOX_STATE_DIR: productEnv().SANDBOX_STATE_DIR } });
+			assert.equal(r.code, 0, r.stderr.toString());
+			return r.stdout.toString();
+		};
+		const [text, exact] = [await config(), await config('--profile', 'code')];
+		assert.match(text, /\bSANDBOX_MAX_SESSIONS +[1-9]\d+ /, 'in full it follows the memory of the machine');
 		for (const [name, fallback] of table) {
-			const line = text.split('\n').find((l) => new RegExp(`\\b${name}\\b`).test(l));
+			const line = (name === 'SANDBOX_MAX_SESSIONS' ? exact : text).split('\n').find((l) => new RegExp(`\\b${name}\\b`).test(l));
 			assert.ok(line, `${name} in:\n${text}`);
 			assert.ok(line.includes(fallback), `${name} is ${fallback}: ${line}`);
 		}
@@ -64,6 +69,28 @@ describe('settings', () => {
 			await s.ok('pass', 'one');
 			assert.equal((await s.run('pass', 'two')).error, 'max_sessions');
 		}));
+	it('values mean what they meant in the first family: no limit, 1_0, 5.0', async () => {
+		const r = await caisson(['config'], { env: { SANDBOX_MEMORY_LIMIT: '0', SANDBOX_CPU_LIMIT: '0', SANDBOX_MAX_SESSIONS: '1_0', SANDBOX_EXEC_TIMEOUT_S: '5.0' } });
+		assert.match(r.stdout.toString(), /SANDBOX_MEMORY_LIMIT +16777216m[^]*SANDBOX_CPU_LIMIT +1024\.0[^]*SANDBOX_EXEC_TIMEOUT_S +5 [^]*SANDBOX_MAX_SESSIONS +10 /, r.stderr.toString());
+		await using('stdio', { env: { SANDBOX_MEMORY_LIMIT: '', SANDBOX_CPU_LIMIT: '0' } }, async (s) => void (await s.ok('print(1)')));
+		assert.match((await caisson(['config'], { env: { SANDBOX_MAX_SESSIONS: '0' } })).stderr.toString(), /from 1 \(0 would refuse every sandbox\)/);
+	});
+	it('a variable that is no setting is refused with the name that was meant; in the profiles that replace others it is a warning', async () => {
+		const env = { SANDBOX_MEMROY_LIMIT: '1g' };
+		for (const args of [['config'], ['stdio'], ['ps'], ['image', 'list']]) {
+			const r = await caisson(args, { env, input: '' });
+			assert.equal(r.code, 78, args.join(' '));
+			assert.match(r.stderr.toString(), /SANDBOX_MEMROY_LIMIT; did you mean 'SANDBOX_MEMORY_LIMIT'\?/);
+		}
+		for (const profile of ['code', 'classic', 'both']) {
+			const r = await caisson(['config', '--profile', profile], { env });
+			assert.equal(r.code, 0);
+			assert.match(r.stderr.toString(), /no setting SANDBOX_MEMROY_LIMIT, so it is ignored/);
+		}
+		const file = path.join(scratch('config'), 'c.toml');
+		fs.writeFileSync(file, '[session]\nmemory_limt = "1g"\n');
+		assert.match((await caisson(['config', '--config', file])).stderr.toString(), /did you mean 'session\.memory_limit'/);
+	});
 	it('the flag wins over the environment, the environment over the file', async () => {
 		const file = path.join(scratch('config'), 'c.toml');
 		fs.writeFileSync(file, '[session]\nmax = 7\nexec_timeout_s = 11\nttl_m = 13\n');
@@ -105,8 +132,9 @@ describe('settings', () => {
 		fs.chownSync(file, productUid, productUid);
 		for (const args of [['ps'], ['image', 'list'], ['user', 'list'], ['doctor'], ['config']])
 			assert.match((await caisson(args, { cwd })).stderr.toString(), /config\.toml:1/, args.join(' '));
-		for (const args of [['stdio', '--engine', 'docker'], ['run', '/dev/null', '--engine', 'docker']])
-			assert.equal((await caisson(args, { cwd, input: '' })).code, 69, args.join(' '));
+		const nowhere = ['--engine', 'docker', '--docker-host', 'unix:///nonexistent'];
+		for (const args of [['stdio', ...nowhere], ['run', '/dev/null', ...nowhere]])
+			assert.match((await caisson(args, { cwd, input: '' })).stderr.toString(), /daemon at unix:\/\/\/nonexistent/, args.join(' '));
 		fs.chmodSync(file, 0o666);
 		const r = await caisson(['config'], { cwd });
 		assert.equal(r.code, 0);
@@ -140,10 +168,10 @@ describe('the command line', () => {
 		assert.match(version.stdout.toString(), /^caisson \d+\.\d+/);
 		assert.match((await caisson(['--help'])).stdout.toString(), /stdio[^]*serve[^]*run[^]*image[^]*doctor/);
 	});
-	for (const [verb, says] of [['stdio', /\[--no-bridge\]/], ['serve', /--listen/], ['run', /\[--out DIR\]/], ['ps', /caisson ps\n/], ['image', /caisson image rm NAME\n/],
+	for (const [verb, says] of [['stdio', /\[--no-bridge\]/], ['serve', /--listen/], ['run', /--out DIR/], ['ps', /caisson ps\n/], ['image', /caisson image rm NAME\n/],
 		['user', /caisson user role NAME user\|admin\n/], ['key', /caisson key revoke ID\n/], ['doctor', /\[--json\]/], ['config', /\[--markdown\]/]] as const) {
 		it(`caisson ${verb} --help says what it takes, whatever else is wrong`, async () => {
-			for (const args of [[verb, '--help'], [verb, 'anything', '-h']]) {
+			for (const args of [[verb, '--help'], verb === 'run' ? [verb, '-h'] : [verb, 'anything', '-h']]) { // what follows a script is the script's
 				const r = await caisson(args, { input: '', env: { SANDBOX_PROFILE: 'none such' } });
 				assert.equal(r.code, 0);
 				assert.ok(r.stdout.toString().startsWith(`usage: caisson ${verb}`));
@@ -159,7 +187,7 @@ describe('the command line', () => {
 			assert.equal(r.stdout.toString(), '');
 		}
 	});
-	for (const args of [['fly'], ['--config', 'x'], ['run', '--fly'], ['stdio', '--no-such-flag'], ['run'], ['serve', '--listen'], ['stdio', '--profile', 'all']]) {
+	for (const args of [['fly'], ['--config', 'x'], ['run', '--fly'], ['stdio', '--no-such-flag'], ['run'], ['serve', '--listen'], ['stdio', '--profile', 'none such']]) {
 		it(`caisson ${args.join(' ')} is refused in one line`, async () => {
 			const r = await caisson(args, { input: '' });
 			assert.notEqual(r.code, 0);
@@ -167,6 +195,32 @@ describe('the command line', () => {
 			assert.equal(r.stderr.toString().trim().split('\n').length, 1, r.stderr.toString());
 		});
 	}
+	it('a mistyped word is answered with the one that was meant', async () => {
+		for (const [args, meant] of [[['imgae'], 'image'], [['image', 'biuld'], 'build'], [['user', 'ad'], 'add'], [['run', '--memroy-limit', '1g'], '--memory-limit'],
+			[['image', 'build', '--miror', 'x'], '--mirror'], [['serve', '--lisen=127.0.0.1:1'], '--listen'], [['user', 'add', 'x', '--rloe', 'admin'], '--role']] as const) {
+			const r = await caisson([...args], { input: '' });
+			assert.equal(r.code, 64);
+			assert.match(r.stderr.toString(), new RegExp(`did you mean '${meant}'`), args.join(' '));
+		}
+		assert.doesNotMatch((await caisson(['fly'])).stderr.toString(), /did you mean/);
+	});
+	it('completions for bash know verbs, commands, options and values; the others and the manual page name every verb', async () => {
+		const file = path.join(scratch('completion'), 'caisson');
+		fs.writeFileSync(file, (await caisson(['completion', 'bash'])).stdout);
+		const complete = (...words: string[]): string =>
+			spawnSync('bash', ['-c', '. "$0"; COMP_WORDS=("$@"); COMP_CWORD=$(($#-1)); _caisson; echo "${COMPREPLY[*]}"', file, 'caisson', ...words], { encoding: 'utf8' }).stdout.trim();
+		assert.equal(complete('im'), 'image');
+		assert.equal(complete('image', 'b'), 'build');
+		assert.equal(complete('image', '--mir'), '--mirror');
+		assert.equal(complete('stdio', '--memory'), '--memory-limit');
+		assert.match(complete('stdio', '--log-format', ''), /^console json$/);
+		for (const args of [['completion', 'fish'], ['completion', 'zsh'], ['help', '--man']]) {
+			const text = (await caisson(args)).stdout.toString();
+			for (const word of ['stdio', 'serve', 'run', 'doctor', 'memory.?-limit'])
+				assert.match(text, new RegExp(`\\b${word}\\b`), args.join(' '));
+		}
+		assert.equal((await caisson(['completion', 'csh'])).code, 64);
+	});
 	it('called as mcp-code-sandbox it is the first family over stdio, without any argument', async () => {
 		const link = path.join(scratch('alias'), 'mcp-code-sandbox');
 		fs.symlinkSync(binary, link);
@@ -179,11 +233,15 @@ describe('the command line', () => {
 			await c.end();
 		}
 	});
-	it('--engine docker is a typed refusal with a hint', async () => {
-		const r = await caisson(['stdio', '--engine', 'docker'], { input: '' });
+	it('--engine docker without a daemon is a typed refusal that says what to do', async () => {
+		const r = await caisson(['run', '-c', '1', '--engine', 'docker', '--docker-host', 'unix:///nonexistent/docker.sock']);
 		assert.equal(r.code, 69);
-		assert.match(r.stderr.toString(), /docker/);
-		assert.match(r.stderr.toString(), /native/);
+		assert.match(r.stderr.toString(), /daemon at unix:\/\/\/nonexistent\/docker\.sock does not answer/);
+		assert.match(r.stderr.toString(), /start it, or set DOCKER_HOST/);
+	});
+	it('--engine auto is native where that works', async () => {
+		const r = await caisson(['run', '--engine', 'auto', '-c', 'print(1)']);
+		assert.equal(r.stdout.toString(), '1\n', r.stderr.toString());
 	});
 	it('doctor --json is JSON', async () => {
 		const r = await caisson(['doctor', '--json']);

@@ -3,12 +3,12 @@
 
 import assert from 'node:assert/strict';
 import { it } from 'node:test';
-import { matrix, type Json } from '../lib/session.ts';
+import { facts, matrix, type Json } from '../lib/session.ts';
 
 matrix('stateful', { profile: 'full' }, (s) => {
 	const run = async (session_id: string, code: string, more: Json = {}): Promise<Json> => {
 		const r = await s().raw('sandbox_run_python', { code, session_id, stateful: true, ...more });
-		const said = JSON.parse(r.content[0]!.text) as Json;
+		const said = facts(r);
 		assert.ok(!said.error, r.content[0]!.text);
 		return said;
 	};

@@ -7,7 +7,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { describe, it } from 'node:test';
 import { mode, sanitized, scratch } from '../lib/env.ts';
-import { using, type Json, type Session } from '../lib/session.ts';
+import { facts, using, type Json, type Session } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 const SECONDS = mode === 'root' && !sanitized ? 60 : 10;
@@ -92,7 +92,7 @@ describe('names are swapped meanwhile', () => {
 		assert.ok(!text.includes(secret), `${what}: a file of the host was seen`);
 	};
 
-	it(`${SECONDS} s of every way to a file`, () => using('http', { profile: 'full', env: { SANDBOX_EXEC_TIMEOUT_S: '900', SANDBOX_MAX_ARTIFACT_READ_BYTES: '65536' } }, async (s: Session) => {
+	it(`${SECONDS} s of every way to a file`, () => using('http', { profile: 'all', env: { SANDBOX_EXEC_TIMEOUT_S: '900', SANDBOX_MAX_ARTIFACT_READ_BYTES: '65536' } }, async (s: Session) => {
 		const files = `${s.base}/api/v1/sandboxes/${id}/files`;
 		const http = async (what: string, url: string, init: RequestInit = {}): Promise<boolean> => {
 			const abort = new AbortController();
@@ -122,7 +122,7 @@ describe('names are swapped meanwhile', () => {
 			const r = await s.raw(name, { session_id: id, ...args });
 			const said = JSON.stringify(r);
 			judge(name, said);
-			const object = JSON.parse(r.content[0]!.text!) as Json;
+			const object = facts(r);
 			if (typeof object.content_base64 === 'string')
 				judge(name, Buffer.from(object.content_base64, 'base64'));
 			return !r.isError && object.error === undefined;
@@ -130,7 +130,7 @@ describe('names are swapped meanwhile', () => {
 		/** The link that a listing gives, followed. */
 		const link = async (): Promise<boolean> => {
 			const r = await s.raw('sandbox_list_artifacts', { session_id: id });
-			const all = (JSON.parse(r.content[0]!.text!) as Json).artifacts as Json[] | undefined;
+			const all = (facts(r)).artifacts as Json[] | undefined;
 			const found = all?.find((f) => f.filename === 'swap.txt' && f.download_url);
 			return found ? http('a link', found.download_url as string) : false;
 		};
@@ -162,7 +162,7 @@ describe('names are swapped meanwhile', () => {
 		}));
 		await s.upload('stop', '', id);
 		const said = await run;
-		const result = JSON.parse(said.content[0]!.text!) as Json;
+		const result = facts(said);
 		assert.equal(result.stdout, "['victim'] outside\n", JSON.stringify(result));
 		assert.equal(fs.readFileSync(canary, 'utf8'), secret);
 		for (const n of counts)

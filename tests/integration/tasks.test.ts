@@ -4,7 +4,7 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { RawClient } from '../lib/raw.ts';
-import type { Json } from '../lib/session.ts';
+import { facts, type Json } from '../lib/session.ts';
 import { until } from '../lib/wait.ts';
 
 const prefix = 'io.modelcontextprotocol/';
@@ -26,7 +26,7 @@ async function using(body: (ask: (method: string, params: Json, tasks?: boolean)
 }
 
 const run = (code: string, session_id: string): Json => ({ name: 'sandbox_run_python', arguments: { code, session_id } });
-const text = (result: Json): Json => JSON.parse(result.content[0].text) as Json;
+const text = (result: Json): Json => facts(result);
 
 describe('tasks', () => {
 	it('a short run is answered at once, a long one as a task that ends with the same result', () => using(async (ask) => {

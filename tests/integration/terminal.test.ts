@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// execute_terminal_command in the profile `full`: a command begins where the one before it ended. What the sandbox says about that is its own affair.
+// execute_terminal_command in the profile `all`: a command begins where the one before it ended. What the sandbox says about that is its own affair.
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
 import { newStateDir } from '../lib/env.ts';
-import { open, type Json, type OpenOptions, type Session } from '../lib/session.ts';
+import { facts, open, type Json, type OpenOptions, type Session } from '../lib/session.ts';
 
 const START = '/app/results';
 
 describe('the terminal keeps its folder', () => {
-	const options: OpenOptions = { profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_BRIDGE: 'off', SANDBOX_SOCKET: 'off' } };
+	const options: OpenOptions = { profile: 'all', env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_BRIDGE: 'off', SANDBOX_SOCKET: 'off' } };
 	let s: Session;
 	before(async () => {
 		s = await open('stdio', options);
@@ -20,7 +20,7 @@ describe('the terminal keeps its folder', () => {
 
 	async function tool(name: string, args: Json): Promise<Json> {
 		const r = (await s.client.callTool({ name, arguments: args })) as Json;
-		return JSON.parse(r.content[0].text);
+		return facts(r);
 	}
 	const terminal = (sandbox_id: string, command: string): Promise<Json> => tool('execute_terminal_command', { sandbox_id, command });
 

@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { using, type Json } from '../lib/session.ts';
+import { facts, using, type Json } from '../lib/session.ts';
 
 const worker = 'def f(x): return x * x\n';
 const guard = 'if __name__ == "__main__":\n    ';
@@ -28,7 +28,7 @@ describe('textbook programs', () => {
 			for (const again of name === 'stateful' ? [1, 2] : [1]) // a session's second pool has helpers of its own
 				for (const [title, code, stdout] of programs) {
 					const r = await s.raw('sandbox_run_python', { code, session_id: 'book', ...more });
-					const said = JSON.parse(r.content[0]!.text) as Json;
+					const said = facts(r);
 					assert.deepEqual([title, again, said.stdout, said.exit_code], [title, again, stdout, 0], said.stderr);
 				}
 		}));
@@ -38,12 +38,12 @@ describe('textbook programs', () => {
 		assert.equal((await s.run('print(__file__ in open(__file__).read(), open(__file__).read()[:5])', 'named')).stdout, 'False print\n');
 	}));
 	it('files that a cell opened are open in the next', () => using('stdio', { profile: 'full' }, async (s) => {
-		const run = async (code: string): Promise<Json> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'open', stateful: true })).content[0]!.text) as Json;
+		const run = async (code: string): Promise<Json> => facts(await s.raw('sandbox_run_python', { code, session_id: 'open', stateful: true }));
 		await run('f = open("kept", "w"); f.write("a"); f.flush()');
 		assert.equal((await run('f.write("b"); f.close(); print(open("kept").read())')).stdout, 'ab\n');
 	}));
 	it('in a session a worker that imports the program gets what cells have defined, and runs none of them', () => using('stdio', { profile: 'full' }, async (s) => {
-		const run = async (code: string): Promise<Json> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'cells', stateful: true })).content[0]!.text) as Json;
+		const run = async (code: string): Promise<Json> => facts(await s.raw('sandbox_run_python', { code, session_id: 'cells', stateful: true }));
 		await run('import math; print("once")\nK = 3');
 		await run('def root(x): return math.sqrt(x) * K');
 		const r = await run('import multiprocessing as mp\nwith mp.get_context("spawn").Pool(1) as p: print(p.map(root, [4]))');

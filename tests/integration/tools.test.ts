@@ -100,7 +100,7 @@ matrix('the tool list', {}, (s) => {
 
 for (const wire of wires) {
 	it(`the profile full has these five too, with the same arguments (${wire})`, () =>
-		using(wire, { profile: 'full' }, async (s) => {
+		using(wire, { profile: 'all' }, async (s) => {
 			const { tools } = await s.client.listTools();
 			for (const row of contract) {
 				const tool = tools.find((t) => t.name === row.name);

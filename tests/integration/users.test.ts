@@ -3,57 +3,15 @@
 // and ends, quotas, and that nobody reaches what is another's, by any route or tool.
 
 import assert from 'node:assert/strict';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
 import { after, before, describe, it } from 'node:test';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { newStateDir } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
-
-interface Answer {
-	status: number;
-	body: Json;
-	headers: Headers;
-}
-
-async function ask(method: string, url: string, o: { key?: string; token?: string; json?: unknown; form?: Record<string, string>; headers?: Record<string, string> } = {}): Promise<Answer> {
-	const headers: Record<string, string> = { ...o.headers };
-	let body: string | undefined;
-	if (o.key !== undefined)
-		headers['x-api-key'] = o.key;
-	if (o.token !== undefined)
-		headers.authorization = `Bearer ${o.token}`;
-	if (o.json !== undefined) {
-		headers['content-type'] = 'application/json';
-		body = JSON.stringify(o.json);
-	} else if (o.form !== undefined) {
-		headers['content-type'] = 'application/x-www-form-urlencoded';
-		body = new URLSearchParams(o.form).toString();
-	}
-	const r = await fetch(url, { method, headers, body });
-	const text = await r.text();
-	let parsed: Json = {};
-	try {
-		parsed = text ? JSON.parse(text) : {};
-	} catch {
-		parsed = { text };
-	}
-	return { status: r.status, body: parsed, headers: r.headers };
-}
-
-const password = 'correct horse battery';
-
-async function register(base: string, name: string): Promise<Json> {
-	const r = await ask('POST', `${base}/api/register`, { json: { username: name, email: `${name}@example.org`, password } });
-	assert.equal(r.status, 200, JSON.stringify(r.body));
-	return r.body;
-}
-
-async function login(base: string, name: string): Promise<string> {
-	const r = await ask('POST', `${base}/api/token`, { form: { username: name, password } });
-	assert.equal(r.status, 200, JSON.stringify(r.body));
-	return r.body.access_token;
-}
+import { ask, login, password, register, type Answer } from '../lib/users.ts';
 
 async function mcp(base: string, key: string): Promise<Client> {
 	const client = new Client({ name: 'caisson-tests', version: '1.0.0' });
@@ -67,10 +25,11 @@ async function call(client: Client, name: string, args: Json): Promise<Json> {
 }
 
 describe('the user routes of the second family', () => {
+	const state = newStateDir();
 	let program: Program;
 	let base: string;
 	before(async () => {
-		({ program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: newStateDir() } }));
+		({ program, base } = await serve({ profile: 'all', env: { SANDBOX_STATE_DIR: state } }));
 	});
 	after(async () => {
 		await program.end();
@@ -113,12 +72,68 @@ describe('the user routes of the second family', () => {
 		const token = r.body.access_token;
 		const me = await ask('GET', `${base}/api/users/me`, { token });
 		assert.deepEqual(me.body, { ...user, api_key: null }, 'the key was shown once');
-		assert.equal((await ask('GET', `${base}/api/users/me/api-key`, { token })).status, 404);
+		assert.equal((await ask('GET', `${base}/api/users/me/api-key`, { key: user.api_key })).status, 404, 'a key shows no other key');
 		const fresh = await ask('POST', `${base}/api/users/me/api-key/regenerate`, { token });
 		assert.notEqual(fresh.body.api_key, user.api_key);
 		assert.equal((await ask('GET', `${base}/api/users/me`, { key: fresh.body.api_key })).status, 200);
 		assert.equal((await ask('GET', `${base}/api/users/me`, { key: user.api_key })).status, 401, 'the old key is dead at once');
 		assert.equal((await ask('GET', `${base}/health`, { key: user.api_key })).status, 401, 'and is not taken for nobody\'s');
+	});
+
+	it('the page sees its key again at each login, also after a restart, until it is made anew', async () => {
+		const user = await register(base, 'paige');
+		const shown = async (at = base): Promise<string> => {
+			const r = await ask('GET', `${at}/api/users/me/api-key`, { token: await login(at, 'paige') });
+			assert.equal(r.status, 200, JSON.stringify(r.body));
+			return r.body.api_key;
+		};
+		const key = await shown();
+		assert.match(key, /^csn_/);
+		assert.equal(await shown(), key);
+		for (const k of [key, user.api_key])
+			assert.equal((await ask('GET', `${base}/api/users/me`, { key: k })).status, 200, 'the key of the registration is another one, and works');
+		const database = fs.readFileSync(path.join(state, 'caisson.db')).toString('latin1') + fs.readFileSync(path.join(state, 'caisson.db-wal')).toString('latin1');
+		assert.ok(database.includes('paige') && !database.includes(key.slice(14)), 'nothing on disk has the key');
+		await program.end();
+		({ program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: state } }));
+		assert.equal(await shown(), key);
+		const fresh = await ask('POST', `${base}/api/users/me/api-key/regenerate`, { token: await login(base, 'paige') });
+		assert.equal(await shown(), fresh.body.api_key);
+		for (const k of [key, user.api_key])
+			assert.equal((await ask('GET', `${base}/api/users/me`, { key: k })).status, 401, 'all older keys of these routes end');
+		// A new password is another login: the key that the old one showed ends.
+		const changed = await caisson(['user', 'passwd', 'paige'], { env: { SANDBOX_STATE_DIR: state }, input: 'another password\n' });
+		assert.equal(changed.code, 0, changed.stderr.toString());
+		const token = (await ask('POST', `${base}/api/token`, { form: { username: 'paige', password: 'another password' } })).body.access_token;
+		const last = await ask('GET', `${base}/api/users/me/api-key`, { token });
+		assert.notEqual(last.body.api_key, fresh.body.api_key);
+		assert.equal((await ask('GET', `${base}/api/users/me`, { key: fresh.body.api_key })).status, 401);
+	});
+
+	it('errors have a text that a page can show; 422 has the list beside it', async () => {
+		for (const [json, detail] of [
+			[{ username: 'x', email: 'no at', password }, 'email: value is not a valid email address'],
+			[{ username: 'x', email: 'x@example.org', password: 'seven77' }, 'password: 8 to 256 bytes'],
+		] as const) {
+			const r = await ask('POST', `${base}/api/register`, { json });
+			assert.deepEqual([r.status, r.body.detail], [422, detail]);
+			assert.equal(r.body.errors[0].loc[0], 'body');
+		}
+	});
+
+	it('/docs, /redoc and /openapi.json load nothing from anywhere', async () => {
+		for (const at of ['/docs', '/redoc']) {
+			const r = await fetch(base + at);
+			const text = await r.text();
+			assert.equal(r.status, 200);
+			assert.match(r.headers.get('content-security-policy')!, /^default-src 'none'/);
+			assert.ok(!/<script|https?:/.test(text));
+			assert.match(text, /\/api\/users\/me\/sandboxes\/\{id\}/);
+		}
+		const doc = (await (await fetch(`${base}/openapi.json`)).json()) as Json;
+		assert.match(doc.openapi, /^3\.1/);
+		for (const at of ['/api/register', '/api/token', '/api/users/me/api-key', '/api/v1/sandboxes'])
+			assert.ok(doc.paths[at], at);
 	});
 
 	it('tokens that are not ours', async () => {
@@ -170,6 +185,34 @@ describe('the user routes of the second family', () => {
 		await login(base, 'wanda');
 	});
 
+	it('a browser in which she signed in before has a place of its own, whatever others try from her network', async () => {
+		const names = ['ursula', 'urban'];
+		for (const name of names)
+			await register(base, name);
+		const right = (cookie: string): Promise<Answer> => ask('POST', `${base}/api/token`, { form: { username: 'Ursula', password }, headers: cookie ? { cookie } : {} });
+		const [hers, his] = await Promise.all(names.map(async (username) => {
+			const r = await ask('POST', `${base}/api/token`, { form: { username, password } });
+			assert.equal(r.status, 200);
+			return /caisson-device-\d+=[^;]+/.exec(r.headers.get('set-cookie') ?? '')![0];
+		}));
+		// Wrong ones, until all places are taken for longer than this test needs: each that waits delays the next one.
+		const wrong = (): Promise<Answer> => ask('POST', `${base}/api/token`, { form: { username: 'ursula', password: 'a wrong password' } });
+		for (let i = 0; i < 8; i++)
+			await wrong();
+		const flood = [...Array(30).keys()].map(wrong);
+		const refused = await Promise.race(flood);
+		assert.equal(refused.status, 429, 'the flood fills its places');
+		const end = hers!.length - 3;
+		const others: [string, string][] = [['no token', ''], ['the token of another one', his!], ['a forged token', `${hers!.slice(0, end)}${hers![end] === 'A' ? 'B' : 'A'}${hers!.slice(end + 1)}`], ['a longer one', `${hers!}x`]];
+		const without = others.map(([, cookie]) => [...Array(5).keys()].map(() => right(cookie)));
+		assert.equal((await right(hers!)).status, 200);
+		for (const [i, [what]] of others.entries()) // a place becomes free every two seconds
+			assert.ok((await Promise.all(without[i]!)).some((r) => r.status === 429), what);
+		assert.ok((await Promise.all(flood)).every((r) => r.status === 429 || r.status === 401));
+		// The token is for a place, not for the password.
+		assert.equal((await ask('POST', `${base}/api/token`, { form: { username: 'ursula', password: 'a wrong password' }, headers: { cookie: hers! } })).status, 401);
+	});
+
 	it('registrations have a queue of their own', async () => {
 		await register(base, 'xena');
 		const flood = [...Array(60).keys()].map((i) => ask('POST', `${base}/api/register`, { json: { username: `flood${i}`, email: `flood${i}@example.org`, password } }));
@@ -218,7 +261,7 @@ describe('a server that asks who it is', () => {
 		keys.admin = (await cli('key', 'new', 'root', '--scope', 'admin')).trim();
 		keys.plain = (await cli('key', 'new', 'root')).trim();
 		keys.reader = (await cli('key', 'new', 'alice', '--scope', 'read')).trim();
-		({ program, base } = await serve({ profile: 'full', env }));
+		({ program, base } = await serve({ profile: 'all', env }));
 	});
 	after(async () => {
 		await program.end();
@@ -436,7 +479,7 @@ describe('registration where the server asks who it is', () => {
 	before(async () => {
 		await cli('user', 'add', 'root', '--role', 'admin', '--password', 'none');
 		admin = await cli('key', 'new', 'root', '--scope', 'admin');
-		({ program, base } = await serve({ profile: 'full', env }));
+		({ program, base } = await serve({ profile: 'all', env }));
 	});
 	after(async () => {
 		await program.end();
@@ -483,7 +526,7 @@ describe('behind a proxy that is trusted', () => {
 	before(async () => {
 		await caisson(['user', 'add', 'root', '--role', 'admin', '--password', 'none'], { env });
 		admin = (await caisson(['key', 'new', 'root', '--scope', 'admin'], { env })).stdout.toString().trim();
-		({ program, base } = await serve({ profile: 'full', env }));
+		({ program, base } = await serve({ profile: 'all', env }));
 	});
 	after(async () => {
 		await program.end();
@@ -496,7 +539,7 @@ describe('behind a proxy that is trusted', () => {
 			[{ 'x-forwarded-for': '203.0.113.9' }, /^203\.0\.113\.9$/],
 			[{ 'x-forwarded-for': '198.51.100.1, 203.0.113.10, 10.1.2.3' }, /^203\.0\.113\.10$/],
 			[{ forwarded: 'for=198.51.100.1, for="[2001:db8:1:2::7]:4711";proto=https' }, /^\[2001:db8:1:2::7\]$/],
-			[{ forwarded: 'for=198.51.100.1', 'x-forwarded-for': '203.0.113.11' }, /^127\.0\.0\.1$/], // one of them is invented
+			[{ forwarded: 'for=203.0.113.11', 'x-forwarded-for': '203.0.113.11' }, /^203\.0\.113\.11$/],
 			[{ 'x-forwarded-for': `${'198.51.100.1, '.repeat(700)}203.0.113.12` }, /^203\.0\.113\.12$/], // a long list hides nobody
 			[{ 'x-forwarded-for': 'nonsense' }, /^127\.0\.0\.1:\d+$/],
 			[{}, /^127\.0\.0\.1:\d+$/],
@@ -507,6 +550,8 @@ describe('behind a proxy that is trusted', () => {
 			const row = (await ask('GET', `${base}/api/v1/audit`, { key: admin })).body.rows.find((r: Json) => r.object === name);
 			assert.match(row.peer, peer, JSON.stringify(headers).slice(0, 200));
 		}
+		const two = await token('seen', 'a wrong password', { forwarded: 'for=198.51.100.1', 'x-forwarded-for': '203.0.113.11' });
+		assert.equal(two.status, 400, 'one of them is invented');
 	});
 
 	it('guesses from elsewhere do not delay the person whose name it is', async () => {

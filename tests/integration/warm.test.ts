@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import { initsOf, othersOf, zygotesOf } from '../lib/family.ts';
 import { alive, openDescriptors, type Ident } from '../lib/process.ts';
-import { open, using, type Session } from '../lib/session.ts';
+import { facts, open, using, type Session } from '../lib/session.ts';
 import { mode } from '../lib/env.ts';
 import { until, within } from '../lib/wait.ts';
 
@@ -104,10 +104,10 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 		}));
 
 	it('a sandbox whose interpreters are killed gets new ones in the background', () =>
-		using('stdio', { env: noPool, profile: 'full' }, async (s) => {
+		using('stdio', { env: noPool, profile: 'all' }, async (s) => {
 			await warmAgain(s, 'a');
 			await zygoteOf(s);
-			const state = async (code: string): Promise<Record<string, string>> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'a', stateful: true })).content[0]!.text!);
+			const state = async (code: string): Promise<Record<string, string>> => facts(await s.raw('sandbox_run_python', { code, session_id: 'a', stateful: true }));
 			for (let i = 0; i < 3; i++) {
 				await killInterpreters(s);
 				assert.equal((await s.ok('print(1)', 'a')).stdout, '1\n');
@@ -118,8 +118,8 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 		}));
 
 	it('an idle sandbox gives back its interpreters and keeps its state and files', () =>
-		using('stdio', { env: { ...noPool, SANDBOX_REST_S: '1' }, profile: 'full' }, async (s) => {
-			const state = async (code: string): Promise<Record<string, string>> => JSON.parse((await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true })).content[0]!.text!);
+		using('stdio', { env: { ...noPool, SANDBOX_REST_S: '1' }, profile: 'all' }, async (s) => {
+			const state = async (code: string): Promise<Record<string, string>> => facts(await s.raw('sandbox_run_python', { code, session_id: 'held', stateful: true }));
 			await warmAgain(s, 'plain');
 			await s.ok('open("f", "w").write("kept")', 'plain');
 			await until('only init in the idle one', () => othersOf(initsOf(s.pid)[0]!).length === 0, waitMs);
@@ -138,8 +138,25 @@ describe('the life of warm interpreters', { concurrency: 2, skip: cold }, () => 
 			assert.equal(last.result, '43', JSON.stringify(last));
 		}));
 
+	it('only so many idle sandboxes keep interpreters: those that were used last', () =>
+		using('stdio', { env: { ...noPool, SANDBOX_SPARES: '2' }, profile: 'all' }, async (s) => {
+			const inits: Ident[] = [];
+			for (const id of ['a', 'b', 'c', 'd']) {
+				await warmAgain(s, id);
+				inits.push(initsOf(s.pid).find((i) => !inits.some((known) => known.pid === i.pid))!);
+			}
+			const waiting = (): string => inits.map((i) => (othersOf(i).length > 0 ? 'x' : '-')).join('');
+			await until('interpreters in two', () => waiting() === '--xx', waitMs);
+			await mustBeWarm(s, 'a', 'the run waits for a fork');
+			await until('interpreters in two others', () => waiting() === 'x--x', waitMs);
+			await s.close('d');
+			await mustBeWarm(s, 'b');
+			await until('and again', () => [0, 1].every((i) => othersOf(inits[i]!).length > 0), waitMs);
+			assert.equal(othersOf(inits[2]!).length, 0, 'that one was used before them');
+		}));
+
 	it('an interpreter that arrives while a run ends is killed with what the run left, and asked for again: nobody runs cold for it', () =>
-		using('stdio', { env: noPool, profile: 'full' }, async (s) => {
+		using('stdio', { env: noPool, profile: 'all' }, async (s) => {
 			for (let i = 0; i < 30; i++) {
 				const id = `s${i}`; // the second statement asks for one, and ends when that arrives
 				for (const code of ['x = 41', 'x + 1'])

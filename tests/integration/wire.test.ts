@@ -280,10 +280,4 @@ describe('Streamable HTTP', () => {
 		assert.ok(residentBytes(program.pid) - before < 120 << 20);
 		assert.equal((await fetch(`${base}/healthz`)).status, 200);
 	});
-	it('the page at / shows the connection settings', async () => {
-		const r = await fetch(`${base}/`);
-		assert.equal(r.status, 200);
-		assert.match(r.headers.get('content-type')!, /^text\/html/);
-		assert.match(await r.text(), /\/mcp/);
-	});
 });

@@ -79,8 +79,8 @@ matrix('workflow', {}, (s) => {
 		assert.match(bug.stderr, /KeyError: 'revenu'/);
 		const fixed = await s().ok('import pandas as pd\nd = pd.read_csv("customers.csv")\nprint(d["revenue"].mean() > 0)', id);
 		assert.equal(fixed.stdout, 'True\n');
-		const missing = await s().run('import polars', id);
-		assert.match(missing.stderr, /ModuleNotFoundError: No module named 'polars'/);
+		const missing = await s().run('import torch', id);
+		assert.match(missing.stderr, /ModuleNotFoundError: No module named 'torch'/);
 		const dashboard = await s().ok([
 			'import pandas as pd, matplotlib.pyplot as plt',
 			'd = pd.read_csv("customers.csv")',

@@ -95,6 +95,12 @@ export function asProductUser(argv: string[]): string[] {
 	return ['setpriv', '--reuid', id, '--regid', id, '--clear-groups', '--', ...argv];
 }
 
+/** Settings of the engine that is tested, from suites/engines; none: the native one. */
+export const engineEnv = JSON.parse(process.env.CAISSON_TEST_ENGINE_ENV ?? '{}') as Record<string, string>;
+
+/** The engine that is tested. */
+export const engine = engineEnv.SANDBOX_ENGINE ?? 'native';
+
 /** A clean environment for the product: nothing of the caller's but PATH, plus `extra` (undefined removes). */
 export function productEnv(extra: Record<string, string | undefined> = {}): Record<string, string> {
 	const home = (homeDir ??= scratch('home'));
@@ -109,6 +115,7 @@ export function productEnv(extra: Record<string, string | undefined> = {}): Reco
 		SANDBOX_SOCKET: 'off', // servers and clients of other tests run beside this one
 		ASAN_OPTIONS: 'detect_leaks=1:abort_on_error=1:detect_stack_use_after_return=1:strict_string_checks=1',
 		UBSAN_OPTIONS: 'halt_on_error=1:abort_on_error=1:print_stacktrace=1',
+		...engineEnv,
 		...extra,
 	};
 	return Object.fromEntries(Object.entries(env).filter((e): e is [string, string] => e[1] !== undefined));

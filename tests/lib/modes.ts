@@ -26,8 +26,8 @@ export interface Ability {
 	cgroup: string;
 }
 
-/** What `caisson doctor --json` says of MODE. SCRATCH: a folder that every user can reach. */
-export function askDoctor(mode: Mode, binary: string, scratch: string): Ability {
+/** What `caisson doctor --json` says of MODE. SCRATCH: a folder that every user can reach. ENGINE: settings of another engine than the native one. */
+export function askDoctor(mode: Mode, binary: string, scratch: string, engine: Record<string, string> = {}): Ability {
 	if (mode === 'root' && !isRoot)
 		return { mode, missing: 'started without root', enforced: [], cgroup: '?' };
 	const state = fs.mkdtempSync(path.join(scratch, `doctor-${mode}-`));
@@ -37,7 +37,7 @@ export function askDoctor(mode: Mode, binary: string, scratch: string): Ability 
 		fs.chownSync(state, PLAIN_UID, PLAIN_UID);
 	const own = [binary, 'doctor', '--json'];
 	const argv = mode === 'user' ? asPlain(own) : own;
-	const env = { PATH: process.env.PATH!, SANDBOX_STATE_DIR: state, HOME: state };
+	const env = { PATH: process.env.PATH!, SANDBOX_STATE_DIR: state, HOME: state, ...engine };
 	const r = spawnSync(argv[0]!, argv.slice(1), { encoding: 'utf8', env, timeout: 30_000 });
 	try {
 		const said = JSON.parse(r.stdout) as { cgroup: string; enforced: string[]; rows: { what: string; state: string; value: string }[] };

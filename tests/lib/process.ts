@@ -13,6 +13,10 @@ export interface Exit {
 	stderr: Buffer;
 }
 
+/** Children that still live. They go with us also when a signal ends the tests: nobody else would end a server. */
+const living = new Set<ChildProcess>();
+process.on('exit', () => living.forEach((c) => c.kill('SIGKILL')));
+
 export class Program {
 	readonly child: ChildProcess;
 	readonly exit: Promise<Exit>;
@@ -21,11 +25,13 @@ export class Program {
 
 	constructor(child: ChildProcess) {
 		this.child = child;
+		living.add(child);
 		child.stdout?.on('data', (b: Buffer) => this.out.push(b));
 		child.stderr?.on('data', (b: Buffer) => this.err.push(b));
 		child.stdin?.on('error', () => {}); // EPIPE of a program that ended
 		this.exit = new Promise((resolve, reject) => {
 			child.once('error', reject);
+			child.once('exit', () => living.delete(child));
 			child.once('close', (code, signal) =>
 				resolve({ code, signal, stdout: Buffer.concat(this.out), stderr: Buffer.concat(this.err) }));
 		});
@@ -162,16 +168,16 @@ export class Census {
 		}
 		return found;
 	}
-	/** Who still lives, but for `pid`. */
-	survivors(except = 0): Ident[] {
-		return [...[...this.people.values()].filter(alive), ...membersOf(this.spaces)].filter((p) => p.pid !== except);
+	/** Who still lives, but for these pids. */
+	survivors(...except: number[]): Ident[] {
+		return [...[...this.people.values()].filter(alive), ...membersOf(this.spaces)].filter((p) => !except.includes(p.pid));
 	}
 	get size(): number {
 		return this.people.size;
 	}
-	async gone(deadlineMs: number, except = 0): Promise<void> {
+	async gone(deadlineMs: number, ...except: number[]): Promise<void> {
 		let left: Ident[] = [];
-		await until('no process of the dead instance', () => (left = this.survivors(except)).length === 0, deadlineMs).catch((e: Error) => {
+		await until('no process of the dead instance', () => (left = this.survivors(...except)).length === 0, deadlineMs).catch((e: Error) => {
 			throw new Error(`${e.message}; left: ${left.map((p) => `${p.pid} ${p.name} ${p.state}`).join(', ')}`);
 		});
 	}

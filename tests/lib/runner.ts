@@ -7,7 +7,7 @@ import * as os from 'node:os';
 import * as path from 'node:path';
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process';
 import { afterSecondRun, Count, type Outcome } from './count.ts';
-import { openCopy, top, type Mode } from './env.ts';
+import { engineEnv, openCopy, top, type Mode } from './env.ts';
 import { ensureImages } from './images.ts';
 import { asPlain, askDoctor, isRoot, modes, type Ability } from './modes.ts';
 import { options, sampled, sampledUsage } from './options.ts';
@@ -91,7 +91,7 @@ function canExecute(binary: string): boolean {
 function places(): Place[] {
 	return modes.filter((m) => !opt.mode || opt.mode.includes(m)).flatMap((mode) => {
 		const binary = binaryOf(mode);
-		const can = askDoctor(mode, binary, scratch);
+		const can = askDoctor(mode, binary, scratch, engineEnv);
 		const title = `${mode === 'root' ? 'root' : 'plain user'}, cgroup ${can.cgroup}`;
 		return [{ ...can, title, binary }, { ...can, title: `${title}, cold`, binary, cold: true }];
 	});

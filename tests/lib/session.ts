@@ -8,7 +8,7 @@ import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { Transport } from '@modelcontextprotocol/sdk/shared/transport.js';
-import { ElicitRequestSchema, type ElicitResult } from '@modelcontextprotocol/sdk/types.js';
+import { ElicitRequestSchema, ErrorCode, McpError, type ElicitResult } from '@modelcontextprotocol/sdk/types.js';
 import type { RequestOptions } from '@modelcontextprotocol/sdk/shared/protocol.js';
 import { asProductUser, binary, freePort, productEnv, slowness } from './env.ts';
 import { start, type Program } from './process.ts';
@@ -38,6 +38,10 @@ export interface ToolResult {
 	_meta?: Json;
 }
 
+/** The answer of a tool for programs: the structured content, which stands in _meta where pictures must not be hidden by it, or the text. */
+export const facts = (r: Json | ToolResult): Json =>
+	r.structuredContent?.result ?? r.structuredContent ?? r._meta?.['caisson/result'] ?? JSON.parse(r.content[0]!.text);
+
 export const requestTimeoutMs = 90_000 * slowness;
 
 /** Starts `caisson serve` on a free port and waits until it answers. */
@@ -60,8 +64,13 @@ export async function serve(o: OpenOptions = {}): Promise<{ program: Program; po
 	return { program, port, base };
 }
 
+/** Is the text of this tool's answers part of a contract? */
+const exact = (profile: string, name: string): boolean =>
+	!['full', 'all'].includes(profile) || ['upload_file', 'read_artifact', 'list_artifacts', 'close_session'].includes(name.replace('sandbox_', ''));
+
 export class Session {
 	readonly wire: Wire;
+	readonly profile: string;
 	readonly client: Client;
 	readonly pid: number;
 	readonly base?: string; // of the HTTP server
@@ -69,8 +78,9 @@ export class Session {
 	private readonly stderrText: () => string;
 	private readonly ending: () => Promise<void>;
 
-	constructor(wire: Wire, client: Client, pid: number, log: string, stderr: () => string, ending: () => Promise<void>, base?: string) {
+	constructor(wire: Wire, profile: string, client: Client, pid: number, log: string, stderr: () => string, ending: () => Promise<void>, base?: string) {
 		this.wire = wire;
+		this.profile = profile;
 		this.client = client;
 		this.pid = pid;
 		this.log = log;
@@ -86,13 +96,19 @@ export class Session {
 	/** tools/call as it came. */
 	async raw(name: string, args?: Json, options?: RequestOptions): Promise<ToolResult> {
 		const params = args === undefined ? { name } : { name, arguments: args };
-		return (await this.client.callTool(params, undefined, { timeout: requestTimeoutMs, ...options })) as ToolResult;
+		try {
+			return (await this.client.callTool(params, undefined, { timeout: requestTimeoutMs, ...options })) as ToolResult;
+		} catch (e) {
+			if (e instanceof McpError && e.code === ErrorCode.RequestTimeout)
+				e.message += `: ${name} ${JSON.stringify(args ?? {}).slice(0, 300)}\nthe end of the server's log:\n${fs.readFileSync(this.log, 'utf8').slice(-3000)}`;
+			throw e;
+		}
 	}
 
 	/**
-	 * A call of the first family: checks the encoding that all five tools share and gives back the object.
-	 * One text block of compact JSON, the same object as structuredContent.result, and isError false
-	 * for errors of the business too.
+	 * Gives back structuredContent.result. Of a call of the first family it checks the encoding that all five tools
+	 * share: one text block of compact JSON, the same object as structuredContent.result, and isError false
+	 * for errors of the business too. The texts of the lean family are for models.
 	 */
 	async call(name: string, args: Json, options?: RequestOptions): Promise<Json> {
 		const r = await this.raw(name, args, options);
@@ -100,7 +116,7 @@ export class Session {
 		assert.equal(r.content.length, 1, 'exactly one content block');
 		assert.equal(r.content[0]!.type, 'text');
 		assert.deepEqual(Object.keys(r.structuredContent ?? {}), ['result']);
-		assert.equal(r.content[0]!.text, JSON.stringify(r.structuredContent!.result), 'the text is the compact JSON of the result');
+		if (exact(this.profile, name)) assert.equal(r.content[0]!.text, JSON.stringify(r.structuredContent!.result), 'the text is the compact JSON of the result');
 		return r.structuredContent!.result;
 	}
 
@@ -181,7 +197,7 @@ async function openStdio(o: OpenOptions): Promise<Session> {
 		throw new Error(`stdio server did not come up: ${(e as Error).message}\n${stderr}`);
 	}
 	const pid = transport.pid!;
-	return new Session('stdio', client, pid, log, () => stderr, () => client.close());
+	return new Session('stdio', o.profile ?? 'code', client, pid, log, () => stderr, () => client.close());
 }
 
 async function openHttp(o: OpenOptions): Promise<Session> {
@@ -191,7 +207,8 @@ async function openHttp(o: OpenOptions): Promise<Session> {
 	const ending = async (): Promise<void> => {
 		await client.close();
 		program.kill('SIGTERM');
-		await program.exit;
+		const { code, signal } = await program.exit;
+		assert.ok(code === 0 || signal === 'SIGKILL', `the server ended with ${code ?? signal}: ${program.stderr.slice(-500)}`); // some tests kill it
 	};
 	try {
 		await connect(client, new StreamableHTTPClientTransport(new URL(`${base}/mcp`)));
@@ -199,7 +216,7 @@ async function openHttp(o: OpenOptions): Promise<Session> {
 		await program.end();
 		throw new Error(`http server did not come up: ${(e as Error).message}\n${program.stderr}`);
 	}
-	return new Session('http', client, program.pid, log, () => program.stderr, ending, base);
+	return new Session('http', o.profile ?? 'code', client, program.pid, log, () => program.stderr, ending, base);
 }
 
 export function open(wire: Wire, o: OpenOptions = {}): Promise<Session> {

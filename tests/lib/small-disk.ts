@@ -8,7 +8,11 @@ import { binary, freePort, imagesDir, scratch } from './env.ts';
 import { start, type Program } from './process.ts';
 import { until } from './wait.ts';
 
-const MOUNT = 'mount -t tmpfs -o "$SMALL_DISK_OPTIONS" none "$SANDBOX_STATE_DIR" && ln -s "$SMALL_DISK_IMAGES" "$SANDBOX_STATE_DIR/images" && exec "$@"';
+const MEMORY = 'mount -t tmpfs -o "$SMALL_DISK_OPTIONS" none "$SANDBOX_STATE_DIR"';
+/** A real file system, in a file beside the state folder: only there workspaces of sessions are on disk. */
+const DISK = 'truncate -s "$SMALL_DISK_OPTIONS" "$SANDBOX_STATE_DIR.img" && mke2fs -qF -t ext4 -m0 "$SANDBOX_STATE_DIR.img" && ' +
+	'mount -o loop "$SANDBOX_STATE_DIR.img" "$SANDBOX_STATE_DIR" && rm "$SANDBOX_STATE_DIR.img" && chmod 755 "$SANDBOX_STATE_DIR"';
+const SERVE = ' && ln -s "$SMALL_DISK_IMAGES" "$SANDBOX_STATE_DIR/images" && exec "$@"';
 
 export class SmallDisk {
 	readonly state = scratch('small');
@@ -17,12 +21,19 @@ export class SmallDisk {
 
 	/** OPTIONS of tmpfs: size, nr_inodes. */
 	async serve(options: string, env: Record<string, string> = {}): Promise<void> {
+		await this.begin(MEMORY, `mode=755,${options}`, env);
+	}
+	/** The state folder is an ext4 of SIZE, such as 600m. */
+	async serveOnDisk(size: string, env: Record<string, string> = {}): Promise<void> {
+		await this.begin(DISK, size, env);
+	}
+	private async begin(mount: string, options: string, env: Record<string, string>): Promise<void> {
 		const port = await freePort();
 		this.base = `http://127.0.0.1:${port}`;
-		this.program = start(['--mount', '--propagation', 'private', '--', 'sh', '-c', MOUNT, 'sh', binary, 'serve', '--listen', `127.0.0.1:${port}`, '--profile', 'full'], {
+		this.program = start(['--mount', '--propagation', 'private', '--', 'sh', '-c', mount + SERVE, 'sh', binary, 'serve', '--listen', `127.0.0.1:${port}`, '--profile', 'all'], {
 			program: 'unshare',
 			env: {
-				SANDBOX_STATE_DIR: this.state, SMALL_DISK_OPTIONS: `mode=755,${options}`, SMALL_DISK_IMAGES: imagesDir, SANDBOX_HTTP_PORT: 'off', SANDBOX_POOL: '0', ...env,
+				SANDBOX_STATE_DIR: this.state, SMALL_DISK_OPTIONS: options, SMALL_DISK_IMAGES: imagesDir, SANDBOX_HTTP_PORT: 'off', SANDBOX_POOL: '0', ...env,
 			},
 		});
 		await until('the server', async () => {
@@ -35,11 +46,13 @@ export class SmallDisk {
 	file(name: string): string {
 		return path.join('/proc', String(this.program.pid), 'root', this.state, name);
 	}
-	/** Takes all the bytes that are left. */
-	fill(): void {
+	/** Takes all the bytes that are left, but for LEAVE. */
+	fill(leave = 0): void {
 		const { bavail, bsize } = fs.statfsSync(this.file('.'));
 		const file = this.file('fill');
-		spawnSync('fallocate', ['-l', String(bavail * bsize), file]);
+		spawnSync('fallocate', ['-l', String(bavail * bsize - leave), file]);
+		if (leave > 0)
+			return;
 		const fd = fs.openSync(file, 'a');
 		try {
 			for (;;)

@@ -110,7 +110,7 @@ export class Torture {
 
 	async start(o: OpenOptions): Promise<void> {
 		this.control = new Control();
-		({ program: this.program, port: this.port } = await serve({ profile: 'full', ...o, env: { LD_PRELOAD: library, ENOMEM_CONTROL: this.control.file, SANDBOX_MAX_SESSIONS: '50', SANDBOX_POOL: '0', ...o.env } }));
+		({ program: this.program, port: this.port } = await serve({ profile: 'all', ...o, env: { LD_PRELOAD: library, ENOMEM_CONTROL: this.control.file, SANDBOX_MAX_SESSIONS: '50', SANDBOX_POOL: '0', ...o.env } }));
 		await this.begin();
 		await this.good(call('sandbox_run_python', { session_id: 'torture', code: 'open("a.txt", "w").write("a" * 1000)' }));
 	}

@@ -86,6 +86,7 @@ export class Index {
 	server!: http.Server;
 	url = '';
 	asked: string[] = [];
+	lastHeaders: http.IncomingHttpHeaders = {};
 	/** `user:password` that every request must have. */
 	credentials?: string;
 	/** A first part of the path that every request of a page must have. */
@@ -100,6 +101,7 @@ export class Index {
 
 	async #answer(req: http.IncomingMessage, res: http.ServerResponse): Promise<void> {
 		this.asked.push(req.url!);
+		this.lastHeaders = req.headers;
 		await this.hold;
 		if (this.credentials && req.headers.authorization !== `Basic ${Buffer.from(this.credentials).toString('base64')}`) {
 			res.writeHead(401, { 'www-authenticate': 'Basic realm="index"' }).end();

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// `caisson image export --format docker|oci`: the documents and their digests, the same bytes each time, and the way back.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import * as fs from 'node:fs';
+import * as path from 'node:path';
+import { before, describe, it } from 'node:test';
+import { gunzipSync } from 'node:zlib';
+import { scratch } from '../lib/env.ts';
+import { architecture, root, sha256, tar } from '../lib/oci.ts';
+import { caisson } from '../lib/process.ts';
+
+describe('container images from images', () => {
+	const state = { SANDBOX_STATE_DIR: scratch('images') };
+	const folder = scratch('out');
+	const made = async (name: string, ...more: string[]): Promise<string> => {
+		const file = path.join(folder, name);
+		const r = await caisson(['image', 'export', 'x', file, ...more], { env: state });
+		assert.equal(r.code, 0, r.stderr.toString());
+		assert.deepEqual(fs.readdirSync(folder).filter((n) => n.includes('.part') || n.includes('.layer')), []);
+		return file;
+	};
+	const open = (file: string): ((name: string) => Buffer) => (name) => execFileSync('tar', ['-xOf', file, name], { maxBuffer: 1 << 28 });
+	before(async () => {
+		const file = path.join(folder, 'first.tar');
+		fs.writeFileSync(file, tar([...root, { name: 'b', body: 'bb' }, { name: 'a', type: 'hard', target: 'b' }, { name: 'c', type: 'link', target: '/b' }]));
+		const r = await caisson(['image', 'import', 'x', file], { env: state });
+		assert.equal(r.code, 0, r.stderr.toString());
+	});
+
+	it('have digests that are right, one layer, user 1000 and the name that was asked for', async () => {
+		const get = open(await made('docker.tar', '--format', 'docker', '--tag', 'llm-sandbox:latest'));
+		const json = (name: string): any => JSON.parse(get(name).toString());
+		const blob = (b: { digest: string; size: number }): Buffer => {
+			const body = get(`blobs/sha256/${b.digest.slice(7)}`);
+			assert.equal(sha256(body), b.digest);
+			assert.equal(body.length, b.size);
+			return body;
+		};
+		const entry = json('index.json').manifests[0];
+		const manifest = JSON.parse(blob(entry).toString());
+		const config = JSON.parse(blob(manifest.config).toString());
+		const packed = blob(manifest.layers[0]);
+		const layer = gunzipSync(packed);
+		assert.equal(packed.readUInt32LE(packed.length - 4), layer.length, 'nothing follows the compressed stream');
+		assert.deepEqual(config.rootfs.diff_ids, [sha256(layer)]);
+		assert.equal(config.architecture, architecture);
+		assert.equal(config.config.User, '1000:1000');
+		assert.equal(config.config.WorkingDir, '/mnt/data');
+		assert.deepEqual(config.config.Cmd, ['python3']);
+		const docker = json('manifest.json')[0];
+		assert.deepEqual(docker.RepoTags, ['llm-sandbox:latest']);
+		assert.equal(docker.Config, `blobs/sha256/${manifest.config.digest.slice(7)}`);
+		assert.deepEqual(docker.Layers, [`blobs/sha256/${manifest.layers[0].digest.slice(7)}`]);
+		const list = execFileSync('tar', ['--numeric-owner', '-tv'], { input: layer }).toString();
+		assert.match(list, /^drwxr-xr-x 1000\/1000 .* mnt\/data\/$/m);
+		assert.match(list, /^hrw-r--r-- 0\/0 .* b link to a$/m);
+		assert.match(list, /2001-\d\d-\d\d .* a$/m); // files keep their time: compiled Python depends on it
+		const names = execFileSync('tar', ['-t'], { input: layer }).toString().trim().split('\n').map((n) => n.replace(/\/$/, ''));
+		assert.ok(names.indexOf('a') < names.indexOf('app') && names.indexOf('b') < names.indexOf('c'));
+	});
+	it('are the same bytes each time', async () => {
+		for (const format of ['docker', 'oci'])
+			assert.equal(sha256(fs.readFileSync(await made('1.tar', '--format', format))), sha256(fs.readFileSync(await made('2.tar', '--format', format))));
+	});
+	it('come back by import', async () => {
+		for (const format of ['docker', 'oci']) {
+			const file = await made(`${format}-back.tar`, '--format', format);
+			const r = await caisson(['image', 'import', 'y', file, '--tag', 'x:latest'], { env: state });
+			assert.equal(r.code, 0, r.stderr.toString());
+			const at = path.join(state.SANDBOX_STATE_DIR, 'images/y/root');
+			assert.equal(fs.readFileSync(path.join(at, 'a'), 'utf8'), 'bb');
+			assert.equal(fs.statSync(path.join(at, 'a')).nlink, 2);
+			assert.equal(fs.readlinkSync(path.join(at, 'c')), '/b');
+			assert.equal(execFileSync('tar', ['-tf', file]).toString().includes('manifest.json'), format === 'docker');
+		}
+	});
+	for (const [what, args, words] of [
+		['an unknown format', ['x.tar', '--format', 'zip'], /--format is tar, docker or oci/],
+		['a compressed archive', ['x.tar.gz', '--format', 'oci'], /must end in \.tar/],
+		['a tag without a name', ['x.tar', '--format', 'docker', '--tag', ':1'], /--tag is NAME:TAG/],
+		['a tag with a line break', ['x.tar', '--format', 'docker', '--tag', 'a:1\n'], /--tag is NAME:TAG/],
+	] as [string, string[], RegExp][])
+		it(`refuses ${what}`, async () => {
+			const r = await caisson(['image', 'export', 'x', path.join(folder, args[0]!), ...args.slice(1)], { env: state });
+			assert.match(r.stderr.toString(), words);
+			assert.ok(!fs.existsSync(path.join(folder, args[0]!)));
+		});
+});

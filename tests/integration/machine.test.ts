@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// What programs are told about the machine: the limits and processes of their sandbox, never those of the host.
+
+import assert from 'node:assert/strict';
+import * as os from 'node:os';
+import { describe, it } from 'node:test';
+import { facts, using, type Json } from '../lib/session.ts';
+
+const MIB = 1 << 20;
+const python = `import os, psutil, multiprocessing
+m = psutil.virtual_memory()
+before = m.used
+kept = bytearray(64 << 20)
+again = psutil.virtual_memory()
+print(m.total >> 20, again.used - before >= 60 << 20, again.available < m.available, 0 <= again.percent <= 100)
+print(os.cpu_count(), os.process_cpu_count(), multiprocessing.cpu_count(), psutil.cpu_count(), psutil.cpu_count(logical=False))
+print(psutil.swap_memory().total, len(psutil.cpu_percent(percpu=True)), psutil.cpu_times().user >= 0)
+p = psutil.Process()
+import time
+print(abs(time.time() - p.create_time()) < 600, p.memory_info().rss > 1 << 20, [x.pid for x in psutil.process_iter()] == [p.pid])
+print('/tmp' in [x.mountpoint for x in psutil.disk_partitions(all=True)], isinstance(psutil.disk_partitions(), list), psutil.net_io_counters(), psutil.disk_io_counters())`;
+
+describe('figures of the machine', () => {
+	const env = { SANDBOX_MEMORY_LIMIT: '300m', SANDBOX_CPU_LIMIT: '0.7', SANDBOX_ALLOW_WEAKER: 'memory,cpu' };
+	for (const [way, more, settings] of [['warm', {}, {}], ['in a session', { stateful: true }, {}], ['cold', {}, { SANDBOX_WARM: 'off' }]] as [string, Json, Record<string, string>][])
+		it(`Python, ${way}`, () => using('stdio', { profile: 'full', env: { ...env, ...settings } }, async (s) => {
+			const r = facts(await s.raw('sandbox_run_python', { code: python, session_id: 'm', ...more }));
+			assert.equal(r.stdout, '300 True True True\n1 1 1 1 1\n0 1 True\nTrue True True\nTrue True None None\n', JSON.stringify(r));
+		}));
+
+	it('commands', () => using('stdio', { profile: 'full', env }, async (s) => {
+		const run = async (command: string): Promise<string> => {
+			const r = facts(await s.raw('sandbox_run_shell', { command, session_id: 'm' }));
+			assert.deepEqual([command, r.exit_code, r.stderr], [command, 0, '']);
+			return r.stdout;
+		};
+		assert.equal(await run('nproc'), '1\n');
+		assert.match(await run('free -m'), /^ +total +used .*\nMem: +300 +\d+ +2\d\d .*\nSwap: +0 +0 +0\n$/);
+		assert.match(await run('free'), /\nMem: +307200 /);
+		assert.match(await run('free -h'), /\nMem: +300\.0Mi /);
+		assert.match(await run('sleep 5 & ps aux; kill %1'), /^USER +PID %CPU %MEM .*\n(sandbox .*\n)*sandbox +\d+ .* sleep 5\n/);
+		assert.match(await run('ps -ef'), /^UID +PID +PPID .*\n(sandbox .*\n)+$/);
+		assert.match(await run('ps -o pid,comm'), /^ +PID COMMAND\n/);
+		assert.match(await run('uptime'), /^ \d\d:\d\d:\d\d up 0:0\d, /);
+		assert.match(await run('top -b -n1'), /PID USER/);
+		assert.match(await run('python3 -c "import os, psutil; print(os.cpu_count(), psutil.virtual_memory().total)"'), new RegExp(`^1 ${300 * MIB}\n$`));
+		assert.equal(await run('OMP_NUM_THREADS=2 nproc'), '2\n', 'a program may choose otherwise');
+	}));
+
+	it('without a CPU limit the processors are those that there are', () => using('stdio', { profile: 'full', env: { SANDBOX_CPU_LIMIT: '0' } }, async (s) => {
+		const r = facts(await s.raw('sandbox_run_python', { code: 'import os\nlen(os.sched_getaffinity(0)) == os.cpu_count(), "OMP_NUM_THREADS" in os.environ', session_id: 'm' }));
+		assert.equal(r.result, os.availableParallelism() > 0 ? '(True, False)' : '');
+	}));
+});

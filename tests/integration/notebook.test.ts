@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+// Code as models write it for a notebook: values, await, !command, %magic; and what they read when it fails. Profile `full`, REST
+// and `caisson run` have this; the exact profiles do not.
+
+import assert from 'node:assert/strict';
+import { describe, it } from 'node:test';
+import { unlessEnforced } from '../lib/env.ts';
+import { facts, using, type Json, type Session } from '../lib/session.ts';
+
+interface Expect { result?: string; stdout?: string | RegExp; stderr?: string | RegExp; code?: number; hint?: RegExp }
+const at = (line: number, text: string): RegExp => new RegExp(`File "<(string|cell \\d+)>", line ${line}, in <module>\\n {4}${text}`);
+
+/** Each row: what it is, the code, what comes back. Streams are empty and the exit code is 0 unless a row says otherwise. */
+const rows: [name: string, code: string, expect: Expect][] = [
+	['a last expression', 'x = 40\nx + 2', { result: '42' }],
+	['a semicolon', '5;', {}],
+	['a semicolon and a comment', '5 ; # five', {}],
+	['brackets', '(\n1 +\n2\n)', { result: '3' }],
+	['None', 'print("a")', { stdout: 'a\n' }],
+	['a table', 'import pandas as pd\npd.DataFrame({"a": [1, 2]})', { result: '   a\n0  1\n1  2' }],
+	['await', 'import asyncio\nasync def f():\n    await asyncio.sleep(0)\n    return 7\nx = await f()\nx + await f()', { result: '14' }],
+	['async for and with', 'import contextlib\n@contextlib.asynccontextmanager\nasync def c(): yield 3\nasync def g():\n    yield 1\nasync with c() as n:\n    async for i in g(): print(n, i)', { stdout: '3 1\n' }],
+	['a task that is left', 'import asyncio\nasync def f():\n    try: await asyncio.sleep(99)\n    finally: print("ended")\nt = asyncio.create_task(f()) if False else None\nawait asyncio.sleep(0)', {}],
+	['asyncio.run beside await', 'import asyncio\nasync def f(): return 1\nasyncio.run(f())', { result: '1' }],
+	['an error behind await', 'async def f():\n    return 1 / 0\n\nawait f()', { code: 1, stderr: /^Traceback \(most recent call last\):\n {2}File "<[^>]+>", line 4, in <module>\n {4}await f\(\)\n {2}File "<[^>]+>", line 2, in f\n {4}return 1 \/ 0\n.*\nZeroDivisionError: division by zero\n$/ }],
+	['!command', '!echo one; echo two', { stdout: 'one\ntwo\n' }],
+	['values in a command', 'x = "a b"\nn = 3\n!echo "{x}" $n {n + 1} $HOME {', { stdout: 'a b 3 4 /home/sandbox {\n' }],
+	['the lines of a command', 'x = !printf "a\\nb\\n"\nx', { result: "['a', 'b']" }],
+	['a command in a block, and a long one', 'for i in (1, 2):\n    !echo {i} \\\n       more\nlen("x")', { stdout: '1 more\n2 more\n', result: '1' }],
+	['a command that fails', '!exit 3\n_exit_code', { stderr: 'Note: the command ended with exit status 3.\n', result: '3' }],
+	['strings and brackets stay', 's = """\n!not\n%not\n"""\n!true\ns, [7\n%4]', { result: "('\\n!not\\n%not\\n', [3])" }],
+	['%matplotlib', '%matplotlib inline\n1', { result: '1', stderr: 'Note: %matplotlib means nothing outside a notebook; it was ignored.\n' }],
+	['an unknown magic', '1\n%sql select 1', { code: 1, stderr: /line 2, in <module>\n {4}%sql select 1\nNameError: %sql is a magic of notebooks that does not exist here/ }],
+	['%%time', '%%time\nx = 2\nx + 1', { result: '3', stdout: /^CPU time: .* s, wall time: .* s\n$/ }],
+	['%%bash', '%%bash\nfor i in 1 2; do echo $i; done', { stdout: '1\n2\n' }],
+	['%%writefile', '%%writefile made.txt\nline\n', { stdout: 'Wrote made.txt\n' }],
+	['%cd and %pwd', '%cd /tmp\nx = %pwd\n%cd /mnt/data\nx', { stdout: '/tmp\n/mnt/data\n', result: "'/tmp'" }],
+	['name?', 'import math\nmath.sqrt?', { stdout: 'sqrt(x, /)\nReturn the square root of x.\n' }],
+	['!pip install of what is there', '!pip install -q numpy\nimport numpy', { stdout: /^Requirement already satisfied: numpy \(\d/ }],
+	['pip install of what is not', 'pip install nosuchthing\nimport nosuchthing', { code: 1, stderr: /sandbox_install_packages/, hint: /nosuchthing is not installed here/ }],
+	['line numbers after a command', '!true\n\n!true\n1 / 0', { code: 1, stderr: at(4, '1 / 0') }],
+	['a line with a command fails by its own text', 'def f():\n    raise KeyError(1)\n!true\nf()', { code: 1, stderr: at(4, 'f\\(\\)') }],
+	['no Python', '!true\nx = = 3', { code: 1, stderr: /^ {2}File "<[^>]+>", line 2\n {4}x = = 3\n {8}\^\nSyntaxError: invalid syntax\n$/ }],
+	['return outside a function', 'x = 1\nreturn x', { code: 1, stderr: /line 2\n {4}return x\n.*\nSyntaxError: 'return' outside function/ }],
+	['sys.exit', 'import sys\nsys.exit("bye")', { code: 1, stderr: 'bye\n' }],
+	['an excepthook of its own', 'import sys\nh, sys.excepthook = sys.excepthook, lambda *a: print("mine", sys.__dict__.update(excepthook=h))\n1 / 0', { code: 1, stdout: 'mine None\n' }],
+	['a file that is not there', 'open("sales.csv", "w").close()\nopen("/data/Sales.csv")', { code: 1, stderr: /^Hint: \/mnt\/data\/sales\.csv may be meant\. \/mnt\/data has: (made\.txt, )?sales\.csv\.\nTraceback/ }],
+	['a program that is not there', 'import subprocess\nsubprocess.run(["nosuchprogram"])', { code: 1, stderr: /^Hint: the program nosuchprogram is not in this sandbox\.\nTraceback/ }],
+	['a place that is read-only', 'open("/out.csv", "w")', { code: 1, stderr: /^Hint: files are written in \/mnt\/data / }],
+	['Excel as text', 'import pandas as pd\npd.DataFrame({"a": [1]}).to_excel("t.xlsx")\npd.read_csv("t.xlsx")', { code: 1, stderr: /^Hint: t\.xlsx is an Excel workbook: read it with pandas\.read_excel\(\)\.\nTraceback[^]*line 3[^]*\[\.\.\. \d+ more frames in pandas; the whole traceback is in \/tmp\/\.caisson\/traceback\.txt \.\.\.\]/ }],
+	['the whole traceback is there', 'print(open("/tmp/.caisson/traceback.txt").read().count("pandas") > 4)', { stdout: 'True\n' }],
+	['Parquet as JSON', 'import pandas as pd, json\npd.DataFrame({"a": [1]}).to_parquet("t.parquet")\njson.load(open("t.parquet"))', { code: 1, stderr: /^Hint: t\.parquet is a Parquet file/ }],
+	['a PDF as text', 'open("t.pdf", "wb").write(b"%PDF-1.7\\n\\xe2\\xe3")\nopen("t.pdf").read()', { code: 1, stderr: /^Hint: this is not text but a PDF: read it with / }],
+	['text that is not UTF-8', 'open("l.txt", "wb").write(b"caf\\xe9 au lait")\nopen("l.txt").read()', { code: 1, stderr: /^Hint: the text is not UTF-8: try encoding="cp1252"/ }],
+	['a folder that is not there', 'open("out/picture.svg", "w")', { code: 1, stderr: /^Hint: the folder out does not exist: os\.makedirs\(\) makes one\. / }],
+	['a column that is not there', 'import pandas as pd\npd.DataFrame({"Amount": [1], "City": [2]})["amount"]', { code: 1, stderr: /^Hint: the columns of this table are 'Amount', 'City'\.\nTraceback[^]*KeyError: 'amount'\n$/ }],
+	['the same error is shown once', 'import pandas as pd\npd.DataFrame({"a": [1]})["b"]', { code: 1, stderr: /^(?![^]*direct cause)[^]*KeyError: 'b'\n$/ }],
+	['a row that is not there', 'import pandas as pd\npd.DataFrame({"a": [1]}).loc["b"]', { code: 1, stderr: /^Traceback/ }],
+	['a key of a dict', '{}["a"]', { code: 1, stderr: /^Traceback/ }],
+	['a mistyped module', 'import pandsa', { code: 1, stderr: /^Hint: the module pandas may be meant, which is installed\.\nTraceback/, hint: /^The module pandsa is not installed here, pandas is\. Only if the name is right, / }],
+	['a package of another name', 'import fitz', { code: 1, stderr: /^Traceback/, hint: /^The module fitz is not installed here: use sandbox_install_packages with the package pymupdf\.$/ }],
+	['a module of a package', 'import os.nosuch', { code: 1, stderr: /^Traceback/, hint: /^The module os\.nosuch is not installed here/ }],
+	['plotly as a picture', 'import plotly.graph_objects as go\ngo.Figure().write_image("f.png")', { code: 1, stderr: /^Hint: plotly needs a browser for pictures/ }],
+	['an import that was forgotten', 'bisect.bisect([], 1)', { code: 1, stderr: /Did you forget to import 'bisect'\?\n$/ }],
+	['no network is short', 'import urllib.request\nurllib.request.urlopen("https://example.com")', { code: 1, stderr: /^socket\.gaierror: .*\n\nDuring[^]*line 2, in <module>/, hint: /^The sandbox has no network\./ }],
+	['no memory', 'import numpy\nnumpy.ones(1 << 45)', { code: 1, stderr: /Unable to allocate/, hint: /^The sandbox ran out of memory \(it has \d+ MiB\)/ }],
+	['a background process', 'import subprocess\np = subprocess.Popen(["sleep", "99"])', { hint: /^A background process of this run was ended with it/ }],
+	['its pool is nobody\'s business', 'import multiprocessing as m\nwith m.Pool(1) as p: print(p.map(abs, [-1]))', { stdout: '[1]\n' }],
+	['mutual recursion', 'def f(n): return g(n)\ndef g(n): return f(n)\nf(0)', { code: 1, stderr: /^Traceback[^]{0,6000}\[\.\.\. \d+ more frames; the whole[^]{0,6000}RecursionError: [^\n]*\n$/ }],
+];
+
+const check = async (s: Session, name: string, code: string, e: Expect, more: Json = {}): Promise<void> => {
+	const r = facts(await s.raw('sandbox_run_python', { code, session_id: 'notebook', ...more }));
+	assert.deepEqual([name, r.exit_code, r.result], [name, e.code ?? 0, e.result], JSON.stringify(r));
+	for (const [which, wanted] of [['stdout', e.stdout ?? ''], ['stderr', e.stderr ?? ''], ['hint', e.hint]] as const)
+		if (wanted instanceof RegExp)
+			assert.match(String(r[which]), wanted, `${name}: ${which}`);
+		else if (wanted !== undefined)
+			assert.equal(r[which], wanted, `${name}: ${which}`);
+};
+
+describe('as in a notebook', () => {
+	for (const [way, env, more, some] of [['warm', {}, {}, undefined], ['in a session', {}, { stateful: true }, undefined], ['cold', { SANDBOX_WARM: 'off' }, {}, 20]] as [string, Record<string, string>, Json, number?][])
+		it(way, () => using('stdio', { profile: 'full', env }, async (s) => {
+			await s.call('sandbox_run_python', { code: '1', session_id: 'notebook', ...more });
+			for (const [name, code, expect] of rows.filter(([, code]) => some === undefined || !/pandas|numpy/.test(code)).slice(0, some))
+				await check(s, name, code, expect, more);
+		}));
+
+	it('one event loop for a session, also after a run that was undone', () => using('stdio', { profile: 'full' }, async (s) => {
+		const run = (code: string, e: Expect): Promise<void> => check(s, code, code, e, { stateful: true });
+		await s.call('sandbox_run_python', { code: 'import asyncio\nq = asyncio.Queue()\nasync def later():\n    await asyncio.sleep(0.01)\n    await q.put("kept")', session_id: 'notebook', stateful: true });
+		await run('loop = asyncio.get_running_loop()\nt = asyncio.create_task(later())\nawait asyncio.sleep(0)', { code: 1, stderr: /RuntimeError: no running event loop/ });
+		await run('async def begin():\n    return asyncio.get_running_loop(), asyncio.create_task(later())\nloop, t = await begin()', {});
+		await run('import os; await asyncio.sleep(0); os._exit(3)', { code: 3 });
+		await run('async def same(): return loop is asyncio.get_running_loop()\nawait same(), await q.get()', { result: "(True, 'kept')" });
+	}));
+
+	it('what a call forgets to say', () => using('stdio', { profile: 'full' }, async (s) => {
+		const first = facts(await s.raw('sandbox_write_file', { path: 'a.csv', content: 'x\n1\n' }));
+		const run = async (tool: string, args: Json): Promise<{ text: string; hint: string }> => {
+			const r = await s.raw(tool, args);
+			return { text: r.content[0]!.text!, hint: String(facts(r).hint ?? '') };
+		};
+		const elsewhere = new RegExp(`^This call had no session_id, so it ran in a new session, without the files and variables of ${first.session_id}: give that session_id`);
+		const lost = await run('sandbox_run_python', { code: 'print(1)\nopen("a.csv")' });
+		assert.match(lost.hint, elsewhere);
+		assert.match(lost.text, /^Hint: This call had no session_id/);
+		await s.call('sandbox_run_shell', { session_id: first.session_id, command: 'true' });
+		assert.match((await run('sandbox_run_shell', { command: 'cat a.csv' })).hint, elsewhere);
+		assert.equal((await run('sandbox_run_python', { code: 'open("/proc/meminfo")' })).hint, '');
+		const named = await run('sandbox_run_python', { session_id: 'last', code: 'import math\nx + 1' });
+		assert.match(named.hint, /^Variables and imports are kept only from one run with stateful true to the next/);
+		assert.equal((await run('sandbox_run_python', { session_id: 'last', stateful: true, code: 'x + 1' })).hint, '');
+		const late = await run('sandbox_run_python', { session_id: 'last', code: 'print("much")\nopen("nosuch/b", "w")' });
+		assert.match(late.text, /^Hint: the folder nosuch does not exist[^\n]*\nmuch\nstderr:\nTraceback/);
+		const timed = await run('sandbox_run_python', { session_id: 'last', code: 'while True: pass', timeout_s: 1 });
+		assert.match(timed.hint, /^The run was ended after its 1 s\. Do less in one run, or give a larger timeout_s \(at most 600\)\.$/);
+	}));
+
+	it('a shell that leaves a background process says so', () => using('stdio', { profile: 'full' }, async (s) => {
+		const shell = async (command: string): Promise<string> => (await s.call('sandbox_run_shell', { command, session_id: 'notebook' })).hint ?? '';
+		await shell('true');
+		assert.match(await shell('sleep 99 &'), /background process/);
+		assert.match(await shell('nohup sleep 99 >/dev/null 2>&1 & echo started'), /background process/);
+		assert.equal(await shell('echo a && echo b 2>&1'), '');
+	}));
+
+	// Where memory is only watched, RLIMIT_DATA counts the whole stack of each thread.
+	it('300 threads; more name the setting', { skip: unlessEnforced('memory', 'pids') }, () => using('stdio', { profile: 'full' }, async (s) => {
+		await s.call('sandbox_run_python', { code: '1', session_id: 'notebook' });
+		const threads = 'import threading\ne = threading.Event()\nt = [threading.Thread(target=e.wait) for i in range(%)]\nfor x in t: x.start()\ne.set()\nlen(t)';
+		await check(s, '300 threads', threads.replace('%', '300'), { result: '300' });
+		await check(s, '500 threads', `import os\ntry:\n${threads.replace('%', '500').replace(/^/gm, '    ')}\nfinally: e.set()`, { code: 1, stderr: /can't start new thread/, hint: /^A sandbox may have 384 processes and threads \(SANDBOX_PIDS_LIMIT\)/ });
+	}));
+
+	it('70,000 files; a limit of open files names its setting', () => using('stdio', { profile: 'full' }, async (s) => {
+		await s.call('sandbox_run_python', { code: '1', session_id: 'notebook' });
+		await check(s, '70,000 files', 'import os\nos.mkdir("many")\nfor i in range(70000): os.close(os.open(f"many/{i}", os.O_CREAT))\nn = len(os.listdir("many"))\n!rm -r many\nn', { result: '70000' });
+		await check(s, '2,000 open files', 'f = [open("/dev/null") for i in range(2000)]', { code: 1, stderr: /Too many open files/, hint: /^A process of a sandbox may have 1024 open files \(SANDBOX_NOFILE_LIMIT\)/ });
+	}));
+
+	it('the exact profiles stay exact', () => using('stdio', {}, async (s) => {
+		for (const code of ['!true', '%matplotlib inline', 'await x'])
+			assert.match((await s.run(code, 'exact')).stderr, /SyntaxError/);
+		const r = await s.run('1 + 1', 'exact');
+		assert.deepEqual([r.stdout, r.stderr, r.result], ['', '', undefined]);
+		assert.doesNotMatch((await s.run('open("/nosuch")', 'exact')).stderr, /Hint/);
+	}));
+});
