@@ -32,3 +32,23 @@ export function barChart(rows: LatencyRow[], peers: string[], median: (row: stri
   );
   return `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>${grid.join("")}${legend.join("")}${parts.join("")}</svg>\n`;
 }
+
+export interface Line { title: string; points: [x: number, y: number][] }
+
+// Lines over one axis of numbers from 0; the vertical axis is logarithmic.
+export function lineChart(axis: string, lines: Line[]): string {
+  const left = 60, right = 620, top = 40 + 18 * lines.length, bottom = top + 260;
+  const xs = lines.flatMap((l) => l.points.map((p) => p[0])), ys = lines.flatMap((l) => l.points.map((p) => p[1])).filter((y) => y > 0);
+  if (ys.length === 0) return "";
+  const low = Math.floor(Math.log10(Math.min(...ys))), high = Math.max(low + 1, Math.ceil(Math.log10(Math.max(...ys))));
+  const x = (v: number) => left + (v / Math.max(...xs)) * (right - left);
+  const y = (v: number) => bottom - ((Math.log10(Math.max(v, 10 ** low)) - low) / (high - low)) * (bottom - top);
+  const grid = Array.from({ length: high - low + 1 }, (_, i) => 10 ** (low + i)).map((v) => `<line x1="${left}" x2="${right}" y1="${y(v)}" y2="${y(v)}" stroke="#ddd"/><text x="${left - 8}" y="${y(v) + 4}" text-anchor="end">${v}</text>`);
+  const ticks = [...new Set(xs)].map((v) => `<text x="${x(v)}" y="${bottom + 16}" text-anchor="middle">${v}</text>`);
+  const drawn = lines.map((l, i) => {
+    const points = l.points.map(([a, b]) => `${x(a).toFixed(1)},${y(b).toFixed(1)}`);
+    const dots = points.map((p) => `<circle cx="${p.split(",")[0]}" cy="${p.split(",")[1]}" r="3" fill="${colours[i]}"/>`).join("");
+    return `<polyline points="${points.join(" ")}" fill="none" stroke="${colours[i]}" stroke-width="2"/>${dots}<rect x="${left}" y="${14 + 18 * i}" width="11" height="11" fill="${colours[i]}"/><text x="${left + 17}" y="${24 + 18 * i}">${escape(l.title)}</text>`;
+  });
+  return `<svg xmlns="http://www.w3.org/2000/svg" width="680" height="${bottom + 44}" font-family="sans-serif" font-size="12"><rect width="100%" height="100%" fill="white"/>${grid.join("")}${ticks.join("")}<text x="${(left + right) / 2}" y="${bottom + 34}" text-anchor="middle">${escape(axis)}</text>${drawn.join("")}</svg>\n`;
+}

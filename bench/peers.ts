@@ -51,7 +51,7 @@ export class Caisson implements Peer {
 
   // Starts the server and waits for its first answer, nothing more.
   async startOnly(): Promise<void> {
-    this.client = new StdioClient(this.paths.caisson, ["stdio", "--profile", "full"], {
+    this.client = new StdioClient(this.paths.caisson, ["stdio", "--profile", "all"], {
       SANDBOX_STATE_DIR: this.paths.state,
       SANDBOX_LOG_LEVEL: "ERROR",
       SANDBOX_MAX_SESSIONS: "4096",
@@ -68,13 +68,15 @@ export class Caisson implements Peer {
     await this.startOnly();
     await this.again("print(1)"); // the first use of a server pays its start-up once
     if (this.kind === "cold") return;
+    // An interpreter in a container imports what its image names, and this image names nothing: it is ready when a session keeps state.
+    const enough = this.env.SANDBOX_ENGINE ? Infinity : 60;
     // Runs start cold until the zygote has imported its modules; a stateful run waits for it or is refused. So try until one works.
     for (let tries = 0; tries < 60; tries++) {
       try {
         await this.stateful!("n = 0");
         const from = performance.now();
         await this.again("import pandas");
-        if (performance.now() - from < 60) return;
+        if (performance.now() - from < enough) return;
       } catch {
         // not ready yet
       }
@@ -186,6 +188,31 @@ export function docker(): Peer | null {
     async stop() {
       if (container) execFileSync("docker", ["rm", "-f", container]);
     },
+  };
+}
+
+// Our own engine on containers, with the daemons that bench/run started.
+export function onContainers(paths: Paths): Caisson[] {
+  const image = process.env.BENCH_DOCKER_IMAGE;
+  const on = (host: string, more: Record<string, string> = {}) => ({ SANDBOX_ENGINE: "docker", SANDBOX_IMAGE: image!, DOCKER_HOST: host, ...more });
+  const found: Caisson[] = [];
+  if (image && process.env.DOCKER_HOST) {
+    found.push(new Caisson("caisson on docker", "the same init in a container, warm", paths, on(process.env.DOCKER_HOST)));
+    found.push(new Caisson("caisson on docker cold", "the same, a plain interpreter start", paths, on(process.env.DOCKER_HOST, { SANDBOX_WARM: "off", SANDBOX_POOL: "0" })));
+  }
+  if (image && process.env.BENCH_PODMAN) found.push(new Caisson("caisson on podman", "the same init in a container, warm", paths, on(process.env.BENCH_PODMAN)));
+  return found;
+}
+
+// A container of the image for many commands; null without a Docker engine.
+export function container(flags: string[], runtime: string): { start(): void; exec(code: string): Promise<string>; stop(): void } | null {
+  if (!process.env.BENCH_DOCKER_IMAGE || !process.env.DOCKER_HOST) return null;
+  let id = "";
+  return {
+    start: () => void (id = execFileSync("docker", ["run", "-d", "--runtime", runtime, "--network", "none", ...flags, "-w", "/mnt/data", "-e", "MPLCONFIGDIR=/tmp",
+      process.env.BENCH_DOCKER_IMAGE!, "sleep", "infinity"], { encoding: "utf8" }).trim()),
+    exec: (code) => run("docker", ["exec", id, "python3", "-c", code]),
+    stop: () => void execFileSync("docker", ["rm", "-f", "-v", id]),
   };
 }
 

@@ -48,4 +48,7 @@ export const growthSteps = [1, 100, 500, 1000, 2000]; // numbers of live sandbox
 export const pointSizesMib = [10, 100, 1000]; // memory of the sessions for checkpoints and branches
 export const pointSamples = 10;
 export const restSamples = 20; // number of sandboxes at rest
+export const densitySteps = [1, 500, 1000, 2000, 3000]; // numbers of idle sessions
+export const densitySamples = 200;
+export const jobSamples = 7;
 export const floorSamples = 200;

@@ -3,9 +3,12 @@
 import { mkdirSync, readFileSync, readdirSync, writeFileSync } from "node:fs";
 import { cpus, loadavg, release } from "node:os";
 import { barChart } from "./chart.ts";
-import { bubblewrap, Caisson, docker, paths, plainPython, type Peer } from "./peers.ts";
+import { density, densityChart, densityTable, type Density } from "./density.ts";
+import { jobsTable, realJobs, type JobTimes } from "./jobs.ts";
+import { originals, originalsTable, type Slower } from "./originals.ts";
+import { bubblewrap, Caisson, docker, onContainers, paths, plainPython, type Peer } from "./peers.ts";
 import { download, floor, installs, ms, points, quantile, show, upload, type Installs, type Moved, type Points } from "./parts.ts";
-import { floorSamples, growthSteps, latencyRows, pointSamples, pointSizesMib, restSamples, throughputClients, throughputSeconds, workloads } from "./rows.ts";
+import { densitySamples, densitySteps, floorSamples, jobSamples, growthSteps, latencyRows, pointSamples, pointSizesMib, restSamples, throughputClients, throughputSeconds, workloads } from "./rows.ts";
 
 const out = new URL("./results/", import.meta.url).pathname;
 const quick = process.argv.includes("--quick");
@@ -272,7 +275,8 @@ const warm = new Caisson("caisson", "warm: forked interpreters", where, {});
 const noPool = new Caisson("caisson no pool", "warm, no sandbox made ahead", where, { SANDBOX_POOL: "0" });
 const cold = new Caisson("caisson cold", "the same walls, a plain interpreter start", where, { SANDBOX_WARM: "off", SANDBOX_POOL: "0" });
 const peers: Peer[] = [warm, noPool, cold, plainPython(where)];
-for (const extra of [bubblewrap(where), docker()]) if (extra) peers.push(extra);
+const contained = onContainers(where);
+for (const extra of [bubblewrap(where), docker(), ...contained]) if (extra) peers.push(extra);
 
 // All results so far. They are written after each part, so that they survive the failure of a later part.
 const cells: Cell[] = [];
@@ -286,11 +290,14 @@ let kept: Points[] = [];
 let bare: number[] = [];
 let woken: number[] = [];
 let installed: Installs | null = null;
+let slower: Slower[] = [];
+let worked: JobTimes[] = [];
+let dense: Density[] = [];
 const problems: string[] = [];
 
 function report(): string {
   const host = { kernel: release(), cores: cpus().length, cpu: cpus()[0].model, date: new Date().toISOString(), quick, loadBefore, loadAfter: loadavg() };
-  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, waking: woken, installs: installed, floor: bare, problems }));
+  if (whole) writeFileSync(`${out}latest.json`, JSON.stringify({ host, latency: cells, throughput: rates, burst100Ms: atOnce, growth: grown, server, download: down, upload: up, points: kept, waking: woken, installs: installed, originals: slower, jobs: worked, density: dense, floor: bare, problems }));
   const lines = [
     `p50 / p99 in milliseconds; in brackets how many times longer than the first column's median. ${host.cores} cores (${host.cpu}), Linux ${host.kernel}; ` +
       `load average ${loadBefore[0].toFixed(1)} before, ${host.loadAfter[0].toFixed(1)} after, the measurement's own included${quick ? "; few samples (--quick)" : ""}.`,
@@ -304,6 +311,9 @@ function report(): string {
     }
     lines.push("");
   }
+  if (slower.length > 0) lines.push(...originalsTable(slower));
+  if (worked.length > 0) lines.push(...jobsTable(worked));
+  if (dense.length > 0) lines.push(...densityTable(dense));
   if (atOnce !== null) lines.push(`* 100 at once: ${show(atOnce)} ms in all.`);
   for (const g of grown) lines.push(`* With ${g.live} live sandboxes: new + print ${show(g.createMs)} ms, again ${show(g.runMs)} ms${g.kibEach === null ? "" : `; ${show(g.kibEach)} KiB of the host's memory each`}.`);
   if (server) lines.push(`* Server start to initialize answered: ${show(quantile(server.startMs, 0.5))} ms; resident KiB ${JSON.stringify(server.rssKiB)}.`);
@@ -317,8 +327,9 @@ function report(): string {
   const text = lines.join("\n") + "\n";
   if (!whole) return text;
   writeFileSync(`${out}table.md`, text);
+  if (dense.length > 0) writeFileSync(`${out}density.svg`, densityChart(dense));
   const shown = latencyRows.filter((r) => cells.some((c) => c.row === r.id));
-  writeFileSync(`${out}chart.svg`, barChart(shown, peers.map((p) => p.name), (row, peer) => {
+  writeFileSync(`${out}chart.svg`, barChart(shown, peers.filter((p) => !contained.some((c) => c === p)).map((p) => p.name), (row, peer) => {
     const cell = cells.find((c) => c.row === row && c.peer === peer);
     return cell ? quantile(cell.samples, 0.5) : null;
   }));
@@ -339,7 +350,7 @@ async function part(what: string, job: () => Promise<void> | void): Promise<void
 mkdirSync(out, { recursive: true });
 const large = { SANDBOX_MEMORY_LIMIT: "3g", SANDBOX_WORKSPACE_LIMIT: "2g", SANDBOX_MAX_UPLOAD_BYTES: "1100000000" };
 const bytes = quick ? 1e8 : 1e9;
-const needed = whole || wantedParts.some((p) => !["floor", "waking", "installs", "download", "upload", "points", "server cost"].includes(p)) || wantedRows.length > 0;
+const needed = whole || wantedParts.some((p) => !["floor", "jobs", "density", "waking", "installs", "originals", "download", "upload", "points", "server cost"].includes(p)) || wantedRows.length > 0;
 const started: Peer[] = [];
 try {
   for (const peer of needed ? peers : []) {
@@ -354,6 +365,9 @@ try {
   await part("growth", async () => void (grown = await growth(warm)));
   await part("waking", async () => void (woken = await waking(new Caisson("caisson", "", where, { SANDBOX_REST_S: "1", SANDBOX_POOL: "0" }), quick ? 5 : restSamples)));
   await part("installs", async () => void (installed = await installs((at) => new Caisson("installs", "", at, {}), where, quick ? 2 : 5, 8)));
+  await part("originals", async () => void (slower = await originals(where, quick ? 5 : 20)));
+  await part("jobs", async () => void (worked = await realJobs(where, quick ? 3 : jobSamples, problems)));
+  await part("density", async () => void (dense = await density(new Caisson("density", "", where, {}), quick ? [1, 100, 300] : densitySteps, quick ? 20 : densitySamples)));
   await part("server cost", async () => void (server = await serverCost(() => new Caisson("start", "", where, {}))));
   await part("download", async () => void (down = await download(() => new Caisson("download", "", where, large), bytes)));
   await part("upload", async () => void (up = await upload(() => new Caisson("upload", "", where, large), bytes)));

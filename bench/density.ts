@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Many sandboxes with an idle session each, used again one after the other: the memory of one, and how long waking takes.
+import { readFileSync } from "node:fs";
+import { lineChart } from "./chart.ts";
+import { ms, quantile, show } from "./parts.ts";
+import type { Caisson } from "./peers.ts";
+
+export interface Density { live: number; kibEach: number; wakeMs: number[]; refused: number }
+
+const AT_ONCE = 4; // sandboxes that are made at a time
+const available = () => Number(/MemAvailable:\s+(\d+)/.exec(readFileSync("/proc/meminfo", "utf8"))![1]);
+
+// At each of STEPS, uses SAMPLES of the sessions again, each sandbox once, those first that were idle for longest.
+export async function density(peer: Caisson, steps: number[], samples: number): Promise<Density[]> {
+  const rows: Density[] = [];
+  const session_id = (i: number) => `dense-${i}`;
+  const statement = (i: number, code: string) => peer.client.tool("sandbox_run_python", { code, session_id: session_id(i), stateful: true });
+  await peer.start();
+  try {
+    const before = available();
+    let live = 0, next = 0;
+    for (const step of steps) {
+      let refused = 0;
+      while (live < step) {
+        const batch = Math.min(AT_ONCE, step - live);
+        const made = await Promise.allSettled(Array.from({ length: batch }, (_, i) => statement(live + i, `x = ${live + i}`)));
+        refused += made.filter((m) => m.status === "rejected").length;
+        live += batch;
+      }
+      await new Promise((done) => setTimeout(done, 1000)); // interpreters of idle sandboxes end
+      const kibEach = Math.round((before - available()) / live);
+      const wakeMs: number[] = [];
+      for (let i = 0; i < Math.min(samples, live); i++, next = (next + 1) % live) {
+        const from = ms();
+        try {
+          const r = await statement(next, "x");
+          if (r.result !== String(next)) throw new Error(`session ${next} has ${r.result}`);
+          wakeMs.push(ms() - from);
+        } catch {
+          refused++;
+        }
+      }
+      rows.push({ live, kibEach, wakeMs, refused });
+      console.log(`${String(live).padStart(5)} idle sessions: ${kibEach} KiB each, a statement in the one idle for longest p50 ${show(quantile(wakeMs, 0.5))} ms p99 ${show(quantile(wakeMs, 0.99))} ms n=${wakeMs.length}, ${refused} refused`);
+    }
+  } finally {
+    await peer.stop();
+  }
+  return rows;
+}
+
+export function densityChart(rows: Density[]): string {
+  return lineChart("idle sessions", [
+    { title: "a statement in the one idle for longest, p50, ms", points: rows.map((r) => [r.live, quantile(r.wakeMs, 0.5)]) },
+    { title: "p99, ms", points: rows.map((r) => [r.live, quantile(r.wakeMs, 0.99)]) },
+    { title: "memory of the host for each, MiB", points: rows.map((r) => [r.live, r.kibEach / 1024]) },
+  ]);
+}
+
+export function densityTable(rows: Density[]): string[] {
+  return ["| idle sessions | memory of each | a statement in the one idle for longest, p50 / p99 | refused |", "|---:|---:|---:|---:|",
+    ...rows.map((r) => `| ${r.live} | ${r.kibEach} KiB | ${show(quantile(r.wakeMs, 0.5))} / ${show(quantile(r.wakeMs, 0.99))} ms | ${r.refused} |`), ""];
+}
