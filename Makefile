@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop api hostile inside kill-points load soak fuzz-smoke verify install clean help
+.PHONY: build all setup run test demo image bench lint format conformance interop originals jobs engines api ui hostile inside kill-points load soak fuzz-smoke verify install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -47,8 +47,20 @@ conformance: all ## the official MCP conformance suite
 interop: build ## real clients over every transport
 	@tests/run interop $(ARGS)
 
+jobs: build ## fifteen jobs as a model does them, judged by what it reads
+	@tests/run jobs $(ARGS)
+
+engines: build ## the same calls on Docker and Podman, with daemons of our own (ARGS: tests/run engines --help)
+	@tests/run engines $(ARGS)
+
+originals: build ## what clients of both replaced servers do (ARGS: tests/run originals --help)
+	@tests/run originals $(ARGS)
+
 api: build ## the REST description against the server
 	@tests/run api $(ARGS)
+
+ui: build ## the page in Chromium, and the view of results in a host of MCP Apps (ARGS: tests/run ui --help)
+	@tests/run ui $(ARGS)
 
 hostile: all ## attacks from inside sandboxes and by clients (ARGS: tests/run hostile --help)
 	@tests/run hostile $(ARGS)
