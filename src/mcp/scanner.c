@@ -269,6 +269,16 @@ static bool on_structure(struct scanner *s, unsigned char c)
 	}
 }
 
+/* Nothing of a message that failed is read again. What it held goes back at once and not at its end,
+ * which its sender may never send. */
+static void give_back(struct scanner *s)
+{
+	lifted_unref(s->lifted);
+	s->lifted = NULL;
+	buf_done(&s->rest);
+	budget_give(&s->memory);
+}
+
 enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len)
 {
 	const unsigned char *p = (const unsigned char *)bytes;
@@ -318,6 +328,8 @@ enum scan_fault scanner_feed(struct scanner *s, const char *bytes, size_t len)
 			break;
 		}
 	}
+	if (s->fault != SCAN_OK)
+		give_back(s);
 	return s->fault;
 }
 

@@ -14,7 +14,7 @@ import { Index, wheel, wheelName } from '../lib/wheel.ts';
 
 const MiB = 1 << 20;
 const accept = 'application/json, text/event-stream';
-const BUDGETS = 'streams=3/40, mcp_sessions=4/40, subscriptions=5/80, message_memory=200000/1600000, message_files=3000000/24000000, tasks=3/40, queued_runs=4/40, followers=2/40, task_results=70000/560000, idempotency_keys=5/80, keys=20, archives=2/16';
+const BUDGETS = 'streams=3/40, mcp_sessions=4/40, subscriptions=5/80, message_memory=250000/2000000, message_files=3000000/24000000, tasks=3/40, queued_runs=4/40, followers=2/40, task_results=70000/560000, idempotency_keys=5/80, keys=20, archives=2/16';
 
 interface Answer {
 	status: number;
