@@ -51,15 +51,15 @@ function groupLimits(pid: number): string[] {
 	return found.sort();
 }
 
-/** The process of the sandbox of INIT that is NSPID in there. */
-function processOf(s: Session, nspid: number): number {
+/** The run that is NSPID in its sandbox, and the init of that sandbox. */
+function processOf(s: Session, nspid: number): { pid: number; init: number } | undefined {
 	for (const init of initsOf(s.pid))
 		for (const p of othersOf(init)) {
 			const numbers = /^NSpid:\s+(.*)$/m.exec(text(`/proc/${p.pid}/status`))![1]!.split(/\s+/);
 			if (Number(numbers.at(-1)) === nspid && text(`/proc/${p.pid}/cgroup`) && isRun(p.pid))
-				return p.pid;
+				return { pid: p.pid, init: init.pid };
 		}
-	return 0;
+	return undefined;
 }
 
 /** Only a run has the workspace as its working folder. */
@@ -67,10 +67,10 @@ function isRun(pid: number): boolean {
 	return fs.readlinkSync(`/proc/${pid}/cwd`).endsWith('/mnt/data');
 }
 
-/** What the host sees of a run. */
-async function outside(s: Session, id: string): Promise<Json> {
+/** What the host sees of a run, and the init of its sandbox. */
+async function outside(s: Session, id: string): Promise<{ seen: Json; init: number }> {
 	const run = s.run('import os, time\nopen("pid", "w").write(str(os.getpid()))\nwhile not os.path.exists("go"): time.sleep(0.02)', id);
-	const pid = await until('the run', async () => {
+	const { pid, init } = await until('the run', async () => {
 		const r = await s.call('sandbox_read_artifact', { session_id: id, path: '/mnt/data/pid' });
 		return r.content_base64 && processOf(s, Number(Buffer.from(r.content_base64, 'base64').toString()));
 	}, waitMs);
@@ -87,24 +87,24 @@ async function outside(s: Session, id: string): Promise<Json> {
 	};
 	await s.upload('go', 'x', id);
 	assert.equal((await run).exit_code, 0);
-	return seen;
+	return { seen, init };
 }
 
 describe('the pool', { skip: cold }, () => {
 	it('a claim has the policy of a creation', { skip: notRoot }, async () => {
 		const env = { SANDBOX_MEMORY_LIMIT: unlessEnforced('memory') ? undefined : '300m', SANDBOX_PIDS_LIMIT: '77', SANDBOX_NOFILE_LIMIT: '333', SANDBOX_WORKSPACE_LIMIT: '99m', SANDBOX_TMP_LIMIT: '11m', SANDBOX_WORKSPACE_FILES: '1234' };
-		const look = async (s: Session, id: string): Promise<Json[]> => [JSON.parse((await s.ok(inside, id)).stdout), await outside(s, id)];
+		const look = async (s: Session, id: string): Promise<{ inside: Json; seen: Json; init: number }> => ({ inside: JSON.parse((await s.ok(inside, id)).stdout), ...await outside(s, id) });
 		const made = await using('stdio', { env: { ...env, SANDBOX_POOL: '0', SANDBOX_WARM: 'off' } }, (s) => look(s, 'made'));
-		assert.equal(made[1]!.spaces.length, 0, 'not one namespace is the host\'s');
+		assert.equal(made.seen.spaces.length, 0, 'not one namespace is the host\'s');
 		await using('stdio', { env }, async (s) => {
 			await s.ok('pass', 'first');
 			for (let i = 0; i < 2; i++) {
-				const waiting = await until('one that waits', () => initsOf(s.pid).length >= i + 2 && initsOf(s.pid).map((p) => p.pid), waitMs);
 				await until('it to be warm', async () => (await s.ok('import sys; print("numpy" in sys.modules)', 'first')).stdout === 'True\n', waitMs);
+				const waiting = await until('one that waits', () => initsOf(s.pid).length >= i + 2 && initsOf(s.pid).map((p) => p.pid), waitMs);
 				const claimed = await look(s, `claimed${i}`);
-				assert.ok(initsOf(s.pid).filter((p) => waiting.includes(p.pid)).length === waiting.length, 'nobody ended');
-				assert.deepEqual(claimed[0], made[0]);
-				assert.deepEqual(claimed[1], made[1]);
+				assert.ok(waiting.includes(claimed.init), 'claimed, not made');
+				assert.deepEqual(claimed.inside, made.inside);
+				assert.deepEqual(claimed.seen, made.seen);
 			}
 		});
 	});
