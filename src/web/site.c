@@ -45,16 +45,19 @@ static const char frame_html[] =
     "\tdocument.write(event.data.html);\n"
     "\tdocument.close();\n"
     "\tconst root = document.documentElement;\n"
-    "\tconst measure = () => tell({what: 'size', height: root.scrollHeight});\n"
-    /* A page lower than its frame does not say so by itself. It may shrink once; later it can only grow. */
+    /* What is higher than its frame says so. What is lower does not, because the height of a document is
+     * that of its frame at least: it may shrink once, when it is first shown, and later only grow. */
+    "\tconst grow = () => {\n"
+    "\t\tif (root.scrollHeight > innerHeight) tell({what: 'size', height: root.scrollHeight});\n"
+    "\t};\n"
     "\tconst fit = () => {\n"
+    "\t\tif (innerHeight === 0) return addEventListener('resize', fit, {once: true});\n"
     "\t\tconst all = document.createRange();\n"
     "\t\tall.selectNodeContents(document.body ?? root);\n"
     "\t\tconst end = all.getBoundingClientRect().bottom + scrollY + 16;\n"
     "\t\tif (root.scrollHeight <= innerHeight && end < innerHeight) tell({what: 'size', height: "
     "end});\n"
-    "\t\telse measure();\n"
-    "\t\tnew ResizeObserver(measure).observe(root);\n"
+    "\t\tnew ResizeObserver(grow).observe(root);\n"
     "\t};\n"
     "\tsetTimeout(fit, 0);\n"
     "};\n"
