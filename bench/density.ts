@@ -15,6 +15,11 @@ export async function density(peer: Caisson, steps: number[], samples: number): 
   const rows: Density[] = [];
   const session_id = (i: number) => `dense-${i}`;
   const statement = (i: number, code: string) => peer.client.tool("sandbox_run_python", { code, session_id: session_id(i), stateful: true });
+  const reasons = new Map<string, number>();
+  const note = (why: unknown) => {
+    const text = String(why).slice(0, 200).replaceAll(/\d+/g, "N");
+    reasons.set(text, (reasons.get(text) ?? 0) + 1);
+  };
   await peer.start();
   try {
     const before = available();
@@ -24,7 +29,11 @@ export async function density(peer: Caisson, steps: number[], samples: number): 
       while (live < step) {
         const batch = Math.min(AT_ONCE, step - live);
         const made = await Promise.allSettled(Array.from({ length: batch }, (_, i) => statement(live + i, `x = ${live + i}`)));
-        refused += made.filter((m) => m.status === "rejected").length;
+        for (const m of made) {
+          if (m.status === "fulfilled") continue;
+          refused++;
+          note(m.reason);
+        }
         live += batch;
       }
       await new Promise((done) => setTimeout(done, 1000)); // interpreters of idle sandboxes end
@@ -36,14 +45,16 @@ export async function density(peer: Caisson, steps: number[], samples: number): 
           const r = await statement(next, "x");
           if (r.result !== String(next)) throw new Error(`session ${next} has ${r.result}`);
           wakeMs.push(ms() - from);
-        } catch {
+        } catch (e) {
           refused++;
+          note(e);
         }
       }
       rows.push({ live, kibEach, wakeMs, refused });
       console.log(`${String(live).padStart(5)} idle sessions: ${kibEach} KiB each, a statement in the one idle for longest p50 ${show(quantile(wakeMs, 0.5))} ms p99 ${show(quantile(wakeMs, 0.99))} ms n=${wakeMs.length}, ${refused} refused`);
     }
   } finally {
+    for (const [why, times] of reasons) console.log(`refused ${times} times: ${why}`);
     await peer.stop();
   }
   return rows;
