@@ -2,6 +2,7 @@
 /* Entry point: finds the verb. If the program is called mcp-code-sandbox or mcp-sandbox (links to it),
  * the name selects the verb and the profile, as users of those servers expect. */
 #include "cmd/cmd.h"
+#include "cmd/first_process.h"
 #include "cmd/run_args.h"
 #include "cmd/verbs.h"
 
@@ -116,6 +117,7 @@ int main(int argc, char **argv)
 {
 	static char *no_args[] = {NULL};
 
+	first_process_split();
 	kill_points_open();
 	if (argc < 1)
 		return run_verb("help", 0, no_args);
