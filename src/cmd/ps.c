@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `caisson ps`: lists the sandboxes of the server that the settings name (`server.listen`,
- * `auth.api_key`), over its REST API. With an administrator's key those of all users. */
+ * `auth.api_key`), over its REST API. With an administrator's key those of all users.
+ * `--health`: the health check of a container, which then needs no HTTP client. */
 #include "app/read_settings.h"
 #include "cmd/cmd.h"
 
@@ -12,6 +13,7 @@
 
 #include <netdb.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -20,6 +22,8 @@
 #define VERB       "ps"
 #define ANSWER_MAX ((size_t)16 << 20)
 #define PATIENCE_S 10
+#define LIST_PATH  "/api/v1/sandboxes?all=true"
+#define READY_PATH "/readyz" /* for everybody, without a key */
 
 /* One can listen on a wildcard address but not connect to it. */
 static const char *address_to_call(const char *host)
@@ -57,17 +61,18 @@ static int dial(const char *host, uint16_t port, struct err *e)
 	return fd;
 }
 
-static int ask(int fd, const struct settings *s, struct buf *answer, struct err *e)
+static int ask(int fd, const char *path, const struct settings *s, struct buf *answer,
+	       struct err *e)
 {
 	_cleanup_(buf_done) struct buf question = BUF_INIT(4096);
 	char piece[65536];
 	ssize_t n;
 
-	int r =
-	    buf_printf(&question,
-		       "GET /api/v1/sandboxes?all=true HTTP/1.1\r\nHost: localhost\r\n"
-		       "Accept: application/json\r\nConnection: close\r\n%s%s%s\r\n",
-		       s->api_key[0] ? "X-API-Key: " : "", s->api_key, s->api_key[0] ? "\r\n" : "");
+	int r = buf_printf(&question,
+			   "GET %s HTTP/1.1\r\nHost: localhost\r\n"
+			   "Accept: application/json\r\nConnection: close\r\n%s%s%s\r\n",
+			   path, s->api_key[0] ? "X-API-Key: " : "", s->api_key,
+			   s->api_key[0] ? "\r\n" : "");
 	r = r < 0 ? r : fd_write_all(fd, question.data, question.len);
 	while (r == 0 && (n = read(fd, piece, sizeof(piece))) != 0)
 		r = n < 0 ? -errno : buf_add(answer, piece, (size_t)n);
@@ -75,20 +80,31 @@ static int ask(int fd, const struct settings *s, struct buf *answer, struct err 
 	return r < 0 ? err_set(e, ERR_SYSTEM, -r, "the server's answer") : 0;
 }
 
+static int read_status(const struct buf *answer, const char **ret_body, uint64_t *ret_status,
+		       struct err *e)
+{
+	const char *body = strstr(answer->data, "\r\n\r\n");
+
+	if (!body || !text_starts_with(answer->data, "HTTP/1.1 ") ||
+	    parse_u64_n(answer->data + strlen("HTTP/1.1 "), 3, 100, 599, ret_status) < 0)
+		return err_set(e, ERR_SYSTEM, 0, "what listens there is no Caisson");
+	*ret_body = body + 4;
+	return 0;
+}
+
 static int read_answer(const struct buf *answer, json_t **ret, struct err *e)
 {
-	const char *text = answer->data;
-	const char *body = strstr(text, "\r\n\r\n");
+	const char *body;
 	uint64_t status;
+	int r = read_status(answer, &body, &status, e);
 
-	if (!body || !text_starts_with(text, "HTTP/1.1 ") ||
-	    parse_u64_n(text + strlen("HTTP/1.1 "), 3, 100, 599, &status) < 0)
-		return err_set(e, ERR_SYSTEM, 0, "what listens there is no Caisson");
+	if (r < 0)
+		return r;
 	if (status == 401)
 		return err_set(
 		    e, ERR_UNAUTHORIZED, 0,
 		    "the server wants a key: set SANDBOX_API_KEY to its key or a user's");
-	if (status != 200 || jsonio_read(body + 4, strlen(body + 4), 0, ret, NULL) < 0)
+	if (status != 200 || jsonio_read(body, strlen(body), 0, ret, NULL) < 0)
 		return err_set(e, ERR_SYSTEM, 0, "the server answered with status %u",
 			       (unsigned)status);
 	return 0;
@@ -160,22 +176,41 @@ static bool has_owners(const json_t *rows)
 	return false;
 }
 
-static int list(const struct settings *s, struct err *e)
+static int get(const char *path, const struct settings *s, struct buf *answer, struct err *e)
 {
-	_cleanup_(buf_done) struct buf answer = BUF_INIT(ANSWER_MAX);
 	char host[READ_HOST_SIZE];
-	json_t *doc = NULL;
-	json_t *row;
 	uint16_t port;
-	size_t i;
-
 	int r = read_server_address(s, host, &port, e);
+
 	if (r < 0)
 		return r;
 	_cleanup_fd_ int fd = dial(host, port, e);
-	if (fd < 0)
-		return fd;
-	r = ask(fd, s, &answer, e);
+	return fd < 0 ? fd : ask(fd, path, s, answer, e);
+}
+
+static int health(const struct settings *s, struct err *e)
+{
+	_cleanup_(buf_done) struct buf answer = BUF_INIT(ANSWER_MAX);
+	const char *body;
+	uint64_t status;
+	int r = get(READY_PATH, s, &answer, e);
+
+	r = r < 0 ? r : read_status(&answer, &body, &status, e);
+	if (r == 0 && status != 200)
+		r = err_set(e, ERR_ENGINE_UNAVAILABLE, 0, "the server cannot make sandboxes");
+	if (r == 0)
+		(void)puts("ready");
+	return r;
+}
+
+static int list(const struct settings *s, struct err *e)
+{
+	_cleanup_(buf_done) struct buf answer = BUF_INIT(ANSWER_MAX);
+	json_t *doc = NULL;
+	json_t *row;
+	size_t i;
+	int r = get(LIST_PATH, s, &answer, e);
+
 	r = r < 0 ? r : read_answer(&answer, &doc, e);
 	if (r < 0)
 		return r;
@@ -193,10 +228,20 @@ int cmd_ps(int argc, char **argv)
 {
 	_cleanup_(settings_done) struct settings settings = {0};
 	struct err e = ERR_INIT;
+	bool only_health = false;
 
 	if (read_settings(&settings, true, &argc, argv, &e) < 0)
 		return cmd_fail(VERB, &e);
-	if (argc > 1)
-		return cmd_unknown(VERB, argv[1], &e) < 0 ? cmd_fail(VERB, &e) : 0;
+	for (int i = 1; i < argc; i++) {
+		if (!streq(argv[i], "--health"))
+			return cmd_unknown(VERB, argv[i], &e) < 0 ? cmd_fail(VERB, &e) : 0;
+		only_health = true;
+	}
+	if (only_health && health(&settings, &e) < 0) {
+		(void)cmd_fail(VERB, &e);
+		return EXIT_FAILURE; /* the only failure that Docker defines for a health check */
+	}
+	if (only_health)
+		return 0;
 	return list(&settings, &e) < 0 ? cmd_fail(VERB, &e) : 0;
 }

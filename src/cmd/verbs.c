@@ -32,6 +32,11 @@ static const struct verb_option run_options[] = {
     {0},
 };
 
+static const struct verb_option ps_options[] = {
+    {"--health", NULL, "only ask whether the server can make sandboxes: status 0 if so, else 1"},
+    {0},
+};
+
 static const struct verb_option doctor_options[] = {
     {"--json", NULL, "print JSON"},
     {0},
@@ -55,7 +60,7 @@ const struct verb verbs[] = {
      "[OPTION...] FILE [ARGUMENT...]\n[OPTION...] -c CODE [ARGUMENT...]\n"
      "[OPTION...] -- COMMAND [ARGUMENT...]\n[OPTION...] -i [FILE]",
      NULL, run_options},
-    {"ps", cmd_ps, "list the sandboxes of a running server", ""},
+    {"ps", cmd_ps, "list the sandboxes of a running server", "[--health]", NULL, ps_options},
     {"image", cmd_image, "build, list, import, export and remove images", NULL, cmd_image_command},
     {"user", cmd_user, "add, list and remove users, set passwords and roles", NULL,
      cmd_user_command},

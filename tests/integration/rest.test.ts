@@ -420,6 +420,13 @@ for i in range(300): open(f"d/e/{i}", "w").write(str(i))
 		assert.match(none.stderr.toString(), /no server at/);
 		assert.notEqual(none.code, 0);
 	});
+	it('caisson ps --health is what a health check of a container asks', async () => {
+		const ready = await caisson(['ps', '--health', '--listen', base.slice('http://'.length)], { env: { SANDBOX_API_KEY: 'no key is needed' } });
+		assert.deepEqual([ready.code, ready.stdout.toString()], [0, 'ready\n'], ready.stderr.toString());
+		const none = await caisson(['ps', '--health', '--listen', `127.0.0.1:${await freePort()}`]);
+		assert.deepEqual([none.code, none.stdout.toString()], [1, ''], none.stderr.toString());
+		assert.match((await caisson(['ps', '--healthy'])).stderr.toString(), /--health/);
+	});
 	it('the policy says what holds', async () => {
 		const r = await ask('GET', '/policy');
 		assert.equal(r.status, 200, JSON.stringify(r.body));
