@@ -301,15 +301,20 @@ static json_t *blob_json(const char *type, const struct oci_blob *blob)
 			 (json_int_t)blob->size);
 }
 
-static json_t *config_json(const struct layer *l, const char *created)
+/* What a container starts as, if nobody said: as a sandbox finds the image. */
+static json_t *default_start(void)
 {
-	return json_pack("{s:s, s:s, s:s, s:{s:[s], s:[s,s], s:s, s:s}, s:{s:s, s:[s]}, "
-			 "s:[{s:s, s:s}]}",
-			 "architecture", oci_architecture(), "os", "linux", "created", created,
-			 "config", "Cmd", "python3", "Env",
+	return json_pack("{s:[s], s:[s,s], s:s, s:s}", "Cmd", "python3", "Env",
 			 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			 "LANG=C.UTF-8", "User", "1000:1000", "WorkingDir", "/mnt/data", "rootfs",
-			 "type", "layers", "diff_ids", l->diff_id, "history", "created", created,
+			 "LANG=C.UTF-8", "User", "1000:1000", "WorkingDir", "/mnt/data");
+}
+
+static json_t *config_json(const struct layer *l, const struct export_bundle *x)
+{
+	return json_pack("{s:s, s:s, s:s, s:o, s:{s:s, s:[s]}, s:[{s:s, s:s}]}", "architecture",
+			 oci_architecture(), "os", "linux", "created", x->created, "config",
+			 x->start ? json_incref(x->start) : default_start(), "rootfs", "type",
+			 "layers", "diff_ids", l->diff_id, "history", "created", x->created,
 			 "created_by", "caisson image export");
 }
 
@@ -342,7 +347,7 @@ static void put_all(struct bundle *b, struct layer *l, const struct export_bundl
 	char config_path[OCI_DIGEST_LEN + 16], layer_path[OCI_DIGEST_LEN + 16];
 
 	put_layer(b, l);
-	put_json(b, NULL, config_json(l, x->created), &config);
+	put_json(b, NULL, config_json(l, x), &config);
 	put_json(b, NULL,
 		 json_pack("{s:i, s:s, s:o, s:[o]}", "schemaVersion", 2, "mediaType",
 			   OCI_TYPE_MANIFEST, "config", blob_json(OCI_TYPE_CONFIG, &config),

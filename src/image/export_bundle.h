@@ -5,11 +5,15 @@
 
 #include "image/image.h"
 
+#include <jansson.h>
+
 struct export_bundle {
 	const char *tag;     /* "llm-sandbox:latest" */
 	const char *created; /* RFC 3339, of the image */
 	const char *beside;  /* path of the archive; the layer is made beside it */
 	bool docker;         /* `docker load` takes it */
+	json_t *start; /* borrowed: how its containers start (start.h); NULL = as user 1000 with
+			      * python3 */
 };
 
 /* FD: the archive, empty; ROOT: the tree; both borrowed. */

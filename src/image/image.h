@@ -65,6 +65,8 @@ int image_import(const struct image_store *s, const char *name, const char *sour
 struct image_export_options {
 	const char *format; /* "tar", "docker", "oci"; NULL = "tar" */
 	const char *tag;    /* NAME:TAG of the container image; NULL = the image's name, latest */
+	const char
+	    *start; /* file that says how its containers start (start.h); NULL = as sandboxes */
 };
 
 /* A tar of the root file system, whose compression the end of FILE's name decides; a Docker archive

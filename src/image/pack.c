@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "image/export_bundle.h"
 #include "image/ref.h"
+#include "image/start.h"
 
 #include <archive.h>
 #include <archive_entry.h>
@@ -173,7 +174,8 @@ static int check_options(const struct image_export_options *o, const char *file,
 	if (!streq(format, "tar") && !streq(format, "docker") && !streq(format, "oci"))
 		return err_set(e, ERR_USAGE, 0, "--format is tar, docker or oci");
 	if (streq(format, "tar"))
-		return 0;
+		return o->start ? err_set(e, ERR_USAGE, 0, "--start needs --format docker or oci")
+				: 0;
 	if (!text_ends_with(file, ".tar"))
 		return err_set(e, ERR_INVALID_ARGUMENT, 0, "the file's name must end in .tar");
 	if (o->tag && !image_ref_is_tagged(o->tag))
@@ -187,15 +189,23 @@ static int write_bundle(int fd, int root, const struct image_manifest *m, const 
 			struct err *e)
 {
 	char tag[IMAGE_NAME_MAX + 16];
+	json_t *start = NULL;
 	const char *created = image_manifest_str(m, "built_at");
 
 	(void)snprintf(tag, sizeof(tag), "%.63s:latest", image_manifest_str(m, "name"));
+	int r = o->start ? image_start_read(o->start, &start, e) : 0;
+
+	if (r < 0)
+		return r;
 	const struct export_bundle x = {.tag = o->tag ? o->tag : tag,
 					.created = created[0] ? created : "1970-01-01T00:00:00Z",
 					.beside = file,
-					.docker = streq(o->format, "docker")};
+					.docker = streq(o->format, "docker"),
+					.start = start};
 
-	return export_bundle(fd, root, &x, w, e);
+	r = export_bundle(fd, root, &x, w, e);
+	json_decref(start);
+	return r;
 }
 
 int image_export(const struct image_store *s, const char *name, const char *file,

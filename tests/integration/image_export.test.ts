@@ -76,7 +76,32 @@ describe('container images from images', () => {
 			assert.equal(execFileSync('tar', ['-tf', file]).toString().includes('manifest.json'), format === 'docker');
 		}
 	});
+	it('start as a file says', async () => {
+		const file = path.join(folder, 'start.json');
+		const start = { Entrypoint: ['/bin/x', '-v'], Cmd: ['serve'], Env: ['A=b=c', 'D='], User: '0', WorkingDir: '/', StopSignal: 'SIGINT', ExposedPorts: { '80/tcp': {} }, Volumes: { '/v': {} },
+			Labels: { 'org.x': 'y' }, Healthcheck: { Test: ['CMD', 'x'], Interval: 1_000_000_000, Retries: 2 } };
+		fs.writeFileSync(file, JSON.stringify(start));
+		const get = open(await made('start.tar', '--format', 'docker', '--start', file));
+		const config = JSON.parse(get(JSON.parse(get('manifest.json').toString())[0].Config).toString());
+		assert.deepEqual(config.config, start);
+	});
+	for (const [text, words] of [
+		['[]', /no JSON object/], ['{', /line 1/], ['{"Cmd": "x"}', /Cmd is a list of texts/], ['{"Cmd": []}', /Cmd is a list/], ['{"Env": ["=x"]}', /Env is a list of NAME=VALUE/],
+		['{"Env": ["x"]}', /Env/], ['{"Privileged": true}', /'Privileged' is not known/], ['{"ExposedPorts": {"0/tcp": {}}}', /ExposedPorts/], ['{"ExposedPorts": {"80": {}}}', /ExposedPorts/],
+		['{"Volumes": {"v": {}}}', /Volumes/], ['{"WorkingDir": "x"}', /WorkingDir is an absolute path/], ['{"Labels": {"a": 1}}', /Labels/], ['{"Healthcheck": {"Retries": 1}}', /Healthcheck/],
+		['{"Healthcheck": {"Test": ["CMD"], "Retries": -1}}', /Healthcheck/], ['{"User": "0", "User": "1"}', /duplicate/], [`{"User": "${'x'.repeat(1 << 16)}"}`, /cannot read/],
+	] as [string, RegExp][])
+		it(`refuse to start as ${text.slice(0, 40)}`, async () => {
+			const file = path.join(folder, 'wrong.json');
+			fs.writeFileSync(file, text);
+			const r = await caisson(['image', 'export', 'x', path.join(folder, 'wrong.tar'), '--format', 'docker', '--start', file], { env: state });
+			assert.match(r.stderr.toString(), words);
+			assert.notEqual(r.code, 0);
+			assert.ok(!fs.readdirSync(folder).some((n) => n.startsWith('wrong.tar')));
+		});
 	for (const [what, args, words] of [
+		['a way to start without a container image', ['x.tar', '--start', 'none.json'], /--start needs --format docker or oci/],
+		['a way to start that is not there', ['x.tar', '--format', 'oci', '--start', '/none.json'], /cannot read \/none\.json/],
 		['an unknown format', ['x.tar', '--format', 'zip'], /--format is tar, docker or oci/],
 		['a compressed archive', ['x.tar.gz', '--format', 'oci'], /must end in \.tar/],
 		['a tag without a name', ['x.tar', '--format', 'docker', '--tag', ':1'], /--tag is NAME:TAG/],
