@@ -54,7 +54,7 @@ static void print_text(const struct doctor_facts *f, const struct doctor_row *ro
 	for (size_t i = 0; i < doctor_n_checks; i++) {
 		const struct doctor_row *r = &rows[i];
 
-		if (!doctor_concerns(f, &doctor_checks[i]))
+		if (!doctor_concerns(f, &doctor_checks[i]) || !r->value[0])
 			continue;
 		if (colour)
 			(void)printf("\033[%sm%-8s\033[0m", states[r->state].colour,
@@ -73,7 +73,7 @@ static int print_json(const struct doctor_facts *f, const struct doctor_row *row
 	json_t *list = json_array();
 
 	for (size_t i = 0; i < doctor_n_checks; i++)
-		if (doctor_concerns(f, &doctor_checks[i]))
+		if (doctor_concerns(f, &doctor_checks[i]) && rows[i].value[0])
 			(void)json_array_append_new(
 			    list, json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id,
 					    "what", doctor_checks[i].what, "state",
@@ -173,7 +173,7 @@ json_t *cmd_doctor_rows(const struct settings *s)
 	if (look(&facts, rows, &ignored) < 0)
 		return list;
 	for (size_t i = 0; i < doctor_n_checks; i++)
-		if (doctor_concerns(&facts, &doctor_checks[i]))
+		if (doctor_concerns(&facts, &doctor_checks[i]) && rows[i].value[0])
 			(void)json_array_append_new(
 			    list,
 			    json_pack("{s:s, s:s, s:s, s:s, s:s}", "id", doctor_checks[i].id,

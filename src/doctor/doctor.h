@@ -33,8 +33,8 @@ struct doctor_facts {               /* borrowed by every row */
 
 struct doctor_row {
 	enum doctor_state state;
-	char value[512];
-	char mend[400]; /* what to do about it; "" = nothing to do */
+	char value[512]; /* "" = the row has nothing to say, and is not shown */
+	char mend[768];  /* what to do about it; "" = nothing to do */
 };
 
 enum doctor_for { DOCTOR_FOR_ANY, DOCTOR_FOR_NATIVE, DOCTOR_FOR_DOCKER };
@@ -64,3 +64,17 @@ void row_known_bugs(const struct doctor_facts *f, struct doctor_row *r);
 /* Fills in the row for the kernel V on MACHINE (as uname -m says). RELEASE is its name for a person. */
 void doctor_bugs_say(const struct kernel_version *v, const char *release, const char *machine,
 		     struct doctor_row *r);
+
+/* ---- doctor_container.c ---- */
+struct container_facts {
+	const struct host_probe *probe;
+	uint64_t caps;         /* of this process, effective */
+	bool filtered;         /* a system call filter was in force before the program started */
+	bool cgroup_read_only; /* a tree of control groups is mounted read-only */
+	char apparmor[64];     /* the profile that confines this process; "" = none */
+};
+void row_container(const struct doctor_facts *f, struct doctor_row *r);
+/* Fills in the row: what a container with other flags would have. Nothing is missing: "". */
+void doctor_container_say(const struct container_facts *c, struct doctor_row *r);
+/* Whether the text of mountinfo(5) has a tree of control groups that is mounted read-only. */
+bool doctor_cgroup_read_only(const char *mountinfo);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `caisson doctor` looks at, in the order in which it is printed.
  *   D(id, ENGINE, "what")   for the engine NATIVE, DOCKER or ANY of them; row_ID() in doctor_rows.c (known_bugs:
- *                           doctor_bugs.c; daemon: doctor_docker.c) fills in the state, the value,
+ *                           doctor_bugs.c; daemon: doctor_docker.c; container: doctor_container.c) fills in the state, the value,
  *                           and what to do about it */
 D(engine, ANY, "engine")
 D(daemon, DOCKER, "container daemon")
@@ -17,6 +17,7 @@ D(cpu, NATIVE, "CPU limit")
 D(pids, NATIVE, "process limit")
 D(disk, NATIVE, "workspace and /tmp limits")
 D(persistent, NATIVE, "persistent workspaces")
+D(container, NATIVE, "flags of the container")
 D(seccomp, ANY, "system call filter")
 D(landlock, ANY, "Landlock")
 D(front, ANY, "the server's own walls")

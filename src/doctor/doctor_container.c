@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The row about the flags of a container. Whether this is a container cannot be known: the files that
+ * container engines leave behind are on other machines, too. So the row judges by what is missing here
+ * and would come with a flag, and it is silent where nothing is. packaging/container/README.md has the
+ * same flags in a table. */
+#include "doctor/doctor.h"
+
+#include "base/attr.h"
+#include "base/buf.h"
+#include "base/fdio.h"
+#include "base/text.h"
+#include "engine/engine.h"
+
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define FILE_MAX_BYTES (4u << 20) /* of mountinfo */
+
+static const struct {
+	unsigned cap;
+	const char *name;
+} wanted_caps[] = {
+#define K(cap, why) {cap, #cap},
+#include "walls/monitor_caps.tbl.h"
+#undef K
+};
+
+static void add(char *list, size_t size, const char *word)
+{
+	const size_t n = strlen(list);
+
+	(void)snprintf(list + n, size - n, "%s%s", n > 0 ? " " : "", word);
+}
+
+static void add_lost(struct doctor_row *r, const char *what)
+{
+	const size_t n = strlen(r->value);
+
+	(void)snprintf(r->value + n, sizeof(r->value) - n, "%s%s", n > 0 ? "; " : "", what);
+}
+
+/* Whether something that sandboxes need was tried here and refused, other than /proc. */
+static bool refused(const struct host_probe *p)
+{
+	for (int i = 0; i < PROBE_TRY_MAX_; i++)
+		if (i != PROBE_PROC && p->tried[i] > 0 && probe_try_needed((enum probe_try)i))
+			return true;
+	return !p->seccomp || !p->openat2 || !p->pidfd || !p->close_range;
+}
+
+static void say_caps(const struct container_facts *c, struct doctor_row *r)
+{
+	char flag[48];
+	char names[128] = "";
+
+	for (size_t i = 0; i < ARRAY_SIZE(wanted_caps); i++)
+		if (!(c->caps >> wanted_caps[i].cap & 1)) {
+			const char *name = wanted_caps[i].name + strlen("CAP_");
+
+			/* Docker gives it to nobody who does not ask, and little is lost: descriptors. */
+			if (wanted_caps[i].cap == CAP_SYS_RESOURCE)
+				continue;
+			(void)snprintf(flag, sizeof(flag), "--cap-add %s", name);
+			add(r->mend, sizeof(r->mend), flag);
+			add(names, sizeof(names), name);
+		}
+	if (names[0]) {
+		char text[192];
+
+		(void)snprintf(text, sizeof(text), "root without the capabilities %s", names);
+		add_lost(r, text);
+	}
+}
+
+void doctor_container_say(const struct container_facts *c, struct doctor_row *r)
+{
+	const struct host_probe *p = c->probe;
+	const bool root = p->uid == 0;
+
+	if (root)
+		say_caps(c, r);
+	if (refused(p) && c->filtered) {
+		add_lost(r, "a system call filter refuses namespaces or mounts");
+		add(r->mend, sizeof(r->mend), "--security-opt seccomp=seccomp.json");
+	}
+	if (refused(p) && c->apparmor[0]) {
+		add_lost(r, "AppArmor confines this process, and may refuse mounts");
+		add(r->mend, sizeof(r->mend), "--security-opt apparmor=unconfined");
+	}
+	if (p->tried[PROBE_PROC] > 0 && p->tried[PROBE_TMPFS] == 0) {
+		add_lost(r, "/proc is masked, so sandboxes cannot have their own");
+		add(r->mend, sizeof(r->mend), "--security-opt systempaths=unconfined");
+	}
+	if (c->cgroup_read_only && !(p->enforced & ENGINE_CAP_MEMORY)) {
+		add_lost(r, "control groups are read-only, so memory and CPU are not limited");
+		add(r->mend, sizeof(r->mend),
+		    root ? "--security-opt writable-cgroups=true (or --cap-add SYS_ADMIN and the "
+			   "image's own entry point)"
+			 : "--user 0 --cap-add SYS_ADMIN");
+	}
+	if (root && !p->loop) {
+		add_lost(r, "no loop devices, so there are no stored sandboxes");
+		add(r->mend, sizeof(r->mend),
+		    "--device /dev/loop-control --device-cgroup-rule 'b 7:* rmw'");
+	}
+	if (!r->value[0])
+		return;
+	r->state = DOCTOR_NOTE;
+	char said[sizeof(r->value)];
+
+	memcpy(said, r->value, sizeof(said));
+	(void)snprintf(r->value, sizeof(r->value), "if this is a container, it lacks flags: %.440s",
+		       said);
+}
+
+/* ---- this process ---- */
+
+static uint64_t own_caps(void)
+{
+	struct __user_cap_header_struct head = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct data[2] = {{0}};
+
+	if (syscall(SYS_capget, &head, data) < 0)
+		return 0;
+	return (uint64_t)data[1].effective << 32 | data[0].effective;
+}
+
+bool doctor_cgroup_read_only(const char *mountinfo)
+{
+	for (size_t len; *mountinfo; mountinfo += len + (mountinfo[len] == '\n')) {
+		len = strcspn(mountinfo, "\n");
+		const char *dash = memmem(mountinfo, len, " - cgroup", strlen(" - cgroup"));
+		/* The sixth field: the options of this mount. The name of the root comes before the point. */
+		const char *at = mountinfo;
+
+		for (int i = 0; dash && at && i < 5; i++) {
+			at = memchr(at, ' ', (size_t)(dash - at));
+			at = at ? at + 1 : NULL;
+		}
+		if (dash && at && (text_starts_with(at, "ro,") || text_starts_with(at, "ro ")))
+			return true;
+	}
+	return false;
+}
+
+static bool read_small(const char *path, struct buf *b)
+{
+	_cleanup_fd_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+
+	return fd >= 0 && fd_read_file(fd, b) == 0;
+}
+
+void row_container(const struct doctor_facts *f, struct doctor_row *r)
+{
+	_cleanup_(buf_done) struct buf mounts = BUF_INIT(FILE_MAX_BYTES);
+	_cleanup_(buf_done) struct buf label = BUF_INIT(FILE_MAX_BYTES);
+	struct container_facts c = {.probe = &f->probe,
+				    .caps = own_caps(),
+				    .filtered = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) > 0};
+
+	if (read_small("/proc/self/mountinfo", &mounts))
+		c.cgroup_read_only = doctor_cgroup_read_only(buf_str(&mounts));
+	if (read_small("/proc/self/attr/apparmor/current", &label) &&
+	    !text_starts_with(buf_str(&label), "unconfined"))
+		(void)snprintf(c.apparmor, sizeof(c.apparmor), "%.*s",
+			       (int)strcspn(buf_str(&label), "\n"), buf_str(&label));
+	doctor_container_say(&c, r);
+}
