@@ -126,7 +126,8 @@ static void row_uids(const struct doctor_facts *f, struct doctor_row *r)
 		     pw ? pw->pw_name : "USER");
 	else
 		MEND(r, "newuidmap refuses the range of /etc/subuid: it must be set-uid root and "
-			"the range 65,536 long");
+			"the range 65,536 long; a container must not have no-new-privileges, and "
+			"needs --cap-add SETUID --cap-add SETGID");
 }
 
 static void limit_row(const struct doctor_facts *f, struct doctor_row *r, uint32_t cap,

@@ -9,9 +9,11 @@
 #include "engine/native/monitor/monitor.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <pwd.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 
 #define RANGE_FIRST    UINT32_C(1879048192)
@@ -101,13 +103,22 @@ static int find_subid(const char *path, uint32_t want, uint32_t *ret_first, uint
 			       ret_count);
 }
 
+/* Whether a set-uid program can get the rights that it needs. In containers often not: they have
+ * no_new_privs, or lack the capabilities altogether. */
+static bool can_gain_ids(void)
+{
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 0 &&
+	       prctl(PR_CAPBSET_READ, CAP_SETUID, 0, 0, 0) == 1 &&
+	       prctl(PR_CAPBSET_READ, CAP_SETGID, 0, 0, 0) == 1;
+}
+
 /* On entry ids->count is how many sandboxes want their own id. */
 static void choose_plain(struct ids *ids)
 {
 	uint32_t want = ids->count + 1;
 	uint32_t n_gid;
 
-	if (access(NEWUIDMAP, X_OK) == 0 && access(NEWGIDMAP, X_OK) == 0 &&
+	if (can_gain_ids() && access(NEWUIDMAP, X_OK) == 0 && access(NEWGIDMAP, X_OK) == 0 &&
 	    find_subid("/etc/subuid", want, &ids->base, &ids->count) == 0 &&
 	    find_subid("/etc/subgid", want, &ids->gid_base, &n_gid) == 0) {
 		ids->mode = IDS_SUBUID;
