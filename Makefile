@@ -2,7 +2,7 @@
 # A thin front of Meson: `make help` says what there is. Logic lives in tools/ and in the programs.
 B := build
 .DEFAULT_GOAL := build
-.PHONY: build all setup run test demo image bench lint format conformance interop originals jobs engines api ui hostile inside kill-points load soak fuzz-smoke verify install clean help
+.PHONY: build all setup run test demo image bench lint format conformance interop originals jobs engines container container-test api ui hostile inside kill-points load soak fuzz-smoke verify install clean help
 
 build: $(B)/build.ninja ## build/caisson
 	@ninja -C $(B) caisson
@@ -32,6 +32,9 @@ demo: ## analyse a real CSV through MCP; results in ./caisson-demo
 image: build ## build the image `science` (again when its definition changed)
 	@$(B)/caisson image build science --if-changed
 
+container: build ## an image of the server for Docker and Podman, without a daemon (ARGS: packaging/container/make-archive --help)
+	@packaging/container/make-archive $(ARGS)
+
 bench: all ## compare with other sandboxes on this machine
 	@bench/run $(ARGS)
 
@@ -52,6 +55,9 @@ jobs: build ## fifteen jobs as a model does them, judged by what it reads
 
 engines: build ## the same calls on Docker and Podman, with daemons of our own (ARGS: tests/run engines --help)
 	@tests/run engines $(ARGS)
+
+container-test: build ## the container image of the server in a Docker daemon of our own (ARGS: tests/run container --help)
+	@tests/run container $(ARGS)
 
 originals: build ## what clients of both replaced servers do (ARGS: tests/run originals --help)
 	@tests/run originals $(ARGS)
@@ -90,4 +96,4 @@ clean: ## remove what was built (images stay)
 	@rm -rf $(B) build-asan build-fuzz build-testing
 
 help: ## this list
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-13s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  make %-14s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
