@@ -6,11 +6,12 @@
 #include "base/rand.h"
 
 #include <string.h>
+#include <sys/socket.h>
 
-#define CREDIT        1000u /* one connection */
-#define ACCURACY_US   1000u
-#define BURST_PART    4u /* a burst may be this part of the connections of a minute */
-#define ACCEPT_AT_ONE 16u
+#define CREDIT      1000u /* one connection */
+#define ACCURACY_US 1000u
+#define BURST_PART  4u           /* a burst may be this part of the connections of a minute */
+#define RETRY_US    (200 * 1000) /* until descriptors or memory may be there again */
 
 const struct egress_limits egress_limits_default = {
     .connections = 64,
@@ -33,9 +34,10 @@ int egress_new(const struct egress_config *config, struct egress **ret, struct e
 	x->config = *config;
 	x->resolver = config->resolver ? config->resolver : egress_resolver_new(config->loop);
 	x->own_resolver = !config->resolver;
-	if (!x->resolver) {
-		free(x);
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the egress proxy's resolver");
+	x->acceptor = egress_acceptor_new(config->loop);
+	if (!x->resolver || !x->acceptor) {
+		(void)egress_free(x);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the egress proxy's threads");
 	}
 	*ret = x;
 	return 0;
@@ -47,7 +49,8 @@ struct egress *egress_free(struct egress *x)
 		return NULL;
 	while (!list_is_empty(&x->gates))
 		(void)egress_close_gate(list_first(&x->gates, struct egress_gate, node));
-	if (x->own_resolver)
+	egress_acceptor_free(x->acceptor);
+	if (x->own_resolver && x->resolver)
 		x->resolver->free(x->resolver);
 	free(x);
 	return NULL;
@@ -75,6 +78,8 @@ static uint64_t credit_wait_us(struct egress_gate *g)
 
 void egress_gate_resume(struct egress_gate *g)
 {
+	if (g->accept || g->ended)
+		return;
 	uint64_t wait = credit_wait_us(g);
 	bool room = g->usage.connections < g->limits.connections;
 
@@ -91,21 +96,63 @@ static int on_credit(sd_event_source *source UNUSED, uint64_t usec UNUSED, void 
 	return 0;
 }
 
-static int on_accept(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *user)
+static void wait_for(struct egress_gate *g, uint64_t us)
+{
+	(void)sd_event_source_set_enabled(g->io, SD_EVENT_OFF);
+	(void)sd_event_source_set_time_relative(g->timer, us);
+	(void)sd_event_source_set_enabled(g->timer, SD_EVENT_ONESHOT);
+}
+
+/* A connection has the options of its listener, which the sandbox may have set: with SO_LINGER, close(2) would wait
+ * until the sandbox has read everything. */
+static void take_client(struct egress_gate *g, int client)
+{
+	const struct linger none = {0};
+
+	if (setsockopt(client, SOL_SOCKET, SO_LINGER, &none, sizeof(none)) < 0) {
+		(void)fd_close(client);
+		return;
+	}
+	g->credit -= MIN(g->credit, CREDIT);
+	egress_conn_new(g, client);
+}
+
+static void on_accepted(const int *clients, size_t n, int error, void *user)
 {
 	struct egress_gate *g = user;
 
-	for (unsigned i = 0; i < ACCEPT_AT_ONE; i++) {
-		if (g->usage.connections >= g->limits.connections || credit_wait_us(g) > 0)
-			break;
-		/* cppcheck-suppress nullPointer ; accept(2) allows NULL */
-		int client = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-		if (client < 0)
-			break;
-		g->credit -= CREDIT;
-		egress_conn_new(g, client);
+	g->accept = NULL;
+	for (size_t i = 0; i < n; i++)
+		take_client(g, clients[i]);
+	if (error == EMFILE || error == ENFILE || error == ENOMEM || error == ENOBUFS) {
+		wait_for(
+		    g,
+		    RETRY_US); /* the socket stays readable: without a pause the loop would spin */
+	} else if (error == EINVAL || error == EBADF || error == ENOTSOCK || error == EOPNOTSUPP) {
+		g->ended = true; /* it listens no more */
+		(void)sd_event_source_set_enabled(g->io, SD_EVENT_OFF);
+	} else {
+		egress_gate_resume(g);
 	}
-	egress_gate_resume(g);
+}
+
+static int on_accept(sd_event_source *source UNUSED, int fd, uint32_t events UNUSED, void *user)
+{
+	struct egress_gate *g = user;
+	const unsigned used = g->usage.connections;
+	const uint64_t wait = credit_wait_us(g);
+
+	if (used >= g->limits.connections || wait > 0) {
+		egress_gate_resume(g);
+		return 0;
+	}
+	const uint64_t most = MIN(g->credit / CREDIT, (uint64_t)(g->limits.connections - used));
+	(void)sd_event_source_set_enabled(g->io, SD_EVENT_OFF);
+	g->accept =
+	    egress_accept_begin(g->egress->acceptor, fd,
+				(unsigned)MIN(most, (uint64_t)EGRESS_ACCEPT_MAX), on_accepted, g);
+	if (!g->accept)
+		wait_for(g, RETRY_US);
 	return 0;
 }
 
@@ -156,6 +203,9 @@ struct egress_gate *egress_close_gate(struct egress_gate *g)
 	if (!g)
 		return NULL;
 	list_remove(&g->node);
+	if (g->accept)
+		egress_accept_cancel(g->accept);
+	g->ended = true; /* connections that end do not ask for others */
 	list_for_each(l, &g->conns) {
 		struct egress_conn *c = list_entry(l, struct egress_conn, node);
 

@@ -4,6 +4,7 @@
 
 #include "base/buf.h"
 #include "base/list.h"
+#include "egress/accept.h"
 #include "egress/address.h"
 #include "egress/egress.h"
 #include "egress/head.h"
@@ -17,6 +18,7 @@ struct egress {
 	struct egress_config config;
 	struct egress_resolver *resolver;
 	bool own_resolver;
+	struct egress_acceptor *acceptor;
 	struct list gates;
 };
 
@@ -30,7 +32,9 @@ struct egress_gate {
 	struct egress_limits limits;
 	int fd;
 	sd_event_source *io;
-	sd_event_source *timer; /* fires when the next connection may come */
+	struct egress_accept *accept; /* under way, or NULL; IO is off meanwhile */
+	bool ended;                   /* nothing is accepted any more */
+	sd_event_source *timer;       /* fires when the next connection may come */
 	struct list conns;
 	struct {
 		unsigned connections; /* now */
