@@ -368,7 +368,6 @@ void rest_export(struct rest_call *c)
 	(void)snprintf(id, sizeof(id), "%s", http_request_param(c->req, "id"));
 	x.out = BUF_INIT(4 * EXPORT_BYTES);
 	x.cells = json_array();
-	store_flush(c->api->config.store);
 	int r = x.html ? begin_page(&x) : 0;
 	if (r == 0 && text_is_utf8(id, strlen(id)))
 		r = store_cells_after(c->api->config.store, c->owner, id, 0, count_cell, &counted,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #define MINUTE_NS (60 * NS_PER_S)
+#define DAY_MS    UINT64_C(86400000)
 #define WAYS      4u /* entries of one bucket */
 
 const uint64_t ledger_bounds_ms[LEDGER_BUCKETS] = {1,    5,    10,    50,    100,   500,
@@ -26,7 +27,8 @@ struct account {
 	bool used;
 	uint64_t looked_ns; /* when quota and CPU time were read from the store */
 	struct store_quota quota;
-	uint64_t cpu_us;    /* used today (UTC) */
+	uint64_t day;       /* UTC, since 1970 */
+	uint64_t cpu_us;    /* used on that day */
 	uint64_t minute_ns; /* when the current minute began */
 	uint64_t n_runs;
 };
@@ -87,23 +89,25 @@ static struct account *account_of(struct ledger *l, const char *owner)
 	return oldest;
 }
 
-/* Reads quota and CPU time from the store, at most once a minute. */
+/* Reads quota and CPU time from the store, at most once a minute. Rows of this server that are still in the queue
+ * are not in the store's sum. They are in the account's own, which has those of no other server: the larger one
+ * counts, until the day ends. So a run does not wait for the disk. */
 static int refresh(struct ledger *l, struct account *a, uint64_t now, struct err *e)
 {
+	const uint64_t day = store_now_ms() / DAY_MS;
 	struct store_quota quota;
-	uint64_t cpu_us = a->cpu_us;
+	uint64_t cpu_us = 0;
 
 	if (a->looked_ns > 0 && a->looked_ns + MINUTE_NS > now)
 		return 0;
 	int r = ledger_quota(l, a->owner, &quota, e);
-	if (r == 0 && l->config.store && quota.cpu_s_per_day != INT64_MAX) {
-		store_flush(l->config.store); /* so that the sum includes the runs of this server */
+	if (r == 0 && l->config.store && quota.cpu_s_per_day != INT64_MAX)
 		r = store_usage_today(l->config.store, a->owner, &cpu_us, e);
-	}
 	if (r < 0)
 		return r;
 	a->quota = quota;
-	a->cpu_us = cpu_us;
+	a->cpu_us = a->day == day ? MAX(a->cpu_us, cpu_us) : cpu_us;
+	a->day = day;
 	a->looked_ns = now;
 	return 0;
 }

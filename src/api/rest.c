@@ -358,16 +358,43 @@ static bool check_input(struct rest_call *c)
 	return true;
 }
 
-static void call(const struct rest_route *route, struct rest_call *c)
+static void start(struct rest_call *c)
 {
-	const bool later = route->flags & REST_LATER;
+	const bool later = c->route->flags & REST_LATER;
 	struct store *s = c->api->config.store;
+	const rest_fn fn = c->route->fn;
 
 	if (later)
 		store_later(s, true);
-	route->fn(c);
+	fn(c);
 	if (later)
 		store_later(s, false);
+}
+
+static void on_written(const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+
+	if (e)
+		rest_fail(c, e);
+	else if (c->req || (c->route->flags & REST_CHANGES))
+		start(c);
+	else
+		call_free(c);
+}
+
+static void call(struct rest_call *c)
+{
+	const char *id = http_request_param(c->req, "id");
+
+	if (!(c->route->flags & REST_HISTORY)) {
+		start(c);
+		return;
+	}
+	if (id && strlen(id) < sizeof(c->object) && text_is_utf8(id, strlen(id)))
+		(void)snprintf(c->object, sizeof(c->object), "%s", id);
+	if (store_when_written(c->api->config.store, c->owner, on_written, c) > 0)
+		start(c);
 }
 
 static void dispatch(struct http_request *req, void *user)
@@ -396,7 +423,7 @@ static void dispatch(struct http_request *req, void *user)
 	}
 	c->who = caller_ref(who);
 	if (check_rights(c) && check_input(c) && idem_begin(c))
-		call(b->route, c);
+		call(c);
 }
 
 /* ---- for handlers ---- */

@@ -24,6 +24,9 @@ enum rest_flag {
 	REST_FORM_IN = 1 << 9,    /* the body is multipart/form-data, read as it comes */
 	/* Its answer waits for the disk, and the loop does not. The handler must answer before it returns. */
 	REST_LATER = 1 << 10,
+	/* Reads the history: the handler begins when the rows of earlier runs are written, and the loop does not wait. If
+	 * the client leaves before that, only a handler with REST_CHANGES begins; `object` is its {id}. */
+	REST_HISTORY = 1 << 11,
 };
 
 enum rest_type {

@@ -106,7 +106,6 @@ void rest_list_notebooks(struct rest_call *c)
 			    .text = text && *text ? text : NULL};
 	struct err e = ERR_INIT;
 
-	store_flush(c->api->config.store);
 	if (store_notebook_each(c->api->config.store, c->owner,
 				(uint64_t)rest_query_int(c, "before", 0), (unsigned)l.limit,
 				add_notebook, &l, &e) < 0) {
@@ -152,7 +151,6 @@ void rest_get_notebook(struct rest_call *c)
 	const char *before = http_request_query(c->req, "before");
 	struct err e = ERR_INIT;
 
-	store_flush(store);
 	l.front = before != NULL;
 	int r = !text_is_utf8(id, strlen(id)) ? 0
 		: before
@@ -180,20 +178,17 @@ void rest_get_notebook(struct rest_call *c)
 
 void rest_remove_notebook(struct rest_call *c)
 {
-	const char *id = http_request_param(c->req, "id");
+	const char *id =
+	    c->object; /* the client may have left; "" is not valid text, or too long for an id */
 	struct err e = ERR_INIT;
 
 	c->action = "history.remove";
-	store_flush(c->api->config.store);
-	int r = text_is_utf8(id, strlen(id))
-		    ? store_cells_remove(c->api->config.store, c->owner, id, &e)
-		    : 0;
+	int r = store_cells_remove(c->api->config.store, c->owner, id, &e);
 	if (r < 0) {
 		rest_fail(c, &e);
 	} else if (r == 0) {
 		rest_refuse(c, ERR_NOT_FOUND, "There is no history of this sandbox");
 	} else {
-		(void)snprintf(c->object, sizeof(c->object), "%s", id);
 		feed_tell(cells_feed(c->api->config.cells), c->owner, id, "history.removed",
 			  json_pack("{s:s}", "sandbox", id));
 		rest_reply(c, 204, NULL);
@@ -224,7 +219,6 @@ static bool need_cell(struct rest_call *c, struct one *ret)
 	int r = 0;
 
 	*ret = (struct one){0};
-	store_flush(c->api->config.store);
 	if (text_is_utf8(id, strlen(id)) && text_is_utf8(run, strlen(run)))
 		r = store_cell_get(c->api->config.store, c->owner, id, run, take_one, ret, &e);
 	if (r > 0)
@@ -314,7 +308,6 @@ void rest_search_history(struct rest_call *c)
 			    .text = text && *text ? text : NULL};
 	struct err e = ERR_INIT;
 
-	store_flush(c->api->config.store);
 	if (store_cells_before(c->api->config.store, c->owner,
 			       http_request_query(c->req, "sandbox"),
 			       (uint64_t)rest_query_int(c, "before", 0), search_cell, &l, &e) < 0) {

@@ -517,7 +517,6 @@ void rest_list_runs(struct rest_call *c)
 	json_t *list = json_array();
 	struct err e = ERR_INIT;
 
-	store_flush(store);
 	int r = store_run_each(store, all ? NULL : c->owner, http_request_query(c->req, "sandbox"),
 			       (uint64_t)rest_query_int(c, "before_ms", 0),
 			       (unsigned)rest_query_int(c, "limit", REST_LIMIT_DEFAULT), add_row,

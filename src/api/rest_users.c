@@ -358,11 +358,12 @@ void rest_revoke_key(struct rest_call *c)
 
 static void add_row(const struct store_audit *a, void *user)
 {
+	/* The object may be what a stranger sent, cut somewhere: a text that is not UTF-8 would hide the row. */
 	(void)json_array_append_new(
-	    user,
-	    json_pack("{s:I, s:o, s:s, s:s, s:s, s:s, s:s, s:s}", "id", (json_int_t)a->id, "at",
-		      time_json(a->at_ms), "actor", a->actor, "action", a->action, "object",
-		      a->object, "result", a->result, "detail", a->detail, "peer", a->peer));
+	    user, json_pack("{s:I, s:o, s:s, s:s, s:o, s:s, s:o, s:s}", "id", (json_int_t)a->id,
+			    "at", time_json(a->at_ms), "actor", a->actor, "action", a->action,
+			    "object", rest_name(a->object), "result", a->result, "detail",
+			    rest_name(a->detail), "peer", a->peer));
 }
 
 void rest_list_audit(struct rest_call *c)
@@ -371,7 +372,6 @@ void rest_list_audit(struct rest_call *c)
 	json_t *list = json_array();
 	struct err e = ERR_INIT;
 
-	store_flush(store);
 	int r = store_audit_each(
 	    store, http_request_query(c->req, "actor"), (uint64_t)rest_query_int(c, "before_id", 0),
 	    (unsigned)rest_query_int(c, "limit", REST_LIMIT_DEFAULT), add_row, list, &e);

@@ -129,6 +129,9 @@ struct helper {
 	bool writing;
 	uint64_t cell_bytes; /* of the cells that wait */
 	uint64_t kept;       /* rows of a failed batch, to be tried again */
+	/* Numbers of rows: of the newest in the queue, the last of the batch, the last that was written. */
+	uint64_t queued_seq, batch_seq, written_seq;
+	unsigned readers; /* who wait for rows, to be woken after a batch */
 	struct notes notes;
 	struct list jobs[STORE_LANE_MAX_]; /* oldest first */
 	struct list done;
@@ -163,6 +166,7 @@ struct store {
 	uint8_t pepper[STORE_SECRET_BYTES]; /* of keys */
 	bool has_pepper;
 	sd_event_source *answers;
+	struct list readers;         /* of the loop alone */
 	store_trouble_fn on_trouble; /* may be NULL */
 	void *trouble_user;
 };
@@ -184,6 +188,10 @@ void running_free(struct store *s, uint32_t ticket);
 void running_close(struct store *s);
 /* Calls the callbacks of finished jobs; on the caller's thread. */
 void hash_answers(struct store *s);
+/* readers.c; readers_note() is called with the lock held, when N has joined the queue. */
+void readers_note(struct store *s, const struct note *n);
+void readers_answers(struct store *s);
+void readers_cancel(struct store *s);
 /* settle.c */
 int settle_open(struct helper *h, const char *path, struct err *e) MUST_CHECK;
 void settle_some(struct helper *h);

@@ -66,6 +66,8 @@ void note_push(struct store *s, const struct note *n)
 		*copy = *n;
 		h->cell_bytes += bytes;
 		list_append(&h->notes.list, &copy->node);
+		h->queued_seq++;
+		readers_note(s, copy);
 		/* The helper is awake already and waits for more rows. */
 		if (h->notes.n++ == 0)
 			(void)pthread_cond_signal(&h->work);
@@ -214,6 +216,7 @@ static void write_some(struct store *s, struct notes *batch)
 {
 	struct helper *h = &s->helper;
 	struct err e = ERR_INIT;
+	uint64_t one = 1;
 
 	if (batch->n == 0) {
 		if (h->notes.n == 0)
@@ -221,6 +224,7 @@ static void write_some(struct store *s, struct notes *batch)
 		list_splice(&batch->list, &h->notes.list);
 		batch->n = h->notes.n;
 		h->notes.n = 0;
+		h->batch_seq = h->queued_seq;
 	}
 	h->writing = true;
 	(void)pthread_mutex_unlock(&h->lock);
@@ -231,12 +235,15 @@ static void write_some(struct store *s, struct notes *batch)
 		h->counts.failed++;
 	} else {
 		h->counts.written += batch->n;
+		h->written_seq = h->batch_seq;
 		list_for_each(n, &batch->list)
 			written(s, list_entry(n, struct note, node));
 		notes_free(batch);
 	}
 	h->kept = batch->n;
 	note_trouble(h, &e);
+	if (h->readers > 0)
+		(void)!write(h->event_fd, &one, sizeof(one));
 	(void)pthread_cond_broadcast(&h->idle);
 }
 
@@ -370,6 +377,7 @@ void helper_close(struct store *s)
 		(void)pthread_join(h->thread, NULL);
 	hash_cancel(s);
 	settle_cancel(s);
+	readers_cancel(s);
 	notes_free(&h->notes);
 	db_close(&h->db);
 	h->event_fd = fd_close(h->event_fd);
@@ -385,6 +393,7 @@ static int on_answers(sd_event_source *source UNUSED, int fd, uint32_t events UN
 	(void)!read(fd, &n, sizeof(n));
 	hash_answers(user);
 	settle_answers(user);
+	readers_answers(user);
 	tell_trouble(user);
 	return 0;
 }

@@ -7,7 +7,7 @@
 	"k.id, k.user, k.name, k.hint, k.scope, k.profile, k.created_ms, k.expires_ms, k.used_ms"
 #define INVITATION_COLUMNS "id, role, note, created_ms, expires_ms"
 #define SANDBOX_COLUMNS                                                                            \
-	"id, owner, name, image, persist, disk_bytes, created_ms, used_ms, network, place,"             \
+	"id, owner, name, image, persist, disk_bytes, created_ms, used_ms, network, place,"        \
 	" options, runs"
 #define PACKAGE_COLUMNS "sandbox, name, version, status, text, started_ms, ended_ms"
 #define RUN_COLUMNS                                                                                \
@@ -38,7 +38,8 @@ Q(USER_LIST, "SELECT " USER_COLUMNS " FROM users ORDER BY created_ms, name")
 Q(USER_COUNT, "SELECT count(*) FROM users")
 
 Q(KEY_ADD, "INSERT INTO keys VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, 0)")
-Q(KEY_COUNT, "SELECT count(*) FROM keys WHERE (?1 IS NULL OR user = ?1) AND (expires_ms = 0 OR expires_ms > ?2)")
+Q(KEY_COUNT, "SELECT count(*) FROM keys WHERE (?1 IS NULL OR user = ?1) AND (expires_ms = 0 OR "
+	     "expires_ms > ?2)")
 Q(KEY_CHECK, "SELECT " KEY_COLUMNS " FROM keys k WHERE k.digest = ?1"
 	     " AND (k.expires_ms = 0 OR k.expires_ms > ?2)")
 Q(KEY_USED, "UPDATE keys SET used_ms = ?2 WHERE id = ?1 AND used_ms < ?2")
@@ -121,21 +122,25 @@ Q(CELL_UP, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2
 	   " ORDER BY seq")
 Q(CELL_DOWN, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND sandbox = ?2 AND seq < ?3"
 	     " ORDER BY seq DESC")
-Q(CELL_DOWN_ALL, "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND seq < ?2 ORDER BY seq DESC")
+Q(CELL_DOWN_ALL,
+  "SELECT " CELL_COLUMNS " FROM cells WHERE owner = ?1 AND seq < ?2 ORDER BY seq DESC")
 Q(CELL_AT, "SELECT " CELL_COLUMNS " FROM cells WHERE seq = ?1")
 Q(CELL_FILE_GET, "SELECT data FROM cell_files WHERE cell = ?1 AND name = ?2")
 Q(NOTEBOOK_LIST, "SELECT sandbox, min(started_ms), max(started_ms), count(*), sum(bytes), max(seq)"
 		 " FROM cells WHERE owner = ?1 GROUP BY sandbox HAVING max(seq) < ?2"
 		 " ORDER BY max(seq) DESC LIMIT ?3")
 
+/* A sign-in that was made a day or more in the future was made while the clock was wrong; it could last for years.
+ * The oldest one is the one with the smallest rowid: the clock may have been set back since. */
 Q(SIGNIN_ADD, "INSERT INTO signins VALUES(?1, ?2, nullif(?3, ''), ?4, ?5, ?6)")
 Q(SIGNIN_FIND, "SELECT id, coalesce(user, ''), key, expires_ms FROM signins WHERE digest = ?1"
-	       " AND expires_ms > ?2")
+	       " AND expires_ms > ?2 AND created_ms < ?2 + 86400000")
 Q(SIGNIN_GET, "SELECT id, coalesce(user, ''), key, expires_ms FROM signins WHERE id = ?1"
-	      " AND expires_ms > ?2")
+	      " AND expires_ms > ?2 AND created_ms < ?2 + 86400000")
 Q(SIGNIN_REMOVE, "DELETE FROM signins WHERE id = ?1")
 Q(SIGNIN_REMOVE_ALL, "DELETE FROM signins WHERE coalesce(user, '') = ?1")
 Q(SIGNIN_PRUNE, "DELETE FROM signins WHERE expires_ms <= ?1")
-Q(SIGNIN_KEEP, "DELETE FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2 AND id NOT IN (SELECT id"
-	       " FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2"
-	       " ORDER BY created_ms DESC, rowid DESC LIMIT ?3)")
+Q(SIGNIN_KEEP,
+  "DELETE FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2 AND id NOT IN (SELECT id"
+  " FROM signins WHERE coalesce(user, '') = ?1 AND key = ?2"
+  " ORDER BY rowid DESC LIMIT ?3)")

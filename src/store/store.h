@@ -84,7 +84,14 @@ typedef void (*store_settled_fn)(const struct err *e, void *user);
 void store_later(struct store *s, bool on);
 bool store_owes(const struct store *s);
 int store_settle(struct store *s, store_settled_fn fn, void *user, struct err *e) MUST_CHECK;
-/* Waits at most 1 s until all rows queued so far are written. Call it before reading the history. */
+/* For reading the history: calls FN from the loop when all rows queued so far are written, at the latest after 1 s,
+ * or when they cannot be written; the reader then sees what there is. Rows of runs of OWNER that are queued
+ * within the first 100 ms count, too. Returns 1 if nothing is to be waited for: FN is not called. E is NULL; or it is
+ * CANCELLED, because the store is being closed. */
+typedef void (*store_written_fn)(const struct err *e, void *user);
+int store_when_written(struct store *s, const char *owner, store_written_fn fn,
+		       void *user) MUST_CHECK;
+/* The same for tests, which have no loop: waits at most 1 s. */
 void store_flush(struct store *s);
 
 /* Gets the secret NAME ("jwt", "links") of this installation; the first call makes it. All servers of

@@ -166,6 +166,7 @@ int store_open(const struct store_config *config, struct store **ret, struct err
 	struct store *s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the store");
+	list_init(&s->readers);
 	s->config = *config;
 	s->config.path = NULL; /* it was borrowed for this call only */
 	s->config.password_min =
