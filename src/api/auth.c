@@ -11,6 +11,7 @@
 
 #define WATCH_NS       (250 * NS_PER_MS) /* between two checks of open credentials */
 #define WATCH_SLACK_US (50 * 1000)
+#define DAY_S          (24 * 3600)
 #define LOGIN_VARIANT  sodium_base64_VARIANT_URLSAFE_NO_PADDING
 #define LOGIN_TEXT     sodium_base64_ENCODED_LEN(STORE_SECRET_BYTES, LOGIN_VARIANT)
 
@@ -108,7 +109,8 @@ static void read_login(const json_t *claims, struct caller *ret)
 			 len == sizeof(ret->login);
 }
 
-/* Fills in the user and, of RET_CALLER, what the token says about itself. */
+/* Fills in the user and, of RET_CALLER, what the token says about itself. A token that was made a day or more in the
+ * future was made while the clock was wrong; it could be valid for years. */
 static bool check_token(struct auth *a, const char *token, struct store_user *ret,
 			struct caller *ret_caller)
 {
@@ -117,7 +119,9 @@ static bool check_token(struct auth *a, const char *token, struct store_user *re
 	const char *uid = json_string_value(json_object_get(claims, "uid"));
 	const char *v = json_string_value(json_object_get(claims, "v"));
 	json_int_t until = json_integer_value(json_object_get(claims, "exp"));
-	bool good = uid && v && until > (json_int_t)(now_wall_ns() / NS_PER_S) &&
+	json_int_t made = json_integer_value(json_object_get(claims, "iat"));
+	const json_int_t now = (json_int_t)(now_wall_ns() / NS_PER_S);
+	bool good = uid && v && until > now && made < now + DAY_S &&
 		    store_user_get(a->config.store, uid, ret, &a->failed) == 1 && ret->active;
 
 	if (good) {

@@ -2,30 +2,18 @@
 // The wall clock jumps by hours while runs and sandboxes live: durations do not care, dates follow, nothing ends early or never.
 
 import assert from 'node:assert/strict';
-import * as fs from 'node:fs';
-import path from 'node:path';
 import { after, before, describe, it } from 'node:test';
-import { binary, mode, sanitized, scratch } from '../lib/env.ts';
+import { hour, noClock, WallClock } from '../lib/clock.ts';
 import { serve, type Json } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
-const hour = 3_600_000;
 const waitMs = 30_000;
 
-describe('the wall clock jumps', {
-	skip: sanitized ? 'the sanitizers want to be the first library' : mode === 'root' ? false : 'once is enough: the front is the same for everybody',
-}, () => {
-	const file = path.join(scratch('clock'), 'offset');
+describe('the wall clock jumps', { skip: noClock }, () => {
+	const clock = new WallClock();
+	const jump = (ms: number): void => clock.jump(ms);
 	let server: Awaited<ReturnType<typeof serve>>;
 
-	/** From now on the server's wall clock is so many milliseconds ahead of ours. */
-	function jump(ms: number): void {
-		const b = Buffer.alloc(8);
-		b.writeBigInt64LE(BigInt(ms) * 1_000_000n);
-		const fd = fs.openSync(file, 'r+'); // in place: the server has it mapped
-		fs.writeSync(fd, b, 0, 8, 0);
-		fs.closeSync(fd);
-	}
 	async function ask(method: string, target: string, body?: Json, headers: Record<string, string> = {}): Promise<{ status: number; date: number; body: Json }> {
 		const r = await fetch(`${server.base}/api/v1/${target}`, { method, headers: { ...(body ? { 'content-type': 'application/json' } : {}), ...headers }, body: body && JSON.stringify(body) });
 		const text = await r.text();
@@ -53,9 +41,7 @@ describe('the wall clock jumps', {
 	}
 
 	before(async () => {
-		fs.writeFileSync(file, Buffer.alloc(8));
-		fs.chmodSync(file, 0o644);
-		server = await serve({ profile: 'full', env: { LD_PRELOAD: path.join(path.dirname(binary), 'tests/suites/torture/clock.so'), CLOCK_OFFSET_FILE: file, SANDBOX_POOL: '0', SANDBOX_SESSION_TTL_M: '1', SANDBOX_CLEANUP_INTERVAL_M: '1' } });
+		server = await serve({ profile: 'full', env: { ...clock.env, SANDBOX_POOL: '0', SANDBOX_SESSION_TTL_M: '1', SANDBOX_CLEANUP_INTERVAL_M: '1' } });
 	});
 	after(async () => {
 		server.program.kill('SIGTERM');
