@@ -4,6 +4,8 @@
 #include "base/jsonio.h"
 #include "base/text.h"
 
+#include <sys/resource.h>
+
 static json_t *class_json(uint64_t memory, uint64_t cpu_milli, uint64_t pids, uint64_t bytes,
 			  int64_t files, int64_t timeout_s, int64_t output)
 {
@@ -55,6 +57,11 @@ char *policy_make(void *user)
 	/* The kernel counts watches of epoll for each uid: one sandbox can use up those of all. */
 	(void)json_object_set_new(json_object_get(doc, "server"), "watches",
 				  json_string(caps & ENGINE_CAP_OWN_UID ? "own" : "shared"));
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0)
+		(void)json_object_set_new(
+		    json_object_get(doc, "server"), "open_files",
+		    json_integer((json_int_t)MIN(files.rlim_cur, (rlim_t)INT32_MAX)));
 	size_t len;
 	char *text = jsonio_text(doc, JSON_COMPACT, &len);
 

@@ -16,17 +16,19 @@
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <time.h>
 
 #define CLOCK_FLOOR                                                                                \
 	1735689600 /* 2025-01-01: with an earlier clock, no certificate or signed link is valid */
-#define SPACE_MISSING   (UINT64_C(64) << 20)
-#define SPACE_WEAK      (UINT64_C(1) << 30)
-#define KERNEL_FLOOR    5013u /* cgroup.kill is 5.14, Landlock 5.13, NPROC by user namespace 5.14 */
-#define LANDLOCK_SCOPES 6
-#define SERVE_PORT      8181
+#define SPACE_MISSING    (UINT64_C(64) << 20)
+#define SPACE_WEAK       (UINT64_C(1) << 30)
+#define KERNEL_FLOOR     5013u /* cgroup.kill is 5.14, Landlock 5.13, NPROC by user namespace 5.14 */
+#define LANDLOCK_SCOPES  6
+#define SERVE_PORT       8181
+#define DESCRIPTORS_GOOD 4096
 
 #define SAY(r, ...)  ((void)snprintf((r)->value, sizeof((r)->value), __VA_ARGS__))
 #define MEND(r, ...) ((void)snprintf((r)->mend, sizeof((r)->mend), __VA_ARGS__))
@@ -384,6 +386,29 @@ static bool port_free(uint16_t port)
 
 	return s >= 0 && setsockopt(s, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)) == 0 &&
 	       bind(s, (struct sockaddr *)&a, sizeof(a)) == 0;
+}
+
+/* Each client takes one or two descriptors, each sandbox some. The server raises its soft limit to the hard one. */
+static void row_descriptors(const struct doctor_facts *f UNUSED, struct doctor_row *r)
+{
+	struct rlimit l;
+
+	if (getrlimit(RLIMIT_NOFILE, &l) < 0) {
+		SAY(r, "the limit cannot be read");
+		return;
+	}
+	if (l.rlim_max >= DESCRIPTORS_GOOD) {
+		SAY(r, "up to %ju", (uintmax_t)l.rlim_max);
+		return;
+	}
+	r->state = DOCTOR_WEAKER;
+	SAY(r,
+	    "at most %ju, a part of them for clients, the others for sandboxes. Whoever comes "
+	    "later is "
+	    "refused (429, 503, too many open files); what is there goes on",
+	    (uintmax_t)l.rlim_max);
+	MEND(r, "LimitNOFILE=65536 in the unit of systemd; elsewhere, as root: ulimit -Hn 65536 "
+		"before the server is started");
 }
 
 static void row_ports(const struct doctor_facts *f, struct doctor_row *r)

@@ -63,11 +63,12 @@ export interface StartOptions {
 	input?: string | Buffer;
 	keepInput?: boolean; // leave stdin open
 	program?: string; // another name of the binary
+	under?: string[]; // the command that starts it
 }
 
 /** Starts `caisson ARGS` as the user of this mode. */
 export function start(args: string[], o: StartOptions = {}): Program {
-	const argv = asProductUser([o.program ?? binary, ...args]);
+	const argv = asProductUser([...(o.under ?? []), o.program ?? binary, ...args]);
 	const env = productEnv(o.env);
 	const child = spawn(argv[0]!, argv.slice(1), { env, cwd: o.cwd ?? env.HOME, stdio: ['pipe', 'pipe', 'pipe'] });
 	const program = new Program(child);

@@ -23,7 +23,7 @@ export interface OpenOptions {
 	args?: string[];
 	/** The folder that a server is started in. */
 	cwd?: string;
-	/** The command that starts it (stdio). */
+	/** The command that starts it; its pid must become that of the server. */
 	under?: string[];
 	/** The client can ask its person, who answers so. */
 	person?: (message: string) => ElicitResult;
@@ -50,6 +50,7 @@ export async function serve(o: OpenOptions = {}): Promise<{ program: Program; po
 	const program = start(['serve', '--listen', `127.0.0.1:${port}`, '--profile', o.profile ?? 'code', ...(o.args ?? [])], {
 		env: { SANDBOX_HTTP_PORT: String(await freePort()), ...o.env },
 		cwd: o.cwd,
+		under: o.under,
 	});
 	const base = `http://127.0.0.1:${port}`;
 	await until(`the server on port ${port}`, async () => {
