@@ -124,6 +124,7 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 
 	enum inside_clean clean;
 	unsigned clean_asked;    /* how often the run that is on had to ask again */
+	unsigned colds;          /* INIT_COLD since the last run or interpreter */
 	uint64_t clean_retry_ns; /* not before, unless a run needs one */
 
 	struct list idle; /* of engine.idle, if it is idle */
@@ -191,8 +192,8 @@ void inside_idle_remove(struct engine_sandbox *s);
 enum proto_warm inside_clean_for_run(struct engine_sandbox *s);
 /* A run was the clean interpreter, and has ended. */
 void inside_clean_spent(struct engine_sandbox *s);
-/* INIT_COLD. */
-void inside_clean_lost(struct engine_sandbox *s, bool awaited);
+/* INIT_COLD. -EPROTO: there were too many. */
+int inside_clean_lost(struct engine_sandbox *s, bool awaited) MUST_CHECK;
 /* Between runs: asks for a new one if it was lost. */
 void inside_clean_again(struct engine_sandbox *s);
 /* Gives the interpreters back. */

@@ -332,18 +332,12 @@ static struct inside_file_op *take_op(struct engine_sandbox *s, uint32_t seq)
 
 int inside_filed(struct engine_sandbox *s, const struct proto_init_filed *m, int *fds, size_t n)
 {
+	if (m->errnum < 0 || m->errnum > 4095)
+		return -EPROTO; /* whoever waits is told by the end of the sandbox */
 	struct inside_file_op *o = take_op(s, m->seq);
-	int r;
 
 	inside_wait(s);
-	if (m->errnum < 0 || m->errnum > 4095)
-		r = -EPROTO;
-	else
-		r = o ? finish_op(o, m, fds, n) : inside_measured(s, m);
-	if (o && (m->errnum < 0 || m->errnum > 4095)) {
-		struct proto_init_filed lost = {.errnum = EIO};
-		(void)!finish_op(o, &lost, NULL, 0);
-	}
+	int r = o ? finish_op(o, m, fds, n) : inside_measured(s, m);
 	free(o);
 	return r;
 }

@@ -33,8 +33,7 @@ static int on_filed(struct engine_sandbox *s, const union proto_frame *f, int *f
 static int on_cold(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,
 		   size_t n UNUSED)
 {
-	inside_clean_lost(s, f->cold.awaited != 0);
-	return 0;
+	return inside_clean_lost(s, f->cold.awaited != 0);
 }
 
 static int on_checkpointed(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,

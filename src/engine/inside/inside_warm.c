@@ -22,6 +22,9 @@
 
 #define RETRY_NS  NS_PER_S
 #define AGAIN_MAX 3 /* for one run: a hostile init could ask for ever */
+/* INIT_COLD between two runs or interpreters; init sends one or two. A hostile init could send nothing else, and the
+ * front would read for ever. */
+#define COLDS_MAX 16
 
 static bool ask(struct engine_sandbox *s)
 {
@@ -35,6 +38,7 @@ static bool ask(struct engine_sandbox *s)
 enum proto_warm inside_clean_for_run(struct engine_sandbox *s)
 {
 	s->clean_asked = 0;
+	s->colds = 0;
 	if (s->clean == INSIDE_CLEAN_THERE)
 		return PROTO_WARM_YES;
 	return s->clean == INSIDE_CLEAN_ASKED || ask(s) ? PROTO_WARM_COMING : PROTO_WARM_YES;
@@ -53,8 +57,10 @@ void inside_clean_spent(struct engine_sandbox *s)
 		s->clean = INSIDE_CLEAN_SPENT;
 }
 
-void inside_clean_lost(struct engine_sandbox *s, bool awaited)
+int inside_clean_lost(struct engine_sandbox *s, bool awaited)
 {
+	if (++s->colds > COLDS_MAX)
+		return -EPROTO;
 	if (s->clean == INSIDE_CLEAN_SPENT) /* expected: ask at once */
 		s->clean_retry_ns = 0;
 	if (s->clean == INSIDE_CLEAN_THERE || s->clean == INSIDE_CLEAN_SPENT)
@@ -63,6 +69,7 @@ void inside_clean_lost(struct engine_sandbox *s, bool awaited)
 		inside_clean_again(s);
 	else if (s->clean != INSIDE_CLEAN_ASKED && s->clean_asked++ < AGAIN_MAX)
 		(void)ask(s);
+	return 0;
 }
 
 void inside_warmed(struct engine_sandbox *s, int channel, bool soon)
@@ -74,6 +81,7 @@ void inside_warmed(struct engine_sandbox *s, int channel, bool soon)
 		(void)fd_close(channel);
 		return;
 	}
+	s->colds = 0;
 	s->clean = n == 1 ? INSIDE_CLEAN_THERE : INSIDE_CLEAN_NONE;
 	(void)!channel_send(s->init, &w.head, &channel,
 			    n); /* a channel that ended says so itself */
