@@ -77,6 +77,14 @@ static int on_rest(struct init *in, const union proto_frame *f UNUSED, const int
 	return 0;
 }
 
+static int on_limit(struct init *in, const union proto_frame *f, const int *fds UNUSED,
+		    size_t n UNUSED)
+{
+	in->config.limits.memory_bytes = f->init_limit.memory_bytes;
+	in->config.limits.pids = f->init_limit.pids;
+	return 0;
+}
+
 static int on_file(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 		   size_t n UNUSED)
 {
@@ -104,6 +112,7 @@ static const struct message {
     [PROTO_INIT_WARM]       = {0,                   on_warm,       "warm"},       /* at once */
     [PROTO_INIT_REST]       = {0,                   on_rest,       "rest"},       /* after it */
     [PROTO_INIT_CHECKPOINT] = {0,                   on_checkpoint, "checkpoint"}, /* EBUSY */
+    [PROTO_INIT_LIMIT]      = {0,                   on_limit,      "limit"},      /* at once */
 };
 /* clang-format on */
 

@@ -68,8 +68,11 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 	ret[n++] = same(RLIMIT_MSGQUEUE, QUEUE_BYTES);
 	ret[n++] = same(RLIMIT_NOFILE, l->nofile);
 	/* In containers, uid 1000 is the same user in all of them, and the control group counts. */
+	/* A control group counts, too, where `pids` may change later: nothing here could raise a lower limit
+	 * of an interpreter that lives. */
 	if (!in->contained)
-		ret[n++] = same(RLIMIT_NPROC, l->pids + NPROC_SPARE);
+		ret[n++] =
+		    same(RLIMIT_NPROC, (l->pids_most ? l->pids_most : l->pids) + NPROC_SPARE);
 	ret[n++] =
 	    (struct rt_rlimit){.resource = RLIMIT_STACK, .cur = STACK_BYTES, .max = RLIM_INFINITY};
 	if (in->config.poll_memory)

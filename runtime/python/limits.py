@@ -61,9 +61,12 @@ def in_files():
 
 
 def memory():
-	"""(limit, bytes of processes, bytes of files). init gives /dev/shm half of the memory limit: setup_root.c."""
+	"""(limit, bytes of processes, bytes of files). init gives /dev/shm half of the memory limit (setup_root.c); a limit
+	that was changed since is in the environment."""
 	shm = os.statvfs('/dev/shm')
-	return max(1, 2 * shm.f_blocks * shm.f_frsize), sum(resident(pid) for pid in numbers()), in_files()
+	changed = os.environ.get('CAISSON_MEMORY', '')
+	limit = int(changed) if changed.isdigit() else 2 * shm.f_blocks * shm.f_frsize
+	return max(1, limit), sum(resident(pid) for pid in numbers()), in_files()
 
 
 def age():

@@ -274,6 +274,45 @@ void rest_get_sandbox(struct rest_call *c)
 	reply_sandbox(c, http_request_param(c->req, "id"));
 }
 
+static void fail_change(struct rest_call *c, const struct err *e)
+{
+	if (e->code == ERR_SESSION_NOT_FOUND)
+		rest_no_sandbox(c, c->object);
+	else
+		rest_fail(c, e);
+}
+
+/* The audit log tells which limits were given. */
+static void note_limits(struct rest_call *c)
+{
+	static const enum sandbox_option limits[] = {SANDBOX_OPTION_MEMORY, SANDBOX_OPTION_CPUS,
+						     SANDBOX_OPTION_PROCESSES};
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		const char *member = sandbox_option_rows[limits[i]].member;
+		const json_t *v = json_object_get(c->body, member);
+		const size_t len = strlen(c->object);
+
+		if (v)
+			(void)snprintf(c->object + len, sizeof(c->object) - len, " %s %.10g",
+				       member, json_number_value(v));
+	}
+}
+
+static void on_changed(const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+	char id[sizeof(c->object)];
+
+	memcpy(id, c->object, sizeof(id));
+	if (e) {
+		fail_change(c, e);
+		return;
+	}
+	note_limits(c);
+	reply_sandbox(c, id);
+}
+
 void rest_change_sandbox(struct rest_call *c)
 {
 	struct manager *m = c->api->config.manager;
@@ -288,14 +327,12 @@ void rest_change_sandbox(struct rest_call *c)
 	c->action = "sandbox.change";
 	(void)snprintf(c->object, sizeof(c->object), "%s", id);
 	int r = sandbox_options_read(c->body, true, &change, &e);
-	r = r < 0 ? r : manager_change(m, c->owner, id, &change, &e);
+	r = r < 0 ? r : manager_change(m, c->owner, id, &change, on_changed, c, &e);
 	sandbox_options_done(&change);
-	if (r < 0 && e.code == ERR_SESSION_NOT_FOUND)
-		rest_no_sandbox(c, id);
-	else if (r < 0)
-		rest_fail(c, &e);
-	else
-		reply_sandbox(c, id);
+	if (r < 0)
+		fail_change(c, &e);
+	else if (r == 0)
+		on_changed(NULL, c);
 }
 
 static void on_deleted(const struct err *e, void *user)

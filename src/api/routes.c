@@ -272,7 +272,8 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, P("/sandboxes/{id}"), "getSandbox", "Describes one sandbox", rest_get_sandbox, 0,
      NULL, owner_query, 200, "Sandbox", "404", 0},
     {HTTP_PATCH, P("/sandboxes/{id}"), "changeSandbox",
-     "Changes name, labels, time to live, run time, environment or working folder",
+     "Changes name, labels, memory, CPU, processes, time to live, run time, environment or working "
+     "folder",
      rest_change_sandbox, REST_CHANGES, change_body, owner_query, 200, "Sandbox", "404 409", 0},
     {HTTP_DELETE, P("/sandboxes/{id}"), "deleteSandbox", "Ends a sandbox and deletes its files",
      rest_delete_sandbox, REST_CHANGES, NULL, delete_query, 204, NULL, "404 409", 0},

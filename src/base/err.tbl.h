@@ -6,6 +6,7 @@
  *   exit  exit status of the command line (sysexits.h where one fits)
  *   hint  what to do about it; empty if the message says so already
  * The codes of the first tool family are those of its published contract. */
+/* clang-format off */
 E(INVALID_SESSION_ID, "invalid_session_id", 400, 64, "")
 E(INVALID_FILENAME, "invalid_filename", 400, 64, "")
 E(INVALID_PATH, "invalid_path", 400, 64, "")
@@ -31,6 +32,8 @@ E(WORKSPACE_DAMAGED, "workspace_damaged", 500, 74, "Restore the state folder fro
 E(ENGINE_UNAVAILABLE, "engine_unavailable", 503, 69, "Run 'caisson doctor' to see what is missing.")
 E(ENGINE_NOT_BUILT_IN, "engine_not_built_in", 501, 69, "Use --engine native.")
 E(LIMIT_NOT_ENFORCEABLE, "limit_not_enforceable", 503, 78, "Run 'caisson doctor'; drop the setting, name the limit in SANDBOX_ALLOW_WEAKER, or run as root.")
+E(LIMIT_NOT_CHANGEABLE, "limit_not_changeable", 409, 78, "Make a new sandbox with it.")
+E(LIMIT_BELOW_USE, "limit_below_use", 409, 75, "Free memory in the sandbox (variables, files in memory, checkpoints), or choose a higher limit.")
 E(QUOTA_EXCEEDED, "quota_exceeded", 429, 75, "")
 E(BUDGET_EXCEEDED, "budget_exceeded", 429, 75, "Close or end some of what you have, or wait a moment.")
 E(NO_SPACE, "no_space", 507, 73, "Delete files in the sandbox or close it.")

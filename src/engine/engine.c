@@ -219,6 +219,13 @@ int engine_ask_warm(struct engine_sandbox *s)
 	return ops->warm ? ops->warm(s) : -ENOTSUP;
 }
 
+int engine_ask_change(struct engine_sandbox *s, const struct engine_limits *l)
+{
+	const struct engine_ops *ops = s->engine->ops;
+
+	return ops->change ? ops->change(s, l) : -ENOTSUP;
+}
+
 void engine_note_ready(struct engine_sandbox *s)
 {
 	if (s->engine->ops->ready)

@@ -67,6 +67,7 @@ struct engine_limits {
 	uint64_t workspace_bytes;
 	uint32_t workspace_inodes;
 	uint64_t tmp_bytes;
+	uint32_t pids_most;     /* the most that `pids` may be raised to later; 0 = `pids` */
 	uint32_t nofile;        /* RLIMIT_NOFILE of a run */
 	uint32_t explicit_mask; /* enum engine_cap bits: limits that somebody set explicitly. A
 				 * creation fails when the engine cannot enforce one of them */
@@ -334,6 +335,14 @@ uint64_t engine_cpu_ns(const struct engine_sandbox *s);
 int engine_take_egress(struct engine_sandbox *s);
 int engine_usage(struct engine_sandbox *s, engine_usage_fn cb, void *user,
 		 struct err *e) MUST_CHECK;
+
+/* Sets memory, CPU and processes of a sandbox that lives to those of L, also during a run; its other limits
+ * stay. Either all three are as L says afterwards, or nothing has changed:
+ *   LIMIT_NOT_CHANGEABLE  the engine or the host cannot change this limit later
+ *   LIMIT_BELOW_USE       more memory is in use than L permits, or nearly so. Nothing is ever killed for it
+ *   SESSION_BUSY          another such call is under way, or the engine lowers memory between runs only */
+int engine_change(struct engine_sandbox *s, const struct engine_limits *l, engine_done_fn cb,
+		  void *user, struct err *e) MUST_CHECK;
 
 /* One run at a time per sandbox; a second is SESSION_BUSY. */
 int engine_run(struct engine_sandbox *s, const struct engine_run_spec *spec,

@@ -43,6 +43,9 @@ struct engine_ops {
 	void (*destroy)(struct engine_sandbox *s);
 	/* What does S use? inside_used() follows. 0 or -errno. */
 	int (*usage)(struct engine_sandbox *s);
+	/* Sets memory, CPU and processes of S to those of L, all or none, and kills nothing;
+	 * inside_changed() follows. -EBUSY: not during a run. NULL = the engine cannot. */
+	int (*change)(struct engine_sandbox *s, const struct engine_limits *l);
 	/* A new clean interpreter for S; inside_warmed() follows. 0 or -errno. */
 	int (*warm)(struct engine_sandbox *s);
 	/* S is ready: there may be room for another creation. NULL = the engine does not care. */
@@ -77,6 +80,7 @@ struct engine *engine_new(const struct engine_ops *ops);
 /* What engine/inside asks of an engine; -ENOTSUP where it lacks the operation. */
 int engine_ask_usage(struct engine_sandbox *s) MUST_CHECK;
 int engine_ask_warm(struct engine_sandbox *s) MUST_CHECK;
+int engine_ask_change(struct engine_sandbox *s, const struct engine_limits *l) MUST_CHECK;
 bool engine_can_warm(const struct engine *g);
 void engine_note_ready(struct engine_sandbox *s);
 void engine_note_idle(struct engine_sandbox *s);

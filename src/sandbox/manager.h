@@ -62,6 +62,7 @@ struct sandbox {
 	bool used;                                /* something has run in it */
 	bool keeps;                               /* it may have variables or packages */
 	struct sandbox_end earlier;               /* of an earlier session with this id */
+	bool limiting;                            /* the engine changes its limits */
 	bool seized;                              /* a checkpoint, branch or fork is being made */
 	struct checkpoints *checkpoints;          /* owned; NULL before the first one */
 	char parent[SANDBOX_ID_MAX + 1];          /* sandbox_parent() */

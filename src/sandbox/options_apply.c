@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options and a sandbox: what the operator permits, what they mean for the engine and for runs, and
- * changes while the sandbox lives. */
+/* Options and a sandbox: what the operator permits, and what they mean for the engine and for runs. */
 #include "base/rand.h"
 #include "base/text.h"
 #include "sandbox/manager.h"
@@ -110,6 +109,7 @@ void manager_apply_options(const struct manager *m, const struct sandbox_options
 	l->workspace_bytes = number_of(m, o, SANDBOX_OPTION_DISK, MIB, l->workspace_bytes);
 	l->cpu_milli = (uint32_t)number_of(m, o, SANDBOX_OPTION_CPUS, 1, l->cpu_milli);
 	l->pids = (uint32_t)number_of(m, o, SANDBOX_OPTION_PROCESSES, 1, l->pids);
+	l->pids_most = (uint32_t)manager_option_max(m, SANDBOX_OPTION_PROCESSES);
 	if (sandbox_option_given(o, SANDBOX_OPTION_IMAGE))
 		memcpy(c->image, o->image, sizeof(c->image));
 	c->single = l->memory_bytes != before.limits.memory_bytes ||
@@ -185,95 +185,7 @@ const char *const *sandbox_run_env(const struct sandbox *s, const char *ret[SAND
 	return n > 0 ? ret : NULL;
 }
 
-/* ---- changes ---- */
-
-/* Writes NAME and O into the record of the stored sandbox ID. */
-static int keep(struct manager *m, const char *id, const char *name,
-		const struct sandbox_options *o, struct err *e)
-{
-	const struct sandbox_records *records = m->config.stored.records;
-	_cleanup_(buf_done) struct buf text = BUF_INIT(SANDBOX_OPTIONS_TEXT_MAX - 1);
-	_cleanup_(buf_done) struct buf env = BUF_INIT(SANDBOX_ENV_TEXT_MAX);
-	int r = sandbox_options_text(o, &text, &env);
-
-	if (r < 0)
-		return err_set(e, ERR_OUT_OF_MEMORY, -r, "the options of a sandbox");
-	r = records->change(records->user, id, name, buf_str(&text), buf_str(&env), e);
-	if (env.data)
-		explicit_bzero(env.data, env.len);
-	return r;
-}
-
-const struct sandbox_pairs *sandbox_former_env(const struct sandbox *s)
-{
-	return &s->former;
-}
-
-static int remember_env(struct sandbox *s)
-{
-	for (size_t i = 0; i < s->options.env.n; i++)
-		if (pairs_keep(&s->former, s->options.env.list[i], SANDBOX_ENV_MAX,
-			       SANDBOX_ENV_BYTES_MAX) < 0)
-			return -ENOMEM;
-	return 0;
-}
-
-int sandbox_change(struct sandbox *s, const struct sandbox_options *change, struct err *e)
-{
-	struct sandbox_options o = {0};
-	int r = manager_check_options(s->manager, change, e);
-
-	if (r < 0)
-		return r;
-	if (remember_env(s) < 0 || sandbox_options_copy(&s->options, &o) < 0)
-		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the options of a sandbox");
-	const bool renamed = sandbox_option_given(change, SANDBOX_OPTION_NAME);
-	r = sandbox_options_merge(&o, change, e);
-	if (r == 0 && s->stored)
-		r = keep(s->manager, s->id, renamed ? change->name : s->name, &o, e);
-	if (r < 0) {
-		sandbox_options_done(&o);
-		return r;
-	}
-	if (renamed)
-		memcpy(s->name, change->name, sizeof(s->name));
-	sandbox_options_done(&s->options);
-	s->options = o;
-	sandbox_touch(s);
-	sandbox_tell(s, SANDBOX_CHANGED, NULL);
-	sandbox_changed(s, NULL);
-	return 0;
-}
-
-int manager_change(struct manager *m, const char *owner, const char *id,
-		   const struct sandbox_options *change, struct err *e)
-{
-	struct sandbox *s = manager_lookup(m, owner, id);
-	struct sandbox_options o = {0};
-	struct sandbox_record record;
-
-	/* What is being made has a copy of its options already. */
-	if (s && s->state == SANDBOX_CREATING)
-		return err_set(e, ERR_SESSION_BUSY, 0, "Sandbox %s is being started. Try again.",
-			       id);
-	if (s)
-		return sandbox_change(s, change, e);
-	int r = manager_check_options(m, change, e);
-	r = r < 0 ? r : manager_get_stored(m, owner, id, &record, e);
-	if (r < 0)
-		return r;
-	if (r == 0)
-		return err_set(e, ERR_SESSION_NOT_FOUND, 0, "No active session with id %s", id);
-	r = manager_stored_options(m, &record, &o, e);
-	r = r < 0 ? r : sandbox_options_merge(&o, change, e);
-	if (r == 0)
-		r = keep(m, id,
-			 sandbox_option_given(change, SANDBOX_OPTION_NAME) ? change->name
-									   : record.name,
-			 &o, e);
-	sandbox_options_done(&o);
-	return r;
-}
+/* ---- of a stored sandbox ---- */
 
 int manager_stored_options(struct manager *m, const struct sandbox_record *record,
 			   struct sandbox_options *ret, struct err *e)

@@ -276,10 +276,12 @@ int sandbox_options_read(const json_t *object, bool change, struct sandbox_optio
 		if (!v || (json_is_null(v) && !change))
 			continue;
 		if (change && !sandbox_option_rows[x].later) {
-			(void)err_set(e, ERR_INVALID_ARGUMENT, 0,
-				      "'%s' cannot be changed in a sandbox that exists. Make a new "
-				      "sandbox with it.",
-				      member_of(x));
+			(void)err_set(
+			    e,
+			    x == SANDBOX_OPTION_DISK ? ERR_LIMIT_NOT_CHANGEABLE
+						     : ERR_INVALID_ARGUMENT,
+			    0, "'%s' cannot be changed in a sandbox that exists.%s", member_of(x),
+			    x == SANDBOX_OPTION_DISK ? "" : " Make a new sandbox with it.");
 			r = err_set_member(e, member_of(x));
 		} else {
 			r = sandbox_option_read(x, v, change, &o, e);

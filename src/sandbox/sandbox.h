@@ -221,11 +221,14 @@ void manager_create(struct manager *m, const char *owner, const char *name,
 		    const struct sandbox_choice *network, const struct sandbox_options *options,
 		    sandbox_fn cb, void *user);
 /* Changes a session or a stored sandbox, active or not. The options are as sandbox_options_read() makes them
- * for a change. Runs that go on are not affected; the next one is. */
+ * for a change. 0: done. 1: the engine sets new limits, and CB is called once. < 0: E is set. After an error,
+ * here or to CB, nothing has changed. New limits hold at once, also for a run that goes on; everything else
+ * from the next run on. Errors of engine_change(). */
 int manager_change(struct manager *m, const char *owner, const char *id,
-		   const struct sandbox_options *change, struct err *e) MUST_CHECK;
-int sandbox_change(struct sandbox *s, const struct sandbox_options *change,
+		   const struct sandbox_options *change, sandbox_done_fn cb, void *user,
 		   struct err *e) MUST_CHECK;
+int sandbox_change(struct sandbox *s, const struct sandbox_options *change, sandbox_done_fn cb,
+		   void *user, struct err *e) MUST_CHECK;
 /* The limits of a stored sandbox with those options that is not active. */
 struct sandbox_limits {
 	struct engine_limits engine;

@@ -9,15 +9,16 @@
  *   setting  what decides the operator's maximum; NULL: there is none
  *   doc      for people and models
  * The bounds hold on every server. manager_check_options() checks what the operator permits. */
+/* clang-format off */
 O(NAME, "name", TEXT, 0, SANDBOX_NAME_MAX, 1, NULL, "a name for people; it need not be unique")
 O(LABELS, "labels", PAIRS, 0, SANDBOX_LABELS_MAX, 1, NULL,
   "labels of your own, name to text; at most 16; null as a text removes one when they are changed")
 O(IMAGE, "image", TEXT, 1, ENGINE_NAME_MAX - 1, 0, "SANDBOX_IMAGES",
   "the image that it is made from; missing: the server's")
-O(MEMORY, "memory_mb", INT, 6, SANDBOX_MB_MAX, 0, "SANDBOX_MAX_MEMORY_LIMIT",
+O(MEMORY, "memory_mb", INT, 6, SANDBOX_MB_MAX, 1, "SANDBOX_MAX_MEMORY_LIMIT",
   "memory in MiB; in a session its files count, too")
-O(CPUS, "cpus", NUMBER, 10, 1024000, 0, "SANDBOX_MAX_CPU_LIMIT", "CPU time in cores, such as 0.5 or 2")
-O(PROCESSES, "processes", INT, 4, 1000000, 0, "SANDBOX_MAX_PIDS_LIMIT", "processes and threads")
+O(CPUS, "cpus", NUMBER, 10, 1024000, 1, "SANDBOX_MAX_CPU_LIMIT", "CPU time in cores, such as 0.5 or 2")
+O(PROCESSES, "processes", INT, 4, 1000000, 1, "SANDBOX_MAX_PIDS_LIMIT", "processes and threads")
 O(DISK, "disk_mb", INT, 1, SANDBOX_MB_MAX, 0, "SANDBOX_MAX_WORKSPACE_LIMIT",
   "size of all its files in MiB")
 O(TIMEOUT, "timeout_s", INT, 1, 604800, 1, "SANDBOX_MAX_TIMEOUT_S",

@@ -133,6 +133,17 @@ static void on_created(struct sandbox *s, const struct err *e, void *user)
 	tool_call_free(c);
 }
 
+static void on_changed(const struct err *e, void *user)
+{
+	struct tool_call *c = user;
+
+	if (e)
+		extras_fail_err(c->call, e);
+	else
+		extras_finish(c->call, describe(c->tools, c->sandbox, "changed"));
+	tool_call_free(c);
+}
+
 static void change(struct tools *t, struct mcp_call *call, const json_t *arguments,
 		   struct sandbox *s)
 {
@@ -149,15 +160,17 @@ static void change(struct tools *t, struct mcp_call *call, const json_t *argumen
 				    sandbox_id(s));
 			return;
 		}
-	int r = choose(t, call, arguments, true, &c, &e);
-	if (r == 0) {
-		r = sandbox_change(s, &c.options, &e);
-		sandbox_options_done(&c.options);
-	}
-	if (r < 0)
+	if (choose(t, call, arguments, true, &c, &e) < 0) {
 		extras_fail_err(call, &e);
-	else
-		extras_finish(call, describe(t, s, "changed"));
+		return;
+	}
+	struct tool_call *later = tool_call_new(t, call, s, sizeof(*later));
+	if (later) {
+		const int r = sandbox_change(s, &c.options, on_changed, later, &e);
+		if (r <= 0)
+			on_changed(r < 0 ? &e : NULL, later);
+	}
+	sandbox_options_done(&c.options);
 }
 
 static void create(struct tools *t, struct mcp_call *call, const json_t *arguments, const char *id)

@@ -54,8 +54,8 @@ static const struct tool_arg shell_args[] = {
     END};
 static const struct tool_arg create_args[] = {
     {"session_id", ARG_STRING, ARG_NULL,
-     "A name for the new session, or an existing one, whose name, labels, env, workdir, "
-     "timeout_s and ttl_s can change."},
+     "A name for the new session, or an existing one, of which all but image, disk_mb and "
+     "network can change."},
     {"persistent", ARG_BOOL, 0,
      "true: a stored sandbox, whose files and packages stay until it is deleted. false: a session.",
      .otherwise = "false"},

@@ -154,6 +154,9 @@ static void ask(struct world *w, bool checkpoint)
 	(void)!engine_list_files(w->sandbox, "", on_list, NULL, &e);
 	(void)!engine_commit_file(w->sandbox, put, "b", true, true, on_done, NULL, &e);
 	(void)!engine_usage(w->sandbox, on_usage, NULL, &e);
+	struct engine_limits limits = create.limits;
+	limits.memory_bytes /= 2;
+	(void)!engine_change(w->sandbox, &limits, on_done, NULL, &e);
 	(void)!engine_create(w->engine, &create, on_second, NULL, &e);
 	(void)!engine_forget(w->engine, "key", on_done, NULL, &e);
 }
@@ -175,7 +178,8 @@ static const struct proto_head *head_of(unsigned kind)
 	    PROTO_HEAD(MON_USED, proto_mon_used),
 	    PROTO_HEAD(MON_FORGOTTEN, proto_mon_forgotten),
 	    PROTO_HEAD(MON_WARMED, proto_mon_warmed),
-	    PROTO_HEAD(MON_HELLO, proto_mon_hello)};
+	    PROTO_HEAD(MON_HELLO, proto_mon_hello),
+	    PROTO_HEAD(MON_LIMITED, proto_mon_limited)};
 
 	return kind & FROM_MONITOR ? &from_monitor[kind % RAW % ARRAY_SIZE(from_monitor)]
 				   : &from_init[kind % RAW % ARRAY_SIZE(from_init)];

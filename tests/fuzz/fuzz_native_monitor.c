@@ -65,6 +65,13 @@ static void fill_warm(union proto_frame *f, uint32_t slot, unsigned about)
 {
 	f->slot = (struct proto_mon_slot){
 	    .head = PROTO_HEAD(MON_WARM, proto_mon_slot), .slot = slot, .flags = about & 1U};
+	if (about & 2U)
+		f->limit = (struct proto_mon_limit){.head = PROTO_HEAD(MON_LIMIT, proto_mon_limit),
+						    .slot = slot,
+						    .what = about >> 2U & 15U,
+						    .memory_bytes = UINT64_C(64) << 20,
+						    .cpu_milli = 500,
+						    .pids = 20};
 }
 
 static void fill_usage(union proto_frame *f, uint32_t slot, unsigned about)

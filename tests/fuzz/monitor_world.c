@@ -182,6 +182,17 @@ static int group_use(struct cgroup *c UNUSED, uint32_t slot, struct cgroup_use *
 	return 0;
 }
 
+static int group_limit(struct cgroup *c UNUSED, uint32_t slot, uint32_t what,
+		       const struct proto_limits *l)
+{
+	ASSERT(slot < WORLD_SLOTS && groups[slot] && what != 0 &&
+	       (what & ~(uint32_t)PROTO_LIMIT_ALL) == 0);
+	ASSERT(!(what & PROTO_LIMIT_MEMORY) || l->memory_bytes >= PROTO_MEMORY_MIN);
+	ASSERT(!(what & PROTO_LIMIT_PIDS) || l->pids >= PROTO_PIDS_MIN);
+	ASSERT(!(what & PROTO_LIMIT_CPU) || l->cpu_milli >= PROTO_CPU_MIN);
+	return happens(WORLD_NO_GROUP) ? -EBUSY : 0;
+}
+
 /* Whatever is said to be charged elsewhere, a part of the memory stays. */
 static int group_limit_all(struct cgroup *c UNUSED, uint64_t bytes)
 {
@@ -198,6 +209,7 @@ static const struct cgroup_ops group_ops = {.name = "fuzz",
 					    .make = group_make,
 					    .remove = group_remove,
 					    .use = group_use,
+					    .limit = group_limit,
 					    .limit_all = group_limit_all,
 					    .use_all = group_use_all};
 
@@ -415,7 +427,7 @@ void world_begin(struct monitor *m, bool root, int *ret_front)
 			      .filter = 1,
 			      .init_program = 2,
 			      .root = root,
-			      .cgroup = {.ops = &group_ops},
+			      .cgroup = {.ops = &group_ops, .later = PROTO_LIMIT_ALL},
 			      .disks = {.dir = -1},
 			      .config = &config,
 			      .boxes = boxes,

@@ -154,7 +154,7 @@ matrix('sessions', { profile: 'full' }, (s) => {
 		assert.deepEqual([limits.memory_bytes, limits.cpu_milli, limits.run_seconds], [200 << 20, 500, 7]);
 		const changed = await s().call('sandbox_create', { session_id: 'chosen', timeout_s: 9, env: { TOKEN: 'other' } });
 		assert.deepEqual([changed.status, changed.timeout_s, changed.memory_mb], ['changed', 9, 200]);
-		failure(await s().raw('sandbox_create', { session_id: 'chosen', memory_mb: 100 }), 'invalid_argument');
+		failure(await s().raw('sandbox_create', { session_id: 'chosen', disk_mb: 100 }), 'limit_not_changeable');
 		failure(await s().raw('sandbox_create', { session_id: 'chosen', network: 'none' }), 'invalid_argument');
 		failure(await s().raw('sandbox_create', { env: { A: 'x'.repeat(70_000) } }), 'invalid_argument');
 		failure(await s().raw('sandbox_create', { cpus: 5000 }), 'invalid_argument');

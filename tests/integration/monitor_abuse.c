@@ -104,6 +104,38 @@ static size_t warm_beyond(union proto_frame *f, int *ret_fd UNUSED)
 	return sizeof(f->slot);
 }
 
+static const struct proto_mon_limit other_limit = {.head = PROTO_HEAD(MON_LIMIT, proto_mon_limit),
+						   .what = PROTO_LIMIT_MEMORY,
+						   .memory_bytes = UINT64_C(64) << 20};
+
+static size_t limit_beyond(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->limit = other_limit;
+	f->limit.slot = SLOTS;
+	return sizeof(f->limit);
+}
+
+static size_t limit_nothing(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->limit = other_limit;
+	f->limit.what = 0;
+	return sizeof(f->limit);
+}
+
+static size_t limit_unknown(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->limit = other_limit;
+	f->limit.what |= 8;
+	return sizeof(f->limit);
+}
+
+static size_t limit_no_memory(union proto_frame *f, int *ret_fd UNUSED)
+{
+	f->limit = other_limit;
+	f->limit.memory_bytes = 4096;
+	return sizeof(f->limit);
+}
+
 static size_t destroy_flags(union proto_frame *f, int *ret_fd UNUSED)
 {
 	f->slot =
@@ -209,6 +241,10 @@ static const struct {
     {"an unknown flag", destroy_flags},
     {"destroying a slot that does not exist", destroy_beyond},
     {"usage of a slot that does not exist", usage_beyond},
+    {"limits of a slot that does not exist", limit_beyond},
+    {"a change of no limit", limit_nothing},
+    {"a change of an unknown limit", limit_unknown},
+    {"a memory limit out of bounds", limit_no_memory},
     {"a path as image", image_path},
     {"an image name without end", image_endless},
     {"limits out of bounds", no_limits},

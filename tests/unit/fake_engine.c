@@ -261,6 +261,8 @@ static int on_message(sd_event_source *source UNUSED, int fd, uint32_t revents U
 		on_run(s, &f.run, fds);
 	else if (f.head.type == PROTO_INIT_FILE)
 		on_file(s, &f.file);
+	else if (f.head.type == PROTO_INIT_LIMIT)
+		engine_of_fake(s)->n_limits++;
 	else if (f.head.type == PROTO_INIT_CHECKPOINT)
 		on_checkpoint(s, &f.checkpoint);
 	else if (f.head.type == PROTO_INIT_SIGNAL && f.signal.signo == SIGKILL && s->run.id) {
@@ -363,6 +365,26 @@ static void fake_destroy(struct engine_sandbox *base)
 		later(s, on_gone);
 }
 
+static int on_changed(sd_event_source *source UNUSED, void *user)
+{
+	struct fake_sandbox *s = user;
+	struct fake_engine *g = engine_of_fake(s);
+	const int failed = g->fail_change;
+
+	s->later = sd_event_source_disable_unref(s->later);
+	g->fail_change = 0;
+	inside_changed(&s->base, failed, failed == ENOTSUP ? PROTO_LIMIT_CPU : 0, g->used_bytes);
+	if (s->base.state == INSIDE_ENDING && !s->later) /* destroyed before the answer */
+		later(s, on_gone);
+	return 0;
+}
+
+static int fake_change(struct engine_sandbox *base, const struct engine_limits *l UNUSED)
+{
+	later((struct fake_sandbox *)base, on_changed);
+	return 0;
+}
+
 static void fake_release(struct engine_sandbox *base)
 {
 	struct fake_sandbox *s = (struct fake_sandbox *)base, **at;
@@ -424,6 +446,7 @@ static const struct engine_ops fake_ops = {
     .create = fake_create,
     .destroy = fake_destroy,
     .release = fake_release,
+    .change = fake_change,
 };
 
 /* A folder whose name says whose it is; those of tests that were aborted go first. */

@@ -32,6 +32,11 @@ struct fake_engine {
 	unsigned checkpoints[ENGINE_CHECKPOINTS_MAX];
 	bool used[ENGINE_CHECKPOINTS_MAX];
 	unsigned n_saves, n_restores, n_drops;
+	/* Changes of limits: how often init heard of one; the errno of the next (0 = it goes well), and the bytes
+	 * that are in use then. */
+	unsigned n_limits;
+	int fail_change;
+	uint64_t used_bytes;
 	enum err_code fail_save, fail_restore; /* the next such call; ERR_NONE = it goes well */
 	struct fake_sandbox *sandboxes;
 };

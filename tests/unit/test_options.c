@@ -80,11 +80,22 @@ static const struct {
     {"{\"env\":{\"PYTHONHOME\":\"hidden\"}}", "env", "Python"},
     {"{\"env\":{\"https_proxy\":\"hidden\"}}", "env", "network"},
     {"{\"env\":{\"CAISSON_X\":\"hidden\"}}", "env", "own"},
-    {"{\"memory_mb\":512}", "memory_mb", "Make a new sandbox", true},
-    {"{\"cpus\":1}", "cpus", "Make a new sandbox", true},
     {"{\"image\":\"science\"}", "image", "Make a new sandbox", true},
     {"{\"ttl_s\":null}", "ttl_s", "", true},
 };
+
+static void test_a_limit_that_stays(void **state UNUSED)
+{
+	struct sandbox_options o = {0};
+	struct err e = ERR_INIT;
+
+	assert_true(read_text("{\"disk_mb\":512}", true, &o, &e) < 0);
+	assert_int_equal(e.code, ERR_LIMIT_NOT_CHANGEABLE);
+	assert_string_equal(e.member, "disk_mb");
+	assert_int_equal(read_text("{\"memory_mb\":512,\"cpus\":1,\"processes\":9}", true, &o, &e),
+			 0);
+	sandbox_options_done(&o);
+}
 
 static void test_refused(void **state UNUSED)
 {
@@ -279,9 +290,13 @@ static void test_longest_record(void **state UNUSED)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test(test_refused), cmocka_unit_test(test_env_limits),
-	    cmocka_unit_test(test_read),    cmocka_unit_test(test_merge),
-	    cmocka_unit_test(test_record),  cmocka_unit_test(test_longest_record),
+	    cmocka_unit_test(test_a_limit_that_stays),
+	    cmocka_unit_test(test_refused),
+	    cmocka_unit_test(test_env_limits),
+	    cmocka_unit_test(test_read),
+	    cmocka_unit_test(test_merge),
+	    cmocka_unit_test(test_record),
+	    cmocka_unit_test(test_longest_record),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

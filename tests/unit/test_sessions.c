@@ -266,22 +266,102 @@ static void test_a_change_holds_at_once(void **state)
 	assert_null(sandbox_workdir(s));
 	change.number[SANDBOX_OPTION_TTL] = 90;
 	change.number[SANDBOX_OPTION_TIMEOUT] = 5;
-	assert_int_equal(manager_change(w->manager, "", "s", &change, &e), 0);
+	assert_int_equal(manager_change(w->manager, "", "s", &change, NULL, NULL, &e), 0);
 	assert_true(sandbox_run_timeout_ns(s) == 5 * NS_PER_S);
 	assert_string_equal(sandbox_name(s), "new name");
-	assert_true(manager_change(w->manager, "", "none", &change, &e) < 0);
+	assert_true(manager_change(w->manager, "", "none", &change, NULL, NULL, &e) < 0);
 	assert_int_equal(e.code, ERR_SESSION_NOT_FOUND);
-	assert_true(manager_change(w->manager, "eve", "s", &change, &e) < 0);
+	assert_true(manager_change(w->manager, "eve", "s", &change, NULL, NULL, &e) < 0);
 	clock_ns += 91 * NS_PER_S;
 	manager_sweep(w->manager);
 	manager_world_turn(w);
 	assert_null(manager_find(w->manager, "", "s"));
 }
 
+struct changed {
+	unsigned times;
+	struct err err;
+};
+
+static void on_limits(const struct err *e, void *user)
+{
+	struct changed *c = user;
+
+	c->times++;
+	c->err = e ? *e : (struct err)ERR_INIT;
+}
+
+static void test_limits_are_changed_by_the_engine(void **state)
+{
+	struct manager_world *w = *state;
+	struct sandbox *s = open_for(w, "", "s").sandbox;
+	struct sandbox_options change = {
+	    .given = 1u << SANDBOX_OPTION_MEMORY | 1u << SANDBOX_OPTION_NAME, .name = "larger"};
+	const struct engine_limits *l = &sandbox_policy(s)->limits;
+	struct changed c = {0};
+	struct err e = ERR_INIT;
+
+	change.number[SANDBOX_OPTION_MEMORY] = 1024;
+	assert_int_equal(sandbox_change(s, &change, on_limits, &c, &e), 1);
+	assert_int_equal(c.times, 0);
+	assert_int_equal(l->memory_bytes >> 20, 512);
+	/* one change at a time, and a plain one meanwhile */
+	assert_true(sandbox_change(s, &change, on_limits, &c, &e) < 0);
+	assert_int_equal(e.code, ERR_SESSION_BUSY);
+	manager_world_turn(w);
+	assert_int_equal(c.times, 1);
+	assert_int_equal(c.err.code, ERR_NONE);
+	assert_int_equal(l->memory_bytes >> 20, 1024);
+	assert_int_equal(w->fake->n_limits, 1);
+	assert_string_equal(sandbox_name(s), "larger");
+	/* What it has already is no question to the engine. */
+	assert_int_equal(sandbox_change(s, &change, on_limits, &c, &e), 0);
+
+	w->fake->fail_change = EBUSY;
+	w->fake->used_bytes = UINT64_C(300) << 20;
+	change.number[SANDBOX_OPTION_MEMORY] = 100;
+	memcpy(change.name, "smaller", sizeof("smaller"));
+	assert_int_equal(sandbox_change(s, &change, on_limits, &c, &e), 1);
+	manager_world_turn(w);
+	assert_int_equal(c.err.code, ERR_LIMIT_BELOW_USE);
+	assert_string_equal(c.err.member, "memory_mb");
+	assert_non_null(strstr(c.err.text, "uses 300 MiB"));
+	assert_int_equal(l->memory_bytes >> 20, 1024);
+	assert_string_equal(sandbox_name(s), "larger"); /* nothing of it has happened */
+
+	w->fake->fail_change = ENOTSUP;
+	change = (struct sandbox_options){.given = 1u << SANDBOX_OPTION_CPUS};
+	change.number[SANDBOX_OPTION_CPUS] = 500;
+	assert_int_equal(sandbox_change(s, &change, on_limits, &c, &e), 1);
+	manager_world_turn(w);
+	assert_int_equal(c.err.code, ERR_LIMIT_NOT_CHANGEABLE);
+	assert_non_null(strstr(c.err.text, "CPU time"));
+	assert_int_equal(l->cpu_milli, 1000);
+	assert_int_equal(w->fake->n_limits, 1);
+}
+
+static void test_limits_of_a_sandbox_that_ends(void **state)
+{
+	struct manager_world *w = *state;
+	struct sandbox *s = open_for(w, "", "s").sandbox;
+	struct sandbox_options change = {.given = 1u << SANDBOX_OPTION_PROCESSES};
+	struct changed c = {0};
+	struct err e = ERR_INIT;
+
+	change.number[SANDBOX_OPTION_PROCESSES] = 100;
+	assert_int_equal(sandbox_change(s, &change, on_limits, &c, &e), 1);
+	assert_int_equal(sandbox_close(s, true, NULL, NULL, &e), 0);
+	manager_world_turn(w);
+	assert_int_equal(c.times, 1);
+	assert_int_not_equal(c.err.code, ERR_NONE);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 	const struct CMUnitTest tests[] = {
+	    CASE(test_limits_are_changed_by_the_engine),
+	    CASE(test_limits_of_a_sandbox_that_ends),
 	    CASE(test_gives_up_what_holds_nothing),
 	    CASE(test_gives_up_only_own_ones),
 	    CASE(test_options_are_held),

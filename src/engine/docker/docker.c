@@ -82,10 +82,19 @@ static int docker_probe(const struct engine_config *config, sd_event *loop, engi
 	return 0;
 }
 
+/* The daemon writes the limit without a look at what is in use, and on cgroup v2 the kernel then kills. The
+ * keeper looks before; what it has seen stays true only while nothing runs. */
+static int docker_change(struct engine_sandbox *s, const struct engine_limits *l)
+{
+	return s->run && l->memory_bytes < s->policy.limits.memory_bytes ? -EBUSY
+									 : native_change(s, l);
+}
+
 const struct engine_ops docker_ops = {
     .name = "docker",
     .get_image = "get it once with: docker pull",
     NATIVE_FRONT_OPS,
+    .change = docker_change,
     .begin = docker_begin,
     .probe = docker_probe,
 };

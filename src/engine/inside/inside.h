@@ -80,6 +80,12 @@ struct inside_checkpoint_op { /* one at a time; cb NULL = none */
 	void *user;
 };
 
+struct inside_change_op { /* one at a time; cb NULL = none */
+	struct engine_limits limits;
+	engine_done_fn cb;
+	void *user;
+};
+
 /* Files with counters of the kernel, opened by the engine; -1 = there is none. Owned by the sandbox. */
 struct inside_counters {
 	int oom, peak; /* of the runs: out-of-memory kills, and the largest use of memory */
@@ -91,8 +97,9 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	enum inside_state state;
 	struct channel *init;
 	struct engine_policy policy;
-	bool warm;   /* its runs may be forked */
-	bool pooled; /* made ahead of need; nobody owns it yet */
+	uint64_t made_memory; /* policy.limits.memory_bytes when it was made */
+	bool warm;            /* its runs may be forked */
+	bool pooled;          /* made ahead of need; nobody owns it yet */
 
 	/* who is to be told what */
 	engine_create_fn create_cb;
@@ -120,6 +127,7 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	struct list ops;    /* struct inside_file_op, oldest first */
 	struct list usages; /* struct inside_usage_op, oldest first */
 	struct inside_checkpoint_op checkpoint;
+	struct inside_change_op change;
 	sd_event_source *patience; /* how long init may be silent; made with the first question */
 
 	enum inside_clean clean;
@@ -158,6 +166,9 @@ int inside_check_ready(const struct engine_sandbox *s, struct err *e) MUST_CHECK
 
 /* The engine's figures; those of the workspace come from init. */
 void inside_used(struct engine_sandbox *s, const struct engine_usage *u);
+/* The answer to engine_ops.change: 0, or why nothing was changed. EBUSY: USED bytes of memory are in use;
+ * ENOTSUP: WHAT (a PROTO_LIMIT_ bit) cannot be changed here. */
+void inside_changed(struct engine_sandbox *s, int errnum, uint32_t what, uint64_t used);
 /* The answer to engine_ops.warm: takes the channel to a new clean interpreter, -1 = there is none.
  * SOON: its zygote is ready, so a run should wait for it. */
 void inside_warmed(struct engine_sandbox *s, int channel, bool soon);
@@ -229,6 +240,9 @@ void inside_files_abort(struct engine_sandbox *s, const struct err *e);
 /* The answer to PROTO_FILE_MEASURE. */
 int inside_measured(struct engine_sandbox *s, const struct proto_init_filed *m) MUST_CHECK;
 void inside_usages_abort(struct engine_sandbox *s, const struct err *e);
+
+/* inside_change.c */
+void inside_change_abort(struct engine_sandbox *s, const struct err *e);
 
 /* inside_checkpoints.c */
 /* INIT_CHECKPOINTED. */

@@ -87,6 +87,20 @@ static int add_processors(struct buf *b, const struct engine_limits *l, uint32_t
 	return add_strings(b, list, count, unless);
 }
 
+/* What `free` and psutil call the memory of the machine (runtime/python/limits.py). /dev/shm tells it, too, but
+ * keeps the size that it was made with. */
+static int add_memory(struct buf *b, const struct engine_sandbox *s, uint32_t *count)
+{
+	const uint64_t bytes = s->policy.limits.memory_bytes;
+	char memory[48];
+	const char *const list[] = {memory, NULL};
+
+	if (bytes == s->made_memory)
+		return 0;
+	(void)snprintf(memory, sizeof(memory), "CAISSON_MEMORY=%llu", (unsigned long long)bytes);
+	return add_strings(b, list, count, NULL);
+}
+
 int inside_run_args(const struct engine_sandbox *s, const struct engine_run_spec *spec,
 		    struct proto_init_run *m)
 {
@@ -99,6 +113,8 @@ int inside_run_args(const struct engine_sandbox *s, const struct engine_run_spec
 		r = add_strings(&b, base_env, &m->envc, spec->env);
 	if (r == 0)
 		r = add_processors(&b, &s->policy.limits, &m->envc, spec->env);
+	if (r == 0)
+		r = add_memory(&b, s, &m->envc);
 	if (r == 0)
 		r = add_strings(&b, spec->env, &m->envc, NULL);
 	if (r < 0)

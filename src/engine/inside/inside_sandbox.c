@@ -56,6 +56,7 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 {
 	s->engine = g;
 	s->state = INSIDE_ASKED;
+	s->made_memory = c->limits.memory_bytes;
 	s->warm = c->warm;
 	s->clean = c->warm ? INSIDE_CLEAN_THERE : INSIDE_CLEAN_NONE;
 	s->wants_egress = c->egress;
@@ -202,6 +203,7 @@ static void abort_questions(struct engine_sandbox *s, const struct err *e)
 {
 	inside_files_abort(s, e);
 	inside_usages_abort(s, e);
+	inside_change_abort(s, e);
 	inside_checkpoints_abort(s, e);
 }
 

@@ -3,6 +3,7 @@
  * M(NAME, from, to, struct, most descriptors, "what it asks or tells")
  *   from, to   F front, M monitor, I init; a receiver refuses messages from or to others
  * The size of a message is that of its struct; any other length ends the connection. */
+/* clang-format off */
 M(MON_HELLO, M, F, proto_mon_hello, 1, "the monitor is up; what it can enforce; the folder of images, if there is one")
 M(MON_CREATE, F, M, proto_mon_create, 0, "make a sandbox in a free slot")
 M(MON_CREATED, M, F, proto_mon_created, 4, "channel to init, counters: out of memory, peak, CPU; or the step that failed")
@@ -27,4 +28,7 @@ M(INIT_FILE, F, I, proto_init_file, 0, "open, put, commit, remove, list, measure
 M(INIT_FILED, I, F, proto_init_filed, 1, "answer to INIT_FILE")
 M(INIT_CHECKPOINT, F, I, proto_init_checkpoint, 0, "save, restore or drop a checkpoint")
 M(INIT_CHECKPOINTED, I, F, proto_init_checkpointed, 0, "answer to INIT_CHECKPOINT")
+M(MON_LIMIT, F, M, proto_mon_limit, 0, "other limits for a sandbox that lives")
+M(MON_LIMITED, M, F, proto_mon_limited, 0, "answer to MON_LIMIT")
+M(INIT_LIMIT, F, I, proto_init_limit, 0, "limits of the sandbox were changed; init keeps its own watches in step")
 M(MON_ELSEWHERE, F, M, proto_mon_elsewhere, 0, "how much of the memory of all sandboxes together is charged to others")

@@ -88,6 +88,8 @@ struct proto_limits { /* the part of struct engine_limits that monitor and init 
 	uint32_t pids;
 	uint32_t workspace_inodes;
 	uint32_t nofile;
+	uint32_t pids_most; /* the most that `pids` may be raised to later; 0 = `pids` */
+	uint32_t pad;
 };
 
 /* ---- monitor ---- */
@@ -409,6 +411,41 @@ struct proto_init_checkpointed {
 	uint64_t bytes;
 };
 
+/* Other limits for a sandbox that lives. Either all of them are changed or none. */
+enum {
+	PROTO_LIMIT_MEMORY = 1,
+	PROTO_LIMIT_CPU = 2,
+	PROTO_LIMIT_PIDS = 4,
+	PROTO_LIMIT_ALL = 7,
+};
+struct proto_mon_limit {
+	struct proto_head head;
+	uint32_t slot;
+	uint32_t what; /* PROTO_LIMIT_ bits, not 0: the members that are changed */
+	uint64_t memory_bytes;
+	uint32_t cpu_milli;
+	uint32_t pids;
+};
+
+/* errnum: EBUSY = the sandbox uses more memory than that; ENOTSUP = this limit cannot be changed here;
+ * ESRCH = the sandbox does not live */
+struct proto_mon_limited {
+	struct proto_head head;
+	uint32_t slot;
+	int32_t errnum; /* 0 = done */
+	uint32_t what;  /* the PROTO_LIMIT_ bit that failed */
+	uint32_t pad;
+	uint64_t memory_bytes; /* EBUSY: in use */
+};
+
+/* Has no answer. */
+struct proto_init_limit {
+	struct proto_head head;
+	uint64_t memory_bytes;
+	uint32_t pids;
+	uint32_t pad;
+};
+
 #define PROTO_FRAME_MAX sizeof(struct proto_init_file) /* the largest */
 
 /* A message buffer: aligned for every struct above. */
@@ -424,6 +461,8 @@ union proto_frame {
 	struct proto_mon_forget forget;
 	struct proto_mon_forgotten forgotten;
 	struct proto_mon_warmed warmed;
+	struct proto_mon_limit limit;
+	struct proto_mon_limited limited;
 	struct proto_init_config config;
 	struct proto_init_ready ready;
 	struct proto_init_failed failed;
@@ -437,6 +476,7 @@ union proto_frame {
 	struct proto_init_filed filed;
 	struct proto_init_checkpoint checkpoint;
 	struct proto_init_checkpointed checkpointed;
+	struct proto_init_limit init_limit;
 };
 
 /* 0, or -1 when the N bytes and N_FDS descriptors are not a message from FROM to TO. */
@@ -473,8 +513,28 @@ static inline bool proto_limits_ok(const struct proto_limits *l)
 	       l->tmp_bytes >= PROTO_DISK_MIN && l->tmp_bytes <= PROTO_DISK_MAX &&
 	       l->cpu_milli >= PROTO_CPU_MIN && l->cpu_milli <= PROTO_CPU_MAX &&
 	       l->pids >= PROTO_PIDS_MIN && l->pids <= PROTO_PIDS_MAX &&
+	       (l->pids_most == 0 || (l->pids_most >= l->pids && l->pids_most <= PROTO_PIDS_MAX)) &&
 	       l->workspace_inodes >= PROTO_INODES_MIN && l->workspace_inodes <= PROTO_INODES_MAX &&
 	       l->nofile >= PROTO_NOFILE_MIN && l->nofile <= PROTO_NOFILE_MAX;
+}
+
+/* Whether a change names at least one limit, and each that it names is inside its bounds. */
+static inline bool proto_limit_ok(const struct proto_mon_limit *m)
+{
+	return m->what != 0 && (m->what & ~(uint32_t)PROTO_LIMIT_ALL) == 0 &&
+	       (!(m->what & PROTO_LIMIT_MEMORY) ||
+		(m->memory_bytes >= PROTO_MEMORY_MIN && m->memory_bytes <= PROTO_MEMORY_MAX)) &&
+	       (!(m->what & PROTO_LIMIT_CPU) ||
+		(m->cpu_milli >= PROTO_CPU_MIN && m->cpu_milli <= PROTO_CPU_MAX)) &&
+	       (!(m->what & PROTO_LIMIT_PIDS) ||
+		(m->pids >= PROTO_PIDS_MIN && m->pids <= PROTO_PIDS_MAX));
+}
+
+/* Memory may be lowered to BYTES if that leaves some room above the USED bytes: a sandbox at its very limit
+ * would lose a process with the next page. */
+static inline bool proto_memory_fits(uint64_t used, uint64_t bytes)
+{
+	return used <= bytes - bytes / 16;
 }
 
 /* The monitor closes the disks of sessions when the host has no more space: all free blocks are reserved then
@@ -489,8 +549,10 @@ static inline void proto_leave_out_walls(struct proto_limits *l)
 {
 	if (!wall_stands(WALL_MEMORY))
 		l->memory_bytes *= 8;
-	if (!wall_stands(WALL_PIDS))
+	if (!wall_stands(WALL_PIDS)) {
 		l->pids *= 8;
+		l->pids_most *= 8;
+	}
 	if (!wall_stands(WALL_NOFILE))
 		l->nofile = 20000;
 	if (!wall_stands(WALL_DISK)) {

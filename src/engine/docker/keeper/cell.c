@@ -64,6 +64,7 @@ static void forget(struct cell *b)
 			   .channel = -1,
 			   .lock = -1,
 			   .memory = -1,
+			   .memory_stat = -1,
 			   .cpu = -1,
 			   .pids = -1};
 }

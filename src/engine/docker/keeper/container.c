@@ -393,6 +393,29 @@ char *container_json(const struct keeper *k, const struct cell *b)
 	return text;
 }
 
+char *container_update_json(const struct proto_mon_limit *l)
+{
+	json_t *doc = json_object();
+	int r = doc ? 0 : -1;
+	size_t len;
+
+	if (l->what & PROTO_LIMIT_MEMORY) {
+		r |= json_object_set_new(doc, "Memory", json_integer((json_int_t)l->memory_bytes));
+		r |= json_object_set_new(doc, "MemorySwap",
+					 json_integer((json_int_t)l->memory_bytes));
+	}
+	if (l->what & PROTO_LIMIT_CPU)
+		r |= json_object_set_new(doc, "NanoCpus",
+					 json_integer((json_int_t)l->cpu_milli * 1000000));
+	if (l->what & PROTO_LIMIT_PIDS)
+		r |= json_object_set_new(doc, "PidsLimit",
+					 json_integer((json_int_t)l->pids + PIDS_SPARE));
+	char *text = r == 0 ? jsonio_text(doc, JSON_COMPACT, &len) : NULL;
+
+	json_decref(doc);
+	return text;
+}
+
 void container_path(const struct cell *b, char *ret, size_t size)
 {
 	(void)snprintf(ret, size, "/containers/create?name=%s", b->name);

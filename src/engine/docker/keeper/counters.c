@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define CGROUP_TEXT_MAX 16384u
+#define STAT_MAX        8192
 #define CGROUPS         "/sys/fs/cgroup"
 
 struct groups { /* folders below CGROUPS, "" = there is none */
@@ -76,6 +77,7 @@ static void open_all(struct cell *b, const struct groups *g, int *ret_oom, int *
 		*ret_peak = open_in(g->memory, "memory.peak", O_RDONLY);
 		*ret_cpu = open_in(g->memory, "cpu.stat", O_RDONLY);
 		b->memory = open_in(g->memory, "memory.current", O_RDONLY);
+		b->memory_stat = open_in(g->memory, "memory.stat", O_RDONLY);
 		b->cpu = open_in(g->memory, "cpu.stat", O_RDONLY);
 		b->pids = open_in(g->memory, "pids.current", O_RDONLY);
 		return;
@@ -84,6 +86,7 @@ static void open_all(struct cell *b, const struct groups *g, int *ret_oom, int *
 	*ret_peak = open_in(g->memory, "memory.max_usage_in_bytes", O_RDWR);
 	*ret_cpu = open_in(g->cpu, "cpuacct.usage", O_RDONLY);
 	b->memory = open_in(g->memory, "memory.usage_in_bytes", O_RDONLY);
+	b->memory_stat = open_in(g->memory, "memory.stat", O_RDONLY);
 	b->cpu = open_in(g->cpu, "cpuacct.usage", O_RDONLY);
 	b->pids = open_in(g->pids, "pids.current", O_RDONLY);
 }
@@ -139,9 +142,45 @@ uint64_t counters_cpu(const struct cell *b)
 	return value * (us ? 1000 : 1);
 }
 
+/* The number behind KEY, which begins a line; 0 = it is not there. */
+static uint64_t number_of(const char *text, const char *key)
+{
+	const size_t n = strlen(key);
+	uint64_t value;
+
+	for (const char *line = text; *line; line += strcspn(line, "\n"), line += *line == '\n')
+		if (strncmp(line, key, n) == 0 && line[n] == ' ' &&
+		    parse_u64_n(line + n + 1, strcspn(line + n + 1, "\n"), 0, UINT64_MAX, &value) ==
+			0)
+			return value;
+	return 0;
+}
+
+uint64_t counters_memory(const struct cell *b)
+{
+	/* v1 also has the figures of groups below; v2 has no other ones. */
+	static const char *const lists[][2] = {{"total_inactive_file", "inactive_file"},
+					       {"total_active_file", "active_file"}};
+	char text[STAT_MAX];
+	uint64_t used = counters_read(b->memory);
+	const ssize_t n =
+	    b->memory_stat >= 0 ? pread(b->memory_stat, text, sizeof(text) - 1, 0) : -1;
+
+	if (n <= 0)
+		return used;
+	text[n] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(lists); i++) {
+		const uint64_t all = number_of(text, lists[i][0]);
+		const uint64_t cached = all > 0 ? all : number_of(text, lists[i][1]);
+		used -= MIN(used, cached);
+	}
+	return used;
+}
+
 void counters_close(struct cell *b)
 {
 	b->memory = fd_close(b->memory);
+	b->memory_stat = fd_close(b->memory_stat);
 	b->cpu = fd_close(b->cpu);
 	b->pids = fd_close(b->pids);
 }

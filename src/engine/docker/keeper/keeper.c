@@ -115,7 +115,8 @@ static int start_cells(struct keeper *k, struct err *e)
 		struct cell *b = &k->cells[i];
 		b->slot = i;
 		b->keeper = k;
-		b->listener = b->channel = b->lock = b->memory = b->cpu = b->pids = -1;
+		b->listener = b->channel = b->lock = -1;
+		b->memory = b->memory_stat = b->cpu = b->pids = -1;
 	}
 	return 0;
 }
@@ -163,6 +164,7 @@ int keeper_main(const struct keeper_config *config)
 	k.config = config;
 	k.channel = KEEPER_FD;
 	k.lock = k.filter = -1;
+	list_init(&k.changes);
 	if (getsockopt(k.channel, SOL_SOCKET, SO_TYPE, &type, &len) < 0 || type != SOCK_SEQPACKET) {
 		(void)fprintf(stderr,
 			      "caisson keeper: it is started by the other verbs, not by hand\n");
@@ -180,6 +182,7 @@ int keeper_main(const struct keeper_config *config)
 	}
 	keeper_id_drop(&k);
 	k.daemon = daemon_free(k.daemon);
+	limits_close(&k);
 	free(k.profile);
 	free(k.cells);
 	free(k.debris);

@@ -12,6 +12,7 @@
  * nobody holds; the containers with its label are removed at the next start (orphans.c). */
 #pragma once
 
+#include "base/list.h"
 #include "engine/docker/docker.h"
 #include "engine/docker/keeper/about.h"
 #include "engine/docker/keeper/daemon.h"
@@ -66,10 +67,11 @@ struct cell {
 	int listener;          /* where init connects; -1 */
 	int channel;           /* init's, until the front has it; -1 */
 	uint64_t until;        /* AWAITED: then it counts as failed */
-	int memory, cpu, pids; /* counters of the container's control groups; -1 = cannot be read */
-	uint64_t cpu_ns;       /* the last figure */
-	unsigned empty;        /* EMPTYING: volumes that are still being removed */
-	uint32_t helper_of;    /* slot + 1 */
+	/* counters of the container's control groups; -1 = cannot be read */
+	int memory, memory_stat, cpu, pids;
+	uint64_t cpu_ns;    /* the last figure */
+	unsigned empty;     /* EMPTYING: volumes that are still being removed */
+	uint32_t helper_of; /* slot + 1 */
 };
 
 struct keeper {
@@ -86,7 +88,8 @@ struct keeper {
 	char *profile; /* JSON: the filter of containers */
 	struct cell *cells;
 	uint32_t serial;
-	unsigned orphans; /* containers that are being removed */
+	unsigned orphans;    /* containers that are being removed */
+	struct list changes; /* of limits, which the daemon has not answered yet (limits.c) */
 	unsigned debris_n;
 	struct debris *debris;
 	uint64_t debris_at; /* when it is tried again */
@@ -104,6 +107,9 @@ void cell_create(struct keeper *k, const struct proto_mon_create *c);
 void cell_destroy(struct keeper *k, uint32_t slot);
 void cell_usage(struct keeper *k, uint32_t slot);
 void cell_warm(struct keeper *k, uint32_t slot);
+/* limits.c */
+void cell_limit(struct keeper *k, const struct proto_mon_limit *l);
+void limits_close(struct keeper *k); /* no answer comes any more */
 void cell_connected(struct cell *b); /* somebody has connected to its listener */
 void cell_tick(struct cell *b, uint64_t now);
 
@@ -114,6 +120,8 @@ bool container_is_podman(const struct keeper *k);
 char *container_volume_json(const struct keeper *k, const struct cell *b, const char *part);
 /* The path of that call. */
 void container_path(const struct cell *b, char *ret, size_t size);
+/* The body of the call that changes the limits of a container; free(3); NULL = no memory. */
+char *container_update_json(const struct proto_mon_limit *l);
 /* What an answer of the daemon means, as a step and an errno. */
 struct container_fault {
 	uint32_t step;
@@ -140,6 +148,8 @@ int counters_open(struct cell *b, pid_t pid, int *ret_oom, int *ret_peak, int *r
 void counters_close(struct cell *b);
 uint64_t counters_read(int fd);
 uint64_t counters_cpu(const struct cell *b);
+/* Memory in use, without cached pages of files. */
+uint64_t counters_memory(const struct cell *b);
 
 /* stored.c: stored workspaces, FOLDER/stored/KEY/data and venv. */
 int keep_open(struct keeper *k, struct cell *b) MUST_CHECK; /* 0 or -errno */

@@ -60,6 +60,14 @@ static int on_warm(struct keeper *k, const union proto_frame *f)
 	return 0;
 }
 
+static int on_limit(struct keeper *k, const union proto_frame *f)
+{
+	if (f->limit.slot >= k->config->max_sandboxes || !proto_limit_ok(&f->limit))
+		return -EINVAL;
+	cell_limit(k, &f->limit);
+	return 0;
+}
+
 static int on_forget(struct keeper *k, const union proto_frame *f)
 {
 	struct proto_mon_forgotten m = {.head = PROTO_HEAD(MON_FORGOTTEN, proto_mon_forgotten),
@@ -74,7 +82,7 @@ static int on_forget(struct keeper *k, const union proto_frame *f)
 
 static int (*const requests[PROTO_TYPE_MAX_])(struct keeper *k, const union proto_frame *f) = {
     [PROTO_MON_CREATE] = on_create, [PROTO_MON_DESTROY] = on_destroy, [PROTO_MON_USAGE] = on_usage,
-    [PROTO_MON_WARM] = on_warm,     [PROTO_MON_FORGET] = on_forget,
+    [PROTO_MON_WARM] = on_warm,     [PROTO_MON_FORGET] = on_forget,   [PROTO_MON_LIMIT] = on_limit,
 };
 
 int keeper_take(struct keeper *k)

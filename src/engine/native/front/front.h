@@ -94,7 +94,7 @@ static inline struct native_sandbox *native_sandbox_of(struct engine_sandbox *s)
 	return (struct native_sandbox *)s;
 }
 
-/* What every engine whose sandboxes a process of its own makes has in its struct engine_ops. */
+/* What every engine whose sandboxes a process of its own makes has in its struct engine_ops, beside `change`. */
 #define NATIVE_FRONT_OPS                                                                           \
 	.size = sizeof(struct native_engine), .open = native_open, .close = native_close,          \
 	.pool = native_pool_figures, .prepare = native_prepare,                                    \
@@ -107,6 +107,7 @@ static inline struct native_sandbox *native_sandbox_of(struct engine_sandbox *s)
 int native_open(struct engine *base, struct err *e) MUST_CHECK;
 void native_close(struct engine *base);
 int native_usage(struct engine_sandbox *s) MUST_CHECK;
+int native_change(struct engine_sandbox *s, const struct engine_limits *l) MUST_CHECK;
 int native_warm(struct engine_sandbox *s) MUST_CHECK;
 void native_ready(struct engine_sandbox *s);
 void native_idle(struct engine_sandbox *s);

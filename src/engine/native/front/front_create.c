@@ -139,6 +139,7 @@ static int check_create(struct native_engine *g, const struct engine_create *c,
 	    .pids = in->pids,
 	    .workspace_inodes = in->workspace_inodes,
 	    .nofile = in->nofile,
+	    .pids_most = in->pids_most,
 	};
 	if (!proto_limits_ok(l))
 		return err_set(e, ERR_INVALID_ARGUMENT, EINVAL, "a limit is outside its bounds");

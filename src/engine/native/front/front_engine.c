@@ -70,6 +70,17 @@ static int on_used(struct native_engine *g, const union proto_frame *f, int *fds
 	return 0;
 }
 
+static int on_limited(struct native_engine *g, const union proto_frame *f, int *fds UNUSED,
+		      size_t n UNUSED)
+{
+	struct native_sandbox *s = in_slot(g, f->limited.slot);
+
+	if (s)
+		inside_changed(&s->base, f->limited.errnum, f->limited.what,
+			       f->limited.memory_bytes);
+	return 0;
+}
+
 static int on_warmed(struct native_engine *g, const union proto_frame *f, int *fds, size_t n)
 {
 	struct native_sandbox *s = in_slot(g, f->warmed.slot);
@@ -85,7 +96,7 @@ static int (*const messages[PROTO_TYPE_MAX_])(struct native_engine *g, const uni
 					      int *fds, size_t n) = {
     [PROTO_MON_CREATED] = on_created,     [PROTO_MON_GONE] = on_gone,
     [PROTO_MON_FORGOTTEN] = on_forgotten, [PROTO_MON_USED] = on_used,
-    [PROTO_MON_WARMED] = on_warmed,
+    [PROTO_MON_WARMED] = on_warmed,       [PROTO_MON_LIMITED] = on_limited,
 };
 
 static int on_message(const union proto_frame *f, int *fds, size_t n, void *user)
@@ -108,13 +119,36 @@ static void on_monitor_end(int error UNUSED, void *user)
 
 /* ---- questions about one sandbox ---- */
 
-static int ask(struct engine_sandbox *base, struct proto_mon_slot *m)
+static int tell(struct engine_sandbox *base, const struct proto_head *m)
 {
 	const struct native_sandbox *s = native_sandbox_of(base);
 	struct native_engine *g = native_engine_of(base->engine);
 
-	m->slot = s->slot;
-	return s->gone || g->dead ? -EPIPE : channel_send(g->monitor, &m->head, NULL, 0);
+	return s->gone || g->dead ? -EPIPE : channel_send(g->monitor, m, NULL, 0);
+}
+
+static int ask(struct engine_sandbox *base, struct proto_mon_slot *m)
+{
+	m->slot = native_sandbox_of(base)->slot;
+	return tell(base, &m->head);
+}
+
+int native_change(struct engine_sandbox *base, const struct engine_limits *l)
+{
+	const struct engine_limits *now = &base->policy.limits;
+	struct proto_mon_limit m = {
+	    .head = PROTO_HEAD(MON_LIMIT, proto_mon_limit),
+	    .slot = native_sandbox_of(base)->slot,
+	    .what = (l->memory_bytes != now->memory_bytes ? PROTO_LIMIT_MEMORY : 0) |
+		    (l->cpu_milli != now->cpu_milli ? PROTO_LIMIT_CPU : 0) |
+		    (l->pids != now->pids ? PROTO_LIMIT_PIDS : 0),
+	    .memory_bytes = l->memory_bytes,
+	    .cpu_milli = l->cpu_milli,
+	    .pids = l->pids,
+	};
+
+	/* The monitor takes a wrong message for a broken front, and ends. */
+	return proto_limit_ok(&m) ? tell(base, &m.head) : -EINVAL;
 }
 
 int native_usage(struct engine_sandbox *s)
@@ -248,6 +282,7 @@ int native_open(struct engine *base, struct err *e)
 const struct engine_ops native_ops = {
     .name = "native",
     NATIVE_FRONT_OPS,
+    .change = native_change,
     .begin = native_begin,
     .probe = native_engine_probe,
 };

@@ -267,6 +267,17 @@ void cgroup_slot_name(uint32_t slot, char ret[16])
 	(void)snprintf(ret, 16, "s%u", slot);
 }
 
+int cgroup_open_slot(const struct cgroup *c, enum cgroup_tree t, uint32_t slot)
+{
+	char name[16];
+
+	if (c->dir[t] < 0)
+		return -ENOTSUP;
+	cgroup_slot_name(slot, name);
+	const int fd = openat(c->dir[t], name, O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? -errno : fd;
+}
+
 void cgroup_rmdir(int dir, const char *slot)
 {
 	static const char *const leaves[] = {"run", "keep"};

@@ -67,6 +67,7 @@ struct cgroup {
 	const struct cgroup_ops *ops;
 	uint32_t enforced; /* enum proto_cap bits */
 	uint32_t best_effort;
+	uint32_t later;              /* PROTO_LIMIT_ bits: can be changed while a sandbox lives */
 	bool swap;                   /* swap is limited too */
 	int dir[CGROUP_TREE_MAX_];   /* the group of the instance in each tree, -1 = none */
 	int leave[CGROUP_TREE_MAX_]; /* v1: the `tasks` that init goes to; v2: the folder `init` */
@@ -82,6 +83,9 @@ struct cgroup_ops {
 		    struct cgroup_fds *fds);
 	void (*remove)(struct cgroup *c, uint32_t slot);
 	int (*use)(struct cgroup *c, uint32_t slot, struct cgroup_use *ret);
+	/* Sets the limits WHAT (PROTO_LIMIT_ bits, all of them in c->later) of a sandbox that lives, all or none.
+	 * Nothing is killed: -EBUSY if more memory is in use than L permits. */
+	int (*limit)(struct cgroup *c, uint32_t slot, uint32_t what, const struct proto_limits *l);
 	/* Limits the memory of all sandboxes together, swap included. -ENOTSUP: this kind cannot. */
 	int (*limit_all)(struct cgroup *c, uint64_t bytes);
 	/* How much memory all sandboxes use together; 0 = unknown. */
@@ -114,6 +118,8 @@ int cgroup_write(int dir, const char *name, const char *value) MUST_CHECK;
 int cgroup_write_u64(int dir, const char *name, uint64_t value) MUST_CHECK;
 int cgroup_read_u64(int dir, const char *name, uint64_t *ret) MUST_CHECK;
 int cgroup_read_key(int dir, const char *name, const char *key, uint64_t *ret) MUST_CHECK;
+/* Opens the group of SLOT in tree T, O_PATH. -ENOTSUP: this tree is not there. */
+int cgroup_open_slot(const struct cgroup *c, enum cgroup_tree t, uint32_t slot) MUST_CHECK;
 /* What is in use according to the file USAGE, without the cached pages of files, which the kernel takes back
  * when it needs memory. STAT has the lines PREFIX"inactive_file" and PREFIX"active_file". 0 = unknown. */
 uint64_t cgroup_memory(int dir, const char *usage, const char *stat, const char *prefix) MUST_CHECK;

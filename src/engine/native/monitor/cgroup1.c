@@ -73,6 +73,9 @@ static int v1_open(struct cgroup *c, const char *instance)
 	c->enforced |= PROTO_CAP_PIDS;
 	if (!(c->enforced & PROTO_CAP_MEMORY))
 		c->best_effort |= PROTO_CAP_MEMORY;
+	c->later = (c->dir[CGROUP_MEMORY] >= 0 ? PROTO_LIMIT_MEMORY : 0) |
+		   (c->dir[CGROUP_CPU] >= 0 ? PROTO_LIMIT_CPU : 0) |
+		   (c->dir[CGROUP_PIDS] >= 0 ? PROTO_LIMIT_PIDS : 0);
 	c->swap = c->dir[CGROUP_MEMORY] >= 0 &&
 		  faccessat(c->dir[CGROUP_MEMORY], "memory.memsw.limit_in_bytes", W_OK, 0) == 0;
 	return 0;
@@ -132,13 +135,16 @@ static int make_memory(struct cgroup *c, int dir, const struct proto_limits *l,
 	return add_join(c, CGROUP_MEMORY, run, fds);
 }
 
+static int limit_cpu(int dir, uint32_t milli)
+{
+	return cgroup_write_u64(dir, "cpu.cfs_quota_us", (uint64_t)milli * PERIOD_US / 1000);
+}
+
 static int make_cpu(struct cgroup *c, int dir, const struct proto_limits *l, struct cgroup_fds *fds)
 {
 	int r = cgroup_write_u64(dir, "cpu.cfs_period_us", PERIOD_US);
 
-	if (r == 0)
-		r = cgroup_write_u64(dir, "cpu.cfs_quota_us",
-				     (uint64_t)l->cpu_milli * PERIOD_US / 1000);
+	r = r < 0 ? r : limit_cpu(dir, l->cpu_milli);
 	return r < 0 ? r : add_join(c, CGROUP_CPU, dir, fds);
 }
 
@@ -220,6 +226,62 @@ static int v1_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
 	return 0;
 }
 
+/* The kernel itself refuses a limit below what is in use (EBUSY), after it has taken back cached pages. But of
+ * the two limits the first may be set then. */
+static int change_memory(const struct cgroup *c, int dir, uint64_t bytes, uint64_t *ret_before)
+{
+	const uint64_t used = cgroup_memory(dir, "memory.usage_in_bytes", "memory.stat", "total_");
+	int r = cgroup_read_u64(dir, "memory.limit_in_bytes", ret_before);
+
+	if (r < 0)
+		return r;
+	if (bytes < *ret_before && !proto_memory_fits(used, bytes))
+		return -EBUSY;
+	r = limit_memory(c, dir, bytes);
+	if (r < 0)
+		(void)!limit_memory(c, dir, *ret_before);
+	return r;
+}
+
+static void change_sockets(int dir, uint64_t memory_bytes)
+{
+	static const char *const leaves[] = {"keep", "run"};
+
+	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
+		_cleanup_fd_ int leaf = openat(dir, leaves[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
+		if (leaf >= 0)
+			limit_sockets(leaf, memory_bytes);
+	}
+}
+
+static int v1_limit(struct cgroup *c, uint32_t slot, uint32_t what, const struct proto_limits *l)
+{
+	_cleanup_fd_ int memory = cgroup_open_slot(c, CGROUP_MEMORY, slot);
+	_cleanup_fd_ int cpu = cgroup_open_slot(c, CGROUP_CPU, slot);
+	_cleanup_fd_ int pids = cgroup_open_slot(c, CGROUP_PIDS, slot);
+	uint64_t bytes = 0;
+	uint64_t processes = 0;
+	int r = 0;
+
+	if (what & PROTO_LIMIT_MEMORY)
+		r = memory < 0 ? memory : change_memory(c, memory, l->memory_bytes, &bytes);
+	if (r < 0)
+		return r;
+	if (what & PROTO_LIMIT_PIDS) {
+		r = pids < 0 ? pids : cgroup_read_u64(pids, "pids.max", &processes);
+		r = r < 0 ? r : cgroup_write_u64(pids, "pids.max", l->pids);
+	}
+	if (r == 0 && (what & PROTO_LIMIT_CPU))
+		r = cpu < 0 ? cpu : limit_cpu(cpu, l->cpu_milli);
+	if (r < 0 && processes > 0)
+		(void)!cgroup_write_u64(pids, "pids.max", processes);
+	if (r < 0 && bytes > 0)
+		(void)!limit_memory(c, memory, bytes);
+	if (r == 0 && (what & PROTO_LIMIT_MEMORY))
+		change_sockets(memory, l->memory_bytes);
+	return r;
+}
+
 static int v1_limit_all(struct cgroup *c, uint64_t bytes)
 {
 	return c->dir[CGROUP_MEMORY] < 0 ? -ENOTSUP : limit_memory(c, c->dir[CGROUP_MEMORY], bytes);
@@ -239,6 +301,7 @@ const struct cgroup_ops cgroup1_ops = {
     .make = v1_make,
     .remove = v1_remove,
     .use = v1_use,
+    .limit = v1_limit,
     .limit_all = v1_limit_all,
     .use_all = v1_use_all,
 };

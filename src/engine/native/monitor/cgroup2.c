@@ -158,6 +158,8 @@ static int v2_open(struct cgroup *c, const char *instance)
 	c->dir[CGROUP_UNIFIED] = TAKE_FD(dir);
 	c->enforced =
 	    caps | PROTO_CAP_PIDS; /* without the controller RLIMIT_NPROC limits processes */
+	c->later = PROTO_LIMIT_MEMORY | (caps & PROTO_CAP_CPU ? PROTO_LIMIT_CPU : 0) |
+		   (caps & PROTO_CAP_PIDS ? PROTO_LIMIT_PIDS : 0);
 	c->swap = true;
 	return 0;
 }
@@ -171,21 +173,24 @@ static int limit_memory(int dir, uint64_t bytes)
 	return r == -ENOENT ? 0 : r; /* the file is missing in kernels without swap accounting */
 }
 
-static int make_limits(const struct cgroup *c, int dir, const struct proto_limits *l)
+static int limit_cpu(int dir, uint32_t milli)
 {
 	char quota[48];
+
+	(void)snprintf(quota, sizeof(quota), "%llu %u",
+		       (unsigned long long)milli * PERIOD_US / 1000, PERIOD_US);
+	return cgroup_write(dir, "cpu.max", quota);
+}
+
+static int make_limits(const struct cgroup *c, int dir, const struct proto_limits *l)
+{
 	int r = limit_memory(dir, l->memory_bytes);
 
 	if (r == 0)
 		r = cgroup_write_u64(dir, "pids.max", l->pids);
 	if (r == -ENOENT)
 		r = 0;
-	if (r == 0 && (c->enforced & PROTO_CAP_CPU)) {
-		(void)snprintf(quota, sizeof(quota), "%llu %u",
-			       (unsigned long long)l->cpu_milli * PERIOD_US / 1000, PERIOD_US);
-		r = cgroup_write(dir, "cpu.max", quota);
-	}
-	return r;
+	return r == 0 && (c->enforced & PROTO_CAP_CPU) ? limit_cpu(dir, l->cpu_milli) : r;
 }
 
 static int make_leaves(const struct cgroup *c, int dir, struct cgroup_fds *fds)
@@ -258,6 +263,55 @@ static int v2_use(struct cgroup *c, uint32_t slot, struct cgroup_use *ret)
 	return 0;
 }
 
+/* The kernel kills as soon as memory.max is below what is in use. memory.high never kills: it takes cached
+ * pages back and slows down whoever allocates. So it comes first, and the limit only if there is room. */
+static int lower_memory(int dir, uint64_t bytes)
+{
+	uint64_t used = 0;
+	int r = cgroup_write_u64(dir, "memory.high", bytes - bytes / 16);
+
+	r = r < 0 ? r : cgroup_read_u64(dir, "memory.current", &used);
+	if (r == 0 && used > bytes - bytes / 32)
+		r = -EBUSY;
+	r = r < 0 ? r : limit_memory(dir, bytes);
+	(void)!cgroup_write(dir, "memory.high", "max");
+	return r;
+}
+
+static int change_memory(int dir, uint64_t bytes, uint64_t *ret_before)
+{
+	const uint64_t used = cgroup_memory(dir, "memory.current", "memory.stat", "");
+	int r = cgroup_read_u64(dir, "memory.max", ret_before);
+
+	if (r < 0 || bytes >= *ret_before)
+		return r < 0 ? r : limit_memory(dir, bytes);
+	return proto_memory_fits(used, bytes) ? lower_memory(dir, bytes) : -EBUSY;
+}
+
+static int v2_limit(struct cgroup *c, uint32_t slot, uint32_t what, const struct proto_limits *l)
+{
+	_cleanup_fd_ int dir = cgroup_open_slot(c, CGROUP_UNIFIED, slot);
+	uint64_t memory = 0;
+	uint64_t pids = 0;
+	int r = dir < 0 ? dir : 0;
+
+	if (r == 0 && (what & PROTO_LIMIT_MEMORY))
+		r = change_memory(dir, l->memory_bytes, &memory);
+	if (r < 0)
+		return r;
+	if (what & PROTO_LIMIT_PIDS) {
+		r = cgroup_read_u64(dir, "pids.max", &pids);
+		r = r < 0 ? r : cgroup_write_u64(dir, "pids.max", l->pids);
+	}
+	if (r == 0 && (what & PROTO_LIMIT_CPU))
+		r = limit_cpu(dir, l->cpu_milli);
+	if (r < 0 && pids > 0)
+		(void)!cgroup_write_u64(dir, "pids.max", pids);
+	if (r < 0 && memory > 0)
+		(void)!limit_memory(dir, memory);
+	return r;
+}
+
 static int v2_limit_all(struct cgroup *c, uint64_t bytes)
 {
 	return limit_memory(c->dir[CGROUP_UNIFIED], bytes);
@@ -274,6 +328,7 @@ const struct cgroup_ops cgroup2_ops = {
     .make = v2_make,
     .remove = v2_remove,
     .use = v2_use,
+    .limit = v2_limit,
     .limit_all = v2_limit_all,
     .use_all = v2_use_all,
 };

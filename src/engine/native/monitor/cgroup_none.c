@@ -27,6 +27,13 @@ static int none_use(struct cgroup *c UNUSED, uint32_t slot UNUSED, struct cgroup
 	return 0;
 }
 
+/* Not reached: c->later is 0. */
+static int none_limit(struct cgroup *c UNUSED, uint32_t slot UNUSED, uint32_t what UNUSED,
+		      const struct proto_limits *l UNUSED)
+{
+	return -ENOTSUP;
+}
+
 static int none_limit_all(struct cgroup *c UNUSED, uint64_t bytes UNUSED)
 {
 	return -ENOTSUP;
@@ -43,6 +50,7 @@ const struct cgroup_ops cgroup_none_ops = {
     .make = none_make,
     .remove = none_remove,
     .use = none_use,
+    .limit = none_limit,
     .limit_all = none_limit_all,
     .use_all = none_use_all,
 };

@@ -110,6 +110,9 @@ static int send_config(struct monitor *m, int channel, const struct proto_mon_cr
 	    .oom_score = RUN_OOM_SCORE,
 	};
 
+	/* Nothing can raise the limit later: then RLIMIT_NPROC is exactly that. */
+	if (!(m->cgroup.later & PROTO_LIMIT_PIDS))
+		c.limits.pids_most = 0;
 	fds[n++] = m->lifeline_read;
 	fds[n++] = m->filter;
 	if (g->kill >= 0)
@@ -467,6 +470,37 @@ void box_warm(struct monitor *m, uint32_t slot)
 	monitor_send(m, &w.head, &interpreter, interpreter >= 0 ? 1 : 0);
 	if (interpreter >= 0)
 		zygote_want(m, b->image, slot);
+}
+
+/* The limits that L names, as they are enforced. */
+static int set_limits(struct monitor *m, const struct proto_mon_limit *l, uint32_t *ret_failed)
+{
+	struct proto_limits limits = {
+	    .memory_bytes = l->memory_bytes, .cpu_milli = l->cpu_milli, .pids = l->pids};
+	const uint32_t missing = l->what & ~m->cgroup.later;
+
+	if (m->boxes[l->slot].state != BOX_LIVE)
+		return -ESRCH;
+	*ret_failed = missing & ~(missing - 1); /* the lowest bit */
+	if (missing)
+		return -ENOTSUP;
+	proto_leave_out_walls(&limits);
+	*ret_failed = PROTO_LIMIT_MEMORY; /* what EBUSY is about */
+	return m->cgroup.ops->limit(&m->cgroup, l->slot, l->what, &limits);
+}
+
+void box_limit(struct monitor *m, const struct proto_mon_limit *l)
+{
+	struct proto_mon_limited a = {.head = PROTO_HEAD(MON_LIMITED, proto_mon_limited),
+				      .slot = l->slot};
+	struct cgroup_use use = {0};
+	const int r = set_limits(m, l, &a.what);
+
+	if (r == -EBUSY)
+		(void)m->cgroup.ops->use(&m->cgroup, l->slot, &use);
+	a.errnum = -r;
+	a.memory_bytes = use.memory_bytes;
+	monitor_send(m, &a.head, NULL, 0);
 }
 
 void box_usage(struct monitor *m, uint32_t slot)

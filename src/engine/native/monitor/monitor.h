@@ -194,6 +194,7 @@ void box_destroy(struct monitor *m, uint32_t slot, uint32_t flags); /* PROTO_SLO
 /* Requests a warm interpreter in place of a lost one. The answer goes out at once. */
 void box_warm(struct monitor *m, uint32_t slot);
 void box_usage(struct monitor *m, uint32_t slot);
+void box_limit(struct monitor *m, const struct proto_mon_limit *l);
 void box_forget(struct monitor *m, const struct proto_mon_forget *f);
 void box_made(struct monitor *m, uint32_t slot, int status); /* the maker was reaped */
 void box_gone(struct monitor *m, uint32_t slot);             /* init was reaped */

@@ -60,6 +60,11 @@ static int check_usage(const struct monitor *m, const union proto_frame *f)
 											 : -EINVAL;
 }
 
+static int check_limit(const struct monitor *m UNUSED, const union proto_frame *f)
+{
+	return proto_limit_ok(&f->limit) ? 0 : -EINVAL;
+}
+
 static int check_elsewhere(const struct monitor *m, const union proto_frame *f)
 {
 	return m->config->total_bytes > 0 && f->elsewhere.bytes <= m->config->total_bytes ? 0
@@ -93,6 +98,11 @@ static void on_usage(struct monitor *m, const union proto_frame *f)
 	box_usage(m, f->slot.slot);
 }
 
+static void on_limit(struct monitor *m, const union proto_frame *f)
+{
+	box_limit(m, &f->limit);
+}
+
 static void on_elsewhere(struct monitor *m, const union proto_frame *f)
 {
 	const uint64_t total = m->config->total_bytes;
@@ -109,8 +119,8 @@ static void on_forget(struct monitor *m, const union proto_frame *f)
 
 #define ANY_STATE ((1U << BOX_STATE_MAX_) - 1)
 
-/* A request may cross the end of a sandbox on the wire. So MON_DESTROY and MON_WARM may name a box in
- * any state, and the functions of lifecycle.c do what the state allows. */
+/* A request may cross the end of a sandbox on the wire. So MON_DESTROY, MON_WARM and MON_LIMIT may name a box
+ * in any state, and the functions of lifecycle.c do what the state allows. */
 static const struct request {
 	unsigned states; /* bit N: the box of the slot may be in state N; 0 = CHECK looks at it */
 	int (*check)(const struct monitor *m, const union proto_frame *f);
@@ -120,12 +130,14 @@ static const struct request {
     [PROTO_MON_DESTROY] = {ANY_STATE, check_destroy, on_destroy},
     [PROTO_MON_WARM] = {ANY_STATE, check_warm, on_warm},
     [PROTO_MON_USAGE] = {0, check_usage, on_usage},
+    [PROTO_MON_LIMIT] = {ANY_STATE, check_limit, on_limit},
     [PROTO_MON_ELSEWHERE] = {0, check_elsewhere, on_elsewhere},
     [PROTO_MON_FORGET] = {0, check_forget, on_forget},
 };
 
-_Static_assert(offsetof(struct proto_mon_create, slot) == offsetof(struct proto_mon_slot, slot),
-	       "requests_check() reads the slot of both");
+_Static_assert(offsetof(struct proto_mon_create, slot) == offsetof(struct proto_mon_slot, slot) &&
+		   offsetof(struct proto_mon_limit, slot) == offsetof(struct proto_mon_slot, slot),
+	       "requests_check() reads the slot of all of them");
 
 int requests_check(const struct monitor *m, const union proto_frame *f)
 {
