@@ -2,6 +2,7 @@
 /* What a model should do about a run that ended badly: one or two short sentences, which stand before
  * the traceback in the answer. */
 #include "base/rand.h"
+#include "base/text.h"
 #include "tools/extras.h"
 #include "tools/signs.h"
 
@@ -63,10 +64,20 @@ static int add_signal(struct buf *b, int signo)
 
 static int add_memory(struct buf *b, const struct run_call *c)
 {
+	const uint64_t has = sandbox_policy(c->sandbox)->limits.memory_bytes / MIB;
+	const int64_t most = manager_option_max(c->tools->config.manager, SANDBOX_OPTION_MEMORY);
+	const int r =
+	    buf_printf(b,
+		       "The sandbox ran out of memory (it has %ju MiB): read data in parts, "
+		       "or use smaller types",
+		       (uintmax_t)has);
+
+	if (r < 0 || most <= (int64_t)has)
+		return r < 0 ? r : buf_add_char(b, '.');
 	return buf_printf(b,
-			  "The sandbox ran out of memory (it has %ju MiB): read data in parts, or "
-			  "use smaller types.",
-			  (uintmax_t)(sandbox_policy(c->sandbox)->limits.memory_bytes / MIB));
+			  ", or raise memory_mb (at most %jd) with sandbox_create and this "
+			  "session_id.",
+			  (intmax_t)most);
 }
 
 /* How the run ended. */
@@ -275,6 +286,41 @@ static int add_killed(struct buf *b, const struct run_call *c, const struct run_
 			  b->len > 0 ? " " : "");
 }
 
+/* Whether NAME is that of a page which display.py saves for fig.show(): figure-N.html. */
+static bool is_page(const char *name)
+{
+	static const char head[] = "figure-";
+
+	if (!text_starts_with(name, head))
+		return false;
+	const char *number = name + strlen(head);
+	const size_t digits = strspn(number, "0123456789");
+	return digits > 0 && streq(number + digits, ".html");
+}
+
+/* A figure of plotly is a page for the person. A model that has not seen a picture does not know what the person
+ * sees (docs/decisions/0013-plotly-pictures.md). */
+static int add_page(struct buf *b, const struct run_result *result)
+{
+	static const char value[] = "plotly figure with ";
+	bool page = result->value.len >= strlen(value) &&
+		    memcmp(result->value.data, value, strlen(value)) == 0;
+
+	for (size_t i = 0; i < result->n_artifacts; i++) {
+		const char *name = result->artifacts[i].name;
+
+		if (text_ends_with(name, ".png") || text_ends_with(name, ".jpg"))
+			return 0;
+		page = page || is_page(name);
+	}
+	if (!page || result->reason != RUN_EXITED)
+		return 0;
+	return buf_printf(b,
+			  "%sThe plotly figure is a page for the person, and you do not see it. To "
+			  "look at the chart, draw it with matplotlib.",
+			  b->len > 0 ? " " : "");
+}
+
 /* The caller named a session that did not exist, so this call has made it. The model may have
  * mistyped the id, or the session may have ended: either way its variables and files are missing. */
 static int add_new_session(struct buf *b, const struct run_call *c)
@@ -300,6 +346,8 @@ int extras_add_hint(struct buf *b, const struct run_call *c, const struct run_re
 		r = add_reason(b, c, result);
 	if (r == 0)
 		r = add_killed(b, c, result);
+	if (r == 0)
+		r = add_page(b, result);
 	if (r == 0 && c->made && c->last && !c->id[0])
 		return buf_printf(b,
 				  "%sYou have worked in no session on this connection yet: this is "

@@ -121,7 +121,7 @@ const plotly: Job = {
 	steps: [
 		python(`import plotly.express as px
 fig = px.scatter(x=[1, 2, 3], y=[4, 1, 9], title="growth")
-fig.show()`, [/\.html/], { most: 2000, never: [/<script|Plotly\.newPlot/] }),
+fig.show()`, [/^Hint: The plotly figure is a page for the person.*matplotlib/m, /\.html/], { most: 2000, never: [/<script|Plotly\.newPlot/] }),
 	],
 };
 
