@@ -2,8 +2,9 @@
 /* `caisson run -i`: a Python prompt whose statements are the stateful runs of one sandbox.
  *
  * A loop of three steps: read lines of standard input until they are a whole statement, run it,
- * save its files. Standard input is read only between runs. On a terminal, the terminal's own line
- * editing is all there is. From a pipe or a file, only what the code prints is printed. */
+ * save its files. Standard input is read only between runs. On a terminal, a process of its own edits the
+ * lines and keeps the history (line_editor.h); without it, the terminal's own line editing is all there is.
+ * From a pipe or a file, only what the code prints is printed. */
 #include "cmd/run_verb.h"
 #include "cmd/statement.h"
 
@@ -32,6 +33,22 @@ struct prompt {
 static void say(const char *text)
 {
 	(void)!fd_write_all(STDERR_FILENO, text, strlen(text));
+}
+
+/* Asks for a line. */
+static void ask(const struct prompt *p)
+{
+	const bool more = p->statement.len > 0;
+
+	if (p->v->editor.fd >= 0)
+		line_editor_order(&p->v->editor, more ? LINE_EDITOR_MORE : LINE_EDITOR_FIRST);
+	else if (p->terminal)
+		say(more ? PROMPT_ON : PROMPT);
+}
+
+static int input_of(const struct prompt *p)
+{
+	return p->v->editor.fd >= 0 ? p->v->editor.fd : STDIN_FILENO;
 }
 
 static void leave(struct prompt *p)
@@ -113,15 +130,14 @@ static void go_on(struct prompt *p)
 		leave(p);
 		return;
 	}
-	if (p->terminal)
-		say(p->statement.len > 0 ? PROMPT_ON : PROMPT);
+	ask(p);
 	(void)sd_event_source_set_enabled(p->input, SD_EVENT_ONESHOT);
 }
 
 static int on_input(struct prompt *p)
 {
 	char data[READ_BYTES];
-	ssize_t n = read(STDIN_FILENO, data, sizeof(data));
+	ssize_t n = read(input_of(p), data, sizeof(data));
 
 	if (n < 0 && (errno == EINTR || errno == EAGAIN)) {
 		(void)sd_event_source_set_enabled(p->input, SD_EVENT_ONESHOT);
@@ -170,7 +186,7 @@ int prompt_new(struct run_verb *v, struct err *e)
 	buf_init(&p->statement, RUN_SCRIPT_MAX);
 	v->prompt = p;
 	v->saved = on_saved;
-	int r = sd_event_add_io(v->app.loop, &p->input, STDIN_FILENO, EPOLLIN, on_io, p);
+	int r = sd_event_add_io(v->app.loop, &p->input, input_of(p), EPOLLIN, on_io, p);
 	if (r == -EPERM)
 		r = sd_event_add_defer(v->app.loop, &p->input, on_turn, p);
 	if (r >= 0)
@@ -221,6 +237,9 @@ bool prompt_interrupt(struct prompt *p)
 		return false;
 	buf_reset(&p->statement);
 	buf_reset(&p->lines);
-	say("\nKeyboardInterrupt\n" PROMPT);
+	if (v->editor.fd >= 0)
+		line_editor_order(&v->editor, LINE_EDITOR_INTERRUPT);
+	else
+		say("\nKeyboardInterrupt\n" PROMPT);
 	return true;
 }

@@ -344,6 +344,8 @@ static int prepare(struct run_verb *v, int argc, char **argv, struct err *e)
 	int r = app_settings(&v->app, "run", APP_RUN, false, &argc, argv, e);
 
 	r = r < 0 ? r : run_args_read(argc, argv, n_rest, rest, &v->args, e);
+	if (r >= 0 && v->args.interactive)
+		v->editor = line_editor_start(!v->args.no_history);
 	r = r < 0 ? r : run_stage_prepare(v, &v->args, e);
 	r = r < 0 ? r : read_script(v, e);
 	r = r < 0 ? r : make_argv(v, e);
@@ -358,6 +360,7 @@ static void run_verb_done(struct run_verb *v)
 	(void)sandbox_unref(v->sandbox);
 	v->saved = v->staged = end_loop;
 	v->prompt = prompt_free(v->prompt);
+	line_editor_end(&v->editor);
 	v->input = input_pipe_free(v->input);
 	v->input_fd = fd_close(v->input_fd);
 	app_done(&v->app);
@@ -372,7 +375,7 @@ static void run_verb_done(struct run_verb *v)
 
 int cmd_run(int argc, char **argv)
 {
-	struct run_verb v = {.input_fd = -1};
+	struct run_verb v = {.input_fd = -1, .editor = LINE_EDITOR_NONE};
 	struct sandbox_options options = {0};
 	struct err e = ERR_INIT;
 

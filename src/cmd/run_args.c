@@ -14,6 +14,7 @@
 enum option {
 	OPTION_CODE,
 	OPTION_PROMPT,
+	OPTION_NO_HISTORY,
 	OPTION_IN,
 	OPTION_OUT,
 	OPTION_WITH,
@@ -26,9 +27,13 @@ static const struct {
 	bool valued;
 	bool after_file; /* may stand right after FILE */
 } options[OPTION_NONE] = {
-    [OPTION_CODE] = {"-c", true, false},     [OPTION_PROMPT] = {"-i", false, true},
-    [OPTION_IN] = {"--in", true, false},     [OPTION_OUT] = {"--out", true, true},
-    [OPTION_WITH] = {"--with", true, false}, [OPTION_ENV] = {"--env", true, false},
+    [OPTION_CODE] = {"-c", true, false},
+    [OPTION_PROMPT] = {"-i", false, true},
+    [OPTION_NO_HISTORY] = {"--no-history", false, true},
+    [OPTION_IN] = {"--in", true, false},
+    [OPTION_OUT] = {"--out", true, true},
+    [OPTION_WITH] = {"--with", true, false},
+    [OPTION_ENV] = {"--env", true, false},
 };
 
 /* The option that WORD is. *RET_VALUE: what follows '=', or NULL. */
@@ -133,6 +138,9 @@ static int take(struct run_args *a, enum option o, const char *value, struct err
 		return 0;
 	case OPTION_PROMPT:
 		a->interactive = true;
+		return 0;
+	case OPTION_NO_HISTORY:
+		a->no_history = true;
 		return 0;
 	case OPTION_IN:
 		return add(a->in, "--in", value, e);

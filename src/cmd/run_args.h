@@ -11,6 +11,7 @@
 
 struct run_args {
 	bool interactive;
+	bool no_history;
 	const char *file; /* "-" is standard input; NULL: none */
 	const char *code; /* of -c, or NULL */
 	const char *out;

@@ -6,6 +6,7 @@
 #include "app/app.h"
 #include "base/buf.h"
 #include "cmd/input_pipe.h"
+#include "cmd/line_editor.h"
 #include "cmd/run_args.h"
 #include "cmd/run_inputs.h"
 #include "sandbox/sandbox_options.h"
@@ -28,9 +29,10 @@ struct run_verb {
 	struct input_pipe *input;
 	int input_fd; /* what the run reads as its standard input; -1: nothing */
 	struct outdir *outdir;
-	struct prompt *prompt;   /* NULL: one run */
-	struct sandbox *sandbox; /* reference */
-	struct run *run;         /* while it runs */
+	struct line_editor editor; /* of the prompt */
+	struct prompt *prompt;     /* NULL: one run */
+	struct sandbox *sandbox;   /* reference */
+	struct run *run;           /* while it runs */
 	struct artifact *artifacts;
 	size_t n_artifacts, next_artifact;
 	bool interrupted; /* the current run was told to end */

@@ -21,6 +21,7 @@ static const struct verb_option stdio_options[] = {
 static const struct verb_option run_options[] = {
     {"-c", "CODE", "run this code instead of a file"},
     {"-i", NULL, "a Python prompt, after FILE if there is one"},
+    {"--no-history", NULL, "neither read nor keep what is typed at the prompt"},
     {"--in", "PATH", "copy a file or folder into /mnt/data first; may be repeated"},
     {"--out", "DIR", "save the files that the run makes in DIR"},
     {"--with", "PACKAGE", "install a package first (httpx, 'httpx<1'); may be repeated"},

@@ -76,19 +76,26 @@ describe('caisson run -i, from a pipe', () => {
 		});
 });
 
+/** A prompt at a terminal, which script(1) gives it: it passes keys and screen on. */
+async function atTerminal(more: Record<string, string | undefined>, use: (expect: (what: string) => Promise<true>, type: (keys: string) => void, p: Program) => Promise<void>, args: string[] = []): Promise<void> {
+	const words = 'exec ' + asProductUser([binary, 'run', '-i', ...args]).map((w) => `'${w}'`).join(' ');
+	const p = new Program(spawn('script', ['-qefc', words, '/dev/null'], { env: productEnv({ ...env, ...more }), stdio: ['pipe', 'pipe', 'pipe'] }));
+	let seen = 0;
+	const expect = (what: string): Promise<true> => until(what, () => {
+		const at = p.stdout.indexOf(what, seen);
+		seen = at < 0 ? seen : at + what.length;
+		return at >= 0;
+	}, patience);
+	try {
+		await use(expect, (keys) => void p.child.stdin!.write(keys), p);
+	} finally {
+		p.kill('SIGKILL');
+	}
+}
+
 describe('caisson run -i, at a terminal', () => {
-	it('prompts, goes on, interrupts, ends', async () => {
-		// script(1) gives it a terminal and passes keys and screen on.
-		const words = 'exec ' + asProductUser([binary, 'run', '-i']).map((w) => `'${w}'`).join(' ');
-		const p = new Program(spawn('script', ['-qefc', words, '/dev/null'], { env: productEnv(env), stdio: ['pipe', 'pipe', 'pipe'] }));
-		let seen = 0;
-		const expect = (what: string): Promise<true> => until(what, () => {
-			const at = p.stdout.indexOf(what, seen);
-			seen = at < 0 ? seen : at + what.length;
-			return at >= 0;
-		}, patience);
-		const type = (keys: string): void => void p.child.stdin!.write(keys);
-		try {
+	for (const [what, TERM] of [['with a line editor', 'xterm'], ['that is dumb', 'dumb']] as const)
+		it(`${what}: prompts, goes on, interrupts, ends`, () => atTerminal({ TERM, XDG_STATE_HOME: scratch('xdg') }, async (expect, type, p) => {
 			await expect('>>> ');
 			type('x = 7\n');
 			await expect('>>> ');
@@ -99,7 +106,8 @@ describe('caisson run -i, at a terminal', () => {
 			type('\n');
 			await expect('>>> ');
 			type('f()\n');
-			await expect('7\r\n>>> ');
+			await expect('7\r\n');
+			await expect('>>> ');
 			type('(1 +\n');
 			await expect('... ');
 			type('\x03');
@@ -111,11 +119,98 @@ describe('caisson run -i, at a terminal', () => {
 			await expect('KeyboardInterrupt');
 			await expect('>>> ');
 			type('x\n');
-			await expect('7\r\n>>> ');
+			await expect('7\r\n');
+			await expect('>>> ');
 			type('\x04');
 			assert.equal((await p.exit).code, 0);
-		} finally {
-			p.kill('SIGKILL');
-		}
+		}));
+});
+
+describe('the line editor of caisson run -i', () => {
+	const UP = '\x1b[A', LEFT = '\x1b[D';
+	const kept = (folder: string): string => path.join(folder, 'caisson/python_history');
+
+	it('arrow keys edit and bring lines back, also those of an earlier prompt; the file is the person\'s alone', async () => {
+		const XDG_STATE_HOME = scratch('xdg');
+		await atTerminal({ TERM: 'xterm', XDG_STATE_HOME }, async (expect, type, p) => {
+			await expect('>>> ');
+			type('print("é" + "on", 12)\n');
+			await expect('éon 12\r\n');
+			await expect('>>> ');
+			type(`${UP}${LEFT}3\n`); // before the bracket
+			await expect('éon 123\r\n');
+			await expect('>>> ');
+			type('half\x03'); // what is typed is forgotten
+			await expect('KeyboardInterrupt');
+			await expect('>>> ');
+			type('if 1:\n');
+			await expect('... ');
+			type('\tprint("tab" + "bed")\n');
+			await expect('... ');
+			type('\n');
+			await expect('tabbed\r\n');
+			await expect('>>> ');
+			type('exit()\n');
+			assert.equal((await p.exit).code, 0);
+		});
+		const lines = ['print("é" + "on", 12)', 'print("é" + "on", 123)', 'if 1:', '\tprint("tab" + "bed")', 'exit()'];
+		assert.deepEqual(fs.readFileSync(kept(XDG_STATE_HOME), 'utf8').split('\n'), [...lines, '']);
+		assert.equal(fs.statSync(kept(XDG_STATE_HOME)).mode & 0o7777, 0o600);
+		await atTerminal({ TERM: 'xterm', XDG_STATE_HOME }, async (expect, type, p) => {
+			await expect('>>> ');
+			type(`${UP.repeat(4)}\n`);
+			await expect('éon 123\r\n');
+			await expect('>>> ');
+			type('\x04');
+			assert.equal((await p.exit).code, 0);
+		});
+	});
+	it('--no-history neither reads nor keeps lines', async () => {
+		const XDG_STATE_HOME = scratch('xdg');
+		const folder = path.dirname(kept(XDG_STATE_HOME));
+		await atTerminal({ TERM: 'xterm', XDG_STATE_HOME }, async (expect, type, p) => {
+			await expect('>>> ');
+			type('print("an" + "swer")\n');
+			await expect('answer\r\n');
+			await expect('>>> ');
+			type(`${UP}\n`); // those of this prompt are there
+			await expect('answer\r\n');
+			await expect('>>> ');
+			type('\x04');
+			assert.equal((await p.exit).code, 0);
+		}, ['--no-history']);
+		assert.ok(!fs.existsSync(folder));
+	});
+	it('a pipe leaves no history', async () => {
+		const XDG_STATE_HOME = scratch('xdg');
+		const r = await caisson(['run', '-i'], { input: 'print(1)\n', env: { ...env, TERM: 'xterm', XDG_STATE_HOME } });
+		assert.deepEqual([r.code, r.stdout.toString()], [0, '1\n']);
+		assert.deepEqual(fs.readdirSync(XDG_STATE_HOME), []);
+	});
+	it('the file is bounded, and one that is a link is left alone', async () => {
+		const XDG_STATE_HOME = scratch('xdg');
+		const other = path.join(scratch('xdg'), 'other');
+		fs.mkdirSync(path.dirname(kept(XDG_STATE_HOME)), { recursive: true });
+		fs.writeFileSync(kept(XDG_STATE_HOME), Array.from({ length: 3000 }, (_, i) => `print("old", ${i} * 1)\n`).join(''));
+		fs.writeFileSync(other, 'untouched\n');
+		const uid = fs.statSync(XDG_STATE_HOME).uid;
+		for (const at of [path.dirname(kept(XDG_STATE_HOME)), kept(XDG_STATE_HOME), other])
+			fs.chownSync(at, uid, uid);
+		const session = (): Promise<void> => atTerminal({ TERM: 'xterm', XDG_STATE_HOME }, async (expect, type, p) => {
+			await expect('>>> ');
+			type('print("n" + "ew")\n');
+			await expect('new\r\n');
+			await expect('>>> ');
+			type('\x04');
+			assert.equal((await p.exit).code, 0);
+		});
+		await session();
+		const lines = fs.readFileSync(kept(XDG_STATE_HOME), 'utf8').trimEnd().split('\n');
+		assert.deepEqual([lines.length, lines[0], lines.at(-1)], [1001, 'print("old", 2000 * 1)', 'print("n" + "ew")']);
+		assert.equal(fs.statSync(kept(XDG_STATE_HOME)).mode & 0o7777, 0o600);
+		fs.rmSync(kept(XDG_STATE_HOME));
+		fs.symlinkSync(other, kept(XDG_STATE_HOME));
+		await session();
+		assert.equal(fs.readFileSync(other, 'utf8'), 'untouched\n');
 	});
 });
