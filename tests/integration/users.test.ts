@@ -452,9 +452,14 @@ describe('a server that asks who it is', () => {
 	});
 
 	it('who did what is written down, and no secret', async () => {
+		// Objects that a stranger chose: a name that is cut within a character, an id that is no text.
+		const name = `mallory${'é'.repeat(60)}`;
+		assert.equal((await ask('POST', `${base}/api/v1/session`, { json: { username: name, password: 'wrong' }, headers: { origin: base, 'sec-fetch-site': 'same-origin' } })).status, 401);
+		assert.equal((await ask('POST', `${base}/api/v1/sandboxes/mallory%ff/runs`, { key: keys.alice!, json: { code: '1' } })).status, 404);
 		const rows = (await ask('GET', `${base}/api/v1/audit?limit=1000`, { key: keys.admin! })).body.rows;
 		for (const action of ['user.add', 'key.new', 'key.revoke', 'user.change', 'user.remove', 'sandbox.create', 'run.start'])
 			assert.ok(rows.some((r: Json) => r.action === action), action);
+		assert.equal(rows.filter((r: Json) => r.object.startsWith('mallory')).length, 2, JSON.stringify(rows.slice(0, 5)));
 		const text = JSON.stringify(rows) + program.stderr;
 		for (const key of Object.values(keys))
 			assert.ok(!text.includes(key));
