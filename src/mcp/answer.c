@@ -187,9 +187,25 @@ void mcp_call_finish(struct mcp_call *c, json_t *result)
 	call_end(c);
 }
 
-void mcp_call_finish_blob(struct mcp_call *c, json_t *result, const char *mark, const char *blob,
+/* Gives the answer to the transport with BLOB beside it. False: it must be sent in one piece. */
+static bool deliver_filled(struct mcp_call *c, char *text, size_t text_len, const char *mark,
+			   char *blob, size_t len)
+{
+	struct mcp_sink *sink = c->sink;
+	struct mcp_filled answer = {
+	    .text = text, .text_len = text_len, .blob = blob, .blob_len = len};
+
+	if (!text || c->batch || !sink || !sink->ops->finish_filled || !wire_holes(&answer, mark))
+		return false;
+	c->sink = NULL;
+	sink->ops->finish_filled(sink, &answer);
+	return true;
+}
+
+void mcp_call_finish_blob(struct mcp_call *c, json_t *result, const char *mark, char *blob,
 			  size_t len)
 {
+	_cleanup_free_ char *owned = blob;
 	size_t text_len;
 
 	ASSERT(!c->finished && !c->task);
@@ -201,8 +217,12 @@ void mcp_call_finish_blob(struct mcp_call *c, json_t *result, const char *mark, 
 	if (!c->cancelled) {
 		char *text = wire_response(c->id, result, &text_len);
 
-		text = wire_fill(text, text_len, mark, blob, len, &text_len);
-		finish_text(c, text, text_len);
+		if (deliver_filled(c, text, text_len, mark, owned, len)) {
+			owned = NULL;
+		} else {
+			text = wire_fill(text, text_len, mark, owned, len, &text_len);
+			finish_text(c, text, text_len);
+		}
 	}
 	json_decref(result);
 	call_end(c);

@@ -277,9 +277,10 @@ struct mcp_call *mcp_call_unref(struct mcp_call *call); /* NULL is fine; returns
 /* RESULT: owned, an object as the builders of content.h make it. */
 void mcp_call_finish(struct mcp_call *call, json_t *result);
 /* The same for a result with a large text that JSON need not escape, such as base64. RESULT has MARK in
- * its place, once or more, and the message gets the LEN bytes of BLOB there: they are copied once each,
- * and neither checked nor escaped. MARK: letters and digits that nobody can guess. Not for a task. */
-void mcp_call_finish_blob(struct mcp_call *call, json_t *result, const char *mark, const char *blob,
+ * its place, once or more, and the message gets the LEN bytes of BLOB (owned) there. They are neither
+ * checked nor escaped, and not copied where the transport can write them from one place. MARK: letters
+ * and digits that nobody can guess. Not for a task. */
+void mcp_call_finish_blob(struct mcp_call *call, json_t *result, const char *mark, char *blob,
 			  size_t len);
 /* Finishes with a JSON-RPC error. For errors that a model should see or could correct use
  * mcp_tool_error() instead. DATA: owned or NULL. */

@@ -309,6 +309,9 @@ void call_deliver(struct mcp_call *call, unsigned http_status, char *json, size_
 /* wire.c: texts of messages. Owned by the caller; NULL: memory is short or a text is not UTF-8. */
 char *wire_text(const json_t *message, size_t *ret_len);
 char *wire_response(const json_t *id, const json_t *result, size_t *ret_len);
+/* Finds the places of MARK and takes it out of the text there. False: there are too many places, or the
+ * answer would be too long. Then nothing is changed. */
+bool wire_holes(struct mcp_filled *answer, const char *mark);
 /* TEXT (owned, LEN bytes, or NULL) with BLOB in place of each MARK. NULL: no memory, or too long. */
 char *wire_fill(char *text, size_t len, const char *mark, const char *blob, size_t blob_len,
 		size_t *ret_len);

@@ -30,6 +30,18 @@ enum mcp_out {
 
 struct mcp_sink;
 
+#define MCP_HOLES_MAX 2U /* places of a large text: in the content, and in the structured content */
+
+/* An answer with one large text in several places. The transport writes it from the one copy. */
+struct mcp_filled {
+	char *text; /* owned: the answer without the large text */
+	size_t text_len;
+	char *blob; /* owned: the large text */
+	size_t blob_len;
+	size_t holes[MCP_HOLES_MAX]; /* where BLOB belongs in TEXT, ascending */
+	size_t n_holes;
+};
+
 struct mcp_sink_ops {
 	/* A notification or request before the answer. HTTP: it makes the answer an SSE stream. */
 	void (*send)(struct mcp_sink *sink, enum mcp_out kind, char *json, size_t len);
@@ -38,6 +50,9 @@ struct mcp_sink_ops {
 	 * an open SSE stream the response is an event, and the stream ends. Without a response: 202
 	 * for notifications and responses; 200 for a cancelled request, whose stream just ends. */
 	void (*finish)(struct mcp_sink *sink, unsigned http_status, char *json, size_t len);
+	/* May be NULL: then such an answer comes through finish(), in one piece. The sink takes TEXT and
+	 * BLOB. Never for a batch. */
+	void (*finish_filled)(struct mcp_sink *sink, const struct mcp_filled *answer);
 	/* May be NULL. True while more data waits to be written than the transport wants. Progress
 	 * and log messages are then dropped, so that a slow reader costs no memory. */
 	bool (*congested)(struct mcp_sink *sink);

@@ -76,6 +76,33 @@ char *wire_response(const json_t *id, const json_t *result, size_t *ret_len)
 	return take(&b, r, ret_len);
 }
 
+bool wire_holes(struct mcp_filled *answer, const char *mark)
+{
+	const size_t mark_len = strlen(mark);
+	const char *end = answer->text + answer->text_len, *at;
+	char *to = answer->text;
+	size_t n = 0;
+
+	for (const char *p = to; (at = memmem(p, (size_t)(end - p), mark, mark_len));
+	     p = at + mark_len)
+		n++;
+	if (n > MCP_HOLES_MAX || answer->text_len >= WIRE_MAX ||
+	    answer->blob_len > (WIRE_MAX - answer->text_len) / MCP_HOLES_MAX)
+		return false;
+	for (const char *p = to; p < end; p = at + mark_len) {
+		at = memmem(p, (size_t)(end - p), mark, mark_len);
+
+		const size_t part = (size_t)((at ? at : end) - p);
+		memmove(to, p, part);
+		to += part;
+		if (!at)
+			break;
+		answer->holes[answer->n_holes++] = (size_t)(to - answer->text);
+	}
+	answer->text_len = (size_t)(to - answer->text);
+	return true;
+}
+
 char *wire_fill(char *text, size_t len, const char *mark, const char *blob, size_t blob_len,
 		size_t *ret_len)
 {

@@ -310,7 +310,7 @@ static void on_read_open(int fd, const struct engine_file *info, const struct er
 				    tools_json_bytes(info->name, strlen(info->name)), "mime_type",
 				    mime_type(info->name), "size_bytes", (json_int_t)info->size,
 				    "content_base64", mark),
-			  mark, content, BASE64_ENCODED_LEN((size_t)info->size));
+			  mark, TAKE_PTR(content), BASE64_ENCODED_LEN((size_t)info->size));
 	tool_call_free(&c->base);
 }
 

@@ -124,7 +124,7 @@ void tools_finish(struct mcp_call *call, json_t *object)
 	mcp_call_finish(call, result_of(object));
 }
 
-void tools_finish_blob(struct mcp_call *call, json_t *object, const char *mark, const char *blob,
+void tools_finish_blob(struct mcp_call *call, json_t *object, const char *mark, char *blob,
 		       size_t len)
 {
 	mcp_call_finish_blob(call, result_of(object), mark, blob, len);

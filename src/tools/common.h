@@ -54,8 +54,8 @@ bool tools_activate(struct tools *t, struct mcp_call *call, const char *id, tool
 /* Finishes the call with {"result": OBJECT} as structured content and OBJECT (owned) as compact
  * text. */
 void tools_finish(struct mcp_call *call, json_t *object);
-/* The same with BLOB in place of each MARK: mcp_call_finish_blob(). */
-void tools_finish_blob(struct mcp_call *call, json_t *object, const char *mark, const char *blob,
+/* The same with BLOB (owned) in place of each MARK: mcp_call_finish_blob(). */
+void tools_finish_blob(struct mcp_call *call, json_t *object, const char *mark, char *blob,
 		       size_t len);
 
 struct tool_error {

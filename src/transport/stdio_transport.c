@@ -13,7 +13,8 @@
 #define READ_BYTES       (64u << 10)
 #define READS_PER_TURN   16           /* before it is the turn of other event sources */
 #define LARGE_LINE       (256u << 10) /* bytes; for a longer one the output pipe is made larger */
-#define WRITE_VECTORS    64           /* even: each message has one, its newline another */
+#define WRITE_VECTORS    64
+#define LINE_VECTORS     (2 * MCP_HOLES_MAX + 2) /* of a message with a large text, and its newline */
 #define QUEUE_MARK       (1u << 20)
 #define QUEUE_MAX        (512u << 20)
 #define DRAIN_NS         (5 * NS_PER_S)
@@ -22,8 +23,8 @@
 
 struct line {
 	struct list node;
-	char *json; /* owned */
-	size_t len; /* without the newline */
+	struct mcp_filled json; /* without a large text: no holes */
+	size_t len;             /* of the whole message, without the newline */
 };
 
 struct transport_stdio {
@@ -78,28 +79,46 @@ static void drop_line(struct transport_stdio *t, struct line *l)
 {
 	list_remove(&l->node);
 	t->queued -= l->len + 1;
-	free(l->json);
+	free(l->json.text);
+	free(l->json.blob);
 	free(l);
+}
+
+struct vectors {
+	struct iovec *iov;
+	unsigned n;
+	size_t skip; /* bytes of what follows that were sent already */
+};
+
+static void add_part(struct vectors *v, char *part, size_t len)
+{
+	const size_t skip = MIN(v->skip, len);
+
+	v->skip -= skip;
+	if (len > skip)
+		v->iov[v->n++] = (struct iovec){.iov_base = part + skip, .iov_len = len - skip};
 }
 
 static unsigned gather(struct transport_stdio *t, struct iovec iov[WRITE_VECTORS])
 {
 	static char newline[] = "\n";
-	size_t skip = t->head_sent;
-	unsigned n = 0;
+	struct vectors v = {.iov = iov, .skip = t->head_sent};
 
 	list_for_each(node, &t->queue) {
-		struct line *l = list_entry(node, struct line, node);
+		const struct mcp_filled *json = &list_entry(node, struct line, node)->json;
+		size_t from = 0;
 
-		if (n + 2 > WRITE_VECTORS)
+		if (v.n + LINE_VECTORS > WRITE_VECTORS)
 			break;
-		if (skip < l->len)
-			iov[n++] =
-			    (struct iovec){.iov_base = l->json + skip, .iov_len = l->len - skip};
-		iov[n++] = (struct iovec){.iov_base = newline, .iov_len = 1};
-		skip = 0;
+		for (size_t i = 0; i < json->n_holes; i++) {
+			add_part(&v, json->text + from, json->holes[i] - from);
+			add_part(&v, json->blob, json->blob_len);
+			from = json->holes[i];
+		}
+		add_part(&v, json->text + from, json->text_len - from);
+		add_part(&v, newline, 1);
 	}
-	return n;
+	return v.n;
 }
 
 static void written(struct transport_stdio *t, size_t n)
@@ -139,18 +158,20 @@ static void flush(struct transport_stdio *t)
 	maybe_end(t);
 }
 
-static void send_line(struct transport_stdio *t, char *json, size_t len)
+static void send_filled(struct transport_stdio *t, const struct mcp_filled *json)
 {
+	const size_t len = json->text_len + json->n_holes * json->blob_len;
 	struct line *l = malloc(sizeof(*l));
 
 	if (!l || t->ended) {
 		free(l);
-		free(json);
+		free(json->text);
+		free(json->blob);
 		if (!l)
 			end(t, -ENOMEM);
 		return;
 	}
-	*l = (struct line){.json = json, .len = len};
+	*l = (struct line){.json = *json, .len = len};
 	if (len > LARGE_LINE)
 		stdio_watch_enlarge(&t->out);
 	list_append(&t->queue, &l->node);
@@ -159,6 +180,11 @@ static void send_line(struct transport_stdio *t, char *json, size_t len)
 		end(t, -ENOBUFS);
 	else
 		flush(t);
+}
+
+static void send_line(struct transport_stdio *t, char *json, size_t len)
+{
+	send_filled(t, &(struct mcp_filled){.text = json, .text_len = len});
 }
 
 static void on_out_ready(uint32_t events, void *userdata)
@@ -185,14 +211,25 @@ static void sink_send(struct mcp_sink *sink, enum mcp_out kind, char *json, size
 	send_line(of_sink(sink), json, len);
 }
 
+static void answered(struct transport_stdio *t)
+{
+	/* The call counts as in flight until the sink's function returns, so the check comes later. */
+	if (t->drain_until_ns)
+		(void)sd_event_source_set_enabled(t->later, SD_EVENT_ONESHOT);
+}
+
 static void sink_finish(struct mcp_sink *sink, unsigned http_status, char *json, size_t len)
 {
 	(void)http_status;
 	if (json)
 		send_line(of_sink(sink), json, len);
-	/* The call counts as in flight until this function returns, so the check comes later. */
-	if (of_sink(sink)->drain_until_ns)
-		(void)sd_event_source_set_enabled(of_sink(sink)->later, SD_EVENT_ONESHOT);
+	answered(of_sink(sink));
+}
+
+static void sink_finish_filled(struct mcp_sink *sink, const struct mcp_filled *answer)
+{
+	send_filled(of_sink(sink), answer);
+	answered(of_sink(sink));
 }
 
 static bool sink_congested(struct mcp_sink *sink)
@@ -203,6 +240,7 @@ static bool sink_congested(struct mcp_sink *sink)
 static const struct mcp_sink_ops sink_ops = {
     .send = sink_send,
     .finish = sink_finish,
+    .finish_filled = sink_finish_filled,
     .congested = sink_congested,
 };
 

@@ -46,6 +46,24 @@ static void on_ask(struct mcp_call *call, json_t *arguments, void *user)
 		mcp_call_need_input(call, &question, 1, NULL);
 }
 
+/* Answers with a large text in as many blocks of content as asked for. */
+static void on_blob(struct mcp_call *call, json_t *arguments, void *user)
+{
+	static const char mark[] = "0123456789abcdef";
+	const json_int_t places = json_integer_value(json_object_get(arguments, "places"));
+	json_t *blocks = json_array();
+	char *blob = malloc(MCP_FIXTURE_BLOB);
+
+	(void)user;
+	ASSERT(blob);
+	for (size_t i = 0; i < MCP_FIXTURE_BLOB; i++)
+		blob[i] = (char)('a' + i % 26);
+	for (json_int_t i = 0; i < places; i++)
+		ASSERT(json_array_append_new(blocks, mcp_textf("<%s>", mark)) == 0);
+	mcp_call_finish_blob(call, mcp_tool_result(blocks, NULL, false), mark, blob,
+			     MCP_FIXTURE_BLOB);
+}
+
 void mcp_fixture_finish(struct mcp_fixture *f, const char *text)
 {
 	struct mcp_call *call = TAKE_PTR(f->held);
@@ -68,6 +86,13 @@ void mcp_fixture_init(struct mcp_fixture *f)
 	const struct mcp_tool hold = {
 	    .name = "hold", .description = "Waits.", .call = on_hold, .user = f};
 	const struct mcp_tool ask = {.name = "ask", .description = "Asks back.", .call = on_ask};
+	const struct mcp_tool blob = {
+	    .name = "blob",
+	    .description = "A large text, once or more.",
+	    .input_schema =
+		"{\"type\":\"object\",\"properties\":{\"places\":{\"type\":\"integer\"}}}",
+	    .call = on_blob,
+	};
 	struct err e = ERR_INIT;
 
 	*f = (struct mcp_fixture){0};
@@ -76,6 +101,7 @@ void mcp_fixture_init(struct mcp_fixture *f)
 	ASSERT(mcp_server_add_tool(f->server, &echo, &e) == 0);
 	ASSERT(mcp_server_add_tool(f->server, &hold, &e) == 0);
 	ASSERT(mcp_server_add_tool(f->server, &ask, &e) == 0);
+	ASSERT(mcp_server_add_tool(f->server, &blob, &e) == 0);
 }
 
 void mcp_fixture_done(struct mcp_fixture *f)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A registry with tools that a test holds in its hand: `echo` answers at once, `hold` when the test
- * says so, `ask` when the client has told its roots. */
+ * says so, `ask` when the client has told its roots, `blob` with a large text in N `places`. */
 #pragma once
 
 #include "mcp/content.h"
 #include "mcp/mcp.h"
+
+#define MCP_FIXTURE_BLOB 500003 /* bytes of the large text: "abc...zabc..." */
 
 struct mcp_fixture {
 	struct mcp_server *server;

@@ -376,6 +376,52 @@ static void test_slow_reader(void **state)
 	fd_close_many(theirs, 2);
 }
 
+/* However often an answer has its large text, and wherever a full pipe cuts it. */
+static void test_large_text_in_several_places(void **state)
+{
+	_cleanup_(buf_done) struct buf content = BUF_INIT(4u << 20);
+	int theirs[2];
+
+	(void)state;
+	start_on_pipes(theirs);
+	for (unsigned places = 0; places <= 3; places++) {
+		char call[256];
+
+		(void)snprintf(
+		    call, sizeof(call),
+		    "{\"jsonrpc\":\"2.0\",\"id\":%u,\"method\":\"tools/call\",\"params\":{"
+		    "\"name\":\"blob\",\"arguments\":{\"places\":%u}}}\n",
+		    places, places);
+		assert_int_equal(fd_write_all(w.to, call, strlen(call)), 0);
+	}
+	for (unsigned i = 0; i < 10; i++) {
+		turn();
+		take_once();
+	}
+	const uint64_t end = now_ns() + PATIENCE_NS;
+	while (count("\n") < 4 && now_ns() < end) {
+		take();
+		turn();
+	}
+	for (unsigned places = 0; places <= 3; places++) {
+		buf_reset(&content);
+		assert_int_equal(
+		    buf_printf(&content, "\"id\":%u,\"result\":{\"content\":[", places), 0);
+		for (unsigned i = 0; i < places; i++) {
+			assert_int_equal(
+			    buf_add_str(&content, i ? ",{\"type\":\"text\",\"text\":\"<"
+						    : "{\"type\":\"text\",\"text\":\"<"),
+			    0);
+			for (unsigned n = 0; n < MCP_FIXTURE_BLOB; n++)
+				assert_int_equal(buf_add_char(&content, (char)('a' + n % 26)), 0);
+			assert_int_equal(buf_add_str(&content, ">\"}"), 0);
+		}
+		assert_int_equal(buf_add_str(&content, "]}}\n"), 0);
+		assert_non_null(strstr(buf_str(&w.got), buf_str(&content)));
+	}
+	fd_close_many(theirs, 2);
+}
+
 static void test_flags_of_shared_descriptors_stay(void **state)
 {
 	int theirs[2];
@@ -450,6 +496,7 @@ int main(void)
 	    T(test_end_of_input_lets_a_slow_reader_read),
 	    T(test_dead_client_is_noticed_at_once),
 	    T(test_slow_reader),
+	    T(test_large_text_in_several_places),
 	    T(test_flags_of_shared_descriptors_stay),
 	    T(test_socket),
 	    T(test_files),
