@@ -6,6 +6,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
+import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { binary, freePort, newStateDir, scratch } from '../../lib/env.ts';
 import { caisson, start } from '../../lib/process.ts';
 import type { Json } from '../../lib/session.ts';
@@ -65,10 +66,10 @@ async function ask(base: string, method: string, at: string, o: { token?: string
 }
 
 /** Starts the program by the name FOLDER/NAME and waits until it answers on PORT. */
-async function byName(name: string, args: string[], port: number, env: Record<string, string>, body: (base: string, stderr: () => string) => Promise<void>): Promise<void> {
+async function byName(name: string, args: string[], port: number, env: Record<string, string>, body: (base: string, stderr: () => string) => Promise<void>, cwd?: string): Promise<void> {
 	const folder = scratch('names');
 	fs.symlinkSync(binary, path.join(folder, name));
-	const program = start(args, { program: path.join(folder, name), env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_HTTP_PORT: 'off', ...env } });
+	const program = start(args, { program: path.join(folder, name), cwd, env: { SANDBOX_STATE_DIR: newStateDir(), SANDBOX_HTTP_PORT: 'off', ...env } });
 	const base = `http://127.0.0.1:${port}`;
 	try {
 		await until(`${name} on port ${port}`, async () => {
@@ -97,6 +98,10 @@ export const secondRows: Row[] = [
 				assert.equal(client.getServerVersion()!.name, 'Python Sandbox Executor');
 				assert.deepEqual((await client.listTools()).tools.map((t) => t.name), SEVEN);
 				await client.close();
+				const newer = new Client({ name: 'originals', version: '1' });
+				await newer.connect(new StreamableHTTPClientTransport(new URL(`${base}/mcp`)));
+				assert.deepEqual((await newer.listTools()).tools.map((t) => t.name), SEVEN);
+				await newer.close();
 			});
 		},
 	},
@@ -144,6 +149,16 @@ export const secondRows: Row[] = [
 		run: async () => {
 			const port = await freePort();
 			await byName('mcp-sandbox', ['--config', shipped('127.0.0.1', port)], port, {}, async (base) => assert.equal((await fetch(`${base}/health`)).status, 200));
+			const here = path.dirname(shipped('127.0.0.1', port));
+			await byName('mcp-sandbox', [], port, {}, async (base) => {
+				const client = new Client({ name: 'originals', version: '1' });
+				await client.connect(new SSEClientTransport(new URL(`${base}/sse`)));
+				const answers = [];
+				for (let i = 0; i < 4; i++)
+					answers.push(JSON.stringify(await client.callTool({ name: 'create_sandbox', arguments: {} })));
+				assert.deepEqual(answers.map((a) => /maximum limit of 3 sandboxes/.test(a)), [false, false, false, true], answers[3]);
+				await client.close();
+			}, here);
 		},
 	},
 	{
@@ -229,16 +244,38 @@ export const secondRows: Row[] = [
 				const r = await ask(s.base, 'POST', '/api/register', { json: { username: 'x', email: 'x@example.org', password: 'elevenbytes' } });
 				assert.deepEqual([r.status, r.body.detail], [422, 'password: 12 to 256 bytes']);
 			});
+			await second({}, async (s) => {
+				const statuses = [];
+				for (const password of ['fives', 'sixsix'])
+					statuses.push((await ask(s.base, 'POST', '/api/register', { json: { username: 'x', email: 'x@example.org', password } })).status);
+				assert.deepEqual(statuses, [422, 200]);
+			});
 		},
 	},
 	{
 		original, name: 'the descriptions of its routes',
-		page: { topic: 'API key', there: 'one for each user, readable in the database and in every link', here: 'the page shows its key as there, but it is stored nowhere; other keys are shown once (`caisson key new NAME`)' },
 		run: () => second({}, async (s) => {
 			for (const at of ['/docs', '/redoc'])
 				assert.match((await ask(s.base, 'GET', at)).body.text, /\/api\/users\/me\/api-key/);
 			assert.ok((await ask(s.base, 'GET', '/openapi.json')).body.paths['/api/users/me/api-key/regenerate'].post);
 		}),
+	},
+	{
+		original, name: 'the key of the page is in no file of the server',
+		page: { topic: 'API key', there: 'one for each user, readable in the database and in every link', here: 'the page shows its key as there, but it is stored nowhere; other keys are shown once (`caisson key new NAME`)' },
+		run: async () => {
+			const state = newStateDir();
+			await second({ env: { SANDBOX_STATE_DIR: state } }, async (s) => {
+				await ask(s.base, 'POST', '/api/register', { json: { username: 'eve', email: 'eve@example.org', password: 'sixsix' } });
+				const token = (await ask(s.base, 'POST', '/api/token', { form: { username: 'eve', password: 'sixsix' } })).body.access_token;
+				const keyOf = async (): Promise<string> => (await ask(s.base, 'GET', '/api/users/me/api-key', { token })).body.api_key;
+				const key = await keyOf();
+				assert.equal(await keyOf(), key, 'shown again');
+				const files = fs.readdirSync(state, { withFileTypes: true }).filter((f) => f.isFile()).map((f) => fs.readFileSync(path.join(state, f.name)));
+				assert.ok(files.some((f) => f.includes('eve@example.org')), 'the files of the database are read');
+				assert.ok(!files.some((f) => f.includes(key)));
+			});
+		},
 	},
 	{
 		original, name: 'links open with the owner\'s key, and last as long as the file',
@@ -262,6 +299,11 @@ export const secondRows: Row[] = [
 			assert.equal(await (await fetch(s.base + link.pathname + link.search)).text(), 'mine');
 			assert.equal(link.searchParams.get('e'), '0');
 			await s.end();
+			await second({ env: { ...env, SANDBOX_STORED_LINK_HOURS: '1' }, key }, async (hour) => {
+				const ending = new URL((await hour.python(id, 'open("g.txt", "w").write("x")')).file_links[0]);
+				const left = Number(ending.searchParams.get('e')) - Date.now() / 1000;
+				assert.ok(left > 3000 && left <= 3601, `${left} s`);
+			});
 		},
 	},
 	{
@@ -318,12 +360,13 @@ export const secondRows: Row[] = [
 			fs.writeFileSync(path.join(root, 'data/a.csv'), 'a');
 			fs.writeFileSync(path.join(root, 'data/deep/b.csv'), 'b');
 			fs.symlinkSync('/etc/passwd', path.join(root, 'data/link'));
+			fs.mkdirSync(path.join(root, 'data/empty'));
 			fs.chmodSync(root, 0o755);
 			await second({ env: { SANDBOX_UPLOAD_LOCAL_ROOTS: root } }, async (s) => {
 				const id = await s.create();
 				for (const [name, to] of [['data/a.csv', 'a.csv'], ['data', 'data']] as const)
 					agrees(await s.call('upload_file_to_sandbox', { sandbox_id: id, local_file_path: path.join(root, name) }), { success: true, message: `Uploaded ${to} to /app/results in sandbox ${id}` });
-				agrees((await s.terminal(id, 'find . -type f -o -type l')).stdout.trim().split('\n').sort(), ['./a.csv', './data/a.csv', './data/deep/b.csv']);
+				agrees((await s.terminal(id, 'find . -mindepth 1')).stdout.trim().split('\n').sort(), ['./a.csv', './data', './data/a.csv', './data/deep', './data/deep/b.csv']);
 				fs.mkdirSync(path.join(root, ...Array.from({ length: 20 }, () => 'd')), { recursive: true });
 				agrees(await s.call('upload_file_to_sandbox', { sandbox_id: id, local_file_path: `${root}/d/` }), { error: true, message: /^\S+\/d has more than 10000 files, or folders in more than 16 others/ });
 				agrees(await s.call('upload_file_to_sandbox', { sandbox_id: id, local_file_path: `${root}/none` }), { error: true, message: `Local file not found: ${root}/none` });
@@ -367,6 +410,8 @@ export const secondRows: Row[] = [
 			assert.notEqual(late.exit_code, 0);
 			assert.match(late.stderr, /timed out/i);
 			assert.ok((await s.python(id, 'print("x" * 5000)')).stdout.length < 3000);
+			await second({ env: { SANDBOX_STORED_EXEC_TIMEOUT_S: '0' } }, async (none) =>
+				assert.equal((await none.python(await none.create(), 'print("no limit")')).stdout, 'no limit\n'));
 		}),
 	},
 	{
