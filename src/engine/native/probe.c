@@ -6,6 +6,7 @@
 #include "base/parse.h"
 #include "base/text.h"
 #include "engine/engine.h"
+#include "engine/native/monitor/loop_device.h"
 #include "engine/native/monitor/monitor.h"
 #include "walls/confine.h"
 #include "walls/filter.h"
@@ -212,9 +213,7 @@ static void probe_calls(struct host_probe *p)
 	p->close_range = syscall(__NR_close_range, ~0U, ~0U, 0) == 0;
 	p->seccomp = can_filter();
 	p->landlock = landlock_abi();
-	fd = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-	p->loop = fd >= 0;
-	(void)fd_close(fd);
+	p->loop = loop_device_try() == 0;
 }
 
 static void add_word(char *list, size_t size, const char *word)

@@ -18,7 +18,6 @@
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
-#include <sys/sysmacros.h>
 #include <sys/wait.h>
 
 #define DISK_ID       1000u /* uid and gid of everything on the disk */
@@ -34,7 +33,6 @@
 #define HOST_RESERVE (UINT64_C(64) << 20) /* a new disk needs this much free space on the host */
 #define LOOP_TRIES   32
 #define MAKE_TRIES   3
-#define LOOP_MAJOR   7
 
 /* All features are named, so that no configuration of the host decides. resize_inode is left out: a disk
  * keeps its size, and the blocks that the feature reserves would take room. */
@@ -190,20 +188,9 @@ static int open_disk(const char *state_dir, const char *key, const struct proto_
 
 /* ---- from file to mount ---- */
 
-/* Makes the device node when no device manager has made it; the kernel knows the device by its number. */
-static int open_loop(int number, char path[DISK_DEVICE_MAX])
-{
-	(void)snprintf(path, DISK_DEVICE_MAX, "/dev/loop%d", number);
-	int fd = open(path, O_RDWR | O_CLOEXEC);
-	if (fd < 0 && errno == ENOENT &&
-	    mknod(path, S_IFBLK | 0600, makedev(LOOP_MAJOR, (unsigned)number)) == 0)
-		fd = open(path, O_RDWR | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 /* Attaches the disk to a loop device, which the kernel frees after its last user (AUTOCLEAR). Another
  * process may take a free device before us: then we try the next one. */
-int disk_attach(int disk, char path[DISK_DEVICE_MAX], uint32_t *ret_number)
+int disk_attach(int disk, char path[LOOP_PATH_MAX], uint32_t *ret_number)
 {
 	struct loop_config c = {.fd = (uint32_t)disk,
 				.block_size = BLOCK_BYTES,
@@ -216,7 +203,7 @@ int disk_attach(int disk, char path[DISK_DEVICE_MAX], uint32_t *ret_number)
 		int number = ioctl(control, LOOP_CTL_GET_FREE);
 		if (number < 0)
 			return -errno;
-		_cleanup_fd_ int fd = open_loop(number, path);
+		_cleanup_fd_ int fd = loop_device_open(number, path);
 		if (fd < 0)
 			return fd;
 		if (ioctl(fd, LOOP_CONFIGURE, &c) == 0) {
@@ -327,7 +314,7 @@ static int map_mount(int tree, uint32_t uid)
 int workspace_open_disk(const char *state_dir, const char *key, const struct proto_limits *limits,
 			uint32_t uid, int *ret_tree)
 {
-	char device[DISK_DEVICE_MAX];
+	char device[LOOP_PATH_MAX];
 	uint32_t number;
 	_cleanup_fd_ int disk = open_disk(state_dir, key, limits);
 

@@ -4,6 +4,7 @@
 
 #include "base/fdio.h"
 #include "base/kill_points.h"
+#include "engine/native/monitor/loop_device.h"
 #include "engine/native/monitor/monitor.h"
 #include "engine/native/monitor/workspace_store.h"
 #include "engine/native/sys.h"
@@ -25,7 +26,6 @@
 #define COMPLETE_MODE 0400 /* of a template: nothing else marks it as complete */
 #define COPY_BYTES    (256u << 10)
 #define INIT_END_MS   5000 /* an init that was killed ends sooner */
-#define LOOP_MAJOR    7
 /* linux/ext4.h is not for programs. The flag means: not even the journal is written. */
 #define EXT4_SHUTDOWN         _IOR('X', 125, uint32_t)
 #define EXT4_SHUTDOWN_NOTHING 2u
@@ -34,20 +34,6 @@
 #define SHUTDOWN_FROM (UINT64_C(8) << 20)
 
 /* ---- what this host allows ---- */
-
-/* Opens a loop device, as a maker will: in a container the device may be there and not ours. */
-static int try_loop(void)
-{
-	char path[DISK_DEVICE_MAX];
-	_cleanup_fd_ int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
-	int number = control < 0 ? -1 : ioctl(control, LOOP_CTL_GET_FREE);
-
-	if (number < 0)
-		return -errno;
-	(void)snprintf(path, sizeof(path), "/dev/loop%d", number);
-	_cleanup_fd_ int fd = open(path, O_RDWR | O_CLOEXEC);
-	return fd < 0 && errno != ENOENT ? -errno : 0;
-}
 
 static int nameless(int dir)
 {
@@ -66,7 +52,7 @@ static int try_all(const struct monitor *m, const char **why)
 	if (!m->root)
 		return -1;
 	*why = "loop devices cannot be opened";
-	if (try_loop() < 0)
+	if (loop_device_try() < 0)
 		return -1;
 	*why = "mke2fs is missing (package e2fsprogs)";
 	if (!disk_can_be_made())
@@ -196,7 +182,7 @@ static int fill(int disk, int template, const struct proto_limits *l)
 int session_disk_make(int dir, int template, const struct proto_limits *l, uint32_t uid,
 		      int *ret_tree, uint32_t *ret_loop)
 {
-	char device[DISK_DEVICE_MAX];
+	char device[LOOP_PATH_MAX];
 	struct stat st;
 	_cleanup_fd_ int disk = nameless(dir);
 	int r = disk < 0 ? disk : fill(disk, template, l);

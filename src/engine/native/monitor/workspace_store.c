@@ -6,6 +6,7 @@
 #include "base/kill_points.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "engine/native/monitor/loop_device.h"
 #include "engine/native/sys.h"
 
 #include <fcntl.h>
@@ -269,7 +270,7 @@ void workspace_sweep(const struct monitor *m)
 
 static bool has_disks(const struct monitor *m)
 {
-	return m->root && access("/dev/loop-control", R_OK | W_OK) == 0;
+	return m->root && loop_device_try() == 0;
 }
 
 uint32_t workspace_enforced(const struct monitor *m)

@@ -25,6 +25,7 @@
 #pragma once
 
 #include "base/attr.h"
+#include "engine/native/monitor/loop_device.h"
 #include "engine/native/monitor/monitor.h"
 
 /* Which kind this host allows: PROTO_CAP_PERSISTENT in `enforced` means disks, in `best_effort` folders. */
@@ -51,7 +52,6 @@ int workspace_forget(const char *state_dir, const char *key) MUST_CHECK;
 void workspace_sweep(const struct monitor *m);
 
 /* ---- disks: workspace_disk.c, used by workspace_session.c, too ---- */
-#define DISK_DEVICE_MAX   32                  /* bytes of a device's path */
 #define DISK_JOURNAL_FROM (UINT64_C(8) << 20) /* mke2fs gives smaller disks no journal */
 /* Whether mke2fs is there. */
 bool disk_can_be_made(void) MUST_CHECK;
@@ -60,7 +60,7 @@ bool disk_can_be_made(void) MUST_CHECK;
 int disk_fill(int fd, const struct proto_limits *limits) MUST_CHECK;
 /* Attaches the file to a loop device, whose descriptor is returned and whose path and number are set. The
  * device ends with the last of this descriptor and the mounts of it. */
-int disk_attach(int disk, char path[DISK_DEVICE_MAX], uint32_t *ret_number) MUST_CHECK;
+int disk_attach(int disk, char path[LOOP_PATH_MAX], uint32_t *ret_number) MUST_CHECK;
 /* Returns a mount that is attached nowhere. */
 enum {
 	DISK_SESSION = 1, /* nothing on it must survive a loss of power */
