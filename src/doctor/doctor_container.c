@@ -21,13 +21,19 @@
 
 #define FILE_MAX_BYTES (4u << 20) /* of mountinfo */
 
+/* The capabilities without which something of packaging/container/compose.yaml is lost. The monitor keeps
+ * some more where it has them (walls/monitor_caps.tbl.h). */
 static const struct {
 	unsigned cap;
 	const char *name;
 } wanted_caps[] = {
-#define K(cap, why) {cap, #cap},
-#include "walls/monitor_caps.tbl.h"
-#undef K
+#define W(name)                                                                                    \
+	{                                                                                          \
+		CAP_##name, #name                                                                  \
+	}
+    W(SYS_ADMIN), W(SETUID), W(SETGID),     W(SETPCAP),      W(CHOWN),
+    W(KILL),      W(MKNOD),  W(SYS_PTRACE), W(DAC_OVERRIDE),
+#undef W
 };
 
 static void add(char *list, size_t size, const char *word)
@@ -60,14 +66,9 @@ static void say_caps(const struct container_facts *c, struct doctor_row *r)
 
 	for (size_t i = 0; i < ARRAY_SIZE(wanted_caps); i++)
 		if (!(c->caps >> wanted_caps[i].cap & 1)) {
-			const char *name = wanted_caps[i].name + strlen("CAP_");
-
-			/* Docker gives it to nobody who does not ask, and little is lost: descriptors. */
-			if (wanted_caps[i].cap == CAP_SYS_RESOURCE)
-				continue;
-			(void)snprintf(flag, sizeof(flag), "--cap-add %s", name);
+			(void)snprintf(flag, sizeof(flag), "--cap-add %s", wanted_caps[i].name);
 			add(r->mend, sizeof(r->mend), flag);
-			add(names, sizeof(names), name);
+			add(names, sizeof(names), wanted_caps[i].name);
 		}
 	if (names[0]) {
 		char text[192];
