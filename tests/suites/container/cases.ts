@@ -112,6 +112,8 @@ export const cases: ContainerCase[] = [
 			assert.ok(!(w.box.inspect().Mounts as { Source: string }[]).some((m) => /\.sock/.test(m.Source)));
 			const front = w.box.exec('sh', '-c', 'for p in /proc/[0-9]*; do [ "$(cat $p/comm 2>/dev/null)" = caisson ] && echo ${p#/proc/}; done').stdout.trim().split('\n').filter((p) => p !== '1');
 			assert.ok(front.some((p) => field(w.box, p, 'CapEff') === '0000000000000000' && field(w.box, p, 'Uid') !== '0\t0\t0\t0'), 'the front has given up its rights');
+			const user = w.box.exec('caisson', 'user', 'add', 'somebody', '--password', 'none');
+			assert.equal(user.code, 0, user.stderr);
 			assert.equal(BigInt(`0x${field(w.box, '1', 'CapEff')}`), 1n << 5n, 'the first process may only send signals');
 		},
 	},
@@ -230,6 +232,8 @@ print("rights", [l.split()[1] for l in open("/proc/self/status") if l.startswith
 			assert.deepEqual(doctor(w, all).enforced.filter((c) => ['memory', 'cpu', 'pids', 'disk', 'own_uid'].includes(c)).length, 5);
 			for (const [option, value, flag, id] of [
 				['--device', 'loop-control', "--device /dev/loop-control --device-cgroup-rule 'b 7:* rmw'", 'persistent'],
+				['--device-cgroup-rule', 'b 7', "--device /dev/loop-control --device-cgroup-rule 'b 7:* rmw'", 'persistent'],
+				['--cap-add', 'MKNOD', '--cap-add MKNOD', 'persistent'],
 				['--cap-add', 'SYS_ADMIN', '--cap-add SYS_ADMIN', 'namespaces'],
 				['--security-opt', 'seccomp=', '--security-opt seccomp=seccomp.json', 'namespaces'],
 			] as const) {
