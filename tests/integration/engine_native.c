@@ -444,6 +444,87 @@ static void case_pids(struct client *c)
 	end_sandbox(c, s);
 }
 
+static void on_changed(const struct err *e, void *user)
+{
+	struct outcome *out = user;
+
+	if (e)
+		out->e = *e;
+	out->done = true;
+}
+
+static enum err_code change(struct client *c, struct engine_sandbox *s,
+			    const struct engine_limits *l)
+{
+	o = (struct outcome){.fd = -1};
+	if (engine_change(s, l, on_changed, &o, &o.e) == 0)
+		turn_until(c, &o.done, 20000);
+	return o.e.code;
+}
+
+/* Starts as many threads as it may, at most 100. */
+static int threads_of(struct client *c, struct engine_sandbox *s)
+{
+	run_python(c, s,
+		   "import threading\nstop, n = threading.Event(), 0\n"
+		   "try:\n"
+		   "    while n < 100: threading.Thread(target=stop.wait).start(); n += 1\n"
+		   "except RuntimeError: pass\n"
+		   "stop.set(); print(n)\n",
+		   60000, &o);
+	EXPECT_OF(&o, o.result.end == ENGINE_END_EXITED && o.result.exit_code == 0);
+	uint64_t n = 0;
+	EXPECT_OF(&o, parse_u64_n(o.out, strcspn(o.out, "\n"), 1, 100, &n) == 0);
+	return (int)n;
+}
+
+static void case_limits(struct client *c)
+{
+	static const char large[] = "a = bytearray(200 << 20); print(len(a) >> 20)";
+	struct engine_limits l = default_limits;
+
+	l.memory_bytes = UINT64_C(320) << 20;
+	l.pids = 20;
+	l.pids_most = 200;
+	struct engine_sandbox *s = make_sandbox(c, options.image, &l, &o);
+	EXPECT_OF(&o, s != NULL);
+	l.memory_bytes = UINT64_C(100) << 20;
+	if (!has_cap(c, ENGINE_CAP_MEMORY)) {
+		EXPECT_OF(&o, change(c, s, &l) == ERR_LIMIT_NOT_CHANGEABLE);
+		end_sandbox(c, s);
+		return;
+	}
+	/* what is in use cannot be taken away, and nobody is killed for it */
+	run_python(c, s, "open('/dev/shm/x', 'wb').write(bytes(130 << 20))", 60000, &o);
+	EXPECT_OF(&o, o.result.exit_code == 0);
+	EXPECT_OF(&o, change(c, s, &l) == ERR_LIMIT_BELOW_USE);
+	EXPECT_OF(&o, strstr(o.e.text, "uses 1") || strstr(o.e.text, "uses 2"));
+	run_python(c, s,
+		   "import os; print(os.stat('/dev/shm/x').st_size >> 20); os.unlink('/dev/shm/x')",
+		   60000, &o);
+	EXPECT_OF(&o, streq(o.out, "130\n"));
+	EXPECT_OF(&o, change(c, s, &l) == ERR_NONE);
+	run_python(c, s, large, 60000, &o);
+	EXPECT_OF(&o, o.result.exit_code != 0);
+	l.memory_bytes = UINT64_C(320) << 20;
+	EXPECT_OF(&o, change(c, s, &l) == ERR_NONE);
+	run_python(c, s, large, 60000, &o);
+	EXPECT_OF(&o, streq(o.out, "200\n"));
+	/* a limit that is refused changes none of the others */
+	run_python(c, s, "open('/dev/shm/x', 'wb').write(bytes(60 << 20))", 60000, &o);
+	EXPECT(threads_of(c, s) < 20);
+	l.memory_bytes = UINT64_C(40) << 20;
+	l.pids = 150;
+	EXPECT_OF(&o, change(c, s, &l) != ERR_NONE);
+	EXPECT(threads_of(c, s) < 20);
+	l.memory_bytes = UINT64_C(320) << 20;
+	EXPECT_OF(&o, change(c, s, &l) == ERR_NONE);
+	EXPECT(threads_of(c, s) == 100);
+	l.memory_bytes = 1;
+	EXPECT_OF(&o, change(c, s, &l) != ERR_NONE);
+	end_sandbox(c, s);
+}
+
 static void case_disk(struct client *c)
 {
 	struct engine_limits l = default_limits;
@@ -838,7 +919,7 @@ static const struct {
     {"disk", case_disk},         {"files", case_files},   {"many_files", case_many_files},
     {"refusals", case_refusals}, {"state", case_state},   {"pool", case_pool},
     {"forged", case_forged},     {"core", case_core},     {"many", case_many},
-    {"apart", case_apart},
+    {"apart", case_apart},       {"limits", case_limits},
 };
 
 /* ---- measuring ---- */

@@ -59,6 +59,36 @@ export const cases: EngineCase[] = [
 		}),
 	},
 	{
+		name: 'limits change while a container lives, and memory never below what is in use',
+		run: (w) => using('stdio', { profile: 'full', env: { ...w.env, SANDBOX_POOL: '0', SANDBOX_MAX_MEMORY_LIMIT: '1g' } }, async (s) => {
+			const id = idOf(await python(s, 'open("/dev/shm/x", "wb").write(bytes(150 << 20))'));
+			const change = async (args: Json): Promise<Json> => {
+				const r = await s.raw('sandbox_create', { session_id: id, ...args });
+				return r.structuredContent!.result ?? r.structuredContent!;
+			};
+			const more = await change({ memory_mb: 800, cpus: 0.5, processes: 77 });
+			if (w.daemon.product !== 'docker' && more.error) {
+				assert.equal(more.error, 'limit_not_changeable', JSON.stringify(more));
+				return;
+			}
+			assert.deepEqual([more.status, more.memory_mb], ['changed', 800], JSON.stringify(more));
+			const [name] = await until('the container', () => ours(w).length === 1 && ours(w));
+			const host = (): Json => inspect(w, name!).HostConfig as Json;
+			assert.deepEqual([host().Memory, host().MemorySwap, host().NanoCpus], [800 << 20, 800 << 20, 500_000_000]);
+			assert.match(await python(s, 'x = bytearray(550 << 20); print(len(x) >> 20)', { session_id: id }), /^550$/m);
+			assert.match(await python(s, 'import subprocess; print(subprocess.run(["free", "-m"], capture_output=True, text=True).stdout)', { session_id: id }), /^Mem: +800 /m);
+			assert.equal((await change({ memory_mb: 100 })).error, 'limit_below_use');
+			const running = python(s, 'import os, time\nwhile not os.path.exists("/mnt/data/go"): time.sleep(0.05)\nprint("done")', { session_id: id });
+			await until('the run', async () => /running/.test(text(await s.raw('sandbox_info', { session_id: id }))));
+			assert.equal((await change({ memory_mb: 400 })).error, 'session_busy');
+			await s.raw('sandbox_write_file', { session_id: id, path: 'go', content: '1' });
+			assert.match(await running, /done/);
+			assert.equal((await change({ memory_mb: 400 })).status, 'changed');
+			assert.equal(host().Memory, 400 << 20);
+			assert.match(await python(s, 'import os; print(os.stat("/dev/shm/x").st_size >> 20)', { session_id: id }), /^150$/m);
+		}),
+	},
+	{
 		name: 'inside: no right, no network, read-only, uid 1000, a filter, an own name',
 		run: (w) => using('stdio', { profile: 'full', env: w.env }, async (s) => {
 			const said = await python(s, `

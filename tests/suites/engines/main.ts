@@ -19,7 +19,7 @@ import { cases, type World } from './cases.ts';
 const IMAGE = 'base';
 const CASE_MS = 90_000;
 /** Files of tests/integration that say what a client sees, and nothing about how an engine works. */
-const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'network.test', 'terminal', 'run_inputs'];
+const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs'];
 const opt = options(`usage: tests/run engines [options]
   --engine NAME  docker or podman (default: both)
   --case REGEX   only cases whose name matches; no files of tests/integration`, { engine: { type: 'string', default: '' }, case: { type: 'string', default: '' } });
