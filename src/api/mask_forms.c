@@ -37,7 +37,7 @@ static int add_base64(struct mask_forms *f, const char *secret, size_t offset)
 	const size_t len = strlen(secret), all = offset + len;
 	const size_t first = (8 * offset + 5) / 6, end = 8 * all / 6;
 	uint8_t *bytes = calloc(1, all);
-	char *text = malloc(BASE64_ENCODED_LEN(all) + 1);
+	char *text = calloc(1, BASE64_ENCODED_LEN(all) + 1); /* strndup() may look for the end */
 	int r = bytes && text ? 0 : -ENOMEM;
 
 	if (r == 0) {
