@@ -48,6 +48,7 @@ struct shared {
 	pthread_cond_t work; /* a call waits, or the acceptor is being freed */
 	struct list waiting, done;
 	unsigned threads, idle;
+	unsigned waits; /* calls that wait; a thread that was woken for one is idle until it runs */
 	bool ended;
 	int wake; /* eventfd: a call is done */
 };
@@ -96,6 +97,7 @@ static struct egress_accept *take(struct shared *s)
 	if (s->ended || list_is_empty(&s->waiting))
 		return NULL;
 	struct egress_accept *q = list_pop_first(&s->waiting, struct egress_accept, node);
+	s->waits--;
 	q->state = CALL_TAKEN;
 	q->taken_ns = now_ns();
 	return q;
@@ -227,7 +229,7 @@ struct egress_accept *egress_accept_begin(struct egress_acceptor *a, int fd, uns
 	list_append(&a->calls, &q->call);
 	(void)pthread_mutex_lock(&s->lock);
 	list_append(&s->waiting, &q->node);
-	if (s->idle == 0 && s->threads < THREADS_MAX)
+	if (++s->waits > s->idle && s->threads < THREADS_MAX)
 		start_thread(s);
 	(void)pthread_cond_signal(&s->work);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -246,6 +248,7 @@ void egress_accept_cancel(struct egress_accept *q)
 	(void)shutdown(q->fd, SHUT_RDWR);
 	(void)pthread_mutex_lock(&s->lock);
 	bool taken = q->state == CALL_TAKEN;
+	s->waits -= q->state == CALL_WAITS;
 	q->dropped = true;     /* if a thread has it, the thread frees it */
 	list_remove(&q->node); /* it is in no list while a thread has it */
 	(void)pthread_mutex_unlock(&s->lock);
