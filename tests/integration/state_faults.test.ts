@@ -7,7 +7,7 @@ import * as fs from 'node:fs';
 import * as path from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { describe, it } from 'node:test';
-import { binary, imagesDir, mode, scratch } from '../lib/env.ts';
+import { binary, imagesDir, mode, newStateDir, scratch } from '../lib/env.ts';
 import { failing } from '../lib/failing.ts';
 import { caisson, type Exit } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
@@ -97,6 +97,30 @@ describe('a state folder that is read-only', () => {
 	};
 	const serveArgs = ['serve', '--listen', '127.0.0.1:0'];
 
+	it('another program keeps the database for itself: who reads the history waits, and nobody else', async () => {
+		const state = newStateDir();
+		const { program, base } = await serve({ profile: 'full', env: { SANDBOX_STATE_DIR: state, SANDBOX_POOL: '0' } });
+		const id = (await good(base, 'POST', 'sandboxes', {})).id as string;
+		const cells = async (): Promise<number> => ((await ask(base, 'GET', `notebooks/${id}`)).body.cells as Json[] | undefined)?.length ?? 0;
+		await run(base, id, 'print(1)');
+		assert.equal(await cells(), 1, 'what has ended is there');
+		const db = new DatabaseSync(path.join(state, 'caisson.db'));
+		db.exec('PRAGMA busy_timeout = 10000; BEGIN IMMEDIATE');
+		await run(base, id, 'print(2)');
+		let others = 0;
+		for (let round = 0; round < 5; round++) {
+			let answered = false;
+			const history = cells().finally(() => (answered = true));
+			for (; !answered; others++)
+				await good(base, 'GET', 'me');
+			assert.ok(await history >= 1);
+		}
+		assert.ok(others >= 20, `only ${others} requests were answered while the history waited`);
+		db.exec('ROLLBACK');
+		db.close();
+		await until('the second cell', async () => (await cells()) === 2, waitMs);
+		await program.end();
+	});
 	it('a new one: serve says what to do, and ends', async () =>
 		refusesToStart(await inReadOnly(newState(), serveArgs)));
 
