@@ -40,7 +40,7 @@ struct shared {
 	pthread_mutex_t lock;
 	pthread_cond_t work; /* a query waits, or the resolver is being freed */
 	struct list waiting, answered;
-	unsigned threads, idle;
+	unsigned threads, idle, n_waiting;
 	bool ended;
 	int wake; /* eventfd: there is an answer */
 };
@@ -89,6 +89,7 @@ static struct egress_query *take(struct shared *s)
 	if (s->ended || list_is_empty(&s->waiting))
 		return NULL;
 	struct egress_query *q = list_pop_first(&s->waiting, struct egress_query, node);
+	s->n_waiting--;
 	q->state = QUERY_ASKED;
 	return q;
 }
@@ -193,7 +194,8 @@ static struct egress_query *ask(struct egress_resolver *resolver, const char *na
 	all->n++;
 	(void)pthread_mutex_lock(&s->lock);
 	list_append(&s->waiting, &q->node);
-	if (s->idle == 0 && s->threads < EGRESS_WORKERS)
+	/* A thread that was woken counts as idle until it runs, and may hang with what it takes then. */
+	if (++s->n_waiting > s->idle && s->threads < EGRESS_WORKERS)
 		start_thread(s);
 	(void)pthread_cond_signal(&s->work);
 	(void)pthread_mutex_unlock(&s->lock);
@@ -208,6 +210,7 @@ static void cancel(struct egress_query *q)
 	all->n--;
 	(void)pthread_mutex_lock(&s->lock);
 	bool asked = q->state == QUERY_ASKED;
+	s->n_waiting -= q->state == QUERY_WAITS;
 	q->dropped = true;     /* if a thread works on it, the thread frees it */
 	list_remove(&q->node); /* it is in no list while a thread works on it */
 	(void)pthread_mutex_unlock(&s->lock);

@@ -50,7 +50,6 @@ static void test_accept_that_waits(void **state)
 {
 	struct egress_world *w = *state;
 	const uint64_t begin = now_ns();
-	unsigned turns = 0;
 
 	ask(w, 1);
 	assert_int_equal(fcntl(w->gate->fd, F_SETFL, 0), 0); /* what init can do with its copy */
@@ -64,10 +63,10 @@ static void test_accept_that_waits(void **state)
 	w->gate = NULL;
 	egress_world_gate(w, egress_policy_new(EGRESS_NONE), NULL);
 	ask(w, 2);
-	for (; !hangs->ended && now_ns() - begin < LONG_NS; turns++)
+	assert_false(hangs->ended);
+	while (!hangs->ended && now_ns() - begin < LONG_NS)
 		assert_true(sd_event_run(w->loop, 10000) >= 0);
 	assert_true(hangs->ended);
-	assert_true(turns > 10);
 	ask(w, 3);
 	(void)egress_close_gate(hangs);
 }
