@@ -14,6 +14,7 @@ import { dialogCases } from './dialogs.ts';
 import { hostileCases } from './hostile.ts';
 import { keyboardCases } from './keyboard.ts';
 import { personCases } from './person.ts';
+import { scaleCases } from './scale.ts';
 import { shapeCases } from './shape.ts';
 import { watchCases } from './watch.ts';
 
@@ -26,7 +27,7 @@ Pictures of the pages are left in build/ui. CAISSON_TEST_BINARY names another bi
 	jobs: { type: 'string', default: '2' },
 });
 // The long ones first: cases run two at a time.
-const cases: Case[] = [...shapeCases, ...personCases, ...hostileCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...appCases];
+const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...appCases];
 const count = new Count();
 
 if (ensureImages(path.dirname(binary), 'science')) {

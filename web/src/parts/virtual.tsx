@@ -76,8 +76,8 @@ export function VirtualList(p: Props) {
 			redraw();
 		if (atEnd.current && p.follow)
 			b.scrollTop = b.scrollHeight;
-		else if (anchor.current)
-			hold(b, list.current!, anchor.current);
+		else if (!anchor.current || !hold(b, list.current!, anchor.current))
+			anchor.current = firstRow(b, list.current!);
 	});
 	useEffect(() => {
 		const b = box.current!;
@@ -160,26 +160,30 @@ function measure(list: HTMLElement, heights: Heights): boolean {
 	return changed;
 }
 
+/** Null: none of the rows that are drawn is in the window, as after a jump. */
 function firstRow(box: HTMLElement, list: HTMLElement): Anchor | null {
-	const edge = box.getBoundingClientRect().top;
+	const { top: edge, bottom } = box.getBoundingClientRect();
 	for (const row of list.children) {
 		const r = row.getBoundingClientRect();
+		if (r.top >= bottom)
+			return null;
 		if (r.bottom > edge)
 			return { key: (row as HTMLElement).dataset['key']!, y: r.top - edge, scroll: box.scrollTop };
 	}
 	return null;
 }
 
-/** Scrolls so that the anchor is seen where it was, although rows above it came or changed their height. */
-function hold(box: HTMLElement, list: HTMLElement, anchor: Anchor): void {
+/** Scrolls so that the anchor is seen where it was, although rows above it came or changed their height. False: the anchor is gone. */
+function hold(box: HTMLElement, list: HTMLElement, anchor: Anchor): boolean {
 	if (Math.abs(box.scrollTop - anchor.scroll) > 1)
-		return; // the reader has scrolled on
+		return true; // the reader has scrolled on, and the event of that takes the next anchor
 	const row = list.querySelector<HTMLElement>(`[data-key="${CSS.escape(anchor.key)}"]`);
 	if (!row)
-		return;
+		return false;
 	const moved = row.getBoundingClientRect().top - box.getBoundingClientRect().top - anchor.y;
 	if (Math.abs(moved) > 1) {
 		box.scrollTop += moved;
 		anchor.scroll = box.scrollTop;
 	}
+	return true;
 }
