@@ -14,6 +14,7 @@ import { until } from '../../lib/wait.ts';
 import { cases } from '../hostile/cases/all.ts';
 import { rowOf } from '../hostile/case.ts';
 import { programOf } from '../hostile/judge.ts';
+import { streams } from './streams.ts';
 import { greedyUsers, quantile } from './users.ts';
 
 const opt = options(`usage: tests/run load [options]
@@ -25,6 +26,8 @@ const opt = options(`usage: tests/run load [options]
   --greedy N         at the end so many users who take all they can get, for --greedy-s seconds (default: 64)
   --greedy-s N       (default: 60)
   --greedy-only      nothing before them
+  --tabs N           after that, so many event streams that watch a run which prints (default: 100)
+  --tabs-only        nothing else
   --report FILE      write all figures as JSON`, {
 	minutes: { type: 'string', default: '10' },
 	'calm-minutes': { type: 'string', default: '1' },
@@ -34,6 +37,8 @@ const opt = options(`usage: tests/run load [options]
 	greedy: { type: 'string', default: '64' },
 	'greedy-s': { type: 'string', default: '60' },
 	'greedy-only': { type: 'boolean', default: false },
+	tabs: { type: 'string', default: '100' },
+	'tabs-only': { type: 'boolean', default: false },
 	report: { type: 'string' },
 });
 const missing = ensureImages(path.dirname(binary), 'science');
@@ -42,8 +47,8 @@ if (missing) {
 	process.exit(1);
 }
 
-if (opt['greedy-only']) {
-	const found = await greedyUsers(Number(opt.greedy), Number(opt['greedy-s']));
+if (opt['greedy-only'] || opt['tabs-only']) {
+	const found = opt['tabs-only'] ? await streams(Number(opt.tabs)) : await greedyUsers(Number(opt.greedy), Number(opt['greedy-s']));
 	found.forEach((f) => console.log(`FAILED  ${f}`));
 	console.log(`\n1 passed, ${found.length} failed, 0 skipped`);
 	process.exit(found.length > 0 ? 1 : 0);
@@ -285,6 +290,7 @@ program.kill('SIGTERM');
 await program.exit;
 await census.gone(5000).catch((e: Error) => finding(e.message));
 findings.push(...await greedyUsers(Number(opt.greedy), Number(opt['greedy-s'])));
+findings.push(...await streams(Number(opt.tabs)));
 if (samples.mixed.length === 0 || Object.keys(counts).length === 0)
 	finding('nothing was done');
 for (const f of findings)
