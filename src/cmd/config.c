@@ -32,6 +32,6 @@ int cmd_config(int argc, char **argv)
 		status = cmd_unknown("config", argv[1], &e) < 0 ? app_fail(&a, &e) : 0;
 	else
 		status = print_settings(&a.settings);
-	settings_done(&a.settings);
+	app_done(&a);
 	return status;
 }
