@@ -11,6 +11,7 @@ import { top } from '../../lib/env.ts';
 
 export interface Case {
 	name: string;
+	limitMs?: number; // after which it is taken to hang; more than the usual
 	run(w: World): Promise<void>;
 }
 

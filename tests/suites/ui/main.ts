@@ -41,7 +41,7 @@ async function run(c: Case): Promise<void> {
 	const begin = performance.now();
 	const world = new World(browser);
 	try {
-		await within(c.name, c.run(world), CASE_MS);
+		await within(c.name, c.run(world), c.limitMs ?? CASE_MS);
 		world.check();
 		count.add('passed');
 		console.log(`ok      ${c.name} (${Math.round(performance.now() - begin)} ms)`);

@@ -125,6 +125,7 @@ async function smooth(page: Page, max: number): Promise<Frames> {
 export const scaleCases: Case[] = [
 	{
 		name: 'scale: a notebook of 5,000 cells scrolls, and keeps its place',
+		limitMs: 300_000,
 		async run(w) {
 			const s = await server(w);
 			const { id } = await s.rest('POST', '/sandboxes', { kind: 'stored', name: 'long' });
