@@ -3,7 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { href, parse } from '../src/app/router.ts';
 import { snippets } from '../src/pure/clients.ts';
-import { age, bytes, duration } from '../src/pure/format.ts';
+import { age, bytes, duration, figure, timeSpan } from '../src/pure/format.ts';
 import { kindOf } from '../src/pure/kinds.ts';
 import { columns, commandFor, folderOf, LineEditor, lineOf } from '../src/pure/line.ts';
 import { tree } from '../src/pure/tree.ts';
@@ -16,6 +16,13 @@ test('bytes', () => {
 test('durations', () => {
 	assert.deepEqual([0, 340, 999.6, 2100, 59_960, 185_000, 7_800_000, 270_000_000].map(duration), ['0 ms', '340 ms', '1.0 s', '2.1 s', '1 min', '3 min 5 s', '2 h 10 min', '3 d 3 h']);
 	assert.deepEqual([-1, 59, 61, 3700, 90_000].map(age), ['0 s', '59 s', '1 min', '1 h', '1 d']);
+});
+
+test('figures of plots', () => {
+	assert.deepEqual([0, 0.005, 0.01, 0.4, 4.25, 250.4, 1200].map(figure), ['0', '0.005', '0.010', '0.40', '4.3', '250', '1,200']);
+	assert.deepEqual(timeSpan(1000, 1000, 60), [940, 1000]);
+	assert.deepEqual(timeSpan(1000, 1030, 60), [970, 1030]);
+	assert.deepEqual(timeSpan(1000, 4600, 60), [1000, 4600]);
 });
 
 test('addresses survive every name', () => {

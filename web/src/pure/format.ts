@@ -51,3 +51,15 @@ export function when(rfc3339: string, now = new Date()): string {
 export function count(n: number): string {
 	return n.toLocaleString('en-US');
 }
+
+/** A figure of a plot: enough digits that neighbouring marks of an axis differ. */
+export function figure(n: number): string {
+	if (n >= 100 || Number.isInteger(n))
+		return count(Math.round(n));
+	return n.toFixed(n < 0.1 ? 3 : n < 1 ? 2 : 1);
+}
+
+/** The seconds that a plot of these times shows: at least the last MIN, because one time alone has no width. */
+export function timeSpan(first: number, last: number, min: number): [number, number] {
+	return [Math.min(first, last - min), last];
+}
