@@ -314,8 +314,13 @@ int workspace_forget(const char *state_dir UNUSED, const char *key)
 	return key[0] == 'b' ? -EBUSY : 0;
 }
 
-void workspace_sweep(const struct monitor *m UNUSED)
+void workspace_sweep(struct monitor *m UNUSED)
 {
+}
+
+bool workspace_swept(struct monitor *m UNUSED, pid_t pid UNUSED)
+{
+	return false;
 }
 
 /* Workspaces are in memory here: no maker is run, so none could make a disk. */

@@ -472,8 +472,8 @@ describe('a registry', () => {
 		it('is asked by a process without rights', async () => {
 			const uids: string[] = [];
 			await lying((req) => {
-				const port = req.socket.remotePort!.toString(16).toUpperCase().padStart(4, '0');
-				const line = fs.readFileSync('/proc/net/tcp', 'utf8').split('\n').find((l) => l.includes(`0100007F:${port} 0100007F`));
+				const [theirs, ours] = [req.socket.remotePort!, req.socket.localPort!].map((port) => `0100007F:${port.toString(16).toUpperCase().padStart(4, '0')}`);
+				const line = fs.readFileSync('/proc/net/tcp', 'utf8').split('\n').find((l) => l.includes(`${theirs} ${ours}`)); // others may have had its port
 				uids.push(line?.trim().split(/\s+/)[7] ?? 'nobody has it');
 				return false;
 			}, async () => {

@@ -167,6 +167,9 @@ struct monitor {
 	/* Inits that were reaped before their maker, so that nothing says yet whose they are. */
 	pid_t early[EARLY_MAX];
 	uint32_t n_early;
+	pid_t
+	    sweep; /* removes what is left of workspaces; 0 = none is under way (workspace_store.c) */
+	bool sweep_again;
 	struct instance
 	    *instance; /* the lock file that says that this monitor lives (instance.c) */
 };

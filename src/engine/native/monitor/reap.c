@@ -4,6 +4,7 @@
  * (box.pid_next), and a box can be in two chains: for its maker and for its init. */
 #include "base/rand.h"
 #include "engine/native/monitor/monitor.h"
+#include "engine/native/monitor/workspace_store.h"
 
 #include <poll.h>
 #include <signal.h>
@@ -93,7 +94,8 @@ int reap_children(struct monitor *m)
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		uint32_t link = take(m, pid);
 		uint32_t slot = (link - 1) / 2;
-		if (link == 0 && (zygote_reaped(m, pid) || session_disk_dropped(m, pid))) {
+		if (link == 0 && (zygote_reaped(m, pid) || session_disk_dropped(m, pid) ||
+				  workspace_swept(m, pid))) {
 			continue;
 		} else if (link == 0) {
 			if (note_early(m, pid) < 0)
@@ -111,8 +113,10 @@ int reap_children(struct monitor *m)
 
 static bool kill_all(struct monitor *m)
 {
-	bool any = false;
+	bool any = m->sweep > 0;
 
+	if (m->sweep > 0)
+		(void)kill(m->sweep, SIGKILL);
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++) {
 		const struct box *b = &m->boxes[i];
 		if (b->maker > 0)

@@ -253,17 +253,32 @@ NORETURN static void sweep_and_end(const struct monitor *m)
 	_exit(0);
 }
 
-void workspace_sweep(const struct monitor *m)
+void workspace_sweep(struct monitor *m)
 {
 	char path[PATH_MAX];
 
+	m->sweep_again = m->sweep > 0;
+	if (m->sweep_again || m->ending)
+		return;
 	if ((size_t)snprintf(path, sizeof(path), "%s/workspaces", m->config->state_dir) >=
 		sizeof(path) ||
 	    access(path, F_OK) < 0)
 		return;
 	/* When it is killed, the next one goes on. */
-	if (sys_clone(0, SIGCHLD, -1) == 0)
+	pid_t pid = sys_clone(0, SIGCHLD, -1);
+	if (pid == 0)
 		sweep_and_end(m);
+	m->sweep = MAX(pid, 0);
+}
+
+bool workspace_swept(struct monitor *m, pid_t pid)
+{
+	if (pid != m->sweep)
+		return false;
+	m->sweep = 0;
+	if (m->sweep_again)
+		workspace_sweep(m);
+	return true;
 }
 
 /* ---- what this host allows ---- */

@@ -48,8 +48,11 @@ int workspace_open_folder(const char *state_dir, const char *key, uint32_t *uid,
  * in use. */
 int workspace_forget(const char *state_dir, const char *key) MUST_CHECK;
 
-/* Starts a process that removes all workspaces that were not completed or were forgotten. */
-void workspace_sweep(const struct monitor *m);
+/* Starts a process that removes all workspaces that were not completed or were forgotten. While one is
+ * under way it is started again after its end. The end of the monitor ends it: the next start goes on. */
+void workspace_sweep(struct monitor *m);
+/* PID has ended. False: it was not that process. */
+bool workspace_swept(struct monitor *m, pid_t pid) MUST_CHECK;
 
 /* ---- disks: workspace_disk.c, used by workspace_session.c, too ---- */
 #define DISK_JOURNAL_FROM (UINT64_C(8) << 20) /* mke2fs gives smaller disks no journal */
