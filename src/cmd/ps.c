@@ -94,8 +94,8 @@ static int read_status(const struct buf *answer, const char **ret_body, uint64_t
 
 static int read_answer(const struct buf *answer, json_t **ret, struct err *e)
 {
-	const char *body;
-	uint64_t status;
+	const char *body = "";
+	uint64_t status = 0;
 	int r = read_status(answer, &body, &status, e);
 
 	if (r < 0)
@@ -191,8 +191,8 @@ static int get(const char *path, const struct settings *s, struct buf *answer, s
 static int health(const struct settings *s, struct err *e)
 {
 	_cleanup_(buf_done) struct buf answer = BUF_INIT(ANSWER_MAX);
-	const char *body;
-	uint64_t status;
+	const char *body = "";
+	uint64_t status = 0;
 	int r = get(READY_PATH, s, &answer, e);
 
 	r = r < 0 ? r : read_status(&answer, &body, &status, e);
