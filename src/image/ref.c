@@ -11,8 +11,8 @@
 #define REGISTRY "docker://"
 #define DAEMON   "docker-daemon:"
 #define SPEC_MAX (REF_HOST_MAX + REF_NAME_MAX + REF_TAG_MAX + OCI_DIGEST_LEN + 8)
-#define NAME_SET "abcdefghijklmnopqrstuvwxyz0123456789._-"
-#define TAG_SET  NAME_SET "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+#define LETTERS  "abcdefghijklmnopqrstuvwxyz0123456789"
+#define TAG_SET  LETTERS "ABCDEFGHIJKLMNOPQRSTUVWXYZ._-"
 
 /* Docker's own registry: it answers under another host, and names without a '/' are in `library`. */
 #define HUB      "docker.io"
@@ -26,18 +26,23 @@ static int refuse(const char *s, struct err *e)
 		       image_is_text(s, strlen(s)) ? s : "?");
 }
 
-/* Parts of small letters, digits and .-_ between slashes; none begins with a dot or a dash. */
+/* Parts between slashes: small letters and digits, with a '.', one or two '_' or any number of '-' between
+ * them (OCI distribution spec 1.1, "Pulling manifests"). So none is "..", or has it in it. */
 static bool is_name(const char *s)
 {
 	for (;;) {
-		const size_t n = strspn(s, NAME_SET);
+		const size_t n = strspn(s, LETTERS);
 
-		if (n == 0 || *s == '.' || *s == '-' || *s == '_')
-			return false;
 		s += n;
-		if (!*s)
-			return true;
-		if (*s++ != '/')
+		if (n == 0 || !*s)
+			return n > 0;
+		if (*s == '-')
+			s += strspn(s, "-");
+		else if (*s == '_')
+			s += s[1] == '_' ? 2 : 1;
+		else if (*s == '.' || *s == '/')
+			s++;
+		else
 			return false;
 	}
 }

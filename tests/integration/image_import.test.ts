@@ -370,7 +370,7 @@ describe('a registry', () => {
 	});
 	it('says what it does not have', () => refused(source('nobody/nothing:1'), /has no image nobody\/nothing:1/));
 	it('without an answer is said', () => refused('docker://127.0.0.1:1/x:1', /no answer/));
-	for (const bad of ['docker://', 'docker://../x', 'docker://127.0.0.1:5000/A:1', 'docker://127.0.0.1:99999/a:1', 'docker://127.0.0.1:5000/a:../b', 'docker://127.0.0.1:5000/a@sha256:12', 'docker-daemon:', 'docker-daemon:-x'])
+	for (const bad of ['docker://', 'docker://../x', 'docker://127.0.0.1:5000/A:1', 'docker://127.0.0.1:99999/a:1', 'docker://127.0.0.1:5000/a:../b', 'docker://127.0.0.1:5000/a@sha256:12', 'docker://127.0.0.1:5000/a..b:1', 'docker://127.0.0.1:5000/a___b:1', 'docker://127.0.0.1:5000/a-:1', 'docker-daemon:', 'docker-daemon:-x'])
 		it(`'${bad}' is no image`, () => refused(bad, /is no image/));
 
 	const login = { auths: {} as Record<string, object> };
