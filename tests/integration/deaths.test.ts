@@ -4,6 +4,7 @@
 import assert from 'node:assert/strict';
 import fs from 'node:fs';
 import { describe, it } from 'node:test';
+import { inspect } from 'node:util';
 import { monitorOf } from '../lib/family.ts';
 import { Census, cgroupFolders, descendants, mounts, namespaceOf, alive } from '../lib/process.ts';
 import { isError } from '../lib/expect.ts';
@@ -14,14 +15,16 @@ import { until, within } from '../lib/wait.ts';
 /** Two sessions with stubborn runs and something daemonised in each. */
 async function busySession(s: Session): Promise<void> {
 	for (const id of ['one', 'two']) {
+		let early: unknown; // a run that ends by itself says why here
 		void s.run([
 			'import os, signal, subprocess, time',
 			'for g in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP): signal.signal(g, signal.SIG_IGN)',
 			'subprocess.Popen(["sleep", "500"], start_new_session=True)',
 			'open("started", "w").close()',
 			'time.sleep(500)',
-		].join('\n'), id).catch(() => undefined);
+		].join('\n'), id).then((r) => { early = r; }, (e: unknown) => { early = e; });
 		await until(`the run in ${id}`, async () => {
+			assert.equal(early, undefined, `the run in ${id} ended: ${inspect(early)}`);
 			const l = await s.call('sandbox_list_artifacts', { session_id: id });
 			return l.artifacts?.length > 0;
 		}, 30_000);
