@@ -27,7 +27,10 @@ async function busySession(s: Session): Promise<void> {
 			assert.equal(early, undefined, `the run in ${id} ended: ${inspect(early)}`);
 			const l = await s.call('sandbox_list_artifacts', { session_id: id });
 			return l.artifacts?.length > 0;
-		}, 30_000);
+		}, 30_000).catch((e: Error) => {
+			e.message += `\nthe end of the server's log:\n${fs.readFileSync(s.log, 'utf8').slice(-2000)}`;
+			throw e;
+		});
 	}
 }
 
