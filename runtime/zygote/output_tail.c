@@ -122,20 +122,22 @@ static int is_same_pipe(void)
 	return fstat(STDOUT_FILENO, &st) == 0 && st.st_dev == tail.dev && st.st_ino == tail.ino;
 }
 
-/* The bytes in the pipe wake the reader, which looks at the tail from then on. */
-static int write_and_open(struct output_tail *t, const char *bytes, size_t len)
+/* The bytes in the pipe wake the reader, which looks at the tail a while later. So the tail must be open
+ * before they are written: if this process did not get the processor for that while, a tail that opens
+ * afterwards would be filled, and nobody would look. */
+static int open_and_write(struct output_tail *t, const char *bytes, size_t len)
 {
 	uint32_t closed = OUTPUT_TAIL_CLOSED;
 
-	if (write_all(STDOUT_FILENO, bytes, len) < 0)
-		return -1;
-	if (usable() != t)
-		return 0;
 	if (!is_same_pipe())
 		tail_end();
 	else
 		(void)atomic_compare_exchange_strong(&t->state, &closed, OUTPUT_TAIL_OPEN);
-	return 0;
+	if (write_all(STDOUT_FILENO, bytes, len) == 0)
+		return 0;
+	/* Nothing may have reached the pipe, and another thread may have used the open tail. */
+	Py_BEGIN_ALLOW_THREADS(void) flush(STDOUT_FILENO);
+	Py_END_ALLOW_THREADS return -1;
 }
 
 /* The tail is full: write it to the pipe, then keep the new bytes in it if they fit. */
@@ -161,7 +163,7 @@ int tail_write(int fd, const char *bytes, size_t len)
 	if (!t || len == 0)
 		return write_all(fd, bytes, len);
 	if (hold(t) == OUTPUT_TAIL_CLOSED)
-		return write_and_open(t, bytes, len);
+		return open_and_write(t, bytes, len);
 	uint32_t at = atomic_load_explicit(&t->len, memory_order_relaxed);
 	if (at > OUTPUT_TAIL_ROOM || len > OUTPUT_TAIL_ROOM - at)
 		return write_full(t, bytes, len);

@@ -5,7 +5,7 @@
  * It is a sealed memfd of OUTPUT_TAIL_BYTES that the reader makes for each run of Python code. The
  * run's process collects output in it; the pipe stays the way for everything else.
  *
- *   CLOSED  holds nothing. The run writes to the pipe, which wakes the reader, and opens it.
+ *   CLOSED  holds nothing. The run opens it and then writes to the pipe, which wakes the reader.
  *   OPEN    the run appends. When the tail is full it writes what is in it to the pipe.
  *   BUSY    one of the two changes it.
  *
