@@ -162,6 +162,7 @@ void rest_fork(struct rest_call *c);
 void branches_end_callers(struct api *a);
 /* rest_packages.c */
 void rest_list_packages(struct rest_call *c);
+void rest_look_up_package(struct rest_call *c);
 void rest_install_packages(struct rest_call *c);
 void rest_check_packages(struct rest_call *c);
 void rest_uninstall_packages(struct rest_call *c);

@@ -165,3 +165,49 @@ void rest_list_packages(struct rest_call *c)
 	if (need_packages(c))
 		rest_sandbox(c, list);
 }
+
+/* ---- the index ---- */
+
+/* What the index does not say is left out. */
+static void add_text(json_t *to, const char *member, const char *text)
+{
+	if (*text)
+		(void)json_object_set_new(to, member, lossy_json(text));
+}
+
+static void on_entry(const struct package_entry *entry, const struct err *e, void *user)
+{
+	struct rest_call *c = user;
+	json_t *versions;
+	json_t *answer;
+
+	if (e) {
+		rest_fail(c, e);
+		return;
+	}
+	versions = json_array();
+	for (size_t i = 0; i < entry->n_versions; i++)
+		(void)json_array_append_new(versions, json_string(entry->versions[i]));
+	answer = json_pack("{s:s, s:o, s:I}", "name", entry->name, "versions", versions, "total",
+			   (json_int_t)entry->total);
+	add_text(answer, "version", entry->version);
+	add_text(answer, "summary", entry->summary);
+	add_text(answer, "why", entry->why);
+	if (entry->bytes > 0)
+		(void)json_object_set_new(answer, "bytes", json_integer((json_int_t)entry->bytes));
+	rest_reply(c, 200, answer);
+}
+
+static void look_up(struct rest_call *c)
+{
+	struct err e = ERR_INIT;
+
+	if (packages_look_up(c->api->config.packages, c->sandbox, c->text, on_entry, c, &e) < 0)
+		rest_fail(c, &e);
+}
+
+void rest_look_up_package(struct rest_call *c)
+{
+	if (need_spec(c, http_request_param(c->req, "name")))
+		rest_sandbox(c, look_up);
+}

@@ -51,6 +51,11 @@ S(Package,
   "{\"type\":\"object\",\"required\":[\"name\",\"version\",\"from_image\"],\"properties\":{"
   "\"name\":" STRING ",\"version\":" STRING ",\"from_image\":" BOOLEAN "}}")
 S(Packages, LIST("packages", "Package"))
+S(PackageEntry,
+  "{\"type\":\"object\",\"required\":[\"name\",\"versions\"],\"properties\":{"
+  "\"name\":" STRING ",\"version\":" STRING ",\"summary\":" STRING ",\"why\":" STRING
+  ",\"bytes\":" INTEGER ",\"versions\":{\"type\":\"array\",\"items\":" STRING
+  "},\"total\":" INTEGER "}}")
 S(PackageStatus,
   "{\"type\":\"object\",\"required\":[\"packages\",\"status\",\"message\",\"complete\"],"
   "\"properties\":{\"packages\":" STRING ",\"status\":{\"enum\":[\"installing\",\"success\","

@@ -32,6 +32,7 @@ static void end(struct job *j, enum package_word word, const char *message, cons
 	struct record *record = TAKE_PTR(j->record);
 	packages_status_fn cb = j->cb;
 	packages_list_fn list_cb = j->list_cb;
+	packages_entry_fn entry_cb = j->entry_cb;
 	bool check = j->kind == JOB_CHECK;
 	void *user = j->user;
 	json_t *kept = json_incref((json_t *)(uintptr_t)installed);
@@ -40,11 +41,16 @@ static void end(struct job *j, enum package_word word, const char *message, cons
 	if (list_cb)
 		(void)err_set(&e, ERR_EXECUTION_FAILED, 0, "the packages cannot be listed: %s",
 			      message);
+	if (entry_cb)
+		(void)err_set(&e, ERR_EXECUTION_FAILED, 0, "the package index cannot be asked: %s",
+			      message);
 	job_free(j);
 	if (record)
 		record_end(record, word, message, errors, kept);
 	else if (list_cb)
 		list_cb(NULL, 0, &e, user);
+	else if (entry_cb)
+		entry_cb(NULL, &e, user);
 	else
 		status_tell(cb, user, word, check, message, errors);
 	json_decref(kept);
@@ -62,6 +68,7 @@ void job_fail(struct job *j, const char *message, const char *errors)
 	static const char *const verbs[] = {[JOB_INSTALL] = "Failed to install ",
 					    [JOB_UNINSTALL] = "Failed to uninstall ",
 					    [JOB_LIST] = "",
+					    [JOB_LOOK_UP] = "",
 					    [JOB_CHECK] = "Error checking package status: "};
 	bool named = j->kind == JOB_INSTALL || j->kind == JOB_UNINSTALL;
 	bool more = errors && *errors && !streq(errors, message);

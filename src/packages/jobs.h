@@ -54,8 +54,9 @@ struct record {           /* one installation, found by sandbox and request text
 enum job_kind {
 	JOB_INSTALL,
 	JOB_UNINSTALL,
-	JOB_LIST,  /* a list for a client */
-	JOB_CHECK, /* is a package installed? */
+	JOB_LIST,    /* a list for a client */
+	JOB_CHECK,   /* is a package installed? */
+	JOB_LOOK_UP, /* what has the index under a name? */
 };
 
 struct job {
@@ -84,6 +85,7 @@ struct job {
 	sd_event_source *start; /* starts the job in the next turn of the event loop */
 	packages_status_fn cb;  /* JOB_UNINSTALL, JOB_CHECK */
 	packages_list_fn list_cb;
+	packages_entry_fn entry_cb; /* JOB_LOOK_UP */
 	void *user;
 };
 
@@ -95,6 +97,7 @@ struct packages {
 				       * wheels is used */
 	struct cache *cache;
 	struct plans *plans;
+	json_t *entries;     /* of lookup.c: answers of the index by image and name */
 	struct list records; /* newest first */
 	struct list jobs;    /* oldest first */
 	unsigned n_records;
@@ -119,6 +122,12 @@ const char *result_error(const json_t *result);
 
 /* resolver.c: finds the plan by asking the index, fetches what is missing, calls job_unpack(). */
 void job_resolve(struct job *j);
+
+/* ---- lookup.c ---- */
+
+void job_look_up(struct job *j);
+/* The script in the resolver has answered. */
+void job_looked_up(struct box *b, const struct err *e, void *user);
 
 /* ---- packages.c ---- */
 

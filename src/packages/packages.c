@@ -71,7 +71,8 @@ int packages_new(const struct packages_config *config, struct packages **ret, st
 	p->extra_hosts = copy(config->extra_hosts);
 	p->cache = cache_new(config->cache_fd, config->cache_bytes);
 	p->plans = plans_new(config->plan_ttl_ns);
-	if (!p->index_url || !p->extra_hosts || !p->cache || !p->plans)
+	p->entries = json_object();
+	if (!p->index_url || !p->extra_hosts || !p->cache || !p->plans || !p->entries)
 		r = err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "the installation of packages");
 	if (r == 0 && p->config.wheel_fd < 0) {
 		r = url_parse(p->index_url, &p->index, e);
@@ -96,6 +97,7 @@ struct packages *packages_free(struct packages *p)
 	while (!list_is_empty(&p->records))
 		record_free(list_first(&p->records, struct record, node));
 	p->plans = plans_free(p->plans);
+	json_decref(p->entries);
 	p->cache = cache_free(p->cache);
 	p->policy = egress_policy_unref(p->policy);
 	free(p->index_url);
@@ -108,9 +110,16 @@ struct packages *packages_free(struct packages *p)
 
 /* ---- jobs ---- */
 
+/* Changes nothing in its sandbox, so it need not wait for its turn there. */
 static bool looks_only(const struct job *j)
 {
-	return j->kind == JOB_LIST || j->kind == JOB_CHECK;
+	return j->kind == JOB_LIST || j->kind == JOB_CHECK || j->kind == JOB_LOOK_UP;
+}
+
+/* Counts as work of the sandbox, which its owner may have used up. */
+static bool is_work(enum job_kind kind)
+{
+	return kind != JOB_LIST && kind != JOB_CHECK;
 }
 
 void job_free(struct job *j)
@@ -118,7 +127,7 @@ void job_free(struct job *j)
 	list_remove(&j->node);
 	budget_give(&j->place);
 	j->cpu_ns += box_cpu_ns(j->helper) + box_cpu_ns(j->resolver);
-	if (j->sandbox && j->working && !looks_only(j))
+	if (j->sandbox && j->working && is_work(j->kind))
 		sandbox_note_work(j->sandbox, "install", now_ns() - j->start_ns, j->cpu_ns);
 	j->helper = box_free(j->helper);
 	j->resolver = box_free(j->resolver);
@@ -136,7 +145,12 @@ void job_free(struct job *j)
 
 static int on_start(sd_event_source *source UNUSED, void *user)
 {
-	job_start(user);
+	struct job *j = user;
+
+	if (j->kind == JOB_LOOK_UP)
+		job_look_up(j);
+	else
+		job_start(j);
 	return 0;
 }
 
@@ -235,7 +249,7 @@ static struct job *job_new(struct packages *p, struct sandbox *s, enum job_kind 
 	struct budget_share place = {0};
 	struct job *j;
 
-	if (kind != JOB_LIST && kind != JOB_CHECK && sandbox_admit_work(s, e) < 0)
+	if (is_work(kind) && sandbox_admit_work(s, e) < 0)
 		return NULL;
 	if (budget_take(p->config.budgets, sandbox_owner(s), BUDGET_INSTALLATIONS, 1, &place, e) <
 	    0)
@@ -379,6 +393,27 @@ int packages_list(struct packages *p, struct sandbox *s, bool all, packages_list
 		return -ENOMEM;
 	j->all = all;
 	j->list_cb = cb;
+	j->user = user;
+	packages_pump(p);
+	return 0;
+}
+
+int packages_look_up(struct packages *p, struct sandbox *s, const char *name, packages_entry_fn cb,
+		     void *user, struct err *e)
+{
+	struct job *j = job_new(p, s, JOB_LOOK_UP, name, e);
+
+	if (!j)
+		return -ENOMEM;
+	int r = spec_parse(name, strlen(name), j->spec, e);
+	if (r == 0 && (j->spec->n != 1 || !j->spec->items[0].bare))
+		r = err_set(e, ERR_INVALID_ARGUMENT, EINVAL,
+			    "'%.200s' is not the name of one package", name);
+	if (r < 0) {
+		job_free(j);
+		return r;
+	}
+	j->entry_cb = cb;
 	j->user = user;
 	packages_pump(p);
 	return 0;

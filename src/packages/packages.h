@@ -178,6 +178,29 @@ struct package_row { /* not trusted: the sandbox reports it; printable ASCII */
 	const char *version;
 	bool from_image; /* part of the image, not installed into the sandbox */
 };
+#define PACKAGES_VERSIONS_MAX 30
+
+/* What the index has under a name. Not trusted: the index reports it. Texts are UTF-8. */
+struct package_entry {
+	const char *name;    /* as the index writes it */
+	const char *version; /* what an installation would take now; "" = nothing fits, see WHY */
+	const char *summary; /* of that version; "" = the index does not say */
+	const char *why;
+	uint64_t bytes;              /* of that version's wheel; 0 = unknown */
+	const char *const *versions; /* newest first, at most PACKAGES_VERSIONS_MAX of TOTAL */
+	size_t n_versions;
+	uint64_t total;
+};
+/* E: NOT_FOUND, the index has nothing under that name; EXECUTION_FAILED, it cannot be asked. */
+typedef void (*packages_entry_fn)(const struct package_entry *entry, const struct err *e,
+				  void *user);
+/* Looks NAME up for the Python of the sandbox's image, in a resolver like that of an installation, so it
+ * counts as one. The answer is remembered as long as a plan. Where a folder of wheels is used, it tells what
+ * that holds, whether it fits or not. Only the name itself is looked up: a guess at similar names would
+ * show those that somebody has registered to be mistaken for others. INVALID_ARGUMENT: no plain name. */
+int packages_look_up(struct packages *p, struct sandbox *s, const char *name, packages_entry_fn cb,
+		     void *user, struct err *e) MUST_CHECK;
+
 typedef void (*packages_list_fn)(const struct package_row *rows, size_t n, const struct err *e,
 				 void *user);
 /* Lists the packages that were installed into the sandbox, sorted by name; with ALL also those

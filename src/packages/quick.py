@@ -5,6 +5,7 @@ quick_plan() takes the newest version that fits of each package. Where that is n
 that contradict each other, a package that is not on the index or has no wheel here, an answer of an unknown form. What this script
 says is only a proposal: the front checks every name, address and digest.
 """
+import base64
 import hashlib
 import http.client
 import json
@@ -27,6 +28,10 @@ ACCEPT = 'application/vnd.pypi.simple.v1+json, application/vnd.pypi.simple.v1+ht
 
 class GiveUp(Exception):
     """ARGS[0], where it is there, is a line for people."""
+
+
+class Missing(GiveUp):
+    """The index knows nothing under that address."""
 
 
 def option(name):
@@ -68,16 +73,22 @@ class Pool:
         parts = urllib.parse.urlsplit(url)
         if parts.scheme not in ('http', 'https') or not parts.hostname:
             raise GiveUp
-        key = (parts.scheme, parts.netloc)
-        target = url if parts.scheme == 'http' else parts.path + ('?' + parts.query if parts.query else '')
+        who, _, host = parts.netloc.rpartition('@')
+        key = (parts.scheme, host)
+        target = parts.path + ('?' + parts.query if parts.query else '')
+        if parts.scheme == 'http':
+            target = 'http://' + host + target
+        headers = {'Host': host, 'Accept': accept, 'User-Agent': 'caisson', 'Accept-Encoding': 'identity'}
+        if who:
+            headers['Authorization'] = 'Basic ' + base64.b64encode(urllib.parse.unquote_to_bytes(who)).decode('ascii')
         with self.lock:
             kept = self.idle.get(key)
             c = kept.pop() if kept else None
         c = c or self.connect(parts)
-        c.request('GET', target, headers={'Host': parts.netloc, 'Accept': accept, 'User-Agent': 'caisson', 'Accept-Encoding': 'identity'})
+        c.request('GET', target, headers=headers)
         answer = c.getresponse()
         if answer.status != 200:
-            raise GiveUp
+            raise Missing if answer.status == 404 else GiveUp
         body, size = [], 0
         while True:
             piece = answer.read(1 << 20)
@@ -240,7 +251,10 @@ class Chooser:
         return (min(ranks), [-b if isinstance(b, int) else 0 for b in build[:1]]) if ranks else None
 
     def choose(self, name, specifier):
-        files = self.ahead.files(name)
+        return self.pick(name, self.ahead.files(name), specifier)
+
+    def pick(self, name, files, specifier):
+        """(version, its row among FILES): the newest that SPECIFIER allows and that has a wheel that fits here."""
         versions = {}
         for row in files:
             parts = row['filename'].split('-')

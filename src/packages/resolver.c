@@ -15,14 +15,15 @@
 #define MEMORY_MORE                                                                                \
 	(UINT64_C(768) << 20) /* beyond the size of the files, which are in memory as
 					   * well */
-#define TMP_BYTES   (UINT64_C(64) << 20)
-#define INODES      200000u
-#define NOFILE      1024u
-#define PIDS_MIN    64u
-#define CA_PATH     "ca.pem"
-#define WHEELS_PATH "wheels/"
-#define FOLDER_PATH "index/"
-#define PROXY       "http://127.0.0.1:3128"
+#define TMP_BYTES    (UINT64_C(64) << 20)
+#define LOOKUP_BYTES (UINT64_C(16) << 20) /* one small wheel, for its metadata */
+#define INODES       200000u
+#define NOFILE       1024u
+#define PIDS_MIN     64u
+#define CA_PATH      "ca.pem"
+#define WHEELS_PATH  "wheels/"
+#define FOLDER_PATH  "index/"
+#define PROXY        "http://127.0.0.1:3128"
 
 static void fail_memory(struct job *j)
 {
@@ -298,18 +299,20 @@ static void on_resolved(struct box *b, const struct err *e, void *user)
 
 static void ask(struct job *j)
 {
+	const bool look = j->kind == JOB_LOOK_UP;
 	json_t *specs = json_array();
 	int r = specs ? 0 : -1;
 
 	for (size_t i = 0; i < j->spec->n && r == 0; i++)
 		r = json_array_append_new(specs, json_string(j->spec->items[i].text));
 	json_t *job = r == 0 ? make_job(j, "resolve", specs) : NULL;
-	if (!job) {
+	if (!job)
 		fail_memory(j);
-		return;
-	}
-	box_run(j->resolver, job, packages_resolve_text, j->packages->config.timeout_ns,
-		on_resolved, j);
+	else if (look)
+		box_run(j->resolver, job, packages_lookup_text, SHORT_RUN_NS, job_looked_up, j);
+	else
+		box_run(j->resolver, job, packages_resolve_text, j->packages->config.timeout_ns,
+			on_resolved, j);
 }
 
 /* ---- what the resolver is given ---- */
@@ -379,14 +382,15 @@ void job_resolve(struct job *j)
 	struct engine_create create = {.limits = sandbox_policy(j->sandbox)->limits,
 				       .warm = true,
 				       .egress = p->config.wheel_fd < 0};
+	const uint64_t files = j->kind == JOB_LOOK_UP ? LOOKUP_BYTES : 2 * p->config.max_bytes;
 	struct err e = ERR_INIT;
 	char label[EGRESS_LABEL_MAX + 1];
 
 	create.limits.explicit_mask = 0;
-	create.limits.workspace_bytes = 2 * p->config.max_bytes;
+	create.limits.workspace_bytes = files;
 	create.limits.workspace_inodes = INODES;
 	create.limits.tmp_bytes = TMP_BYTES;
-	create.limits.memory_bytes = 2 * p->config.max_bytes + TMP_BYTES + MEMORY_MORE;
+	create.limits.memory_bytes = files + TMP_BYTES + MEMORY_MORE;
 	create.limits.nofile = NOFILE;
 	create.limits.pids = MAX(create.limits.pids, PIDS_MIN);
 	(void)snprintf(create.image, sizeof(create.image), "%s", sandbox_image(j->sandbox));

@@ -112,6 +112,7 @@ describe('allocations fail in every tool and route', {
 		listPackages: row(() => request('GET', '/sandboxes/torture/packages')),
 		installPackages: installation(() => request('POST', '/sandboxes/torture/packages', { packages: 'alpha', wait: true }), tool('sandbox_uninstall_packages', { ...t, packages: 'alpha' })),
 		checkPackages: row(() => request('GET', '/sandboxes/torture/packages/nothing')),
+		lookUpPackage: installation(() => request('GET', '/sandboxes/torture/index/alpha'), undefined),
 		uninstallPackages: row(() => request('DELETE', '/sandboxes/torture/packages/nothing'), SLOW),
 		startRun: row(() => request('POST', '/sandboxes/torture/runs', { code: 'print(1)', wait: true }), SLOW, undefined, 500), // results are kept for ten minutes
 		listRuns: row(() => request('GET', '/runs?limit=5')),

@@ -50,6 +50,7 @@ export function zip(members: Member[]): Buffer {
 }
 
 export interface WheelOptions {
+	summary?: string;
 	requires?: string[];
 	scripts?: string;
 	more?: Member[];
@@ -62,7 +63,7 @@ export function wheel(name: string, version: string, code: string, o: WheelOptio
 	const info = `${name}-${version}.dist-info`;
 	const members: Member[] = [
 		{ name: `${name}.py`, text: code },
-		{ name: `${info}/METADATA`, text: `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n${(o.requires ?? []).map((r) => `Requires-Dist: ${r}\n`).join('')}` },
+		{ name: `${info}/METADATA`, text: `Metadata-Version: 2.1\nName: ${name}\nVersion: ${version}\n${o.summary ? `Summary: ${o.summary}\n` : ''}${(o.requires ?? []).map((r) => `Requires-Dist: ${r}\n`).join('')}` },
 		{ name: `${info}/WHEEL`, text: 'Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n' },
 		...(o.scripts ? [{ name: `${info}/entry_points.txt`, text: `[console_scripts]\n${o.scripts}\n` }] : []),
 		...(o.more ?? []),
