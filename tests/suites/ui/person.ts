@@ -65,7 +65,12 @@ async function files(page: Page): Promise<void> {
 async function packages(page: Page): Promise<void> {
 	await tab(page, 'Packages');
 	await page.getByLabel('Packages to install').fill('alpha');
-	await page.getByRole('button', { name: 'Install' }).click();
+	await page.getByRole('button', { name: 'Look up' }).click();
+	await page.locator('.found').getByText('The first letter').waitFor({ timeout: 60_000 });
+	await picture(page, 'package-found');
+	await accessible(page, 'a package of the index');
+	await page.locator('.found').getByRole('button', { name: '2.0' }).click();
+	await page.getByRole('button', { name: 'Install', exact: true }).click();
 	await page.locator('.package-list').getByText('alpha', { exact: true }).waitFor({ timeout: 60_000 });
 	await picture(page, 'packages');
 	await accessible(page, 'the packages');
@@ -147,7 +152,7 @@ export const personCases: Case[] = [{
 		const index = new Index();
 		await index.open();
 		w.atEnd(async () => index.close());
-		index.add('alpha', { file: wheelName('alpha', '2.0'), body: wheel('alpha', '2.0', 'who = "alpha 2"') });
+		index.add('alpha', { file: wheelName('alpha', '2.0'), body: wheel('alpha', '2.0', 'who = "alpha 2"', { summary: 'The first letter' }) });
 		const s = await server(w, { auth: true, env: { SANDBOX_PIP_INDEX_URL: index.url } });
 		await s.person('ada');
 		const page = await w.window({ permissions: ['clipboard-read', 'clipboard-write'] });

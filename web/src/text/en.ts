@@ -409,6 +409,7 @@ export const text = {
 		install: 'Install',
 		installing: (s: number) => `Installing, ${plural(s, 'second')}`,
 		log: 'Log of the installation',
+		lookUp: 'Look up',
 		name: 'Packages to install',
 		noMatch: 'No package matches',
 		noMatchWhat: 'The filter looks at what is here. Any other package is installed by its name, above.',
@@ -417,6 +418,7 @@ export const text = {
 		remove: 'Remove',
 		removeAsk: (n: string) => `Remove ${n}?`,
 		removed: (n: string) => `${n} is removed`,
+		versions: (n: number, total: number) => n < total ? `The newest ${n} of ${total} versions` : plural(total, 'version'),
 	},
 	checkpoints: {
 		ago: (a: string) => `${a} ago`,

@@ -5,6 +5,7 @@ import { useEffect, useState } from 'preact/hooks';
 import { api } from '../../api/client.ts';
 import { me, notebook } from '../../api/state.ts';
 import { Button, Empty, Fault, Loading, Search, useLoad } from '../../parts/basics.tsx';
+import { bytes } from '../../pure/format.ts';
 import { ActionDialog, say } from '../../parts/overlay.tsx';
 import { Output } from '../../parts/output.tsx';
 import { text } from '../../text/en.ts';
@@ -15,6 +16,11 @@ const STEPS = 200; // lines of the log of an installation
 
 interface Package { name: string; version: string; from_image: boolean }
 interface Status { packages: string; status: string; message: string; stderr: string; complete: boolean; installed: string[] }
+
+/** What the index has under a name; all of it is text of strangers. */
+interface Entry { name: string; version?: string; summary?: string; why?: string; bytes?: number; versions: string[]; total: number }
+
+const oneName = /^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$/;
 
 export function Packages({ id }: TabProps) {
 	const [filter, setFilter] = useState('');
@@ -58,6 +64,8 @@ function Install({ id, done }: { id: string; done: () => void }) {
 	const [seconds, setSeconds] = useState(0);
 	const event = notebook(id).packages.value;
 	const [steps, setSteps] = useState<string[]>([]);
+	const [entry, setEntry] = useState<Entry | null>(null);
+	const [looking, setLooking] = useState(false);
 	const busy = status !== null && !status.complete;
 	useEffect(() => {
 		if (!busy)
@@ -70,9 +78,18 @@ function Install({ id, done }: { id: string; done: () => void }) {
 		if (event?.status === 'installing' && event.message)
 			setSteps((all) => all.at(-1) === event.message ? all : [...all, event.message!].slice(-STEPS));
 	}, [event]);
-	const install = async (e: SubmitEvent): Promise<void> => {
-		e.preventDefault();
+	const forget = (): void => {
 		setError(null);
+		setEntry(null);
+		setStatus(null);
+	};
+	const lookUp = (): void => {
+		forget();
+		setLooking(true);
+		void api.get<Entry>(`/sandboxes/${id}/index/${encodeURIComponent(wanted.trim())}`).then(setEntry, setError).finally(() => setLooking(false));
+	};
+	const install = async (): Promise<void> => {
+		forget();
 		setSteps([]);
 		try {
 			let s = await api.post<Status>(`/sandboxes/${id}/packages`, { packages: wanted.trim() });
@@ -89,12 +106,14 @@ function Install({ id, done }: { id: string; done: () => void }) {
 	};
 	const cancel = (): void => void api.remove(`/sandboxes/${id}/packages/${encodeURIComponent(status!.packages)}`).catch(setError);
 	return (
-		<form class="stack tight" onSubmit={(e) => void install(e)}>
+		<form class="stack tight" onSubmit={(e) => (e.preventDefault(), void install())}>
 			<div class="install">
 				<input class="input mono" value={wanted} onInput={(e) => setWanted(e.currentTarget.value)} placeholder={t.example} aria-label={t.name} required disabled={busy} autocomplete="off" spellcheck={false} autocapitalize="none" />
 				<Button icon="download" label={t.install} type="submit" look="primary" busy={busy} disabled={wanted.trim() === ''} />
-				{busy && <Button icon="x" label={text.common.cancel} onClick={cancel} />}
+				{busy ? <Button icon="x" label={text.common.cancel} onClick={cancel} />
+					: <Button icon="search" label={t.lookUp} busy={looking} disabled={!oneName.test(wanted.trim())} onClick={lookUp} />}
 			</div>
+			{entry && <Found entry={entry} choose={(version) => setWanted(`${entry.name}==${version}`)} />}
 			{error !== null && <Fault error={error} />}
 			{busy && <p class="row quiet" role="status">{t.installing(seconds)}</p>}
 			{busy && event?.status === 'installing' && Boolean(event.total) && <div class="bar"><div style={{ width: `${100 * Math.min(1, (event.done ?? 0) / event.total!)}%` }} /></div>}
@@ -107,5 +126,19 @@ function Install({ id, done }: { id: string; done: () => void }) {
 				</div>
 			)}
 		</form>
+	);
+}
+
+function Found({ entry, choose }: { entry: Entry; choose: (version: string) => void }) {
+	return (
+		<div class="panel found stack tight" role="status">
+			<p class="row"><b class="clip">{entry.name}</b>{entry.version && <span class="mono">{entry.version}</span>}{entry.bytes !== undefined && <span class="quiet">{bytes(entry.bytes)}</span>}</p>
+			{entry.summary && <p>{entry.summary}</p>}
+			{entry.why && <p class="cell-error">{entry.why}</p>}
+			<p class="quiet">{t.versions(entry.versions.length, entry.total)}</p>
+			<ul class="row">
+				{entry.versions.map((v) => <li key={v}><Button label={v} tiny look="plain" onClick={() => choose(v)} /></li>)}
+			</ul>
+		</div>
 	);
 }
