@@ -138,6 +138,18 @@ export const dialogCases: Case[] = [
 			await page.getByRole('img', { name: /^Memory: now/ }).waitFor();
 			await picture(page, 'use');
 			await accessible(page, 'limits and use');
+			// another limit, refused and taken
+			const limits = page.getByRole('dialog');
+			await page.getByRole('button', { name: 'Change limits' }).click();
+			await limits.getByLabel('Memory (MB)').fill('99999999');
+			await limits.getByRole('button', { name: 'Save' }).click();
+			await limits.getByRole('alert').waitFor();
+			await limits.getByLabel('Memory (MB)').fill('300');
+			await limits.getByLabel('Processes').fill('33');
+			await picture(page, 'change-limits');
+			await accessible(page, 'the dialog of limits');
+			await limits.getByRole('button', { name: 'Save' }).click();
+			await page.locator('dd', { hasText: 'of at most 33' }).waitFor();
 			await page.getByRole('link', { name: 'Sandboxes', exact: true }).first().click();
 			await page.getByRole('button', { name: 'More: second' }).click();
 			await page.getByRole('menuitem', { name: 'Rename' }).click();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Dialogs that make, rename, fork and delete a sandbox.
+// Dialogs that make, rename, limit, fork and delete a sandbox.
 
 import { useState } from 'preact/hooks';
 import { api } from '../api/client.ts';
@@ -86,6 +86,25 @@ export function RenameDialog({ of, onClose }: { of: Sandbox; onClose: () => void
 	return (
 		<ActionDialog title={t.rename} action={text.common.save} onClose={onClose} run={rename}>
 			<Field label={t.name} control={(a) => <input {...a} class="input" name="name" maxLength={100} defaultValue={of.name} autocomplete="off" autofocus />} />
+		</ActionDialog>
+	);
+}
+
+/** The limits that a sandbox can get while it lives. What was not touched is not sent. */
+export function LimitsDialog({ of, onClose }: { of: Sandbox; onClose: () => void }) {
+	const rows: ['memory_mb' | 'cpus' | 'processes' | 'timeout_s' | 'ttl_s', string][] = [['memory_mb', t.memoryMb], ['cpus', t.cpus], ['processes', text.limits.processes], ['timeout_s', t.timeout], ['ttl_s', t.ttl]];
+	const change = async (form: FormData): Promise<void> => {
+		const changed = rows.map(([name]) => [name, Number(value(form, name))] as const).filter(([name, n]) => n !== of.limits[name]);
+		if (changed.length > 0)
+			keepSandbox(await api.patch<Sandbox>(`/sandboxes/${of.id}`, Object.fromEntries(changed)));
+		say(text.limits.changed);
+	};
+	return (
+		<ActionDialog title={text.limits.change} action={text.common.save} onClose={onClose} run={change}>
+			<p class="quiet small">{text.limits.changeWhat}</p>
+			<div class="two">
+				{rows.map(([name, label]) => <Field label={label} control={(a) => <input {...a} class="input" name={name} type="number" min="0" step={name === 'cpus' ? '0.1' : '1'} defaultValue={String(of.limits[name])} required />} />)}
+			</div>
 		</ActionDialog>
 	);
 }

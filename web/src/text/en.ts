@@ -446,6 +446,9 @@ export const text = {
 		what: 'Each stands under the one from which it came.',
 	},
 	limits: {
+		change: 'Change limits',
+		changeWhat: 'They hold at once, also for what runs. The disk and the image stay as they were made.',
+		changed: 'Limits changed',
 		enforced: 'The kernel enforces these:',
 		engine: (e: string) => `Engine: ${e}`,
 		env: 'Variables (names alone)',

@@ -3,10 +3,12 @@
 
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../../api/client.ts';
-import { Fault, Loading, useLoad } from '../../parts/basics.tsx';
+import { me } from '../../api/state.ts';
+import { Button, Fault, Loading, useLoad } from '../../parts/basics.tsx';
 import { bytes, count, duration } from '../../pure/format.ts';
 import type { Usage } from '../../api/types.ts';
 import { text } from '../../text/en.ts';
+import { LimitsDialog } from '../sandbox-dialogs.tsx';
 import type { TabProps } from '../sandbox.tsx';
 
 const t = text.limits;
@@ -18,6 +20,7 @@ interface Policy { engine: string; enforced: string[]; best_effort: string[]; ne
 export function About({ id, s }: TabProps) {
 	const policy = useLoad((signal) => api.get<Policy>('/policy', undefined, signal), []);
 	const usage = useLoad((signal) => s?.state === 'stored' ? Promise.resolve(null) : api.get<Usage>(`/sandboxes/${id}/usage`, { series: true }, signal).catch(() => null), [id, s?.state]);
+	const [changing, setChanging] = useState(false);
 	useEffect(() => {
 		const timer = setInterval(() => document.visibilityState === 'visible' && usage.again(), AGAIN_MS);
 		return () => clearInterval(timer);
@@ -45,6 +48,8 @@ export function About({ id, s }: TabProps) {
 		<div class="pane stack" tabIndex={0}>
 			{used?.series && used.series.at_ms.length > 1 && <Use of={used.series} />}
 			<Facts title={t.limits} rows={limits} />
+			{!me.value?.read_only && <p><Button icon="pencil" label={t.change} onClick={() => setChanging(true)} /></p>}
+			{changing && <LimitsDialog of={s} onClose={() => setChanging(false)} />}
 			<Facts title={t.place} rows={rest} />
 			<section class="stack tight">
 				<h2>{t.walls}</h2>
