@@ -7,8 +7,10 @@ import * as path from 'node:path';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js';
 import { asProductUser, binary, freePort, productEnv, scratch } from '../../lib/env.ts';
-import { using } from '../../lib/session.ts';
-import { first } from './clients.ts';
+import { RawClient } from '../../lib/raw.ts';
+import { using, type Json } from '../../lib/session.ts';
+import { until } from '../../lib/wait.ts';
+import { first, type Env } from './clients.ts';
 import { agrees, type Row } from './row.ts';
 
 const original = 'first';
@@ -28,6 +30,29 @@ if __name__ == '__main__':
     with mp.get_context('spawn').Pool(1) as pool: print(pool.map(square, [5]))
     print(__file__.endswith('.py'))`;
 export const WORKERS_PRINT = '[0, 1, 4, 9]\n[0, 1, 4, 9]\nchild\n[25]\nTrue\n';
+
+/** A server of the first family that FOLDER's client started, after one run. Its log is where the settings in ENV say. */
+async function runIn(folder: string, env: Env): Promise<RawClient> {
+	const client = new RawClient({ cwd: folder, env: { SANDBOX_LOG_FILE: undefined, SANDBOX_HTTP_PORT: String(await freePort()), ...env } });
+	await client.initialize();
+	assert.equal((await client.tool('sandbox_run_python', { code: 'print(1)', session_id: 'logged' })).stdout, '1\n');
+	return client;
+}
+
+/** The lines of the log FILE, relative to the folder that the server was started in, when EVENT is among them. */
+async function logOf(file: string, env: Env, event: string): Promise<string[]> {
+	const folder = scratch('logs');
+	const client = await runIn(folder, env);
+	try {
+		const text = await until(`${event} in ${file}`, () => {
+			const seen = fs.existsSync(path.join(folder, file)) ? fs.readFileSync(path.join(folder, file), 'utf8') : '';
+			return seen.includes(event) && seen.endsWith('\n') && seen;
+		}, 10_000);
+		return text.trimEnd().split('\n');
+	} finally {
+		await client.end();
+	}
+}
 
 export const firstRows: Row[] = [
 	{
@@ -223,12 +248,23 @@ print('all')`;
 	{
 		original, name: 'logs go to a file, answers alone to standard output',
 		page: { topic: 'log', there: '`logs/sandbox.log`, `SANDBOX_LOG_*`', here: 'the same; never code, output or keys' },
-		run: () => first({}, async (s) => {
-			await s.run('print("a secret of mine")');
-			const log = s.logLines().join('\n');
-			assert.match(log, /session_created/);
-			assert.doesNotMatch(log, /a secret of mine/);
-		}),
+		run: async () => {
+			await first({}, async (s) => {
+				await s.run('print("a secret of mine")');
+				const log = s.logLines().join('\n');
+				assert.match(log, /session_created/);
+				assert.doesNotMatch(log, /a secret of mine/);
+			});
+			assert.match((await logOf('logs/sandbox.log', {}, 'session_created')).join('\n'), /session_created/, 'the file that nothing names');
+			const json = await logOf('other/my.log', { SANDBOX_LOG_FILE: 'other/my.log', SANDBOX_LOG_FORMAT: 'json' }, 'session_created');
+			assert.ok(json.map((line) => JSON.parse(line)).some((line: Json) => line.event === 'session_created' && line.session_id === 'logged'), json.join('\n'));
+			const debug = (await logOf('logs/sandbox.log', { SANDBOX_LOG_LEVEL: 'Debug' }, 'session_created')).join('\n');
+			assert.match(debug, /\bdebug\b/i);
+			const folder = scratch('quiet');
+			const quiet = await runIn(folder, { SANDBOX_LOG_LEVEL: 'error' });
+			assert.doesNotMatch(fs.readFileSync(path.join(folder, 'logs/sandbox.log'), 'utf8'), /session_created/);
+			await quiet.end();
+		},
 	},
 ];
 

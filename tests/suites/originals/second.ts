@@ -9,11 +9,12 @@ import { SSEClientTransport } from '@modelcontextprotocol/sdk/client/sse.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import { binary, freePort, newStateDir, scratch } from '../../lib/env.ts';
 import { caisson, start } from '../../lib/process.ts';
-import type { Json } from '../../lib/session.ts';
+import { RawClient } from '../../lib/raw.ts';
+import { facts, type Json } from '../../lib/session.ts';
 import { until } from '../../lib/wait.ts';
-import { Index } from '../../lib/wheel.ts';
+import { Index, wheel, wheelName } from '../../lib/wheel.ts';
 import { elevenSteps, strangersPage } from './browser.ts';
-import { openSecond, second } from './clients.ts';
+import { openSecond, second, type Env, type Second } from './clients.ts';
 import { WORKERS, WORKERS_PRINT } from './first.ts';
 import { agrees, type Row } from './row.ts';
 
@@ -22,8 +23,8 @@ const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{1
 const SEVEN = ['create_sandbox', 'list_sandboxes', 'execute_python_code', 'install_package_in_sandbox',
 	'check_package_installation_status', 'execute_terminal_command', 'upload_file_to_sandbox'];
 
-/** The configuration file as the second original ships it, with HOST and what ELSE replaces. */
-function shipped(host: string, port: number, more = ''): string {
+/** The configuration file as the second original ships it, for HOST and PORT, with MORE lines on accounts and the index MIRROR. */
+function shipped(host: string, port: number, more = '', mirror = ''): string {
 	const file = path.join(scratch('config'), 'config.toml');
 	fs.writeFileSync(file, `[server]
 host = "${host}"
@@ -46,7 +47,7 @@ format = "%(asctime)s - %(name)s - %(levelname)s - %(message)s"
 log_file = "mcp_sandbox.log"
 
 [mirror]
-pypi_index_url = ""
+pypi_index_url = "${mirror}"
 `);
 	fs.chmodSync(file, 0o644);
 	fs.chmodSync(path.dirname(file), 0o755);
@@ -81,6 +82,25 @@ async function byName(name: string, args: string[], port: number, env: Record<st
 	} finally {
 		await program.end();
 	}
+}
+
+/** An index on loopback that has the package alpha, for the duration of BODY. */
+async function withIndex(body: (index: Index) => Promise<void>): Promise<void> {
+	const index = await new Index().open();
+	index.add('alpha', { file: wheelName('alpha', '1.0'), body: wheel('alpha', '1.0', 'who = "alpha of the index"') });
+	try {
+		await body(index);
+	} finally {
+		index.close();
+	}
+}
+
+/** The end of an installation, asked for as the original's clients do: again and again. */
+function installed(s: Second, sandbox_id: string, package_name: string): Promise<Json> {
+	return until(`the installation of ${package_name}`, async () => {
+		const seen = await s.call('install_package_in_sandbox', { sandbox_id, package_name });
+		return seen.complete && seen;
+	}, 30_000);
 }
 
 export const secondRows: Row[] = [
@@ -250,6 +270,13 @@ export const secondRows: Row[] = [
 					statuses.push((await ask(s.base, 'POST', '/api/register', { json: { username: 'x', email: 'x@example.org', password } })).status);
 				assert.deepEqual(statuses, [422, 200]);
 			});
+			for (const [profile, short, long] of [['both', 'fives', 'sixsix'], ['full', 'seven77', 'eight888']] as const)
+				await second({ args: ['--profile', profile], env: { SANDBOX_OPEN_REGISTRATION: 'on' } }, async (s) => {
+					const statuses = [];
+					for (const password of [short, long])
+						statuses.push((await ask(s.base, 'POST', '/api/register', { json: { username: 'x', email: 'x@example.org', password } })).status);
+					assert.deepEqual(statuses, [422, 200], profile);
+				});
 		},
 	},
 	{
@@ -324,6 +351,33 @@ export const secondRows: Row[] = [
 		},
 	},
 	{
+		original, name: 'the policies packages and allowlist open what they name',
+		run: () => withIndex(async (index) => {
+			const reach = async (s: Second, id: string, urls: string[]): Promise<string> => (await s.python(id, `
+import http.client, os, urllib.parse
+proxy = urllib.parse.urlsplit(os.environ["HTTP_PROXY"])
+for url in ${JSON.stringify(urls)}:
+    c = http.client.HTTPConnection(proxy.hostname, proxy.port, timeout=20)
+    c.request("GET", url)
+    r = c.getresponse()
+    print(r.getheader("X-Egress-Reason") or r.status)`)).stdout;
+			const named = 'http://plain.invalid.example/';
+			await second({ env: { SANDBOX_NETWORK: 'packages', SANDBOX_PIP_INDEX_URL: index.url } }, async (s) => {
+				const id = await s.create();
+				assert.equal(await reach(s, id, [`${index.url}/alpha/`, named]), '200\nhost_not_allowed\n');
+				const r = await s.terminal(id, 'pip install -q alpha && python3 -c "import alpha; print(alpha.who)"');
+				assert.equal(r.stdout, 'alpha of the index\n', r.stderr);
+			});
+			await second({ env: { SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'plain.invalid.example', SANDBOX_PIP_INDEX_URL: index.url } }, async (s) => {
+				const id = await s.create();
+				// Nobody has the name that is permitted, so the proxy asks for its address.
+				assert.match(await reach(s, id, [named, 'http://other.invalid.example/', `${index.url}/alpha/`]), /^(?:resolve_failed|address_refused|connect_failed|connect_timeout)\nhost_not_allowed\naddress_literal\n$/);
+				agrees((await installed(s, id, 'alpha')).status, 'success'); // the tool has a network of its own
+				assert.equal((await s.python(id, 'import alpha; print(alpha.who)')).stdout, 'alpha of the index\n');
+			});
+		}),
+	},
+	{
 		original, name: 'the first failed connection names the setting',
 		run: () => second({}, async (s) => {
 			const r = await s.python(await s.create(), 'import urllib.request\nurllib.request.urlopen("http://192.0.2.1/", timeout=2)');
@@ -349,10 +403,25 @@ export const secondRows: Row[] = [
 		},
 	},
 	{
+		original, name: 'packages survive a restart',
+		run: async () => {
+			const env: Env = { SANDBOX_STATE_DIR: newStateDir() };
+			let id = '';
+			await withIndex((index) => second({ env: { ...env, SANDBOX_PIP_INDEX_URL: index.url } }, async (s) => {
+				id = await s.create('kept');
+				agrees((await installed(s, id, 'alpha')).status, 'success');
+			}));
+			await second({ env }, async (s) => { // its index is gone
+				assert.equal((await s.python(id, 'import alpha; print(alpha.who)')).stdout, 'alpha of the index\n');
+				agrees(await s.call('list_sandboxes'), [{ sandbox_id: id, name: 'kept', installed_packages: [{ name: 'alpha', version: '1.0' }] }]);
+			});
+		},
+	},
+	{
 		original, name: 'files and folders of the server\'s machine',
 		page: {
 			topic: '`upload_file_to_sandbox`', there: 'any file or folder that the server could read, for every client',
-			here: 'files and folders below `SANDBOX_UPLOAD_LOCAL_ROOTS` (`*` = any); without it only clients of the same user over stdio. Links and empty folders in a folder are left out; at most 10,000 files',
+			here: 'files and folders below `SANDBOX_UPLOAD_LOCAL_ROOTS` (`*` = any); if it is not set, clients of the same user over stdio may upload what is below the server\'s working folder. Links and empty folders in a folder are left out; at most 10,000 files',
 		},
 		run: async () => {
 			const root = scratch('roots');
@@ -375,6 +444,18 @@ export const secondRows: Row[] = [
 				const r = await s.call('upload_file_to_sandbox', { sandbox_id: await s.create(), local_file_path: '/etc/hostname' });
 				agrees([r.error, r.message], [true, /SANDBOX_UPLOAD_LOCAL_ROOTS/]);
 			});
+			const client = new RawClient({ cwd: root, env: { SANDBOX_STATE_DIR: newStateDir() } }, ['stdio', '--profile', 'classic', '--no-bridge']);
+			try {
+				await client.initialize();
+				const call = async (name: string, args: Json): Promise<Json> => JSON.parse((await client.request('tools/call', { name, arguments: args })).result.content[0].text);
+				const { sandbox_id } = await call('create_sandbox', {});
+				agrees(await call('upload_file_to_sandbox', { sandbox_id, local_file_path: 'data/a.csv' }), { success: true, message: `Uploaded a.csv to /app/results in sandbox ${sandbox_id}` });
+				assert.equal((await call('execute_terminal_command', { sandbox_id, command: 'cat a.csv' })).stdout, 'a');
+				const outside = await call('upload_file_to_sandbox', { sandbox_id, local_file_path: '/etc/hostname' });
+				agrees([outside.error, outside.message], [true, /upload\.local_roots/]);
+			} finally {
+				await client.end();
+			}
 		},
 	},
 	{
@@ -397,6 +478,11 @@ export const secondRows: Row[] = [
 			agrees([(await s.terminal(id, 'cd /tmp && pwd')).stdout, (await s.terminal(id, 'pwd')).stdout], ['/tmp\n', '/app/results\n']);
 			agrees((await s.terminal(id, 'sleep 500 & echo begun')).stdout, 'begun\n');
 			assert.equal((await s.python(id, 'import os\nprint(any(b"sleep" in open(f"/proc/{p}/cmdline", "rb").read() for p in os.listdir("/proc") if p.isdigit()))')).stdout, 'False\n');
+			await second({ args: ['--profile', 'all'] }, async (all) => {
+				const box = facts(await all.raw('create_sandbox')).sandbox_id;
+				const terminal = async (command: string): Promise<string> => facts(await all.raw('execute_terminal_command', { sandbox_id: box, command })).stdout;
+				assert.deepEqual([await terminal('pwd'), await terminal('cd /tmp && echo abc | tr a-z A-Z'), await terminal('pwd')], ['/app/results\n', 'ABC\n', '/tmp\n']);
+			});
 		}),
 	},
 	{
@@ -420,24 +506,23 @@ export const secondRows: Row[] = [
 			topic: 'packages', there: '`uv pip install` from the mirror, source packages were built',
 			here: 'the same tools; `mirror.pypi_index_url` or `SANDBOX_PIP_INDEX_URL`; packages without a wheel need `SANDBOX_PIP_SOURCE_BUILDS=on`',
 		},
-		run: async () => {
-			const index = await new Index().open();
+		run: () => withIndex(async (index) => {
 			index.add('onlysource', { file: 'onlysource-1.0.tar.gz', body: Buffer.from('not looked at') });
-			try {
-				await second({ env: { SANDBOX_PIP_INDEX_URL: index.url } }, async (s) => {
-					const id = await s.create();
-					const args = { sandbox_id: id, package_name: 'onlysource' };
-					const r = await until('the installation', async () => {
-						const seen = await s.call('install_package_in_sandbox', args);
-						return seen.complete && seen;
-					}, 30_000);
-					agrees([r.status, r.success, r.message], ['failed', false, /^Failed to install onlysource: /]);
-					assert.match(`${r.message}${r.stderr}`, /SANDBOX_PIP_SOURCE_BUILDS/);
-				});
-			} finally {
-				index.close();
-			}
-		},
+			await second({ env: { SANDBOX_PIP_INDEX_URL: index.url } }, async (s) => {
+				const r = await installed(s, await s.create(), 'onlysource');
+				agrees([r.status, r.success, r.message], ['failed', false, /^Failed to install onlysource: /]);
+				assert.match(`${r.message}${r.stderr}`, /SANDBOX_PIP_SOURCE_BUILDS/);
+			});
+		}),
+	},
+	{
+		original, name: 'the index that its config.toml names',
+		run: () => withIndex((index) => second({ args: ['--config', shipped('127.0.0.1', 0, '', index.url)] }, async (s) => {
+			const id = await s.create();
+			agrees((await installed(s, id, 'alpha')).status, 'success');
+			assert.equal((await s.python(id, 'import alpha; print(alpha.who)')).stdout, 'alpha of the index\n');
+			assert.ok(index.asked.includes('/simple/alpha/'), index.asked.join(' '));
+		})),
 	},
 	{
 		original, name: 'both families from one server',
