@@ -31,9 +31,10 @@ struct image_args {
 	const struct settings *settings;
 	const char *mirror;
 	const char *defs;
-	const char *from;   /* build: the definition that the new image begins with */
-	const char *index;  /* build: words, packages of the package index */
-	const char *debian; /* build: words, Debian packages */
+	const char *from;    /* build: the definition that the new image begins with */
+	const char *index;   /* build: words, packages of the package index */
+	const char *debian;  /* build: words, Debian packages */
+	const char *preload; /* build: words, modules to import ahead of need */
 	struct image_import_options import;
 	struct image_export_options export;
 	bool json;
@@ -59,8 +60,8 @@ static int do_remove(struct image_args *a, struct err *e);
 
 static const struct subverb subverbs[] = {
     {"build", 0, 1, do_build,
-     "build [NAME] [--from NAME [--packages WORDS] [--debian WORDS]] [--mirror URL] "
-     "[--if-missing|--if-changed]   (NAME: science)",
+     "build [NAME] [--from NAME [--packages WORDS] [--debian WORDS] [--preload MODULES]] "
+     "[--mirror URL] [--if-missing|--if-changed]   (NAME: science)",
      true},
     {"list", 0, 1, do_list, "list [NAME] [--packages] [--json]"},
     {"import", 2, 2, do_import,
@@ -185,7 +186,8 @@ static void find_index(const struct settings *s, struct pip_config *pip, struct 
 static int load_def(const struct image_args *a, const char *name, struct image_def *ret,
 		    struct err *e)
 {
-	const struct image_def_more more = {.name = name, .index = a->index, .debian = a->debian};
+	const struct image_def_more more = {
+	    .name = name, .index = a->index, .debian = a->debian, .preload = a->preload};
 	int r = image_def_load(a->defs, a->from ? a->from : name, ret, e);
 
 	return r < 0 || !a->from ? r : image_def_extend(ret, &more, e);
@@ -200,8 +202,9 @@ static int do_build(struct image_args *a, struct err *e)
 	struct pip_config pip;
 	struct image_build_options o = {.mirror = a->mirror};
 
-	if ((a->index || a->debian) && !a->from)
-		return err_set(e, ERR_USAGE, 0, "build --packages and --debian need --from NAME");
+	if ((a->index || a->debian || a->preload) && !a->from)
+		return err_set(e, ERR_USAGE, 0,
+			       "build --packages, --debian and --preload need --from NAME");
 	if (a->if_missing && is_there(a, name, NULL))
 		return 0;
 	int r = load_def(a, name, &def, e);
@@ -371,6 +374,8 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 			a->index = argv[++i];
 		else if (streq(argv[i], "--debian") && i + 1 < argc)
 			a->debian = argv[++i];
+		else if (streq(argv[i], "--preload") && i + 1 < argc)
+			a->preload = argv[++i];
 		else if (argv[i][0] == '-' && argv[i][1])
 			return cmd_unknown(VERB, argv[i], e);
 		else if (a->n_operands < OPERANDS_MAX)

@@ -339,7 +339,9 @@ int image_def_extend(struct image_def *d, const struct image_def_more *more, str
 {
 	const struct {
 		const char *key, *option, *words;
-	} rows[] = {{"index", "--packages", more->index}, {"packages", "--debian", more->debian}};
+	} rows[] = {{"index", "--packages", more->index},
+		    {"packages", "--debian", more->debian},
+		    {"preload", "--preload", more->preload}};
 	char from[IMAGE_NAME_MAX + 1];
 
 	if (!parse_is_image_name(more->name, strlen(more->name)))
@@ -347,7 +349,7 @@ int image_def_extend(struct image_def *d, const struct image_def_more *more, str
 	memcpy(from, d->name, sizeof(from));
 	(void)snprintf(d->name, sizeof(d->name), "%s", more->name);
 	(void)snprintf(d->description, sizeof(d->description), "%s%s", from,
-		       more->index || more->debian ? " and" : "");
+		       more->index || more->debian || more->preload ? " and" : "");
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		const struct place at = {.name = rows[i].option};
 		const char *s = rows[i].words ? rows[i].words : "";

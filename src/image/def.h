@@ -57,9 +57,10 @@ int image_def_load(const char *folder, const char *name, struct image_def *ret,
 		   struct err *e) MUST_CHECK;
 /* What somebody adds to a definition on the command line; NULL = nothing. */
 struct image_def_more {
-	const char *name;   /* of the new image */
-	const char *index;  /* words: packages of the package index */
-	const char *debian; /* words: Debian packages */
+	const char *name;    /* of the new image */
+	const char *index;   /* words: packages of the package index */
+	const char *debian;  /* words: Debian packages */
+	const char *preload; /* words: modules that the warm interpreter imports as well */
 };
 /* Makes D, which was loaded, the definition of another image that has MORE. */
 int image_def_extend(struct image_def *d, const struct image_def_more *more,

@@ -69,7 +69,7 @@ int image_def_digest(const char *folder, struct image_def *d)
 
 int image_def_digest_words(struct image_def *d)
 {
-	const struct image_words *const lists[] = {&d->packages, &d->index};
+	const struct image_words *const lists[] = {&d->packages, &d->index, &d->preloads};
 	crypto_generichash_state h;
 	unsigned char sum[crypto_generichash_BYTES];
 

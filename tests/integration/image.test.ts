@@ -88,6 +88,8 @@ describe('caisson image', () => {
 		['a hostile name', ['image', 'build', '../x'], 64, /no image name/],
 		['an unknown definition', ['image', 'build', 'nope'], 66, /no definition of image 'nope'/],
 		['packages without a start', ['image', 'build', 'x', '--packages', 'alpha'], 64, /need --from/],
+		['modules without a start', ['image', 'build', 'x', '--preload', 'wave'], 64, /need --from/],
+		['a module that is none', ['image', 'build', 'x', '--from', 'base', '--preload', '../wave'], 78, /--preload: '\.\.\/wave' is no value/],
 		['an unknown start', ['image', 'build', 'x', '--from', 'nope', '--packages', 'alpha'], 66, /no definition of image 'nope'/],
 		['an address as a package', ['image', 'build', 'x', '--from', 'base', '--packages', 'a@http://127.0.0.1/a.whl'], 78, /--packages: 'a@/],
 		['an option as a package', ['image', 'build', 'x', '--from', 'base', '--debian', '-oX'], 78, /--debian: '-oX' is no value/],

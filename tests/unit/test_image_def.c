@@ -91,6 +91,8 @@ static void definition_extended(void **state)
 	    {{"mine", "polars scikit-image", NULL}, NULL},
 	    {{"mine", " polars ", "graphviz"}, NULL},
 	    {{"mine", NULL, NULL}, NULL},
+	    {{"mine", NULL, NULL, "wave xml.dom"}, NULL},
+	    {{"mine", NULL, NULL, "wave;x"}, "--preload: 'wave;x' is no value"},
 	    {{"../mine", "polars", NULL}, "no image name"},
 	    {{"mine", "--upgrade", NULL}, "--packages: '--upgrade' is no value"},
 	    {{"mine", NULL, "-o"}, "--debian: '-o' is no value"},
@@ -114,6 +116,11 @@ static void definition_extended(void **state)
 		assert_int_equal(r, 0);
 		assert_string_equal(d.name, "mine");
 		assert_int_equal(strlen(d.digest), 64);
+		if (rows[i].more.preload) {
+			assert_int_equal(d.preloads.n, 2);
+			assert_string_equal(d.preloads.v[1], "xml.dom");
+			assert_string_equal(d.description, "base and wave xml.dom");
+		}
 	}
 }
 
