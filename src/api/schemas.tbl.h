@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Schemas of REST answers: S(Name, "JSON"). */
+/* clang-format off */
 #define STRING  "{\"type\":\"string\"}"
 #define INTEGER "{\"type\":\"integer\"}"
 #define BOOLEAN "{\"type\":\"boolean\"}"

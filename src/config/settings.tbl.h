@@ -11,6 +11,7 @@
  *   allowed  what the error for a wrong value says is allowed; CHOICE: the words, separated by '|'
  *
  * Names, defaults and meanings of the first block are the contract of the first tool family. */
+/* clang-format off */
 #define MIB INT64_C(1048576)
 #define TIB INT64_C(1099511627776)
 

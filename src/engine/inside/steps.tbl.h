@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of making a sandbox: a failure is reported as {step, errno} and worded by the front.
  * S(NAME, "what was tried") */
+/* clang-format off */
 S(NONE, "nothing")
 S(PLAN, "checking the request")
 S(IMAGE, "opening the image")
