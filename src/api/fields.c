@@ -209,6 +209,9 @@ static json_t *option_schema(const struct rest_field *f, const struct manager *m
 		return json_pack("{s:s, s:f, s:f}", "type", "number", "minimum",
 				 (double)row->min / 1000, "maximum", (double)max / 1000);
 	case SANDBOX_OPTION_TYPE_TEXT:
+		if (f->option == SANDBOX_OPTION_LEVEL)
+			return json_pack("{s:s, s:o}", "type", "string", "enum",
+					 manager_level_names(m));
 		return json_pack("{s:s, s:I, s:I}", "type", "string", "minLength",
 				 (json_int_t)row->min, "maxLength", (json_int_t)row->max);
 	case SANDBOX_OPTION_TYPE_PAIRS:

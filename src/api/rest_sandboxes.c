@@ -60,11 +60,12 @@ static void add_options(json_t *object, const struct sandbox_options *o)
 json_t *sandbox_json(struct manager *m, const struct sandbox *s)
 {
 	json_t *object = json_pack(
-	    "{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:o}", "id", sandbox_id(s), "owner",
+	    "{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:s, s:o}", "id", sandbox_id(s), "owner",
 	    sandbox_owner(s), "kind", sandbox_is_stored(s) ? "stored" : "session", "name",
 	    sandbox_name(s), "state", "active", "busy", sandbox_is_busy(s), "age_s",
 	    (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
-	    (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "image", sandbox_image(s), "limits",
+	    (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "image", sandbox_image(s), "level",
+	    sandbox_policy(s)->level.name, "limits",
 	    limits_json(&sandbox_policy(s)->limits, sandbox_run_timeout_ns(s), sandbox_ttl_ns(s)));
 
 	(void)json_object_set_new(object, "runs", json_integer((json_int_t)sandbox_runs(s)));
@@ -86,11 +87,11 @@ static json_t *stored_json(struct manager *m, const struct sandbox_record *b)
 	if (manager_stored_options(m, b, &o, &ignored) < 0)
 		o = (struct sandbox_options){0};
 	manager_stored_limits(m, &o, &l);
-	json_t *object =
-	    json_pack("{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:o}", "id", b->id, "owner",
-		      b->owner, "kind", "stored", "name", b->name, "state", "stored", "busy", false,
-		      "age_s", age, "runs", (json_int_t)b->runs, "image", b->image, "limits",
-		      limits_json(&l.engine, l.timeout_ns, l.ttl_ns));
+	json_t *object = json_pack(
+	    "{s:s, s:s, s:s, s:s, s:s, s:b, s:I, s:I, s:s, s:s, s:o}", "id", b->id, "owner",
+	    b->owner, "kind", "stored", "name", b->name, "state", "stored", "busy", false, "age_s",
+	    age, "runs", (json_int_t)b->runs, "image", b->image, "level", manager_level_name(m, &o),
+	    "limits", limits_json(&l.engine, l.timeout_ns, l.ttl_ns));
 	add_options(object, &o);
 	sandbox_options_done(&o);
 	return add_network(object, m, NULL, &b->network);

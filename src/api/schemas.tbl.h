@@ -22,12 +22,12 @@ S(Usage, "{\"type\":\"object\",\"required\":[\"memory_bytes\",\"cpu_ms\",\"pids\
 #undef INTEGERS
 S(Sandbox,
   "{\"type\":\"object\",\"required\":[\"id\",\"owner\",\"kind\",\"name\",\"state\","
-  "\"busy\",\"age_s\",\"network\",\"image\",\"labels\",\"env\",\"limits\"],\"properties\":{\"id\":" STRING ",\"owner\":" STRING
+  "\"busy\",\"age_s\",\"network\",\"image\",\"level\",\"labels\",\"env\",\"limits\"],\"properties\":{\"id\":" STRING ",\"owner\":" STRING
   ",\"kind\":{\"enum\":[\"session\",\"stored\"]},\"name\":" STRING
   ",\"state\":{\"enum\":[\"active\",\"stored\"]},\"busy\":" BOOLEAN ",\"age_s\":" INTEGER
   ",\"idle_s\":" INTEGER ",\"runs\":" INTEGER ",\"parent\":" STRING
   ",\"usage\":{\"$ref\":\"#/components/schemas/Usage\"},\"network\":{\"enum\":[\"none\",\"packages\",\"allowlist\",\"open\"]}"
-  ",\"domains\":{\"type\":\"array\",\"items\":" STRING "},\"image\":" STRING
+  ",\"domains\":{\"type\":\"array\",\"items\":" STRING "},\"image\":" STRING ",\"level\":" STRING
   ",\"labels\":{\"type\":\"object\",\"additionalProperties\":" STRING "}"
   ",\"env\":{\"type\":\"array\",\"items\":" STRING "},\"workdir\":" STRING
   ",\"limits\":{\"type\":\"object\",\"properties\":{\"memory_mb\":" INTEGER

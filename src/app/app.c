@@ -89,6 +89,7 @@ int app_settings(struct app *a, const char *verb, enum app_mode mode, bool file_
 	*a = (struct app){.verb = verb, .mode = mode, .ca_fd = -1, .cache_fd = -1, .wheel_fd = -1};
 	int r = read_settings(&a->settings, file_in_cwd, argc, argv, e);
 	r = r < 0 ? r : choose_engine(a, e);
+	r = r < 0 ? r : read_levels(&a->settings, a->settings.engine, &a->levels, e);
 	r = r < 0 ? r : config_state_dir(&a->settings, a->state_dir, sizeof(a->state_dir), e);
 	r = r < 0 ? r : config_image_name(&a->settings, a->image, e);
 	if (r < 0)
@@ -207,7 +208,8 @@ static struct manager_config sessions(struct app *a)
 		       .ttl_ns = (uint64_t)s->max_ttl_m * 60 * NS_PER_S,
 		       .cpu_milli = (uint32_t)s->max_cpu_limit,
 		       .pids = (uint32_t)s->max_pids_limit,
-		       .images = s->images_allowed},
+		       .images = s->images_allowed,
+		       .levels = &a->levels},
 	    .budgets = a->budgets,
 	};
 }

@@ -37,6 +37,7 @@ struct app {
 	bool log_is_file; /* and it does not go to stderr */
 	char state_dir[PATH_MAX];
 	char image[ENGINE_NAME_MAX];
+	struct engine_levels levels; /* of isolation: those of the settings, then of the engine */
 	char engine_why[ENGINE_WHY_MAX]; /* why "auto" chose the engine; "" = it was named */
 	const char *socket_path;         /* borrowed; removed at the end; NULL: none */
 	const char *listen_host;         /* of `serve`, set before app_begin(); borrowed */

@@ -182,7 +182,11 @@ static int begin_engine(struct app *a, struct err *e)
 	    .spares = (uint32_t)s->spares,
 	    .idle_ns = (uint64_t)s->zygote_idle_s * NS_PER_S,
 	    .total_bytes = s->total_memory,
-	    .docker = {.host = s->docker_host, .certs = s->docker_certs, .runtime = s->runtime},
+	    .docker = {.host = s->docker_host,
+		       .certs = s->docker_certs,
+		       .runtime = s->runtime,
+		       .levels = s->levels,
+		       .level = s->level},
 	    .install_tool = profile_of(s)->install_tool,
 	    .workspace = workspace_of(s),
 	    .zygote = {.idle_s = (uint64_t)s->zygote_idle_s,
@@ -192,6 +196,8 @@ static int begin_engine(struct app *a, struct err *e)
 
 	int r = engine_begin(s->engine, &config, &a->engine, e);
 
+	if (r == 0)
+		a->levels = *engine_levels(a->engine); /* and which of them are possible */
 	/* A default that is fit for a disk would be a promise of memory. */
 	if (r == 0 && !(engine_caps(a->engine) & ENGINE_CAP_ON_DISK) &&
 	    !settings_is_explicit(s, SETTING_ID_workspace_limit))

@@ -47,9 +47,11 @@ char *policy_make(void *user)
 	    a->has_landlock ? "landlock" : "uid");
 	(void)json_object_set_new(json_object_get(doc, "session"), "workspace",
 				  json_string(caps & ENGINE_CAP_ON_DISK ? "disk" : "memory"));
+	const struct engine_level *usual = &engine_levels(engine)->at[engine_levels(engine)->usual];
+	(void)json_object_set_new(doc, "level", json_string(usual->name));
+	(void)json_object_set_new(doc, "levels", manager_level_names(a->manager));
 	if (streq(s->engine, "docker"))
-		(void)json_object_set_new(doc, "runtime",
-					  json_string(s->runtime[0] ? s->runtime : "default"));
+		(void)json_object_set_new(doc, "runtime", json_string(usual->runtime));
 	/* If the kernel cannot enforce the limit of a stored workspace, runs that exceed it are ended. */
 	(void)json_object_set_new(
 	    json_object_get(doc, "stored"), "disk",

@@ -101,3 +101,19 @@ int read_server_address(const struct settings *s, char ret_host[READ_HOST_SIZE],
 		(void)snprintf(ret_host, READ_HOST_SIZE, "0.0.0.0");
 	return 0;
 }
+
+int read_levels(const struct settings *s, const char *engine, struct engine_levels *ret,
+		struct err *e)
+{
+	const bool docker = streq(engine, "docker");
+
+	/* Only a container daemon has runtimes. */
+	if (!docker && s->levels[0])
+		return err_set(
+		    e, ERR_SETTING_INVALID, 0,
+		    "SANDBOX_LEVELS names runtimes of a container daemon, and the engine "
+		    "%s has the level " ENGINE_LEVEL_NAME
+		    " alone; set SANDBOX_ENGINE=docker, or drop the setting",
+		    engine);
+	return engine_levels_read(s->levels, s->level, docker ? s->runtime : "", ret, e);
+}

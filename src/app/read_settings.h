@@ -3,6 +3,7 @@
 #pragma once
 
 #include "config/settings.h"
+#include "engine/levels.h"
 
 #define READ_HOST_SIZE 256
 
@@ -19,3 +20,8 @@ int read_settings(struct settings *s, bool file_in_cwd, int *argc, char **argv,
  * set. */
 int read_server_address(const struct settings *s, char ret_host[READ_HOST_SIZE], uint16_t *ret_port,
 			struct err *e) MUST_CHECK;
+
+/* The levels of isolation that S names for ENGINE, which is an engine and not "auto". SETTING_INVALID: a setting has
+ * a fault, or this engine has one level only. */
+int read_levels(const struct settings *s, const char *engine, struct engine_levels *ret,
+		struct err *e) MUST_CHECK;

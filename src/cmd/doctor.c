@@ -116,9 +116,12 @@ static int probe(struct doctor_facts *f, struct err *e)
 	sd_event *loop = NULL;
 	int r = sd_event_new(&loop);
 	const struct settings *s = f->settings;
-	const struct engine_config config = {
-	    .warm = s->warm,
-	    .docker = {.host = s->docker_host, .certs = s->docker_certs, .runtime = s->runtime}};
+	const struct engine_config config = {.warm = s->warm,
+					     .docker = {.host = s->docker_host,
+							.certs = s->docker_certs,
+							.runtime = s->runtime,
+							.levels = s->levels,
+							.level = s->level}};
 
 	f->name = engine_choose(s->engine, f->why);
 	r = r < 0 ? err_set(e, ERR_SYSTEM, -r, "the event loop")

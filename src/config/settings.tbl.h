@@ -210,7 +210,13 @@ S(STR, docker_host, "docker.host", "DOCKER_HOST", "", 0, 199, "unix:///PATH or t
 S(PATH, docker_certs, "docker.certs", "DOCKER_CERT_PATH", "", 0, 4000, "an absolute path",
   "Folder with ca.pem, cert.pem and key.pem for a daemon behind TLS.")
 S(STR, runtime, "docker.runtime", "SANDBOX_RUNTIME", "", 0, 63, "the name of a runtime that the daemon has",
-  "What makes the containers: runc, crun, runsc (gVisor), kata. Empty: the daemon's default.")
+  "What makes the containers of levels that name no runtime: runc, crun. Empty: the daemon's default.")
+S(STR, levels, "docker.levels", "SANDBOX_LEVELS", "", 0, 799, "NAME=RUNTIME, separated by commas, or nothing",
+  "Levels of isolation that a client may choose for a sandbox (`level`), each with the runtime of the daemon that "
+  "makes its sandboxes, such as `standard=runc,other=crun`. A name without =RUNTIME has SANDBOX_RUNTIME. Empty: one "
+  "level, `standard`, as on the native engine.")
+S(STR, level, "session.level", "SANDBOX_LEVEL", "", 0, 32, "the name of a level, or nothing",
+  "Level of isolation of sandboxes for which nobody chooses one. Empty: the first of SANDBOX_LEVELS.")
 S(BOOL, warm, "session.warm", "SANDBOX_WARM", "on", 0, 1, "on or off",
   "Fork Python from an interpreter that has loaded the image's modules, where that is possible.")
 S(INT, pool, "session.pool", "SANDBOX_POOL", "1", 0, 64, "a whole number from 0 to 64",

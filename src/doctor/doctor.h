@@ -57,6 +57,7 @@ void row_engine(const struct doctor_facts *f, struct doctor_row *r);
 void row_daemon(const struct doctor_facts *f, struct doctor_row *r);
 void row_daemon_limits(const struct doctor_facts *f, struct doctor_row *r);
 void row_daemon_users(const struct doctor_facts *f, struct doctor_row *r);
+void row_levels(const struct doctor_facts *f, struct doctor_row *r);
 
 /* ---- doctor_bugs.c ---- */
 struct kernel_version;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `caisson doctor` looks at, in the order in which it is printed.
  *   D(id, ENGINE, "what")   for the engine NATIVE, DOCKER or ANY of them; row_ID() in doctor_rows.c (known_bugs:
- *                           doctor_bugs.c; daemon: doctor_docker.c; container: doctor_container.c) fills in the state, the value,
+ *                           doctor_bugs.c; daemon, levels: doctor_docker.c; container: doctor_container.c) fills in the state, the value,
  *                           and what to do about it */
 D(engine, ANY, "engine")
 D(daemon, DOCKER, "container daemon")
 D(daemon_limits, DOCKER, "limits of containers")
 D(daemon_users, DOCKER, "users of containers")
+D(levels, ANY, "levels of isolation")
 D(kernel, ANY, "kernel")
 D(known_bugs, ANY, "known kernel bugs")
 D(namespaces, NATIVE, "namespaces and mounts")

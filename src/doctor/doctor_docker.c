@@ -2,6 +2,7 @@
 /* The rows about the engine, and about the container daemon where that makes the sandboxes. */
 #include "doctor/doctor.h"
 
+#include "app/read_settings.h"
 #include "base/text.h"
 
 #include <stdio.h>
@@ -30,8 +31,8 @@ void row_daemon(const struct doctor_facts *f, struct doctor_row *r)
 	const struct docker_about *d = &f->daemon;
 
 	if (f->engine.usable) {
-		SAY(r, "%s %s at %s, API %s, runtime %s", d->product, d->version, d->host, d->api,
-		    d->runtime);
+		SAY(r, "%s %s at %s, API %s, default runtime %s", d->product, d->version, d->host,
+		    d->api, d->runtime);
 		return;
 	}
 	r->state = DOCTOR_MISSING;
@@ -85,4 +86,57 @@ void row_daemon_users(const struct doctor_facts *f, struct doctor_row *r)
 	r->state = DOCTOR_NOTE;
 	SAY(r, "uid 1000 of a container is uid 1000 of this machine");
 	MEND(r, "\"userns-remap\": \"default\" in /etc/docker/daemon.json, or a rootless daemon");
+}
+
+/* Says what makes the sandboxes of each level, and why not where they cannot be made. True: all can be. */
+static bool name_levels(const struct docker_about *d, const struct engine_levels *l,
+			struct doctor_row *r)
+{
+	static const char *const why[] = {
+	    [DOCKER_RUNTIME_GOOD] = "",
+	    [DOCKER_RUNTIME_MISSING] = ", which the daemon lacks",
+	    [DOCKER_RUNTIME_OWN_KERNEL] = ", which has a kernel of its own: Caisson cannot use it",
+	};
+	bool all = true;
+	size_t n = 0;
+
+	for (unsigned i = 0; i < l->n && n < sizeof(r->value); i++) {
+		const char *runtime = l->at[i].runtime[0] ? l->at[i].runtime : d->runtime;
+
+		(void)snprintf(r->value + n, sizeof(r->value) - n, "%s%s%s: %s%s", n ? "; " : "",
+			       l->at[i].name, i == l->usual && l->n > 1 ? " (default)" : "",
+			       runtime, why[d->level[i]]);
+		n = strlen(r->value);
+		all = all && d->level[i] == DOCKER_RUNTIME_GOOD;
+	}
+	return all;
+}
+
+void row_levels(const struct doctor_facts *f, struct doctor_row *r)
+{
+	const bool docker = streq(f->name, "docker");
+	struct engine_levels l;
+	struct err e = ERR_INIT;
+
+	if (read_levels(f->settings, f->name, &l, &e) < 0) {
+		r->state = DOCTOR_MISSING;
+		SAY(r, "%s", e.text);
+		MEND(r, "correct the setting; docs/docker-engine.md has an example");
+		return;
+	}
+	if (!docker) {
+		SAY(r, "%s: namespaces and the walls below", l.at[0].name);
+		return;
+	}
+	if (!f->engine.usable) {
+		SAY(r, "not known without the daemon");
+		return;
+	}
+	if (name_levels(&f->daemon, &l, r))
+		return;
+	r->state = DOCTOR_WEAKER;
+	MEND(r,
+	     "the daemon has these runtimes: %s; set SANDBOX_LEVELS to them, or install the "
+	     "missing one and add it to /etc/docker/daemon.json",
+	     f->daemon.runtimes);
 }

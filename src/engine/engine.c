@@ -172,6 +172,11 @@ uint32_t engine_caps(const struct engine *g)
 	return g->enforced;
 }
 
+const struct engine_levels *engine_levels(const struct engine *g)
+{
+	return &g->levels;
+}
+
 void engine_pool(const struct engine *g, struct engine_pool *ret)
 {
 	*ret = (struct engine_pool){0};

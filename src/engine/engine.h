@@ -19,6 +19,7 @@
 #pragma once
 
 #include "base/err.h"
+#include "engine/levels.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,6 +81,7 @@ struct engine_create {
 	/* Inside, 127.0.0.1:ENGINE_EGRESS_PORT is a listening socket that belongs to the front
 	 * (engine_take_egress()). There is no other way out of a sandbox. */
 	bool egress;
+	char level[ENGINE_LEVEL_MAX + 1]; /* of isolation; "" = the usual one */
 	/* It is unlike the others: never taken from a pool, and a pool does not make such ones. */
 	bool single;
 	/* NULL = a workspace that ends with the sandbox. Else the key ([a-z0-9-]{1,64}) of a stored
@@ -98,6 +100,7 @@ struct engine_policy { /* what is in force for one sandbox; clients see it */
 	uint32_t best_effort; /* these are only rlimits or polling here */
 	/* Differs from every other image that has or had the same name; 0 = unknown. */
 	uint64_t image_id[3];
+	struct engine_level level; /* its name, and what makes the sandbox */
 };
 
 enum engine_run_kind {
@@ -250,7 +253,9 @@ struct engine_config {
 	struct {                     /* the container daemon; NULL or "" = the default */
 		const char *host;    /* unix:///path or tcp://host:port */
 		const char *certs;   /* folder of TLS certificates */
-		const char *runtime; /* what makes containers: runc, runsc, ... */
+		const char *runtime; /* for levels that name none */
+		const char *levels;  /* SANDBOX_LEVELS */
+		const char *level;   /* SANDBOX_LEVEL */
 	} docker;
 	enum engine_workspace workspace;
 	struct {                 /* when an image's zygote ends; 0 = never */
@@ -303,6 +308,8 @@ const char *engine_choose(const char *name, char why[ENGINE_WHY_MAX]);
 const char *engine_get_image(const struct engine *g);
 /* What an engine enforces here, once it was begun: enum engine_cap bits. */
 uint32_t engine_caps(const struct engine *g);
+/* The levels of isolation that G has, once it was begun, and which of them are possible. */
+const struct engine_levels *engine_levels(const struct engine *g);
 void engine_pool(const struct engine *g, struct engine_pool *ret); /* all 0 without a pool */
 /* BYTES more are to be written into a workspace that is in memory. OUT_OF_MEMORY if all sandboxes
  * together would then use more than engine_config.total_bytes. They count until uncount. */

@@ -70,6 +70,7 @@ struct engine { /* first member of every engine's own struct */
 	sd_event *loop;  /* reference; NULL until engine_open() */
 	uid_t front_uid; /* uid and gid that the engine keeps for a front of root's; 0 = none */
 	uint32_t enforced, best_effort; /* enum engine_cap bits */
+	struct engine_levels levels;    /* set by begin() */
 	bool closing;
 	uint32_t next_run; /* serial of the last run */
 	struct engine_idle idle;

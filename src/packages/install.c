@@ -447,6 +447,8 @@ void job_start(struct job *j)
 	create.limits.workspace_inodes = HELPER_INODES;
 	create.limits.memory_bytes += p->config.max_bytes + HELPER_MEMORY_MORE;
 	(void)snprintf(create.image, sizeof(create.image), "%s", sandbox_image(j->sandbox));
+	(void)snprintf(create.level, sizeof(create.level), "%s",
+		       sandbox_policy(j->sandbox)->level.name);
 	const struct box_config config = {
 	    .loop = p->config.loop, .engine = manager_engine(p->config.manager), .create = &create};
 	j->helper = box_new(&config, on_helper, j, &e);

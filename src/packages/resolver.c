@@ -394,6 +394,8 @@ void job_resolve(struct job *j)
 	create.limits.nofile = NOFILE;
 	create.limits.pids = MAX(create.limits.pids, PIDS_MIN);
 	(void)snprintf(create.image, sizeof(create.image), "%s", sandbox_image(j->sandbox));
+	(void)snprintf(create.level, sizeof(create.level), "%s",
+		       sandbox_policy(j->sandbox)->level.name);
 	(void)snprintf(label, sizeof(label), "%s%spackages of %s", sandbox_owner(j->sandbox),
 		       sandbox_owner(j->sandbox)[0] ? "/" : "", sandbox_id(j->sandbox));
 	const struct box_config config = {.loop = p->config.loop,

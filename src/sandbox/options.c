@@ -74,6 +74,8 @@ int sandbox_options_merge(struct sandbox_options *o, const struct sandbox_option
 		memcpy(sum.name, change->name, sizeof(sum.name));
 	if (sandbox_option_given(change, SANDBOX_OPTION_IMAGE))
 		memcpy(sum.image, change->image, sizeof(sum.image));
+	if (sandbox_option_given(change, SANDBOX_OPTION_LEVEL))
+		memcpy(sum.level, change->level, sizeof(sum.level));
 	if (sandbox_option_given(change, SANDBOX_OPTION_WORKDIR))
 		memcpy(sum.workdir, change->workdir, sizeof(sum.workdir));
 	int r = merge_pairs(&sum.labels, &change->labels, &change->gone_labels);
@@ -114,6 +116,7 @@ static json_t *value_of(const struct sandbox_options *o, enum sandbox_option x)
 	if (row->type == SANDBOX_OPTION_TYPE_TEXT)
 		return json_string(x == SANDBOX_OPTION_NAME    ? o->name
 				   : x == SANDBOX_OPTION_IMAGE ? o->image
+				   : x == SANDBOX_OPTION_LEVEL ? o->level
 							       : o->workdir);
 	return x == SANDBOX_OPTION_ENV ? pairs_names(&o->env) : labels_json(o);
 }

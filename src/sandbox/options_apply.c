@@ -69,6 +69,24 @@ static int check_image(const struct manager *m, const char *image, struct err *e
 	return err_set_member(e, sandbox_option_rows[SANDBOX_OPTION_IMAGE].member);
 }
 
+json_t *manager_level_names(const struct manager *m)
+{
+	const struct engine_levels *l = m->config.maxima.levels;
+	json_t *list = json_array();
+
+	for (unsigned i = 0; l && i < l->n; i++)
+		if (l->possible >> i & 1)
+			(void)json_array_append_new(list, json_string(l->at[i].name));
+	return list;
+}
+
+const char *manager_level_name(const struct manager *m, const struct sandbox_options *o)
+{
+	const struct engine_levels *l = m->config.maxima.levels;
+
+	return sandbox_option_given(o, SANDBOX_OPTION_LEVEL) ? o->level : l->at[l->usual].name;
+}
+
 int manager_check_options(const struct manager *m, const struct sandbox_options *o, struct err *e)
 {
 	for (unsigned x = 0; x < SANDBOX_OPTION_MAX_; x++) {
@@ -85,6 +103,10 @@ int manager_check_options(const struct manager *m, const struct sandbox_options 
 			      row->setting);
 		return err_set_member(e, row->member);
 	}
+	unsigned ignored;
+	if (sandbox_option_given(o, SANDBOX_OPTION_LEVEL) &&
+	    engine_levels_find(m->config.maxima.levels, o->level, &ignored, e) < 0)
+		return -EINVAL;
 	return sandbox_option_given(o, SANDBOX_OPTION_IMAGE) ? check_image(m, o->image, e) : 0;
 }
 
@@ -112,6 +134,8 @@ void manager_apply_options(const struct manager *m, const struct sandbox_options
 	l->pids_most = (uint32_t)manager_option_max(m, SANDBOX_OPTION_PROCESSES);
 	if (sandbox_option_given(o, SANDBOX_OPTION_IMAGE))
 		memcpy(c->image, o->image, sizeof(c->image));
+	if (sandbox_option_given(o, SANDBOX_OPTION_LEVEL))
+		memcpy(c->level, o->level, sizeof(c->level));
 	c->single = l->memory_bytes != before.limits.memory_bytes ||
 		    l->workspace_bytes != before.limits.workspace_bytes ||
 		    l->cpu_milli != before.limits.cpu_milli || l->pids != before.limits.pids ||

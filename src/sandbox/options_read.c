@@ -169,6 +169,10 @@ static int read_text(enum sandbox_option x, const json_t *v, struct sandbox_opti
 		return bad(e, x, why);
 	if (x == SANDBOX_OPTION_WORKDIR)
 		return read_workdir(v, o, e);
+	if (x == SANDBOX_OPTION_LEVEL) { /* manager_check_options() knows which levels there are */
+		(void)!text_copy(o->level, sizeof(o->level), text);
+		return 0;
+	}
 	if (x == SANDBOX_OPTION_IMAGE) {
 		if (!parse_is_image_name(text, strlen(text)))
 			return bad(e, x, "it must be the name of an image, such as science");

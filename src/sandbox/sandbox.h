@@ -105,9 +105,10 @@ struct sandbox_maxima {
 	uint64_t ttl_ns;
 	uint32_t cpu_milli;
 	uint32_t pids;
-	/* Images besides that of the server: names separated by commas or blanks, "*" = any. Borrowed;
-	 * NULL = none. */
+	/* Images besides the server's: names between commas or blanks, "*" = any. Borrowed; NULL = none. */
 	const char *images;
+	const struct engine_levels
+	    *levels; /* of isolation. Borrowed; NULL = no client chooses one */
 };
 
 /* ---- manager --------------------------------------------------------------------------------- */
@@ -206,7 +207,7 @@ int manager_choose_network(const struct manager *m, const char *kind, const char
 			   size_t n, struct sandbox_choice *ret, struct err *e) MUST_CHECK;
 /* The most that the operator permits for an option with a number, in its unit. */
 int64_t manager_option_max(const struct manager *m, enum sandbox_option x);
-/* INVALID_ARGUMENT or FORBIDDEN, with the member, if O is more than the operator permits. */
+/* INVALID_ARGUMENT, FORBIDDEN or LEVEL_UNAVAILABLE, with the member, if O is more than the operator permits. */
 int manager_check_options(const struct manager *m, const struct sandbox_options *o,
 			  struct err *e) MUST_CHECK;
 /* A new session with that network choice and those options (NULL: none). ID NULL: a new id.

@@ -15,6 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct manager;
+
 #define SANDBOX_NAME_MAX        200 /* bytes */
 #define SANDBOX_WORKDIR_MAX     512
 #define SANDBOX_MB_MAX          (INT64_C(16) << 20) /* 16 TiB */
@@ -67,6 +69,7 @@ struct sandbox_options {
 	int64_t number[SANDBOX_OPTION_MAX_];
 	char name[SANDBOX_NAME_MAX + 1];
 	char image[ENGINE_NAME_MAX];
+	char level[ENGINE_LEVEL_MAX + 1];
 	char workdir[SANDBOX_WORKDIR_MAX + 1]; /* absolute */
 	struct sandbox_pairs labels, env;
 	/* Names that a change removes from labels and env, as NAME= lines. */
@@ -102,3 +105,8 @@ int sandbox_options_text(const struct sandbox_options *o, struct buf *text,
  * RET is to be freed with sandbox_options_done(). */
 int sandbox_options_parse(const char *text, const char *env,
 			  struct sandbox_options *ret) MUST_CHECK;
+
+/* The names of the levels of isolation that can be had, as a new list. */
+json_t *manager_level_names(const struct manager *m);
+/* The level of a sandbox with the options O, which need not exist. Borrowed from M or O. */
+const char *manager_level_name(const struct manager *m, const struct sandbox_options *o);

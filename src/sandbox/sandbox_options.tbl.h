@@ -15,6 +15,8 @@ O(LABELS, "labels", PAIRS, 0, SANDBOX_LABELS_MAX, 1, NULL,
   "labels of your own, name to text; at most 16; null as a text removes one when they are changed")
 O(IMAGE, "image", TEXT, 1, ENGINE_NAME_MAX - 1, 0, "SANDBOX_IMAGES",
   "the image that it is made from; missing: the server's")
+O(LEVEL, "level", TEXT, 1, ENGINE_LEVEL_MAX, 0, "SANDBOX_LEVELS",
+  "the level of isolation, one of those that the server names; missing: the server's")
 O(MEMORY, "memory_mb", INT, 6, SANDBOX_MB_MAX, 1, "SANDBOX_MAX_MEMORY_LIMIT",
   "memory in MiB; in a session its files count, too")
 O(CPUS, "cpus", NUMBER, 10, 1024000, 1, "SANDBOX_MAX_CPU_LIMIT", "CPU time in cores, such as 0.5 or 2")

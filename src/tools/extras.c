@@ -140,12 +140,12 @@ static json_t *info_object(const struct info_call *call, const struct engine_usa
 		      ,
 		      "files", c->tools->config.has_landlock ? "landlock" : "uid");
 	json_t *object =
-	    json_pack("{s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:s, s:o}", "session_id", sandbox_id(s),
-		      "status", sandbox_is_busy(s) ? "running" : "idle", "age_s",
+	    json_pack("{s:s, s:s, s:I, s:I, s:s, s:o, s:o, s:o, s:s, s:o}", "session_id",
+		      sandbox_id(s), "status", sandbox_is_busy(s) ? "running" : "idle", "age_s",
 		      (json_int_t)(sandbox_age_ns(s) / NS_PER_S), "idle_s",
-		      (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "limits", limits, "enforced",
-		      tools_cap_names(policy->enforced), "best_effort",
-		      tools_cap_names(policy->best_effort), "workspace",
+		      (json_int_t)(sandbox_idle_ns(s) / NS_PER_S), "level", policy->level.name,
+		      "limits", limits, "enforced", tools_cap_names(policy->enforced),
+		      "best_effort", tools_cap_names(policy->best_effort), "workspace",
 		      policy->enforced & ENGINE_CAP_ON_DISK ? "disk" : "memory", "server", server);
 
 	if (object && (add_chosen(object, s) < 0 || add_kept(object, c->tools, s) < 0)) {

@@ -35,7 +35,7 @@ static int check_pairs(const struct mcp_call *call, const json_t *arguments, con
 
 static int check_texts(const struct mcp_call *call, const json_t *arguments, struct err *e)
 {
-	static const char *const texts[] = {"name", "image", "workdir", "network"};
+	static const char *const texts[] = {"name", "image", "level", "workdir", "network"};
 
 	for (size_t i = 0; i < ARRAY_SIZE(texts); i++)
 		if (json_is_string(json_object_get(arguments, texts[i])) &&

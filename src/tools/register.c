@@ -81,8 +81,8 @@ static char *text_of(json_t *json)
 	return text;
 }
 
-/* Writes the operator's maxima where the table has only those of the form. Schemas that are contracts have no
- * maxima. */
+/* Writes the operator's maxima where the table has only those of the form, and the names of the levels. Schemas
+ * that are contracts have neither. */
 static json_t *with_maxima(json_t *schema, const struct manager *m)
 {
 	json_t *members = json_object_get(schema, "properties");
@@ -95,6 +95,8 @@ static json_t *with_maxima(json_t *schema, const struct manager *m)
 		/* A null that means "left out" makes it one of two schemas. */
 		const json_t *either = json_object_get(member, "anyOf");
 		member = either ? json_array_get(either, 0) : member;
+		if (x == SANDBOX_OPTION_LEVEL && member)
+			(void)json_object_set_new(member, "enum", manager_level_names(m));
 		if (json_object_get(member, "maximum"))
 			(void)json_object_set_new(member, "maximum",
 						  row->type == SANDBOX_OPTION_TYPE_NUMBER

@@ -81,6 +81,10 @@ static const struct {
     {"{\"env\":{\"https_proxy\":\"hidden\"}}", "env", "network"},
     {"{\"env\":{\"CAISSON_X\":\"hidden\"}}", "env", "own"},
     {"{\"image\":\"science\"}", "image", "Make a new sandbox", true},
+    {"{\"level\":\"strict\"}", "level", "Make a new sandbox", true},
+    {"{\"level\":\"\"}", "level", ""},
+    {"{\"level\":7}", "level", "text"},
+    {"{\"level\":\"a23456789012345678901234567890123\"}", "level", "32"},
     {"{\"ttl_s\":null}", "ttl_s", "", true},
 };
 
@@ -157,6 +161,7 @@ static void test_env_limits(void **state UNUSED)
 
 #define GOOD                                                                                       \
 	"{\"name\":\"My \\u00fc\",\"labels\":{\"team/x\":\"a\",\"b\":\"\"},\"image\":\"science\"," \
+	"\"level\":\"strict\","                                                                    \
 	"\"memory_mb\":1024,\"cpus\":0.25,\"processes\":64,\"disk_mb\":100,\"timeout_s\":5,"       \
 	"\"ttl_s\":60,\"env\":{\"TOKEN\":\"se=cret\\n2\",\"EMPTY\":\"\"},\"workdir\":\"proj//x/"   \
 	"\","                                                                                      \
@@ -239,6 +244,7 @@ static void test_record(void **state UNUSED)
 			 o.given & ~(1u << SANDBOX_OPTION_NAME | 1u << SANDBOX_OPTION_IMAGE));
 	assert_memory_equal(back.number, o.number, sizeof(o.number));
 	assert_string_equal(back.workdir, o.workdir);
+	assert_string_equal(back.level, "strict");
 	assert_string_equal(back.env.list[0], o.env.list[0]);
 	assert_string_equal(back.labels.list[0], o.labels.list[0]);
 	sandbox_options_done(&back);

@@ -32,6 +32,8 @@ static int docker_begin(struct engine *base, const struct engine_config *config,
 				    word(config->docker.host),
 				    word(config->docker.certs),
 				    word(config->docker.runtime),
+				    word(config->docker.levels),
+				    word(config->docker.level),
 				    word(config->install_tool),
 				    NULL};
 
@@ -42,20 +44,24 @@ static int docker_begin(struct engine *base, const struct engine_config *config,
 			       "no container daemon limits a workspace on disk; on this engine "
 			       "SANDBOX_WORKSPACE is memory");
 	g->any_reference = true;
-	return native_start(g, argv, config, e);
+	const int r = engine_levels_read(word(config->docker.levels), word(config->docker.level),
+					 word(config->docker.runtime), &g->base.levels, e);
+	return r < 0 ? r : native_start(g, argv, config, e);
 }
 
 static int on_turn(sd_event_source *source UNUSED, void *user)
 {
 	struct question *q = user;
-	struct docker_about about;
+	struct docker_about about = {0};
 	struct err e = ERR_INIT;
-	const struct keeper_config config = {.state_dir = "/",
-					     .warm = q->config->warm,
-					     .host = word(q->config->docker.host),
-					     .certs = word(q->config->docker.certs),
-					     .runtime = word(q->config->docker.runtime)};
-	const int r = docker_look(&config, &about, &e);
+	struct keeper_config config = {.state_dir = "/",
+				       .warm = q->config->warm,
+				       .host = word(q->config->docker.host),
+				       .certs = word(q->config->docker.certs)};
+	int r = engine_levels_read(word(q->config->docker.levels), word(q->config->docker.level),
+				   word(q->config->docker.runtime), &config.levels, &e);
+
+	r = r < 0 ? r : docker_look(&config, &about, &e);
 	const struct engine_probe p = {.enforced = about.enforced,
 				       .best_effort = about.best_effort,
 				       .usable = r == 0,

@@ -12,8 +12,7 @@
 
 #include "engine/engine.h"
 
-#define DOCKER_HOST_MAX    200 /* bytes of the daemon's address */
-#define DOCKER_RUNTIME_MAX 64  /* bytes of a runtime's name: [A-Za-z0-9._-] */
+#define DOCKER_HOST_MAX 200 /* bytes of the daemon's address */
 
 struct engine_ops;
 extern const struct engine_ops docker_ops;
@@ -24,22 +23,31 @@ struct keeper_config {
 	bool warm;
 	const char *host;  /* unix:///path, tcp://host:port; "" = the first socket that is there */
 	const char *certs; /* folder with ca.pem, cert.pem, key.pem; "" = no TLS */
-	const char *runtime;      /* "" = the daemon's default */
+	struct engine_levels levels;
 	const char *install_tool; /* engine_config.install_tool; "" = none */
 };
 
 /* Runs the keeper on descriptor 3 until its channel closes; returns the exit status. */
 int keeper_main(const struct keeper_config *config);
 
+/* Whether the daemon's runtime of a level can be used. */
+enum docker_runtime {
+	DOCKER_RUNTIME_GOOD,
+	DOCKER_RUNTIME_MISSING,    /* the daemon has no runtime of that name */
+	DOCKER_RUNTIME_OWN_KERNEL, /* it gives its containers a kernel of their own */
+};
+
 /* What a daemon says about itself. */
 struct docker_about {
 	char host[DOCKER_HOST_MAX]; /* where it was found */
 	char product[32];           /* "Docker", "Podman" */
 	char version[32];
-	char api[16];      /* the version of the API that both speak */
-	char runtime[64];  /* the runtime of sandboxes */
-	char cgroup[16];   /* "v1", "v2" */
-	uint32_t enforced; /* enum engine_cap bits */
+	char api[16];                      /* the version of the API that both speak */
+	char runtime[ENGINE_RUNTIME_SIZE]; /* its default */
+	char runtimes[512];                /* the names of all, with blanks between them */
+	enum docker_runtime level[ENGINE_LEVELS_MAX]; /* whether each level can be made */
+	char cgroup[16];                              /* "v1", "v2" */
+	uint32_t enforced;                            /* enum engine_cap bits */
 	uint32_t best_effort;
 	bool userns;   /* it maps the ids of containers to others */
 	bool rootless; /* it runs as a plain user */

@@ -26,6 +26,8 @@
 #define PROTO_PATH_MAX        4096 /* ENGINE_PATH_MAX */
 #define PROTO_NAME_MAX        256
 #define PROTO_PERSIST_MAX     65         /* [a-z0-9-]{1,64} and NUL */
+#define PROTO_LEVELS_MAX      8          /* ENGINE_LEVELS_MAX */
+#define PROTO_RUNTIME_MAX     64         /* ENGINE_RUNTIME_SIZE */
 #define PROTO_LIST_MAX        10000      /* ENGINE_FILES_MAX */
 #define PROTO_ARGS_MAX        (1u << 20) /* bytes of a run's cwd, argv and environment together */
 #define PROTO_ARG_MAX         512        /* strings of argv, and of the environment */
@@ -103,8 +105,10 @@ struct proto_mon_hello {
 	uint32_t front_uid; /* uid and gid kept for the front; 0 = none (plain user) */
 	uint32_t err_code;  /* enum err_code: why it could not start; 0 = it is up */
 	int32_t errnum;
-	char cgroup[16]; /* "v1", "v2", "none": for people */
-	char text[256];  /* why not */
+	uint32_t levels;                 /* bits: the levels of isolation that can be made here */
+	char runtime[PROTO_RUNTIME_MAX]; /* of levels that name none; "" = no daemon makes them */
+	char cgroup[16];                 /* "v1", "v2", "none": for people */
+	char text[256];                  /* why not */
 };
 
 struct proto_mon_create {
@@ -113,6 +117,8 @@ struct proto_mon_create {
 	uint32_t warm;      /* 0 or 1 */
 	uint32_t egress;    /* 0 or 1: INIT_READY comes with a listening socket */
 	uint32_t helper_of; /* slot + 1 of the sandbox that this one helps, 0 = none */
+	uint32_t level;     /* of isolation: its index, < PROTO_LEVELS_MAX */
+	uint32_t pad;
 	struct proto_limits limits;
 	char image[PROTO_IMAGE_MAX];
 	char persist[PROTO_PERSIST_MAX]; /* key of a stored workspace, "" = none */

@@ -113,29 +113,63 @@ static void take_cap(const json_t *info, const char *key, uint32_t cap, struct d
 		ret->best_effort |= cap;
 }
 
-static int take_runtime(const json_t *info, const struct keeper_config *config,
-			struct docker_about *ret, struct err *e)
+/* The names of all runtimes, as far as there is room for them. */
+static void name_runtimes(const json_t *info, struct docker_about *ret)
 {
-	const char *name = config->runtime[0] ? config->runtime : text_of(info, "DefaultRuntime");
+	json_t *list = json_object_get(info, "Runtimes"), *value;
+	const char *name;
+	size_t len = 0;
 
-	if (config->runtime[0] && !json_object_get(json_object_get(info, "Runtimes"), name))
-		return err_set(
-		    e, ERR_ENGINE_UNAVAILABLE, 0,
-		    "%s has no runtime '%s' (SANDBOX_RUNTIME); 'docker info' lists those "
-		    "that it has",
-		    ret->product, name);
-	(void)snprintf(ret->runtime, sizeof(ret->runtime), "%.63s", name);
-	/* A kernel of its own passes no descriptor out of the sandbox, and files leave it so. */
-	const char *path =
-	    text_of(json_object_get(json_object_get(info, "Runtimes"), name), "path");
+	json_object_foreach(list, name, value) {
+		if (len + strlen(name) + 2 > sizeof(ret->runtimes))
+			return;
+		(void)snprintf(ret->runtimes + len, sizeof(ret->runtimes) - len, "%s%s",
+			       len > 0 ? " " : "", name);
+		len = strlen(ret->runtimes);
+	}
+}
+
+/* NAME is "" for the daemon's default. */
+static enum docker_runtime judge(const json_t *info, const char *name)
+{
+	const bool named = *name != '\0';
+
+	name = named ? name : text_of(info, "DefaultRuntime");
+	const json_t *row = json_object_get(json_object_get(info, "Runtimes"), name);
+	const char *path = text_of(row, "path");
+
+	if (!row && named) /* Podman calls its default by a path, which is not in the list */
+		return DOCKER_RUNTIME_MISSING;
 	for (size_t i = 0; i < ARRAY_SIZE(own_kernels); i++)
 		if (strstr(name, own_kernels[i]) || strstr(path, own_kernels[i]))
-			return err_set(
-			    e, ERR_ENGINE_UNAVAILABLE, 0,
-			    "the runtime '%s' gives its containers a kernel of their own, "
-			    "and Caisson cannot exchange files with those yet; set "
-			    "SANDBOX_RUNTIME to runc or crun",
-			    name);
+			return DOCKER_RUNTIME_OWN_KERNEL;
+	return DOCKER_RUNTIME_GOOD;
+}
+
+static int take_runtimes(const json_t *info, const struct keeper_config *config,
+			 struct docker_about *ret, struct err *e)
+{
+	const struct engine_levels *l = &config->levels;
+
+	(void)snprintf(ret->runtime, sizeof(ret->runtime), "%.63s",
+		       text_of(info, "DefaultRuntime"));
+	name_runtimes(info, ret);
+	for (unsigned i = 0; i < l->n; i++)
+		ret->level[i] = judge(info, l->at[i].runtime);
+	const struct engine_level *usual = &l->at[l->usual];
+	const char *name = usual->runtime[0] ? usual->runtime : ret->runtime;
+	if (ret->level[l->usual] == DOCKER_RUNTIME_MISSING)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+			       "%s has no runtime '%s', which the level %s has "
+			       "(SANDBOX_RUNTIME, SANDBOX_LEVELS); it has: %s",
+			       ret->product, name, usual->name, ret->runtimes);
+	/* A kernel of its own passes no descriptor out of the sandbox, and files leave it so. */
+	if (ret->level[l->usual] == DOCKER_RUNTIME_OWN_KERNEL)
+		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
+			       "the runtime '%s' gives its containers a kernel of their own, and "
+			       "Caisson cannot exchange files with those yet; set SANDBOX_RUNTIME "
+			       "to runc or crun",
+			       name);
 	return 0;
 }
 
@@ -170,7 +204,7 @@ int about_ask(struct daemon *a, const struct keeper_config *config, struct docke
 	ret->seccomp = has_option(info, "seccomp");
 	(void)snprintf(ret->cgroup, sizeof(ret->cgroup), "v%.14s",
 		       *text_of(info, "CgroupVersion") ? text_of(info, "CgroupVersion") : "?");
-	r = take_runtime(info, config, ret, e);
+	r = take_runtimes(info, config, ret, e);
 	json_decref(info);
 	return r;
 }

@@ -366,8 +366,8 @@ static json_t *host_config(const struct keeper *k, const struct cell *b)
 	    "Type", "none", "RestartPolicy", "Name", "no", "Mounts", mounts_of(k, b), "Sysctls",
 	    sysctls_json(), "MaskedPaths", masked_json());
 
-	if (h && k->config->runtime[0] &&
-	    json_object_set_new(h, "Runtime", json_string(k->config->runtime)) != 0) {
+	const char *runtime = k->config->levels.at[b->c.level].runtime;
+	if (h && runtime[0] && json_object_set_new(h, "Runtime", json_string(runtime)) != 0) {
 		json_decref(h);
 		return NULL;
 	}

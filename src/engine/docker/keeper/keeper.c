@@ -136,6 +136,16 @@ static int start(struct keeper *k, struct err *e)
 	return r;
 }
 
+static uint32_t levels_of(const struct keeper *k)
+{
+	uint32_t bits = 0;
+
+	for (unsigned i = 0; i < k->config->levels.n; i++)
+		if (k->about.level[i] == DOCKER_RUNTIME_GOOD)
+			bits |= UINT32_C(1) << i;
+	return bits;
+}
+
 static void say_hello(struct keeper *k, const struct err *e)
 {
 	struct proto_mon_hello h = {
@@ -144,11 +154,13 @@ static void say_hello(struct keeper *k, const struct err *e)
 	    .enforced = k->about.enforced,
 	    .best_effort = k->about.best_effort,
 	    .slots = k->config->max_sandboxes,
+	    .levels = levels_of(k),
 	    .front_uid = geteuid() == 0 ? FRONT_UID : 0,
 	    .err_code = e->code,
 	    .errnum = e->errnum,
 	};
 
+	(void)!text_copy(h.runtime, sizeof(h.runtime), k->about.runtime);
 	(void)!text_copy(h.cgroup, sizeof(h.cgroup), k->about.cgroup);
 	(void)snprintf(h.text, sizeof(h.text), "%.*s", (int)sizeof(h.text) - 1, e->text);
 	keeper_send(k, &h.head, NULL, 0);

@@ -28,7 +28,8 @@ static int on_create(struct keeper *k, const union proto_frame *f)
 	if (c->slot >= k->config->max_sandboxes || k->cells[c->slot].state != CELL_FREE ||
 	    c->warm > 1 || c->egress > 1 || c->helper_of > k->config->max_sandboxes ||
 	    c->helper_of == c->slot + 1 || len == sizeof(c->image) ||
-	    !parse_is_image_ref(c->image, len) || !proto_limits_ok(&c->limits))
+	    !parse_is_image_ref(c->image, len) || !proto_limits_ok(&c->limits) ||
+	    c->level >= k->config->levels.n || k->about.level[c->level] != DOCKER_RUNTIME_GOOD)
 		return -EINVAL;
 	if (c->persist[0] && (!is_key(c->persist) || c->helper_of))
 		return -EINVAL;

@@ -151,7 +151,7 @@ void native_prepare(struct engine *base, const struct engine_create *c);
 /* C was asked for: the pool is to hold such sandboxes. */
 void native_pool_note(struct native_engine *g, const struct engine_create *c);
 /* Whether sandboxes like this one may be made ahead of need. */
-bool native_pool_serves(const struct engine_create *c) MUST_CHECK;
+bool native_pool_serves(const struct native_engine *g, const struct engine_create *c) MUST_CHECK;
 /* True = CB will be called with one from the pool. */
 bool native_pool_take(struct native_engine *g, const struct engine_create *c, engine_create_fn cb,
 		      void *user) MUST_CHECK;

@@ -150,8 +150,15 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 		      void *user, struct err *e, struct native_sandbox **ret)
 {
 	struct proto_mon_create m = {.head = PROTO_HEAD(MON_CREATE, proto_mon_create)};
+	unsigned level = 0;
 	int r = check_create(g, c, &m.limits, e);
 
+	if (r == 0 && engine_levels_find(&g->base.levels, c->level, &level, e) < 0) {
+		/* What a caller names is looked at before: here, a stored sandbox has a level that
+		 * the operator has removed. It gets no other one in secret. */
+		e->code = ERR_LEVEL_UNAVAILABLE;
+		r = -EINVAL;
+	}
 	if (r < 0)
 		return r;
 	if (free_slot(g, &m.slot) < 0)
@@ -164,6 +171,8 @@ int native_create_new(struct native_engine *g, const struct engine_create *c, en
 	list_init(&s->orphan);
 	list_init(&s->pooled);
 	s->slot = m.slot;
+	s->base.policy.level = g->base.levels.at[level];
+	m.level = level;
 	m.warm = c->warm;
 	m.egress = c->egress;
 	m.helper_of = c->helper_of ? native_sandbox_of(c->helper_of)->slot + 1 : 0;
@@ -191,7 +200,7 @@ int native_create(struct engine *base, const struct engine_create *c, engine_cre
 {
 	struct native_engine *g = native_engine_of(base);
 
-	if (!g->dead && native_pool_serves(c) && native_pool_take(g, c, cb, user))
+	if (!g->dead && native_pool_serves(g, c) && native_pool_take(g, c, cb, user))
 		return 0;
 	struct native_sandbox *s;
 	int r = native_create_new(g, c, cb, user, e, &s);

@@ -261,14 +261,18 @@ static void take_key(struct native_engine *g, const struct engine_create *c)
 	p->asked_ns = now_ns();
 }
 
-bool native_pool_serves(const struct engine_create *c)
+bool native_pool_serves(const struct native_engine *g, const struct engine_create *c)
 {
-	return !c->persist_id && !c->egress && !c->helper_of && !c->single;
+	const struct engine_levels *l = &g->base.levels;
+
+	/* The pool has the usual level alone: others are asked for seldom, and cost more. */
+	return !c->persist_id && !c->egress && !c->helper_of && !c->single &&
+	       (!c->level[0] || streq(c->level, l->at[l->usual].name));
 }
 
 void native_pool_note(struct native_engine *g, const struct engine_create *c)
 {
-	if (g->pool.max == 0 || !native_pool_serves(c))
+	if (g->pool.max == 0 || !native_pool_serves(g, c))
 		return;
 	if (!is_key(g, c))
 		take_key(g, c);

@@ -68,6 +68,16 @@ static int peek_hello(int fd, struct proto_mon_hello *ret, struct err *e)
 	return 0;
 }
 
+/* What the process that makes the sandboxes has found out about the levels. */
+static void take_levels(struct engine_levels *l, const struct proto_mon_hello *hello)
+{
+	l->possible &= hello->levels;
+	for (unsigned i = 0; i < l->n; i++)
+		if (!l->at[i].runtime[0])
+			(void)snprintf(l->at[i].runtime, sizeof(l->at[i].runtime), "%.*s",
+				       (int)sizeof(hello->runtime) - 1, hello->runtime);
+}
+
 int native_start(struct native_engine *g, const char *const argv[],
 		 const struct engine_config *config, struct err *e)
 {
@@ -101,6 +111,7 @@ int native_start(struct native_engine *g, const char *const argv[],
 	g->base.front_uid = hello.front_uid;
 	g->base.enforced = hello.enforced;
 	g->base.best_effort = hello.best_effort;
+	take_levels(&g->base.levels, &hello);
 	return 0;
 }
 
@@ -120,6 +131,7 @@ int native_begin(struct engine *base, const struct engine_config *config, struct
 {
 	struct native_engine *g = native_engine_of(base);
 	char max[16], zygote[3][24], total[24], workspace[16];
+	int r;
 	const char *const argv[] = {"caisson",
 				    "monitor",
 				    config->state_dir,
@@ -143,5 +155,6 @@ int native_begin(struct engine *base, const struct engine_config *config, struct
 	(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)config->total_bytes);
 	(void)snprintf(workspace, sizeof(workspace), "%u", (unsigned)config->workspace);
 	native_init(g, config);
-	return native_start(g, argv, config, e);
+	r = engine_levels_read("", "", "", &g->base.levels, e);
+	return r < 0 ? r : native_start(g, argv, config, e);
 }

@@ -234,6 +234,7 @@ static void say_hello(struct monitor *m, const struct err *e)
 			(m->ids.mode != IDS_SINGLE ? PROTO_CAP_OWN_UID : 0u),
 	    .best_effort = m->cgroup.best_effort | workspace_best_effort(m),
 	    .slots = m->config->max_sandboxes,
+	    .levels = 1,
 	    .front_uid = m->ids.mode == IDS_RANGE ? m->ids.base + ID_FRONT : 0,
 	    .err_code = e->code,
 	    .errnum = e->errnum,

@@ -37,7 +37,8 @@ static int check_create(const struct monitor *m, const union proto_frame *f)
 
 	if (c->warm > 1 || len == sizeof(c->image) || !parse_is_image_name(c->image, len))
 		return -EINVAL;
-	if (c->egress > 1 || c->helper_of > m->config->max_sandboxes || c->helper_of == c->slot + 1)
+	if (c->level != 0 || c->egress > 1 || c->helper_of > m->config->max_sandboxes ||
+	    c->helper_of == c->slot + 1)
 		return -EINVAL;
 	if (c->persist[0] && (!is_key(c->persist) || c->helper_of))
 		return -EINVAL;
