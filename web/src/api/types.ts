@@ -43,6 +43,7 @@ export interface Sandbox {
 	age_s: number;
 	idle_s?: number; // of active ones
 	image: string;
+	level: string;
 	limits: { memory_mb: number; cpus: number; processes: number; disk_mb: number; ttl_s: number; timeout_s: number };
 	env: string[];
 	labels: Record<string, string>;

@@ -34,7 +34,7 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
 	const [kind, setKind] = useState('session');
 	const create = async (form: FormData): Promise<void> => {
 		const body: Record<string, unknown> = { kind, env: envOf(value(form, 'env')) };
-		for (const name of ['name', 'image', 'network'])
+		for (const name of ['name', 'image', 'level', 'network'])
 			body[name] = value(form, name) || undefined;
 		for (const name of ['memory_mb', 'cpus', 'disk_mb', 'timeout_s', 'ttl_s'])
 			body[name] = value(form, name) ? Number(value(form, name)) : undefined;
@@ -61,14 +61,16 @@ export function CreateDialog({ onClose }: { onClose: () => void }) {
 }
 
 function More() {
-	const policy = useLoad((signal) => api.get<{ image?: string; network?: string }>('/policy', undefined, signal), []);
+	const policy = useLoad((signal) => api.get<{ image?: string; network?: string; level?: string; levels?: string[] }>('/policy', undefined, signal), []);
 	const [network, setNetwork] = useState('');
+	const levels = policy.value?.levels ?? [];
 	const numbers: [string, string][] = [['memory_mb', t.memoryMb], ['cpus', t.cpus], ['disk_mb', t.diskMb], ['timeout_s', t.timeout], ['ttl_s', t.ttl]];
 	return (
 		<div class="stack">
 			<p class="quiet small">{t.defaults}</p>
 			<div class="two">
 				<Field label={t.image} control={(a) => <input {...a} class="input" name="image" placeholder={policy.value?.image} autocomplete="off" />} />
+				{levels.length > 1 && <Field label={t.level} control={(a) => <select {...a} class="input" name="level"><option value="">{t.levelDefault(policy.value?.level ?? '')}</option>{levels.map((l) => <option value={l}>{l}</option>)}</select>} />}
 				<Field label={t.network} control={(a) => <select {...a} class="input" name="network" value={network} onChange={(e) => setNetwork(e.currentTarget.value)}>{Object.entries(t.networks).map(([k, words]) => <option value={k}>{words}</option>)}</select>} />
 				{numbers.map(([name, label]) => <Field label={label} control={(a) => <input {...a} class="input" name={name} type="number" min="0" step={name === 'cpus' ? '0.1' : '1'} />} />)}
 			</div>

@@ -98,6 +98,8 @@ export const text = {
 		kind: 'Kind',
 		kinds: { session: 'session', stored: 'stored' } as Record<string, string>,
 		kindHints: { session: 'Ends when nobody uses it for a while.', stored: 'Stays with its files until it is deleted.' } as Record<string, string>,
+		level: 'Level of isolation',
+		levelDefault: (name: string) => `default of the server: ${name}`,
 		limits: 'Limits, image and network',
 		memory: 'Memory',
 		memoryMb: 'Memory (MB)',
