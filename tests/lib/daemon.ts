@@ -147,13 +147,13 @@ interface DockerOptions {
 	tlsPort?: number;
 }
 
-/** A Docker daemon, or why there is none. Its runtimes: runc, and runsc where that is installed. */
+/** A Docker daemon, or why there is none. Its runtimes: runc, the same once more as `second`, and runsc where that is installed. */
 export async function startDocker(o: DockerOptions = {}): Promise<Daemon | string> {
-	const dockerd = find('dockerd'), runsc = find('runsc');
+	const dockerd = find('dockerd'), runc = find('runc'), runsc = find('runsc');
 	if (process.getuid!() !== 0)
 		return 'a daemon of our own needs root';
-	if (!dockerd)
-		return 'dockerd is not installed (tools/setup)';
+	if (!dockerd || !runc)
+		return 'dockerd or runc is not installed (tools/setup)';
 	const folder = owned('caisson-docker-');
 	const wrapper = path.join(folder, 'runsc');
 	if (runsc)
@@ -163,7 +163,7 @@ export async function startDocker(o: DockerOptions = {}): Promise<Daemon | strin
 		makeCertificates(certs);
 	const tls = o.tlsPort ? ['-H', `tcp://127.0.0.1:${o.tlsPort}`, '--tlsverify', '--tlscacert', path.join(certs, 'ca.pem'), '--tlscert', path.join(certs, 'server.pem'), '--tlskey', path.join(certs, 'server-key.pem')] : [];
 	const argv = [dockerd, '--bridge=none', '--iptables=false', '--ip6tables=false', '--data-root', path.join(folder, 'data'), '--exec-root', path.join(folder, 'exec'),
-		'-p', path.join(folder, 'pid'), '-H', `unix://${path.join(folder, 'socket')}`, ...tls, ...(runsc ? ['--add-runtime', `runsc=${wrapper}`] : [])];
+		'-p', path.join(folder, 'pid'), '-H', `unix://${path.join(folder, 'socket')}`, ...tls, '--add-runtime', `second=${runc}`, ...(runsc ? ['--add-runtime', `runsc=${wrapper}`] : [])];
 	const daemon = new Daemon('docker', folder, argv, o.more);
 	daemon.tls = o.tlsPort ? `tcp://127.0.0.1:${o.tlsPort}` : undefined;
 	return (await daemon.start()) ?? daemon;

@@ -14,9 +14,11 @@ import { within } from '../../lib/wait.ts';
 import type { Case } from '../hostile/case.ts';
 import { differs, kinds } from '../hostile/cases/all.ts';
 import type { Row } from '../hostile/suite.ts';
-import { cases, type World } from './cases.ts';
+import { cases as common, type World } from './cases.ts';
+import { levelCases } from './levels.ts';
 
 const IMAGE = 'base';
+const cases = [...common, ...levelCases];
 const CASE_MS = 90_000;
 /** Files of tests/integration that say what a client sees, and nothing about how an engine works. */
 const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs'];
