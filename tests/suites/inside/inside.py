@@ -18,6 +18,8 @@ import sys
 import sysconfig
 import tarfile
 import tempfile
+import threading
+import traceback
 import unittest
 import venv
 import zoneinfo
@@ -80,11 +82,18 @@ class Result(unittest.TestResult):
         self.lines = lines
         self.broken = {}
         self.partly = ""
+        self.thread = ""
+        threading.excepthook = self.thread_ended
+
+    def thread_ended(self, args):
+        """What a thread raised is the reason where the test itself only misses a result."""
+        if args.exc_type is not SystemExit:
+            self.thread = "".join(traceback.format_exception(args.exc_type, args.exc_value, args.exc_traceback))
 
     def startTest(self, test):
         super().startTest(test)
         self.broken.pop(test.id(), None)
-        self.partly = ""
+        self.partly = self.thread = ""
         self.lines.add(test.id(), "start")
 
     def stopTest(self, test):
@@ -96,6 +105,8 @@ class Result(unittest.TestResult):
 
     def bad(self, test, err):
         text = self._exc_info_to_string(err, test)
+        if self.thread:
+            text += "In a thread: " + self.thread
         if isinstance(test, unittest.TestCase):
             self.broken[test.id()] = text
         else:  # set-up of a class or a module
