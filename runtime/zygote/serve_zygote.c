@@ -32,9 +32,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/sched.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -42,7 +44,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ADOPTION_NS 20000
+#define ADOPTION_NS  20000
+#define THREAD_BYTES ((size_t)2048) /* the C library's description of a thread has more */
+#define NOTES_MAX    ((size_t)8)
 
 /* Wait until the middle process has exited and init is our parent. After RT_READY init may kill
  * every process that it does not know, and a middle process must not be killed within its fork. It
@@ -116,12 +120,65 @@ static struct {
 	int *tid; /* NULL = the kernel does not say where it is */
 	void *robust;
 	size_t robust_len;
+	size_t note[NOTES_MAX]; /* bytes from pthread_self() to where its id stands */
+	size_t n_notes;
 } thread;
+
+static int *note_at(size_t at)
+{
+	return (int *)((uintptr_t)pthread_self() + at);
+}
+
+/* Reports which of the notes so far have the id of this process as well. */
+static _Noreturn void compare_notes(int out)
+{
+	const int tid = (int)syscall(SYS_gettid);
+	char same[NOTES_MAX] = {0};
+
+	for (size_t i = 0; i < thread.n_notes; i++)
+		same[i] = *note_at(thread.note[i]) == tid;
+	(void)!write(out, same, sizeof(same));
+	_exit(0);
+}
+
+/* The C library keeps the id of a thread in its description of the thread, and pthread_kill(3) uses it. That need
+ * not be where the kernel writes it at a fork: glibc 2.42 has two places, and fork(3) writes the other one itself.
+ * Where they are is nowhere told, so they are found: the words that are this process's id here, and its own in a
+ * process that the C library forked. */
+static void learn_notes(void)
+{
+	const int tid = (int)syscall(SYS_gettid);
+	char same[NOTES_MAX] = {0};
+	size_t n = 0;
+	int p[2];
+
+	for (size_t at = 0; at < THREAD_BYTES && thread.n_notes < NOTES_MAX; at += sizeof(int))
+		if (*note_at(at) == tid)
+			thread.note[thread.n_notes++] = at;
+	const pid_t pid = pipe2(p, O_CLOEXEC) < 0 ? -1 : fork();
+	if (pid == 0)
+		compare_notes(p[1]);
+	if (pid > 0) {
+		(void)close(p[1]);
+		if (read(p[0], same, sizeof(same)) != (ssize_t)sizeof(same))
+			same[0] = 0;
+		(void)close(p[0]);
+		while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+			;
+	}
+	for (size_t i = 0; i < thread.n_notes; i++)
+		if (same[i])
+			thread.note[n++] = thread.note[i];
+	thread.n_notes = n;
+}
 
 static void bare_learn(void)
 {
 	if (prctl(PR_GET_TID_ADDRESS, &thread.tid, 0, 0, 0) < 0 ||
 	    syscall(SYS_get_robust_list, 0, &thread.robust, &thread.robust_len) < 0)
+		thread.tid = NULL;
+	learn_notes();
+	if (thread.n_notes == 0) /* then only the C library's own fork is right */
 		thread.tid = NULL;
 }
 
@@ -133,8 +190,11 @@ static pid_t bare_fork(void)
 				  .exit_signal = SIGCHLD};
 	pid_t pid = (pid_t)syscall(SYS_clone3, &args, sizeof(args));
 
-	if (pid == 0)
+	if (pid == 0) {
+		for (size_t i = 0; i < thread.n_notes; i++)
+			*note_at(thread.note[i]) = (int)syscall(SYS_gettid);
 		(void)syscall(SYS_set_robust_list, thread.robust, thread.robust_len);
+	}
 	return pid;
 }
 

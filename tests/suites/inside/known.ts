@@ -24,12 +24,6 @@ export const timed = ['test.test_timeout.', 'test.test_time.', 'test.test_sched.
 
 export const known: Known[] = [
 	{
-		why: 'an open fault: after some dozens of runs a warm interpreter may have the thread id of its zygote in the C library, and pthread_kill(3) says that there is no such process',
-		tests: ['test.test_wsgiref.IntegrationTests.test_interrupted_write'],
-		when: (w) => w.warm,
-		mayPass: true,
-	},
-	{
 		why: 'only one uid and one gid are mapped, so any other gives EINVAL where the test expects EPERM',
 		tests: [
 			'test.test_os.ChownFileTests.test_chown_without_permission',
