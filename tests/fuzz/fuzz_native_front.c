@@ -122,6 +122,8 @@ static bool build(struct world *w)
 		return false;
 	native_init(native_engine_of(w->engine), &(struct engine_config){0});
 	native_engine_of(w->engine)->monitor_fd = pair[0];
+	if (engine_levels_read("", "", "", &w->engine->levels, &e) < 0)
+		return false;
 	return fd_send(w->monitor, &hello, sizeof(hello), NULL, 0, 0) > 0 &&
 	       engine_open(w->engine, w->loop, &e) == 0 && make_sandbox(w);
 }
