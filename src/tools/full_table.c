@@ -54,15 +54,14 @@ static const struct tool_arg shell_args[] = {
     END};
 static const struct tool_arg create_args[] = {
     {"session_id", ARG_STRING, ARG_NULL,
-     "A name for the new session, or an existing one, of which all but image, level, "
-     "disk_mb and network can change."},
+     "A new name, or an existing session: all but image, level, disk_mb and network can change."},
     {"persistent", ARG_BOOL, 0,
-     "true: a stored sandbox, whose files and packages stay until it is deleted. false: a session.",
+     "true: a stored sandbox; its files and packages stay until it is deleted.",
      .otherwise = "false"},
     {"name", ARG_STRING, ARG_NULL, "A name for people."},
     {"labels", ARG_PAIRS, ARG_NULL, "Labels of your own."},
     {"image", ARG_STRING, ARG_NULL, "Left out: the server's."},
-    {"level", ARG_STRING, ARG_NULL, "Of isolation. Left out: the server's."},
+    {"level", ARG_STRING, ARG_NULL, "Of isolation."},
     {"memory_mb", ARG_INT, ARG_NULL, "Memory in MiB.", .min = 6, .max = SANDBOX_MB_MAX},
     {"cpus", ARG_NUMBER, ARG_NULL, "CPU time in cores.", .min = 10, .max = 1024000},
     {"processes", ARG_INT, ARG_NULL, "Processes and threads.", .min = 4, .max = 1000000},
