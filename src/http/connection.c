@@ -290,7 +290,8 @@ static void end_open(struct http_conn *c)
 		conn_refuse(c, 401);
 	} else if (c->state == HTTP_CONN_STREAM) {
 		c->state = HTTP_CONN_REPLY;
-		c->keep_alive = false;
+		/* The connection stays: its head promised so, and a client may have the next
+		 * request under way. */
 		if (!c->http10 && out_add(&c->out, "0\r\n\r\n", 5) < 0)
 			c->broken = true;
 		if (ops && ops->on_close)

@@ -7,26 +7,27 @@ import { after, before, describe, it } from 'node:test';
 import { newStateDir } from '../lib/env.ts';
 import { caisson, type Program } from '../lib/process.ts';
 import { serve, type Json } from '../lib/session.ts';
-import { until } from '../lib/wait.ts';
 
-interface Answer { status: number; headers: http.IncomingHttpHeaders; body: Json }
+/** `from`: the port of our end of the connection. */
+interface Answer { status: number; headers: http.IncomingHttpHeaders; body: Json; from: number | undefined }
 
 /** node:http, because fetch() does not let a program set Origin, Cookie and Sec-Fetch-*. */
-function send(base: string, method: string, path: string, headers: Record<string, string> = {}, json?: unknown): Promise<Answer> {
+function send(base: string, method: string, path: string, headers: Record<string, string> = {}, json?: unknown, agent?: http.Agent): Promise<Answer> {
 	const body = json === undefined ? undefined : JSON.stringify(json);
 	const url = new URL(base);
 	return new Promise((resolve, reject) => {
 		const req = http.request({
-			host: '127.0.0.1', port: url.port, method, path,
+			host: '127.0.0.1', port: url.port, method, path, agent,
 			headers: { host: url.host, ...(body === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(body)) }), ...headers },
 		}, (r) => {
+			const from = r.socket.localPort;
 			let text = '';
 			r.setEncoding('utf8').on('data', (p: string) => (text += p)).on('end', () => {
 				let parsed: Json = {};
 				try {
 					parsed = text ? JSON.parse(text) : {};
 				} catch { /* not JSON */ }
-				resolve({ status: r.statusCode!, headers: r.headers, body: parsed });
+				resolve({ status: r.statusCode!, headers: r.headers, body: parsed, from });
 			});
 		}).on('error', reject);
 		req.end(body);
@@ -137,12 +138,16 @@ describe('signing in', () => {
 		assert.equal((await send(base, 'DELETE', '/api/v1/session', { cookie: one, ...page })).status, 204);
 		assert.equal((await me(one)).status, 401);
 		assert.equal((await me(two)).status, 200);
-		let ended = false;
-		http.get({ host: '127.0.0.1', port: new URL(base).port, path: '/api/v1/events', headers: { cookie: two, 'sec-fetch-site': 'same-origin' } },
-			(r) => r.on('close', () => (ended = true)).on('error', () => undefined).resume()).on('error', () => undefined);
+		// The stream ends, its connection does not: the next request on it is answered.
+		const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+		const stream = send(base, 'GET', '/api/v1/events', { cookie: two, 'sec-fetch-site': 'same-origin' }, undefined, agent);
+		const next = send(base, 'GET', '/api/v1/me', { cookie: two, 'sec-fetch-site': 'same-origin' }, undefined, agent);
 		const eve = (await send(base, 'GET', '/api/v1/users', admin)).body.users.find((u: Json) => u.name === 'eve');
 		assert.equal((await send(base, 'PATCH', `/api/v1/users/${eve.id}`, admin, { password: 'another one entirely' })).status, 200);
-		await until('the end of the stream', () => ended, 20_000);
+		assert.equal((await stream).status, 200);
+		assert.equal((await next).status, 401);
+		assert.equal((await next).from, (await stream).from, 'the server closed the connection of the stream');
+		agent.destroy();
 		assert.equal((await me(two)).status, 401);
 		const three = cookieOf(await send(base, 'POST', '/api/v1/session', page, { username: 'eve', password: 'another one entirely' }));
 		assert.equal((await send(base, 'PATCH', `/api/v1/users/${eve.id}`, admin, { active: false })).status, 200);
