@@ -12,7 +12,19 @@
 #include "packages/packages.h"
 #include "sandbox/sandbox.h"
 
+#include <jansson.h>
+
 struct api;
+
+/* What REST does with images (rest_images.c). Each returns a new reference; NULL with E: it was refused; NULL
+ * with E as it was: no memory. */
+struct api_images {
+	json_t *(*list)(void *user); /* the members of schema Images; NULL: no memory */
+	/* Begins to build the image NAME, and stops the build under way: schema ImageBuild. */
+	json_t *(*build)(const char *name, void *user, struct err *e);
+	json_t *(*cancel)(void *user, struct err *e);
+	void *user;
+};
 
 struct api_config {
 	sd_event *loop; /* borrowed, all of them, until api_free() */
@@ -41,6 +53,7 @@ struct api_config {
 	 * machine. New reference. NULL: nothing. */
 	json_t *(*server)(bool admin, void *server_user);
 	void *server_user;
+	struct api_images images;
 };
 
 int api_new(const struct api_config *config, struct api **ret, struct err *e) MUST_CHECK;

@@ -239,4 +239,8 @@ void rest_policy(struct rest_call *c);
 void rest_stats(struct rest_call *c);
 void rest_get_server(struct rest_call *c);
 void rest_get_figures(struct rest_call *c);
+/* rest_images.c */
+void rest_list_images(struct rest_call *c);
+void rest_build_image(struct rest_call *c);
+void rest_cancel_build(struct rest_call *c);
 void rest_openapi(struct rest_call *c);

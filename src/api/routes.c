@@ -191,6 +191,8 @@ static const struct rest_field invitation_body[] = {
     END};
 static const struct rest_field figures_query[] = {
     {"minutes", REST_INT, false, 1, FIGURES_MINUTES, NULL, "how far back; missing: an hour"}, END};
+static const struct rest_field image_body[] = {
+    {"name", REST_TEXT, true, 1, 63, NULL, "one of the definitions that listImages names"}, END};
 static const struct rest_field audit_query[] = {
     LIMIT,
     {"actor", REST_TEXT, false, 0, 63, NULL,
@@ -423,6 +425,16 @@ const struct rest_route rest_routes[] = {
     {HTTP_GET, P("/server"), "getServer",
      "Describes the server; to administrators also its settings and what protects the machine",
      rest_get_server, 0, NULL, NULL, 200, "Server", "", 0},
+    {HTTP_GET, P("/images"), "listImages",
+     "Lists the images, those that can be built, and the last build with its output",
+     rest_list_images, REST_ADMIN, NULL, NULL, 200, "Images", "", 0},
+    {HTTP_POST, P("/images"), "buildImage",
+     "Begins to build an image, in the place of an older one of its name; one at a time",
+     rest_build_image, REST_ADMIN | REST_CHANGES, image_body, NULL, 202, "ImageBuild", "404 409",
+     0},
+    {HTTP_DELETE, P("/images/build"), "cancelImageBuild",
+     "Stops the build under way, which changes nothing then", rest_cancel_build,
+     REST_ADMIN | REST_CHANGES, NULL, NULL, 202, "ImageBuild", "404", 0},
     {HTTP_GET, P("/figures"), "getFigures", "Shows figures of the server over time",
      rest_get_figures, REST_ADMIN, NULL, figures_query, 200, "Figures", "", 0},
     {HTTP_GET, P("/stats"), "getStats", "Shows counters of this server", rest_stats, REST_ADMIN,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "app/app.h"
 
+#include "app/image_builder.h"
 #include "app/limits.h"
 #include "app/opener.h"
 #include "app/profile.h"
@@ -238,6 +239,9 @@ int app_open(struct app *a, struct err *e)
 	r = opener_attach(a->opener, a->loop);
 	if (r < 0)
 		return err_set(e, ERR_SYSTEM, -r, "the opener's answers");
+	r = image_builder_attach(a->image_builder, a->loop);
+	if (r < 0)
+		return err_set(e, ERR_SYSTEM, -r, "the answers of the image builder");
 	r = app_open_egress(a, e);
 	config.egress = a->egress;
 	config.network = a->network;
@@ -283,6 +287,7 @@ void app_done(struct app *a)
 	a->links = links_free(a->links);
 	a->opener = opener_free(a->opener);
 	a->reopener = reopener_free(a->reopener);
+	a->image_builder = image_builder_free(a->image_builder);
 	a->cells = cells_free(a->cells);
 	a->ledger = ledger_free(a->ledger);
 	a->store = store_close(a->store);

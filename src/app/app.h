@@ -30,6 +30,8 @@ enum app_mode {
 	APP_RUN, /* output of the script on stdout and stderr; log only to a file that was named */
 };
 
+struct image_builder;
+
 struct app {
 	const char *verb;
 	enum app_mode mode;
@@ -50,6 +52,9 @@ struct app {
 	struct sandbox_records records; /* the manager's, kept in the store */
 	struct opener *opener;          /* NULL: no local files may be read */
 	struct reopener *reopener;      /* NULL: nothing to open again */
+	const char *const *image_defs;  /* of `serve`, set before app_begin(): names; borrowed */
+	size_t n_image_defs;
+	struct image_builder *image_builder; /* NULL: this server builds no images */
 	struct ledger *ledger;
 	struct cells *cells; /* what runs do, for people */
 	struct egress *egress;

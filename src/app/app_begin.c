@@ -3,6 +3,7 @@
  * privileges are given up. */
 #include "app/app.h"
 
+#include "app/image_builder.h"
 #include "app/opener.h"
 #include "app/profile.h"
 #include "base/fdio.h"
@@ -205,6 +206,23 @@ static int begin_engine(struct app *a, struct err *e)
 	return r;
 }
 
+/* The image builder gets what the server's settings say of images, and the server's environment. */
+static int begin_image_builder(struct app *a, struct err *e)
+{
+	const struct settings *s = &a->settings;
+	const char *const env[][2] = {
+	    {"SANDBOX_STATE_DIR", a->state_dir},         {"SANDBOX_PROFILE", s->profile},
+	    {"SANDBOX_PIP_INDEX_URL", s->pip_index_url}, {"SANDBOX_PIP_CA_FILE", s->pip_ca_file},
+	    {"SANDBOX_PIP_WHEEL_DIR", s->pip_wheel_dir},
+	};
+	const struct image_builder_config config = {
+	    .names = a->image_defs, .n = a->n_image_defs, .env = env, .n_env = ARRAY_SIZE(env)};
+
+	if (!s->image_builds || a->n_image_defs == 0 || !streq(s->engine, "native"))
+		return 0;
+	return image_builder_start(&config, &a->image_builder, e);
+}
+
 int app_begin(struct app *a, struct err *e)
 {
 	int r = engine_check_name(a->settings.engine, e);
@@ -220,6 +238,7 @@ int app_begin(struct app *a, struct err *e)
 		return r;
 	r = begin_opener(a, e); /* it forks, so before the store starts a thread */
 	r = r < 0 ? r : app_begin_reopener(a, e);
+	r = r < 0 ? r : begin_image_builder(a, e);
 	r = r < 0 ? r : begin_store(a, e);
 	return r < 0 ? r : confine(a, e);
 }

@@ -25,6 +25,10 @@ int cmd_completion(int argc, char **argv);
 int cmd_version(int argc, char **argv);
 int cmd_help(int argc, char **argv);
 
+/* image.c: the folder of the image definitions: SANDBOX_IMAGE_DEFS, else what was installed; of a program that is
+ * not installed that of its source tree. */
+const char *cmd_image_defs(void);
+
 /* The usage line of each command of a verb, for the table of verbs. NULL after the last one. */
 const char *cmd_image_command(size_t i);
 const char *cmd_user_command(size_t i);

@@ -95,8 +95,7 @@ static int find_state_dir(const struct settings *s, bool make, char ret[PATH_MAX
 	return err_set(e, ERR_SYSTEM, errno, "cannot open %s", path);
 }
 
-/* Folder of the image definitions. A program that is not installed uses those of its source tree. */
-static const char *find_defs(void)
+const char *cmd_image_defs(void)
 {
 	const char *given = getenv("SANDBOX_IMAGE_DEFS");
 	char self[PATH_MAX];
@@ -390,7 +389,8 @@ static int parse_args(struct image_args *a, int argc, char **argv, struct err *e
 static int run(const struct subverb *v, const struct settings *settings, int argc, char **argv,
 	       struct err *e)
 {
-	struct image_args a = {.store = {.dir = -1}, .defs = find_defs(), .settings = settings};
+	struct image_args a = {
+	    .store = {.dir = -1}, .defs = cmd_image_defs(), .settings = settings};
 	int r = parse_args(&a, argc, argv, e);
 
 	if (r >= 0 && (a.n_operands < v->min_operands || a.n_operands > v->max_operands))

@@ -9,7 +9,7 @@
 
 #define CLEAR_LINE  "\r\033[K"
 #define TTY_EVERY   (80 * NS_PER_MS)
-#define PLAIN_EVERY (5 * NS_PER_S)
+#define PLAIN_EVERY (2 * NS_PER_S)
 #define WIDTH_MAX   200
 
 void progress_line_init(struct progress_line *p, FILE *out, bool tty)

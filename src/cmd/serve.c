@@ -302,6 +302,7 @@ static int open_api(struct serve *s, struct err *e)
 	    .user = &s->app,
 	    .server = server_facts_json,
 	    .server_user = &s->facts,
+	    .images = server_facts_images(&s->facts),
 	};
 	int r = api_new(&config, &s->api, e);
 
@@ -420,7 +421,7 @@ static void serve_done(struct serve *s)
 
 int cmd_serve(int argc, char **argv)
 {
-	struct serve s = {.socket = BRIDGE_SOCKET_NONE};
+	struct serve s = {.socket = BRIDGE_SOCKET_NONE, .facts = {.store = {.dir = -1}}};
 	char why[ERR_TEXT_MAX] = "";
 	struct err e = ERR_INIT;
 	int status = 0;
@@ -436,6 +437,8 @@ int cmd_serve(int argc, char **argv)
 	s.app.socket_path = s.socket.fd >= 0 ? s.socket.path : NULL;
 	if (r >= 0)
 		server_facts_gather(&s.facts, &s.app);
+	s.app.image_defs = s.facts.names;
+	s.app.n_image_defs = s.facts.n_names;
 	r = r < 0 ? r : app_begin(&s.app, &e);
 	if (r >= 0 && why[0])
 		LOG_INFO("no_bridge", LOG_S("reason", why));

@@ -1,12 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cmd/server_facts.h"
 
+#include "app/image_builder.h"
 #include "base/text.h"
 #include "cmd/cmd.h"
-#include "config/paths.h"
 #include "image/image.h"
 
-#define VALUE_MAX 512
+#include <dirent.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#define VALUE_MAX       512
+#define DEFINITIONS_MAX 64
+#define DEFINITION_END  ".conf"
 
 static int add_image(void *user, const struct image_manifest *m)
 {
@@ -20,34 +26,100 @@ static int add_image(void *user, const struct image_manifest *m)
 	return json_array_append_new(user, row) < 0 ? -ENOMEM : 0;
 }
 
-static void gather_images(struct server_facts *f, const struct settings *s)
+static bool is_older(struct timespec a, struct timespec b)
 {
-	struct image_store store = {.dir = -1};
-	char state_dir[PATH_MAX];
+	return a.tv_sec != b.tv_sec ? a.tv_sec < b.tv_sec : a.tv_nsec < b.tv_nsec;
+}
+
+/* Reads the images again if names in their folder changed. What cannot be read now stays as it was. */
+static void look_at_images(struct server_facts *f)
+{
+	struct stat st;
 	struct err ignored = ERR_INIT;
 
-	if (config_state_dir(s, state_dir, sizeof(state_dir), &ignored) >= 0 &&
-	    image_store_open(&store, state_dir, false, &ignored) >= 0)
-		(void)!image_manifest_each(&store, add_image, f->images, &ignored);
-	image_store_done(&store);
+	if (f->store.dir < 0 || fstat(f->store.dir, &st) < 0 || !is_older(f->looked_at, st.st_mtim))
+		return;
+	json_t *images = json_array();
+
+	if (!images || image_manifest_each(&f->store, add_image, images, &ignored) < 0) {
+		json_decref(images);
+		return;
+	}
+	json_decref(f->images);
+	f->images = images;
+	f->looked_at = st.st_mtim;
+}
+
+/* One that cannot be read is left out: `caisson image build` says what is wrong with it. */
+static void add_definition(struct server_facts *f, const char *folder, const char *file, size_t len)
+{
+	_cleanup_(image_def_done) struct image_def def = {0};
+	char name[IMAGE_NAME_MAX + 1];
+	struct err ignored = ERR_INIT;
+
+	if (len >= sizeof(name))
+		return;
+	memcpy(name, file, len);
+	name[len] = '\0';
+	if (image_def_load(folder, name, &def, &ignored) >= 0)
+		(void)json_array_append_new(
+		    f->definitions,
+		    json_pack("{s:s, s:s}", "name", name, "description", def.description));
+}
+
+static int is_definition(const struct dirent *de)
+{
+	return de->d_name[0] != '.' && text_ends_with(de->d_name, DEFINITION_END);
+}
+
+static void gather_definitions(struct server_facts *f)
+{
+	const char *folder = cmd_image_defs();
+	struct dirent **files;
+	int n = scandir(folder, &files, is_definition, alphasort);
+	size_t i;
+	json_t *row;
+
+	for (int k = 0; k < n; k++) {
+		if (k < DEFINITIONS_MAX)
+			add_definition(f, folder, files[k]->d_name,
+				       strlen(files[k]->d_name) - strlen(DEFINITION_END));
+		free(files[k]);
+	}
+	if (n >= 0)
+		free(files);
+	f->names = calloc(DEFINITIONS_MAX, sizeof(*f->names));
+	if (!f->names)
+		return;
+	json_array_foreach(f->definitions, i, row)
+		f->names[f->n_names++] = json_string_value(json_object_get(row, "name"));
 }
 
 void server_facts_gather(struct server_facts *f, const struct app *a)
 {
-	*f = (struct server_facts){.app = a, .images = json_array()};
-	gather_images(f, &a->settings);
+	struct err ignored = ERR_INIT;
+
+	*f = (struct server_facts){
+	    .app = a, .store = {.dir = -1}, .images = json_array(), .definitions = json_array()};
+	if (image_store_open(&f->store, a->state_dir, false, &ignored) >= 0)
+		look_at_images(f);
+	gather_definitions(f);
 	f->doctor = cmd_doctor_rows(&a->settings);
 }
 
 void server_facts_done(struct server_facts *f)
 {
+	image_store_done(&f->store);
 	json_decref(f->images);
+	json_decref(f->definitions);
 	json_decref(f->doctor);
-	*f = (struct server_facts){0};
+	free(f->names);
+	*f = (struct server_facts){.store = {.dir = -1}};
 }
 
-static json_t *images_json(const struct server_facts *f)
+static json_t *images_json(struct server_facts *f)
 {
+	look_at_images(f);
 	json_t *all = json_deep_copy(f->images), *row;
 	size_t i;
 
@@ -86,7 +158,7 @@ static json_t *settings_json(const struct settings *s)
 
 json_t *server_facts_json(bool admin, void *user)
 {
-	const struct server_facts *f = user;
+	struct server_facts *f = user;
 	const struct settings *s = &f->app->settings;
 	json_t *doc = json_pack("{s:s, s:s, s:o}", "profile", s->profile, "engine", s->engine,
 				"images", images_json(f));
@@ -99,4 +171,58 @@ json_t *server_facts_json(bool admin, void *user)
 		return NULL;
 	}
 	return doc;
+}
+
+/* ---- images, for rest_images.c ---- */
+
+static const char *why_no_builds(const struct server_facts *f)
+{
+	const struct settings *s = &f->app->settings;
+
+	if (!streq(s->engine, "native"))
+		return "the container daemon has the images of this server";
+	if (!s->image_builds)
+		return "SANDBOX_IMAGE_BUILDS is off on this server";
+	return f->app->image_builder
+		   ? ""
+		   : "this machine has no definitions of images (SANDBOX_IMAGE_DEFS)";
+}
+
+static json_t *list_images(void *user)
+{
+	struct server_facts *f = user;
+	struct image_builder *b = f->app->image_builder;
+
+	return json_pack("{s:o, s:o, s:s, s:o}", "images", images_json(f), "definitions",
+			 b ? json_deep_copy(f->definitions) : json_array(), "why_not",
+			 why_no_builds(f), "build", b ? image_builder_json(b) : json_null());
+}
+
+static int need_builder(const struct server_facts *f, struct err *e)
+{
+	return f->app->image_builder ? 0 : err_set(e, ERR_FORBIDDEN, 0, "%s", why_no_builds(f));
+}
+
+static json_t *build_image(const char *name, void *user, struct err *e)
+{
+	const struct server_facts *f = user;
+
+	if (need_builder(f, e) < 0 || image_builder_build(f->app->image_builder, name, e) < 0)
+		return NULL;
+	return image_builder_json(f->app->image_builder);
+}
+
+static json_t *cancel_build(void *user, struct err *e)
+{
+	const struct server_facts *f = user;
+
+	if (need_builder(f, e) < 0 || image_builder_cancel(f->app->image_builder, e) < 0)
+		return NULL;
+	return image_builder_json(f->app->image_builder);
+}
+
+struct api_images server_facts_images(struct server_facts *f)
+{
+	return (struct api_images){
+	    .list = list_images, .build = build_image, .cancel = cancel_build, .user = f};
 }

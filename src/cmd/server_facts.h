@@ -3,14 +3,23 @@
  * before the server gives up the rights that this needs. */
 #pragma once
 
+#include "api/api.h"
 #include "app/app.h"
+#include "image/image_store.h"
 
 #include <jansson.h>
+#include <time.h>
 
 struct server_facts {
 	const struct app *app; /* borrowed */
-	json_t *images;        /* owned, both: arrays */
+	struct image_store
+	    store; /* open from the start: the folders above it may be closed to the front */
+	struct timespec looked_at; /* when `images` was read, by the folder's clock */
+	json_t *images;            /* owned, all three: arrays */
+	json_t *definitions;       /* of images that can be built: name, description */
 	json_t *doctor;
+	const char **names; /* owned; of `definitions`, in their order */
+	size_t n_names;
 };
 
 /* Looks at images and machine. What cannot be looked at is empty. Call it before app_begin(). */
@@ -20,3 +29,5 @@ void server_facts_done(struct server_facts *f);
 json_t *cmd_doctor_rows(const struct settings *s);
 /* For api_config.server; USER is the struct server_facts. New reference; NULL: no memory. */
 json_t *server_facts_json(bool admin, void *user);
+/* For api_config.images; F stays borrowed. */
+struct api_images server_facts_images(struct server_facts *f);

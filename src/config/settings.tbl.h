@@ -201,6 +201,9 @@ S(PATH, socket, "server.socket", "SANDBOX_SOCKET", "", 0, 107, "an absolute path
 S(BOOL, bridge, "server.bridge", "SANDBOX_BRIDGE", "on", 0, 1, "on or off",
   "Let `caisson stdio` share the engine of a running `caisson serve` of the same user, if their settings "
   "agree. `--no-bridge` is the same as off.")
+S(BOOL, image_builds, "server.image_builds", "SANDBOX_IMAGE_BUILDS", "on", 0, 1, "on or off",
+  "Administrators may build the images that this machine has definitions of from the page and over REST. A "
+  "process that keeps the rights of the account that started `caisson serve` does it; with off there is none.")
 S(CHOICE, engine, "server.engine", "SANDBOX_ENGINE", "native", 0, 0, "native|docker|auto",
   "Engine that makes the sandboxes: `native`, or `docker` for containers of Docker or Podman. `auto` is native "
   "where this machine has what that needs (`caisson doctor`), else docker.")

@@ -70,8 +70,8 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 				for (const pid of pick(s.pid))
 					process.kill(pid, 'SIGKILL');
 				try {
-					const frontLives = who === 'the monitor'; // and the process that opens its log again
-					await census.gone(10_000, ...(frontLives ? [s.pid, ...living.filter((p) => p.name === 'caisson-reopen').map((p) => p.pid)] : []));
+					const frontLives = who === 'the monitor'; // and the processes that open its log again and build images
+					await census.gone(10_000, ...(frontLives ? [s.pid, ...living.filter((p) => ['caisson-reopen', 'caisson-images'].includes(p.name)).map((p) => p.pid)] : []));
 					assert.equal(mounts().length, mountsBefore);
 					if (frontLives) { // it must say what happened, not hang
 						const r = await within('an answer without a monitor', s.run('print(1)', 'three').catch((e: Error) => e), 5000);

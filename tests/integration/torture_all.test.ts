@@ -144,6 +144,10 @@ describe('allocations fail in every tool and route', {
 		getPolicy: row(() => request('GET', '/policy')),
 		getStats: row(() => request('GET', '/stats')),
 		getServer: row(() => request('GET', '/server')),
+		listImages: row(() => request('GET', '/images')),
+		// There is no such definition: nothing is built.
+		buildImage: { ...row(() => request('POST', '/images', { name: 'none' })), may: 404 },
+		cancelImageBuild: { ...row(() => request('DELETE', '/images/build')), may: 404 },
 		getFigures: row(() => request('GET', '/figures?minutes=5')),
 		followEvents: row(() => request('GET', '/events'), FEW),
 		listNotebooks: row(() => request('GET', '/notebooks?limit=5')),

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { href, parse } from '../src/app/router.ts';
 import { snippets } from '../src/pure/clients.ts';
+import { shareOf } from '../src/pure/build.ts';
 import { age, bytes, duration, figure, timeSpan } from '../src/pure/format.ts';
 import { kindOf } from '../src/pure/kinds.ts';
 import { columns, commandFor, folderOf, LineEditor, lineOf } from '../src/pure/line.ts';
@@ -23,6 +24,14 @@ test('figures of plots', () => {
 	assert.deepEqual(timeSpan(1000, 1000, 60), [940, 1000]);
 	assert.deepEqual(timeSpan(1000, 1030, 60), [970, 1030]);
 	assert.deepEqual(timeSpan(1000, 4600, 60), [1000, 4600]);
+});
+
+test('how far a build is', () => {
+	assert.equal(shareOf([]), null);
+	assert.equal(shareOf(["Building image 'base' (Debian forky) in /x 1/2 y", '  installing packages  21/84 downloading libc6']), 0.25);
+	assert.equal(shareOf(['  installing packages  21/84 downloading libc6', '  installing packages']), null);
+	assert.equal(shareOf(['  installing packages  0/0 x']), null);
+	assert.equal(shareOf(['  installing packages  9/3 x']), 1);
 });
 
 test('addresses survive every name', () => {

@@ -9,6 +9,7 @@ import { options } from '../../lib/options.ts';
 import { within } from '../../lib/wait.ts';
 import { accountCases } from './accounts.ts';
 import { appCases } from './apps.ts';
+import { buildCases } from './builds.ts';
 import { launch, World, type Case } from './case.ts';
 import { dialogCases } from './dialogs.ts';
 import { hostileCases } from './hostile.ts';
@@ -27,11 +28,11 @@ Pictures of the pages are left in build/ui. CAISSON_TEST_BINARY names another bi
 	jobs: { type: 'string', default: '2' },
 });
 // The long ones first: cases run two at a time.
-const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...appCases];
+const cases: Case[] = [...shapeCases, ...personCases, ...scaleCases, ...hostileCases, ...watchCases, ...dialogCases, ...accountCases, ...keyboardCases, ...buildCases, ...appCases];
 const count = new Count();
 
-if (ensureImages(path.dirname(binary), 'science')) {
-	console.log('FAILED  the image science could not be built');
+if (ensureImages(path.dirname(binary), 'science', 'base')) {
+	console.log('FAILED  an image could not be built');
 	count.add('failed');
 	count.close();
 }

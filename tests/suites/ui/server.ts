@@ -19,13 +19,15 @@ export class Server {
 	readonly state: string;
 	program: Program;
 	private readonly env: Record<string, string>;
+	private readonly under?: string[];
 
-	constructor(base: string, port: number, state: string, program: Program, env: Record<string, string>) {
+	constructor(base: string, port: number, state: string, program: Program, env: Record<string, string>, under?: string[]) {
 		this.base = base;
 		this.port = port;
 		this.state = state;
 		this.program = program;
 		this.env = env;
+		this.under = under;
 	}
 
 	/** `caisson user add NAME` on the command line. */
@@ -68,12 +70,12 @@ export class Server {
 
 	/** Starts it again on the same port, with the same state. */
 	async start(): Promise<void> {
-		this.program = await began(this.port, this.env);
+		this.program = await began(this.port, this.env, this.under);
 	}
 }
 
-async function began(port: number, env: Record<string, string>): Promise<Program> {
-	const program = start(['serve', '--listen', `127.0.0.1:${port}`, '--profile', 'full'], { env });
+async function began(port: number, env: Record<string, string>, under?: string[]): Promise<Program> {
+	const program = start(['serve', '--listen', `127.0.0.1:${port}`, '--profile', 'full'], { env, under });
 	await until(`the server on port ${port}`, async () => {
 		if (program.child.exitCode !== null) throw new Error(`serve ended: ${program.stderr}`);
 		return fetch(`http://127.0.0.1:${port}/healthz`).then((r) => r.ok, () => false);
@@ -81,12 +83,12 @@ async function began(port: number, env: Record<string, string>): Promise<Program
 	return program;
 }
 
-/** AUTH: everybody must sign in. */
-export async function server(w: World, o: { auth?: boolean; env?: Record<string, string> } = {}): Promise<Server> {
-	const state = newStateDir();
+/** AUTH: everybody must sign in. UNDER: the command that starts it. */
+export async function server(w: World, o: { auth?: boolean; env?: Record<string, string>; under?: string[] } = {}): Promise<Server> {
+	const state = o.env?.SANDBOX_STATE_DIR ?? newStateDir();
 	const env = { SANDBOX_STATE_DIR: state, SANDBOX_HISTORY_CONTENT: 'on', SANDBOX_MAX_SESSIONS: '60', SANDBOX_HTTP_PORT: String(await freePort()), ...(o.auth && { SANDBOX_REQUIRE_AUTH: 'on' }), ...o.env };
 	const port = await freePort();
-	const made = new Server(`http://127.0.0.1:${port}`, port, state, await began(port, env), env);
+	const made = new Server(`http://127.0.0.1:${port}`, port, state, await began(port, env, o.under), env, o.under);
 	w.atEnd(async () => {
 		await made.stop();
 		assert.doesNotMatch(made.program.stderr, /Sanitizer|runtime error/);

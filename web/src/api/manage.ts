@@ -75,6 +75,23 @@ export interface ServerImage {
 	packages?: number | null;
 }
 
+export interface ImageBuild {
+	name: string;
+	state: 'building' | 'stopping' | 'done' | 'failed' | 'cancelled';
+	began_at: string;
+	ended_at: string | null;
+	reason: string;
+	dropped: number;
+	lines: string[];
+}
+
+export interface Images {
+	images: ServerImage[];
+	definitions: { name: string; description: string }[];
+	why_not: string;
+	build: ImageBuild | null;
+}
+
 export interface Setting {
 	name: string;
 	value: string | number | boolean | null;

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// For administrators: the server itself. Figures over time, images, what protects the machine, the settings in force.
+// For administrators: the server itself. Figures over time, images (server-images.tsx), what protects the machine, the settings in force.
 
 import { useEffect, useState } from 'preact/hooks';
 import { api } from '../api/client.ts';
-import type { DoctorRow, Server, ServerImage, Setting } from '../api/manage.ts';
+import type { DoctorRow, Server, Setting } from '../api/manage.ts';
 import { href } from '../app/router.ts';
 import type { PageProps } from '../app/pages.ts';
 import { CopyButton, Empty, Fault, Loading, Search, useLoad } from '../parts/basics.tsx';
 import { Icon } from '../parts/icon.tsx';
-import { Table, Time } from '../parts/listing.tsx';
-import { bytes, count, duration } from '../pure/format.ts';
+import { Table } from '../parts/listing.tsx';
+import { count, duration } from '../pure/format.ts';
 import { text } from '../text/en.ts';
+import { Images } from './server-images.tsx';
 
 const t = text.server;
 const AGAIN_MS = 10_000;
@@ -36,8 +37,8 @@ export default function ServerPage({ parts }: PageProps) {
 			<div class="stack">
 				{error !== undefined && <Fault error={error} retry={again} />}
 				{tab === 'figures' ? <><Pool of={value} /><Figures /></>
+					: tab === 'images' ? <Images />
 					: !value ? error === undefined && <Loading />
-					: tab === 'images' ? <Images rows={value.images ?? []} />
 					: tab === 'doctor' ? <Doctor rows={value.doctor ?? []} />
 					: <Settings rows={value.settings ?? []} />}
 			</div>
@@ -74,27 +75,6 @@ function Figures() {
 			</div>
 			{error !== null ? <Fault error={error} retry={load} /> : Plots ? <Plots.of minutes={minutes} /> : <Loading />}
 		</section>
-	);
-}
-
-function Images({ rows }: { rows: ServerImage[] }) {
-	if (rows.length === 0)
-		return <Empty icon="hard-drive" title={t.noImages}><p>{t.noImagesWhat}</p><code>caisson image build science</code></Empty>;
-	return (
-		<>
-			<Table label={t.tabs.images} heads={[t.image, t.size, t.built, t.python, t.packages]}>
-				{rows.map((i) => (
-					<tr key={i.name}>
-						<td data-head={t.image}><span class="row"><span class="clip">{i.name}</span>{i.default && <span class="tag on">{t.default}</span>}</span></td>
-						<td data-head={t.size} class="nowrap">{i.bytes ? bytes(i.bytes) : '–'}</td>
-						<td data-head={t.built} class="nowrap"><Time at={i.built_at} /></td>
-						<td data-head={t.python}>{i.python ?? '–'}</td>
-						<td data-head={t.packages}>{i.packages === null || i.packages === undefined ? '–' : count(i.packages)}</td>
-					</tr>
-				))}
-			</Table>
-			<p class="quiet">{t.imagesWhat}</p>
-		</>
 	);
 }
 

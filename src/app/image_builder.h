@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Builds images for a server that gave up its privileges.
+ *
+ * The image builder is a small process that is forked before that. It keeps the rights, the
+ * environment and the working folder of whoever started the server. It is told the place of a name
+ * in a list that was complete before it was forked, or to stop; never a name, a path or a package. So
+ * a front that was taken over can only have images built that the operator has definitions of. For a
+ * build it starts `caisson image build NAME`, one at a time. If the server ends in whatever way, it
+ * stops the build, which removes what it made, and ends. */
+#pragma once
+
+#include "base/attr.h"
+#include "base/err.h"
+
+#include <jansson.h>
+#include <stddef.h>
+#include <systemd/sd-event.h>
+
+struct image_builder_config {
+	const char *const *names; /* of the definitions; borrowed until image_builder_free() */
+	size_t n;
+	/* Names and values of settings that a build gets by its environment, where no other account can read
+	 * them; borrowed by the process. */
+	const char *const (*env)[2];
+	size_t n_env;
+};
+
+struct image_builder;
+
+/* Must be called with privileges and before there are threads. */
+int image_builder_start(const struct image_builder_config *c, struct image_builder **ret,
+			struct err *e) MUST_CHECK;
+int image_builder_attach(struct image_builder *b, sd_event *loop) MUST_CHECK; /* NULL is fine */
+/* Stops the build under way, and waits a moment for its end. NULL is fine; returns NULL. */
+struct image_builder *image_builder_free(struct image_builder *b);
+
+/* Begins to build the image. ERR_NOT_FOUND: there was no such definition at the start.
+ * ERR_SESSION_BUSY: another build is under way. */
+int image_builder_build(struct image_builder *b, const char *name, struct err *e) MUST_CHECK;
+/* Tells the build under way to stop. ERR_NOT_FOUND: there is none. */
+int image_builder_cancel(struct image_builder *b, struct err *e) MUST_CHECK;
+/* The last build (docs/rest.md, schema ImageBuild). New reference; null: there was none; NULL: no
+ * memory. */
+json_t *image_builder_json(const struct image_builder *b);
+
+/* ---- the messages between both halves ---- */
+
+enum image_order {
+	IMAGE_ORDER_BUILD = 1,
+	IMAGE_ORDER_CANCEL,
+};
+
+struct image_order_msg {
+	uint32_t order;
+	uint32_t which; /* BUILD: place in `names` */
+};
+
+enum image_news {
+	IMAGE_NEWS_BEGUN = 1, /* the reading end of the build's output comes with it */
+	IMAGE_NEWS_ENDED,     /* `status` is an exit status, or 128 + signal */
+};
+
+struct image_news_msg {
+	uint32_t news;
+	int32_t status; /* BEGUN: 0, or why it could not be started (errno) */
+};
+
+/* image_builder_process.c: the process. CHANNEL: its end of the socket pair. */
+NORETURN void image_builder_serve(int channel, const struct image_builder_config *c);

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The image builder's own half: the process that keeps the rights of the start. */
+#include "app/image_builder.h"
+
+#include "base/fdio.h"
+#include "base/rand.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CHANNEL_FD   3
+#define STOP_WAIT_MS 30000 /* a build that is stopped unmounts and removes what it made */
+
+struct process {
+	const struct image_builder_config *config;
+	pid_t build; /* 0: none */
+	int build_fd;
+	uint64_t kill_at_ns; /* 0: the build was not told to stop */
+	bool leaving;        /* the server has ended */
+};
+
+/* In the child, between fork and exec. */
+NORETURN static void become_build(const struct image_builder_config *c, size_t which, int out,
+				  pid_t parent)
+{
+	const char *const argv[] = {"caisson", "image", "build", c->names[which], NULL};
+	char *args[ARRAY_SIZE(argv)];
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+
+	for (size_t i = 0; i < c->n_env; i++)
+		if (setenv(c->env[i][0], c->env[i][1], 1) < 0)
+			_exit(127);
+	/* The builder kills the build's process group, in which it must not be itself. */
+	(void)setpgid(0, 0);
+	/* On SIGTERM a build removes what it made. */
+	(void)prctl(PR_SET_PDEATHSIG, SIGTERM);
+	if (getppid() != parent || null < 0 || dup2(null, STDIN_FILENO) < 0 ||
+	    dup2(out, STDOUT_FILENO) < 0 || dup2(out, STDERR_FILENO) < 0)
+		_exit(127);
+	/* execv(3) does not change the strings, although its type says so. */
+	memcpy(args, argv, sizeof(args));
+	(void)execv("/proc/self/exe", args);
+	_exit(127);
+}
+
+static int start_build(struct process *p, size_t which, int *ret_output)
+{
+	int out[2];
+	const pid_t self = getpid();
+
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return -errno;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		become_build(p->config, which, out[1], self);
+	int r = pid < 0 ? -errno : 0;
+
+	(void)close(out[1]);
+	if (r == 0) {
+		p->build_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+		r = p->build_fd < 0 ? -errno : 0;
+	}
+	if (r < 0) {
+		(void)close(out[0]);
+		if (pid > 0) {
+			(void)kill(pid, SIGKILL);
+			(void)waitpid(pid, NULL, 0);
+		}
+		return r;
+	}
+	p->build = pid;
+	p->kill_at_ns = 0;
+	*ret_output = out[0];
+	return 0;
+}
+
+static void stop_build(struct process *p)
+{
+	if (p->build == 0 || p->kill_at_ns != 0)
+		return;
+	(void)kill(p->build, SIGTERM);
+	p->kill_at_ns = now_ns() + STOP_WAIT_MS * NS_PER_MS;
+}
+
+/* The server may have ended: then nobody reads this, and the next look at the channel tells. */
+static void tell(enum image_news news, int status, int fd)
+{
+	const struct image_news_msg m = {.news = news, .status = status};
+	ssize_t n UNUSED = fd_send(CHANNEL_FD, &m, sizeof(m), &fd, fd >= 0, MSG_NOSIGNAL);
+}
+
+static void on_order(struct process *p)
+{
+	struct image_order_msg m;
+	int fds[FDIO_PASS_MAX];
+	size_t n_fds = 0;
+	ssize_t n = fd_recv(CHANNEL_FD, &m, sizeof(m), fds, &n_fds, 0);
+
+	fd_close_many(fds, n_fds);
+	if (n != (ssize_t)sizeof(m)) {
+		p->leaving = true;
+		stop_build(p);
+	} else if (m.order == IMAGE_ORDER_CANCEL) {
+		stop_build(p);
+	} else if (m.order == IMAGE_ORDER_BUILD && m.which < p->config->n && p->build == 0) {
+		_cleanup_fd_ int output = -1;
+		int r = start_build(p, m.which, &output);
+
+		tell(IMAGE_NEWS_BEGUN, -r, output);
+	}
+}
+
+static void on_build_ended(struct process *p)
+{
+	int status = 0;
+
+	/* A build waits for its programs, so this finds some only after a kill. Until waitpid() the id of the
+	 * group cannot become somebody else's. */
+	(void)kill(-p->build, SIGKILL);
+	if (waitpid(p->build, &status, 0) != p->build)
+		return;
+	p->build = 0;
+	p->build_fd = fd_close(p->build_fd);
+	tell(IMAGE_NEWS_ENDED, WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status),
+	     -1);
+}
+
+static int wait_ms(struct process *p)
+{
+	const uint64_t now = now_ns();
+
+	if (p->build == 0 || p->kill_at_ns == 0)
+		return -1;
+	if (now < p->kill_at_ns)
+		return (int)((p->kill_at_ns - now) / NS_PER_MS) + 1;
+	(void)kill(-p->build, SIGKILL);
+	return -1;
+}
+
+void image_builder_serve(int channel, const struct image_builder_config *c)
+{
+	struct process p = {.config = c, .build_fd = -1};
+
+	(void)prctl(PR_SET_NAME, "caisson-images", 0, 0, 0);
+	if (setsid() < 0 ||
+	    (channel == CHANNEL_FD ? 0 : dup3(channel, CHANNEL_FD, O_CLOEXEC)) < 0 ||
+	    syscall(SYS_close_range, CHANNEL_FD + 1, ~0U, 0) < 0)
+		_exit(1);
+	while (!p.leaving || p.build != 0) {
+		struct pollfd fds[] = {{.fd = p.leaving ? -1 : CHANNEL_FD, .events = POLLIN},
+				       {.fd = p.build_fd, .events = POLLIN}};
+
+		if (poll(fds, 2, wait_ms(&p)) < 0 && errno != EINTR)
+			_exit(1);
+		if (fds[1].revents)
+			on_build_ended(&p);
+		if (fds[0].revents)
+			on_order(&p);
+	}
+	_exit(0);
+}
