@@ -52,7 +52,7 @@ const BODIES: Record<string, Json | string> = {
 	createSandbox: {}, installPackages: { packages: 'six' }, startRun: { code: '1' }, putFile: 'bytes', postFiles: 'form', addUser: { name: 'carol' },
 	changeUser: { active: false }, newKey: {}, newInvitation: {}, changeSandbox: { name: 'mine' },
 	completeName: { code: 'pri', cursor: 3 }, signIn: { name: 'bob', password: 'wrong' }, register: { name: 'carol', password: 'short' },
-	makeCheckpoint: { name: 'point' }, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {},
+	makeCheckpoint: { name: 'point' }, restoreCheckpoint: {}, tryBranches: { branches: [{ code: '1' }] }, forkSandbox: {}, buildImage: { name: 'base' },
 };
 
 /** What a route cannot do without. */
