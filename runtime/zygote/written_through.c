@@ -22,7 +22,7 @@
 
 #define STREAMS    2
 #define LINE_BYTES ((size_t)4096)
-#define TEXT_MAX   ((Py_ssize_t)64 << 10) /* longer texts are left to the interpreter */
+#define TEXT_MAX   ((Py_ssize_t)64 << 10) /* longer texts are written in pieces */
 
 #ifndef METH_FASTCALL
 #define METH_FASTCALL 0x0080 /* in the stable ABI since 3.10; the same value before */
@@ -110,10 +110,28 @@ static int write_base(PyObject *stream, PyObject *text)
 	return done ? 0 : -1;
 }
 
+static int line_add(struct line *l, PyObject *text);
+
+/* The interpreter would write a long text with one call, and what a signal or another kernel's pipe (gVisor)
+ * cuts off would be lost. */
+static int line_add_long(struct line *l, PyObject *text, Py_ssize_t len)
+{
+	int r = 0;
+
+	for (Py_ssize_t at = 0; r == 0 && at < len; at += TEXT_MAX) {
+		PyObject *piece = PyUnicode_Substring(text, at, at + TEXT_MAX);
+		r = piece ? line_add(l, piece) : -1;
+		Py_XDECREF(piece);
+	}
+	return r;
+}
+
 static int line_add(struct line *l, PyObject *text)
 {
 	Py_ssize_t len = PyUnicode_GetLength(text);
-	const char *bytes = len <= TEXT_MAX ? PyUnicode_AsUTF8AndSize(text, &len) : NULL;
+	if (len > TEXT_MAX)
+		return line_add_long(l, text, len);
+	const char *bytes = PyUnicode_AsUTF8AndSize(text, &len);
 
 	if (!bytes) {
 		PyErr_Clear();
@@ -260,13 +278,30 @@ static PyObject *print(PyObject *self, PyObject *const *args, Py_ssize_t n, PyOb
 
 /* ---- the stream ---- */
 
+static PyObject *stream_write(PyObject *self, PyObject *text);
+
+static PyObject *stream_write_long(PyObject *self, PyObject *text, Py_ssize_t chars)
+{
+	for (Py_ssize_t at = 0; at < chars; at += TEXT_MAX) {
+		PyObject *piece = PyUnicode_Substring(text, at, at + TEXT_MAX);
+		PyObject *done = piece ? stream_write(self, piece) : NULL;
+
+		Py_XDECREF(piece);
+		if (!done)
+			return NULL;
+		Py_DECREF(done);
+	}
+	return PyLong_FromSsize_t(chars);
+}
+
 static PyObject *stream_write(PyObject *self, PyObject *text)
 {
 	const struct stream *s = find(self);
 	Py_ssize_t chars = s && PyUnicode_CheckExact(text) ? PyUnicode_GetLength(text) : -1;
 	Py_ssize_t len;
-	const char *bytes =
-	    chars >= 0 && chars <= TEXT_MAX ? PyUnicode_AsUTF8AndSize(text, &len) : NULL;
+	if (chars > TEXT_MAX)
+		return stream_write_long(self, text, chars);
+	const char *bytes = chars >= 0 ? PyUnicode_AsUTF8AndSize(text, &len) : NULL;
 
 	if (!bytes) {
 		PyErr_Clear();

@@ -47,6 +47,11 @@ describe('the whole output', () => {
 		const short = await ran(s, 'print("short")');
 		assert.deepEqual([short.stdout_file, short.stdout], [undefined, 'short\n']);
 	}));
+	it('is whole although signals interrupt what writes it', () => using('stdio', { profile: 'full' }, async (s) => {
+		const code = 'import signal\nsignal.signal(signal.SIGALRM, lambda *a: None)\nsignal.setitimer(signal.ITIMER_REAL, 0.0005, 0.0005)\nprint("x" * 6_000_000)\nimport sys\nsys.stdout.write("y" * 6_000_000)';
+		for (const r of [await ran(s, code), await shell(s, `python3 -c '${code}'`)])
+			assert.equal(r.stdout_file.size_bytes, 12_000_001);
+	}));
 	it('is there whatever ends the run', () => using('stdio', { profile: 'full' }, async (s) => {
 		for (const [how, reason] of [['while True: pass', 'timeout'], ['import os; os.kill(os.getpid(), 9)', 'signaled'], ['import os; os._exit(3)', 'exited'],
 			['1/0', 'exited']]) {
