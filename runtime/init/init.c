@@ -85,10 +85,9 @@ static int on_limit(struct init *in, const union proto_frame *f, const int *fds 
 	return 0;
 }
 
-static int on_file(struct init *in, const union proto_frame *f, const int *fds UNUSED,
-		   size_t n UNUSED)
+static int on_file(struct init *in, const union proto_frame *f, const int *fds, size_t n)
 {
-	return files_handle(in, &f->file);
+	return files_handle(in, &f->file, n == 1 ? fds[0] : -1);
 }
 
 static int on_checkpoint(struct init *in, const union proto_frame *f, const int *fds UNUSED,
@@ -242,9 +241,12 @@ static int take_config(struct init *in)
 		return -EPROTO;
 	bool has_kill = f.config.fds & PROTO_CONFIG_KILL;
 	bool has_warm = f.config.fds & PROTO_CONFIG_WARM;
-	bool has_store = f.config.fds & PROTO_CONFIG_STORE;
-	if (n_fds != (uint32_t)PROTO_CONFIG_BASE_FDS + (has_kill ? 1U : 0U) + (has_warm ? 1U : 0U) +
-			 (has_store ? 1U : 0U) + f.config.n_procs)
+	const uint32_t least = (uint32_t)PROTO_CONFIG_BASE_FDS + (has_kill ? 1U : 0U) +
+			       (has_warm ? 1U : 0U) + f.config.n_procs;
+	/* gVisor leaves out descriptors that it cannot take, and a folder is one: then there are no
+	 * checkpoints. */
+	bool has_store = (f.config.fds & PROTO_CONFIG_STORE) && n_fds == least + 1;
+	if (n_fds != least + (has_store ? 1U : 0U))
 		return -EPROTO;
 	in->config = f.config;
 	in->lifeline = fds[at++];
@@ -341,6 +343,34 @@ static int start(struct init *in, enum proto_step *step)
 	return r < 0 ? r : init_setup(in, step);
 }
 
+static void tell_failed(struct init *in, enum proto_step step, int errnum)
+{
+	struct proto_init_failed f = {
+	    .head = PROTO_HEAD(INIT_FAILED, proto_init_failed), .step = step, .errnum = errnum};
+
+	init_send(in, &f.head, NULL, 0);
+}
+
+static void tell_ready(struct init *in)
+{
+	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready),
+					 .landlock = in->landlock >= 0};
+	const int fd = in->egress >= 0 ? in->egress : 0;
+	const bool sends = in->egress >= 0 || in->contained;
+	ssize_t n = fd_send(in->channel, &ready, sizeof(ready), &fd, sends, 0);
+
+	in->inward = n == -EINVAL && in->contained;
+	if (in->inward && in->egress >= 0) {
+		tell_failed(in, PROTO_STEP_EGRESS, EOPNOTSUPP);
+		_exit(1);
+	}
+	ready.inward = 1;
+	if (in->inward)
+		init_send(in, &ready.head, NULL, 0);
+	else if (n < 0)
+		init_die("channel");
+}
+
 int main(int argc, char *argv[])
 {
 	struct init *in = &init;
@@ -351,14 +381,10 @@ int main(int argc, char *argv[])
 		init_die("channel");
 	int r = start(in, &step);
 	if (r < 0) {
-		struct proto_init_failed f = {
-		    .head = PROTO_HEAD(INIT_FAILED, proto_init_failed), .step = step, .errnum = -r};
-		init_send(in, &f.head, NULL, 0);
+		tell_failed(in, step, -r);
 		return 1;
 	}
-	struct proto_init_ready ready = {.head = PROTO_HEAD(INIT_READY, proto_init_ready),
-					 .landlock = in->landlock >= 0};
-	init_send(in, &ready.head, &in->egress, in->egress >= 0);
+	tell_ready(in);
 	if (in->contained)
 		zygote_begin(in);
 	KILL_POINT(INIT_READY);

@@ -74,6 +74,7 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 #include <time.h>
 
@@ -228,9 +229,25 @@ struct init_waiting {
 
 struct init_put {
 	bool used;
-	int fd; /* unnamed file that is being written */
+	int fd; /* unnamed file that is being written; -1 = the front has the file (carried_files.c) */
 	uint32_t number;
 };
+
+/* A file that is being copied from or to a file of the front's (carried_files.c). */
+#define CARRY_TEMP 32
+struct init_carry {
+	bool used;
+	uint32_t seq;
+	int from, to;
+	uint64_t left; /* OPEN: bytes; COMMIT: no bound, the file system has one */
+	struct proto_init_filed answer;
+	/* COMMIT */
+	int parent; /* O_PATH; -1 = this is no COMMIT */
+	bool overwrite;
+	char temp[CARRY_TEMP];
+	char name[PROTO_NAME_MAX];
+};
+#define INIT_CARRIES_MAX 16
 
 struct init_remove { /* a folder that is being removed, a slice at a time */
 	bool active;
@@ -251,6 +268,7 @@ struct init {
 	bool stored;                     /* the workspace outlives the sandbox */
 	bool on_disk;                    /* the workspace is on a disk, not in memory */
 	bool contained;                  /* in a container, whose mounts are complete: see main() */
+	bool inward;                     /* descriptors pass to init only: the kernel is gVisor's */
 	char python[64];                 /* program of cold runs */
 	int landlock;                    /* prepared rules, -1 = none */
 	int kill;                        /* cgroup.kill of the run leaf, -1 = none */
@@ -274,6 +292,7 @@ struct init {
 	struct init_disk disk;
 	struct init_put puts[PROTO_PUTS_MAX];
 	struct init_remove remove;
+	struct init_carry carries[INIT_CARRIES_MAX];
 };
 
 /* CLOCK_MONOTONIC, in nanoseconds. */
@@ -480,10 +499,20 @@ int disk_admit(struct init *in, int fd);
 void disk_changed(struct init *in); /* the last walk is out of date */
 struct disk_use disk_known(struct init *in);
 
+/* carried_files.c */
+/* Copies FILE, whose status is ST, into the front's file TO; both are borrowed. It answers SEQ at the end.
+ * -EAGAIN: too many files are being copied, and there is no answer. */
+int carry_out(struct init *in, uint32_t seq, int file, const struct stat *st, int to);
+/* Copies the front's file FROM into a new file and gives it NAME in the folder PARENT (borrowed), as
+ * carry_out(). */
+int carry_in(struct init *in, uint32_t seq, int from, int parent, const char *name, bool overwrite);
+bool carry_pending(const struct init *in);
+void carry_work(struct init *in); /* a slice of each */
+
 /* workspace_files.c */
-int files_handle(struct init *in,
-		 const struct proto_init_file *f); /* -1 = not a possible request */
-bool files_pending(const struct init *in);         /* a slice of work is due */
+/* FILE: the front's file that came with it, borrowed; -1 = none. -1 = not a possible request. */
+int files_handle(struct init *in, const struct proto_init_file *f, int file);
+bool files_pending(const struct init *in); /* a slice of work is due */
 void files_work(struct init *in);
 /* Makes the folder PATH, which is absolute and below the workspace, and its parents. A failure is left to
  * whoever enters it. */

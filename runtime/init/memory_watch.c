@@ -105,7 +105,10 @@ static struct held resident(int proc, const char *pid)
 	const char *at = strstr(text, "\nTgid:");
 	if (!at)
 		return (struct held){0};
-	uint64_t pages = value_of(at, "\nRssAnon:") + value_of(at, "\nVmSwap:");
+	/* gVisor's kernel tells VmRSS alone, which counts mapped files as well. */
+	uint64_t pages = strstr(at, "\nRssAnon:")
+			     ? value_of(at, "\nRssAnon:") + value_of(at, "\nVmSwap:")
+			     : value_of(at, "\nVmRSS:");
 	return (struct held){.own = pages + value_of(at, "\nVmPTE:"),
 			     .pages = pages,
 			     .shared = value_of(at, "\nRssShmem:")};

@@ -50,6 +50,21 @@ static struct rt_rlimit same(uint32_t resource, uint64_t value)
 	return (struct rt_rlimit){.resource = resource, .cur = value, .max = value};
 }
 
+/* gVisor's kernel refuses limits that it does not enforce, even to set what is set. Returns how many are
+ * left. */
+static uint32_t keep_settable(struct rt_rlimit *l, uint32_t n)
+{
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < n; i++) {
+		struct rlimit now;
+		__rlimit_resource_t what = (__rlimit_resource_t)l[i].resource;
+		if (getrlimit(what, &now) == 0 && setrlimit(what, &now) == 0)
+			l[kept++] = l[i];
+	}
+	return kept;
+}
+
 uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 {
 	const struct proto_limits *l = &in->config.limits;
@@ -80,7 +95,7 @@ uint32_t run_limits(const struct init *in, struct rt_rlimit *ret)
 	/* no file system enforces the disk limit: then one file alone must not exceed it */
 	if (in->config.fds & PROTO_CONFIG_FOLDER)
 		ret[n++] = same(RLIMIT_FSIZE, l->workspace_bytes);
-	return n;
+	return in->contained ? keep_settable(ret, n) : n;
 }
 
 static void limit(int error, const struct rt_rlimit *l)

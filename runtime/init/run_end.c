@@ -147,7 +147,8 @@ bool end_has_executed(const struct init *in, pid_t pid)
 		at = strchr(at, ' ');
 		at += at ? 1 : 0;
 	}
-	return at && parse_u64_n(at, strcspn(at, " "), 0, UINT32_MAX, &flags) == 0 &&
+	/* gVisor's kernel tells no flags: 0. */
+	return at && parse_u64_n(at, strcspn(at, " "), 0, UINT32_MAX, &flags) == 0 && flags != 0 &&
 	       !(flags & FLAG_FORKED);
 }
 

@@ -7,6 +7,7 @@
  * An uploaded file has no name until it is complete: O_TMPFILE, then linkat(2) through in->proc. */
 #include "init.h"
 
+#include "base/attr.h"
 #include "base/fdio.h"
 #include "base/walls.h"
 
@@ -88,7 +89,7 @@ void files_make_folder(const struct init *in, const char *path)
 
 /* ---- open ---- */
 
-static void do_open(struct init *in, const struct proto_init_file *f)
+static void do_open(struct init *in, const struct proto_init_file *f, int file)
 {
 	_cleanup_fd_ int fd = fd_open_beneath(in->workspace, f->path, O_RDONLY, 0);
 	struct stat st;
@@ -99,8 +100,10 @@ static void do_open(struct init *in, const struct proto_init_file *f)
 		answer(in, f->seq, -errno);
 	else if (!S_ISREG(st.st_mode))
 		answer(in, f->seq, S_ISDIR(st.st_mode) ? -EISDIR : -ENOENT);
-	else
+	else if (!in->inward)
 		answer_fd(in, f->seq, fd);
+	else if (carry_out(in, f->seq, fd, &st, file) < 0)
+		answer(in, f->seq, -EAGAIN);
 }
 
 /* ---- put and commit ---- */
@@ -123,7 +126,7 @@ static struct init_put *free_put(struct init *in)
 
 static void drop_put(struct init_put *p)
 {
-	(void)close(p->fd);
+	p->fd = fd_close(p->fd);
 	p->used = false;
 }
 
@@ -159,6 +162,10 @@ static int start_put(const struct init *in, const struct proto_init_file *f, str
 
 	if (r < 0)
 		return r;
+	*p = (struct init_put){.used = true, .fd = -1, .number = f->seq};
+	if (in->inward)
+		return 0;
+	p->used = false;
 	_cleanup_fd_ int fd = wall_stands(WALL_ASIDE)
 				  ? fd_open_beneath(in->workspace, ".", O_TMPFILE | O_WRONLY, 0)
 				  : open_named(in, f->path);
@@ -170,13 +177,13 @@ static int start_put(const struct init *in, const struct proto_init_file *f, str
 	return 0;
 }
 
-static void do_put(struct init *in, const struct proto_init_file *f)
+static void do_put(struct init *in, const struct proto_init_file *f, int file UNUSED)
 {
 	struct init_put *p = free_put(in);
 	int r = p ? disk_admit(in, -1) : -EMFILE;
 
 	r = r < 0 ? r : start_put(in, f, p);
-	if (r < 0)
+	if (r < 0 || in->inward)
 		answer(in, f->seq, r);
 	else
 		answer_fd(in, f->seq, p->fd);
@@ -214,7 +221,18 @@ static int commit(const struct init *in, const struct init_put *p, const char *p
 	return r;
 }
 
-static void do_commit(struct init *in, const struct proto_init_file *f)
+/* FILE has the content. 0: the answer comes later. */
+static int commit_carried(struct init *in, const struct proto_init_file *f, int file)
+{
+	const char *name;
+	_cleanup_fd_ int parent = open_parent(in, f->path, true, &name);
+
+	return parent < 0
+		   ? parent
+		   : carry_in(in, f->seq, file, parent, name, f->flags & PROTO_FILE_OVERWRITE);
+}
+
+static void do_commit(struct init *in, const struct proto_init_file *f, int file)
 {
 	struct init_put *p = find_put(in, f->put);
 
@@ -222,13 +240,17 @@ static void do_commit(struct init *in, const struct proto_init_file *f)
 		answer(in, f->seq, -ENOENT);
 		return;
 	}
-	int r = disk_admit(in, p->fd);
-	r = r < 0 ? r : commit(in, p, f->path, f->flags & PROTO_FILE_OVERWRITE);
+	int r = disk_admit(in, in->inward ? file : p->fd);
+	if (r == 0 && in->inward)
+		r = commit_carried(in, f, file);
+	else if (r == 0)
+		r = commit(in, p, f->path, f->flags & PROTO_FILE_OVERWRITE);
 	drop_put(p);
-	answer(in, f->seq, r);
+	if (r < 0 || !in->inward)
+		answer(in, f->seq, r);
 }
 
-static void do_drop(struct init *in, const struct proto_init_file *f)
+static void do_drop(struct init *in, const struct proto_init_file *f, int file UNUSED)
 {
 	struct init_put *p = find_put(in, f->put);
 
@@ -282,13 +304,14 @@ static int remove_slice(struct init *in, const char *path)
 
 bool files_pending(const struct init *in)
 {
-	return in->remove.active;
+	return in->remove.active || carry_pending(in);
 }
 
 void files_work(struct init *in)
 {
 	struct init_remove *w = &in->remove;
 
+	carry_work(in);
 	if (!w->active)
 		return;
 	int r = remove_slice(in, w->path);
@@ -300,7 +323,7 @@ void files_work(struct init *in)
 	answer(in, w->seq, r);
 }
 
-static void do_remove(struct init *in, const struct proto_init_file *f)
+static void do_remove(struct init *in, const struct proto_init_file *f, int file UNUSED)
 {
 	const char *name;
 	_cleanup_fd_ int parent = open_parent(in, f->path, false, &name);
@@ -388,7 +411,7 @@ static int list(struct lister *l, int dir)
 	return r < 0 ? r : flush(l);
 }
 
-static void do_list(struct init *in, const struct proto_init_file *f)
+static void do_list(struct init *in, const struct proto_init_file *f, int file)
 {
 	static struct lister l;
 	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
@@ -400,7 +423,8 @@ static void do_list(struct init *in, const struct proto_init_file *f)
 		answer(in, f->seq, dir);
 		return;
 	}
-	_cleanup_fd_ int out = memfd_create("list", MFD_CLOEXEC);
+	_cleanup_fd_ int out =
+	    in->inward ? fcntl(file, F_DUPFD_CLOEXEC, 0) : memfd_create("list", MFD_CLOEXEC);
 	if (out < 0) {
 		(void)close(dir);
 		answer(in, f->seq, -errno);
@@ -414,10 +438,10 @@ static void do_list(struct init *in, const struct proto_init_file *f)
 	}
 	a.n = l.n;
 	a.more = l.more;
-	init_send(in, &a.head, &out, 1);
+	init_send(in, &a.head, &out, in->inward ? 0 : 1);
 }
 
-static void do_measure(struct init *in, const struct proto_init_file *f)
+static void do_measure(struct init *in, const struct proto_init_file *f, int file UNUSED)
 {
 	struct proto_init_filed a = {.head = PROTO_HEAD(INIT_FILED, proto_init_filed),
 				     .seq = f->seq};
@@ -443,19 +467,28 @@ static void do_measure(struct init *in, const struct proto_init_file *f)
 	init_send(in, &a.head, NULL, 0);
 }
 
-static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *,
-						    const struct proto_init_file *) = {
+static void (*const operations[PROTO_FILE_OP_MAX_])(struct init *, const struct proto_init_file *,
+						    int) = {
     [PROTO_FILE_OPEN] = do_open,       [PROTO_FILE_PUT] = do_put,
     [PROTO_FILE_COMMIT] = do_commit,   [PROTO_FILE_DROP] = do_drop,
     [PROTO_FILE_REMOVE] = do_remove,   [PROTO_FILE_LIST] = do_list,
     [PROTO_FILE_MEASURE] = do_measure,
 };
 
-int files_handle(struct init *in, const struct proto_init_file *f)
+/* Whether the front gives a file of its own. */
+static bool brings_file(const struct init *in, const struct proto_init_file *f)
 {
+	return in->inward &&
+	       (f->op == PROTO_FILE_OPEN || f->op == PROTO_FILE_COMMIT || f->op == PROTO_FILE_LIST);
+}
+
+int files_handle(struct init *in, const struct proto_init_file *f, int file)
+{
+	if ((file >= 0) != brings_file(in, f))
+		return -1;
 	if (f->op >= PROTO_FILE_OP_MAX_ || !operations[f->op] || (f->flags & ~3u) != 0 ||
 	    !proto_path_ok(f->path, f->op == PROTO_FILE_LIST || f->op == PROTO_FILE_MEASURE))
 		return -1;
-	operations[f->op](in, f);
+	operations[f->op](in, f, file);
 	return 0;
 }

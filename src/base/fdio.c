@@ -179,6 +179,62 @@ ssize_t fd_recv(int sock, void *ret, size_t len, int fds[FDIO_PASS_MAX], size_t 
 	return got;
 }
 
+/* Whether FD is in file system DEV. */
+static int check_walked(int fd, dev_t dev)
+{
+	struct stat st;
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	return st.st_dev == dev ? 0 : -EXDEV;
+}
+
+static bool is_link(int dir, const char *name)
+{
+	struct stat st;
+
+	return fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISLNK(st.st_mode);
+}
+
+/* The same for a kernel without openat2(2): gVisor's. One part after the other, so a folder that is renamed
+ * meanwhile is followed to where it is now, and no link is. */
+static int walk_beneath(int dir, const char *path, int flags, mode_t mode)
+{
+	char part[NAME_MAX + 1];
+	struct stat top;
+	_cleanup_fd_ int at = openat(dir, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	if (at < 0 || fstat(at, &top) < 0)
+		return -errno;
+	if (*path == '\0')
+		return -ENOENT;
+	if (*path == '/')
+		return -EXDEV;
+	for (;;) {
+		const size_t len = strcspn(path, "/");
+		const bool last = path[len + strspn(path + len, "/")] == '\0';
+		if (len >= sizeof(part))
+			return -ENAMETOOLONG;
+		memcpy(part, path, len);
+		part[len] = '\0';
+		if (strcmp(part, "..") == 0)
+			return -EXDEV;
+		_cleanup_fd_ int next =
+		    last ? openat(at, part, flags, mode)
+			 : openat(at, part, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		int r = next < 0 ? -errno : check_walked(next, top.st_dev);
+		if (r == -ENOTDIR && is_link(at, part))
+			r = -ELOOP;
+		if (r < 0)
+			return r;
+		if (last)
+			return TAKE_FD(next);
+		(void)close(at);
+		at = TAKE_FD(next);
+		path += len + strspn(path + len, "/");
+	}
+}
+
 int fd_open_beneath(int dir, const char *path, int flags, mode_t mode)
 {
 	/* openat2(2) refuses O_PATH together with anything that O_PATH would ignore. */
@@ -204,6 +260,8 @@ int fd_open_beneath(int dir, const char *path, int flags, mode_t mode)
 		long fd = syscall(SYS_openat2, dir, path, &how, sizeof(how));
 		if (fd >= 0)
 			return (int)fd;
+		if (errno == ENOSYS)
+			return walk_beneath(dir, path, flags | added, mode);
 		if ((errno != EINTR && errno != EAGAIN) || tries >= OPEN_TRIES_MAX)
 			return -errno;
 	}

@@ -39,7 +39,8 @@ int fd_close_from(unsigned first) MUST_CHECK;
 
 /* openat2(2) with RESOLVE_BENEATH|NO_SYMLINKS|NO_MAGICLINKS|NO_XDEV and
  * O_CLOEXEC|O_NOCTTY|O_NONBLOCK|O_NOFOLLOW added to FLAGS: no name can lead out of DIR, block, or
- * follow a link. Linux >= 5.6. */
+ * follow a link. Linux >= 5.6; a kernel without it (gVisor's) gets one openat(2) for each part of PATH, and
+ * `..` is refused there. */
 int fd_open_beneath(int dir, const char *path, int flags, mode_t mode) MUST_CHECK;
 /* Makes PATH and its missing parents, each with MODE. No error if it exists. */
 int fd_make_dirs(const char *path, mode_t mode) MUST_CHECK;

@@ -95,7 +95,6 @@ static bool name_levels(const struct docker_about *d, const struct engine_levels
 	static const char *const why[] = {
 	    [DOCKER_RUNTIME_GOOD] = "",
 	    [DOCKER_RUNTIME_MISSING] = ", which the daemon lacks",
-	    [DOCKER_RUNTIME_OWN_KERNEL] = ", which has a kernel of its own: Caisson cannot use it",
 	};
 	bool all = true;
 	size_t n = 0;

@@ -147,7 +147,8 @@ interface DockerOptions {
 	tlsPort?: number;
 }
 
-/** A Docker daemon, or why there is none. Its runtimes: runc, the same once more as `second`, and runsc where that is installed. */
+/** A Docker daemon, or why there is none. Its runtimes: runc, the same once more as `second`, and where gVisor is installed `runsc`, and
+ * `closed`, which is gVisor as it is by default. */
 export async function startDocker(o: DockerOptions = {}): Promise<Daemon | string> {
 	const dockerd = find('dockerd'), runc = find('runc'), runsc = find('runsc');
 	if (process.getuid!() !== 0)
@@ -155,15 +156,15 @@ export async function startDocker(o: DockerOptions = {}): Promise<Daemon | strin
 	if (!dockerd || !runc)
 		return 'dockerd or runc is not installed (tools/setup)';
 	const folder = owned('caisson-docker-');
-	const wrapper = path.join(folder, 'runsc');
-	if (runsc)
-		fs.writeFileSync(wrapper, `#!/bin/sh\nexec ${runsc} --network=none --ignore-cgroups "$@"\n`, { mode: 0o755 });
+	const gvisor = runsc ? { runsc: ' --host-uds=open', closed: '' } : {};
+	for (const [name, more] of Object.entries(gvisor))
+		fs.writeFileSync(path.join(folder, name), `#!/bin/sh\nexec ${runsc} --network=none --ignore-cgroups${more} "$@"\n`, { mode: 0o755 });
 	const certs = path.join(folder, 'certs');
 	if (o.tlsPort)
 		makeCertificates(certs);
 	const tls = o.tlsPort ? ['-H', `tcp://127.0.0.1:${o.tlsPort}`, '--tlsverify', '--tlscacert', path.join(certs, 'ca.pem'), '--tlscert', path.join(certs, 'server.pem'), '--tlskey', path.join(certs, 'server-key.pem')] : [];
 	const argv = [dockerd, '--bridge=none', '--iptables=false', '--ip6tables=false', '--data-root', path.join(folder, 'data'), '--exec-root', path.join(folder, 'exec'),
-		'-p', path.join(folder, 'pid'), '-H', `unix://${path.join(folder, 'socket')}`, ...tls, '--add-runtime', `second=${runc}`, ...(runsc ? ['--add-runtime', `runsc=${wrapper}`] : [])];
+		'-p', path.join(folder, 'pid'), '-H', `unix://${path.join(folder, 'socket')}`, ...tls, '--add-runtime', `second=${runc}`, ...Object.keys(gvisor).flatMap((name) => ['--add-runtime', `${name}=${path.join(folder, name)}`])];
 	const daemon = new Daemon('docker', folder, argv, o.more);
 	daemon.tls = o.tlsPort ? `tcp://127.0.0.1:${o.tlsPort}` : undefined;
 	return (await daemon.start()) ?? daemon;

@@ -10,6 +10,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -17,6 +18,14 @@
 #include <cmocka.h>
 
 static struct init in;
+static uint32_t seq;
+static uint32_t last_put; /* COMMIT and DROP name it */
+static struct proto_init_filed answer;
+static int answer_fd;
+static int uploads
+    [4 *
+     PROTO_PUTS_MAX]; /* of the front of an inward sandbox: by number, from the first of the test */
+static uint32_t first_seq;
 static char root[64];
 static int front; /* the other end of init's channel */
 
@@ -32,7 +41,7 @@ void init_send(struct init *i, const struct proto_head *frame, const int *fds, s
 			 frame->size);
 }
 
-static int set_up(void **state UNUSED)
+static int set_up(void **state)
 {
 	int pair[2];
 
@@ -40,6 +49,10 @@ static int set_up(void **state UNUSED)
 	if (!mkdtemp(root) || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	memset(&in, 0, sizeof(in));
+	in.inward = *state != NULL;
+	first_seq = seq;
+	for (size_t i = 0; i < ARRAY_SIZE(uploads); i++)
+		uploads[i] = -1;
 	in.channel = pair[0];
 	front = pair[1];
 	in.workspace = open(root, O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -59,14 +72,50 @@ static int tear_down(void **state UNUSED)
 	(void)close(front);
 	(void)close(in.workspace);
 	(void)close(in.proc);
+	for (size_t i = 0; i < ARRAY_SIZE(uploads); i++)
+		uploads[i] = fd_close(uploads[i]);
 	return nftw(root, remove_one, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-static struct proto_init_filed answer;
-static int answer_fd;
+/* What the front of an inward sandbox does: the file that goes with a request, -1 = none. */
 
-static uint32_t seq;
-static uint32_t last_put; /* COMMIT and DROP name it */
+static int *upload(uint32_t put)
+{
+	assert_in_range(put - first_seq, 0, ARRAY_SIZE(uploads) - 1);
+	return &uploads[put - first_seq];
+}
+
+static int file_for(enum proto_file_op op)
+{
+	if (op == PROTO_FILE_COMMIT) {
+		int fd = *upload(last_put);
+		*upload(last_put) = -1;
+		if (fd < 0) /* given up before */
+			fd = memfd_create("nothing", MFD_CLOEXEC);
+		assert_int_equal(lseek(fd, 0, SEEK_SET), 0);
+		return fd;
+	}
+	return op == PROTO_FILE_OPEN || op == PROTO_FILE_LIST ? memfd_create("file", MFD_CLOEXEC)
+							      : -1;
+}
+
+static void file_back(enum proto_file_op op, int file)
+{
+	if (op == PROTO_FILE_PUT && answer.errnum == 0) {
+		*upload(last_put) = memfd_create("upload", MFD_CLOEXEC);
+		answer_fd = dup(*upload(last_put));
+	} else if (op == PROTO_FILE_DROP) {
+		*upload(last_put) = fd_close(*upload(last_put));
+	} else if (op == PROTO_FILE_OPEN && answer.errnum == 0) {
+		assert_int_equal(lseek(file, 0, SEEK_END), answer.bytes);
+		assert_int_equal(lseek(file, 0, SEEK_SET), 0);
+		answer_fd = file;
+	} else if (op == PROTO_FILE_LIST && answer.errnum == 0) {
+		answer_fd = file;
+	} else {
+		(void)fd_close(file);
+	}
+}
 
 /* One request to its end; the errno of the answer, -1 = refused as impossible. */
 static int ask(enum proto_file_op op, const char *path, uint32_t flags)
@@ -79,7 +128,8 @@ static int ask(enum proto_file_op op, const char *path, uint32_t flags)
 	if (op == PROTO_FILE_PUT)
 		last_put = seq;
 	(void)snprintf(f.path, sizeof(f.path), "%s", path);
-	if (files_handle(&in, &f) < 0)
+	const int file = in.inward ? file_for(op) : -1;
+	if (files_handle(&in, &f, file) < 0)
 		return -1;
 	while (files_pending(&in))
 		files_work(&in);
@@ -88,6 +138,10 @@ static int ask(enum proto_file_op op, const char *path, uint32_t flags)
 	assert_int_equal(answer.seq, seq);
 	answer_fd = n > 0 ? fds[0] : -1;
 	assert_true(n <= 1 && (n == 0 || answer.errnum == 0));
+	if (in.inward) {
+		assert_int_equal(n, 0);
+		file_back(op, file);
+	}
 	return answer.errnum;
 }
 
@@ -254,15 +308,56 @@ static void test_impossible(void **state UNUSED)
 	assert_int_equal(ask(PROTO_FILE_REMOVE, "", PROTO_FILE_RECURSIVE), -1);
 }
 
+/* The front brings a file exactly where one is needed. */
+static void test_files_brought(void **state UNUSED)
+{
+	for (int op = PROTO_FILE_OPEN; op < PROTO_FILE_OP_MAX_; op++) {
+		struct proto_init_file f = {.seq = 1, .op = (uint32_t)op, .path = "a"};
+		const bool brings =
+		    op == PROTO_FILE_OPEN || op == PROTO_FILE_LIST || op == PROTO_FILE_COMMIT;
+
+		assert_int_equal(files_handle(&in, &f, brings ? -1 : in.workspace), -1);
+	}
+}
+
+/* More files at once than init copies: the rest is told to come again. */
+static void test_copies_at_once(void **state UNUSED)
+{
+	struct proto_init_file f = {.op = PROTO_FILE_OPEN, .path = "file"};
+	int fds[FDIO_PASS_MAX], answers = 0, refused = 0;
+	size_t n = 0;
+
+	put("file", "content");
+	_cleanup_fd_ int to = memfd_create("file", MFD_CLOEXEC);
+	for (uint32_t i = 0; i <= INIT_CARRIES_MAX; i++) {
+		f.seq = ++seq;
+		assert_int_equal(files_handle(&in, &f, to), 0);
+	}
+	while (files_pending(&in))
+		files_work(&in);
+	while (fd_recv(front, &answer, sizeof(answer), fds, &n, MSG_DONTWAIT) > 0) {
+		answers++;
+		refused += answer.errnum == EAGAIN;
+	}
+	assert_int_equal(answers, INIT_CARRIES_MAX + 1);
+	assert_int_equal(refused, 1);
+}
+
+#define BOTH(test)                                                                                 \
+	cmocka_unit_test_setup_teardown(test, set_up, tear_down),                                  \
+	    cmocka_unit_test_prestate_setup_teardown(test, set_up, tear_down, &in)
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-	    cmocka_unit_test_setup_teardown(test_put, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_puts_at_once, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_open, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_remove, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_list, set_up, tear_down),
-	    cmocka_unit_test_setup_teardown(test_impossible, set_up, tear_down),
+	    BOTH(test_put),
+	    BOTH(test_puts_at_once),
+	    BOTH(test_open),
+	    BOTH(test_remove),
+	    BOTH(test_list),
+	    BOTH(test_impossible),
+	    cmocka_unit_test_prestate_setup_teardown(test_files_brought, set_up, tear_down, &in),
+	    cmocka_unit_test_prestate_setup_teardown(test_copies_at_once, set_up, tear_down, &in),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,8 +33,7 @@ int keeper_main(const struct keeper_config *config);
 /* Whether the daemon's runtime of a level can be used. */
 enum docker_runtime {
 	DOCKER_RUNTIME_GOOD,
-	DOCKER_RUNTIME_MISSING,    /* the daemon has no runtime of that name */
-	DOCKER_RUNTIME_OWN_KERNEL, /* it gives its containers a kernel of their own */
+	DOCKER_RUNTIME_MISSING, /* the daemon has no runtime of that name */
 };
 
 /* What a daemon says about itself. */

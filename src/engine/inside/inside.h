@@ -122,6 +122,10 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	uint64_t told_cpu_ns;
 	uint64_t cpu_ns; /* of everything that was in it, from inside_gone(); 0 = unknown */
 
+	/* Descriptors pass to init only: it has another kernel (gVisor's). Files go by inside_carried.c. */
+	bool inward;
+	struct list carried; /* struct inside_carried: what is being uploaded */
+
 	/* questions to init */
 	uint32_t next_seq;
 	struct list ops;    /* struct inside_file_op, oldest first */
@@ -187,7 +191,8 @@ void inside_lose(struct engine_sandbox *s, const char *why);
 /* The second half of a loss: the run ends and the owner hears of it. */
 void inside_tell_loss(struct engine_sandbox *s);
 /* INIT_READY and INIT_FAILED. -EPROTO = a lie. */
-int inside_up(struct engine_sandbox *s, int *fds, size_t n) MUST_CHECK;
+int inside_up(struct engine_sandbox *s, const struct proto_init_ready *m, int *fds,
+	      size_t n) MUST_CHECK;
 int inside_set_up_failed(struct engine_sandbox *s, const struct proto_init_failed *m) MUST_CHECK;
 
 /* inside_messages.c: the channel to S's init; takes FD. */
@@ -235,6 +240,17 @@ int inside_filed(struct engine_sandbox *s, const struct proto_init_filed *m, int
 /* A question went to init, or an answer came: init may be silent for another two minutes. */
 void inside_wait(struct engine_sandbox *s);
 void inside_files_abort(struct engine_sandbox *s, const struct err *e);
+
+/* inside_carried.c */
+/* A file of at most MOST bytes, which init fills; or -errno. */
+int inside_carry_out(uint64_t most) MUST_CHECK;
+/* Init says that FD has BYTES; it may be read from its beginning then. -EPROTO: a lie. */
+int inside_carried_out(int fd, uint64_t bytes, int64_t mtime_ns) MUST_CHECK;
+/* A file to write for the upload PUT, or -errno. */
+int inside_carry_in(struct engine_sandbox *s, uint32_t put) MUST_CHECK;
+/* The same file, for init; the caller's now. -ENOENT: there is no such upload. */
+int inside_carried_in(struct engine_sandbox *s, uint32_t put) MUST_CHECK;
+void inside_carried_abort(struct engine_sandbox *s);
 
 /* inside_usage.c */
 /* The answer to PROTO_FILE_MEASURE. */

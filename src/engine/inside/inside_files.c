@@ -22,6 +22,7 @@ struct inside_file_op {
 		engine_list_fn list;
 	} cb;
 	void *user;
+	int carried; /* the file that init fills; -1 = init sends one */
 	char path[]; /* for error texts */
 };
 
@@ -86,6 +87,38 @@ void inside_wait(struct engine_sandbox *s)
 	(void)sd_event_source_set_enabled(s->patience, asks(s) ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
 }
 
+/* The file that goes to init with a question, and a second descriptor of it for us. 0, or -errno. */
+static int carry(struct engine_sandbox *s, struct inside_file_op *o, uint32_t put, int *ret)
+{
+	if (!s->inward)
+		return 0;
+	if (o->op == PROTO_FILE_COMMIT || o->op == PROTO_FILE_DROP)
+		*ret = inside_carried_in(s, put);
+	else if (o->op == PROTO_FILE_OPEN)
+		*ret = inside_carry_out(s->policy.limits.workspace_bytes);
+	else if (o->op == PROTO_FILE_LIST)
+		*ret = inside_carry_out(PROTO_LIST_MAX * sizeof(struct proto_entry));
+	else
+		return 0;
+	if (o->op == PROTO_FILE_DROP) {
+		*ret = fd_close(*ret);
+		return 0;
+	}
+	if (*ret < 0)
+		return *ret;
+	if (o->op == PROTO_FILE_COMMIT)
+		return 0;
+	o->carried = fcntl(*ret, F_DUPFD_CLOEXEC, 0);
+	return o->carried < 0 ? -errno : 0;
+}
+
+static void free_op(struct inside_file_op *o)
+{
+	if (o)
+		o->carried = fd_close(o->carried);
+	free(o);
+}
+
 /* PUT: for COMMIT and DROP. */
 static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, uint32_t put,
 	       const char *path, struct inside_file_op **ret, struct err *e)
@@ -109,10 +142,19 @@ static int ask(struct engine_sandbox *s, enum proto_file_op op, uint32_t flags, 
 		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "file request");
 	o->seq = m.seq;
 	o->op = op;
+	o->carried = -1;
 	memcpy(o->path, path, len);
-	r = channel_send(s->init, &m.head, NULL, 0);
+	_cleanup_fd_ int file = -1;
+	r = carry(s, o, put, &file);
 	if (r < 0) {
-		free(o);
+		set_error(e, -r, o);
+		free_op(o);
+		return r;
+	}
+	r = channel_send(s->init, &m.head, &file, file >= 0);
+	file = -1; /* it is the channel's */
+	if (r < 0) {
+		free_op(o);
 		return err_set(e, ERR_SANDBOX_LOST, -r, "the sandbox does not answer");
 	}
 	list_append(&s->ops, &o->node);
@@ -254,8 +296,33 @@ static int read_list(int fd, uint32_t n, struct engine_file **ret)
 	return 0;
 }
 
-static int finish_fd(const struct inside_file_op *o, const struct err *e, int *fds, size_t n)
+/* Init has filled our file, or may have one to write. */
+static int finish_carried(struct engine_sandbox *s, struct inside_file_op *o,
+			  const struct proto_init_filed *m, size_t n)
 {
+	struct err e = ERR_INIT;
+	int r = n == 0 ? 0 : -EPROTO;
+	int fd;
+
+	if (r == 0 && o->op == PROTO_FILE_OPEN)
+		r = inside_carried_out(o->carried, m->bytes, m->mtime_ns);
+	if (r < 0) {
+		(void)err_set(&e, ERR_SANDBOX_LOST, 0, "the sandbox broke the protocol");
+		o->cb.fd(-1, &e, o->user);
+		return r;
+	}
+	fd = o->op == PROTO_FILE_PUT ? inside_carry_in(s, o->seq) : TAKE_FD(o->carried);
+	if (fd < 0)
+		set_error(&e, -fd, o);
+	o->cb.fd(MAX(fd, -1), fd < 0 ? &e : NULL, o->user);
+	return 0;
+}
+
+static int finish_fd(struct engine_sandbox *s, struct inside_file_op *o,
+		     const struct proto_init_filed *m, const struct err *e, int *fds, size_t n)
+{
+	if (!e && s->inward)
+		return finish_carried(s, o, m, n);
 	if (e) {
 		o->cb.fd(-1, e, o->user);
 		return n == 0 ? 0 : -EPROTO;
@@ -270,7 +337,7 @@ static int finish_fd(const struct inside_file_op *o, const struct err *e, int *f
 	return 0;
 }
 
-static int finish_list(const struct inside_file_op *o, const struct proto_init_filed *m,
+static int finish_list(struct inside_file_op *o, const struct proto_init_filed *m,
 		       const struct err *e, const int *fds, size_t n)
 {
 	_cleanup_free_ struct engine_file *files = NULL;
@@ -280,7 +347,10 @@ static int finish_list(const struct inside_file_op *o, const struct proto_init_f
 		o->cb.list(NULL, 0, false, e, o->user);
 		return n == 0 ? 0 : -EPROTO;
 	}
-	int r = n == 1 && m->n <= PROTO_LIST_MAX ? read_list(fds[0], m->n, &files) : -EPROTO;
+	const bool carried = o->carried >= 0;
+	int r = n == (carried ? 0 : 1) && m->n <= PROTO_LIST_MAX
+		    ? read_list(carried ? o->carried : fds[0], m->n, &files)
+		    : -EPROTO;
 	if (r < 0) {
 		(void)err_set(&lie, r == -ENOMEM ? ERR_OUT_OF_MEMORY : ERR_SANDBOX_LOST, 0,
 			      "listing");
@@ -291,8 +361,8 @@ static int finish_list(const struct inside_file_op *o, const struct proto_init_f
 	return 0;
 }
 
-static int finish_op(const struct inside_file_op *o, const struct proto_init_filed *m, int *fds,
-		     size_t n)
+static int finish_op(struct engine_sandbox *s, struct inside_file_op *o,
+		     const struct proto_init_filed *m, int *fds, size_t n)
 {
 	struct err e = ERR_INIT;
 	const struct err *failed = NULL;
@@ -304,7 +374,7 @@ static int finish_op(const struct inside_file_op *o, const struct proto_init_fil
 	switch (o->op) {
 	case PROTO_FILE_OPEN:
 	case PROTO_FILE_PUT:
-		return finish_fd(o, failed, fds, n);
+		return finish_fd(s, o, m, failed, fds, n);
 	case PROTO_FILE_LIST:
 		return finish_list(o, m, failed, fds, n);
 	case PROTO_FILE_COMMIT:
@@ -337,8 +407,8 @@ int inside_filed(struct engine_sandbox *s, const struct proto_init_filed *m, int
 	struct inside_file_op *o = take_op(s, m->seq);
 
 	inside_wait(s);
-	int r = o ? finish_op(o, m, fds, n) : inside_measured(s, m);
-	free(o);
+	int r = o ? finish_op(s, o, m, fds, n) : inside_measured(s, m);
+	free_op(o);
 	return r;
 }
 
@@ -353,7 +423,7 @@ void inside_files_abort(struct engine_sandbox *s, const struct err *e)
 			o->cb.list(NULL, 0, false, e, o->user);
 		else
 			o->cb.done(e, o->user);
-		free(o);
+		free_op(o);
 	}
 }
 

@@ -8,9 +8,9 @@
 /* Until the engine says that the sandbox is gone, init may still answer what it was asked. */
 #define ALIVE (IN(READY) | IN(ENDING))
 
-static int on_ready(struct engine_sandbox *s, const union proto_frame *f UNUSED, int *fds, size_t n)
+static int on_ready(struct engine_sandbox *s, const union proto_frame *f, int *fds, size_t n)
 {
-	return inside_up(s, fds, n);
+	return inside_up(s, &f->ready, fds, n);
 }
 
 static int on_failed(struct engine_sandbox *s, const union proto_frame *f, int *fds UNUSED,

@@ -64,6 +64,7 @@ void inside_new(struct engine *g, struct engine_sandbox *s, const struct engine_
 	s->counters = (struct inside_counters){-1, -1, -1};
 	list_init(&s->ops);
 	list_init(&s->usages);
+	list_init(&s->carried);
 	list_init(&s->idle);
 	s->create_cb = cb;
 	s->create_user = user;
@@ -99,14 +100,16 @@ static bool is_listener(int fd)
 	       fd_set_nonblock(fd, true) == 0;
 }
 
-int inside_up(struct engine_sandbox *s, int *fds, size_t n)
+int inside_up(struct engine_sandbox *s, const struct proto_init_ready *m, int *fds, size_t n)
 {
 	engine_create_fn cb = s->create_cb;
 
-	if (n != s->wants_egress || (n > 0 && !is_listener(fds[0])))
+	/* Without a wish for egress, a descriptor is the one with which init tried whether it can send any. */
+	if (s->wants_egress && (n != 1 || !is_listener(fds[0])))
 		return -EPROTO;
-	if (n > 0)
+	if (s->wants_egress)
 		s->egress = TAKE_FD(fds[0]);
+	s->inward = m->inward != 0;
 	KILL_POINT(READY_TAKEN);
 	step(s, UP);
 	s->create_cb = NULL;
@@ -193,6 +196,7 @@ void inside_free(struct engine_sandbox *s)
 	s->counters.peak = fd_close(s->counters.peak);
 	s->counters.cpu = fd_close(s->counters.cpu);
 	s->egress = fd_close(s->egress);
+	inside_carried_abort(s);
 	s->later = sd_event_source_disable_unref(s->later);
 	s->patience = sd_event_source_disable_unref(s->patience);
 	s->engine->ops->release(s);

@@ -58,6 +58,8 @@ static enum err_code step_code(uint32_t step, int errnum)
 		return step == PROTO_STEP_HELPER ? ERR_SANDBOX_LOST : ERR_ENGINE_UNAVAILABLE;
 	case ENOMEM:
 		return ERR_OUT_OF_MEMORY;
+	case EOPNOTSUPP:
+		return step == PROTO_STEP_EGRESS ? ERR_LEVEL_UNAVAILABLE : ERR_ENGINE_UNAVAILABLE;
 	default:
 		return ERR_ENGINE_UNAVAILABLE;
 	}
@@ -78,6 +80,17 @@ void inside_step_error(struct err *e, uint32_t step, int errnum)
 			      "the stored workspace is damaged and cannot be opened");
 	else if (code == ERR_STORE_FULL || code == ERR_HOST_DISK_FULL)
 		(void)err_set(e, code, errnum, "the disk of this machine is full");
+	else if (code == ERR_LEVEL_UNAVAILABLE)
+		(void)err_set(
+		    e, code, 0,
+		    "this level of isolation has a kernel of its own, which gives no network "
+		    "to a sandbox, nor to the installation of packages; choose another "
+		    "level, or no network");
+	else if (step == PROTO_STEP_CONTAINER_INIT)
+		(void)err_set(
+		    e, code, 0,
+		    "a sandbox cannot be made: init in the container does not connect to the "
+		    "server. gVisor needs the option --host-uds=open of runsc for that");
 	else if (step == PROTO_STEP_STORED && errnum == ENOPKG)
 		(void)err_set(e, code, 0, "a stored workspace needs mke2fs (package e2fsprogs)");
 	else

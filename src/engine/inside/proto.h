@@ -126,6 +126,7 @@ struct proto_mon_create {
 
 /* Descriptors: [channel to init, oom counter, peak, CPU time] as `fds` says; on failure none. */
 enum { PROTO_CREATED_OOM = 1, PROTO_CREATED_PEAK = 2, PROTO_CREATED_CPU = 4 };
+#define PROTO_CREATED_UNCOUNTED 8 /* in no control group; no descriptor */
 struct proto_mon_created {
 	struct proto_head head;
 	uint32_t slot;
@@ -229,11 +230,12 @@ struct proto_init_config {
 	uint32_t oom_score;   /* of runs */
 };
 
-/* Descriptor: with PROTO_CONFIG_EGRESS the listening socket. */
+/* Descriptor: with PROTO_CONFIG_EGRESS the listening socket; else a contained init tries it with /dev/null.
+ * gVisor passes descriptors into a sandbox and none out of it. */
 struct proto_init_ready {
 	struct proto_head head;
 	uint32_t landlock; /* 1 = runs are restricted by it */
-	uint32_t pad;
+	uint32_t inward;   /* 1 = descriptors pass to init only */
 };
 
 struct proto_init_failed {
@@ -347,6 +349,8 @@ enum proto_file_op {
 	PROTO_FILE_OP_MAX_,
 };
 enum { PROTO_FILE_OVERWRITE = 1, PROTO_FILE_RECURSIVE = 2 };
+/* Descriptor, if `inward`: OPEN, LIST: an empty file, which init fills instead of sending one; COMMIT: the
+ * content. */
 struct proto_init_file {
 	struct proto_head head;
 	uint32_t seq;
@@ -366,8 +370,9 @@ struct proto_init_filed {
 	int32_t errnum; /* 0 = done */
 	uint32_t n;     /* LIST: entries in the memfd */
 	uint32_t more;  /* LIST: there were more; MEASURE: bits PROTO_MEASURED_* */
-	uint64_t bytes; /* MEASURE */
+	uint64_t bytes; /* MEASURE; OPEN, if `inward` */
 	uint64_t inodes;
+	int64_t mtime_ns; /* OPEN, if `inward` */
 };
 
 struct proto_entry {

@@ -148,17 +148,6 @@ print(open("/proc/1/status").read().split()[1], os.access("/proc/1/environ", os.
 		},
 	},
 	{
-		name: 'gVisor, which passes no descriptor out, is refused with the reason',
-		docker: true,
-		async run(w) {
-			if (!(w.daemon.ask('GET', '/v1.41/info').body.Runtimes as Json).runsc)
-				throw new Error('runsc is not installed (tools/setup)');
-			const r = once({ ...w, env: { ...w.env, SANDBOX_RUNTIME: 'runsc' } }, '-c', 'print(1)');
-			assert.equal(r.status, 69, r.stderr);
-			assert.match(r.stderr, /'runsc' gives its containers a kernel of their own/);
-		},
-	},
-	{
 		name: 'nothing is left: containers, volumes, folders with sockets',
 		async run(w) {
 			const state = newStateDir();

@@ -15,10 +15,11 @@ import type { Case } from '../hostile/case.ts';
 import { differs, kinds } from '../hostile/cases/all.ts';
 import type { Row } from '../hostile/suite.ts';
 import { cases as common, type World } from './cases.ts';
+import { gvisorCases } from './gvisor.ts';
 import { levelCases } from './levels.ts';
 
 const IMAGE = 'base';
-const cases = [...common, ...levelCases];
+const cases = [...common, ...levelCases, ...gvisorCases];
 const CASE_MS = 90_000;
 /** Files of tests/integration that say what a client sees, and nothing about how an engine works. */
 const files = ['files.test', 'sessions.test', 'classic.test', 'rest_checkpoints', 'limits_later', 'network.test', 'terminal', 'run_inputs'];
@@ -33,8 +34,11 @@ function note(outcome: 'passed' | 'failed' | 'skipped', name: string, more = '')
 	count.add(outcome);
 }
 
+/** Of those, the ones that need no network, no checkpoints and no `ls`, which Debian's gVisor fails (docs/testing.md). */
+const gvisorFiles = ['files.test', 'sessions.test', 'terminal', 'run_inputs'];
+
 /** The files of tests/integration, with another engine. Their counts are added. */
-function integration(engine: string, env: Record<string, string>): void {
+function integration(engine: string, files: readonly string[], env: Record<string, string>): void {
 	const r = spawnSync(path.join(top, 'tests/run'), [...files.flatMap((f) => ['--only', f]), '--mode', 'root', '--no-units', '--no-vm', '--image', IMAGE], {
 		encoding: 'utf8', maxBuffer: 1 << 26, env: { ...process.env, CAISSON_TEST_ENGINE_ENV: JSON.stringify(env) } });
 	const said = /(\d+) passed, (\d+) failed, (\d+) skipped(?:, (\d+) flaky)?\s*$/.exec(r.stdout);
@@ -94,7 +98,8 @@ async function on(engine: 'docker' | 'podman', daemon: Daemon | string): Promise
 		await play(engine, { daemon, env });
 		if (!opt.case && engine === 'docker') {
 			await attacks(engine, { daemon, env });
-			integration(engine, env);
+			integration(engine, files, env);
+			integration(`${engine}, gVisor`, gvisorFiles, { ...env, SANDBOX_RUNTIME: 'runsc' });
 		}
 	} finally {
 		await daemon.stop();

@@ -15,8 +15,6 @@
 #define MINOR_LEAST 40u /* Docker 19.03, Podman 3 */
 #define MINOR_MOST  47u /* the newest whose calls were read */
 
-static const char *const own_kernels[] = {"runsc", "gvisor", "kata", "firecracker"};
-
 static const char *text_of(const json_t *doc, const char *key)
 {
 	const char *s = json_string_value(json_object_get(doc, key));
@@ -136,14 +134,9 @@ static enum docker_runtime judge(const json_t *info, const char *name)
 
 	name = named ? name : text_of(info, "DefaultRuntime");
 	const json_t *row = json_object_get(json_object_get(info, "Runtimes"), name);
-	const char *path = text_of(row, "path");
 
-	if (!row && named) /* Podman calls its default by a path, which is not in the list */
-		return DOCKER_RUNTIME_MISSING;
-	for (size_t i = 0; i < ARRAY_SIZE(own_kernels); i++)
-		if (strstr(name, own_kernels[i]) || strstr(path, own_kernels[i]))
-			return DOCKER_RUNTIME_OWN_KERNEL;
-	return DOCKER_RUNTIME_GOOD;
+	/* Podman calls its default by a path, which is not in the list. */
+	return row || !named ? DOCKER_RUNTIME_GOOD : DOCKER_RUNTIME_MISSING;
 }
 
 static int take_runtimes(const json_t *info, const struct keeper_config *config,
@@ -163,13 +156,6 @@ static int take_runtimes(const json_t *info, const struct keeper_config *config,
 			       "%s has no runtime '%s', which the level %s has "
 			       "(SANDBOX_RUNTIME, SANDBOX_LEVELS); it has: %s",
 			       ret->product, name, usual->name, ret->runtimes);
-	/* A kernel of its own passes no descriptor out of the sandbox, and files leave it so. */
-	if (ret->level[l->usual] == DOCKER_RUNTIME_OWN_KERNEL)
-		return err_set(e, ERR_ENGINE_UNAVAILABLE, 0,
-			       "the runtime '%s' gives its containers a kernel of their own, and "
-			       "Caisson cannot exchange files with those yet; set SANDBOX_RUNTIME "
-			       "to runc or crun",
-			       name);
 	return 0;
 }
 

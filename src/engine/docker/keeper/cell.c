@@ -150,7 +150,7 @@ static int configure(struct cell *b)
 	    .fds = (b->c.egress ? PROTO_CONFIG_EGRESS : 0u) |
 		   (b->stored ? PROTO_CONFIG_FOLDER | PROTO_CONFIG_STORED : 0u) |
 		   (b->c.warm && k->config->warm ? PROTO_CONFIG_ZYGOTE : 0u),
-	    .poll_memory = !(k->about.enforced & ENGINE_CAP_MEMORY),
+	    .poll_memory = b->uncounted || !(k->about.enforced & ENGINE_CAP_MEMORY),
 	    .oom_score = OOM_SCORE,
 	};
 	int fds[PROTO_CONFIG_BASE_FDS + 1] = {k->lifeline_read, k->filter, -1};
@@ -197,12 +197,16 @@ static void bring_up(struct cell *b)
 	int fds[4];
 	size_t n = 0;
 
-	if (getsockopt(b->channel, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0 ||
-	    counters_open(b, peer.pid, &oom, &peak, &cpu) == -EPERM || configure(b) < 0) {
+	/* A runtime with a kernel of its own may leave its processes out of the container's groups: then
+	 * nothing of this machine's kernel counts them. */
+	int r = getsockopt(b->channel, SOL_SOCKET, SO_PEERCRED, &peer, &len);
+	b->uncounted = r == 0 && counters_open(b, peer.pid, &oom, &peak, &cpu) == -EPERM;
+	if (r < 0 || configure(b) < 0) {
 		fail(b, (struct container_fault){PROTO_STEP_CONTAINER_INIT, EPERM});
 		return;
 	}
 	fds[n++] = b->channel;
+	m.fds |= b->uncounted ? PROTO_CREATED_UNCOUNTED : 0;
 	add_fd(oom, PROTO_CREATED_OOM, fds, &n, &m.fds);
 	add_fd(peak, PROTO_CREATED_PEAK, fds, &n, &m.fds);
 	add_fd(cpu, PROTO_CREATED_CPU, fds, &n, &m.fds);

@@ -63,6 +63,7 @@ struct cell {
 	bool ended;            /* the front has asked for its end */
 	bool told;             /* the front has had MON_CREATED */
 	bool stored;           /* its workspace is a folder of the host */
+	bool uncounted;        /* no control group of this machine holds its limits */
 	int lock;              /* of the stored workspace; -1 */
 	int listener;          /* where init connects; -1 */
 	int channel;           /* init's, until the front has it; -1 */

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// A runtime with a kernel of its own, gVisor: what works there, and what is refused with its reason.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { binary, productEnv } from '../../lib/env.ts';
+import { serve, using, type Json, type Session } from '../../lib/session.ts';
+import type { EngineCase, World } from './cases.ts';
+
+const text = (r: { content: Json[] }): string => r.content.map((c) => c.text ?? '').join('\n');
+const python = async (s: Session, code: string, more: Json = {}): Promise<string> => text(await s.raw('sandbox_run_python', { code, ...more }));
+const idOf = (said: string): string => /sess_[0-9a-f]{12}/.exec(said)![0];
+const within = (w: World, more: Record<string, string> = {}): Record<string, string> => {
+	if (!(w.daemon.ask('GET', '/v1.41/info').body.Runtimes as Json).runsc)
+		throw new Error('runsc is not installed (tools/setup)');
+	return { ...w.env, SANDBOX_RUNTIME: 'runsc', SANDBOX_POOL: '0', ...more };
+};
+
+export const gvisorCases: EngineCase[] = [
+	{
+		name: 'gVisor: code runs under its kernel, variables stay, a timeout ends the run alone',
+		docker: true,
+		run: (w) => using('stdio', { profile: 'full', env: within(w) }, async (s) => {
+			const said = await python(s, 'n = 41\nprint(open("/proc/version").read())', { stateful: true });
+			assert.match(said, /Linux version 4\.4\.0/, 'the version that gVisor says it is');
+			const session_id = idOf(said);
+			assert.match(await python(s, 'import time; time.sleep(60)', { session_id, timeout_s: 2 }), /tim(e|ed)[ -]?out/i);
+			assert.match(await python(s, 'n + 1', { session_id, stateful: true }), /42/);
+			assert.match(await python(s, 'from multiprocessing import Pool\nwith Pool(2) as p: print(p.map(abs, [-1, 2]))', { session_id }), /\[1, 2\]/);
+			assert.match(await python(s, 'try: open("/etc/x", "w")\nexcept OSError as e: print("kept out", e.errno in (13, 30))', { session_id }), /kept out True/);
+			assert.match(await python(s, 'import socket\ntry: socket.create_connection(("1.1.1.1", 80), 1)\nexcept OSError: print("no way out")', { session_id }), /no way out/);
+		}),
+	},
+	{
+		name: 'gVisor: files go in and out whole, replace others only if asked, and are listed with their times',
+		docker: true,
+		async run(w) {
+			const server = await serve({ profile: 'full', env: within(w) });
+			const ask = async (method: string, at: string, body?: string | Buffer): Promise<{ status: number; bytes: Buffer; json: Json }> => {
+				const r = await fetch(`${server.base}/api/v1${at}`, { method, body: typeof body === 'string' || !body ? body : new Uint8Array(body), headers: typeof body === 'string' ? { 'content-type': 'application/json' } : {} });
+				const bytes = Buffer.from(await r.arrayBuffer());
+				let json: Json = {};
+				try {
+					json = JSON.parse(bytes.toString()) as Json;
+				} catch { /* a file */ }
+				return { status: r.status, bytes, json };
+			};
+			try {
+				const at = `/sandboxes/${(await ask('POST', '/sandboxes', '{}')).json.id}`;
+				const big = Buffer.alloc(20 << 20, 'caisson ');
+				assert.equal((await ask('PUT', `${at}/files/deep/er/big.bin`, big)).status, 201);
+				assert.equal((await ask('PUT', `${at}/files/deep/er/big.bin`, Buffer.from('no'))).status, 409);
+				assert.ok((await ask('GET', `${at}/files/deep/er/big.bin`)).bytes.equals(big), 'what comes out is what went in');
+				assert.equal((await ask('PUT', `${at}/files/deep/er/big.bin?overwrite=true`, Buffer.from('small'))).status, 201);
+				const ran = await ask('POST', `${at}/runs`, JSON.stringify({ wait: true, code: 'import os\nprint(open("/mnt/data/deep/er/big.bin").read(), os.listdir("/mnt/data/deep/er"))\nopen("/mnt/data/empty", "w")\nos.utime("/mnt/data/empty", (10**9, 10**9))\nos.symlink("/etc/passwd", "/mnt/data/link")' }));
+				assert.equal(ran.json.stdout, "small ['big.bin']\n", JSON.stringify(ran.json));
+				const list = (await ask('GET', `${at}/files`)).json.files as Json[];
+				assert.deepEqual(list.map((f) => f.name).sort(), ['deep', 'empty', 'link']);
+				const empty = list.find((f) => f.name === 'empty')!;
+				assert.deepEqual([empty.size, empty.modified_at.slice(0, 10)], [0, '2001-09-09']);
+				assert.equal((await ask('GET', `${at}/files/empty`)).bytes.length, 0);
+				assert.equal((await ask('GET', `${at}/files/link`)).status, 404);
+				assert.equal((await ask('GET', `${at}/files/nothing`)).status, 404);
+				assert.equal((await ask('DELETE', `${at}/files/deep?recursive=true`)).status, 204);
+			} finally {
+				await server.program.end();
+			}
+		},
+	},
+	{
+		name: 'gVisor: five megabytes printed at once are all there',
+		docker: true,
+		run: (w) => using('stdio', { profile: 'full', env: within(w) }, async (s) => {
+			const r = await s.raw('sandbox_run_python', { code: 'import sys\nsys.stdout.write("x" * 5_000_000)\nprint("END")' });
+			assert.match(text(r), /END/);
+			const run = JSON.stringify(r.structuredContent);
+			assert.match(run, /5000004/, run.slice(0, 2000));
+		}),
+	},
+	{
+		name: 'gVisor: memory and the workspace have their limits; the policy says which of them are best effort',
+		docker: true,
+		run: (w) => using('stdio', { profile: 'full', env: within(w, { SANDBOX_MEMORY_LIMIT: '256m', SANDBOX_WORKSPACE_LIMIT: '4m' }) }, async (s) => {
+			const session_id = idOf(await python(s, 'open("kept.txt", "w").write("kept")'));
+			assert.match(await python(s, 'x = bytearray(900 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1', { session_id }), /memory/i);
+			assert.match(await python(s, 'try:\n    with open("big", "wb") as f: f.write(b"x" * (8 << 20))\nexcept OSError as e: print(e.errno)', { session_id }), /^28$/m);
+			assert.match(await python(s, 'print(open("kept.txt").read())', { session_id }), /kept/);
+			const info = JSON.stringify((await s.raw('sandbox_info', { session_id })).structuredContent);
+			assert.match(info, /"best_effort":\[[^\]]*"memory"/, info);
+		}),
+	},
+	{
+		name: 'gVisor: a level has it beside runc; what it cannot give is refused with the reason',
+		docker: true,
+		run: (w) => using('stdio', { profile: 'full', env: { ...within(w), SANDBOX_RUNTIME: '', SANDBOX_LEVELS: 'standard=runc,strict=runsc', SANDBOX_NETWORK: 'allowlist', SANDBOX_NETWORK_ALLOW: 'example.org' } }, async (s) => {
+			const facts = async (tool: string, args: Json): Promise<Json> => {
+				const r = await s.raw(tool, args);
+				return (r.structuredContent!.result ?? r.structuredContent!) as Json;
+			};
+			const refused = await facts('sandbox_create', { level: 'strict' });
+			assert.equal(refused.error, 'level_unavailable', JSON.stringify(refused));
+			assert.match(refused.message, /kernel of its own.*no network/);
+			const made = await facts('sandbox_create', { level: 'strict', network: 'none' });
+			assert.match(await python(s, 'print(open("/proc/version").read())', { session_id: made.session_id }), /4\.4\.0/);
+			const kept = await facts('sandbox_checkpoint', { session_id: made.session_id, name: 'a' });
+			assert.match(JSON.stringify(kept), /cannot make checkpoints/);
+			const plain = await facts('sandbox_create', {});
+			assert.doesNotMatch(await python(s, 'print(open("/proc/version").read())', { session_id: plain.session_id }), /4\.4\.0/);
+		}),
+	},
+	{
+		name: 'gVisor without --host-uds=open is refused, and the error names the option',
+		docker: true,
+		async run(w) {
+			within(w);
+			const r = spawnSync(binary, ['run', '-c', 'print(1)'], { encoding: 'utf8', env: productEnv({ ...w.env, SANDBOX_RUNTIME: 'closed' }), timeout: 60_000 });
+			assert.notEqual(r.status, 0);
+			assert.match(r.stderr, /does not connect.*--host-uds=open/);
+		},
+	},
+];
