@@ -302,18 +302,20 @@ static json_t *blob_json(const char *type, const struct oci_blob *blob)
 }
 
 /* What a container starts as, if nobody said: as a sandbox finds the image. */
-static json_t *default_start(void)
+static json_t *default_start(const struct export_bundle *x)
 {
-	return json_pack("{s:[s], s:[s,s], s:s, s:s}", "Cmd", "python3", "Env",
+	json_t *preload = *x->preload ? json_sprintf("CAISSON_PRELOAD=%s", x->preload) : NULL;
+
+	return json_pack("{s:[s], s:[s,s,o*], s:s, s:s}", "Cmd", "python3", "Env",
 			 "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
-			 "LANG=C.UTF-8", "User", "1000:1000", "WorkingDir", "/mnt/data");
+			 "LANG=C.UTF-8", preload, "User", "1000:1000", "WorkingDir", "/mnt/data");
 }
 
 static json_t *config_json(const struct layer *l, const struct export_bundle *x)
 {
 	return json_pack("{s:s, s:s, s:s, s:o, s:{s:s, s:[s]}, s:[{s:s, s:s}]}", "architecture",
 			 oci_architecture(), "os", "linux", "created", x->created, "config",
-			 x->start ? json_incref(x->start) : default_start(), "rootfs", "type",
+			 x->start ? json_incref(x->start) : default_start(x), "rootfs", "type",
 			 "layers", "diff_ids", l->diff_id, "history", "created", x->created,
 			 "created_by", "caisson image export");
 }

@@ -5,7 +5,9 @@
 #include "base/fdio.h"
 #include "base/rand.h"
 #include "base/text.h"
+#include "image/def.h"
 #include "image/export_bundle.h"
+#include "image/manifest.h"
 #include "image/ref.h"
 #include "image/start.h"
 
@@ -193,14 +195,24 @@ static int write_bundle(int fd, int root, const struct image_manifest *m, const 
 	const char *created = image_manifest_str(m, "built_at");
 
 	(void)snprintf(tag, sizeof(tag), "%.63s:latest", image_manifest_str(m, "name"));
+	struct image_origin origin;
 	int r = o->start ? image_start_read(o->start, &start, e) : 0;
 
 	if (r < 0)
 		return r;
+	/* A record that another program wrote names no modules. */
+	(void)!image_origin_read(root, &origin);
+	_cleanup_free_ char *preload = image_words_join(&origin.preload, ' ');
+	image_origin_done(&origin);
+	if (!preload) {
+		json_decref(start);
+		return err_set(e, ERR_OUT_OF_MEMORY, ENOMEM, "export");
+	}
 	const struct export_bundle x = {.tag = o->tag ? o->tag : tag,
 					.created = created[0] ? created : "1970-01-01T00:00:00Z",
 					.beside = file,
 					.docker = streq(o->format, "docker"),
+					.preload = preload,
 					.start = start};
 
 	r = export_bundle(fd, root, &x, w, e);

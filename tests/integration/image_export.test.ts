@@ -24,7 +24,7 @@ describe('container images from images', () => {
 	const open = (file: string): ((name: string) => Buffer) => (name) => execFileSync('tar', ['-xOf', file, name], { maxBuffer: 1 << 28 });
 	before(async () => {
 		const file = path.join(folder, 'first.tar');
-		fs.writeFileSync(file, tar([...root, { name: 'b', body: 'bb' }, { name: 'a', type: 'hard', target: 'b' }, { name: 'c', type: 'link', target: '/b' }]));
+		fs.writeFileSync(file, tar([...root, { name: 'opt/caisson/image.json', body: '{"preload":["json","os.path"]}' }, { name: 'b', body: 'bb' }, { name: 'a', type: 'hard', target: 'b' }, { name: 'c', type: 'link', target: '/b' }]));
 		const r = await caisson(['image', 'import', 'x', file], { env: state });
 		assert.equal(r.code, 0, r.stderr.toString());
 	});
@@ -49,6 +49,7 @@ describe('container images from images', () => {
 		assert.equal(config.config.User, '1000:1000');
 		assert.equal(config.config.WorkingDir, '/mnt/data');
 		assert.deepEqual(config.config.Cmd, ['python3']);
+		assert.deepEqual(config.config.Env.slice(1), ['LANG=C.UTF-8', 'CAISSON_PRELOAD=json os.path']);
 		const docker = json('manifest.json')[0];
 		assert.deepEqual(docker.RepoTags, ['llm-sandbox:latest']);
 		assert.equal(docker.Config, `blobs/sha256/${manifest.config.digest.slice(7)}`);
