@@ -200,6 +200,8 @@ export function onContainers(paths: Paths): Caisson[] {
     found.push(new Caisson("caisson on docker", "the same init in a container, warm", paths, on(process.env.DOCKER_HOST)));
     found.push(new Caisson("caisson on docker cold", "the same, a plain interpreter start", paths, on(process.env.DOCKER_HOST, { SANDBOX_WARM: "off", SANDBOX_POOL: "0" })));
   }
+  if (image && process.env.DOCKER_HOST && process.env.BENCH_GVISOR)
+    found.push(new Caisson("caisson on gVisor", "the same init under gVisor's kernel, warm", paths, on(process.env.DOCKER_HOST, { SANDBOX_RUNTIME: "runsc" })));
   if (image && process.env.BENCH_PODMAN) found.push(new Caisson("caisson on podman", "the same init in a container, warm", paths, on(process.env.BENCH_PODMAN)));
   return found;
 }
