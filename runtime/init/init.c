@@ -18,6 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define KERNEL_ROOM     (UINT64_C(64) << 20) /* of the memory limit, for gVisor's own memory */
+#define KERNEL_PART     4                    /* at most this part of it */
 #define FRAMES_PER_TURN 16
 #define LOW_FDS         3  /* init never has 0, 1 or 2: a run's streams take these numbers */
 #define HIGH_FDS        16 /* above every number that the maker gives to init */
@@ -77,11 +79,23 @@ static int on_rest(struct init *in, const union proto_frame *f UNUSED, const int
 	return 0;
 }
 
+/* The kernel of gVisor is a process in the container's control group: if the group's limit were reached, the
+ * whole sandbox would be killed. So init ends a run earlier, and leaves that process some room. */
+static void watch_early(struct init *in)
+{
+	uint64_t *limit = &in->config.limits.memory_bytes;
+
+	in->config.poll_memory = 1;
+	*limit -= *limit / KERNEL_PART < KERNEL_ROOM ? *limit / KERNEL_PART : KERNEL_ROOM;
+}
+
 static int on_limit(struct init *in, const union proto_frame *f, const int *fds UNUSED,
 		    size_t n UNUSED)
 {
 	in->config.limits.memory_bytes = f->init_limit.memory_bytes;
 	in->config.limits.pids = f->init_limit.pids;
+	if (in->inward)
+		watch_early(in);
 	return 0;
 }
 
@@ -364,11 +378,13 @@ static void tell_ready(struct init *in)
 		tell_failed(in, PROTO_STEP_EGRESS, EOPNOTSUPP);
 		_exit(1);
 	}
-	ready.inward = 1;
-	if (in->inward)
-		init_send(in, &ready.head, NULL, 0);
-	else if (n < 0)
+	if (!in->inward && n < 0)
 		init_die("channel");
+	if (!in->inward)
+		return;
+	ready.inward = 1;
+	init_send(in, &ready.head, NULL, 0);
+	watch_early(in);
 }
 
 int main(int argc, char *argv[])
