@@ -87,27 +87,33 @@ void inside_wait(struct engine_sandbox *s)
 	(void)sd_event_source_set_enabled(s->patience, asks(s) ? SD_EVENT_ONESHOT : SD_EVENT_OFF);
 }
 
-/* The file that goes to init with a question, and a second descriptor of it for us. 0, or -errno. */
+/* The file that goes to init with a question, and for an answer in it a second descriptor. 0, or -errno. */
 static int carry(struct engine_sandbox *s, struct inside_file_op *o, uint32_t put, int *ret)
 {
 	if (!s->inward)
 		return 0;
-	if (o->op == PROTO_FILE_COMMIT || o->op == PROTO_FILE_DROP)
+	switch (o->op) {
+	case PROTO_FILE_COMMIT:
 		*ret = inside_carried_in(s, put);
-	else if (o->op == PROTO_FILE_OPEN)
-		*ret = inside_carry_out(s->policy.limits.workspace_bytes);
-	else if (o->op == PROTO_FILE_LIST)
-		*ret = inside_carry_out(PROTO_LIST_MAX * sizeof(struct proto_entry));
-	else
+		return MIN(*ret, 0);
+	case PROTO_FILE_DROP:
+		(void)fd_close(inside_carried_in(s, put));
 		return 0;
-	if (o->op == PROTO_FILE_DROP) {
-		*ret = fd_close(*ret);
+	case PROTO_FILE_OPEN:
+		*ret = inside_carry_out(s->policy.limits.workspace_bytes);
+		break;
+	case PROTO_FILE_LIST:
+		*ret = inside_carry_out(PROTO_LIST_MAX * sizeof(struct proto_entry));
+		break;
+	case PROTO_FILE_PUT:
+	case PROTO_FILE_REMOVE:
+	case PROTO_FILE_MEASURE:
+	case PROTO_FILE_OP_MAX_:
+	default:
 		return 0;
 	}
 	if (*ret < 0)
 		return *ret;
-	if (o->op == PROTO_FILE_COMMIT)
-		return 0;
 	o->carried = fcntl(*ret, F_DUPFD_CLOEXEC, 0);
 	return o->carried < 0 ? -errno : 0;
 }
