@@ -148,7 +148,7 @@ interface DockerOptions {
 }
 
 /** A Docker daemon, or why there is none. Its runtimes: runc, the same once more as `second`, and where gVisor is installed `runsc`, the same
- * in the control groups of its containers as `counted`, and `closed`, to whose containers no socket of the host is open. */
+ * out of the control groups of its containers as `uncounted`, and `closed`, to whose containers no socket of the host is open. */
 export async function startDocker(o: DockerOptions = {}): Promise<Daemon | string> {
 	const dockerd = find('dockerd'), runc = find('runc'), runsc = find('runsc');
 	if (process.getuid!() !== 0)
@@ -156,7 +156,7 @@ export async function startDocker(o: DockerOptions = {}): Promise<Daemon | strin
 	if (!dockerd || !runc)
 		return 'dockerd or runc is not installed (tools/setup)';
 	const folder = owned('caisson-docker-');
-	const gvisor = runsc ? { runsc: ' --ignore-cgroups --host-uds=open', counted: ' --host-uds=open', closed: ' --ignore-cgroups' } : {};
+	const gvisor = runsc ? { runsc: ' --host-uds=open', uncounted: ' --ignore-cgroups --host-uds=open', closed: '' } : {};
 	for (const [name, more] of Object.entries(gvisor))
 		fs.writeFileSync(path.join(folder, name), `#!/bin/sh\nexec ${runsc} --network=none${more} "$@"\n`, { mode: 0o755 });
 	const certs = path.join(folder, 'certs');

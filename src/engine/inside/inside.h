@@ -100,6 +100,7 @@ struct engine_sandbox { /* first member of every engine's own sandbox struct */
 	uint64_t made_memory; /* policy.limits.memory_bytes when it was made */
 	bool warm;            /* its runs may be forked */
 	bool pooled;          /* made ahead of need; nobody owns it yet */
+	uint32_t unheld;      /* enum engine_cap: limits that the engine holds, but not here */
 
 	/* who is to be told what */
 	engine_create_fn create_cb;

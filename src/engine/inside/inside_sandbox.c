@@ -100,9 +100,49 @@ static bool is_listener(int fd)
 	       fd_set_nonblock(fd, true) == 0;
 }
 
+/* Tells whoever asked for S that there is none. */
+static void fail_create(struct engine_sandbox *s, const struct err *e)
+{
+	engine_create_fn cb = s->create_cb;
+
+	s->create_cb = NULL;
+	s->init = channel_free(s->init);
+	if (cb)
+		cb(NULL, NULL, e, s->create_user);
+}
+
+/* Init runs, or has tried: S is ended, and whoever asked for it is told. */
+static int abandon(struct engine_sandbox *s, const struct err *e)
+{
+	step(s, LOSE);
+	s->engine->ops->destroy(s);
+	fail_create(s, e);
+	return 0;
+}
+
+/* A limit that somebody set is held or refused. Which are held is known before, but for runtimes that leave
+ * the container's control groups. */
+static int check_insisted(const struct engine_sandbox *s, struct err *e)
+{
+	const uint32_t missing = s->unheld & s->policy.limits.explicit_mask;
+
+	if (!missing)
+		return 0;
+	return err_set(e, ERR_LIMIT_NOT_ENFORCEABLE, 0,
+		       "the runtime of this level keeps out of its container's control groups, so "
+		       "nothing holds the limit of %s",
+		       missing & ENGINE_CAP_MEMORY ? "memory"
+		       : missing & ENGINE_CAP_CPU  ? "CPU time"
+						   : "processes");
+}
+
 int inside_up(struct engine_sandbox *s, const struct proto_init_ready *m, int *fds, size_t n)
 {
 	engine_create_fn cb = s->create_cb;
+	struct err e = ERR_INIT;
+
+	if (check_insisted(s, &e) < 0)
+		return abandon(s, &e);
 
 	/* Without a wish for egress, a descriptor is the one with which init tried whether it can send any. */
 	if (s->wants_egress && (n != 1 || !is_listener(fds[0])))
@@ -124,26 +164,12 @@ int engine_take_egress(struct engine_sandbox *s)
 	return TAKE_FD(s->egress);
 }
 
-/* Tells whoever asked for S that there is none. */
-static void fail_create(struct engine_sandbox *s, const struct err *e)
-{
-	engine_create_fn cb = s->create_cb;
-
-	s->create_cb = NULL;
-	s->init = channel_free(s->init);
-	if (cb)
-		cb(NULL, NULL, e, s->create_user);
-}
-
 int inside_set_up_failed(struct engine_sandbox *s, const struct proto_init_failed *m)
 {
 	struct err e = ERR_INIT;
 
 	inside_step_error(&e, m->step, m->errnum);
-	step(s, LOSE);
-	s->engine->ops->destroy(s);
-	fail_create(s, &e);
-	return 0;
+	return abandon(s, &e);
 }
 
 void inside_refused(struct engine_sandbox *s, const struct err *e)

@@ -78,16 +78,23 @@ export const gvisorCases: EngineCase[] = [
 		}),
 	},
 	{
-		name: 'gVisor: memory and the workspace have their limits; the policy says which of them are best effort',
+		name: 'gVisor: memory and the workspace have their limits; where runsc is in no control group, the policy says best effort, and a limit that was set is refused',
 		docker: true,
-		run: (w) => Promise.all(['runsc', 'counted'].map((runtime) => using('stdio', { profile: 'full', env: within(w, { SANDBOX_RUNTIME: runtime, SANDBOX_MEMORY_LIMIT: '256m', SANDBOX_WORKSPACE_LIMIT: '4m' }) }, async (s) => {
-			const session_id = idOf(await python(s, 'open("kept.txt", "w").write("kept")'));
-			assert.match(await python(s, 'x = bytearray(900 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1', { session_id }), /memory/i);
-			assert.match(await python(s, 'try:\n    with open("big", "wb") as f: f.write(b"x" * (8 << 20))\nexcept OSError as e: print(e.errno)', { session_id }), /^28$/m);
-			assert.match(await python(s, 'print(open("kept.txt").read())', { session_id }), /kept/);
-			const info = JSON.stringify((await s.raw('sandbox_info', { session_id })).structuredContent);
-			assert.match(info, runtime === 'runsc' ? /"best_effort":\[[^\]]*"memory"/ : /"enforced":\[[^\]]*"memory"/, info);
-		}))).then(() => undefined),
+		async run(w) {
+			const limits = { SANDBOX_MEMORY_LIMIT: '256m', SANDBOX_WORKSPACE_LIMIT: '4m' };
+			const held = async (env: Record<string, string>, said: RegExp): Promise<void> => using('stdio', { profile: 'full', env: within(w, { ...limits, ...env }) }, async (s) => {
+				const session_id = idOf(await python(s, 'open("kept.txt", "w").write("kept")'));
+				assert.match(await python(s, 'x = bytearray(900 << 20)\nfor i in range(0, len(x), 4096): x[i] = 1', { session_id }), /memory/i);
+				assert.match(await python(s, 'try:\n    with open("big", "wb") as f: f.write(b"x" * (8 << 20))\nexcept OSError as e: print(e.errno)', { session_id }), /^28$/m);
+				assert.match(await python(s, 'print(open("kept.txt").read())', { session_id }), /kept/);
+				assert.match(JSON.stringify((await s.raw('sandbox_info', { session_id })).structuredContent), said);
+			});
+			await held({}, /"enforced":\[[^\]]*"memory"/);
+			await held({ SANDBOX_RUNTIME: 'uncounted', SANDBOX_ALLOW_WEAKER: 'memory' }, /"best_effort":\[[^\]]*"memory"/);
+			const r = spawnSync(binary, ['run', '-c', 'print(1)'], { encoding: 'utf8', env: productEnv({ ...within(w, limits), SANDBOX_RUNTIME: 'uncounted' }), timeout: 60_000 });
+			assert.equal(r.status, 78, r.stdout);
+			assert.match(r.stderr, /keeps out of its container's control groups, so nothing holds the limit of memory/);
+		},
 	},
 	{
 		name: 'gVisor: a level has it beside runc; what it cannot give is refused with the reason',

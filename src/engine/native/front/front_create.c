@@ -43,10 +43,10 @@ int native_created(struct native_engine *g, const struct proto_mon_created *m, i
 	}
 	int cpu = (m->fds & PROTO_CREATED_CPU) && at < n ? TAKE_FD(fds[at]) : -1;
 	if (m->fds & PROTO_CREATED_UNCOUNTED) {
-		const uint32_t lost = s->base.policy.enforced &
-				      (ENGINE_CAP_MEMORY | ENGINE_CAP_CPU | ENGINE_CAP_PIDS);
-		s->base.policy.enforced &= ~lost;
-		s->base.policy.best_effort |= lost;
+		s->base.unheld = s->base.policy.enforced &
+				 (ENGINE_CAP_MEMORY | ENGINE_CAP_CPU | ENGINE_CAP_PIDS);
+		s->base.policy.enforced &= ~s->base.unheld;
+		s->base.policy.best_effort |= s->base.unheld;
 	}
 	s->image_dev = m->image_dev;
 	s->image_ino = m->image_ino;
