@@ -305,7 +305,8 @@ static int copy_file(int from, int to, const char *name)
 		return -errno;
 	while (at < st.st_size) {
 		ssize_t n = copy_file_range(in, &at, out, NULL, (size_t)(st.st_size - at), 0);
-		if (n < 0 && (errno == EXDEV || errno == EINVAL)) { /* these file systems cannot */
+		/* these file systems cannot, or gVisor's kernel */
+		if (n < 0 && (errno == EXDEV || errno == EINVAL || errno == ENOSYS)) {
 			char piece[16384];
 			n = pread(in, piece, sizeof(piece), at);
 			if (n > 0 && fd_write_all(out, piece, (size_t)n) == 0)
