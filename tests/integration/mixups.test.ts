@@ -52,10 +52,10 @@ describe('what is another\'s', () => {
 		stored = (await rest('alice', 'POST', 'sandboxes', { kind: 'stored', name: 'secretname' })).body.id;
 		run = (await rest('alice', 'POST', `sandboxes/${stored}/runs`, { code: 'open("secret.txt", "w").write("of alice")', wait: true })).body.id;
 		// A session of the same name for both; only hers has a state and a checkpoint.
-		assert.ok((await tool('alice', 'sandbox_run_python', { session_id: 'work', code: 'x = 41; open("secret.txt", "w").write("of alice")', stateful: true })).result);
-		const point = await tool('alice', 'sandbox_checkpoint', { session_id: 'work', name: 'herkp' });
+		assert.ok((await tool('alice', 'sandbox_run_python', { session_id: 'desk', code: 'x = 41; open("secret.txt", "w").write("of alice")', stateful: true })).result);
+		const point = await tool('alice', 'sandbox_checkpoint', { session_id: 'desk', name: 'herkp' });
 		assert.notEqual(point.result?.isError, true, JSON.stringify(point));
-		assert.ok((await tool('bob', 'sandbox_run_python', { session_id: 'work', code: 'pass' })).result);
+		assert.ok((await tool('bob', 'sandbox_run_python', { session_id: 'desk', code: 'pass' })).result);
 		const begun = await rpc('alice', 'tools/call', { name: 'sandbox_run_python', arguments: { session_id: 'task', code: 'import time; time.sleep(300)' } }, 'sandbox_run_python', true);
 		task = begun.result?.taskId as string;
 		assert.ok(task, JSON.stringify(begun));
@@ -68,22 +68,22 @@ describe('what is another\'s', () => {
 		for (const [name, args] of [['sandbox_restore', {}], ['sandbox_checkpoint', { delete: true }]] as const) {
 			const answers = [];
 			for (const point of ['herkp', 'never'])
-				answers.push(plain(await tool('bob', name, { session_id: 'work', name: point, ...args }), point));
+				answers.push(plain(await tool('bob', name, { session_id: 'desk', name: point, ...args }), point));
 			assert.equal(answers[0], answers[1], name);
 			assert.ok(!answers[0]!.includes('alice'));
 		}
 		for (const point of ['herkp', 'never']) {
-			assert.equal((await rest('bob', 'POST', `sandboxes/work/checkpoints/${point}/restore`, {})).status, 404);
-			assert.equal((await rest('bob', 'DELETE', `sandboxes/work/checkpoints/${point}`)).status, 404);
+			assert.equal((await rest('bob', 'POST', `sandboxes/desk/checkpoints/${point}/restore`, {})).status, 404);
+			assert.equal((await rest('bob', 'DELETE', `sandboxes/desk/checkpoints/${point}`)).status, 404);
 		}
 		// A fork that takes the id of another user's session makes one of his own.
-		const fork = await rest('bob', 'POST', 'sandboxes/work/forks', { id: 'task' });
+		const fork = await rest('bob', 'POST', 'sandboxes/desk/forks', { id: 'task' });
 		assert.equal(fork.status, 201, fork.text);
 		const r = await rest('bob', 'GET', 'sandboxes/task/files');
 		assert.deepEqual(r.body.files, []);
-		const list = await rest('alice', 'GET', 'sandboxes/work/checkpoints');
+		const list = await rest('alice', 'GET', 'sandboxes/desk/checkpoints');
 		assert.deepEqual((list.body.checkpoints as Json[]).map((c) => c.name), ['herkp']);
-		const kept = await tool('alice', 'sandbox_run_python', { session_id: 'work', code: 'print(x, open("secret.txt").read())', stateful: true });
+		const kept = await tool('alice', 'sandbox_run_python', { session_id: 'desk', code: 'print(x, open("secret.txt").read())', stateful: true });
 		assert.match(JSON.stringify(kept), /41 of alice/);
 	});
 
