@@ -89,7 +89,7 @@ export class StdioClient {
   private unwrap(name: string, result: Json): Json {
     const text = result.content?.[0]?.text ?? "{}";
     if (result.isError) throw new Error(`${name}: ${text}`);
-    const value = result.structuredContent?.result ?? JSON.parse(text);
+    const value = result.structuredContent?.result ?? result._meta?.["caisson/result"] ?? JSON.parse(text); // pictures leave no place for structured content
     if (value.error) throw new Error(`${name}: ${value.error}: ${value.message}`);
     return value;
   }
