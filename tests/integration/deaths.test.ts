@@ -2,6 +2,8 @@
 // SIGKILL of the front, the monitor, both, or an init, during runs: what may be left, and what must not be touched.
 
 import assert from 'node:assert/strict';
+import { spawn, type ChildProcess } from 'node:child_process';
+import { once } from 'node:events';
 import fs from 'node:fs';
 import { describe, it } from 'node:test';
 import { inspect } from 'node:util';
@@ -113,6 +115,31 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 			assert.equal((await other.ok('print(open("mine").read())', 'alive')).stdout, '1\n');
 		} finally {
 			await other.end();
+		}
+	});
+	it('a group that is still in use when its server ends goes at the next start', { skip: mode !== 'root' && 'there may be no control groups' }, async () => {
+		const s = await open('stdio', { env: { SANDBOX_EXEC_TIMEOUT_S: '600' } });
+		let guest: ChildProcess | undefined;
+		try {
+			await busySession(s);
+			const [name] = instancesOf(s.pid);
+			const leaf = cgroupFolders().find((c) => c.includes(`/${name}/`) && c.endsWith('/run'));
+			assert.ok(leaf, `no group of runs of ${name}`);
+			guest = spawn('sleep', ['500'], { stdio: 'ignore' });
+			fs.writeFileSync(`${leaf}/cgroup.procs`, String(guest.pid)); // stands for a process that takes long to end
+			const monitor = monitorOf(s.pid);
+			await s.end();
+			await until('the end of the monitor', () => !alive(monitor));
+			assert.ok(fs.existsSync(leaf));
+			guest.kill('SIGKILL');
+			await once(guest, 'exit');
+			await using('stdio', {}, async (next) => {
+				await next.ok('pass');
+				assert.deepEqual(cgroupFolders().filter((c) => c.includes(name!)), []);
+			});
+		} finally {
+			guest?.kill('SIGKILL');
+			await s.end().catch(() => undefined);
 		}
 	});
 	it('of an init ends that sandbox with a typed error, not the others', async () => {

@@ -24,7 +24,7 @@ int cgroup_open(struct cgroup *c, const char *instance, struct err *e)
 		int r = kinds[i]->open(c, instance);
 		if (r == 0)
 			return 0;
-		cgroup_close(c);
+		(void)cgroup_close(c);
 		if (r != -ENOTSUP)
 			return err_set(e, ERR_ENGINE_UNAVAILABLE, -r, "control groups (%s)",
 				       kinds[i]->name);
@@ -32,15 +32,18 @@ int cgroup_open(struct cgroup *c, const char *instance, struct err *e)
 	return err_set(e, ERR_INTERNAL, 0, "no kind of control groups works");
 }
 
-void cgroup_close(struct cgroup *c)
+bool cgroup_close(struct cgroup *c)
 {
+	bool clean = true;
+
 	for (size_t i = 0; i < CGROUP_TREE_MAX_; i++) {
 		c->dir[i] = fd_close(c->dir[i]);
 		c->leave[i] = fd_close(c->leave[i]);
 		if (c->path[i][0])
-			(void)cgroup_remove_tree(c->path[i]);
+			clean &= cgroup_remove_tree(c->path[i]);
 		c->path[i][0] = '\0';
 	}
+	return clean;
 }
 
 void cgroup_fds_close(struct cgroup_fds *fds)

@@ -98,7 +98,8 @@ extern const struct cgroup_ops cgroup_none_ops;
 
 /* Opens the best kind that works here; `none` always works. */
 int cgroup_open(struct cgroup *c, const char *instance, struct err *e) MUST_CHECK;
-void cgroup_close(struct cgroup *c); /* removes the instance's groups */
+/* Removes the groups of the instance. Returns false if some are left, because their last processes are still ending. */
+bool cgroup_close(struct cgroup *c);
 /* Opens the files into which a process writes "0" to join `keep` of SLOT, one for each tree that has it.
  * Returns their number; the caller owns them. */
 uint32_t cgroup_open_keep(const struct cgroup *c, uint32_t slot, int ret[CGROUP_PROCS_MAX]);

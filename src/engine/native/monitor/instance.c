@@ -157,9 +157,9 @@ void instance_sweep(const struct instance *in)
 			sweep_one(in, de->d_name);
 }
 
-void instance_close(struct instance *in)
+void instance_close(struct instance *in, bool clean)
 {
-	if (in->lock >= 0)
+	if (in->lock >= 0 && clean)
 		(void)unlink(in->lock_path);
 	in->lock = fd_close(in->lock);
 }

@@ -274,7 +274,6 @@ int monitor_main(const struct native_monitor_config *config)
 		loop(&m);
 	if (m.boxes && m.pid_table)
 		reap_all(&m);
-	cgroup_close(&m.cgroup);
-	instance_close(&in);
+	instance_close(&in, cgroup_close(&m.cgroup));
 	return r < 0 ? err_code_exit(e.code) : 0;
 }

@@ -263,7 +263,8 @@ int instance_open(struct instance *in, bool root, struct err *e) MUST_CHECK;
 /* Records the folders that a later start removes once this instance is dead. */
 int instance_record(struct instance *in, const struct cgroup *c, struct err *e) MUST_CHECK;
 void instance_sweep(const struct instance *in);
-void instance_close(struct instance *in);
+/* CLEAN: all its groups are gone. Else the lock file stays, so that a later start removes them. */
+void instance_close(struct instance *in, bool clean);
 
 /* reap.c */
 int reap_init(struct monitor *m) MUST_CHECK;
