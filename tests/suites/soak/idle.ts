@@ -24,7 +24,7 @@ function costOf(init: Ident): Record<string, number> {
 	const sum = (f: (p: Ident) => number): number => all.reduce((t, p) => t + f(p), 0);
 	const own = (p: Ident): number => kib(`/proc/${p.pid}/smaps_rollup`, 'Private_Dirty') + kib(`/proc/${p.pid}/smaps_rollup`, 'Private_Clean');
 	for (const p of all) {
-		const at = /^\d+:memory:(.*\/s\d+)\/(?:run|keep)$/m.exec(fs.readFileSync(`/proc/${p.pid}/cgroup`, 'latin1'))?.[1];
+		const at = /^\d+:memory:(.*\/s\d+)(?:\/run)?$/m.exec(fs.readFileSync(`/proc/${p.pid}/cgroup`, 'latin1'))?.[1];
 		if (at)
 			groups.set(init.pid, at);
 	}

@@ -297,16 +297,19 @@ void cgroup_rmdir(int dir, const char *slot)
 
 uint32_t cgroup_open_keep(const struct cgroup *c, uint32_t slot, int ret[CGROUP_PROCS_MAX])
 {
+	static const char *const files[CGROUP_TREE_MAX_] = {
+	    [CGROUP_MEMORY] = "tasks",
+	    [CGROUP_UNIFIED] = "keep/cgroup.procs",
+	};
 	char name[16];
 	char path[48];
 	uint32_t n = 0;
 
 	cgroup_slot_name(slot, name);
 	for (size_t i = 0; i < CGROUP_TREE_MAX_ && n < CGROUP_PROCS_MAX; i++) {
-		if (c->dir[i] < 0)
+		if (c->dir[i] < 0 || !files[i])
 			continue;
-		(void)snprintf(path, sizeof(path), "%s/keep/%s", name,
-			       i == CGROUP_UNIFIED ? "cgroup.procs" : "tasks");
+		(void)snprintf(path, sizeof(path), "%s/%s", name, files[i]);
 		int fd = openat(c->dir[i], path, O_WRONLY | O_CLOEXEC);
 		if (fd >= 0)
 			ret[n++] = fd;

@@ -5,8 +5,8 @@
  *   <base>/caisson-XXXXXXXX/    the group of this monitor (INSTANCE)
  *       init                    v2 only: every init. It has no limit, so that no init is killed for
  *                               what its sandbox uses
- *       s<slot>/                one sandbox: has the limits
- *           keep                memory tree of v1, and v2: interpreters that wait
+ *       s<slot>/                one sandbox: has the limits; on v1 interpreters that wait are here
+ *           keep                v2: interpreters that wait
  *           run                 memory tree of v1, and v2: runs. They are killed by this group, and its
  *                               out-of-memory kills are counted
  *
@@ -100,8 +100,8 @@ extern const struct cgroup_ops cgroup_none_ops;
 int cgroup_open(struct cgroup *c, const char *instance, struct err *e) MUST_CHECK;
 /* Removes the groups of the instance. Returns false if some are left, because their last processes are still ending. */
 bool cgroup_close(struct cgroup *c);
-/* Opens the files into which a process writes "0" to join `keep` of SLOT, one for each tree that has it.
- * Returns their number; the caller owns them. */
+/* Opens the files into which an interpreter that waits writes "0" to count for SLOT: its own group in the
+ * memory tree of v1, `keep` on v2. Returns their number; the caller owns them. */
 uint32_t cgroup_open_keep(const struct cgroup *c, uint32_t slot, int ret[CGROUP_PROCS_MAX]);
 void cgroup_fds_close(struct cgroup_fds *fds);
 /* Removes the group at PATH with all groups below it, as far as they are empty; true = nothing is left. */

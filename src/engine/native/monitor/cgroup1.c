@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Control groups v1: one tree for each controller; our groups lie below the monitor's own group in each
  * tree. Hybrid hosts have a v2 tree, too. We do not use it: for its cgroup.kill every run would have to
- * move under the kernel's lock (cgroup.h). Only in the memory tree a sandbox has the groups `run` and
- * `keep`, because nothing else is counted separately for them. */
+ * move under the kernel's lock (cgroup.h). Only in the memory tree a sandbox has the group `run`, because
+ * nothing else is counted separately for runs. Waiting interpreters are in the sandbox's own group: v1 permits
+ * processes there, and a group `keep` would cost kernel memory that grows with the number of sandboxes
+ * (docs/decisions/0016-idle-memory.md). */
 #include "base/buf.h"
 #include "base/fdio.h"
 #include "base/text.h"
@@ -123,12 +125,11 @@ static int make_memory(struct cgroup *c, int dir, const struct proto_limits *l,
 		       struct cgroup_fds *fds)
 {
 	int r = limit_memory(c, dir, l->memory_bytes);
-	_cleanup_fd_ int keep = cgroup_mkdir(dir, "keep");
 	_cleanup_fd_ int run = cgroup_mkdir(dir, "run");
 
-	if (r < 0 || keep < 0 || run < 0)
-		return r < 0 ? r : MIN(keep, run);
-	limit_sockets(keep, l->memory_bytes);
+	if (r < 0 || run < 0)
+		return r < 0 ? r : run;
+	limit_sockets(dir, l->memory_bytes);
 	limit_sockets(run, l->memory_bytes);
 	fds->oom = openat(run, "memory.oom_control", O_RDONLY | O_CLOEXEC);
 	fds->peak = openat(run, "memory.max_usage_in_bytes", O_RDWR | O_CLOEXEC);
@@ -245,13 +246,11 @@ static int change_memory(const struct cgroup *c, int dir, uint64_t bytes, uint64
 
 static void change_sockets(int dir, uint64_t memory_bytes)
 {
-	static const char *const leaves[] = {"keep", "run"};
+	_cleanup_fd_ int run = openat(dir, "run", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	for (size_t i = 0; i < ARRAY_SIZE(leaves); i++) {
-		_cleanup_fd_ int leaf = openat(dir, leaves[i], O_PATH | O_DIRECTORY | O_CLOEXEC);
-		if (leaf >= 0)
-			limit_sockets(leaf, memory_bytes);
-	}
+	limit_sockets(dir, memory_bytes);
+	if (run >= 0)
+		limit_sockets(run, memory_bytes);
 }
 
 static int v1_limit(struct cgroup *c, uint32_t slot, uint32_t what, const struct proto_limits *l)
