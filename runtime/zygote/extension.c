@@ -115,6 +115,20 @@ static PyObject *learn(PyObject *self, PyObject *args)
 	return Py_None;
 }
 
+PyDoc_STRVAR(move_doc,
+	     "move(ranges) -> bytes - forks do not copy the page tables of these any more");
+
+static PyObject *move(PyObject *self, PyObject *args)
+{
+	const char *ranges;
+	Py_ssize_t len;
+
+	(void)self;
+	if (!PyArg_ParseTuple(args, "y#", &ranges, &len))
+		return NULL;
+	return PyLong_FromSize_t(library_move(ranges, (size_t)len));
+}
+
 PyDoc_STRVAR(serve_doc,
 	     "serve(type, value, traceback) - as sys.excepthook: takes the process over for good");
 
@@ -195,6 +209,7 @@ static PyMethodDef methods[] = {
     {"immortal", immortal, METH_VARARGS, immortal_doc},
     {"collapse", collapse, METH_VARARGS, collapse_doc},
     {"learn", learn, METH_VARARGS, learn_doc},
+    {"move", move, METH_VARARGS, move_doc},
     {"serve", serve, METH_VARARGS, serve_doc},
     {"serve_inside", serve_inside, METH_VARARGS, serve_inside_doc},
     {"prepare", prepare, METH_VARARGS, prepare_doc},

@@ -106,6 +106,11 @@ int enter_close_others(int keep);
  * Returns 0 or -errno. */
 int enter_run(const struct rt_fork *k, const int *fds);
 
+/* library_data.c. Moves each range into a sealed file of its own, mapped privately in its place. RANGES is
+ * LEN bytes of triples of 64-bit numbers: address, length, and whether the mapping is writable; whole
+ * pages. Returns the number of bytes that were moved. The contents are the same in each case. */
+size_t library_move(const void *ranges, size_t len);
+
 /* serve_zygote.c. The loops of the zygote, and of a clean interpreter or holder. */
 _Noreturn void serve_monitor(void);
 _Noreturn void serve_init(int channel);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pages that a run will touch. The zygote has watched two runs in forks of itself (learn() in
- * zygote.py), and memory has the same layout in all of its forks. A spare copies those pages while
+ * pages.py), and memory has the same layout in all of its forks. A spare copies those pages while
  * nobody waits: one system call for each range instead of one page fault for each page. If a range
  * no longer exists, or the kernel is older than 5.14, the run has its page faults and nothing else
  * changes. */
