@@ -5,10 +5,18 @@ import { lineChart } from "./chart.ts";
 import { ms, quantile, show } from "./parts.ts";
 import type { Caisson } from "./peers.ts";
 
-export interface Density { live: number; kibEach: number; wakeMs: number[]; refused: number }
+// Where the memory of the host is, by lines of /proc/meminfo: what processes own, files in memory, and what only the kernel uses.
+const PARTS = ["AnonPages", "Shmem", "PageTables", "KernelStack", "SUnreclaim", "SReclaimable", "Percpu"] as const;
+type Parts = Record<(typeof PARTS)[number], number>;
+export interface Density { live: number; kibEach: number; partsKib: Parts; wakeMs: number[]; refused: number }
 
 const AT_ONCE = 4; // sandboxes that are made at a time
-const available = () => Number(/MemAvailable:\s+(\d+)/.exec(readFileSync("/proc/meminfo", "utf8"))![1]);
+const LEAVE = 1 / 3; // of the host's memory: no more sandboxes are made when less is available
+
+function meminfo(key: string): number { // KiB
+  return Number(new RegExp(`^${key}:\\s+(\\d+)`, "m").exec(readFileSync("/proc/meminfo", "utf8"))?.[1] ?? 0);
+}
+const partsNow = (): Parts => Object.fromEntries(PARTS.map((p) => [p, meminfo(p)])) as Parts;
 
 // At each of STEPS, uses SAMPLES of the sessions again, each sandbox once, those first that were idle for longest.
 export async function density(peer: Caisson, steps: number[], samples: number): Promise<Density[]> {
@@ -22,11 +30,12 @@ export async function density(peer: Caisson, steps: number[], samples: number): 
   };
   await peer.start();
   try {
-    const before = available();
+    const before = meminfo("MemAvailable");
+    const partsBefore = partsNow();
     let live = 0, next = 0;
     for (const step of steps) {
       let refused = 0;
-      while (live < step) {
+      while (live < step && meminfo("MemAvailable") > LEAVE * meminfo("MemTotal")) {
         const batch = Math.min(AT_ONCE, step - live);
         const made = await Promise.allSettled(Array.from({ length: batch }, (_, i) => statement(live + i, `x = ${live + i}`)));
         for (const m of made) {
@@ -37,7 +46,9 @@ export async function density(peer: Caisson, steps: number[], samples: number): 
         live += batch;
       }
       await new Promise((done) => setTimeout(done, 1000)); // interpreters of idle sandboxes end
-      const kibEach = Math.round((before - available()) / live);
+      const kibEach = Math.round((before - meminfo("MemAvailable")) / live);
+      const now = partsNow();
+      const partsKib = Object.fromEntries(PARTS.map((p) => [p, Math.round((now[p] - partsBefore[p]) / live)])) as Parts;
       const wakeMs: number[] = [];
       for (let i = 0; i < Math.min(samples, live); i++, next = (next + 1) % live) {
         const from = ms();
@@ -50,8 +61,12 @@ export async function density(peer: Caisson, steps: number[], samples: number): 
           note(e);
         }
       }
-      rows.push({ live, kibEach, wakeMs, refused });
+      rows.push({ live, kibEach, partsKib, wakeMs, refused });
       console.log(`${String(live).padStart(5)} idle sessions: ${kibEach} KiB each, a statement in the one idle for longest p50 ${show(quantile(wakeMs, 0.5))} ms p99 ${show(quantile(wakeMs, 0.99))} ms n=${wakeMs.length}, ${refused} refused`);
+      console.log(`${" ".repeat(20)} of that ${PARTS.map((p) => `${p} ${partsKib[p]}`).join(" · ")}`);
+      if (live >= step) continue;
+      console.log(`stopped at ${live}: less than a third of the host's memory is available`);
+      break;
     }
   } finally {
     for (const [why, times] of reasons) console.log(`refused ${times} times: ${why}`);
@@ -69,6 +84,6 @@ export function densityChart(rows: Density[]): string {
 }
 
 export function densityTable(rows: Density[]): string[] {
-  return ["| idle sessions | memory of each | a statement in the one idle for longest, p50 / p99 | refused |", "|---:|---:|---:|---:|",
-    ...rows.map((r) => `| ${r.live} | ${r.kibEach} KiB | ${show(quantile(r.wakeMs, 0.5))} / ${show(quantile(r.wakeMs, 0.99))} ms | ${r.refused} |`), ""];
+  return [`| idle sessions | memory of each | ${PARTS.join(" | ")} | a statement in the one idle for longest, p50 / p99 | refused |`, `|---:|---:|${"---:|".repeat(PARTS.length)}---:|---:|`,
+    ...rows.map((r) => `| ${r.live} | ${r.kibEach} KiB | ${PARTS.map((p) => r.partsKib[p]).join(" | ")} | ${show(quantile(r.wakeMs, 0.5))} / ${show(quantile(r.wakeMs, 0.99))} ms | ${r.refused} |`), ""];
 }
