@@ -59,9 +59,11 @@ static bool move(int fd, const struct range *r)
 	const int prot = PROT_READ | (r->write ? PROT_WRITE : 0);
 	void *at = (void *)(uintptr_t)r->start;
 
-	return pwrite(fd, at, (size_t)r->bytes, 0) == (ssize_t)r->bytes && fchmod(fd, 0) == 0 &&
-	       fcntl(fd, F_ADD_SEALS, seals) == 0 &&
-	       mmap(at, (size_t)r->bytes, prot, MAP_PRIVATE | MAP_FIXED, fd, 0) != MAP_FAILED;
+	if (pwrite(fd, at, (size_t)r->bytes, 0) != (ssize_t)r->bytes || fchmod(fd, 0) < 0 ||
+	    fcntl(fd, F_ADD_SEALS, seals) < 0)
+		return false;
+	const void *mapped = mmap(at, (size_t)r->bytes, prot, MAP_PRIVATE | MAP_FIXED, fd, 0);
+	return mapped == at;
 }
 
 size_t library_move(const void *ranges, size_t len)
