@@ -325,9 +325,12 @@ function report(): string {
   if (bare.length > 0) lines.push(`* The floor, bare fork + exec + wait of the same interpreter: ${show(quantile(bare, 0.5))} ms.`);
   lines.push(...budgets(cells, warm), ...problems.map((p) => `* Not measured: ${p}.`));
   const text = lines.join("\n") + "\n";
+  if (dense.length > 0 && !quick) { // it takes as long as all the rest, so it may be measured alone
+    writeFileSync(`${out}density.svg`, densityChart(dense));
+    writeFileSync(`${out}density.md`, densityTable(dense).join("\n"));
+  }
   if (!whole) return text;
   writeFileSync(`${out}table.md`, text);
-  if (dense.length > 0) writeFileSync(`${out}density.svg`, densityChart(dense));
   const shown = latencyRows.filter((r) => cells.some((c) => c.row === r.id));
   writeFileSync(`${out}chart.svg`, barChart(shown, peers.filter((p) => !contained.some((c) => c === p)).map((p) => p.name), (row, peer) => {
     const cell = cells.find((c) => c.row === row && c.peer === peer);
