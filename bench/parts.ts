@@ -115,10 +115,10 @@ export async function installs(make: (where: Paths) => Caisson, where: Paths, co
       const install = async (session_id: string): Promise<number> => {
         await peer.client.tool("sandbox_run_python", { session_id, code: "print(1)" });
         const from = ms();
-        const r = await peer.client.tool("sandbox_install_packages", { session_id, packages: "tabulate" });
+        const r = await peer.client.tool("sandbox_install_packages", { session_id, packages: "humanize" });
         const took = ms() - from;
         if (r.status !== "success") throw new Error(JSON.stringify(r));
-        const used = await peer.client.tool("sandbox_run_python", { session_id, code: "import tabulate; print(tabulate.__file__)" });
+        const used = await peer.client.tool("sandbox_run_python", { session_id, code: "import humanize; print(humanize.__file__)" });
         if (!used.stdout.startsWith("/app/.venv/")) throw new Error(JSON.stringify(used));
         await peer.client.tool("sandbox_close_session", { session_id });
         return took;

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
+#include <time.h>
 
 #define DISK_ID       1000u /* uid and gid of everything on the disk */
 #define BLOCK_BYTES   4096u
@@ -26,13 +27,15 @@
 #define INODE_BYTES   256u
 #define INODES_OWN                                                                                 \
 	24u /* what ext4 reserves, lost+found, four folders, matplotlib's font list in /tmp */
-#define SPARE_SHIFT  10 /* a 1,024th for bitmaps and group descriptors, which need less */
-#define SPARE_BYTES  (UINT64_C(256) << 10)
-#define RESERVE_PART 48 /* ext4 keeps a fiftieth back for itself, but not more than 16 MiB */
-#define RESERVE_MAX  (UINT64_C(16) << 20)
-#define HOST_RESERVE (UINT64_C(64) << 20) /* a new disk needs this much free space on the host */
-#define LOOP_TRIES   32
-#define MAKE_TRIES   3
+#define SPARE_SHIFT        10 /* a 1,024th for bitmaps and group descriptors, which need less */
+#define SPARE_BYTES        (UINT64_C(256) << 10)
+#define RESERVE_PART       48 /* ext4 keeps a fiftieth back for itself, but not more than 16 MiB */
+#define RESERVE_MAX        (UINT64_C(16) << 20)
+#define HOST_RESERVE       (UINT64_C(64) << 20) /* a new disk needs this much free space on the host */
+#define LOOP_TRIES         4096
+#define LOOP_TRIES_AT_ONCE 8 /* then with pauses: the others need the processor */
+#define LOOP_PAUSE_NS      300000
+#define MAKE_TRIES         3
 
 /* All features are named, so that no configuration of the host decides. resize_inode is left out: a disk
  * keeps its size, and the blocks that the feature reserves would take room. */
@@ -188,13 +191,15 @@ static int open_disk(const char *state_dir, const char *key, const struct proto_
 
 /* ---- from file to mount ---- */
 
-/* Attaches the disk to a loop device, which the kernel frees after its last user (AUTOCLEAR). Another
- * process may take a free device before us: then we try the next one. */
+/* Attaches the disk to a loop device, which the kernel frees after its last user (AUTOCLEAR). All who look at
+ * the same time are told the same free device, and one gets it: the others try again. So with each try there is
+ * one fewer, and the tries suffice for four thousand makers at once. */
 int disk_attach(int disk, char path[LOOP_PATH_MAX], uint32_t *ret_number)
 {
 	struct loop_config c = {.fd = (uint32_t)disk,
 				.block_size = BLOCK_BYTES,
 				.info.lo_flags = LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO};
+	const struct timespec pause = {.tv_nsec = LOOP_PAUSE_NS};
 	_cleanup_fd_ int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
 
 	if (control < 0)
@@ -212,6 +217,8 @@ int disk_attach(int disk, char path[LOOP_PATH_MAX], uint32_t *ret_number)
 		}
 		if (errno != EBUSY)
 			return -errno;
+		if (i >= LOOP_TRIES_AT_ONCE)
+			(void)nanosleep(&pause, NULL);
 	}
 	return -EAGAIN;
 }
