@@ -85,10 +85,10 @@ class Server {
   port = 0;
   session: Record<string, string> = {};
 
-  async start(contender: Contender): Promise<this> {
+  async start(contender: Contender, more: Record<string, string> = {}): Promise<this> {
     this.port = await freePort();
     const { command, env } = contender.http(this.port);
-    this.child = spawn("taskset", ["-c", serverCore, ...command], { stdio: "ignore", env: { ...process.env, ...ownEnv, ...env } });
+    this.child = spawn("taskset", ["-c", serverCore, ...command], { stdio: "ignore", env: { ...process.env, ...ownEnv, ...env, ...more } });
     for (const end = ms() + 30_000; ms() < end; await sleep(50)) {
       try {
         const answer = await post(this.port, message("initialize", initialize));
@@ -293,7 +293,7 @@ interface Upload { ms: number[]; sdkMs: number[]; serverCpuMs: number[]; longest
 
 // Sends 50 MB in base64 to a sandbox in one tool call: with a client that has the bytes ready, and with the SDK's client.
 async function upload(contender: Contender): Promise<Upload> {
-  const server = await new Server().start(contender);
+  const server = await new Server().start(contender, { SANDBOX_PROFILE: "all" });
   try {
     const content_base64 = Buffer.alloc(50_000_000, "0123456789abcdef").toString("base64"), rounds = quick ? 1 : 5;
     const args = { filename: "big.bin", content_base64, session_id: "bench", overwrite: true };
