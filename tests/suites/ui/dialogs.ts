@@ -162,6 +162,25 @@ export const dialogCases: Case[] = [
 		},
 	},
 	{
+		name: 'dialogs: a frame that is ready before a busy page has painted',
+		async run(w) {
+			const s = await server(w);
+			const { id } = await s.rest('POST', '/sandboxes', {});
+			await s.put(id, 'drawn.html', '<!doctype html><p>It is drawn.</p>');
+			const page = await w.window();
+			// The page is so busy that what it does after painting comes long after the frame's first word, which is said once.
+			await page.addInitScript(() => {
+				if (window !== top)
+					return;
+				const later = window.setTimeout;
+				window.requestAnimationFrame = (fn) => later(() => fn(performance.now()), 1000) as unknown as number;
+				window.setTimeout = ((fn: () => void, ms?: number) => later(fn, (ms ?? 0) + 1000)) as typeof window.setTimeout;
+			});
+			await page.goto(`${s.base}/#/sandboxes/${id}/files/drawn.html`);
+			await page.frameLocator('iframe').getByText('It is drawn.').waitFor();
+		},
+	},
+	{
 		name: 'dialogs: previews, the terminal',
 		async run(w) {
 			const s = await server(w);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // HTML that a run made, plotly included. It lives in a frame with an opaque origin and no network: it can draw, and nothing else.
 
-import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
+import { useLayoutEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { Loading } from './basics.tsx';
 
 const HEIGHT_MAX = 1600; // pixels
@@ -16,7 +16,8 @@ export function Frame({ html, title, fill }: { html: string; title: string; fill
 	const key = useMemo(() => ++frames, [html]);
 	const [height, setHeight] = useState(HEIGHT_FIRST);
 	const [ready, setReady] = useState(false);
-	useEffect(() => {
+	// Before the browser may do anything else: a frame that is ready says so once, and a busy page would not listen yet after painting.
+	useLayoutEffect(() => {
 		let sent = false;
 		let last = HEIGHT_FIRST;
 		let steps = 0;
