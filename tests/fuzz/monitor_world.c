@@ -344,11 +344,6 @@ bool session_disk_dropped(struct monitor *m UNUSED, pid_t pid UNUSED)
 	return false;
 }
 
-bool session_disks_dropping(const struct monitor *m UNUSED)
-{
-	return false;
-}
-
 void session_disks_added(struct monitor *m UNUSED, uint32_t loop UNUSED)
 {
 	abort();

@@ -14,6 +14,8 @@ import { freePort, mode } from '../lib/env.ts';
 import { open, using, wires, type Session } from '../lib/session.ts';
 import { until, within } from '../lib/wait.ts';
 
+const FREEZER = '/sys/fs/cgroup/freezer';
+
 /** Two sessions with stubborn runs and something daemonised in each. */
 async function busySession(s: Session): Promise<void> {
 	for (const id of ['one', 'two']) {
@@ -139,6 +141,35 @@ describe('SIGKILL', { concurrency: 2 }, () => {
 			});
 		} finally {
 			guest?.kill('SIGKILL');
+			await s.end().catch(() => undefined);
+		}
+	});
+	it('a sandbox that ends slowly does not hold up its server, and its group goes when it has ended', {
+		skip: mode !== 'root' ? 'the group of another user cannot be frozen' : !fs.existsSync(FREEZER) && 'only control groups v1 let a killed process wait',
+	}, async () => {
+		const s = await open('stdio', { profile: 'full' });
+		const ice = `${FREEZER}/slow-${s.pid}`;
+		try {
+			await s.call('sandbox_run_python', { code: 'x = 1', session_id: 'slow', stateful: true }); // whose interpreter stays
+			const [name] = instancesOf(s.pid);
+			const monitor = monitorOf(s.pid);
+			const init = descendants(s.pid).find((p) => p.name === 'caisson-init');
+			assert.ok(init && name);
+			fs.mkdirSync(ice);
+			fs.writeFileSync(`${ice}/cgroup.procs`, String(init.pid)); // stands for a disk that has gigabytes to write
+			fs.writeFileSync(`${ice}/freezer.state`, 'FROZEN');
+			await s.end();
+			assert.ok(alive(monitor) && alive(init), 'the monitor waits for the sandbox');
+			assert.notDeepEqual(cgroupFolders().filter((c) => c.includes(name)), []);
+			fs.writeFileSync(`${ice}/freezer.state`, 'THAWED');
+			await until('the end of the monitor', () => !alive(monitor));
+			assert.deepEqual(cgroupFolders().filter((c) => c.includes(name)), []);
+		} finally {
+			if (fs.existsSync(ice)) {
+				fs.writeFileSync(`${ice}/freezer.state`, 'THAWED');
+				await until('the end of the frozen sandbox', () => fs.readFileSync(`${ice}/cgroup.procs`, 'utf8') === '');
+				fs.rmdirSync(ice);
+			}
 			await s.end().catch(() => undefined);
 		}
 	});

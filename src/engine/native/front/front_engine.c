@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#define CLOSE_WAIT_MS 2000
+#define CLOSE_WAIT_MS 1000
 
 _Static_assert((int)PROTO_CAP_MEMORY == (int)ENGINE_CAP_MEMORY &&
 		   (int)PROTO_CAP_CPU == (int)ENGINE_CAP_CPU &&
@@ -189,8 +189,8 @@ void native_idle(struct engine_sandbox *s)
 /* ---- the end ---- */
 
 /* The monitor ends every sandbox and then itself when its channel ends; the socket closes when it is
- * done. */
-static void wait_for_monitor(const struct native_engine *g)
+ * done. Returns false if that takes long, which is no reason to wait: it needs nobody. */
+static bool wait_for_monitor(const struct native_engine *g)
 {
 	int fd = channel_fd(g->monitor);
 	uint64_t end = now_ns() + CLOSE_WAIT_MS * NS_PER_MS;
@@ -207,19 +207,21 @@ static void wait_for_monitor(const struct native_engine *g)
 		ssize_t n = fd_recv(fd, &f, sizeof(f), fds, &n_fds, MSG_DONTWAIT);
 		fd_close_many(fds, n_fds);
 		if (n == 0 || (n < 0 && n != -EAGAIN))
-			return;
+			return true;
 	}
+	return false;
 }
 
 void native_close(struct engine *base)
 {
 	struct native_engine *g = native_engine_of(base);
 	struct err e = ERR_INIT;
+	bool ends = true;
 
 	native_pool_close(g);
 	native_memory_close(g);
 	if (g->monitor && !g->dead)
-		wait_for_monitor(g);
+		ends = wait_for_monitor(g);
 	g->dead = true;
 	(void)err_set(&e, ERR_CANCELLED, 0, "the engine was closed");
 	native_forget_abort(g, &e);
@@ -230,7 +232,8 @@ void native_close(struct engine *base)
 		inside_cancel(&list_first(&g->orphans, struct native_sandbox, orphan)->base, &e);
 	g->monitor = channel_free(g->monitor);
 	g->monitor_fd = fd_close(g->monitor_fd);
-	reap_child(g->monitor_pid, CLOSE_WAIT_MS * NS_PER_MS);
+	if (ends)
+		reap_child(g->monitor_pid, CLOSE_WAIT_MS * NS_PER_MS);
 	g->images = fd_close(g->images);
 	free(g->slots);
 }

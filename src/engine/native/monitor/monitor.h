@@ -64,7 +64,9 @@
 #define ID_OWNER      65533u /* offset of the uid that creates Z; no process runs with it */
 #define ID_FIRST      1024u  /* the uid of slot 0 in Z */
 #define EARLY_MAX     256    /* see monitor.early */
-#define END_WAIT_MS   900    /* how long the monitor waits for its children at its own end */
+/* How long the monitor waits for its children at its own end. A disk that writes back gigabytes takes seconds. The
+ * front waits for less (CLOSE_WAIT_MS) and leaves the rest to the monitor. */
+#define END_WAIT_MS 30000
 
 /* How the user namespace Z is mapped (ids.c). Z contains the namespaces of all sandboxes. */
 enum ids_mode {
@@ -272,4 +274,4 @@ void reap_watch(struct monitor *m, uint32_t slot, bool init); /* boxes[slot].mak
 bool reap_is_early(struct monitor *m, pid_t pid);             /* takes PID out of monitor.early */
 int reap_children(struct monitor *m)
     MUST_CHECK;                   /* all that ended; -ENOBUFS = monitor.early is full */
-void reap_all(struct monitor *m); /* kills all and waits, at most END_WAIT_MS */
+void reap_all(struct monitor *m); /* kills all and waits for every child, at most END_WAIT_MS */

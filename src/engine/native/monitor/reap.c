@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 
 enum { CHAIN_MAKER = 0, CHAIN_INIT = 1 };
@@ -111,10 +112,8 @@ int reap_children(struct monitor *m)
 	return 0;
 }
 
-static bool kill_all(struct monitor *m)
+static void kill_all(const struct monitor *m)
 {
-	bool any = m->sweep > 0;
-
 	if (m->sweep > 0)
 		(void)kill(m->sweep, SIGKILL);
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++) {
@@ -123,15 +122,22 @@ static bool kill_all(struct monitor *m)
 			(void)kill(b->maker, SIGKILL);
 		if (b->init > 0)
 			(void)kill(b->init, SIGKILL);
-		any |= b->maker > 0 || b->init > 0;
 	}
-	return any;
+}
+
+/* Makers, inits, zygotes, sweeps, those who drop disks, and orphans of all of these. */
+static bool has_child(void)
+{
+	siginfo_t what;
+
+	return waitid(P_ALL, 0, &what, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
 void reap_all(struct monitor *m)
 {
 	uint64_t end = now_ns() + END_WAIT_MS * NS_PER_MS;
 	struct pollfd p = {.fd = m->signals, .events = POLLIN};
+	struct signalfd_siginfo seen;
 
 	m->ending = true;
 	for (size_t i = 0; i < IMAGES_MAX; i++)
@@ -139,9 +145,13 @@ void reap_all(struct monitor *m)
 	for (uint32_t i = 0; i < m->config->max_sandboxes; i++)
 		if (m->boxes[i].state == BOX_LIVE)
 			session_disk_drop(m, m->boxes[i].init, m->boxes[i].loop);
-	/* Whoever started the server may not reap what is left when the monitor has ended. */
-	while ((kill_all(m) || session_disks_dropping(m)) && now_ns() < end) {
+	/* Whoever started the server may not reap what is left when the monitor has ended. And while a process
+	 * of a sandbox is left, its control group cannot be removed. */
+	while (has_child() && now_ns() < end) {
+		kill_all(m);
 		(void)poll(&p, 1, 5);
+		while (read(m->signals, &seen, sizeof(seen)) == sizeof(seen))
+			; /* else poll() would not wait */
 		if (reap_children(m) < 0)
 			return;
 	}

@@ -277,14 +277,6 @@ void session_disk_drop(struct monitor *m, pid_t init, uint32_t loop)
 	d->drops[i] = MAX(pid, 0);
 }
 
-bool session_disks_dropping(const struct monitor *m)
-{
-	for (size_t i = 0; i < SESSION_DROPS_MAX; i++)
-		if (m->disks.drops[i] > 0)
-			return true;
-	return false;
-}
-
 bool session_disk_dropped(struct monitor *m, pid_t pid)
 {
 	for (size_t i = 0; i < SESSION_DROPS_MAX; i++)

@@ -69,8 +69,6 @@ int session_disk_make(int dir, int template, const struct proto_limits *l, uint3
 void session_disk_drop(struct monitor *m, pid_t init, uint32_t loop);
 /* Whether PID, which has ended, was such a process. */
 bool session_disk_dropped(struct monitor *m, pid_t pid) MUST_CHECK;
-/* Is there still such a process? */
-bool session_disks_dropping(const struct monitor *m);
 
 /* ---- workspace_space.c ---- */
 /* Whether the host has less free space than the reserve. */
