@@ -42,7 +42,7 @@ static void end(struct job *j, enum package_word word, const char *message, cons
 		(void)err_set(&e, ERR_EXECUTION_FAILED, 0, "the packages cannot be listed: %s",
 			      message);
 	if (entry_cb)
-		(void)err_set(&e, ERR_EXECUTION_FAILED, 0, "the package index cannot be asked: %s",
+		(void)err_set(&e, ERR_INDEX_UNAVAILABLE, 0, "the package index cannot be asked: %s",
 			      message);
 	job_free(j);
 	if (record)
