@@ -317,21 +317,37 @@ static void ask(struct job *j)
 
 /* ---- what the resolver is given ---- */
 
-/* Opens the next file of the folder of wheels (j->at of them were given already), or -1. */
+/* Opens the next file of the folder of wheels (j->at of them were given already). Returns -ENODATA after the
+ * last one; else -errno, and RET_PATH is the file that cannot be read, "" for the folder. */
 static int next_local(const struct job *j, char ret_path[ENGINE_PATH_MAX])
 {
 	int dir = openat(j->packages->config.wheel_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_dir_ DIR *d = dir < 0 ? NULL : fdopendir(dir);
 	size_t n = 0;
 
-	for (struct dirent *de; d && (de = readdir(d));) {
+	ret_path[0] = '\0';
+	if (!d)
+		return -errno;
+	for (struct dirent *de; (de = readdir(d));) {
 		char name[256];
 		if (!url_wheel_name(de->d_name, name) || !streq(name, de->d_name) || n++ < j->at)
 			continue;
 		(void)snprintf(ret_path, ENGINE_PATH_MAX, "%s%s", FOLDER_PATH, name);
-		return openat(dirfd(d), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+		int fd = openat(dirfd(d), name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOFOLLOW);
+		return fd < 0 ? -errno : fd;
 	}
-	return -1;
+	return -ENODATA;
+}
+
+static void fail_local(struct job *j, const char *path, int error)
+{
+	char text[512];
+	const char *name = strrchr(path, '/');
+
+	(void)snprintf(text, sizeof(text),
+		       "the folder of wheels cannot be read (SANDBOX_PIP_WHEEL_DIR): %s%s%s",
+		       name ? name + 1 : "", name ? ": " : "", strerror(error));
+	job_fail(j, text, NULL);
 }
 
 static void give_next(struct job *j);
@@ -354,10 +370,16 @@ static void give_next(struct job *j)
 	char path[ENGINE_PATH_MAX] = CA_PATH;
 
 	j->giving = fd_close(j->giving);
-	if (p->config.wheel_fd >= 0)
-		j->giving = next_local(j, path);
-	else if (j->at == 0 && p->config.ca_fd >= 0)
+	if (p->config.wheel_fd >= 0) {
+		int fd = next_local(j, path);
+		if (fd < 0 && fd != -ENODATA) {
+			fail_local(j, path, -fd);
+			return;
+		}
+		j->giving = MAX(fd, -1);
+	} else if (j->at == 0 && p->config.ca_fd >= 0) {
 		j->giving = fd_dup(p->config.ca_fd);
+	}
 	if (j->giving >= 0)
 		box_put(j->resolver, path, j->giving, NULL, on_given, j);
 	else

@@ -175,6 +175,13 @@ describe('packages from a folder of wheels', () => {
 			const r = await install(s, 'gamma', 'a');
 			assert.equal(r.status, 'success', JSON.stringify(r));
 			assert.equal(await stdout(s, 'import gamma, delta; print(gamma.who, delta.who)', 'a'), 'gamma delta\n');
+			fs.chmodSync(path.join(folder, wheelName('delta', '1.0')), 0);
+			const unread = await install(s, 'gamma', 'b'); // it is not missing
+			assert.equal(unread.error, 'package_failed', JSON.stringify(unread));
+			assert.match(JSON.stringify(unread), /folder of wheels cannot be read \(SANDBOX_PIP_WHEEL_DIR\): delta-1\.0-[^ ]*: Permission denied/);
+			fs.chmodSync(folder, 0);
+			assert.match(JSON.stringify(await install(s, 'gamma', 'c')), /folder of wheels cannot be read \(SANDBOX_PIP_WHEEL_DIR\): Permission denied/);
+			fs.chmodSync(folder, 0o755);
 		});
 	});
 });
