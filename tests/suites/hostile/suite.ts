@@ -51,7 +51,12 @@ function mounts(): string {
 function kindsOf(pid: number): string {
 	const kinds = new Map<string, number>();
 	for (const fd of fs.readdirSync(`/proc/${pid}/fd`)) {
-		const kind = fs.readlinkSync(`/proc/${pid}/fd/${fd}`).replace(/\d+/g, '');
+		let kind: string;
+		try {
+			kind = fs.readlinkSync(`/proc/${pid}/fd/${fd}`).replace(/\d+/g, '');
+		} catch {
+			continue; // it was closed meanwhile
+		}
 		kinds.set(kind, (kinds.get(kind) ?? 0) + 1);
 	}
 	return [...kinds].map(([k, n]) => `${n} ${k}`).join(', ');
