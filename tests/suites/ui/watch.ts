@@ -19,25 +19,25 @@ export const watchCases: Case[] = [
 			await page.goto(`${s.base}/`);
 			await page.getByRole('heading', { name: 'Nothing runs here yet' }).waitFor();
 			const model = await s.client(w, 'claude-code');
-			const run = python(model, STEPS, 'work', { stateful: true });
+			const run = python(model, STEPS, 'desk', { stateful: true });
 			// the sandbox appears by itself, and it runs
-			await page.getByRole('link', { name: /work/ }).click();
+			await page.getByRole('link', { name: /desk/ }).click();
 			await page.locator('.cell-out').getByText('first step').waitFor();
 			await page.locator('.cell.running').waitFor();
 			assert.match((await page.locator('.cell-who').first().textContent())!, /claude-code/);
 			await picture(page, 'watching');
 			assert.equal(await page.getByText('second step').count(), 1, 'only in the code: the run still waits');
-			await s.put('work', 'go', '');
+			await s.put('desk', 'go', '');
 			await page.locator('.cell.done').getByText('second step').last().waitFor();
 			assert.match(words(await run), /second step/);
 			// the person goes on in the same state, and the model sees it
 			await type(page, 'answer = 42\nprint("by hand")');
 			await page.getByText('you, here').waitFor();
 			await until('the run by hand', async () => (await page.locator('.cell.done').count()) === 2);
-			assert.match(words(await python(model, 'print("model reads", answer)', 'work', { stateful: true })), /model reads 42/);
+			assert.match(words(await python(model, 'print("model reads", answer)', 'desk', { stateful: true })), /model reads 42/);
 			await page.getByText('model reads 42').waitFor();
 			// the person stops the model
-			const endless = python(model, 'print("endless", flush=True)\nwhile True: pass', 'work', { stateful: true });
+			const endless = python(model, 'print("endless", flush=True)\nwhile True: pass', 'desk', { stateful: true });
 			await page.locator('.cell.running').getByRole('button', { name: 'Stop' }).click();
 			assert.match(words(await endless), /cancelled/);
 			await page.locator('.cell .tag.bad', { hasText: 'stopped' }).waitFor();
